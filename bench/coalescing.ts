@@ -46,7 +46,7 @@ export const coalescing: Part = {
       await sleep(serviceMs);
       return { ...burst, upstreamReads: (await reads()) - before };
     };
-    // The first two tell more of the compiler than of the server.
+    // The first two measure the compiler more than the server.
     for (const server of servers) for (let turn = 0; turn < 2; turn += 1) await measure(server);
     const done = new Map<string, Round[]>(servers.map(({ name }) => [name, []]));
     for (let round = 0; round < rounds; round += 1) {
@@ -69,7 +69,7 @@ export const coalescing: Part = {
       ),
       median(measured.map(({ longestMs }) => longestMs)).toFixed(1),
     ]);
-    const text = `${callers} callers, each on a connection of its own, ask for one key that nobody has asked for; the node takes ${serviceMs} ms. ${rounds} rounds with a key each, interleaved: median (least-most). nginx with \`proxy_cache_lock\`, which looks again every 500 ms.
+    const text = `${callers} callers, each on a connection of its own, read one key that no request has read; the node takes ${serviceMs} ms. ${rounds} rounds with a key each, interleaved: median (least-most). nginx with \`proxy_cache_lock\`, which looks again every 500 ms.
 
 ${table(['server', 'reads of the node', 'p50 ms', 'p99 ms', 'longest ms'], rows)}`;
     return text;

@@ -1,6 +1,6 @@
 /**
- * What connections of clients cost: resident memory with none and with a crowd of them, for each kind of crowd in a
- * gateway of its own, and how long a hit of somebody else takes beside them.
+ * The cost of clients' connections: resident memory with none and with a crowd of them, for each kind of crowd in a
+ * gateway of its own, and how long a hit of another client takes beside them.
  *
  *     npm run bench:connections -- [CONNECTIONS [SECONDS]]      by default 10000 and 20; a tenth of them ask ahead
  *
@@ -55,7 +55,7 @@ async function measure(gateway: ServerProcess, kind: string, path: string, place
     if (statusCode !== 200) throw new Error(`${url} is answered ${statusCode}`);
     return performance.now() - startedMs;
   };
-  // What the compiler and the collector take for themselves is not the crowd's.
+  // The memory of the compiler and the collector is not the crowd's.
   for (let warm = 0; warm < 5_000; warm += 1) await hit();
   await sleep(1_000);
   const before = gateway.residentMiB() * 2 ** 20;

@@ -22,7 +22,7 @@ const requests = [
 ];
 const [bare, own, handedOn] = ['node:http', 'ledgergate', 'ledgergate, node encodes'];
 
-/** Whoever answers other bytes is not worth measuring. */
+/** A server that answers other bytes is not worth measuring. */
 async function checkAnswers(servers: readonly ServerProcess[], body: string): Promise<void> {
   const answers = new Set<string>();
   for (const server of servers) {

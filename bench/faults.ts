@@ -1,5 +1,5 @@
 /**
- * What clients notice when nodes fail: three equal nodes of limited strength, one gateway, an open loop of reads that
+ * Effect of failing nodes on clients: three equal nodes of limited strength, one gateway, an open loop of reads that
  * are nearly all misses, and a stream of hits beside it.
  *
  *     npm run bench:faults -- [--rounds N] [--seconds S]
@@ -144,7 +144,7 @@ const slow = { places: 8, serviceMs: 200 } as const;
 const faults = await contest([
   { title: 'all well' },
   { title: 'one hangs', fault: { hangs: 'all' } },
-  { title: 'one hangs, but tells its ledger', fault: { hangs: 'reads' } },
+  { title: 'one hangs, but reports its ledger', fault: { hangs: 'reads' } },
   { title: 'one answers 20 % errors', fault: { errors: 0.2 } },
   { title: 'one 10 times slower', fault: slow },
   { title: 'one 10 times slower, hedge: false', fault: slow, upstream: { hedge: false } },

@@ -82,7 +82,7 @@ export const hits: Part = {
       '× node:http': cpuBeside('node:http'),
       'p99 ms': p99,
     };
-    const text = `The complete gateway (the built package, Node ${process.versions.node} where nothing else is said: canonical keys, live ledger headers, metrics, log level info), with \`listen.fastPath\` and without it; nginx \`proxy_cache\` with \`open_file_cache\`, without sendfile and with it; Varnish with malloc; HAProxy's cache; a bare \`node:http\` server that writes the gateway's bytes from memory. One core each. ${howTaken(options)}. "× nginx" is nginx's processor time per request, by the cheaper of its two, divided by the row's: how many times the hits one core answers. No read reached the node while it was measured, which the run checks.
+    const text = `The complete gateway (the built package, Node ${process.versions.node} by default: canonical keys, live ledger headers, metrics, log level info), with \`listen.fastPath\` and without it; nginx \`proxy_cache\` with \`open_file_cache\`, without sendfile and with it; Varnish with malloc; HAProxy's cache; a bare \`node:http\` server that writes the gateway's bytes from memory. One core each. ${howTaken(options)}. "× nginx" is nginx's processor time per request, by the cheaper of its two, divided by the row's: how many times the hits one core answers. No read reached the node while it was measured, which the run checks.
 
 ${standingsTable(standings, columns)}`;
     return text;

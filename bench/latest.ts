@@ -1,5 +1,5 @@
 /**
- * What pinning costs and saves a reader of "latest": the same read through a gateway that pins within 200 ms and
+ * Cost and gain of pinning for a reader of "latest": the same read through a gateway that pins within 200 ms and
  * through one that sends each to a node (`latest.maxStaleness: 0ms`), beside a pinned read.
  */
 import { loadCpu, runContest, serverCpu } from './support/contest.ts';

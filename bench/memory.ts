@@ -1,5 +1,5 @@
 /**
- * What an entry costs: bytes of memory per entry in the memory tier beside a plain lru-cache of Buffers, bytes per version
+ * The cost of an entry: bytes of memory per entry in the memory tier beside a plain lru-cache of Buffers, bytes per version
  * of one resource that has equal bytes at many versions, in memory and in Redis, and the cache's own work while it is
  * full. Each figure is taken in a process, and a redis-server, of its own.
  */
@@ -18,7 +18,7 @@ import { newFolder } from './support/run-folder.ts';
 
 const [own, plain] = ['memory tier', 'plain lru-cache of Buffers'];
 
-/** What the process of cache-process.ts prints, in parts. */
+/** The output of cache-process.ts, in parts. */
 function runCache(task: 'fill' | 'churn', layout: string, count: number): readonly string[] {
   const args = ['--expose-gc', 'bench/support/cache-process.ts', task, layout, String(count)];
   return execFileSync(process.execPath, args).toString().split(' ');

@@ -1,5 +1,5 @@
 /**
- * What all metrics of one cached hit cost, in microseconds of one core: the calls that a hit makes, on the metrics of the
+ * The cost of all metrics of one cached hit, in microseconds of one core: the calls that a hit makes, on the metrics of the
  * gateway, on prom-client's own with every series looked up once, and on metrics that do nothing, in interleaved rounds
  * of one process. Writes the section of RESULTS.md.
  *

@@ -1,5 +1,5 @@
 /**
- * Misses: every request is for a version that nobody has asked for, so that each goes to the node and is stored. Beside
+ * Misses: every request is for a version that no request has read, so that each goes to the node and is stored. Beside
  * the same through nginx, Varnish and HAProxy with their caches, through those that only hand on, and the node alone.
  */
 import { newVersionsPath, startCheapNode } from './support/cheap-node.ts';

@@ -1,5 +1,5 @@
 /**
- * Old reads: below the edge that the full node tells, which go to the archive at once, and below an edge that it does not
+ * Old reads: below the edge that the full node reports, which go to the archive at once, and below an edge that it does not
  * tell, which it refuses as pruned, so that the archive is asked in the same request. Beside reads that the full node holds.
  */
 import { newVersionsPath, startCheapNode } from './support/cheap-node.ts';
@@ -10,7 +10,7 @@ import { isAsked, optionsOf, type Flags, type Part } from './support/options.ts'
 import { requirePrograms } from './support/process-under-test.ts';
 import { cpu, cpuAbove, howTaken, p50, p50Above, p99, readsPerRequest, standingsTable } from './support/report.ts';
 
-const [held, told, repaired] = ['held by the full node', 'below the edge it tells', 'refused by it, repaired'];
+const [held, told, repaired] = ['held by the full node', 'below the edge it reports', 'refused by it, repaired'];
 const requests: readonly Request[] = [1, 64].map((connections) => ({
   title: `400 B, ${connections} ${connections === 1 ? 'connection' : 'connections'}`,
   connections,

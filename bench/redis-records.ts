@@ -1,5 +1,5 @@
 /**
- * What an answer costs on its way to Redis and back, with its body as it is and compressed, and what it takes there.
+ * The cost of an answer on its way to Redis and back, with its body as it is and compressed, and what it takes there.
  *
  *     npm run bench:redis-records -- [--rounds N]
  *

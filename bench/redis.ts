@@ -1,5 +1,5 @@
 /**
- * What Redis gives and what it can cost: the same reads through a gateway whose memory holds them all, through one whose
+ * Gain and cost of Redis: the same reads through a gateway whose memory holds them all, through one whose
  * memory holds next to nothing, and through such ones with a Redis that is well and one that hangs (stopped by a signal).
  *
  * One hot key is in memory everywhere. Of 20,000 keys by turns a memory of 1 MiB holds a part only, so that nearly each
@@ -32,7 +32,7 @@ async function startRedis(): Promise<ServerProcess> {
   return startProgram({ name: 'redis-server', command: 'redis-server', args, cpu: loadCpu, port });
 }
 
-/** What ioredis takes alone, for a look-up of one command and of two: medians of the rounds. */
+/** Time that ioredis takes alone, for a look-up of one command and of two: medians of the rounds. */
 function clientMicros({ url }: ServerProcess, rounds: number, connections: number): readonly string[] {
   const args = ['bench/support/redis-client.ts', new URL(url).port, '4000', String(connections)];
   const taken = Array.from({ length: rounds }, () =>

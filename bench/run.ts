@@ -4,7 +4,7 @@
  *     npm run bench -- [--only hits,misses] [--loads TEXT] [--quick] [--write]
  *                      [--starts N] [--rounds N] [--seconds S] [--connections N] [--warm-up S]
  *
- * Servers on core 0, load and nodes on core 1. `--quick` tells in short rounds whether it runs, and writes nothing
+ * Servers on core 0, load and nodes on core 1. `--quick` shows in short rounds whether it runs, and writes nothing
  * unless `--write` is there too; `--loads` leaves out loads that have none of its texts, parted by semicolons, in their title.
  */
 import { spawnSync } from 'node:child_process';
@@ -47,7 +47,7 @@ const unknown = flags.only.filter((name) => !names.includes(name));
 if (unknown.length > 0) throw new Error(`no part ${unknown.join(', ')}; there are ${names.join(', ')}`);
 requirePrograms();
 if (cpus().length < 2) throw new Error('two cores are needed: one for servers, one for their clients');
-// What this process does itself belongs to the load.
+// This process is part of the load.
 spawnSync('taskset', ['-a', '-p', '-c', String(loadCpu), String(process.pid)]);
 
 const failed: string[] = [];

@@ -1,5 +1,5 @@
 /**
- * What the chart's values may be. `config` is the gateway's own schema, so that a mistake in it is refused by
+ * Schema of the chart's values. `config` is the gateway's own schema, so that a mistake in it is refused by
  * `helm install` and not by a pod; what is handed on to Kubernetes as it is, is left to Kubernetes.
  */
 import { schemaJson } from './generate-config-docs.ts';
@@ -33,7 +33,7 @@ const texts: Schema = { type: 'array', items: text };
 const names: Schema = { type: 'array', items: name };
 const textByName: Schema = { type: 'object', additionalProperties: text };
 const port = whole(1, 65_535);
-/** Of an environment variable, or a variable of the gateway's config. */
+/** Name of an environment variable, or of a variable of the gateway's config. */
 const variable: Schema = { type: 'string', pattern: '^[A-Za-z_][A-Za-z0-9_]*$' };
 /** The name that a secret has, and what files below a mounted one may be called. */
 const secretKey: Schema = { type: 'string', pattern: '^[-._a-zA-Z0-9]+$' };

@@ -1,5 +1,5 @@
 /**
- * Long fuzz of src/encode, 1,000,000 cases from a seed of today unless told. Exits with 1 if a case went wrong, and
+ * Long fuzz of src/encode, 1,000,000 cases from a seed of today by default. Exits with 1 if a case went wrong, and
  * prints its number.
  *
  * `npm run fuzz:encode [-- CASES [SEED]]`: against the reference encoder.

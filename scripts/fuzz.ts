@@ -1,6 +1,6 @@
 /**
  * The long fuzz of everything that parses bytes from outside: `npm run fuzz [-- RUNS [SEED [TARGET]]]`, 100,000 inputs
- * for each target from a seed of today unless told; LEDGERGATE_FUZZ_RUNS and LEDGERGATE_FUZZ_SEED say the same. Exits
+ * for each target from a seed of today by default; LEDGERGATE_FUZZ_RUNS and LEDGERGATE_FUZZ_SEED override both. Exits
  * with 1 if anything went wrong, and prints how to see it again.
  */
 import process from 'node:process';

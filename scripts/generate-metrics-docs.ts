@@ -20,20 +20,19 @@ export function metricsMarkdown(): string {
 const preface = [
   '# Metrics',
   '',
-  '`GET /metrics` on the operations port answers in OpenMetrics 1.0 to Prometheus and to any other client with',
-  '`Accept: application/openmetrics-text`, and in the classic text format to the rest. Series, labels and bounds of',
-  'buckets (`le="1.0"`) are the same in both.',
+  '`GET /metrics` on the operations port. Prometheus, and whoever else prefers it (`Accept: application/openmetrics-text`),',
+  'gets OpenMetrics 1.0, any other client the classic text format; series and labels are the same in both, bounds of buckets',
+  '(`le="1.0"`) included.',
   '',
   '- **Exemplars**: with traces, `ledgergate_http_request_duration_seconds` carries the trace and span of the last',
   '  sampled request of each bucket (`trace_id`, `span_id`). They are in OpenMetrics only; Prometheus keeps them with',
   '  `--enable-feature=exemplar-storage`.',
-  '- **Zero before the first event**: counters with closed labels exist from the start, those of an upstream or a plan as',
-  '  soon as the gateway has it, so that `rate()` and `increase()` count the first event. The table names the exceptions.',
-  '- **Workers**: one `/metrics` covers all. Counters and histograms are sums, and those of a worker that has ended stay',
-  '  in them. A gauge of what is held or waits is a sum, one of a version the newest report, and one of a state the',
-  '  worst: a node is usable, and Redis up, when every worker reports so. `ledgergate_outage` is 1 when every worker has',
-  '  an outage.',
-  '- **Cost**: all metrics of a cached hit take well below 2 microseconds ([bench/RESULTS.md](../bench/RESULTS.md),',
+  '- **Zero before the first event**: counters whose labels are closed are there from the start, those of an upstream or a',
+  '  plan as soon as it is known, so that `rate()` and `increase()` see the first event. The exceptions stand below.',
+  '- **Workers**: one `/metrics` speaks for all. Counters and histograms are sums, and those of a worker that has ended stay',
+  '  in them. Of gauges, what is held or waits is added up, of versions the newest word counts, and of states the worst:',
+  '  a node is usable, and Redis up, when every worker says so. An outage is one when every worker has it.',
+  '- **Cost**: all that a cached hit counts takes well below 2 microseconds ([bench/RESULTS.md](../bench/RESULTS.md),',
   '  `npm run bench:metrics`). Gauges are read at each scrape and cost nothing in between.',
   '- **Names, labels and their values are part of the contract** ([CHANGELOG](../CHANGELOG.md)). Label values are of closed',
   '  sets, or names from the config: never an address, a path, a type or a version of the ledger.',
@@ -51,7 +50,7 @@ const preface = [
   '| must stay 0 | `audit_disagreements_total`, `encode_checks_total{result="mismatch"}` |',
 ];
 
-/** What a histogram has beside its buckets: `+Inf`, sum and count. */
+/** The series of a histogram beside its buckets: `+Inf`, sum and count. */
 const besideBuckets = 3;
 
 /** How many lines one combination of open labels may have. */
@@ -85,7 +84,7 @@ function boundsOf(sections: readonly Section[]): string[] {
     ['version and node', 'once', 'what runs'],
   ];
   const unsaid = [...by.keys()].filter((key) => !rows.some(([open]) => open === key));
-  if (unsaid.length > 0) throw new Error(`labels without a row: ${unsaid.join(', ')}`);
+  if (unsaid.length > 0) throw new Error(`labels without a description: ${unsaid.join(', ')}`);
   return [
     'At most, with every part on, beside some 60 of Node.js itself:',
     '',

@@ -27,7 +27,7 @@ function fetchTool(name: string, { source, file, entry }: Tool): void {
     const program = join(folder, 'program');
     writeFileSync(program, entry === undefined ? content : readEntry(content, entry));
     chmodSync(program, 0o755);
-    // In one step, so that nobody ever runs half of it.
+    // In one step, so that no half of it ever runs.
     renameSync(program, join(toolFolder, name));
   } finally {
     rmSync(folder, { recursive: true });

@@ -23,7 +23,7 @@ export interface Described {
   readonly labels: Declared;
   /** Of a histogram. */
   readonly buckets: readonly number[] | undefined;
-  /** What it takes for the family to be there. */
+  /** Condition under which the family exists. */
   readonly when: string;
 }
 
@@ -115,7 +115,7 @@ function build(registry: Registry): void {
   createBuildMetrics(registry, { version: '', node: '', dialect: 'node' });
 }
 
-/** As `gateway/fleet.ts` takes them. */
+/** The parts that `gateway/fleet.ts` takes. */
 function node(registry: Registry): void {
   collectDefaultMetrics({ register: registry });
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
@@ -137,7 +137,7 @@ export function catalogue(): readonly Section[] {
   }));
 }
 
-/** Those of Node itself declare the names of their labels only. */
+/** Node's own metrics declare the names of their labels only. */
 interface Registered {
   readonly name: string;
   readonly type: unknown;

@@ -1,5 +1,5 @@
 /**
- * Breaks the pure decisions in every way that Stryker knows, one at a time, and counts the mutants that tests kill:
+ * Breaks the pure decisions in every way of Stryker, one at a time, and counts the mutants that tests kill:
  * `npm run mutate [-- FILE...]`. Stryker is fetched by npx and is no dependency: it takes minutes, and no other script needs it.
  */
 import { execFileSync } from 'node:child_process';

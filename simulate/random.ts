@@ -21,7 +21,7 @@ export function exponential(uniform: number): number {
   return -Math.log(1 - uniform);
 }
 
-/** One uniform number that belongs to a text for ever: the same whoever asks, and whenever. */
+/** One uniform number that belongs to a text for ever: the same for each reader at each time. */
 export function uniformOf(text: string, salt: number): number {
   let word = mix32(salt);
   for (let index = 0; index < text.length; index += 1) word = Math.imul(word ^ text.charCodeAt(index), 0x01000193);

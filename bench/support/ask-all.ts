@@ -16,7 +16,7 @@ const headers = {
   'x-node-client': 'ledger-ts-sdk/2.1.0',
 };
 
-/** A server that is told to shed load on a busy machine is asked again, so often and so many ms later. */
+/** Retries of a request that a busy server sheds, and the ms between them. */
 const retries = 50;
 const retryMs = 200;
 

@@ -1,5 +1,5 @@
 /**
- * What a cache takes, and how long its work takes, each in a process of its own:
+ * Memory and time of a cache, each in a process of its own:
  *
  *     node --expose-gc bench/support/cache-process.ts fill|churn LAYOUT COUNT
  *
@@ -47,7 +47,7 @@ interface Churned {
 
 const prepare: Churned['prepare'] = (index) => ({ key: keyOf(index, 'accounts'), answer: answerOf(bodyOf(index)) });
 
-/** As long as a cache takes for one of its calls. */
+/** Time of one call of a cache. */
 function calculate(): void {
   for (let turn = 0; turn < 340; turn += 1) number = (Math.imul(number, 1_103_515_245) + 12_345) >>> 0;
 }
@@ -104,7 +104,7 @@ function runChurn(layout: string, count: number): void {
     const stored = Array.from({ length: stepReads }, () => churned.prepare(next++));
     const found = stored.map(() => {
       seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0;
-      // Whatever is used stays: as many may have passed a read as were stored and found since.
+      // A used entry stays: as many may have passed a read as were stored and found since.
       return keyOf(next - 1 - stepReads - (seed % Math.floor(count * 0.45)), 'accounts');
     });
     const startMs = performance.now();
@@ -118,7 +118,7 @@ function runChurn(layout: string, count: number): void {
   process.stdout.write([at(0.5), at(0.99), at(0.999), (steps.at(-1) ?? NaN).toFixed(1)].join(' '));
 }
 
-/** Of few entries the resident size says nothing: what the heap and its buffers hold is counted. */
+/** The resident size of few entries is noise: the heap and its buffers are counted. */
 function settledBytes(count: number): number {
   for (let round = 0; round < 4; round += 1) globalThis.gc?.();
   const { rss, heapUsed, external } = process.memoryUsage();

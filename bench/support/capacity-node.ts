@@ -81,7 +81,7 @@ function takeRead(url: string, response: ServerResponse): void {
   else begin(work);
 }
 
-/** As real nodes, it goes on with what was given up while it was worked on. */
+/** Like real nodes, it finishes work whose client has gone. */
 function begin(work: Work): void {
   busy += 1;
   const factor = settings.times === 'equal' ? 1 : -Math.log(1 - random.u32() / 2 ** 32);

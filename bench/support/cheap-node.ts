@@ -20,9 +20,9 @@ export interface CheapNode {
 
 export interface CheapNodeSettings {
   readonly cpu: number;
-  /** The lower edge that it tells. Default 0. */
+  /** The lower edge that it reports. Default 0. */
   readonly oldest?: bigint;
-  /** It refuses versions of ten digits that begin with 1 as pruned, wherever the edge is that it tells. */
+  /** It refuses versions of ten digits that begin with 1 as pruned, whatever edge it reports. */
   readonly refusesBelow2e9?: boolean;
   /** So many nodes in one process. */
   readonly count?: number;

@@ -10,7 +10,7 @@ import type { ServerProcess } from './process-under-test.ts';
 export const serverCpu = 0;
 export const loadCpu = 1;
 
-/** What is asked of every server; the title is that of its table. */
+/** A request to every server; the title is that of its table. */
 export interface Request extends Omit<Load, 'connections' | 'seconds'> {
   readonly title: string;
   /** Default: as the options have it. */
@@ -28,7 +28,7 @@ export interface Contest<R extends Request = Request> {
   readonly reads?: () => number;
 }
 
-/** What the rounds gave one server, in their order: the same for all servers of a request. */
+/** Results of one server by round, in one order for all servers of a request. */
 export interface Standing {
   readonly name: string;
   readonly measured: readonly Measured[];

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** Milliseconds between two things that one connection does. */
 const pauseMs = 5_000;
 
-/** What each connection does; `turn` counts what it did before. */
+/** The work of each connection; `turn` counts its earlier requests. */
 const kinds: Readonly<Record<string, (socket: Socket, request: string, turn: number) => void>> = {
   idle: (socket, request, turn) => void (turn === 0 && socket.write(request)),
   hits: (socket, request) => void socket.write(request),

@@ -1,4 +1,4 @@
-/** What was observed of a gateway under a fault, as lines of tables: all rounds of a variant together. */
+/** Observations of a gateway under a fault, as lines of tables: all rounds of a variant together. */
 import { quantile } from './figures.ts';
 import type { Sample } from './open-loop.ts';
 
@@ -114,7 +114,7 @@ export function overloadLine(
   const hitMs = samples.filter(({ kind }) => kind === 'hit').map((sample) => sample.tookMs);
   const seconds = rounds.reduce((sum, round) => sum + round.seconds, 0);
   const [goodCount, shedCount] = [good?.length ?? 0, shed?.length ?? 0];
-  // What is answered after the load has ended was not carried by the fleet while it lasted.
+  // The fleet did not carry answers that came after the end of the load.
   const endMs = (rounds[0]?.seconds ?? 0) * 1000;
   const inTime = good?.filter(({ atMs, tookMs }) => atMs + tookMs <= endMs);
   const percent = (count: number): string => ((count / misses.length) * 100).toFixed(1);

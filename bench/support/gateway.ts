@@ -29,7 +29,7 @@ export function startGateway(gateway: BenchedGateway): Promise<ServerProcess> {
   return startServer(gateway.name, gatewayCommand(gateway), gateway.cpu, gateway.node);
 }
 
-/** What a Node is started with to be the gateway. */
+/** Arguments that start Node as the gateway. */
 export function gatewayCommand({
   nodeUrl,
   config = {},
@@ -54,11 +54,11 @@ export function gatewayCommand({
 const root = fileURLToPath(new URL('../../', import.meta.url));
 let built: string | undefined;
 
-/** What `npm pack` would hold of the code, in a folder without the sources, which would be preferred to it. */
+/** The packed code in a folder without the sources, which Node would prefer. */
 function builtPackage(): string {
   if (built !== undefined) return built;
   const folder = newFolder('package');
-  // What is linked to is resolved from where it really is.
+  // Links are resolved from their targets.
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
   for (const name of ['bin', 'config', 'package.json'])
     cpSync(join(root, name), join(folder, name), { recursive: true });

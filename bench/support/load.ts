@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { ServerProcess } from './process-under-test.ts';
 
-/** Which numbers stand in the place of a mark in a path, as load.lua has it. */
+/** Numbers that replace a mark in a path, in the form of load.lua. */
 export type Order =
   | { readonly kind: 'turns' | 'random'; readonly of: number }
   /** Never the same twice in a run. */
@@ -69,9 +69,9 @@ export async function measure(server: ServerProcess, load: Load, cpu: number): P
   };
 }
 
-/** What the script is told of the order. */
+/** Input of the script about the order. */
 function numbersOf(order: Order, seconds: number): readonly [kind: string, from: number, count: number] {
-  // Whoever begins where the last run began asks for what a small memory still has.
+  // A run that begins where the last one began reads entries that a small memory still has.
   if (order.kind !== 'new') return [order.kind, Math.floor(Math.random() * order.of), order.of];
   const from = nextNew;
   nextNew += mostPerSecond * seconds;
@@ -88,7 +88,7 @@ interface Told {
   readonly bad: number;
 }
 
-/** What the program wrote; rejects when it fails. */
+/** The program's output; rejects when it fails. */
 export function runProgram(command: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });

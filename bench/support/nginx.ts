@@ -10,7 +10,7 @@ export interface NginxSettings {
   readonly cpu: number | string;
   /** Default: a free one. */
   readonly port?: number;
-  /** Lines of the `http` block, told the port to listen on and a folder to write to. */
+  /** Lines of the `http` block for a port to listen on and a folder to write to. */
   readonly http: (where: { readonly port: number; readonly folder: string }) => string;
 }
 

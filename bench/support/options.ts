@@ -71,7 +71,7 @@ export function isAsked({ loads }: Flags, title: string): boolean {
   return loads.split(';').some((text) => title.includes(text));
 }
 
-/** What a part does by default, unless the command line has something else. */
+/** Defaults of a part; the command line overrides them. */
 export function optionsOf({ isQuick, given }: Flags, defaults: Partial<BenchOptions> = {}): BenchOptions {
   return { ...usual, ...defaults, ...(isQuick ? quick : {}), ...given };
 }

@@ -7,11 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export interface ServerProcess {
   readonly name: string;
   readonly pid: number;
-  /** Where it serves. */
+  /** Its address. */
   readonly url: string;
   /** Processor time so far of all its threads and of the processes it has started, in microseconds. */
   cpuMicros(): number;
-  /** What of their memory is in RAM, in MiB; what they share counts for each. */
+  /** Resident memory in MiB; shared pages count for each process. */
   residentMiB(): number;
   stop(): void;
 }
@@ -55,11 +55,11 @@ export interface Program {
   readonly command: string;
   readonly args: readonly string[];
   readonly cpu: number | string;
-  /** Where it will listen, as its config says. */
+  /** The address in its config. */
   readonly port: number;
 }
 
-/** A program that does not say when it is ready: resolves when its port takes connections. */
+/** A program that does not report readiness: resolves when its port takes connections. */
 export async function startProgram({ name, command, args, cpu, port }: Program): Promise<ServerProcess> {
   const { child, printed } = launch(command, args, cpu);
   for (const endMs = performance.now() + startMs; !(await listens(port)); await sleep(2)) {
@@ -147,7 +147,7 @@ export function requirePrograms(...names: readonly (keyof typeof packages)[]): v
   throw new Error(`${missing.join(', ')} ${missing.length > 1 ? 'are' : 'is'} needed: apt-get install ${install}`);
 }
 
-/** Where Debian has them. */
+/** Their places on Debian. */
 export const packages = {
   taskset: 'util-linux',
   wrk: 'wrk',

@@ -1,5 +1,5 @@
 /**
- * What the client of Redis costs by itself, used as the gateway does, in a process of its own:
+ * The cost of the Redis client alone, used as the gateway does, in a process of its own:
  *
  *     node bench/support/redis-client.ts PORT BYTES UNDER_WAY
  *

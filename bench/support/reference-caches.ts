@@ -1,4 +1,4 @@
-/** What else caches HTTP: nginx, Varnish and HAProxy of Debian, each set up for this load, with one core. */
+/** Other HTTP caches: nginx, Varnish and HAProxy of Debian, each set up for this load, with one core. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startNginx } from './nginx.ts';
@@ -7,7 +7,7 @@ import { freePort } from '../../test/support/free-port.ts';
 import { newFolder } from './run-folder.ts';
 
 export interface CacheSettings {
-  /** Of the upstream, with the base path. */
+  /** Address of the upstream, with the base path. */
   readonly nodeUrl: string;
   readonly cpu: number | string;
   /** False: only handed on. */
@@ -84,7 +84,7 @@ const commands = new Map<Cache, keyof typeof packages>([
 ]);
 const told = new Set<string>();
 
-/** Those of `caches` that are installed. Which are not is said once, where it cannot be overlooked. */
+/** The installed ones of `caches`. Missing ones are reported once, where a reader cannot overlook them. */
 export function installed(caches: readonly Cache[]): readonly Cache[] {
   return caches.filter((cache) => {
     const command = commands.get(cache);

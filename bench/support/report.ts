@@ -4,7 +4,7 @@ import { median, spread, timesAsMany } from './figures.ts';
 import type { Measured } from './load.ts';
 import type { BenchOptions } from './options.ts';
 
-/** What a cell shows of a server, beside all of the same load. */
+/** A cell of a server, beside all servers of the same load. */
 export type Column = (standing: Standing, all: readonly Standing[]) => string;
 
 /** Requests a second. */

@@ -1,4 +1,4 @@
-/** What a run writes lies in a folder that goes with it, in memory where the system has a place for that. */
+/** The folder of a run's files, removed with it; in memory where the system has such a place. */
 import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 let folder: string | undefined;
 let made = 0;
 
-/** A new folder; everybody can write to it, because servers like to work as somebody else. */
+/** A new folder that every user can write to, because servers change their user. */
 export function newFolder(name: string): string {
   folder ??= create();
   const path = join(folder, `${name}-${(made += 1)}`);

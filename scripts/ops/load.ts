@@ -75,7 +75,7 @@ async function client(world: World, ask: Ask, { first, stop }: { first: number; 
   }
 }
 
-/** What the `turn`-th request is of. */
+/** The subject of the `turn`-th request. */
 function oneOf(world: World, ask: Ask, turn: number): Promise<number> {
   const head = world.head();
   switch (turn % 16) {

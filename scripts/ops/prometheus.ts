@@ -22,7 +22,7 @@ export interface PrometheusOptions {
 export interface Prometheus {
   readonly url: string;
   readonly startedAt: number;
-  /** Alerts that fire now, by name, with the labels that tell them apart. */
+  /** Alerts that fire now, by name, with the labels that distinguish them. */
   firing(): Promise<ReadonlyMap<string, readonly Readonly<Record<string, string>>[]>>;
   /** From the start until now, every second. */
   history(query: string): Promise<readonly Series[]>;

@@ -1,4 +1,4 @@
-/** What was checked, as a table that grows while it is. */
+/** The checks and their results, as a growing table. */
 
 export interface Check {
   readonly what: string;

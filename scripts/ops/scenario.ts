@@ -1,10 +1,10 @@
-/** What goes wrong, one thing after the other, and the alerts that are to say so. */
+/** Faults, one after the other, and the alerts that must report them. */
 import { breakConfig, lie, signingRequests, type World } from './world.ts';
 import type { Load } from './load.ts';
 
 export interface Expected {
   readonly alert: string;
-  /** Labels that tell it apart. */
+  /** Labels that distinguish it. */
   readonly of?: Readonly<Record<string, string>>;
 }
 
@@ -12,13 +12,13 @@ export interface Act {
   readonly title: string;
   happen(world: World, load: Load): Promise<void>;
   readonly expected: readonly Expected[];
-  /** What may follow from it as well, sooner or later: no mistake when it fires. */
+  /** Alerts that may follow from the fault: no mistake when they fire. */
   readonly mayFollow?: readonly string[];
 }
 
 const special = '0x1::ledgergate_sample::Padded777';
 
-/** What happens in one group happens together; the next group comes when all its alerts fire. */
+/** Faults of one group happen together; the next group comes when all its alerts fire. */
 export const groups: readonly (readonly Act[])[] = [
   [
     {

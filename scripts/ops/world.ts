@@ -1,4 +1,4 @@
-/** What is watched: sample nodes, Redis, and a gateway with everything on, in processes of its own. */
+/** The watched world: sample nodes, Redis, and a gateway with everything on, in processes of its own. */
 import { writeFileSync } from 'node:fs';
 import { encodeVectors } from '../../src/sample/recorded.ts';
 import { advancingClock, blockHeightOf, type LedgerClock } from '../../src/sample/ledger-clock.ts';
@@ -12,7 +12,7 @@ import { redisServer, type RedisServer } from '../../test/support/redis-server.t
 import { authority } from '../../test/support/tls.ts';
 import type { CleanUp } from './clean-up.ts';
 
-/** A node's ledger, whose pruner can be told to keep less. */
+/** A node's ledger, whose pruner can keep less on demand. */
 export class PrunedClock implements LedgerClock {
   window: bigint;
   readonly #ledger: LedgerClock;
@@ -42,7 +42,7 @@ export interface World {
   readonly gateway: GatewayProcess;
   /** PEM text of the root that clients trust. */
   readonly ca: string;
-  /** Where the ledger stands. */
+  /** The ledger's head and oldest version. */
   readonly head: () => bigint;
 }
 
@@ -118,7 +118,7 @@ export function lie(node: SampleNode, part: string, body: string): () => void {
   return () => node.faults.clear();
 }
 
-/** Whoever edits the config makes a mistake. */
+/** A mistake in an edited config. */
 export function breakConfig({ gateway }: World): void {
   writeFileSync(gateway.file, 'upstreams: []\nlisten: { prot: 8080 }\n');
 }

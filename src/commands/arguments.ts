@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import type { Environment } from '../config/source/interpolate.ts';
 import { nearMissHint } from '../config/source/near-miss.ts';
 import type { GivenSettings } from '../config/source/overrides.ts';
-import { type Command, UsageError } from './command.ts';
+import { type CliCommand, UsageError } from './command.ts';
 import { type Flag, type FlagName, flags, variableOf } from './flags.ts';
 
 /** One command line, parsed: flags and environment together. */
@@ -13,10 +13,10 @@ export interface Arguments {
   readonly given: GivenSettings;
 }
 
-type Settings = Map<string, { readonly values: readonly string[]; readonly origin: string }>;
+type FlagValues = Map<string, { readonly values: readonly string[]; readonly origin: string }>;
 
 /** Parses flags and LEDGERGATE_* variables; a flag wins over its variable. Throws `UsageError`. */
-export function parseArguments(command: Command, args: readonly string[], env: Environment): Arguments {
+export function parseArguments(command: CliCommand, args: readonly string[], env: Environment): Arguments {
   const options = Object.fromEntries(
     command.flags.map((flag) => [flag, { type: parseKind(flags[flag]), multiple: true }]),
   );
@@ -28,7 +28,7 @@ export function parseArguments(command: Command, args: readonly string[], env: E
     allowPositionals: true,
     tokens: true,
   });
-  const given: Settings = new Map();
+  const given: FlagValues = new Map();
   const operands: string[] = [];
   let help = false;
   for (const token of tokens) {
@@ -50,7 +50,7 @@ interface OptionToken {
   readonly inlineValue: boolean | undefined;
 }
 
-function addFlag(command: Command, { name, rawName, value, inlineValue }: OptionToken, given: Settings): void {
+function addFlag(command: CliCommand, { name, rawName, value, inlineValue }: OptionToken, given: FlagValues): void {
   if (!isFlag(name) || !command.flags.includes(name)) {
     const known = [...command.flags, 'help'].map((flag) => `--${flag}`);
     throw new UsageError(`${command.name}: unknown flag ${rawName}${nearMissHint(rawName, known)}`);
@@ -72,7 +72,7 @@ function addFlag(command: Command, { name, rawName, value, inlineValue }: Option
 }
 
 /** An empty variable is as good as none: that is how compose files and charts leave one out. */
-function addVariable(name: FlagName, env: Environment, given: Settings): void {
+function addVariable(name: FlagName, env: Environment, given: FlagValues): void {
   const flag: Flag = flags[name];
   const variable = variableOf(name);
   const text = env[variable]?.trim() ?? '';

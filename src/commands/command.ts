@@ -7,7 +7,7 @@ import type { FlagName } from './flags.ts';
 export type ExitCode = 0 | 1 | 2;
 
 /** One command of the program; its code is loaded when it is called. */
-export interface Command {
+export interface CliCommand {
   readonly name: string;
   /** One sentence for the overview. */
   readonly summary: string;
@@ -17,25 +17,25 @@ export interface Command {
   /** The one argument that a command may take besides flags. */
   readonly operand?: string;
   /** Imports the work: a health check every few seconds must not pay for loading the gateway. */
-  load(): Promise<Run>;
+  load(): Promise<CommandRun>;
 }
 
 /** Runs a call; resolves with the exit code of the process. */
-export type Run = (call: Call) => Promise<ExitCode>;
+export type CommandRun = (call: CommandCall) => Promise<ExitCode>;
 
-/** One call of a command, understood. */
-export interface Call {
+/** One parsed call of a command. */
+export interface CommandCall {
   readonly operand: string | undefined;
   readonly given: GivenSettings;
   readonly terminal: Terminal;
 }
 
-/** The world outside: tests give another one. */
+/** Environment, output and signals of the process; tests pass their own. */
 export interface Terminal {
   readonly env: Environment;
   out(line: string): void;
   error(line: string): void;
-  /** Absent: what is printed is read by a program, or kept. */
+  /** Absent: the output goes to a pipe or a file. */
   readonly screen?: Screen | undefined;
   /** Aborted when the process is asked to end. From the first call on, signals do nothing else. */
   stopSignal(): AbortSignal;
@@ -52,12 +52,12 @@ export interface Screen {
   write(text: string): void;
 }
 
-/** A call that cannot be understood; its message fits one line and names a call that can. */
+/** A command line with an error; the message, one line, names a valid one. Exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** Something outside is not as it has to be; the message is all a user needs. */
+/** A fault outside of the program, printed without a stack. Exit code 1. */
 export class RuntimeFailure extends Error {
   override readonly name = 'RuntimeFailure';
 }

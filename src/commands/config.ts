@@ -1,9 +1,9 @@
 import { stringify } from 'yaml';
-import type { Call, ExitCode } from './command.ts';
+import type { CommandCall, ExitCode } from './command.ts';
 import { loadGivenConfig } from './given-config.ts';
 
 /** `config FILE`: the effective config as YAML that could be read again, secrets masked. */
-export async function config(call: Call): Promise<ExitCode> {
+export async function config(call: CommandCall): Promise<ExitCode> {
   const { redacted, warnings } = loadGivenConfig('config', call);
   for (const warning of warnings) call.terminal.error(`warning: ${warning}`);
   call.terminal.out(stringify(redacted).trimEnd());

@@ -4,13 +4,13 @@ import { chainIds } from '../config/schema/schema-parts.ts';
 import { compileModule, type CompiledModule } from '../encode/abi.ts';
 import { encodeSubmission } from '../encode/encode-submission.ts';
 import { explainSubmission, formatExplanation } from '../encode/explain.ts';
-import { type Call, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
+import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
 
 /**
  * `encode --module-abi FILE < request.json`: the bytes to sign, with `--explain` taken apart. Works without any node:
  * a signer should not have to trust one to learn the meaning of the bytes.
  */
-export async function encode({ given, terminal }: Call): Promise<ExitCode> {
+export async function encode({ given, terminal }: CommandCall): Promise<ExitCode> {
   const modules = readModules(given.get('module-abi')?.values ?? []);
   const context = {
     chainId: chainIdOf(given.get('chain-id')?.values[0]),

@@ -51,21 +51,21 @@ export const flags = {
   operations: {
     kind: 'list',
     value: 'WORD',
-    meaning: 'Operations of the key: read, view, encode, submit, pass. May be repeated. Default: those of its plan.',
+    meaning: 'Operation of the key: read, view, encode, submit or pass. May be repeated. Default: all of its plan.',
   },
   origins: {
     kind: 'list',
     value: 'ORIGIN',
-    meaning: 'A page that may use it, such as https://app.example. May be repeated.',
+    meaning: 'Web origin that may use the key, such as https://app.example. May be repeated.',
   },
-  expires: { kind: 'text', value: 'TIME', meaning: 'When it ends, in UTC: 2027-01-01T00:00:00Z. Default: never.' },
+  expires: { kind: 'text', value: 'TIME', meaning: 'End of the key, in UTC: 2027-01-01T00:00:00Z. Default: never.' },
   'module-abi': {
     kind: 'list',
     value: 'FILE',
     meaning: 'A module answer (bytecode and ABI) of the called function. May be repeated.',
   },
   'signing-domain': { kind: 'text', value: 'NAME', meaning: 'First word of the hashed label. Default APTOS.' },
-  watch: { kind: 'switch', meaning: 'Show it each second, until ended.' },
+  watch: { kind: 'switch', meaning: 'Print the status each second, until a signal.' },
   json: { kind: 'switch', meaning: 'Print all facts as JSON, one line each time.' },
   explain: { kind: 'switch', meaning: 'Also print the bytes taken apart, field by field.' },
 } as const satisfies Readonly<Record<string, Flag>>;

@@ -1,7 +1,7 @@
 /** The config a call asks for: its file, under its flags and variables. */
 import { type LoadedConfig, loadConfig } from '../config/source/load.ts';
 import { overridesOf } from '../config/source/overrides.ts';
-import { type Call, UsageError } from './command.ts';
+import { type CommandCall, UsageError } from './command.ts';
 import { strayVariables } from './flags.ts';
 
 /** The config of a call, and the file it was read from, if any. */
@@ -10,7 +10,7 @@ export interface GivenConfig extends LoadedConfig {
 }
 
 /** Throws ConfigError for what is wrong with the config, UsageError when the call names none. */
-export function loadGivenConfig(command: string, call: Call): GivenConfig {
+export function loadGivenConfig(command: string, call: CommandCall): GivenConfig {
   const file = givenFile(command, call);
   const overrides = overridesOf(call.given);
   if (file === undefined && !overrides.some(({ path }) => path[0] === 'upstreams')) {
@@ -22,7 +22,7 @@ export function loadGivenConfig(command: string, call: Call): GivenConfig {
 }
 
 /** The file, as an operand or by --config. */
-export function givenFile(command: string, { operand, given }: Call): string | undefined {
+export function givenFile(command: string, { operand, given }: CommandCall): string | undefined {
   const setting = given.get('config');
   if (operand !== undefined && setting?.origin === '--config') {
     throw new UsageError(`${command}: give the file once: as ${operand} or by --config`);

@@ -1,12 +1,12 @@
-/** `health [URL]`: is the gateway of this container ready? Loads next to nothing, because it is run every few seconds. */
+/** `health [URL]`: readiness of the gateway in this container. Imports little, because it runs every few seconds. */
 import { get } from '../proxy/http/server/lean-http.ts';
-import type { Call, ExitCode } from './command.ts';
+import type { CommandCall, ExitCode } from './command.ts';
 import { operationsUrl } from './operations-url.ts';
 
 const timeoutMs = 2_000;
 
 /** `health`: exit code 0 when `/readyz` of a running gateway answers 200, else 1 with the reason. */
-export async function health(call: Call): Promise<ExitCode> {
+export async function health(call: CommandCall): Promise<ExitCode> {
   const url = await operationsUrl('health', '/readyz', call);
   const answer = await ask(url);
   if (answer === 200) {

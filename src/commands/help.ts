@@ -1,10 +1,10 @@
 /** The texts of --help. */
-import type { Command } from './command.ts';
+import type { CliCommand } from './command.ts';
 import { type Flag, flags, variableOf } from './flags.ts';
 import { formatTable } from './text-table.ts';
 
 /** Help of the program: its commands, a line each. */
-export function overview(commands: readonly Command[]): string {
+export function overview(commands: readonly CliCommand[]): string {
   return [
     'A caching read-through gateway in front of a fleet of ledger nodes.',
     '',
@@ -19,7 +19,7 @@ export function overview(commands: readonly Command[]): string {
 }
 
 /** Help of one command: usage, flags and their environment variables. */
-export function commandHelp(command: Command): string {
+export function commandHelp(command: CliCommand): string {
   const rows = command.flags.map((name) => {
     const flag: Flag = flags[name];
     const value = flag.value === undefined ? '' : ` ${flag.value}`;

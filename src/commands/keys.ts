@@ -5,15 +5,15 @@ import { nearMissHint } from '../config/source/near-miss.ts';
 import { withKey, withoutKey } from '../config/keys-edit.ts';
 import { parseKeysFile, type FileKey } from '../config/keys-file.ts';
 import { readText } from '../config/source/text-file.ts';
-import { type Call, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
+import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
 import type { FlagName } from './flags.ts';
 import { replaceFile } from './replace-file.ts';
 import { formatTable } from './text-table.ts';
 
-const actions: Readonly<Record<string, (call: Call, file: string) => ExitCode>> = { create, list, revoke };
+const actions: Readonly<Record<string, (call: CommandCall, file: string) => ExitCode>> = { create, list, revoke };
 
-/** `keys create|hash|list|...`: manages client keys in a file. Throws `UsageError` for an unknown action. */
-export async function keys(call: Call): Promise<ExitCode> {
+/** Throws `UsageError` for an unknown action. */
+export async function keys(call: CommandCall): Promise<ExitCode> {
   const { operand = '' } = call;
   const names = Object.keys(actions);
   const action = Object.hasOwn(actions, operand) ? actions[operand] : undefined;
@@ -25,7 +25,7 @@ export async function keys(call: Call): Promise<ExitCode> {
 }
 
 /** Prints the key, the only time that it is there to be read. */
-function create(call: Call, file: string): ExitCode {
+function create(call: CommandCall, file: string): ExitCode {
   const name = required(call, 'name');
   const key = createKey();
   const entry = {
@@ -52,7 +52,7 @@ function create(call: Call, file: string): ExitCode {
   return 0;
 }
 
-function list(call: Call, file: string): ExitCode {
+function list(call: CommandCall, file: string): ExitCode {
   const known = parseKeysFile(readText(file), file);
   const rows = known.map(rowOf);
   const heads = ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'EXPIRES', 'SHA256'];
@@ -65,7 +65,7 @@ function rowOf({ name, tenant, plan, operations, origins, expiresAtMs, sha256 }:
   return [name, tenant, plan, rights, origins?.join(',') ?? 'any', expiry(expiresAtMs), `${sha256.slice(0, 8)}...`];
 }
 
-function revoke(call: Call, file: string): ExitCode {
+function revoke(call: CommandCall, file: string): ExitCode {
   const name = required(call, 'name');
   if (!existsSync(file)) readText(file);
   replaceFile(file, (target) => {
@@ -86,11 +86,11 @@ function expiry(atMs: number | undefined): string {
   return atMs <= Date.now() ? `${time} (past)` : time;
 }
 
-function text({ given }: Call, flag: FlagName): string | undefined {
+function text({ given }: CommandCall, flag: FlagName): string | undefined {
   return given.get(flag)?.values[0];
 }
 
-function required(call: Call, flag: FlagName): string {
+function required(call: CommandCall, flag: FlagName): string {
   const value = text(call, flag);
   if (value === undefined)
     throw new UsageError(`keys ${call.operand}: --${flag} is needed; see ledgergate keys --help`);
@@ -98,6 +98,6 @@ function required(call: Call, flag: FlagName): string {
 }
 
 /** Repeated, or separated by commas. */
-function words({ given }: Call, flag: FlagName): readonly string[] | undefined {
+function words({ given }: CommandCall, flag: FlagName): readonly string[] | undefined {
   return given.get(flag)?.values.flatMap((value) => value.split(',').map((word) => word.trim()));
 }

@@ -1,8 +1,8 @@
 /** Address of a running gateway's operations port, given by URL, by config, or by port. */
-import { type Call, UsageError } from './command.ts';
+import { type CommandCall, UsageError } from './command.ts';
 
 /** Throws UsageError for what cannot be an address. */
-export async function operationsUrl(command: string, path: string, call: Call): Promise<URL> {
+export async function operationsUrl(command: string, path: string, call: CommandCall): Promise<URL> {
   if (call.operand !== undefined) {
     if (!/^http:\/\/./.test(call.operand) || !URL.canParse(call.operand)) {
       throw new UsageError(`${command}: expected a URL such as http://127.0.0.1:9090, got "${call.operand}"`);
@@ -16,7 +16,7 @@ export async function operationsUrl(command: string, path: string, call: Call): 
 
 async function operationsAddress(
   command: string,
-  call: Call,
+  call: CommandCall,
 ): Promise<{ readonly host: string; readonly port: number }> {
   if (call.given.has('config')) {
     const { loadGivenConfig } = await import('./given-config.ts');

@@ -1,4 +1,3 @@
-/** Reads the config again when its file changes or SIGHUP comes, and hands it to the gateway. */
 import type { Logger } from 'pino';
 import type { LoadedConfig } from '../config/source/load.ts';
 import { ConfigError, formatProblem } from '../config/source/problem.ts';
@@ -33,7 +32,7 @@ export class Reloading {
     this.#watch = new FileWatch([file], {
       digest,
       onChange: () => this.#reload(),
-      onMissing: () => parts.log.warn({ file }, 'the config file cannot be read: what is in force stays so'),
+      onMissing: () => parts.log.warn({ file }, 'the config file cannot be read: the config in force stays'),
     });
   }
 

@@ -19,8 +19,8 @@ import { RuntimeFailure } from './command.ts';
 const mode = 0o600;
 
 /**
- * Replaces `file` by what `change` makes of it, one caller at a time. `change` runs under the lock, so a file
- * that it reads is the one that is replaced. Permissions stay. Throws what `change` throws, and RuntimeFailure when it cannot be written.
+ * Replaces `file` by the result of `change`, one caller at a time. `change` runs under the lock, so the file that it
+ * reads is the replaced one. Permissions stay. Throws as `change` does, and RuntimeFailure when writing fails.
  */
 export function replaceFile(file: string, change: (target: string) => string): void {
   const target = resolved(file);
@@ -60,7 +60,7 @@ function keepRights(descriptor: number, target: string): void {
   fchmodSync(descriptor, before.mode & 0o777);
 }
 
-/** A link stays one; what it leads to is replaced. */
+/** A link stays one; its target is replaced. */
 function resolved(file: string): string {
   try {
     return realpathSync(file);
@@ -75,7 +75,7 @@ function open(beside: string, file: string): number {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const why =
-      code === 'EEXIST' ? `${beside} is there: somebody else is changing it, or was cut off (then delete it)` : code;
+      code === 'EEXIST' ? `${beside} exists: another change is running, or one was cut off (then delete it)` : code;
     throw new RuntimeFailure(`cannot change ${file}: ${why}`, { cause: error });
   }
 }

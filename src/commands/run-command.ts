@@ -3,7 +3,7 @@ import { nearMissHint } from '../config/source/near-miss.ts';
 import { ConfigError, formatProblem } from '../config/source/problem.ts';
 import { packageVersion } from '../gateway/package-version.ts';
 import { parseArguments } from './arguments.ts';
-import { type Command, type ExitCode, RuntimeFailure, type Terminal, UsageError } from './command.ts';
+import { type CliCommand, type ExitCode, RuntimeFailure, type Terminal, UsageError } from './command.ts';
 import { variableOf } from './flags.ts';
 import { commandHelp, overview } from './help.ts';
 import { commands } from './table.ts';
@@ -38,7 +38,7 @@ async function dispatch(args: readonly string[], terminal: Terminal): Promise<Ex
 }
 
 /** Without a command: `serve` when the environment names a fleet, as in a container; otherwise the sample, loudly. */
-function commandFromEnvironment(terminal: Terminal): Command {
+function commandFromEnvironment(terminal: Terminal): CliCommand {
   const isServed = ['config', 'upstream', 'archival'].some(
     (flag) => (terminal.env[variableOf(flag)]?.trim() ?? '') !== '',
   );
@@ -48,7 +48,7 @@ function commandFromEnvironment(terminal: Terminal): Command {
   return findCommand(isServed ? 'serve' : 'sample');
 }
 
-function findCommand(word: string): Command {
+function findCommand(word: string): CliCommand {
   const command = commands.find(({ name }) => name === word);
   if (command !== undefined) return command;
   if (word.startsWith('-')) {

@@ -41,7 +41,7 @@ export async function runGateway(
   const gateway = await start(loaded.config, { log, logLines: lines, drainDelayMs }).catch((error: unknown) => {
     throw listenFailure(error);
   });
-  // Otherwise it is written at a polite end, which a process that is killed never comes to. Takes 0.1 s, once.
+  // Node writes the cache only at a clean exit, which a killed process never reaches. Takes 0.1 s, once.
   flushCompileCache();
   for (const line of [...describe(gateway, loaded), ...(announce?.(gateway) ?? [])]) terminal.out(line);
   if (source !== undefined) reloading = new Reloading({ source, gateway, log });
@@ -53,7 +53,7 @@ export async function runGateway(
   return 0;
 }
 
-/** In this process, or in several; then what that takes is loaded. */
+/** One process does not load the code of several. */
 async function start(config: Config, options: GatewayOptions): Promise<RunningGateway> {
   const processes = config.workers === 'auto' ? availableParallelism() : config.workers;
   if (processes === 1) return startGateway(config, options);
@@ -64,7 +64,7 @@ async function start(config: Config, options: GatewayOptions): Promise<RunningGa
 /** The ports, and the state of the fleet so far. */
 function describe(gateway: RunningGateway, { config, redacted }: LoadedConfig): readonly string[] {
   const rows = gateway.fleet().map(({ name, tier, chainId, oldest, head, lag, state }) => {
-    // The redacted address: the fleet's own may hold a key from the environment.
+    // From the masked config: the fleet's own URL may hold a key from the environment.
     const url = redacted.upstreams.find((upstream) => upstream.name === name)?.url;
     return [name, url, tier, chainId, oldest, head, lag, state].map((cell) =>
       cell === undefined ? '-' : String(cell),

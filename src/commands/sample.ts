@@ -2,11 +2,11 @@ import { loadConfig } from '../config/source/load.ts';
 import { type Override, overridesOf } from '../config/source/overrides.ts';
 import { curlExamples } from '../sample/curl-examples.ts';
 import { startSampleFleet } from '../sample/sample-fleet.ts';
-import type { Call, ExitCode } from './command.ts';
+import type { CommandCall, ExitCode } from './command.ts';
 import { runGateway } from './run-gateway.ts';
 
 /** `sample`: two sample nodes, a gateway in front of them, and commands to try on it. */
-export async function sample({ given, terminal }: Call): Promise<ExitCode> {
+export async function sample({ given, terminal }: CommandCall): Promise<ExitCode> {
   const fleet = await startSampleFleet();
   try {
     const upstreams = fleet.nodes.map(({ name, url, tier }) => ({ name, url, tier }));

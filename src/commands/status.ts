@@ -3,18 +3,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { get } from '../proxy/http/server/lean-http.ts';
 import type { StatusFacts } from '../proxy/operations/status/facts.ts';
 import { statusLines } from '../proxy/operations/status/terminal.ts';
-import { type Call, type ExitCode, RuntimeFailure, type Screen, type Terminal } from './command.ts';
+import { type CommandCall, type ExitCode, RuntimeFailure, type Screen, type Terminal } from './command.ts';
 import { operationsUrl } from './operations-url.ts';
 
 const everyMs = 1_000;
 const timeoutMs = 3_000;
-/** Facts are some tens of kilobytes. */
+/** A status has some tens of kilobytes. */
 const mostBytes = 8 * 1024 * 1024;
 /** Wider than any line, for output without a width. */
 const unbounded = 1_000;
 
 /** 0: the status was printed, whatever it is; `health` is for scripts that need readiness. */
-export async function status(call: Call): Promise<ExitCode> {
+export async function status(call: CommandCall): Promise<ExitCode> {
   const url = await operationsUrl('status', '/status.json', call);
   const isJson = call.given.has('json');
   if (call.given.has('watch')) return watch(url, isJson, call.terminal);
@@ -31,7 +31,7 @@ async function watch(url: URL, isJson: boolean, terminal: Terminal): Promise<Exi
   const stop = terminal.stopSignal();
   const first = await fetchFacts(url);
   const screen = isJson ? undefined : terminal.screen;
-  // The alternate screen, without a cursor: what was there before is there again afterwards.
+  // The alternate screen, without a cursor: its end restores the former screen.
   screen?.write('\u001b[?1049h\u001b[?25l');
   try {
     for (let facts: StatusFacts | string = first; ; facts = await fetchFacts(url).catch(messageOf)) {
@@ -55,7 +55,7 @@ function print(facts: StatusFacts, isJson: boolean, terminal: Terminal): void {
   }
 }
 
-/** Over what is there, line by line, so that nothing flickers. A text instead of facts is why there are none. */
+/** Overwrites line by line, so that nothing flickers. A text is the reason why there are no facts. */
 function draw(facts: StatusFacts | string, screen: Screen): void {
   const { columns, rows, hasColours } = screen;
   if (typeof facts === 'string') {

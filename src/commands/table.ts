@@ -1,9 +1,9 @@
 /** The commands. A new one is an entry here and a file beside this one. */
-import type { Command } from './command.ts';
+import type { CliCommand } from './command.ts';
 import { configFlags } from './flags.ts';
 
 /** All commands, in the order of the overview. */
-export const commands: readonly Command[] = [
+export const commands: readonly CliCommand[] = [
   {
     name: 'serve',
     summary: 'Serves the ledger interface in front of a fleet of nodes.',

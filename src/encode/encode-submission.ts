@@ -7,7 +7,7 @@ import { BcsWriter } from './bcs.ts';
 import { isPlain, type Layout } from './layout.ts';
 import { createLayoutSource, loadLayout, type LayoutSource, type LoadModule } from './load-layout.ts';
 import { invalidArgument } from './move-value.ts';
-import { Handover, Refusal, unencodedBy, type EncodeOutcome } from './outcome.ts';
+import { Handover, EncodeRefusal, unencodedBy, type EncodeOutcome } from './outcome.ts';
 import { signingPrefixes, type SigningPrefixes } from './signing-message.ts';
 import { Steps } from './steps.ts';
 import { parseSubmission, type EntryCall } from './submission.ts';
@@ -41,7 +41,7 @@ export async function encodeSubmission(bodyText: string, context: EncodeContext)
   }
 }
 
-/** Parses the request and finds the layout of every argument. Throws `Refusal`, `Handover`, or what `loadModule` does. */
+/** Parses the request and finds the layout of every argument. Throws `EncodeRefusal`, `Handover`, or what `loadModule` does. */
 export async function prepareSubmission(
   bodyText: string,
   { loadModule, steps = new Steps() }: EncodeContext,
@@ -54,7 +54,7 @@ export async function prepareSubmission(
   try {
     compiled = findFunction(call, await loadModule(address, name), steps);
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof EncodeRefusal)) throw error;
     // The module may have been upgraded since it was read: what was read for earlier requests is not believed.
     compiled = findFunction(call, await loadModule(address, name, { fresh: true }), steps);
   }
@@ -63,7 +63,7 @@ export async function prepareSubmission(
   return { submission, prepared: { call, function: compiled, layouts, steps } satisfies PreparedCall };
 }
 
-/** The bytes as `0x` and lowercase hex. Throws `Refusal` or `Handover` for arguments that do not fit. */
+/** The bytes as `0x` and lowercase hex. Throws `EncodeRefusal` or `Handover` for arguments that do not fit. */
 export function encodeToHex(transaction: PreparedSubmission, context: EncodeContext): string {
   const writer = context.writer ?? sharedWriter;
   writer.reset();
@@ -88,7 +88,7 @@ function prefixesOf(domain: string): SigningPrefixes {
   return latest.prefixes;
 }
 
-/** The called function, with both counts checked. Throws `Refusal` with the message of nodes (protocol 3.4). */
+/** The called function, with both counts checked. Throws `EncodeRefusal` with the message of nodes (protocol 3.4). */
 function findFunction(call: EntryCall, module: CompiledModule | undefined, steps: Steps): CompiledFunction {
   const { address, module: moduleName, name } = call.function;
   if (module === undefined) {

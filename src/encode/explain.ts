@@ -11,14 +11,14 @@ import { payloadVariant, type PreparedCall, type PreparedSubmission } from './tr
 export type { ExplainedPart } from './explain-reader.ts';
 
 /** The parts of a signing message in order, or the outcome that there is none. */
-export type Explanation =
+export type SubmissionExplanation =
   { readonly kind: 'explained'; readonly hex: string; readonly parts: readonly ExplainedPart[] } | Unencoded;
 
 /**
  * Encodes the request and takes the bytes apart; the parts' bytes, joined, are the whole message. Rejects when
  * `loadModule` does, or with a `RangeError` if the bytes could not be read back.
  */
-export async function explainSubmission(bodyText: string, context: EncodeContext): Promise<Explanation> {
+export async function explainSubmission(bodyText: string, context: EncodeContext): Promise<SubmissionExplanation> {
   try {
     const transaction = await prepareSubmission(bodyText, context);
     const hex = encodeToHex(transaction, context);

@@ -1,6 +1,6 @@
 /**
  * JSON arguments to BCS (protocol 5.4), never less strict than a node: what is refused here is asked of one anyway, what
- * is written here is signed. Throws `Refusal` for what nodes refuse, and `Handover` for the few spellings that node
+ * is written here is signed. Throws `EncodeRefusal` for what nodes refuse, and `Handover` for the few spellings that node
  * versions read differently.
  */
 import { findAddress } from '../ledger/address.ts';
@@ -8,7 +8,7 @@ import { quote } from '../ledger/errors.ts';
 import type { JsonValue } from '../ledger/json-value.ts';
 import type { BcsWriter, IntegerBits } from './bcs.ts';
 import type { Layout } from './layout.ts';
-import { Handover, Refusal } from './outcome.ts';
+import { Handover, EncodeRefusal } from './outcome.ts';
 import type { Steps } from './steps.ts';
 
 /** Writes one argument of a call: the ULEB128 count of its bytes, then the value in BCS. Takes a step for each value. */
@@ -22,7 +22,7 @@ export function writeArgument(
   try {
     writeValue(writer, layout, value, steps);
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof EncodeRefusal)) throw error;
     throw invalidArgument(
       `parse arguments[${index}] failed, expect ${jsonName(layout)}, caused by error: ${error.message}`,
     );
@@ -31,8 +31,8 @@ export function writeArgument(
 }
 
 /** A fault in the meaning of a payload, with the prefix of nodes (protocol 3.4). */
-export function invalidArgument(message: string): Refusal {
-  return new Refusal(
+export function invalidArgument(message: string): EncodeRefusal {
+  return new EncodeRefusal(
     'invalid_input',
     `The given transaction is invalid: Failed to parse transaction payload: ${message}`,
   );
@@ -73,14 +73,14 @@ function writeValue(writer: BcsWriter, layout: Layout, value: JsonValue, steps: 
     case 'address': {
       const text = readText(value);
       const address = findAddress(text);
-      if (address === undefined) throw new Refusal('invalid_input', `Invalid account address: ${quote(text)}`);
+      if (address === undefined) throw new EncodeRefusal('invalid_input', `Invalid account address: ${quote(text)}`);
       writer.address(address);
       return;
     }
     case 'bytes': {
       const text = readText(value);
       if (!writer.hex(hexDigits(text))) {
-        throw new Refusal('invalid_input', `decode hex-encoded string(${quote(text)}) failed`);
+        throw new EncodeRefusal('invalid_input', `decode hex-encoded string(${quote(text)}) failed`);
       }
       return;
     }
@@ -104,7 +104,7 @@ function writeItems(writer: BcsWriter, element: Layout, items: readonly JsonValu
 }
 
 /**
- * An option is written as the struct `{"vec": vector}`, so an option of u8 holds hex. What a node makes of a second
+ * An option is written as the struct `{"vec": vector}`, so an option of u8 holds hex. A node's reading of a second
  * element or a second member is not established, and left to it.
  */
 function writeOption(writer: BcsWriter, element: Layout, value: JsonValue, steps: Steps): void {
@@ -132,7 +132,7 @@ function readSmall(value: JsonValue, bits: IntegerBits): bigint {
   if (text === '-0') throw new Handover('doubtful value');
   const number = /^\d{1,10}$/.test(text) ? BigInt(text) : -1n;
   if (number < 0n || number >> BigInt(bits) !== 0n)
-    throw new Refusal('invalid_input', `invalid number: ${quote(text)}`);
+    throw new EncodeRefusal('invalid_input', `invalid number: ${quote(text)}`);
   return number;
 }
 
@@ -144,7 +144,7 @@ function readLarge(value: JsonValue, bits: IntegerBits): bigint {
   if (bits === 256 && (plus === '+' || text === '')) throw new Handover('doubtful value');
   const number = digits === undefined ? -1n : BigInt(digits);
   if (number < 0n || number >> BigInt(bits) !== 0n) {
-    throw new Refusal('invalid_input', `Parsing U${bits} string ${quote(text)} failed`);
+    throw new EncodeRefusal('invalid_input', `Parsing U${bits} string ${quote(text)} failed`);
   }
   return number;
 }
@@ -163,7 +163,7 @@ function readItems(value: JsonValue): readonly JsonValue[] {
 function readMember(value: JsonValue, name: string): JsonValue {
   if (!isObject(value)) throw mismatch(value, 'an object');
   const member = value.members.get(name);
-  if (member === undefined) throw new Refusal('invalid_input', `field ${name} not found.`);
+  if (member === undefined) throw new EncodeRefusal('invalid_input', `field ${name} not found.`);
   return member;
 }
 
@@ -177,7 +177,7 @@ function isObject(value: JsonValue): value is Extract<JsonNode, { kind: 'object'
   return isObjectLike(value) && value.kind === 'object';
 }
 
-function mismatch(value: JsonValue, expected: string): Refusal {
+function mismatch(value: JsonValue, expected: string): EncodeRefusal {
   const found = isObjectLike(value) ? value.kind : typeof value === 'string' ? `string ${quote(value)}` : String(value);
-  return new Refusal('invalid_input', `invalid type: ${found}, expected ${expected}`);
+  return new EncodeRefusal('invalid_input', `invalid type: ${found}, expected ${expected}`);
 }

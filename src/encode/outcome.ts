@@ -6,7 +6,7 @@ export const forwardReasons = [
   'script payload',
   'encrypted payload',
   'unknown payload',
-  /** Which of two equal keys a node takes is not established. */
+  /** A node may take either of two equal keys. */
   'duplicate key',
   'nested too deep',
   /** Parsing it would stall the event loop for every other request. */
@@ -59,10 +59,10 @@ export type EncodeOutcome =
 /** Every outcome but success. */
 export type Unencoded = Exclude<EncodeOutcome, { kind: 'encoded' }>;
 
-/** The outcome of a `Handover` or a `Refusal`; throws any other error again. */
+/** The outcome of a `Handover` or an `EncodeRefusal`; throws any other error again. */
 export function unencodedBy(error: unknown): Unencoded {
   if (error instanceof Handover) return { kind: 'forward', reason: error.reason };
-  if (error instanceof Refusal) return { kind: 'refused', message: error.message, code: error.code };
+  if (error instanceof EncodeRefusal) return { kind: 'refused', message: error.message, code: error.code };
   throw error;
 }
 
@@ -78,8 +78,8 @@ export class Handover extends Error {
 }
 
 /** Thrown inside `encode/` when every node would answer 400. */
-export class Refusal extends Error {
-  override readonly name = 'Refusal';
+export class EncodeRefusal extends Error {
+  override readonly name = 'EncodeRefusal';
   readonly code: RefusalCode;
 
   constructor(code: RefusalCode, message: string) {

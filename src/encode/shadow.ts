@@ -20,7 +20,7 @@ export interface ShadowOptions {
 }
 
 /** State of the proof of one function under one ABI. */
-interface Standing {
+interface Trust {
   readonly signature: string;
   /** No other request asks before this time: Infinity, once a node gave the same bytes. */
   readonly askAgainAtMs: number;
@@ -35,7 +35,7 @@ export class ShadowProof {
   readonly #askAgainMs: number;
   readonly #random: () => number;
   readonly #now: () => number;
-  readonly #standings = new Map<string, Standing>();
+  readonly #standings = new Map<string, Trust>();
   readonly #distrusted: DistrustedFunctions;
   /** Functions whose difference is being looked into, and how many comparisons look. */
   readonly #doubted = new Map<string, number>();
@@ -106,7 +106,7 @@ export class ShadowProof {
     this.#distrusted.add(functionId);
   }
 
-  #remember(functionId: string, standing: Standing): void {
+  #remember(functionId: string, standing: Trust): void {
     this.#standings.delete(functionId);
     this.#standings.set(functionId, standing);
     const [eldest] = this.#standings.keys();
@@ -115,7 +115,7 @@ export class ShadowProof {
 }
 
 /** A node's answer to the same request, held against the local bytes. `unread`: no comparison, the node cannot read the request. */
-export type Comparison = 'equal' | 'mismatch' | 'unread' | 'inconclusive';
+export type ShadowComparison = 'equal' | 'mismatch' | 'unread' | 'inconclusive';
 
 /** The local answer: `0x` and hex, and a ledger version that is at least that of the ABI behind it. */
 export interface LocalAnswer {
@@ -142,7 +142,7 @@ export interface NodeEncoding {
  * functions share, and proves nothing about the bytes of this one. Any client can write such a text, so it turns no
  * function off. Any other answer proves nothing.
  */
-export function compareWithNode(local: LocalAnswer, answer: NodeEncoding): Comparison {
+export function compareWithNode(local: LocalAnswer, answer: NodeEncoding): ShadowComparison {
   if (answer.status === 200) {
     if (answer.body.trim() === `"${local.hex}"`) return 'equal';
     return answer.isFramed ? 'mismatch' : 'inconclusive';

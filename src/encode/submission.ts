@@ -6,7 +6,7 @@ import { findFunctionId, type FunctionId } from '../ledger/identifier.ts';
 import { JsonError, parseNodeJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
 import type { TypeTag } from '../ledger/type-tag.ts';
 import { findU64 } from '../ledger/version.ts';
-import { Handover, Refusal } from './outcome.ts';
+import { Handover, EncodeRefusal } from './outcome.ts';
 import type { Steps } from './steps.ts';
 import { parseTypeArgument } from './type-argument.ts';
 
@@ -36,7 +36,7 @@ export interface EntryCall {
 
 /**
  * Parses the body. `bodyText` must come from a UTF-8 decoder that refuses bad bytes and keeps a byte order mark.
- * Throws `Refusal` for what every node refuses and `Handover` for payloads and texts that are left to nodes.
+ * Throws `EncodeRefusal` for what every node refuses and `Handover` for payloads and texts that are left to nodes.
  */
 export function parseSubmission(bodyText: string, steps: Steps): Submission {
   steps.takeText(bodyText);
@@ -99,7 +99,10 @@ function readPayloadType(payload: JsonObject): 'entry function' | 'multisig' {
     case 'script_payload':
       throw new Handover('script payload');
     case 'module_bundle_payload':
-      throw new Refusal('invalid_input', "'UserTransactionRequest' invalid: Module bundle payload has been removed");
+      throw new EncodeRefusal(
+        'invalid_input',
+        "'UserTransactionRequest' invalid: Module bundle payload has been removed",
+      );
     default:
       // Newer nodes take more payloads than this list, so one outside of it is no certain refusal.
       throw new Handover(type.includes('encrypted') ? 'encrypted payload' : 'unknown payload');
@@ -180,6 +183,6 @@ function readObject(value: JsonValue, what: string): JsonObject {
   throw malformed(`${what} must be an object`);
 }
 
-function malformed(message: string): Refusal {
-  return new Refusal('web_framework_error', `parse request payload error: ${message}`);
+function malformed(message: string): EncodeRefusal {
+  return new EncodeRefusal('web_framework_error', `parse request payload error: ${message}`);
 }

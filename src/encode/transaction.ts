@@ -31,7 +31,7 @@ export const executableVariant = { entryFunction: 1, empty: 2 } as const;
 
 /**
  * Writes prefix ‖ RawTransaction, or with secondary signers prefix ‖ 00 ‖ RawTransaction ‖ `vector<address>`.
- * `chainId` is a u8. Throws `Refusal` or `Handover` for an argument that does not fit its parameter.
+ * `chainId` is a u8. Throws `EncodeRefusal` or `Handover` for an argument that does not fit its parameter.
  */
 export function writeSigningMessage(
   writer: BcsWriter,

@@ -2,14 +2,14 @@
 import { quote } from '../ledger/errors.ts';
 import { findTypeTag, type TypeTag } from '../ledger/type-tag.ts';
 import { maxTypeTagNesting } from './bcs.ts';
-import { Handover, Refusal } from './outcome.ts';
+import { Handover, EncodeRefusal } from './outcome.ts';
 import type { Steps } from './steps.ts';
 
 /** Newer nodes reserve these names for the signed integers. */
 const signedNames = new Set(['i8', 'i16', 'i32', 'i64', 'i128', 'i256']);
 
 /**
- * Parses one type argument. Throws `Refusal` for text that is no type, and `Handover` for signed integers, function
+ * Parses one type argument. Throws `EncodeRefusal` for text that is no type, and `Handover` for signed integers, function
  * types, and nesting at which node versions part.
  */
 export function parseTypeArgument(text: string, steps: Steps): TypeTag {
@@ -19,7 +19,7 @@ export function parseTypeArgument(text: string, steps: Steps): TypeTag {
     return tag;
   }
   if (text.includes('|')) throw new Handover('type argument');
-  throw new Refusal(
+  throw new EncodeRefusal(
     'invalid_input',
     `'UserTransactionRequest' invalid: Payload 'EntryFunctionPayload' invalid: Unable to parse move type ${quote(text)}`,
   );

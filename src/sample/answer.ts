@@ -1,8 +1,8 @@
-/** Answers of a sample node before they are written, and in which form they are asked for (protocol 2.3). */
+/** Answers of a sample node before they are written, and the form that `Accept` selects (protocol 2.3). */
 import { createHash } from 'node:crypto';
 
 /** One answer to a client. `ledgerHeaders`: whether the seven headers go with it (protocol 2.2). */
-export interface Answer {
+export interface SampleAnswer {
   readonly status: number;
   readonly contentType: string;
   readonly body: string | Uint8Array;
@@ -37,12 +37,12 @@ function quality(entry: string): number {
 }
 
 /** A JSON answer with ledger headers. */
-export function jsonAnswer(body: string, status = 200): Answer {
+export function jsonAnswer(body: string, status = 200): SampleAnswer {
   return { status, contentType: jsonType, body, ledgerHeaders: true };
 }
 
 /** The JSON text in the form asked for. `bcsVariant`: the leading variant byte of types that have one. */
-export function answerIn(form: AcceptForm, body: string, bcsVariant?: number): Answer {
+export function answerIn(form: AcceptForm, body: string, bcsVariant?: number): SampleAnswer {
   if (form === 'json') return jsonAnswer(body);
   return { status: 200, contentType: bcsType, body: standInBytes(body, bcsVariant), ledgerHeaders: true };
 }

@@ -12,7 +12,7 @@ import type { Mempool } from './mempool.ts';
 import { bareError, frameworkError, versionNotFound, versionPruned } from './node-error.ts';
 
 /** Input of an operation: the request, its parameters, and the state of the node. */
-export interface Call {
+export interface SampleCall {
   /** The holes of the route's path, percent-decoded. */
   readonly params: readonly string[];
   readonly query: URLSearchParams;
@@ -27,17 +27,17 @@ export interface Call {
 }
 
 /** The form that the request accepts (protocol 2.3). */
-export function acceptForm(call: Call): AcceptForm {
+export function acceptForm(call: SampleCall): AcceptForm {
   return negotiate(call.headers.accept);
 }
 
 /** The name of the history that the ledger is on at `version`; '' unless a test has forked it. */
-export function historyAt({ clock }: Call, version: bigint): string {
+export function historyAt({ clock }: SampleCall, version: bigint): string {
   return clock.historyOf?.(version) ?? '';
 }
 
 /** The path parameter at `at` as an address. Throws `NodeError` 400 as a node does. */
-export function addressParam(call: Call, at: number, name = 'address'): Address {
+export function addressParam(call: SampleCall, at: number, name = 'address'): Address {
   const text = call.params[at] ?? '';
   const address = findAddress(text);
   if (address !== undefined) return address;
@@ -53,7 +53,7 @@ function addressFault(digits: string): string {
 }
 
 /** The path parameter at `at` as a struct tag. Throws `NodeError` 400 as a node does. */
-export function structTagParam(call: Call, at: number): StructTag {
+export function structTagParam(call: SampleCall, at: number): StructTag {
   const text = call.params[at] ?? '';
   const tag = findTypeTag(text);
   if (tag?.kind === 'struct') return tag;
@@ -62,22 +62,22 @@ export function structTagParam(call: Call, at: number): StructTag {
 }
 
 /** A module's name. A bad one is found by verification, which is not the framework: another code, still no headers. */
-export function moduleNameParam(call: Call, at: number): string {
+export function moduleNameParam(call: SampleCall, at: number): string {
   const name = call.params[at] ?? '';
   if (isIdentifier(name)) return name;
   throw bareError(400, 'invalid_input', `'module_name' invalid: Invalid identifier '${name}'`);
 }
 
 /** The path parameter at `at` as a u64. Throws `NodeError` 400 as a node does. */
-export function u64Param(call: Call, at: number, name: string): bigint {
+export function u64Param(call: SampleCall, at: number, name: string): bigint {
   const text = call.params[at] ?? '';
   const value = findU64(text);
   if (value !== undefined) return value;
   throw frameworkError(400, `failed to parse path \`${name}\`: ${u64Fault(text)}`);
 }
 
-/** `?ledger_version=`. Of several the first counts; an empty one is refused. */
-export function pinnedVersion(call: Call): bigint | undefined {
+/** `?ledger_version=`: the first of several counts. Throws `NodeError` 400 for one that is no u64. */
+export function pinnedVersion(call: SampleCall): bigint | undefined {
   const text = call.query.get('ledger_version');
   if (text === null) return undefined;
   const value = findU64(text);
@@ -105,7 +105,7 @@ export function resolveVersion(ledger: LedgerInfo, pinned: bigint | undefined): 
 }
 
 /** Compares the whole string, as nodes do on `/view` and on submission: a charset parameter is refused. */
-export function expectContentType(call: Call, accepted: (type: string) => boolean): string {
+export function expectContentType(call: SampleCall, accepted: (type: string) => boolean): string {
   const type = call.headers['content-type'];
   if (type === undefined) throw frameworkError(415, 'the client request does not include the `Content-Type` header');
   if (accepted(type)) return type;
@@ -118,7 +118,7 @@ export function isJsonMediaType(type: string): boolean {
 }
 
 /** The body as a JSON object that has all of `required`. */
-export function jsonBody(call: Call, required: readonly string[]): JsonObject {
+export function jsonBody(call: SampleCall, required: readonly string[]): JsonObject {
   const value = parsedBody(call.body.toString());
   if (value === null || typeof value !== 'object' || value.kind !== 'object') {
     throw frameworkError(400, 'parse request payload error: expected an object');

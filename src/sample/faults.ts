@@ -2,8 +2,8 @@
 import type { ReceivedRequest } from './request-log.ts';
 
 /** One fault of a node. */
-export type Fault =
-  /** The node is so many versions behind: head, timestamp and what it serves. */
+export type SampleFault =
+  /** The node is so many versions behind: head, timestamp and state. */
   | { readonly kind: 'lag'; readonly versions: bigint }
   | { readonly kind: 'latency'; readonly ms: number }
   /** The answer waits for a promise of the test; if that rejects, the answer is sent all the same. */
@@ -35,7 +35,7 @@ export type Fault =
       readonly headers?: Readonly<Record<string, string>>;
     };
 
-/** Which requests a fault concerns. */
+/** Scope of a fault. */
 export interface FaultLimits {
   /** Default: every request; for the two pruned faults, every read at a version. */
   readonly when?: (request: ReceivedRequest) => boolean;
@@ -44,7 +44,7 @@ export interface FaultLimits {
 }
 
 interface Active {
-  readonly fault: Fault;
+  readonly fault: SampleFault;
   readonly when: (request: ReceivedRequest) => boolean;
   timesLeft: number;
 }
@@ -53,7 +53,7 @@ interface Active {
 export class Faults {
   #active: Active[] = [];
 
-  add(fault: Fault, limits: FaultLimits = {}): void {
+  add(fault: SampleFault, limits: FaultLimits = {}): void {
     const { when = usualScope(fault), times = Infinity } = limits;
     this.#active.push({ fault, when, timesLeft: times });
   }
@@ -63,7 +63,7 @@ export class Faults {
   }
 
   /** The faults for this request, which counts towards their `times`. */
-  take(request: ReceivedRequest): readonly Fault[] {
+  take(request: ReceivedRequest): readonly SampleFault[] {
     if (this.#active.length === 0) return [];
     const matching = this.#active.filter((active) => active.when(request));
     for (const active of matching) active.timesLeft -= 1;
@@ -82,12 +82,12 @@ export interface FaultPlan {
   readonly ledgerHeaders: boolean;
   /** The fault whose answer replaces the node's own. */
   readonly replacement: Replacement | undefined;
-  readonly body: Extract<Fault, { kind: 'slow body' | 'truncated body' }> | undefined;
+  readonly body: Extract<SampleFault, { kind: 'slow body' | 'truncated body' }> | undefined;
 }
 
 /** A fault that replaces the answer as a whole. */
 export type Replacement = Extract<
-  Fault,
+  SampleFault,
   { kind: 'pruned' | 'pruned while reading' | 'unavailable' | 'html' | 'answer' }
 >;
 
@@ -103,11 +103,11 @@ const noFault: FaultPlan = {
 };
 
 /** The later of two faults of a kind counts; holds add up. */
-export function planFaults(faults: readonly Fault[]): FaultPlan {
+export function planFaults(faults: readonly SampleFault[]): FaultPlan {
   return faults.reduce(withFault, noFault);
 }
 
-function withFault(plan: FaultPlan, fault: Fault): FaultPlan {
+function withFault(plan: FaultPlan, fault: SampleFault): FaultPlan {
   switch (fault.kind) {
     case 'lag':
       return { ...plan, lag: fault.versions };
@@ -137,7 +137,7 @@ function withFault(plan: FaultPlan, fault: Fault): FaultPlan {
 const readsAtVersion = new Set(['account', 'resource', 'module', 'balance', 'tableItem', 'view', 'byVersion']);
 
 /** No real node answers 410 to `GET /v1`. */
-function usualScope(fault: Fault): (request: ReceivedRequest) => boolean {
+function usualScope(fault: SampleFault): (request: ReceivedRequest) => boolean {
   const isPruned = fault.kind === 'pruned' || fault.kind === 'pruned while reading';
   return isPruned ? (request) => readsAtVersion.has(request.route) : () => true;
 }

@@ -3,7 +3,7 @@ import type { JsonObject } from '../ledger/json-value.ts';
 import { canonicalJson } from '../ledger/json-value.ts';
 import { committedFields, syntheticHash } from './synthetic.ts';
 
-/** More than any test or demonstration submits; the one submitted first goes when it is reached. */
+/** More than any test or demonstration submits; beyond it the oldest goes. */
 const maxTransactions = 1000;
 
 /** Time to commit, and the clock. */
@@ -19,7 +19,7 @@ export interface SubmittedTransaction {
   readonly body: string;
 }
 
-interface Entry {
+interface PoolEntry {
   readonly hash: string;
   /** The members of the request, as JSON text between commas. */
   readonly members: string;
@@ -31,7 +31,7 @@ interface Entry {
 export class Mempool {
   readonly #pendingForMs: number;
   readonly #now: () => number;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, PoolEntry>();
 
   constructor(options: MempoolOptions = {}) {
     this.#pendingForMs = options.pendingForMs ?? 500;
@@ -48,8 +48,8 @@ export class Mempool {
   }
 
   /**
-   * `head` is that of the node that is asked: what has waited long enough is committed there, and what another node of
-   * the ledger committed above it is still pending here.
+   * `head`: the head of the asking node. A transaction that waited long enough is committed there; one that another node
+   * committed above it is still pending here.
    */
   find(hash: string, head: bigint): SubmittedTransaction | undefined {
     const entry = this.#entries.get(hash);
@@ -68,7 +68,7 @@ export class Mempool {
     for (const entry of this.#entries.values()) entry.version ??= version;
   }
 
-  #add(entry: Entry): void {
+  #add(entry: PoolEntry): void {
     const [first] = this.#entries.keys();
     if (this.#entries.size >= maxTransactions && first !== undefined) this.#entries.delete(first);
     this.#entries.set(entry.hash, entry);

@@ -1,14 +1,14 @@
 /** The errors of a sample node, with the messages of a real one (protocol 3). */
 import type { Address } from '../ledger/address.ts';
 import { errorBody } from '../ledger/errors.ts';
-import { jsonAnswer, type Answer } from './answer.ts';
+import { jsonAnswer, type SampleAnswer } from './answer.ts';
 
 /** Thrown by an operation; the node answers `answer`. */
 export class NodeError extends Error {
   override readonly name = 'NodeError';
-  readonly answer: Answer;
+  readonly answer: SampleAnswer;
 
-  constructor(message: string, answer: Answer) {
+  constructor(message: string, answer: SampleAnswer) {
     super(message);
     this.answer = answer;
   }

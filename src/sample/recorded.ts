@@ -22,7 +22,7 @@ export interface RecordedTransaction {
   readonly body: string;
 }
 
-/** A recorded request for a signing message: the JSON text that was asked, for the chain it was answered for. */
+/** A recorded request for a signing message: its JSON text, and the chain of the answer. */
 export interface EncodeVector extends Recorded {
   readonly name: string;
   readonly chainId: number;
@@ -60,7 +60,7 @@ export function hasRecordings(address: Address): boolean {
   return accounts.has(address);
 }
 
-/** The answer to a view function, whatever its arguments. `id` is canonical. */
+/** The answer to a view function under any arguments. `id` is canonical. */
 export function findView(id: string): Recorded | undefined {
   return views.get(id) ?? views.get(id.slice(id.indexOf('::')));
 }
@@ -70,7 +70,7 @@ export function findTransactionByHash(hash: string): RecordedTransaction | undef
   return transactionsByHash.get(hash);
 }
 
-/** Several recordings share a version; the first of them is the one. */
+/** The first recording at a version; several may share it. */
 export function findTransactionByVersion(version: bigint): RecordedTransaction | undefined {
   return transactions.find((transaction) => transaction.version === version);
 }

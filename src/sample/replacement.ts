@@ -1,12 +1,12 @@
 /** The answers that faults put in the place of the node's own. */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { findU64 } from '../ledger/version.ts';
-import type { Answer } from './answer.ts';
+import type { SampleAnswer } from './answer.ts';
 import type { Replacement } from './faults.ts';
 import { bareError, nodeError, versionPruned } from './node-error.ts';
 
 /** `pinned`: the text of the request's `ledger_version`, which the message names. */
-export function replacementAnswer(fault: Replacement, ledger: LedgerInfo, pinned: string | null): Answer {
+export function replacementAnswer(fault: Replacement, ledger: LedgerInfo, pinned: string | null): SampleAnswer {
   const version = findU64(pinned ?? '') ?? ledger.version;
   switch (fault.kind) {
     case 'pruned':
@@ -26,7 +26,7 @@ export function replacementAnswer(fault: Replacement, ledger: LedgerInfo, pinned
   }
 }
 
-const page: Answer = {
+const page: SampleAnswer = {
   status: 200,
   contentType: 'text/html; charset=utf-8',
   body: '<!doctype html><title>Sign in</title><p>This is not a ledger node.',

@@ -1,25 +1,25 @@
 /** Log of a sample node: counts of all requests, and the last of them as they came. */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { RouteName } from './routes.ts';
+import type { SampleRouteName } from './routes.ts';
 
 /** A request as the node received it. */
 export interface ReceivedRequest {
   readonly method: string;
   /** The request target, base path and query included, as it stood on the request line. */
   readonly url: string;
-  readonly route: RouteName | 'none';
+  readonly route: SampleRouteName | 'none';
   readonly headers: IncomingHttpHeaders;
   /** Its beginning, at most 64 KiB of it. */
   readonly body: Buffer;
 }
 
 const maxKeptBodyBytes = 64 * 1024;
-const probes: ReadonlySet<string> = new Set<RouteName>(['ledgerInfo', 'healthy']);
+const probes: ReadonlySet<string> = new Set<SampleRouteName>(['ledgerInfo', 'healthy']);
 
 /** Counts for ever, remembers `keep` requests. */
 export class RequestLog {
   readonly #keep: number;
-  readonly #counts = new Map<RouteName | 'none', number>();
+  readonly #counts = new Map<SampleRouteName | 'none', number>();
   #received: ReceivedRequest[] = [];
   #waiting: ((request: ReceivedRequest) => boolean)[] = [];
 
@@ -40,12 +40,12 @@ export class RequestLog {
     return [...this.#counts.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** All but the two that only ask how the node is. */
+  /** All but the probes. */
   get readCount(): number {
     return this.count - this.countOf('ledgerInfo') - this.countOf('healthy');
   }
 
-  countOf(route: RouteName | 'none'): number {
+  countOf(route: SampleRouteName | 'none'): number {
     return this.#counts.get(route) ?? 0;
   }
 

@@ -1,6 +1,6 @@
-/** Which operation a path means. Everything that is not here is a 404, as an unknown route is on a real node. */
-import type { Answer } from './answer.ts';
-import type { Call } from './call.ts';
+/** Routes of a sample node. Any other path is a 404, as on a real node. */
+import type { SampleAnswer } from './answer.ts';
+import type { SampleCall } from './call.ts';
 import { answerEncodeSubmission } from './operations/encode-operation.ts';
 import {
   answerBlockByHeight,
@@ -20,21 +20,21 @@ import { answerByHash, answerByVersion, answerSubmit, answerWaitByHash } from '.
 import { answerView } from './operations/view-operation.ts';
 
 /** Name of a route of the interface, for faults and logs. */
-export type RouteName = (typeof table)[number][0];
+export type SampleRouteName = (typeof table)[number][0];
 
 /** Answers one call; throws `NodeError`. */
-export type Operation = (call: Call) => Answer | Promise<Answer>;
+export type SampleOperation = (call: SampleCall) => SampleAnswer | Promise<SampleAnswer>;
 
 /** One route that matched, with its path parameters. */
-export interface Route {
-  readonly name: RouteName;
-  readonly operation: Operation;
+export interface SampleRoute {
+  readonly name: SampleRouteName;
+  readonly operation: SampleOperation;
   readonly params: readonly string[];
 }
 
 /** Outcome of routing a method and a path. */
 export type Routing =
-  | ({ readonly kind: 'found' } & Route)
+  | ({ readonly kind: 'found' } & SampleRoute)
   | { readonly kind: 'unknown path' }
   | { readonly kind: 'wrong method' }
   | { readonly kind: 'bad encoding' };
@@ -56,7 +56,7 @@ const table = [
   ['blockByHeight', 'GET', '/blocks/by_height/*', answerBlockByHeight],
   ['blockByVersion', 'GET', '/blocks/by_version/*', answerBlockByVersion],
   ['estimateGasPrice', 'GET', '/estimate_gas_price', answerGasPrice],
-] as const satisfies readonly (readonly [string, string, string, Operation])[];
+] as const satisfies readonly (readonly [string, string, string, SampleOperation])[];
 
 const routes = table.map(([name, method, path, operation]) => {
   return { name, method, segments: path.split('/').slice(1), operation };

@@ -1,21 +1,20 @@
 /**
- * A ledger node on recorded data: a small real HTTP server that answers as protocol.md says a full node does, with a
- * ledger that moves by a clock, and faults on demand. `ledgergate sample` serves a fleet of these; tests use them as
- * their fake nodes.
+ * A ledger node on recorded data: a small real HTTP server that answers as a full node does, with a ledger that moves
+ * by a clock, and faults on demand. `ledgergate sample` serves a fleet of these; tests use them as their nodes.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { Answer } from './answer.ts';
-import { Faults, planFaults, type Fault, type FaultPlan } from './faults.ts';
+import type { SampleAnswer } from './answer.ts';
+import { Faults, planFaults, type SampleFault, type FaultPlan } from './faults.ts';
 import { advancingClock, type LedgerClock } from './ledger-clock.ts';
 import { Mempool } from './mempool.ts';
 import { bareError, frameworkError, NodeError } from './node-error.ts';
 import { replacementAnswer } from './replacement.ts';
 import { RequestLog, type ReceivedRequest } from './request-log.ts';
-import { findRoute, type RouteName, type Routing } from './routes.ts';
+import { findRoute, type SampleRouteName, type Routing } from './routes.ts';
 import { writeAnswer } from './write-answer.ts';
 
 /** Clock, chain, dialect, address and faults of a node. */
@@ -41,6 +40,7 @@ export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> {
 export async function createSampleNode<Clock extends LedgerClock = LedgerClock>(
   options: SampleNodeOptions<Clock> & { readonly clock: Clock },
 ): Promise<SampleNode<Clock>>;
+/** Starts a node on an advancing clock; resolves when it listens. */
 export async function createSampleNode(options?: SampleNodeOptions): Promise<SampleNode>;
 export async function createSampleNode(options: SampleNodeOptions = {}): Promise<SampleNode> {
   const node = new SampleNode({ ...options, clock: options.clock ?? advancingClock() });
@@ -51,7 +51,7 @@ export async function createSampleNode(options: SampleNodeOptions = {}): Promise
 /** Real nodes refuse larger bodies by their declared length (protocol 2.4). */
 const maxBodyBytes = 8 * 1024 * 1024;
 
-/** A running node. Everything about it can be changed while it runs. */
+/** A running node. Clock, faults and mempool may change while it runs. */
 export class SampleNode<Clock extends LedgerClock = LedgerClock> {
   readonly clock: Clock;
   readonly chainId: number;
@@ -85,22 +85,22 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     return `http://${this.#options.host ?? '127.0.0.1'}:${this.#port}${this.#basePath}`;
   }
 
-  /** How many requests came, probes included. */
+  /** All requests, probes included. */
   get requests(): number {
     return this.log.count;
   }
 
-  /** How many came that were more than a look at the node's health or ledger information. */
+  /** Requests besides those for health and ledger information. */
   get reads(): number {
     return this.log.readCount;
   }
 
-  requestsTo(route: RouteName | 'none'): number {
+  requestsTo(route: SampleRouteName | 'none'): number {
     return this.log.countOf(route);
   }
 
   /** The one fault of this node, in place of all others; `undefined` heals it. `faults.add` takes limits. */
-  set fault(fault: Fault | undefined) {
+  set fault(fault: SampleFault | undefined) {
     this.faults.clear();
     if (fault !== undefined) this.faults.add(fault);
   }
@@ -195,7 +195,7 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     routing: Routing,
     request: ReceivedRequest,
     context: { readonly query: URLSearchParams; readonly plan: FaultPlan; readonly ledger: LedgerInfo },
-  ): Promise<Answer> {
+  ): Promise<SampleAnswer> {
     const { query, ledger, plan } = context;
     if (plan.replacement !== undefined) {
       return replacementAnswer(plan.replacement, ledger, query.get('ledger_version'));

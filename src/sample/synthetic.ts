@@ -1,6 +1,6 @@
 /**
- * State that was never recorded but computed from (address, version): it lets a test tell from a body alone which
- * version it belongs to, and a benchmark ask for bodies of any size. All of it lives in `0x1::ledgergate_sample`.
+ * State computed from (address, version) instead of recorded: its body alone shows a test which version was read, and a
+ * benchmark reads bodies of any size. All of it lives in `0x1::ledgergate_sample`.
  */
 import { createCipheriv, createHash } from 'node:crypto';
 import type { Address } from '../ledger/address.ts';
@@ -19,8 +19,8 @@ export function isKnownAccount(address: Address): boolean {
 }
 
 /**
- * `Probe` names the address, the version and, on a fork, the history that were asked; `Padded{n}` is a body of n bytes (or the least possible),
- * different for every address, size and version.
+ * `Probe` names the address, the version and, on a fork, the history of the read. `Padded{n}` is a body of n bytes (or
+ * the least possible), different for every address, size and version.
  */
 export function findSyntheticResource(
   address: Address,
@@ -31,9 +31,9 @@ export function findSyntheticResource(
   if (tag.address !== '0x1' || tag.module !== module || tag.typeArguments.length > 0) return undefined;
   if (!isKnownAccount(address)) return undefined;
   const type = formatTypeTag(tag);
-  const told = history === '' ? {} : { history };
   if (tag.name === 'Probe') {
-    return JSON.stringify({ type, data: { address, ledger_version: String(version), ...told } });
+    const fork = history === '' ? {} : { history };
+    return JSON.stringify({ type, data: { address, ledger_version: String(version), ...fork } });
   }
   const digits = /^Padded(\d{1,7})$/.exec(tag.name)?.[1];
   if (digits === undefined || Number(digits) > maxPaddedBytes) return undefined;

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { Answer } from './answer.ts';
+import type { SampleAnswer } from './answer.ts';
 import type { FaultPlan } from './faults.ts';
 
 /** Request, ledger and faults that shape the written answer. */
@@ -18,7 +18,11 @@ export interface WriteOptions {
 }
 
 /** Resolves when the answer was handed to the connection; of a slow body, when its last piece was. */
-export async function writeAnswer(response: ServerResponse, answer: Answer, options: WriteOptions): Promise<void> {
+export async function writeAnswer(
+  response: ServerResponse,
+  answer: SampleAnswer,
+  options: WriteOptions,
+): Promise<void> {
   const { plan } = options;
   const isCoded = answer.headers?.['content-encoding'] !== undefined;
   const gzip = options.compression && !isCoded && /\bgzip\b/i.test(options.request['accept-encoding'] ?? '');

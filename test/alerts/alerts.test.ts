@@ -28,7 +28,7 @@ test('Prometheus takes the rule files', { skip: noPromtool }, () => {
 });
 
 for (const file of ruleTestFiles) {
-  test(`alerts fire and are silent as ${basename(file)} says`, { skip: noPromtool }, () => {
+  test(`alerts fire and are silent as in ${basename(file)}`, { skip: noPromtool }, () => {
     const { status, output } = promtool('test', 'rules', file);
 
     assert.equal(status, 0, output);

@@ -1,5 +1,5 @@
 /**
- * What a cached answer costs, beside a bare node:http server that writes the same bytes in the same run. Processor time,
+ * The cost of a cached answer beside a bare node:http server that writes the same bytes in the same run. Processor time,
  * not time; a ratio, not a figure; and bounds that only a real change for the worse exceeds.
  */
 import assert from 'node:assert/strict';

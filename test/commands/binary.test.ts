@@ -23,7 +23,7 @@ test('exit codes are those of the contract: 0 fine, 2 bad usage, 2 bad config', 
   });
 });
 
-test('an old Node gets one line that says which one is needed', async (t) => {
+test('an old Node gets one line that names the required version', async (t) => {
   const old = findOldNode();
   if (old === undefined) {
     t.skip('there is no Node below 22.19 on this machine');
@@ -43,7 +43,7 @@ test('an installed package has no sources and runs what was built', async (t) =>
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
   mkdirSync(join(folder, 'dist'));
   writeFileSync(join(folder, 'dist', 'main.js'), 'console.log("built", ...process.argv.slice(2));');
-  // As npm links it: the program must find its own folder, not that of the link.
+  // A link like npm's: the program must find its own folder, not that of the link.
   const link = join(folder, 'ledgergate');
   symlinkSync(join(folder, 'bin', 'ledgergate.js'), link);
 

@@ -13,7 +13,7 @@ export interface Outcome {
   readonly err: string;
 }
 
-/** What a command line prints and returns, in this process. */
+/** Output and exit code of a command line, run in this process. */
 export async function call(args: readonly string[], env: Environment = {}): Promise<Outcome> {
   const out: string[] = [];
   const err: string[] = [];
@@ -33,7 +33,7 @@ export interface RunningProcess {
   readonly process: ChildProcess;
   /** The first line that `pattern` matches, from either stream; rejects when the process ends without one. */
   line(pattern: RegExp): Promise<RegExpExecArray>;
-  /** What it has printed to stderr so far. */
+  /** Its stderr so far. */
   err(): string;
   /** Resolves when the process has ended. */
   readonly ended: Promise<Outcome>;

@@ -71,7 +71,7 @@ test('another signing domain makes another prefix, of the same length', (t) => {
   assert.equal(wrong.status, 2);
 });
 
-test('what is refused or left to nodes is said, with exit code 1', (t) => {
+test('a refused request, and one that is left to nodes, are reported with exit code 1', (t) => {
   const unknown = {
     ...(request as object),
     payload: { type: 'script_payload', code: { bytecode: '0x' }, type_arguments: [], arguments: [] },

@@ -6,7 +6,7 @@ import type { FileConfig } from '../../src/config/schema/schema.ts';
 import { configFile, oneUpstream } from '../config/config-file.ts';
 import { call } from './command-line.ts';
 
-/** What `config` says is in effect. */
+/** The effective config that `config` prints. */
 async function effective(args: readonly string[], env: Environment = {}): Promise<FileConfig> {
   const { code, out, err } = await call(['config', ...args], env);
   assert.equal(code, 0, err);
@@ -62,7 +62,7 @@ test('an empty variable counts as not set', async (t) => {
   assert.equal(listen.port, 8080);
 });
 
-test('what Kubernetes says about a Service called ledgergate is not taken for a port', async (t) => {
+test('a variable of Kubernetes for a Service called ledgergate is not read as a port', async (t) => {
   const env = {
     LEDGERGATE_PORT: 'tcp://10.96.0.7:8080',
     LEDGERGATE_PORT_8080_TCP: 'tcp://10.96.0.7:8080',

@@ -29,7 +29,7 @@ test('ready is exit code 0, by address, flag, variable and config file', async (
   assert.deepEqual(await call(['health'], { LEDGERGATE_CONFIG: file }), ready);
 });
 
-test('not ready is exit code 1 and says why', async (t) => {
+test('not ready is exit code 1 with the reason', async (t) => {
   const port = await operationsPort(t, 503);
 
   assert.deepEqual(await call(['health', '--operations-port', String(port)]), {
@@ -39,7 +39,7 @@ test('not ready is exit code 1 and says why', async (t) => {
   });
 });
 
-test('nobody there is exit code 1', async () => {
+test('no answer is exit code 1', async () => {
   const { code, err } = await call(['health', 'http://127.0.0.1:1']);
 
   assert.equal(code, 1);

@@ -144,7 +144,7 @@ test('a file that is wrong is left alone, with the place of what is wrong', asyn
   assert.equal((await run('keys revoke --name a', `${file}.gone`)).code, 2);
 });
 
-test('two at once do not lose a key: the second is told, and what a link leads to is changed', async (t) => {
+test('two edits at once lose no key: the second fails, and the target of a link is changed', async (t) => {
   const file = place(t, 'keys: []\n');
   const link = `${file}.link`;
   symlinkSync('keys.yaml', link);
@@ -155,7 +155,7 @@ test('two at once do not lose a key: the second is told, and what a link leads t
   writeFileSync(join(file, '..', '.keys.yaml.new'), '');
   const { code, err } = await run('keys create --name b --plan free', file);
   assert.equal(code, 1);
-  assert.match(err, /somebody else is changing it/);
+  assert.match(err, /another change is running/);
 });
 
 test('who could read the file still can: it keeps its mode, and its owner', async (t) => {
@@ -172,7 +172,7 @@ test('who could read the file still can: it keeps its mode, and its owner', asyn
   assert.deepEqual([uid, gid, mode & 0o777], [65_534, 65_534, 0o640]);
 });
 
-test('a file of keys that is wrong is a problem of the config: check and serve say so', async (t) => {
+test('a file of keys that is wrong is a problem of the config in check and serve', async (t) => {
   const file = place(t, 'keys: [{ name: a, plan: paid, sha256: x }]\n');
   const config = `${file}.config`;
   writeFileSync(
@@ -189,7 +189,7 @@ test('a file of keys that is wrong is a problem of the config: check and serve s
   }
 });
 
-test('the hash of an empty key is none: whoever sends an empty header would have it', async (t) => {
+test('the hash of an empty key is none: an empty header would match it', async (t) => {
   const file = place(t, `keys: [{ name: a, plan: free, sha256: ${hash('sha256', '').toUpperCase()} }]\n`);
   const config = `${file}.config`;
   writeFileSync(

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { start } from './command-line.ts';
 
-/** What a POSIX shell makes of a printed line, sent by fetch: not every machine has curl. */
+/** A printed line as a POSIX shell splits it, sent by fetch: not every machine has curl. */
 async function run(command: string): Promise<Response> {
   const shell = `curl() { for word in "$@"; do printf '%s\\n' "$word"; done; }\n${command}`;
   const words = execFileSync('/bin/sh', ['-c', shell], { encoding: 'utf8' }).trimEnd().split('\n');
@@ -17,7 +17,7 @@ async function run(command: string): Promise<Response> {
   });
 }
 
-test('without arguments the sample fleet is served and said so loudly, and every printed curl line works', async (t) => {
+test('without arguments the sample fleet is served under a clear banner, and every printed curl line works', async (t) => {
   const env = { LEDGERGATE_PORT: '0', LEDGERGATE_OPERATIONS_PORT: '0', LEDGERGATE_HOST: '127.0.0.1' };
   const gateway = start(t, [], { env });
   const lines = [/^curl .*::account::Account/, /^curl .*::Probe/, /^curl .*\/view/, /^curl .*encode_submission/];

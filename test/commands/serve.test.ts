@@ -78,7 +78,7 @@ test('a port that is taken is one line and exit code 1', async (t) => {
   assert.equal(err, `ledgergate: cannot listen on 127.0.0.1, port ${port}: the port is taken (${hint})\n`);
 });
 
-test('a file is served with its warnings said, and its secrets kept', async (t) => {
+test('a file is served with its warnings printed, and its secrets masked', async (t) => {
   const node = await fakeNode(t, {});
   const file = configFile(
     t,
@@ -96,7 +96,7 @@ test('a file is served with its warnings said, and its secrets kept', async (t) 
   assert.ok(!`${out}${err}`.includes(node.url), `${out}${err}`);
 });
 
-test('SIGHUP without a config file changes nothing and says so; the gateway serves on', async (t) => {
+test('SIGHUP without a config file changes nothing and is logged; the gateway serves on', async (t) => {
   const node = await fakeNode(t, {});
   const gateway = start(t, ['serve', '--upstream', node.url, ...freePorts]);
   const [, base = ''] = await gateway.line(/^Clients: +(\S+) /);

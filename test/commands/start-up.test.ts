@@ -1,4 +1,4 @@
-/** What a start does not wait for: what it does not need, and what was compiled before. */
+/** A start does not wait for unneeded modules or for compiled code. */
 import assert from 'node:assert/strict';
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -93,7 +93,7 @@ function builtPackage(t: TestContext): string {
   return folder;
 }
 
-/** What it prints. */
+/** Its output. */
 function run(folder: string, env: Readonly<Record<string, string>> = {}): string {
   const args = [join(folder, 'bin/ledgergate.js')];
   return execFileSync(process.execPath, args, { encoding: 'utf8', env, timeout: 30_000 });

@@ -1,10 +1,10 @@
-// Real answers are as docs/openapi.yaml tells: status, content type, headers, and the shape of the body.
+// Real answers match docs/openapi.yaml: status, content type, headers, and the shape of the body.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorBody } from '../../src/ledger/errors.ts';
 import { recordedTransactions } from '../../src/sample/recorded.ts';
 import { fakeNode } from '../support/fake-node.ts';
-import { fetchReply, testGateway, type Reply, type TestGateway } from '../support/gateway.ts';
+import { fetchReply, nodeAndGateway, type Reply, testGateway, type TestGateway } from '../support/gateway.ts';
 import { OpenApi, type Operation } from '../support/openapi.ts';
 import { answersIn, exchangeRaw } from '../support/raw-http.ts';
 import {
@@ -25,7 +25,7 @@ import { cases, requestOf, type Case } from './openapi-cases.ts';
 
 const document = new OpenApi();
 const served = document.operations.filter(({ tag }) => tag !== 'operations');
-/** Those that are asked for a key, and bounded. */
+/** Operations that need a key, and are bounded. */
 const asked = served.filter(({ id }) => id !== 'preflight');
 const handled = asked.filter(({ tag, method }) => tag === 'ledger' && method !== 'HEAD');
 
@@ -56,8 +56,7 @@ test('every operation is answered as described, to anybody and to pages with key
 });
 
 test('transactions of every type that was recorded are as described, and so is one that is pending', async (t) => {
-  const node = await fakeNode(t, { ...ledger, archival: true });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t, {}, { ...ledger, archival: true });
   const submit = document.operation('submitTransaction');
   const { text } = await ask(gateway, submit, requestOf(submit));
   const { hash: submitted } = JSON.parse(text) as { hash: string };
@@ -92,7 +91,7 @@ test('a batch is answered as described', async (t) => {
   }
 });
 
-test('what is passed through is answered as described, whatever the node says', async (t) => {
+test('what is passed through is answered as described for each answer of the node', async (t) => {
   const node = await fakeNode(t, ledger);
   const gateway = await testGateway(t, { full: [node] });
 
@@ -159,7 +158,7 @@ for (const status of [403, 418, 429, 500, 503]) {
       assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), withKey(all)));
       assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), { ...withKey(all), ...gzip }));
     }
-    // Read at a node's head, it tells the version even so.
+    // Read at a node's head, it reports the version even so.
     const read = document.operation('getResource');
     const headers = { ...withKey(all), 'ledgergate-max-staleness': '0' };
     assertAsDescribed(read, await ask(gateway, read, requestOf(read), headers));

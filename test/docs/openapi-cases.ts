@@ -129,7 +129,7 @@ export const cases: Readonly<Record<string, readonly Case[]>> = {
     { status: 400, headers: { ...json, 'accept-encoding': 'gzip' }, body: '{}' },
     { status: 415, headers: { 'content-type': 'text/plain' }, body: submission() },
   ],
-  // A sample node knows no batches: the test makes it answer.
+  // A sample node has no batches: the test makes it answer.
   submitBatch: [],
   getResources: [{ status: 200 }, { status: 200, headers: { 'accept-encoding': 'gzip' } }],
   getAccount: [{ status: 200 }, { status: 200, target: `/v1/accounts/0x1${pinned}` }],

@@ -1,4 +1,4 @@
-// docs/openapi.yaml is valid, has the routes that there are, and tells of every answer what it is.
+// docs/openapi.yaml is valid, has the routes that there are, and describes every answer.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -55,7 +55,7 @@ test('every route is in the document', () => {
   );
 });
 
-test('the operations port has the routes that the document tells of, and no others', async (t) => {
+test('the operations port has the routes of the document, and no others', async (t) => {
   const app = createOperationsServer({
     isDraining: () => false,
     readiness: nobody,

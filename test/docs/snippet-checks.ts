@@ -1,4 +1,4 @@
-/** What is done with a snippet of each language. Whatever is wrong with it is thrown. */
+/** The check of a snippet of each language; throws what is wrong with it. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ export const checks: Readonly<Record<string, Check>> = {
 
 const oneUpstream = { upstreams: [{ name: 'a', url: 'http://10.0.0.1:8080/v1' }] };
 
-/** A config, whole or a part of one, unless the snippet says otherwise. */
+/** A config, whole or a part of one, unless the snippet has another mark. */
 function checkYaml(_t: TestContext, { document, text, directives }: Snippet, world: World): Outcome {
   const folder = world.folderOf(document);
   const kept = directives.get('file');
@@ -103,7 +103,7 @@ async function checkNginx(t: TestContext, { text }: Snippet, world: World): Prom
   return undefined;
 }
 
-/** Lines of redis.conf: a server starts with them, and says that it is set up so. */
+/** Lines of redis.conf: a server starts with them, and reports these settings. */
 async function checkRedisConfig(t: TestContext, { text }: Snippet): Promise<Outcome> {
   if (noRedis !== false) return noRedis;
   const lines = text.trim().split('\n');

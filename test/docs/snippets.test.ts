@@ -1,4 +1,4 @@
-// Every fenced block of the documents is run, or checked by its language; snippets.ts tells how they say which.
+// Every fenced block of the documents is run, or checked by its language; snippets.ts has the marks.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { checks } from './snippet-checks.ts';
@@ -8,7 +8,7 @@ import { snippetWorld, type World } from './snippet-world.ts';
 const nameOf = ({ document, line, language }: Snippet): string => `${document}:${line} ${language}`;
 const known = new Set(['serves', 'file', 'keys', 'rules', 'parses', 'answers', 'needs', 'not run, because']);
 
-test('fences are found with what is said ahead of them', () => {
+test('fences are found with the comment ahead of them', () => {
   const found = snippetsIn(
     'a.md',
     'x\n\n<!-- test: serves; needs curl -->\n\n  ```sh\n  a\n   b\n  ```\n~~~\nc\n~~~\n<!-- test: not run, because it is long -->\n```js\n```\n',

@@ -1,4 +1,4 @@
-// What the encoder does is within its steps and the texts that it reads, whatever the ABIs and the arguments are.
+// The encoder's work stays within its steps and texts for all ABIs and arguments.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { maxSteps } from '../../src/encode/steps.ts';
@@ -6,7 +6,7 @@ import { countWork, startCounting } from '../support/counted-work.ts';
 import { generateWork, type WorkCase } from './generate-abi.ts';
 import { encodeWork } from './work.ts';
 
-/** Of the sources that take part in an encoding. */
+/** Matches the sources that take part in an encoding. */
 const files = /\/src\/(?:encode|ledger)\//;
 /** Blocks of code that one step may take, and one character of request and ABIs. */
 const perStep = 10;

@@ -43,12 +43,12 @@ function vectorsOf(levels: number, inner: string): string {
   return `${'vector<'.repeat(levels)}${inner}${'>'.repeat(levels)}`;
 }
 
-/** A member nobody asks for, with so many arrays inside each other. */
+/** An ignored member with so many arrays inside each other. */
 function deep(levels: number): string {
   return `,"x":${'['.repeat(levels)}${']'.repeat(levels)}`;
 }
 
-/** A member nobody asks for, with so many numbers. */
+/** An ignored member with so many numbers. */
 function zeros(count: number): string {
   return `,"x":[${Array.from({ length: count }, () => 0).join()}]`;
 }
@@ -108,7 +108,7 @@ test('a million zeros are read in the time they take to scan, and more are left 
   assert.ok(cpuMs() - started < 1000);
 });
 
-test('an option that says more than one thing is left to a node', async () => {
+test('an option with more than one reading is left to a node', async () => {
   assert.equal(await encodeOne('0x1::option::Option<u64>', '{"vec":["1","2"]}'), 'doubtful value');
   assert.equal(await encodeOne('0x1::option::Option<u64>', '{"vec":["1"],"x":1}'), 'doubtful value');
   assert.equal(await encodeOne('0x1::option::Option<u8>', '{"vec":"0x0102"}'), 'doubtful value');

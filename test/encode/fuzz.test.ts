@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runFuzz } from './fuzz.ts';
 
-test('20,000 made-up requests encode byte for byte as the reference says, and wrong ones not at all', async () => {
+test('20,000 made-up requests encode byte for byte as the reference does, and wrong ones not at all', async () => {
   const result = await runFuzz({ seed: 1, cases: 20_000 });
   assert.deepEqual(result.failures, []);
   assert.equal(result.equal + result.refused, 20_000);

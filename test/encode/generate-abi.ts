@@ -36,7 +36,7 @@ const primitives = ['u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'bool', 'address'
 const others = ['signer', '&u8', '|u64|bool', 'i64', 'T9', '0xdead::gone::S', '0x1::option::Option<u8,u8>', '<', ''];
 const modules = 3;
 
-/** What a case has most of. */
+/** The emphasis of a case. */
 const shapes = ['soup', 'sharing', 'recursion', 'wide', 'deep'] as const;
 type Shape = (typeof shapes)[number];
 
@@ -70,7 +70,7 @@ export function generateWork(seed: number): WorkCase {
   };
 }
 
-/** What a type is made of. */
+/** Parts of a type. */
 interface Around {
   /** Type parameters of each struct. */
   readonly arities: readonly number[];
@@ -133,7 +133,7 @@ function structOf(random: Random, shape: Shape, around: Around, depth = 0): Type
   return { kind: 'struct', index, of: Array.from({ length: arities[index] ?? 0 }, argument) };
 }
 
-/** As an ABI writes it. */
+/** Its text in an ABI. */
 function textOf(type: Type): string {
   switch (type.kind) {
     case 'primitive':
@@ -187,7 +187,7 @@ function bodyOf(tags: readonly string[], values: readonly string[]): string {
   return `{"sender":"0x1",${envelope},"payload":{"type":"entry_function_payload",${call}}}`;
 }
 
-/** What type parameters stand for: types in scopes of their own, so that nothing is ever replaced. */
+/** Types in place of type parameters: types in scopes of their own, so that nothing is ever replaced. */
 interface Scope {
   readonly of: readonly Scoped[];
 }

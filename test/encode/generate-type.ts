@@ -17,11 +17,11 @@ export interface GeneratedStruct {
 }
 
 export interface GeneratedType {
-  /** As the ABI writes it. */
+  /** Its text in the ABI. */
   readonly text: string;
   readonly tag: ReferenceTag;
   readonly type: ReferenceType;
-  /** Of the elements of a vector or an option, or of the fields of a struct. */
+  /** Types of the elements of a vector or an option, or of the fields of a struct. */
   readonly inner: readonly GeneratedType[];
   readonly fieldNames: readonly string[];
 }

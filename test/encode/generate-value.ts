@@ -122,7 +122,7 @@ export function spellU64(random: Random, value: bigint): string {
   return `"${random.pick(['', '', '', '', '0', '00', '+', '+0'])}${value}"`;
 }
 
-/** Members in any order, with spaces and members nobody knows. */
+/** Members in any order, with spaces and unknown members. */
 export function spellObject(random: Random, members: readonly (readonly [string, string])[]): string {
   const space = random.pick(['', '', ' ', '\n\t']);
   const unknown: [string, string][] = random.chance(4) ? [['zz unknown', '[1.5e3,{"a":null}]']] : [];

@@ -85,7 +85,7 @@ function generateGeneric(world: World): Generic {
 /** Beyond this, nodes refuse a type argument (protocol 4.2). */
 const maxWeight = 8;
 
-/** What a tag weighs at its deepest: one for a vector around, two for a struct around, one for being a struct. */
+/** The greatest depth of a tag: one for a vector around, two for a struct around, one for being a struct. */
 function weightOf(tag: ReferenceTag): number {
   if ('of' in tag) return 1 + weightOf(tag.of);
   return 'address' in tag ? Math.max(1, ...tag.typeArguments.map((inner) => 2 + weightOf(inner))) : 0;

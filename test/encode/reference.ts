@@ -76,7 +76,7 @@ export function referenceLayout(type: ReferenceType): Serial {
     case 'vector':
       return serial(bcs.vector(referenceLayout(type.of)));
     case 'option':
-      // Spelled out, because bcs.option cannot tell the two empty options of an option of an option.
+      // Spelled out, because bcs.option cannot distinguish the two empty options of an option of an option.
       return serial(bcs.enum('Option', { none: null, some: referenceLayout(type.of) }));
     case 'struct':
       return serial(bcs.tuple(type.fields.map(referenceLayout)));

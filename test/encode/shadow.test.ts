@@ -5,7 +5,7 @@ import {
   compareWithNode,
   isOfUpgrade,
   ShadowProof,
-  type Comparison,
+  type ShadowComparison,
   type NodeEncoding,
 } from '../../src/encode/shadow.ts';
 import type { EncodeOutcome } from '../../src/encode/outcome.ts';
@@ -14,7 +14,7 @@ import { errorBody } from '../../src/ledger/errors.ts';
 /** The positions of marks are the same in every run. */
 const distrusted = { names: [], marked: { salt: 'a secret', table: undefined } };
 
-/** A proof whose clock stands until it is moved, and whose dice fall as told. */
+/** A proof whose clock stands until it is moved, and whose random numbers are given. */
 function proofWith({ share = 0.01, roll = 0.5 }: { readonly share?: number; readonly roll?: number } = {}) {
   const clock = { ms: 0 };
   const proof = new ShadowProof({ share, askAgainMs: 1_000, random: () => roll, now: () => clock.ms, distrusted });
@@ -74,7 +74,7 @@ test('a share of 0 checks nothing', () => {
   assert.equal(proof.shouldCheck('f', 's'), false);
 });
 
-test('a mismatch stands, whatever other nodes say later', () => {
+test('a mismatch stands after equal bytes of other nodes', () => {
   const { proof } = proofWith();
   proof.prove('f', 's');
 
@@ -176,7 +176,7 @@ test('a function that is doubted is left to nodes until every doubt is settled',
 
 const local = { hex: '0xab01', version: 100n };
 
-const answers: readonly (readonly [what: string, answer: Partial<NodeEncoding>, says: Comparison])[] = [
+const answers: readonly (readonly [what: string, answer: Partial<NodeEncoding>, says: ShadowComparison])[] = [
   ['the same bytes', { status: 200, body: '"0xab01"' }, 'equal'],
   ['the same bytes and a line end', { status: 200, body: '"0xab01"\n' }, 'equal'],
   ['the same bytes from a node that is behind', { status: 200, body: '"0xab01"', version: 9n }, 'equal'],

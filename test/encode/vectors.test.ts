@@ -4,7 +4,7 @@ import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import type { EncodeOutcome } from '../../src/encode/outcome.ts';
 import { groups, loaderOf, readGroup, type Vector } from './vectors.ts';
 
-/** Of the payloads that the interface does not describe, those that only a node encodes. */
+/** Payloads outside the interface that only a node encodes. */
 function whyLeftToNodes(vector: Vector): string {
   const { payload } = vector.request as { payload: { type: string } };
   return payload.type === 'script_payload' ? 'script payload' : 'signed integer';

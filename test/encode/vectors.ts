@@ -1,5 +1,5 @@
 /**
- * The vectors of test/vectors/encode, as data: nobody here made them, each names its `origin`. Where an `abi` is a path,
+ * The vectors of test/vectors/encode, as data: all are recorded, each names its `origin`. Where an `abi` is a path,
  * it is one below that folder; `modules/` holds recorded answers of nodes.
  */
 import { readdirSync, readFileSync } from 'node:fs';

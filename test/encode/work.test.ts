@@ -1,4 +1,4 @@
-// What the encoder does ends within its steps, and what comes of it is right, whatever the ABIs and the arguments are.
+// The encoder ends within its steps with a right outcome for all ABIs and arguments.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { maxSteps } from '../../src/encode/steps.ts';

@@ -1,4 +1,4 @@
-/** What the chart writes for the gateway is what the gateway takes, and no secret is in it. */
+/** The gateway accepts the chart's config, and no secret is in it. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
@@ -21,7 +21,7 @@ import { loadText } from '../config/config-file.ts';
 const skip = withoutHelm();
 const upstreams = [{ name: 'a', url: 'http://10.0.0.1/v1' }];
 
-/** What the gateway makes of the config that pods get, with something in every variable that they get. */
+/** The effective config of a pod, with a value in each of its variables. */
 function load(t: TestContext, objects: readonly KubernetesObject[]) {
   const names: { name: string; valueFrom?: unknown }[] = container(objects).env ?? [];
   const env = Object.fromEntries(
@@ -114,14 +114,11 @@ const refused: Readonly<Record<string, readonly [unknown, RegExp]>> = {
     /Redis is given twice/,
   ],
   'keys without plans': [{ secrets: { accessKeys: { existingSecret: 'k' } } }, /says nothing of their plans/],
-  'an operations port that nobody reaches': [
-    { config: { operations: { host: '127.0.0.1' } } },
-    /operations.host is loopback/,
-  ],
-  'a clients port that nobody reaches': [{ config: { listen: { host: 'localhost' } } }, /listen.host is loopback/],
+  'an unreachable operations port': [{ config: { operations: { host: '127.0.0.1' } } }, /operations.host is loopback/],
+  'an unreachable clients port': [{ config: { listen: { host: 'localhost' } } }, /listen.host is loopback/],
   'one port twice': [{ config: { listen: { port: 9090 } } }, /listen.port and config.operations.port are both 9090/],
   'any port': [{ config: { listen: { port: 0 } } }, /config.listen.port is 0/],
-  'a port that a variable tells': [{ config: { listen: { port: '${PORT}' } } }, /has to know the number/],
+  'a port from a variable': [{ config: { listen: { port: '${PORT}' } } }, /has to know the number/],
   'a network policy that lets the gateway reach no node': [
     { networkPolicy: { egress: { enabled: true } } },
     /egress.rules is empty: the gateway could reach no node/,

@@ -1,4 +1,4 @@
-/** What the documents say of the chart: their values render, and their figures are the chart's. */
+/** Values in the documents render, and figures in the documents are the chart's. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

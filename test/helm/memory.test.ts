@@ -1,4 +1,4 @@
-/** What is set aside of a pod's memory, and for what: the chart's figures are those of the sources. */
+/** Reserves of a pod's memory: the chart's figures are those of the sources. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -72,7 +72,7 @@ for (const name of matrix) {
     },
   );
 
-  test(`${name} values: what the pod mounts is there, and what it is told to read is mounted`, { skip }, () => {
+  test(`${name} values: each mounted object exists, and each file of the config is mounted`, { skip }, () => {
     const objects = render({ ci: name });
     const { volumes, containers } = only(objects, 'Deployment').spec.template.spec;
     const [gateway] = containers;

@@ -43,7 +43,7 @@ function ask({ args }: Container, url: string): Promise<number | null> {
   });
 }
 
-test('the containers of helm test tell a gateway that is well from one that is not', { skip }, async (t) => {
+test('the containers of helm test distinguish a ready gateway from one that is not', { skip }, async (t) => {
   const objects = render();
   const [operations, client] = containers(objects);
   const name = own(objects, 'Service').metadata.name;

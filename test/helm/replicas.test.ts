@@ -15,7 +15,7 @@ test('two pods by default, one of which may be away; none is ended before anothe
   assert.equal(only(objects, 'PodDisruptionBudget').spec.maxUnavailable, 1);
 });
 
-test('with an autoscaler the Deployment says no number, and the autoscaler is for it', { skip }, () => {
+test('with an autoscaler the Deployment has no replica count, and the autoscaler targets it', { skip }, () => {
   const objects = render({ ci: 'full' });
   const { spec } = only(objects, 'HorizontalPodAutoscaler');
 
@@ -31,7 +31,7 @@ test('with an autoscaler the Deployment says no number, and the autoscaler is fo
   );
 });
 
-test('a budget for one pod would either say nothing or keep its machine: there is none', { skip }, () => {
+test('one pod has no disruption budget: it would allow all or block the drain of its machine', { skip }, () => {
   assert.ok(kinds({}).includes('PodDisruptionBudget'));
   assert.ok(!kinds({ replicaCount: 1 }).includes('PodDisruptionBudget'));
   const autoscaling = { enabled: true, minReplicas: 2 };

@@ -1,4 +1,4 @@
-/** Values of another form are refused with words that help, and what is generated is what the sources say. */
+/** Values of another form are refused with a helpful message, and generated files match their sources. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

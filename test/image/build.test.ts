@@ -1,4 +1,4 @@
-/** What `docker build` would run is run here, in a clean folder, and what would be in the image serves. */
+/** The commands of `docker build` run in a clean folder, and the files of the image serve. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

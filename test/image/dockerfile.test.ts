@@ -1,4 +1,4 @@
-/** The Dockerfile says what an image of a public service should say. */
+/** The Dockerfile meets the rules for an image of a public service. */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ test('base images are pinned by digest, and the Node that builds is the locked o
   assert.match(final?.image ?? '', /^gcr\.io\/distroless\/nodejs24-/);
 });
 
-test('the image runs as nobody, in production, and nothing is run while it is put together', () => {
+test('the image runs as an unprivileged user, in production, and its build runs no program', () => {
   assert.ok(final !== undefined);
   assert.deepEqual(wordsOf(final, 'USER'), ['65532:65532']);
   assert.deepEqual(wordsOf(final, 'ENV'), ['NODE_ENV=production']);
@@ -39,7 +39,7 @@ test('the health check and the start are without a shell, which the image has no
   assert.deepEqual(wordsOf(final, 'HEALTHCHECK'), [...program, 'health']);
 });
 
-test('labels tell what it is, of which version', () => {
+test('labels name the product and its version', () => {
   const labels = final?.instructions.find(({ name }) => name === 'LABEL')?.rest ?? '';
 
   for (const label of ['title', 'description', 'licenses', 'version', 'revision', 'created', 'base.name']) {

@@ -59,7 +59,7 @@ test('it brings what it needs, and neither sources nor anything of development',
   const own = join(installed, 'node_modules/ledgergate');
 
   assert.deepEqual(
-    // What was compiled for a start is kept beside it.
+    // The compile cache lies beside it.
     readdirSync(own)
       .filter((name) => name !== '.compile-cache')
       .sort(),

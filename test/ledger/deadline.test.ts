@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { Deadline } from '../../src/ledger/stop.ts';
 
-test('a deadline ends by itself, and says so', async (t) => {
+test('a deadline ends by itself, with its reason', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const deadline = new Deadline(new AbortController().signal, 100);
   t.mock.timers.tick(99);
@@ -19,7 +19,7 @@ test('what has come by the time that a deadline is over is taken first', async (
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const deadline = new Deadline(new AbortController().signal, 100);
   t.mock.timers.tick(100);
-  // As an answer does that is read in the same turn of the event loop.
+  // Like an answer that is read in the same turn of the event loop.
   deadline.release();
   await setImmediate();
   assert.deepEqual([deadline.isOver, deadline.aborted], [false, false]);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { canonicalJson, JsonError, parseJson, type JsonValue } from '../../src/ledger/json-value.ts';
 import { fc } from '../support/fast-check.ts';
 
-/** What JavaScript would have made of the value. */
+/** The value as JSON.parse reads it. */
 function toPlain(value: JsonValue): unknown {
   if (value === null || typeof value !== 'object') return value;
   if (value.kind === 'number') return Number(value.text);
@@ -101,14 +101,14 @@ test('texts outside RFC 8259 are refused as syntax', () => {
   for (const text of texts) assert.equal(faultOf(text), 'syntax', text);
 });
 
-test('a key written twice is told apart from other faults, also when it is spelled with escapes', () => {
+test('a key written twice is distinguished from other faults, also when it is spelled with escapes', () => {
   assert.equal(faultOf('{"a":1,"b":2,"\\u0061":1}'), 'duplicate key');
   assert.equal(faultOf('[{"x":{"":1,"":1}}]'), 'duplicate key');
   assert.equal(faultOf('[{"a":1},{"a":1}]'), 'none');
   assert.equal(canonicalJson(parseJson('{"__proto__":1,"constructor":2}')), '{"__proto__":1,"constructor":2}');
 });
 
-test('a key that nodes keep for numbers is told apart, wherever it stands and however it is spelled', () => {
+test('a key that nodes reserve for numbers is distinguished, wherever it stands and however it is spelled', () => {
   const marker = '$serde_json::private::Number';
   for (const key of [
     marker,

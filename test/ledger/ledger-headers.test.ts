@@ -9,7 +9,7 @@ import {
 } from '../../src/ledger/ledger-headers.ts';
 import { fc } from '../support/fast-check.ts';
 
-/** As the interface specification names them. */
+/** Names of the interface specification. */
 const complete = {
   'x-node-chain-id': '4',
   'x-node-ledger-version': '1000',
@@ -81,7 +81,7 @@ test('a ledger of one block is at time zero', () => {
   assert.equal(findLedgerInfo({ ...first, ...genesis }, node)?.timestampUsec, 0n);
 });
 
-test('what is missing is told from what is absurd', () => {
+test('missing headers are distinguished from absurd ones', () => {
   assert.equal(ledgerHeaderFault({}, node), 'missing');
   assert.equal(ledgerHeaderFault({ ...complete, 'x-node-epoch': 'soon' }, node), 'missing');
   assert.equal(ledgerHeaderFault(complete, node), undefined);

@@ -13,7 +13,7 @@ const headers: Readonly<Record<string, string>> = {
   [dialect.oldestBlockHeight]: '1',
 };
 
-test('the same words give the same object, whatever else a node says', () => {
+test('the same headers give the same object, whatever other headers a node sends', () => {
   const reader = new LedgerInfoReader();
   const info = reader.find({ ...headers, 'content-length': '1' }, dialect);
   assert.deepEqual(info, findLedgerInfo(headers, dialect));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CancelToken } from '../../src/ledger/stop.ts';
 
-test('whoever listens is told once, in order, and finds out why', () => {
+test('listeners are called once, in order, with the reason', () => {
   const stop = new CancelToken();
   const told: unknown[] = [];
   stop.addEventListener('abort', () => told.push(['first', stop.aborted, stop.reason]));
@@ -14,7 +14,7 @@ test('whoever listens is told once, in order, and finds out why', () => {
   assert.equal(stop.reason, 'enough');
 });
 
-test('who has left is not told, not even when another’s turn takes it off', () => {
+test('a removed listener is not called, not even when another listener removes it', () => {
   const stop = new CancelToken();
   const told: string[] = [];
   const gone = (): void => void told.push('gone');

@@ -90,7 +90,7 @@ test('a truncated body is shorter than announced', async (t) => {
   await assert.rejects(reply.text());
 });
 
-test('a held version can be called pruned, while the headers say that it is held', async (t) => {
+test('a held version can be answered as pruned, while the headers show it as held', async (t) => {
   const node = await fakeNode(t);
   node.fault = { kind: 'pruned' };
 
@@ -102,7 +102,7 @@ test('a held version can be called pruned, while the headers say that it is held
   assert.equal((await read(node, '')).status, 200);
 });
 
-test('a version pruned during the read is a 500 that says so', async (t) => {
+test('a version pruned during the read is a 500 with that reason', async (t) => {
   const node = await fakeNode(t);
   node.fault = { kind: 'pruned while reading' };
 

@@ -65,7 +65,7 @@ test('every recorded request for a signing message is answered on its chain, byt
   }
 });
 
-test('a signing message nobody recorded is refused as an unknown function', async (t) => {
+test('a signing message without a recording is refused as an unknown function', async (t) => {
   const node = await fakeNode(t);
   const request = (encodeRows[0]?.request ?? '').replace('0x1::coin::transfer', '0x1::coin::steal');
 

@@ -7,7 +7,7 @@ import { startSampleFleet } from '../../src/sample/sample-fleet.ts';
 
 const run = promisify(execFile);
 
-/** What a shell makes of `command`: the arguments that curl would get. */
+/** `command` split as a shell does: the arguments of curl. */
 async function argumentsOf(command: string): Promise<readonly string[]> {
   const { stdout } = await run('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`]);
   return stdout.split('\0').slice(0, -1);

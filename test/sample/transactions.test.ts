@@ -112,7 +112,7 @@ test('every held version has a transaction; above head there is none', async (t)
   });
 });
 
-test('in BCS the first byte tells a pending transaction from one on chain', async (t) => {
+test('in BCS the first byte distinguishes a pending transaction from one on chain', async (t) => {
   const node = await fakeNode(t);
   const hash = await submit(node);
   const firstByte = async (): Promise<number | undefined> => {

@@ -130,7 +130,7 @@ test('blocks below the oldest are pruned and blocks above the head unknown', asy
   assert.deepEqual(await code('by_version/399'), [410, 'version_pruned']);
 });
 
-test('a block holds the versions it says, with their transactions on demand', async (t) => {
+test('a block holds the versions of its range, with their transactions on demand', async (t) => {
   const node = await fakeNode(t, { head: 999n });
 
   const { body } = await read(`${node.url}/blocks/by_version/125?with_transactions=true`);

@@ -5,7 +5,7 @@ import { storedBytes } from '../../simulate/measured.ts';
 import { randomOf, Zipf } from '../../simulate/random.ts';
 import { withTables } from '../../simulate/report.ts';
 
-test('ranks are drawn as often as their share says', () => {
+test('ranks are drawn in proportion to their share', () => {
   const zipf = new Zipf(100, 1);
   const random = randomOf(5);
   const counts = Array.from({ length: 100 }, () => 0);

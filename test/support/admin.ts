@@ -1,4 +1,4 @@
-/** What operators ask of a gateway on its operations port. */
+/** Operators' requests to the operations port of a gateway. */
 import assert from 'node:assert/strict';
 import { fetchReply, type Reply, type TestGateway } from './gateway.ts';
 

@@ -11,7 +11,7 @@ export interface BodyCrowdOptions {
   readonly port: number;
   /** PEM text; absent without TLS. */
   readonly ca?: string;
-  /** Where they connect from. */
+  /** Source address of the connections. */
   readonly address: string;
   /** Bodies under way at once. */
   readonly clients: number;

@@ -1,10 +1,10 @@
 /** A real browser, where there is one. */
 import { spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import process from 'node:process';
 import type { TestContext } from 'node:test';
 import { chromium, type Browser, type Page } from 'playwright-core';
+import { listen } from './listen.ts';
 
 const executablePath = spawnSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).stdout.trim();
 
@@ -26,14 +26,10 @@ export async function openPage(t: TestContext): Promise<Page> {
   const site = createServer((_request, response) => {
     response.setHeader('content-type', 'text/html').end('<!doctype html><title>wallet</title>');
   });
-  await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    site.closeAllConnections();
-    site.close();
-  });
+  const port = await listen(t, site);
   const browser = await openBrowser(t);
   const context = await browser.newContext({ ignoreHTTPSErrors: true });
   const page = await context.newPage();
-  await page.goto(`http://localhost:${(site.address() as AddressInfo).port}/`);
+  await page.goto(`http://localhost:${port}/`);
   return page;
 }

@@ -1,9 +1,8 @@
 /** A small real collector of traces: OTLP over HTTP, in JSON. */
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { listen } from './listen.ts';
 
 /** One span as it came. */
 export interface CollectedSpan {
@@ -45,14 +44,9 @@ export async function collector(t: TestContext): Promise<Collector> {
       response.writeHead(200, { 'Content-Type': 'application/json' }).end('{}');
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
+  const port = await listen(t, server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     spans,
     get requests() {
       return requests;

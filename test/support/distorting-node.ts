@@ -1,11 +1,10 @@
 /** A node whose answers are distorted on their way: a real sample node behind a proxy that changes what it says. */
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'undici';
 import type { SampleNode } from '../../src/sample/sample-node.ts';
+import { listen } from './listen.ts';
 
 /** An answer as it goes over the wire; names of headers in lower case. */
 export interface Said {
@@ -63,16 +62,13 @@ export async function distortingNode(t: TestContext, node: SampleNode, distort: 
   const server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy());
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const port = await listen(t, server);
   t.after(async () => {
     closing.abort();
-    server.closeAllConnections();
-    server.close();
     await pool.destroy();
   });
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    url: `http://127.0.0.1:${port}/v1`,
     get reads() {
       return reads;
     },

@@ -1,6 +1,6 @@
 /**
- * Waits for what takes a moment, and says when it does not come. Never without a bound: a loop that nobody ends goes on
- * beside the tests after it, and keeps the process for as long as the runner lets it.
+ * Waits for a condition and fails when it does not come. Never without a bound: an endless loop would go on beside the
+ * later tests.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** For what takes milliseconds, on a machine that is in no hurry. */
 const withinMs = 30_000;
 
-/** Asks until `is` holds; what was told then. */
+/** Asks until `is` holds; resolves with that value. */
 export async function eventually<T>(ask: () => Promise<T>, is: (value: T) => boolean): Promise<T> {
   const endMs = performance.now() + withinMs;
   for (;;) {
@@ -23,7 +23,7 @@ export async function eventually<T>(ask: () => Promise<T>, is: (value: T) => boo
 export async function until(holds: () => boolean | Promise<boolean>, everyMs = 2): Promise<void> {
   const endMs = performance.now() + withinMs;
   while (!(await holds())) {
-    // Told with the line that waited.
+    // Thrown in the line that waited.
     if (performance.now() > endMs) assert.fail(`not within ${withinMs} ms: ${String(holds)}`);
     await sleep(everyMs);
   }

@@ -1,4 +1,4 @@
-/** Events of a fleet that nobody listens to. */
+/** Events of a fleet without listeners. */
 import type { FleetEvents } from '../../src/upstream/fleet.ts';
 
 export const quietEvents: FleetEvents = {

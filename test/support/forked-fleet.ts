@@ -7,6 +7,7 @@ import type { TestContext } from 'node:test';
 import { fakeNode, type FakeNode } from './fake-node.ts';
 import { testGateway, type TestGateway } from './gateway.ts';
 import type { RedisServer } from './redis-server.ts';
+import { redisAt } from './redis-server.ts';
 
 /** Versions of the rollback, lowest first: nodes restart at `restart`, and above `fork` the history is another. */
 export const fall = { restart: 1_980_000n, fork: 1_990_000n, before: 2_000_000n, after: 2_000_400n } as const;
@@ -31,12 +32,7 @@ export function growBack(node: FakeNode): void {
 
 /** A gateway that shares what it reads through `server`. */
 export function forkedReplica(t: TestContext, server: RedisServer, nodes: readonly FakeNode[]): Promise<TestGateway> {
-  const redis = {
-    target: { kind: 'single', url: server.url },
-    keyPrefix: 'lg',
-    timeoutMs: 500,
-    ttlMs: 600_000,
-  } as const;
+  const redis = redisAt(server.url, { ttlMs: 600_000 });
   return testGateway(t, { full: nodes, config: { upstream: { probeIntervalMs: 200 }, cache: { redis } } });
 }
 

@@ -40,7 +40,7 @@ export interface GatewayProcess {
   workers(): readonly number[];
   /** Asks it to end, politely; resolves with the exit code. */
   stop(): Promise<number | null>;
-  /** What it prints. */
+  /** Its output. */
   line(pattern: RegExp): Promise<RegExpExecArray>;
   /** Kills the process without warning; resolves when it is gone. */
   kill(): Promise<void>;

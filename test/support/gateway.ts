@@ -6,10 +6,11 @@ import type { Limits } from '../../src/access/limits/ticket.ts';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
 import { startGateway, type RunningGateway } from '../../src/gateway/gateway.ts';
 import type { ConnectionTimes } from '../../src/proxy/routes/server-parts.ts';
+import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';
 
 export interface NodeAddress {
   readonly url: string;
-  /** Credentials that it is given. */
+  /** Credentials for the node. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -27,7 +28,7 @@ export interface TestGatewayOptions {
   readonly times?: ConnectionTimes;
   /** Default: never. A busy machine makes this process late, nodes and clients with it, and no test means that. */
   readonly isOverloaded?: () => boolean;
-  /** Counts requests in place of what the config says. */
+  /** Replaces the limits of the config. */
   readonly limits?: Limits;
   /** Takes the log lines, whatever their level. */
   readonly onLog?: (line: LogLine) => void;
@@ -57,10 +58,17 @@ export interface SendOptions {
   readonly body?: string | Buffer;
 }
 
-/** Where no read is meant to fail: hundreds at once may keep a busy machine for seconds. */
+/** Path of a resource whose body names the version that was read. */
+export const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+
+export function probeAt(version: number | bigint): string {
+  return `${probe}?ledger_version=${version}`;
+}
+
+/** For tests in which no read may fail: hundreds at once may keep a busy machine for seconds. */
 export const patient = { timeoutMs: 20_000, deadlineMs: 20_000 };
 
-/** Journeys are gone with the front and without it. */
+/** Journeys run with the fast path and without it. */
 const fastPath = process.env['LEDGERGATE_TEST_FAST_PATH'] !== 'off';
 
 export function testConfig(options: TestGatewayOptions): Config {
@@ -75,7 +83,7 @@ export function testConfig(options: TestGatewayOptions): Config {
     upstream: {
       timeoutMs: 2_000,
       deadlineMs: 4_000,
-      // Tests say when nodes are looked at: one probe at the start, then only answers.
+      // Tests decide when nodes are probed: one probe at the start, then only answers.
       probeIntervalMs: 3_600_000,
       connections: 64,
       maxAttempts: 3,
@@ -141,6 +149,27 @@ export async function testGateway(
       return line === undefined ? 0 : Number(line.slice(sample.length + 1));
     },
   };
+}
+
+/** One full node, with head 900 unless `nodeOptions` name another, and a gateway in front of it. */
+export async function nodeAndGateway(
+  t: TestContext,
+  options: Omit<TestGatewayOptions, 'full'> = {},
+  nodeOptions: FakeNodeOptions = {},
+): Promise<{ readonly node: FakeNode; readonly gateway: TestGateway }> {
+  const node = await fakeNode(t, { head: 900n, ...nodeOptions });
+  return { node, gateway: await testGateway(t, { ...options, full: [node] }) };
+}
+
+/** A full node from version 500 and an archival one, both with head 900 unless `ledger` differs, and their gateway. */
+export async function twoTiers(
+  t: TestContext,
+  options: Omit<TestGatewayOptions, 'full' | 'archival'> = {},
+  ledger: Pick<FakeNodeOptions, 'oldest' | 'head' | 'chainId'> = {},
+): Promise<{ readonly full: FakeNode; readonly archival: FakeNode; readonly gateway: TestGateway }> {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n, ...ledger });
+  const archival = await fakeNode(t, { head: 900n, ...ledger, archival: true });
+  return { full, archival, gateway: await testGateway(t, { ...options, full: [full], archival: [archival] }) };
 }
 
 /** One request over a connection of its own. */

@@ -1,11 +1,11 @@
-/** Clients of HTTP/2 who keep a connection full, and go elsewhere when they are told to leave. */
+/** Clients of HTTP/2 that keep a connection full, and reconnect after GOAWAY. */
 import { connect, type ClientHttp2Session } from 'node:http2';
 import type { TestContext } from 'node:test';
 import { askH2 } from './tls.ts';
 
 export interface H2CrowdOptions {
   readonly ca: string;
-  /** Where to connect; asked for each connection. */
+  /** Target address, called for each connection. */
   readonly origin: () => string;
   readonly clients: number;
   /** Requests that each client has under way at once. */

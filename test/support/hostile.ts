@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ReceivedRequest } from '../../src/sample/request-log.ts';
-import { fakeNode } from './fake-node.ts';
-import { testGateway } from './gateway.ts';
+import { nodeAndGateway } from './gateway.ts';
 import { answersIn, exchangeRaw, type RawAnswer } from './raw-http.ts';
 
 /**
@@ -36,8 +35,7 @@ const wellFormed: ReadonlySet<string> = new Set([...framing, ...told]);
 /** One test for each row, over one gateway; rows are bytes, a character for each. */
 export function testHostile(what: string, rows: readonly HostileRow[]): void {
   test(what, async (t) => {
-    const node = await fakeNode(t, { head: 900n });
-    const gateway = await testGateway(t, { full: [node] });
+    const { node, gateway } = await nodeAndGateway(t);
     for (const { title, bytes, answers, ends, node: expected } of rows) {
       await t.test(`${title}: ${answers.join(', ')}, ${ends}`, async () => {
         node.log.clear();

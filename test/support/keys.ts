@@ -45,7 +45,7 @@ export function planConfig(more: Partial<PlanConfig> = {}): PlanConfig {
   return { windowMs: 10_000, waitMs: 0, operations: ['read', 'view', 'encode', 'submit', 'pass'], ...more };
 }
 
-/** A plan `free` that bounds nothing, no keys, nobody trusted; `more` says otherwise. */
+/** A plan `free` that bounds nothing, no keys, no trusted proxy; `more` overrides. */
 export function accessConfig(more: Partial<AccessConfig> = {}): AccessConfig {
   return {
     header: 'authorization',

@@ -1,8 +1,8 @@
 /** What the checker is proven on: a plain round-robin balancer, as fleets have it in front today. */
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { request as send } from 'undici';
+import { listen } from './listen.ts';
 
 export async function naiveProxy(t: TestContext, nodes: readonly { readonly url: string }[]): Promise<{ url: string }> {
   let turn = 0;
@@ -19,10 +19,6 @@ export async function naiveProxy(t: TestContext, nodes: readonly { readonly url:
         .catch(() => response.writeHead(502).end());
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` };
+  const port = await listen(t, server);
+  return { url: `http://127.0.0.1:${port}/v1` };
 }

@@ -1,7 +1,7 @@
 /** Bytes to a port and back: for requests that no HTTP client would send. */
 import { connect } from 'node:net';
 
-/** Writes `bytes`, waits until the server ends the connection, and returns all it said. Ends after 5 s at most. */
+/** Writes `bytes`, waits until the server ends the connection, and returns all received text. Ends after 5 s at most. */
 export function exchangeRaw(port: number, bytes: string | Buffer): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');
@@ -17,14 +17,14 @@ export function exchangeRaw(port: number, bytes: string | Buffer): Promise<strin
   });
 }
 
-/** One answer out of what a connection said. */
+/** One answer of a connection. */
 export interface RawAnswer {
   readonly status: number;
   readonly head: string;
   readonly body: string;
 }
 
-/** The answers one after the other; their bodies as long as they say they are. */
+/** The answers in order, each with the body of its declared length. */
 export function answersIn(said: string): readonly RawAnswer[] {
   const answers: RawAnswer[] = [];
   let rest = said;

@@ -1,8 +1,8 @@
-/** A node that tells its ledger as it should, and answers everything else with the bytes of a test. */
-import { once } from 'node:events';
-import { createServer, type AddressInfo, type Socket } from 'node:net';
+/** A node that reports its ledger and answers any other request with the bytes of a test. */
+import { createServer } from 'node:net';
 import type { TestContext } from 'node:test';
 import { ledgerHeaders, type MadeUpLedger } from './ledger-info.ts';
+import { listen } from './listen.ts';
 
 export interface RawNode {
   readonly url: string;
@@ -21,9 +21,7 @@ export function headerLines(ledger: MadeUpLedger): string {
 export async function rawNode(t: TestContext, ledger: MadeUpLedger, answer: string | Buffer): Promise<RawNode> {
   const info = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n${headerLines(ledger)}\r\n{}`;
   let reads = 0;
-  const sockets = new Set<Socket>();
   const server = createServer((socket) => {
-    sockets.add(socket);
     socket.on('error', () => undefined);
     socket.once('data', (chunk) => {
       const isLook = /^GET \/v1\/? /.test(chunk.toString('latin1'));
@@ -31,14 +29,8 @@ export async function rawNode(t: TestContext, ledger: MadeUpLedger, answer: stri
       socket.end(isLook ? info : answer);
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    url: `http://127.0.0.1:${await listen(t, server)}/v1`,
     get reads() {
       return reads;
     },

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { Redis } from 'ioredis';
+import type { RedisConfig } from '../../src/config/config.ts';
 import { freePort } from './free-port.ts';
 
 const isInstalled = spawnSync('redis-server', ['--version']).status === 0;
@@ -13,6 +14,11 @@ if (!isInstalled && process.env['CI'] !== undefined) throw new Error('redis-serv
 
 /** For `test(name, { skip: noRedis }, ...)`. */
 export const noRedis: string | false = isInstalled ? false : 'redis-server is not installed';
+
+/** The part of a config about one server at `url`; replicas of a fleet share it. */
+export function redisAt(url: string, times: Partial<Pick<RedisConfig, 'timeoutMs' | 'ttlMs'>> = {}): RedisConfig {
+  return { target: { kind: 'single', url }, keyPrefix: 'lg', timeoutMs: 500, ttlMs: 60_000, ...times };
+}
 
 export class RedisServer {
   readonly port: number;

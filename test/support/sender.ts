@@ -1,13 +1,12 @@
 /** A sender in front of raw nodes, without a gateway around it. */
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { createSenderMetrics, type SenderMetrics } from '../../src/metrics/sender-metrics.ts';
 import { createUpstreamMetrics, type UpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
 import { quietEvents } from './fleet-events.ts';
+import { listen } from './listen.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
 import type { SendLimits } from '../../src/upstream/dispatch/fleet-request.ts';
 import { Sender } from '../../src/upstream/dispatch/sender.ts';
@@ -27,15 +26,9 @@ export interface MadeUpSender {
 
 async function nodeOf(t: TestContext, answer: Answer, { connections, basePath = '/v1' }: MadeUpSender) {
   const server = createServer(answer);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}${basePath}`);
+  const url = new URL(`http://127.0.0.1:${await listen(t, server)}${basePath}`);
   const upstream = new Upstream({ name: `n${url.port}`, url, tier: 'full', connections, connectTimeoutMs: 1_000 });
-  t.after(async () => {
-    await upstream.close();
-    server.closeAllConnections();
-    if (server.listening) server.close();
-  });
+  t.after(() => upstream.close());
   upstream.recordAnswer(1, 0);
   return { server, upstream };
 }

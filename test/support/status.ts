@@ -1,4 +1,4 @@
-/** What the operations port of a gateway tells of its state. */
+/** State of a gateway from its operations port. */
 import type { StatusFacts } from '../../src/proxy/operations/status/facts.ts';
 import { fetchReply } from './gateway.ts';
 

@@ -1,4 +1,4 @@
-/** What tests ask of gateways in processes of their own. */
+/** Requests to gateways in processes of their own. */
 import { fetchReply, type Reply } from './gateway.ts';
 import type { GatewayProcess } from './gateway-process.ts';
 

@@ -1,7 +1,7 @@
 /** `check FILE`: checks the config, probes every upstream against it, and inspects Redis. */
 import { checkKeysFile } from '../../config/keys-file.ts';
 import { ConfigError, type Problem } from '../../config/source/problem.ts';
-import type { Call, ExitCode } from '../command.ts';
+import type { CommandCall, ExitCode } from '../command.ts';
 import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { inspectFleet, type Inspection } from './inspect-fleet.ts';
@@ -14,7 +14,7 @@ import { probeRedis } from './probe-redis.ts';
 const redisTimeoutMs = 2_000;
 
 /** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is. */
-export async function check(call: Call): Promise<ExitCode> {
+export async function check(call: CommandCall): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
   const isOffline = call.given.has('offline');
   const inspection = loaded === undefined || isOffline ? undefined : await inspect(loaded);
@@ -36,7 +36,7 @@ export async function check(call: Call): Promise<ExitCode> {
   return report.problems.length > 0 ? 1 : 0;
 }
 
-function tryLoad(call: Call): { readonly loaded?: GivenConfig; readonly problems: readonly Problem[] } {
+function tryLoad(call: CommandCall): { readonly loaded?: GivenConfig; readonly problems: readonly Problem[] } {
   try {
     const loaded = loadGivenConfig('check', call);
     const warnings = [...loaded.warnings, ...checkKeysFile(loaded.config)];

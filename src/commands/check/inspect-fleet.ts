@@ -29,7 +29,7 @@ export interface InspectedUpstream {
 }
 
 /** `at`: the key to which the message belongs. */
-export interface Finding {
+export interface CheckFinding {
   readonly path: KeyPath;
   readonly message: string;
 }
@@ -37,7 +37,7 @@ export interface Finding {
 /** All upstreams with their state, and the findings about them. */
 export interface Inspection {
   readonly upstreams: readonly InspectedUpstream[];
-  readonly findings: readonly Finding[];
+  readonly findings: readonly CheckFinding[];
 }
 
 /** `fixedChainId`: the chain that the config names; absent: that of most nodes. */

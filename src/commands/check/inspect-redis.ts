@@ -1,10 +1,10 @@
 /** Findings about Redis, from one probe of it. Pure. */
-import type { Finding } from './inspect-fleet.ts';
+import type { CheckFinding } from './inspect-fleet.ts';
 import type { RedisProbe, RedisServerFacts } from './probe-redis.ts';
 
 /** Problems and warnings about Redis. */
 export interface RedisInspection {
-  readonly findings: readonly Finding[];
+  readonly findings: readonly CheckFinding[];
   readonly warnings: readonly string[];
 }
 
@@ -24,7 +24,7 @@ export function inspectRedis(probe: RedisProbe): RedisInspection {
 }
 
 function memoryFaults({ memory }: RedisServerFacts): readonly string[] {
-  if (memory === undefined) return [`does not tell its memory limit, because INFO is not allowed: ${advice}`];
+  if (memory === undefined) return [`hides its memory limit, because INFO is not allowed: ${advice}`];
   const { maxBytes, policy } = memory;
   const faults: string[] = [];
   if (maxBytes === 0) faults.push(`has no memory limit, and answers are kept for cache.redis.ttl: ${advice}`);

@@ -10,7 +10,7 @@ export type ProbeOutcome =
   | { readonly kind: 'unreachable'; readonly why: string };
 
 /** Dialect, bound in milliseconds, and headers of a probe. */
-export interface ProbeOptions {
+export interface CheckProbeOptions {
   readonly dialect: DialectName;
   readonly timeoutMs: number;
   /** The node's own credentials. */
@@ -18,7 +18,7 @@ export interface ProbeOptions {
 }
 
 /** `GET {url}` on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
-export async function probe(url: URL, { dialect, timeoutMs, headers = {} }: ProbeOptions): Promise<ProbeOutcome> {
+export async function probe(url: URL, { dialect, timeoutMs, headers = {} }: CheckProbeOptions): Promise<ProbeOutcome> {
   const agent = new Agent({ connections: 1 });
   try {
     const {

@@ -1,12 +1,12 @@
 /** `POST /transactions/encode_submission`, answered from recorded requests: a sample node has no encoder. */
-import { acceptForm, expectContentType, isJsonMediaType, jsonBody, textMember, type Call } from '../call.ts';
-import { jsonAnswer, type Answer } from '../answer.ts';
+import { acceptForm, expectContentType, isJsonMediaType, jsonBody, textMember, type SampleCall } from '../call.ts';
+import { jsonAnswer, type SampleAnswer } from '../answer.ts';
 import { bareError, nodeError } from '../node-error.ts';
 import { findEncodeAnswer } from '../recorded.ts';
 import { unsignedMembers } from './transaction-operations.ts';
 
 /** The recorded answer for this node's chain; a request without a recording is refused as unknown code is. */
-export function answerEncodeSubmission(call: Call): Answer {
+export function answerEncodeSubmission(call: SampleCall): SampleAnswer {
   expectContentType(call, isJsonMediaType);
   const request = jsonBody(call, unsignedMembers);
   const payload = request.members.get('payload');

@@ -1,13 +1,13 @@
 /** Ledger information, health, gas price and blocks. */
-import { acceptForm, resolveVersion, u64Param, type Call } from '../call.ts';
-import { answerIn, jsonAnswer, type Answer } from '../answer.ts';
+import { acceptForm, resolveVersion, u64Param, type SampleCall } from '../call.ts';
+import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
 import { blockHeightOf, versionsPerBlock } from '../ledger-clock.ts';
 import { blockNotFound, blockPruned, frameworkError, nodeError } from '../node-error.ts';
 import { syntheticHash } from '../synthetic.ts';
 import { transactionAt } from './transaction-operations.ts';
 
 /** `GET /`: the numbers of this answer's own headers. */
-export function answerLedgerInfo(call: Call): Answer {
+export function answerLedgerInfo(call: SampleCall): SampleAnswer {
   const { ledger } = call;
   const body = {
     chain_id: ledger.chainId,
@@ -24,7 +24,7 @@ export function answerLedgerInfo(call: Call): Answer {
 }
 
 /** `GET /-/healthy?duration_secs=`: whether the ledger's timestamp is that young. */
-export function answerHealthy(call: Call): Answer {
+export function answerHealthy(call: SampleCall): SampleAnswer {
   const text = call.query.get('duration_secs');
   if (text !== null && !/^\d{1,9}$/.test(text)) throw frameworkError(400, 'failed to parse parameter `duration_secs`');
   const ageMs = Date.now() - Number(call.ledger.timestampUsec / 1000n);
@@ -36,12 +36,12 @@ export function answerHealthy(call: Call): Answer {
 }
 
 /** `GET /estimate_gas_price`. */
-export function answerGasPrice(): Answer {
+export function answerGasPrice(): SampleAnswer {
   return jsonAnswer('{"deprioritized_gas_estimate":100,"gas_estimate":100,"prioritized_gas_estimate":150}');
 }
 
 /** `GET /blocks/by_height/{h}`. */
-export function answerBlockByHeight(call: Call): Answer {
+export function answerBlockByHeight(call: SampleCall): SampleAnswer {
   const height = u64Param(call, 0, 'block_height');
   if (height > call.ledger.blockHeight) throw blockNotFound(`Block height(${height})`);
   if (height < call.ledger.oldestBlockHeight) throw blockPruned(height);
@@ -49,13 +49,13 @@ export function answerBlockByHeight(call: Call): Answer {
 }
 
 /** `GET /blocks/by_version/{v}`. */
-export function answerBlockByVersion(call: Call): Answer {
+export function answerBlockByVersion(call: SampleCall): SampleAnswer {
   const version = u64Param(call, 0, 'version');
   if (version > call.ledger.version) throw blockNotFound(`Ledger version(${version})`);
   return answerBlock(call, blockHeightOf(resolveVersion(call.ledger, version)));
 }
 
-function answerBlock(call: Call, height: bigint): Answer {
+function answerBlock(call: SampleCall, height: bigint): SampleAnswer {
   const first = height * versionsPerBlock;
   const last = first + versionsPerBlock - 1n;
   const end = last < call.ledger.version ? last : call.ledger.version;

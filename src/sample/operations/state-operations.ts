@@ -3,7 +3,7 @@ import { findAddress, type Address } from '../../ledger/address.ts';
 import { canonicalJson } from '../../ledger/json-value.ts';
 import { findTypeTag, formatTypeTag } from '../../ledger/type-tag.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import { answerIn, type Answer } from '../answer.ts';
+import { answerIn, type SampleAnswer } from '../answer.ts';
 import {
   acceptForm,
   addressParam,
@@ -15,14 +15,14 @@ import {
   pinnedVersion,
   resolveVersion,
   structTagParam,
-  type Call,
+  type SampleCall,
 } from '../call.ts';
 import { accountNotFound, frameworkError, moduleNotFound, resourceNotFound, tableItemNotFound } from '../node-error.ts';
 import { findModule, findResource } from '../recorded.ts';
 import { findSyntheticResource, isKnownAccount, syntheticBalance } from '../synthetic.ts';
 
-/** `GET /accounts/{address}`. Of the two answers real nodes give for a missing account, the 404. */
-export function answerAccount(call: Call): Answer {
+/** `GET /accounts/{address}`. Real nodes answer a missing account in two ways; this is the 404. */
+export function answerAccount(call: SampleCall): SampleAnswer {
   const address = addressParam(call, 0);
   const version = resolveVersion(call.ledger, pinnedVersion(call));
   if (!isKnownAccount(address)) throw accountNotFound(address, version);
@@ -36,7 +36,7 @@ export function answerAccount(call: Call): Answer {
 }
 
 /** `GET /accounts/{address}/resource/{tag}`. */
-export function answerResource(call: Call): Answer {
+export function answerResource(call: SampleCall): SampleAnswer {
   const address = addressParam(call, 0);
   const tag = structTagParam(call, 1);
   const version = resolveVersion(call.ledger, pinnedVersion(call));
@@ -47,7 +47,7 @@ export function answerResource(call: Call): Answer {
 }
 
 /** `GET /accounts/{address}/module/{name}`. */
-export function answerModule(call: Call): Answer {
+export function answerModule(call: SampleCall): SampleAnswer {
   const address = addressParam(call, 0);
   const pinned = pinnedVersion(call);
   const name = moduleNameParam(call, 1);
@@ -58,7 +58,7 @@ export function answerModule(call: Call): Answer {
 }
 
 /** `GET /accounts/{address}/balance/{asset}`: a bare JSON number; 0, not a 404, where there is nothing. */
-export function answerBalance(call: Call): Answer {
+export function answerBalance(call: SampleCall): SampleAnswer {
   const address = addressParam(call, 0);
   const asset = call.params[1] ?? '';
   const tag = findTypeTag(asset);
@@ -80,7 +80,7 @@ function balanceAt(address: Address, version: LedgerVersion): string {
 }
 
 /** `POST /tables/{handle}/item`. No table was recorded, so no item is ever found. */
-export function answerTableItem(call: Call): Answer {
+export function answerTableItem(call: SampleCall): SampleAnswer {
   expectContentType(call, isJsonMediaType);
   const handle = addressParam(call, 0, 'table_handle');
   const pinned = pinnedVersion(call);

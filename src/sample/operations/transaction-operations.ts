@@ -1,7 +1,15 @@
 /** Look-up of transactions, and submission. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { answerIn, jsonAnswer, type Answer } from '../answer.ts';
-import { acceptForm, expectContentType, historyAt, jsonBody, resolveVersion, u64Param, type Call } from '../call.ts';
+import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
+import {
+  acceptForm,
+  expectContentType,
+  historyAt,
+  jsonBody,
+  resolveVersion,
+  u64Param,
+  type SampleCall,
+} from '../call.ts';
 import { frameworkError, transactionNotFound } from '../node-error.ts';
 import { findTransactionByHash, findTransactionByVersion } from '../recorded.ts';
 import { syntheticTransaction } from '../synthetic.ts';
@@ -15,12 +23,12 @@ const onChainVariant = 0;
 const pendingVariant = 1;
 
 /** `GET /transactions/by_hash/{hash}`. */
-export function answerByHash(call: Call): Answer {
+export function answerByHash(call: SampleCall): SampleAnswer {
   return answerFound(call, hashParam(call));
 }
 
 /** `GET /transactions/wait_by_hash/{hash}`: waits while it is pending; an unknown hash is a 404 at once. */
-export async function answerWaitByHash(call: Call): Promise<Answer> {
+export async function answerWaitByHash(call: SampleCall): Promise<SampleAnswer> {
   const hash = hashParam(call);
   for (let step = 0; step < waitSteps && isPending(call, hash); step += 1) {
     await delay(waitStepMs, undefined, { signal: call.signal });
@@ -28,12 +36,12 @@ export async function answerWaitByHash(call: Call): Promise<Answer> {
   return answerFound(call, hash);
 }
 
-function isPending(call: Call, hash: string): boolean {
+function isPending(call: SampleCall, hash: string): boolean {
   const found = call.mempool.find(hash, call.clock.read().version);
   return found !== undefined && found.version === undefined;
 }
 
-function answerFound(call: Call, hash: string): Answer {
+function answerFound(call: SampleCall, hash: string): SampleAnswer {
   const { ledger } = call;
   const form = acceptForm(call);
   const found = call.mempool.find(hash, ledger.version) ?? findTransactionByHash(hash);
@@ -46,7 +54,7 @@ function answerFound(call: Call, hash: string): Answer {
 }
 
 /** `GET /transactions/by_version/{version}`. */
-export function answerByVersion(call: Call): Answer {
+export function answerByVersion(call: SampleCall): SampleAnswer {
   const wanted = u64Param(call, 0, 'txn_version');
   if (wanted > call.ledger.version) throw transactionNotFound(`Ledger version(${wanted})`);
   resolveVersion(call.ledger, wanted);
@@ -54,14 +62,14 @@ export function answerByVersion(call: Call): Answer {
 }
 
 /** The text of the transaction at a version: the recorded one, or a synthetic one. */
-export function transactionAt(call: Call, version: bigint): string {
+export function transactionAt(call: SampleCall, version: bigint): string {
   const { clock } = call;
   const recorded = findTransactionByVersion(version)?.body;
   return recorded ?? syntheticTransaction(version, clock.timestampUsecOf(version), historyAt(call, version));
 }
 
 /** `POST /transactions`: 202, and the transaction is pending from here on. */
-export function answerSubmit(call: Call): Answer {
+export function answerSubmit(call: SampleCall): SampleAnswer {
   const type = expectContentType(call, (text) => text === 'application/json' || text === signedTransactionType);
   const request = type === signedTransactionType ? undefined : jsonBody(call, signedMembers);
   return jsonAnswer(call.mempool.submit(call.body, request), 202);
@@ -79,7 +87,7 @@ export const unsignedMembers = [
 ];
 const signedMembers = [...unsignedMembers, 'signature'];
 
-function hashParam(call: Call): string {
+function hashParam(call: SampleCall): string {
   const hex = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(call.params[0] ?? '')?.[1];
   if (hex !== undefined) return `0x${hex.toLowerCase()}`;
   const reason = 'failed to parse "string(HashValue)": unable to parse HashValue';

@@ -1,7 +1,7 @@
 /** `POST /view`: recorded view functions, and two synthetic ones that show what was asked (protocol 6). */
 import { canonicalAddress } from '../../ledger/address.ts';
 import { findFunctionId, formatFunctionId, isIdentifier, type FunctionId } from '../../ledger/identifier.ts';
-import { answerIn, jsonAnswer, type Answer } from '../answer.ts';
+import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
 import { ByteReader } from '../byte-reader.ts';
 import {
   acceptForm,
@@ -10,7 +10,7 @@ import {
   pinnedVersion,
   resolveVersion,
   textMember,
-  type Call,
+  type SampleCall,
 } from '../call.ts';
 import { memberSource } from '../json-source.ts';
 import { bareError, nodeError } from '../node-error.ts';
@@ -29,7 +29,7 @@ interface ViewRequest {
 }
 
 /** `POST /view`. */
-export function answerView(call: Call): Answer {
+export function answerView(call: SampleCall): SampleAnswer {
   const type = expectContentType(call, (text) => text === 'application/json' || text === bcsBody);
   const pinned = pinnedVersion(call);
   const fromJson = type === bcsBody ? undefined : readJson(call);
@@ -44,11 +44,11 @@ export function answerView(call: Call): Answer {
   return recorded.status === 200 ? withGas(call, recorded.body) : jsonAnswer(recorded.body, recorded.status);
 }
 
-function withGas(call: Call, body: string): Answer {
+function withGas(call: SampleCall, body: string): SampleAnswer {
   return { ...answerIn(acceptForm(call), body), gasUsed: gasPerByte * BigInt(body.length) };
 }
 
-function readJson(call: Call): ViewRequest {
+function readJson(call: SampleCall): ViewRequest {
   const request = jsonBody(call, ['function', 'type_arguments', 'arguments']);
   const text = textMember(request, 'function') ?? '';
   const id = findFunctionId(text);

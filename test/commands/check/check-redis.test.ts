@@ -15,7 +15,7 @@ async function redisFile(t: TestContext, redis: string): Promise<string> {
   return configFile(t, `upstreams:\n  - { name: n0, url: "${node.url}" }\ncache:\n    redis: ${redis}\n`);
 }
 
-/** What `check` says below its table. */
+/** Lines of `check` below its table. */
 async function said(
   file: string,
   ...flags: string[]
@@ -100,7 +100,7 @@ test('a server that does not let itself be asked is a warning', { skip: noRedis 
   await server.run((client) => client.call('ACL', 'SETUSER', 'limited', ...rules));
   const { code, lines } = await said(await redisFile(t, `{ url: "${server.url.replace('//', '//limited:secret@')}" }`));
   assert.equal(code, 0);
-  assert.match(lines[0] ?? '', /^warning: cache\.redis does not tell its memory limit/);
+  assert.match(lines[0] ?? '', /^warning: cache\.redis hides its memory limit/);
 });
 
 test('every server of a cluster is looked at', { skip: noRedis }, async (t) => {

@@ -73,7 +73,7 @@ test('what is wrong with an upstream is reported at its line, exit code 1', asyn
       ' 8 problems',
     ],
   );
-  // Resolvers differ in how they say no.
+  // Resolvers differ in their refusals.
   assert.match(reported.at(-2) ?? '', /:10:22: upstreams\[8\]\.url: cannot be reached: /);
 });
 
@@ -112,7 +112,7 @@ test('a node is asked once, with GET at its base address', async (t) => {
   );
 });
 
-test('--offline asks nobody', async (t) => {
+test('--offline asks no node', async (t) => {
   const node = await fakeNode(t, {});
   const file = fleetFile(t, [node.url, await deadAddress()]);
 
@@ -120,7 +120,7 @@ test('--offline asks nobody', async (t) => {
   assert.equal(node.requests, 0);
 });
 
-test('a wrong config is reported whole, nobody is asked, exit code 2', async (t) => {
+test('a wrong config is reported whole, no node is asked, exit code 2', async (t) => {
   const node = await fakeNode(t, {});
   const file = fleetFile(t, [node.url], 'dialekt: aptos\nupstream: { timeout: 5 }\n');
 
@@ -135,7 +135,7 @@ test('a wrong config is reported whole, nobody is asked, exit code 2', async (t)
   assert.equal(node.requests, 0);
 });
 
-test('--format json says the same to programs', async (t) => {
+test('--format json reports the same to programs', async (t) => {
   const node = await fakeNode(t, { oldest: 500n, head: 900n });
   const dead = await deadAddress();
   const file = fleetFile(t, [node.url, dead], 'upstream: { maxAttempts: 1 }\n');

@@ -6,17 +6,7 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway } from '../../support/gateway.ts';
 import { accessConfig, planConfig } from '../../support/keys.ts';
-import { submission } from '../../support/submission.ts';
-
-const encodeBody = (module: string): string =>
-  JSON.stringify({
-    sender: '0x1',
-    sequence_number: '0',
-    max_gas_amount: '1',
-    gas_unit_price: '1',
-    expiration_timestamp_secs: '9',
-    payload: { type: 'entry_function_payload', function: `0x1::${module}::f`, type_arguments: [], arguments: [] },
-  });
+import { encodeRequest, submission } from '../../support/submission.ts';
 
 const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
 
@@ -58,7 +48,7 @@ const outliving = [
     what: 'signing messages whose module is being read',
     route: 'module',
     target: '/transactions/encode_submission',
-    body: (count: number) => encodeBody(`unknown_${count}`),
+    body: (count: number) => encodeRequest(`0x1::unknown_${count}::f`),
   },
 ] as const;
 

@@ -5,13 +5,10 @@ import type { Limits } from '../../../src/access/limits/ticket.ts';
 import type { AccessLogConfig } from '../../../src/config/config.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, type LogLine, probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
 import { statusOf } from '../../support/status.ts';
-
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 
 interface Scene {
   readonly node: FakeNode;
@@ -34,8 +31,8 @@ async function scene(t: TestContext, access: Partial<AccessLogConfig>): Promise<
 test('a line has route, outcome, node, version, times and size', async (t) => {
   const { gateway, lines } = await scene(t, { share: 1 });
 
-  const { body } = await gateway.get(at(7));
-  await gateway.get(at(7));
+  const { body } = await gateway.get(probeAt(7));
+  await gateway.get(probeAt(7));
 
   const [miss, hit] = lines;
   const { seconds, upstreamMs, level, time: _time, pid: _pid, hostname: _hostname, msg: _msg, ...told } = miss ?? {};
@@ -55,23 +52,23 @@ test('a line has route, outcome, node, version, times and size', async (t) => {
 
 test('without a share, requests that went well and fast get none', async (t) => {
   const { gateway, lines } = await scene(t, {});
-  for (let index = 0; index < 50; index += 1) await gateway.get(at(index % 5));
-  await gateway.get(at(7).replace('version=7', 'version=x'));
+  for (let index = 0; index < 50; index += 1) await gateway.get(probeAt(index % 5));
+  await gateway.get(probeAt(7).replace('version=7', 'version=x'));
   assert.deepEqual(lines, []);
 });
 
 test('a share of all is about that share', async (t) => {
   const { gateway, lines } = await scene(t, { share: 0.5 });
-  for (let index = 0; index < 200; index += 1) await gateway.get(at(7));
+  for (let index = 0; index < 200; index += 1) await gateway.get(probeAt(7));
   assert.ok(lines.length > 50 && lines.length < 150, `${lines.length} of 200`);
 });
 
 test('a request that is slow gets one', async (t) => {
   const { node, gateway, lines } = await scene(t, { slowMs: 50 });
   node.fault = { kind: 'latency', ms: 80 };
-  await gateway.get(at(7));
+  await gateway.get(probeAt(7));
   node.fault = undefined;
-  await gateway.get(at(7));
+  await gateway.get(probeAt(7));
   assert.deepEqual(
     lines.map(({ outcome }) => outcome),
     ['miss'],
@@ -83,7 +80,7 @@ test('requests that fail get one, until there are too many: those are counted', 
   await node.close();
 
   const startedMs = performance.now();
-  await Promise.all(Array.from({ length: 400 }, (_, index) => gateway.get(at(index))));
+  await Promise.all(Array.from({ length: 400 }, (_, index) => gateway.get(probeAt(index))));
 
   const most = 100 + Math.ceil(((performance.now() - startedMs) / 1_000) * 50);
   assert.ok(lines.length >= 100 && lines.length <= most, `${lines.length} lines`);
@@ -96,7 +93,7 @@ test('a client that hung up is no success: not in the line, not in metrics, not 
   node.fault = { kind: 'hang' };
   const asked = node.log.next();
   const abort = new AbortController();
-  const hangingUp = fetch(gateway.url + at(7), { signal: abort.signal });
+  const hangingUp = fetch(gateway.url + probeAt(7), { signal: abort.signal });
   await asked;
   abort.abort();
   await assert.rejects(hangingUp);
@@ -139,7 +136,7 @@ for (const workers of [1, 2]) {
     const gateway = await gatewayProcess(t, { full: [node], config });
     const answered = (): number => gateway.err().split('"msg":"answered"').length - 1;
     const ask = async (times: number): Promise<void> => {
-      for (let index = 0; index < times; index += 1) await fetchReply(gateway.url + at(7), { method: 'GET' });
+      for (let index = 0; index < times; index += 1) await fetchReply(gateway.url + probeAt(7), { method: 'GET' });
     };
     assert.deepEqual((await log(gateway.operationsUrl)).body, {
       level: 'info',
@@ -196,14 +193,14 @@ test("tenant and plan are logged, and an exception's place without its message",
   let isBroken = false;
   const limits: Limits = {
     admit: () => {
-      if (isBroken) throw new RangeError(`never said: ${at(7)}`);
+      if (isBroken) throw new RangeError(`never said: ${probeAt(7)}`);
       return { kind: 'admitted', headers: [], settle: () => undefined };
     },
     close: () => undefined,
   };
   const access = accessConfig({ keys: { file: keysFile(t, [key]).path, redis: false } });
   const gateway = await testGateway(t, { full: [node], access, limits, onLog: (line) => void lines.push(line) });
-  const ask = () => gateway.get(at(7), { authorization: `Bearer ${key.text}` });
+  const ask = () => gateway.get(probeAt(7), { authorization: `Bearer ${key.text}` });
 
   assert.equal((await ask()).status, 200);
   isBroken = true;

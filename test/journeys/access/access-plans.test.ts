@@ -7,7 +7,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
 import { delayProxy } from '../../support/delay-proxy.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
 
@@ -65,12 +65,7 @@ test('a key in Redis is accepted once the config has its plan', { skip: noRedis 
   const key = testKey('a', { plan: 'gold' });
   const { sha256, ...entry } = key.entry;
   await redis.run((client) => client.hset('lg:access:keys', String(sha256), JSON.stringify(entry)));
-  const shared = {
-    target: { kind: 'single', url: redis.url },
-    keyPrefix: 'lg',
-    timeoutMs: 500,
-    ttlMs: 10_000,
-  } as const;
+  const shared = redisAt(redis.url, { ttlMs: 10_000 });
   const gateway = await testGateway(t, {
     full: [node],
     config: { cache: { memory: { maxBytes: 1e7 }, redis: shared } },

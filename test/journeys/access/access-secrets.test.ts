@@ -12,7 +12,7 @@ import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, testGateway, type LogLine, type Reply } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { submission } from '../../support/submission.ts';
 
 const token = 'operations-token-hush-4711';
@@ -42,12 +42,7 @@ test('every secret of a journey is nowhere but where it belongs', { skip: noRedi
       encode: { shadow: 1 },
       cache: {
         memory: { maxBytes: 1_000_000 },
-        redis: {
-          target: { kind: 'single', url: `redis://:${password}@127.0.0.1:${redis.port}/0` },
-          keyPrefix: 'lg',
-          timeoutMs: 50,
-          ttlMs: 60_000,
-        },
+        redis: redisAt(`redis://:${password}@127.0.0.1:${redis.port}/0`, { timeoutMs: 50 }),
       },
     },
     access: accessConfig({

@@ -11,7 +11,7 @@ import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { submission } from '../../support/submission.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
@@ -303,7 +303,7 @@ test('a client that hangs up during its count is not refused for a limit', { ski
     full: [node],
     config: {
       cache: {
-        redis: { target: { kind: 'single', url: redis.url }, keyPrefix: 'lg', timeoutMs: 5_000, ttlMs: 60_000 },
+        redis: redisAt(redis.url, { timeoutMs: 5_000 }),
       },
     },
     access: accessConfig({ anonymous: 'free', plans: { free: planConfig({ requests: 1_000 }) } }),

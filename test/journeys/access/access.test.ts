@@ -8,10 +8,10 @@ import { hashKey } from '../../../src/access/keys/key-set.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, testGateway, type LogLine, type Reply } from '../../support/gateway.ts';
+import { fetchReply, type LogLine, nodeAndGateway, type Reply, testGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
 import { metric } from '../../support/workers.ts';
@@ -332,7 +332,7 @@ test(
       config: {
         cache: {
           memory: { maxBytes: 1_000_000 },
-          redis: { target: { kind: 'single', url: redis.url }, keyPrefix: 'lg', timeoutMs: 50, ttlMs: 10_000 },
+          redis: redisAt(redis.url, { timeoutMs: 50, ttlMs: 10_000 }),
         },
       },
       access: accessConfig({ keys: { redis: true } }),
@@ -373,18 +373,11 @@ test(
 );
 
 test('until the keys in Redis are read, no key is refused as wrong', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, {
-    full: [node],
+  const { gateway } = await nodeAndGateway(t, {
     config: {
       cache: {
         memory: { maxBytes: 1_000_000 },
-        redis: {
-          target: { kind: 'single', url: 'redis://127.0.0.1:1' },
-          keyPrefix: 'lg',
-          timeoutMs: 50,
-          ttlMs: 10_000,
-        },
+        redis: redisAt('redis://127.0.0.1:1', { timeoutMs: 50, ttlMs: 10_000 }),
       },
     },
     access: accessConfig({ keys: { redis: true } }),

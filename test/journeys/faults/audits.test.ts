@@ -4,13 +4,11 @@ import { test, type TestContext } from 'node:test';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, type LogLine, probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { get, metric } from '../../support/workers.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
-const at = (version: number): string => `${probe}?ledger_version=${version}`;
 const lie = '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","ledger_version":"7"}}';
 const truthAt = (version: number): string => lie.replace('"7"', `"${version}"`);
 
@@ -77,13 +75,13 @@ test(
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     good.faults.add({ kind: 'hold', until: released }, { when: isProbe });
 
-    const first = await gateway.get(at(600));
-    // The answer is in every tier before the audit ends.
+    const first = await gateway.get(probeAt(600));
+    // Before the audit comes to its end, everybody has it.
     await eventually(
       () => gateway.metric('ledgergate_redis_writes_total{outcome="written"}'),
       (count) => count === 1,
     );
-    const second = await replica.get(at(600));
+    const second = await replica.get(probeAt(600));
     release();
     await gateway.audited('disagreement', 1);
     const references = () => server.run((client) => client.keys('lg:*|resource|*'));
@@ -92,7 +90,7 @@ test(
       (left) => left.join() === '0,0,0',
     );
     liar.faults.clear();
-    const [again, there] = [await gateway.get(at(600)), await replica.get(at(600))];
+    const [again, there] = [await gateway.get(probeAt(600)), await replica.get(probeAt(600))];
 
     assert.deepEqual([first.text, second.text], [lie, lie]);
     assert.equal(second.headers['cache-status'], 'ledgergate; hit; detail=redis');
@@ -139,7 +137,7 @@ for (const [liars, loser] of votes) {
     const gateway = await gatewayOf(t, nodes);
     for (const index of liars) answers(nodes[index] ?? nodes[0], lie.replace('7', `${index}`));
 
-    await gateway.get(at(600));
+    await gateway.get(probeAt(600));
     await eventually(
       async () => gateway.alarms.length,
       (count) => count === 1,
@@ -156,7 +154,7 @@ test('nodes that agree are counted, and the answer stays', async (t) => {
   const nodes = [await shallow(t), await fakeNode(t)];
   const gateway = await gatewayOf(t, nodes);
   const paths = [
-    at(600),
+    probeAt(600),
     '/accounts/0x1/module/coin?ledger_version=600',
     '/accounts/0x1/module/none?ledger_version=600',
   ];
@@ -164,7 +162,7 @@ test('nodes that agree are counted, and the answer stays', async (t) => {
   const statuses: number[] = [];
   for (const path of paths) statuses.push((await gateway.get(path)).status);
   await gateway.audited('equal', 3);
-  const again = await gateway.get(at(600));
+  const again = await gateway.get(probeAt(600));
 
   assert.deepEqual(statuses, [200, 200, 404]);
   assert.equal(again.headers['cache-status'], 'ledgergate; hit; detail=memory');
@@ -176,7 +174,7 @@ test('the same JSON in another spelling is no alarm, and stays', async (t) => {
   const gateway = await gatewayOf(t, nodes);
   answers(nodes[1] ?? (await shallow(t)), ` ${truthAt(600)}\n`);
 
-  await gateway.get(at(600));
+  await gateway.get(probeAt(600));
   await gateway.audited('other spelling', 1);
 
   assert.deepEqual([gateway.alarms, await entries(gateway)], [[], 1]);
@@ -189,7 +187,7 @@ test('404 of one node and an answer of the other are a disagreement', async (t) 
   const headers = ledgerHeaders({ version: 1000n, chainId: other.chainId });
   other.faults.add({ kind: 'answer', status: 404, body, headers }, { when: isProbe });
 
-  await gateway.get(at(600));
+  await gateway.get(probeAt(600));
   await gateway.audited('disagreement', 1);
 
   await eventually(
@@ -213,7 +211,7 @@ for (const [what, fault] of inconclusive) {
     const gateway = await gatewayOf(t, [one, other], { upstream: { audit: 1, timeoutMs: 300 } });
     other.faults.add(fault, { when: isProbe });
 
-    const reply = await gateway.get(at(600));
+    const reply = await gateway.get(probeAt(600));
     await gateway.audited('inconclusive', 1);
 
     assert.equal(reply.status, 200);
@@ -225,7 +223,7 @@ test('only a node that surely holds the version is asked', async (t) => {
   const [archive, full] = [await fakeNode(t), await fakeNode(t, { oldest: 500n })];
   const gateway = await gatewayOf(t, [archive, full]);
 
-  await gateway.get(at(100));
+  await gateway.get(probeAt(100));
   await gateway.audited('no second node', 1);
 
   assert.equal(full.requestsTo('resource'), 0);
@@ -237,7 +235,7 @@ test('at most four audits are in flight, further ones are skipped, and no client
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   other.faults.add({ kind: 'hold', until: released }, { when: isProbe });
 
-  for (let version = 600; version < 606; version += 1) assert.equal((await gateway.get(at(version))).status, 200);
+  for (let version = 600; version < 606; version += 1) assert.equal((await gateway.get(probeAt(version))).status, 200);
   await gateway.audited('skipped', 2);
   release();
   await gateway.audited('equal', 4);
@@ -250,9 +248,9 @@ test('hits, reads with a share of 0, and answers that are not stored are not aud
   const gateway = await gatewayOf(t, nodes, { upstream: { audit: 0 } });
   const auditing = await gatewayOf(t, nodes);
 
-  await gateway.get(at(600));
-  for (let count = 0; count < 3; count += 1) await auditing.get(at(600));
-  await auditing.get(at(5_000));
+  await gateway.get(probeAt(600));
+  for (let count = 0; count < 3; count += 1) await auditing.get(probeAt(600));
+  await auditing.get(probeAt(5_000));
   await auditing.audited('equal', 1);
 
   assert.deepEqual([await drawn(gateway), await drawn(auditing)], [0, 1]);
@@ -267,8 +265,8 @@ test('a disagreement in one worker drops the read in all', async (t) => {
   // One of the two audits gets another answer.
   answers(nodes[1], lie, 1);
 
-  // Workers get connections in turn.
-  for (let count = 0; count < 4; count += 1) await get(gateway.url + at(600));
+  // Connections are handed out in turn.
+  for (let count = 0; count < 4; count += 1) await get(gateway.url + probeAt(600));
   const before = await metric(gateway, 'ledgergate_cache_entries{tier="memory"}');
   release();
 

@@ -5,12 +5,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, probe, probeAt, testGateway } from '../../support/gateway.ts';
 import { headerLines, rawNode } from '../../support/raw-node.ts';
 
 const ledger = { version: 900n, oldest: 500n };
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
-const at = (version: number): string => `${probe}?ledger_version=${version}`;
 const bcs = { accept: 'application/x-bcs' };
 const wrong = '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","ledger_version":"1"}}';
 
@@ -151,15 +149,14 @@ test('a closed JSON object without an announced length is passed on, and not sto
   const node = await rawNode(t, ledger, `${head}\r\n${wrong}`);
   const gateway = await testGateway(t, { full: [node] });
 
-  const replies = [await gateway.get(at(600)), await gateway.get(at(600))];
+  const replies = [await gateway.get(probeAt(600)), await gateway.get(probeAt(600))];
 
   for (const { status, text } of replies) assert.deepEqual([status, text], [200, wrong]);
   assert.equal(node.reads, 2);
 });
 
 test('answers about nodes themselves may be of any form, and without ledger headers', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const paths = ['/spec', '/spec.yaml', '/info', '/something/new'];
   const page = { kind: 'answer', status: 200, body: '<!doctype html>', contentType: 'text/html' } as const;
   node.faults.add(page, { when: ({ route }) => route !== 'ledgerInfo' });

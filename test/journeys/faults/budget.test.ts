@@ -4,11 +4,9 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, probeAt, testGateway } from '../../support/gateway.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 const boom = '{"message":"boom","error_code":"internal_error","vm_error_code":null}';
 
 function asked(nodes: readonly FakeNode[]): number {
@@ -21,7 +19,7 @@ test('retries, hedges and the archive together stay within the attempts of one r
   const gateway = await testGateway(t, { full, archival: [archive] });
   for (const node of [...full, archive]) node.faults.add({ kind: 'answer', status: 500, body: boom });
 
-  const reply = await gateway.get(at(60_000));
+  const reply = await gateway.get(probeAt(60_000));
 
   assert.equal(asked([...full, archive]), 3);
   assert.equal(reply.status, 500);
@@ -38,7 +36,7 @@ test('when everything hangs, each kind of read is answered 503 within the deadli
   const view = JSON.stringify({ function: '0x1::coin::balance', type_arguments: [], arguments: [] });
   const resource = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
   const calls = {
-    pinned: () => gateway.get(at(60_000)),
+    pinned: () => gateway.get(probeAt(60_000)),
     latest: () => gateway.get(resource),
     'latest, from a node': () => gateway.get(resource, { 'ledgergate-max-staleness': '0ms' }),
     'latest, seen newer': () => gateway.get(resource, { 'ledgergate-min-version': '90500' }),
@@ -58,17 +56,17 @@ test('when everything hangs, each kind of read is answered 503 within the deadli
 });
 
 test('a client that hangs up cancels its work, unless others wait for it too', async (t) => {
-  const node = await fakeNode(t, { head: 90_000n });
-  const gateway = await testGateway(t, {
-    full: [node],
-    config: { upstream: { timeoutMs: 10_000, deadlineMs: 10_000 } },
-  });
+  const { node, gateway } = await nodeAndGateway(
+    t,
+    { config: { upstream: { timeoutMs: 10_000, deadlineMs: 10_000 } } },
+    { head: 90_000n },
+  );
   const inFlight = () => gateway.metric('ledgergate_upstream_in_flight_requests{upstream="full-0"}');
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'resource' });
   const ask = () => {
     const socket = connect(gateway.port, '127.0.0.1');
-    socket.write(`GET /v1${at(60_000)} HTTP/1.1\r\nHost: a\r\n\r\n`);
+    socket.write(`GET /v1${probeAt(60_000)} HTTP/1.1\r\nHost: a\r\n\r\n`);
     return socket;
   };
 
@@ -77,7 +75,7 @@ test('a client that hangs up cancels its work, unless others wait for it too', a
   alone.destroy();
   await until(async () => (await inFlight()) === 0);
 
-  const [one, other] = [ask(), gateway.get(at(60_000))];
+  const [one, other] = [ask(), gateway.get(probeAt(60_000))];
   await until(async () => (await inFlight()) >= 1);
   one.destroy();
   release();
@@ -93,7 +91,7 @@ test('when every node fails, the retries of all requests are a share of them', a
   const startedMs = performance.now();
 
   for (let index = 0; index < reads; index += 50) {
-    const batch = Array.from({ length: 50 }, (_, offset) => gateway.get(at(60_000 + index + offset)));
+    const batch = Array.from({ length: 50 }, (_, offset) => gateway.get(probeAt(60_000 + index + offset)));
     for (const { status } of await Promise.all(batch)) assert.equal(status, 500);
   }
 

@@ -1,29 +1,17 @@
 // An overloaded process: misses and signing messages are refused at once, hits and submissions
 // go on.
 import assert from 'node:assert/strict';
-import { createServer, type AddressInfo } from 'node:net';
-import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway } from '../../support/gateway.ts';
 import { headerLines } from '../../support/raw-node.ts';
-import { submission } from '../../support/submission.ts';
+import { encodeRequest, submission } from '../../support/submission.ts';
+import { listen } from '../../support/listen.ts';
 
 const hit = '/accounts/0x1/module/coin?ledger_version=5';
 const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
-const transfer = JSON.stringify({
-  sender: '0x1',
-  sequence_number: '0',
-  max_gas_amount: '1000',
-  gas_unit_price: '100',
-  expiration_timestamp_secs: '32425224034',
-  payload: {
-    type: 'entry_function_payload',
-    function: '0x1::aptos_account::transfer',
-    type_arguments: [],
-    arguments: ['0x2', '1'],
-  },
-});
+const transfer = encodeRequest('0x1::aptos_account::transfer', ['0x2', '1']);
 
 test('while the event loop is late, misses, passed reads and signing messages are refused; hits and submissions go on', async (t) => {
   const node = await fakeNode(t, { head: 900n });
@@ -92,10 +80,8 @@ test('a node that answered in time does not count as slow because this process s
       if (chunk.includes('ledger_version=')) standStill(300);
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const port = await listen(t, server);
+  const url = `http://127.0.0.1:${port}/v1`;
   const gateway = await testGateway(t, { full: [{ url }], config: { upstream: { timeoutMs: 200 } } });
 
   const statuses: number[] = [];

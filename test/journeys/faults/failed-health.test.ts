@@ -2,11 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { probeAt, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 const unhealthy = {
   kind: 'answer',
   status: 503,
@@ -23,7 +21,7 @@ for (const [what, headers] of [
     const gateway = await testGateway(t, { full: [sick, good] });
     sick.faults.add({ ...unhealthy, headers }, { when: ({ route }) => route !== 'ledgerInfo' });
 
-    const own = await Promise.all(Array.from({ length: 10 }, (_, index) => gateway.get(at(60_000 + index))));
+    const own = await Promise.all(Array.from({ length: 10 }, (_, index) => gateway.get(probeAt(60_000 + index))));
     const passed = await gateway.get('/accounts/0x1?ledger_version=60000');
 
     assert.deepEqual(

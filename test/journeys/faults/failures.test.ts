@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
-import { createServer, type Socket } from 'node:net';
+import { createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, type LogLine } from '../../support/gateway.ts';
+import { type LogLine, nodeAndGateway, probeAt, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
-
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+import { listen } from '../../support/listen.ts';
 
 const faults = [
   { kind: 'reset' },
@@ -30,8 +28,8 @@ for (const fault of faults) {
     const gateway = await testGateway(t, { full: [bad, good] });
     bad.fault = fault;
 
-    const reply = await gateway.get(at(600));
-    const again = await gateway.get(at(600));
+    const reply = await gateway.get(probeAt(600));
+    const again = await gateway.get(probeAt(600));
 
     assert.equal(reply.status, 200);
     assert.match(reply.text, /"ledger_version":"600"/);
@@ -49,7 +47,7 @@ test('a node that hangs costs one attempt, not the request', async (t) => {
   const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
 
-  const reply = await gateway.get(at(600));
+  const reply = await gateway.get(probeAt(600));
 
   assert.equal(reply.status, 200);
   assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="timeout"}'), 1);
@@ -73,7 +71,7 @@ test('requests that a healthy node takes too long for do not take it out', async
     gateway.fleet().map(({ state }) => state),
     ['usable', 'usable'],
   );
-  assert.equal((await gateway.get(at(600))).status, 200);
+  assert.equal((await gateway.get(probeAt(600))).status, 200);
 });
 
 test('a time-out and the probe after it take out a node that hangs', async (t) => {
@@ -82,9 +80,9 @@ test('a time-out and the probe after it take out a node that hangs', async (t) =
   const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
 
-  await gateway.get(at(600));
+  await gateway.get(probeAt(600));
   await until(() => gateway.fleet()[0]?.state !== 'usable');
-  await gateway.get(at(601));
+  await gateway.get(probeAt(601));
 
   assert.equal(gateway.fleet()[0]?.state, 'down');
   assert.equal(hanging.requestsTo('resource'), 1);
@@ -95,11 +93,11 @@ test('410 for a version that every node has pruned comes from a node that answer
   const good = await fakeNode(t, { oldest: 550n, head: 900n });
   const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
-  await gateway.get(at(520));
+  await gateway.get(probeAt(520));
   await until(() => gateway.fleet()[0]?.state !== 'usable');
   const asked = hanging.requestsTo('resource');
 
-  const gone = await gateway.get(at(400));
+  const gone = await gateway.get(probeAt(400));
 
   assert.equal(gone.status, 410);
   assert.equal(hanging.requestsTo('resource'), asked);
@@ -116,15 +114,16 @@ test('a node that reports its ledger but answers no reads is passed over after t
   });
   hanging.faults.add({ kind: 'hang' }, { when: ({ route }) => route === 'resource' });
 
-  for (let version = 60_000; version < 60_010; version += 1) assert.equal((await gateway.get(at(version))).status, 200);
+  for (let version = 60_000; version < 60_010; version += 1)
+    assert.equal((await gateway.get(probeAt(version))).status, 200);
 
   assert.deepEqual([hanging.requestsTo('resource'), good.requestsTo('resource')], [2, 10]);
   hanging.faults.clear();
   let version = 60_010;
   // The pause ends by itself, and one read that is answered ends its effects. On a busy machine that read may run out
-  // of its 100 ms too, and the pause is prolonged, which is logged at `debug` only.
-  while (hanging.requestsTo('resource') < 4) assert.equal((await gateway.get(at(version++))).status, 200);
-  while (!lines.includes('upstream is no longer passed over')) await gateway.get(at(version++));
+  // of its 100 ms too, and the pause is prolonged, which is told at `debug` only.
+  while (hanging.requestsTo('resource') < 4) assert.equal((await gateway.get(probeAt(version++))).status, 200);
+  while (!lines.includes('upstream is no longer passed over')) await gateway.get(probeAt(version++));
   assert.deepEqual(
     lines.filter((line) => line.includes('passed over') && line !== 'upstream stays passed over'),
     ['upstream is passed over: others answer reads that it does not', 'upstream is no longer passed over'],
@@ -145,7 +144,7 @@ for (const [title, fault] of [
     busy.faults.add({ kind: 'answer', ...fault }, { when: ({ route }) => route === 'resource' });
 
     for (let version = 600; version < 610; version += 1) {
-      assert.equal((await gateway.get(at(version))).status, 200);
+      assert.equal((await gateway.get(probeAt(version))).status, 200);
       assert.equal(gateway.fleet()[0]?.state, 'usable');
     }
     assert.equal(good.requestsTo('resource'), 10);
@@ -164,7 +163,7 @@ test('a node with a broken way to some of its routes stays in, and is passed ove
   );
 
   for (let version = 60_000; version < 60_010; version += 1) {
-    assert.equal((await gateway.get(at(version))).status, 200);
+    assert.equal((await gateway.get(probeAt(version))).status, 200);
     assert.equal(gateway.fleet()[0]?.state, 'usable');
   }
   assert.equal(good.requestsTo('resource'), 10);
@@ -184,12 +183,12 @@ test('a node with a broken answer to the ledger info as well is down', async (t)
   const gateway = await testGateway(t, { full: [node], onLog });
   node.fault = { kind: 'answer', status: 502, body: '<html>', contentType: 'text/html' };
 
-  assert.equal((await gateway.get(at(600))).status, 503);
+  assert.equal((await gateway.get(probeAt(600))).status, 503);
 
   await until(() => gateway.fleet()[0]?.state === 'down');
   node.faults.clear();
-  assert.equal((await gateway.get(at(600))).status, 200);
-  // Only a change that needs attention is a warning.
+  assert.equal((await gateway.get(probeAt(600))).status, 200);
+  // Only what somebody should look at is a warning.
   assert.deepEqual(
     lines.filter((line) => line.includes('upstream is')),
     ['30 upstream is usable', '40 upstream is down', '30 upstream is usable'],
@@ -197,12 +196,11 @@ test('a node with a broken answer to the ledger info as well is down', async (t)
 });
 
 test('with every node hanging the client gets 503 with the specified body within the deadline', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { upstream: { timeoutMs: 200, deadlineMs: 300 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { timeoutMs: 200, deadlineMs: 300 } } });
   node.fault = { kind: 'hang' };
   const startedMs = performance.now();
 
-  const reply = await gateway.get(at(600));
+  const reply = await gateway.get(probeAt(600));
 
   assert.equal(reply.status, 503);
   assert.ok(performance.now() - startedMs < 2_000);
@@ -212,12 +210,11 @@ test('with every node hanging the client gets 503 with the specified body within
 });
 
 test('a node\u2019s own error passes byte for byte when no node does better', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const body = '{"message":"boom  ","error_code":"internal_error","vm_error_code":null}';
   node.fault = { kind: 'answer', status: 500, body };
 
-  const reply = await gateway.get(at(600));
+  const reply = await gateway.get(probeAt(600));
 
   assert.deepEqual([reply.status, reply.text], [500, body]);
 });
@@ -229,8 +226,8 @@ test('a node of another chain is not asked, and the others go on', async (t) => 
   const gateway = await testGateway(t, { full: [foreign, ours, alsoOurs] });
 
   const replies = await Promise.all([
-    gateway.get(at(600)),
-    gateway.get(at(601)),
+    gateway.get(probeAt(600)),
+    gateway.get(probeAt(601)),
     gateway.get('/accounts/0x1/module/coin'),
   ]);
 
@@ -251,7 +248,7 @@ test('500 clients of one cold key cause one upstream read', async (t) => {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: released };
 
-  const replies = Promise.all(Array.from({ length: 500 }, () => gateway.get(at(600))));
+  const replies = Promise.all(Array.from({ length: 500 }, () => gateway.get(probeAt(600))));
   await untilCoalesced(gateway, 499);
   release();
 
@@ -263,15 +260,14 @@ test('500 clients of one cold key cause one upstream read', async (t) => {
 });
 
 test('a leader whose client hangs up does not fail its followers', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: released };
 
   const leader = new AbortController();
-  const gone = fetch(gateway.url + at(600), { signal: leader.signal });
+  const gone = fetch(gateway.url + probeAt(600), { signal: leader.signal });
   await untilReads(node, 1);
-  const follower = gateway.get(at(600));
+  const follower = gateway.get(probeAt(600));
   await untilCoalesced(gateway, 1);
   leader.abort();
   await assert.rejects(gone);
@@ -282,11 +278,10 @@ test('a leader whose client hangs up does not fail its followers', async (t) => 
 });
 
 test('a node that closes an idle connection as a read leaves on it is asked once more', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   node.faults.add({ kind: 'reset' }, { times: 1 });
 
-  const read = await gateway.get(at(600));
+  const read = await gateway.get(probeAt(600));
   node.faults.add({ kind: 'reset' }, { times: 1 });
   const passed = await gateway.get('/accounts/0x1');
 
@@ -326,12 +321,12 @@ test('nodes that are down at the start do not stop the gateway; readiness follow
   const gateway = await testGateway(t, { full: [node], config: { upstream: { probeIntervalMs: 50 } } });
 
   const before = await fetch(`${gateway.operationsUrl}/readyz`);
-  const read = await gateway.get(at(600));
+  const read = await gateway.get(probeAt(600));
   await node.accept();
   await untilReady(gateway.operationsUrl);
 
   assert.deepEqual([before.status, read.status], [503, 503]);
-  assert.equal((await gateway.get(at(600))).status, 200);
+  assert.equal((await gateway.get(probeAt(600))).status, 200);
 });
 
 test('a body that ends with the connection, its length never announced, is not kept', async (t) => {
@@ -342,8 +337,8 @@ test('a body that ends with the connection, its length never announced, is not k
   );
   const gateway = await testGateway(t, { full: [node] });
 
-  const first = await gateway.get(at(600));
-  await gateway.get(at(600));
+  const first = await gateway.get(probeAt(600));
+  await gateway.get(probeAt(600));
 
   assert.deepEqual([first.status, first.text], [200, body]);
   assert.equal(first.headers['ledgergate-served-version'], '600');
@@ -363,20 +358,12 @@ const ledger = [
 /** A server that writes the same bytes to every connection. */
 async function rawNode(t: TestContext, answer: string): Promise<{ url: string; connections(): number }> {
   let connections = 0;
-  const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     connections += 1;
-    sockets.add(socket);
     socket.on('error', () => undefined);
     socket.once('data', () => socket.end(answer));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  const { port } = server.address() as { port: number };
-  return { url: `http://127.0.0.1:${port}/v1`, connections: () => connections };
+  return { url: `http://127.0.0.1:${await listen(t, server)}/v1`, connections: () => connections };
 }
 
 async function untilReads(node: { readonly reads: number }, count: number): Promise<void> {
@@ -402,7 +389,7 @@ test('a node that fell behind its reported head is not asked twice before anothe
   behind.fault = { kind: 'lag', versions: 50n };
   hanging.fault = { kind: 'hang' };
 
-  const reply = await gateway.get(at(880));
+  const reply = await gateway.get(probeAt(880));
 
   assert.equal(reply.status, 200);
   assert.deepEqual([behind.reads, hanging.reads, able.reads], [1, 1, 1]);
@@ -414,14 +401,14 @@ test('a version that the ledger has reached is never refused as "not there yet"'
   const gateway = await testGateway(t, { full: [behind, gone], config: { upstream: { timeoutMs: 300 } } });
   gone.fault = { kind: 'reset' };
 
-  const reply = await gateway.get(at(940));
+  const reply = await gateway.get(probeAt(940));
 
   assert.equal(reply.status, 503);
   assert.equal(reply.headers['x-node-ledger-version'], '950');
   gone.fault = undefined;
-  assert.equal((await gateway.get(at(940))).status, 200);
-  // Above every head the node's own error passes.
-  assert.equal((await gateway.get(at(99_999_999))).status, 404);
+  assert.equal((await gateway.get(probeAt(940))).status, 200);
+  // Above every head it is still what a node says.
+  assert.equal((await gateway.get(probeAt(99_999_999))).status, 404);
 });
 
 test('410 does not pass while an archival node that may hold the version reports another chain', async (t) => {
@@ -431,13 +418,12 @@ test('410 does not pass while an archival node that may hold the version reports
   const gateway = await testGateway(t, { full: [full, other], archival: [archive] });
   archive.fault = { kind: 'wrong chain id', chainId: 9 };
 
-  assert.equal((await gateway.get(at(100))).status, 503);
-  assert.equal((await gateway.get(at(101))).status, 503);
+  assert.equal((await gateway.get(probeAt(100))).status, 503);
+  assert.equal((await gateway.get(probeAt(101))).status, 503);
 });
 
 test('unrequested compression of BCS keeps the version header, pinned or of the latest state', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: 4 });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 4 });
   const headers = { 'content-encoding': 'gzip', ...ledgerHeaders({ version: 900n }) };
   const answer = {
     kind: 'answer',
@@ -449,8 +435,8 @@ test('unrequested compression of BCS keeps the version header, pinned or of the 
   node.faults.add(answer, { when: ({ route }) => route === 'resource' });
   const accept = { accept: 'application/x-bcs' };
 
-  const pinned = await gateway.get(at(600), accept);
-  const latest = await gateway.get(at(600).split('?')[0] ?? '', accept);
+  const pinned = await gateway.get(probeAt(600), accept);
+  const latest = await gateway.get(probeAt(600).split('?')[0] ?? '', accept);
 
   assert.deepEqual([pinned.status, pinned.headers['ledgergate-served-version']], [200, '600']);
   assert.deepEqual([latest.status, latest.headers['ledgergate-served-version']], [200, '900']);

@@ -4,11 +4,8 @@ import { test, type TestContext } from 'node:test';
 import type { Config } from '../../../src/config/config.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { watchStalls } from '../../support/stalls.ts';
-
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 
 const usual = { quantile: 0.95, share: 0.04 };
 
@@ -20,7 +17,8 @@ async function warm(t: TestContext, hedge: Config['upstream']['hedge'] | 'off' =
     full: [first, second],
     config: { upstream: { hedge: hedge === 'off' ? undefined : hedge } },
   });
-  for (let version = 60_000; version < 60_030; version += 1) assert.equal((await gateway.get(at(version))).status, 200);
+  for (let version = 60_000; version < 60_030; version += 1)
+    assert.equal((await gateway.get(probeAt(version))).status, 200);
   return { first, second, gateway };
 }
 
@@ -35,7 +33,7 @@ test('another node answers a read that one is slow to answer, and the slow attem
 
   const before = { reads: second.reads, won: await hedges(gateway, 'won') };
 
-  const reply = await gateway.get(at(70_000));
+  const reply = await gateway.get(probeAt(70_000));
 
   assert.equal(reply.status, 200);
   assert.match(reply.text, /"ledger_version":"70000"/);
@@ -52,7 +50,8 @@ test('a node whose reads others answer first is passed over, and the hedges end'
   const { first, gateway } = await warm(t);
   first.faults.add({ kind: 'hang' }, { when: ({ route }) => route === 'resource' });
 
-  for (let version = 70_000; version < 70_040; version += 1) assert.equal((await gateway.get(at(version))).status, 200);
+  for (let version = 70_000; version < 70_040; version += 1)
+    assert.equal((await gateway.get(probeAt(version))).status, 200);
 
   const sample = 'ledgergate_upstream_ejections_total{upstream="full-0",class="head",reason="outpaced"}';
   assert.equal(await gateway.metric(sample), 1);
@@ -63,7 +62,7 @@ test('a node whose reads others answer first is passed over, and the hedges end'
     (await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}')) > 0;
     version += 1
   ) {
-    assert.equal((await gateway.get(at(version))).status, 200);
+    assert.equal((await gateway.get(probeAt(version))).status, 200);
   }
 });
 
@@ -74,7 +73,7 @@ test('hedges are a share of all reads, even when all are slow', async (t) => {
   first.faults.add({ kind: 'latency', ms: 40 }, { when: ({ route }) => route === 'resource' && (turn += 1) % 3 !== 0 });
 
   const reads = 250;
-  for (let index = 0; index < reads; index += 1) assert.equal((await gateway.get(at(70_000 + index))).status, 200);
+  for (let index = 0; index < reads; index += 1) assert.equal((await gateway.get(probeAt(70_000 + index))).status, 200);
 
   const sent = (await hedges(gateway, 'won')) + (await hedges(gateway, 'lost'));
   assert.ok(sent > 0 && sent <= 20 + (reads + 30) * 0.02, `${sent} hedges`);
@@ -100,7 +99,7 @@ test('submissions and long polls are never hedged, nor is any read with hedging 
   const off = await warm(t, 'off');
   const { promise: later, resolve: letGo } = Promise.withResolvers<void>();
   off.first.fault = { kind: 'hold', until: later };
-  const reply = off.gateway.get(at(70_000));
+  const reply = off.gateway.get(probeAt(70_000));
   await until(() => off.first.reads >= 31);
   await new Promise((resolve) => setTimeout(resolve, 300));
   letGo();

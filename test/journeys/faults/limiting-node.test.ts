@@ -2,13 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { probeAt, testGateway, twoTiers } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
 
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 const overloaded = '{"message":"busy","error_code":"overloaded","vm_error_code":null}';
 const internal = '{"message":"busy","error_code":"internal_error","vm_error_code":null}';
 
@@ -33,7 +31,7 @@ for (const [what, answer] of refusals) {
     const statuses = new Map<number, number>();
 
     for (let index = 0; index < reads; index += 20) {
-      const batch = Array.from({ length: 20 }, (_, offset) => gateway.get(at(60_000 + index + offset)));
+      const batch = Array.from({ length: 20 }, (_, offset) => gateway.get(probeAt(60_000 + index + offset)));
       for (const { status } of await Promise.all(batch)) statuses.set(status, (statuses.get(status) ?? 0) + 1);
     }
 
@@ -48,13 +46,11 @@ for (const [what, answer] of refusals) {
 }
 
 test('a limiting node is asked for versions that only it holds, and its own refusal is the answer', async (t) => {
-  const archive = await fakeNode(t, { archival: true, head: 90_000n });
-  const full = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
-  const gateway = await testGateway(t, { full: [full], archival: [archive] });
+  const { archival: archive, gateway } = await twoTiers(t, {}, { oldest: 50_000n, head: 90_000n });
   archive.faults.add({ kind: 'answer', status: 429, body: overloaded }, { times: 1 });
 
-  const refused = await gateway.get(at(100));
-  const answered = await gateway.get(at(100));
+  const refused = await gateway.get(probeAt(100));
+  const answered = await gateway.get(probeAt(100));
 
   assert.deepEqual([refused.status, answered.status], [503, 200]);
 });
@@ -69,7 +65,7 @@ test('with every node refusing, going on to the next one is a retry, and retries
   const startedMs = performance.now();
 
   for (let index = 0; index < reads; index += 50) {
-    const batch = Array.from({ length: 50 }, (_, offset) => gateway.get(at(60_000 + index + offset)));
+    const batch = Array.from({ length: 50 }, (_, offset) => gateway.get(probeAt(60_000 + index + offset)));
     for (const { status } of await Promise.all(batch)) assert.equal(status, 429);
   }
 
@@ -119,11 +115,11 @@ test('a look neither tries a node after a pause nor ends the trial', async (t) =
     { kind: 'answer', status: 429, body: overloaded },
     { when: ({ route }) => route === 'resource', times: 1 },
   );
-  await gateway.get(at(60_000));
+  await gateway.get(probeAt(60_000));
   const lookedAt = limiting.requestsTo('ledgerInfo');
 
   while (limiting.requestsTo('ledgerInfo') === lookedAt) await gateway.get('');
-  for (let version = 60_001; version < 60_006; version += 1) await gateway.get(at(version));
+  for (let version = 60_001; version < 60_006; version += 1) await gateway.get(probeAt(version));
 
   assert.equal(limiting.requestsTo('resource'), 6);
 });

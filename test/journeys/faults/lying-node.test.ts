@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
-
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+import { nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
 
 test('a node that reports a head far in the future poisons neither headers nor reads', async (t) => {
   const liar = await fakeNode(t, { head: 5_000_000_000n });
@@ -37,8 +35,7 @@ test('a head of the first node is retracted when the others contradict it', asyn
 });
 
 test('an answer that changes the chain is not stored under the old chain', async (t) => {
-  const node = await fakeNode(t, { head: 1_000n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
   const path = `${probe}?ledger_version=900`;
   await gateway.get(`${probe}?ledger_version=899`);
   node.faults.add({ kind: 'wrong chain id', chainId: 5 }, { times: 1 });

@@ -5,10 +5,9 @@ import type { ReceivedRequest } from '../../../src/sample/request-log.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { get } from '../../support/workers.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const hit = 'ledgergate; hit; detail=memory';
 const miss = 'ledgergate; fwd=miss; detail=full-0';
 const isRead = ({ route }: ReceivedRequest): boolean => route !== 'ledgerInfo';
@@ -20,8 +19,7 @@ async function readyz(gateway: TestGateway) {
 }
 
 test('answers of another chain that the ledger info does not confirm are refused, and change nothing', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: 1 });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
   const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
   await read(400);
   node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: isRead });
@@ -46,8 +44,7 @@ test('answers of another chain that the ledger info does not confirm are refused
 });
 
 test('another chain that the ledger info confirms turns the ledger over, and its first answer is not stored', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: 1 });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
   const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
   await read(400);
   node.fault = { kind: 'wrong chain id', chainId: 2 };
@@ -69,8 +66,7 @@ test('another chain that the ledger info confirms turns the ledger over, and its
 });
 
 test('while the chain of a node is in doubt, its answers are passed on and not stored', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: 1 });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
   const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
   const look = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: look.promise }, { when: isLook });
@@ -148,11 +144,11 @@ test('with chainId a fleet of another chain is never asked, and log and /readyz 
 });
 
 test('with chainId a node that changes its chain for good never turns the ledger over', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: 1 });
-  const gateway = await testGateway(t, {
-    full: [node],
-    config: { chainId: 1, upstream: { probeIntervalMs: 50 } },
-  });
+  const { node, gateway } = await nodeAndGateway(
+    t,
+    { config: { chainId: 1, upstream: { probeIntervalMs: 50 } } },
+    { chainId: 1 },
+  );
   const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
   await read(400);
   node.fault = { kind: 'wrong chain id', chainId: 2 };

@@ -4,15 +4,13 @@ import { test, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RedisConfig } from '../../../src/config/config.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, probe, probeAt, type Reply, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { until, versions } from '../../support/redis-replica.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { get } from '../../support/workers.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
-const at = (version: number): string => `${probe}?ledger_version=${version}`;
 const ledgerHeader = /^x-node-/;
 
 interface Fixture extends TestGateway {
@@ -56,7 +54,7 @@ function ledgerOf({ headers }: Reply): Record<string, string | undefined> {
 
 /** Requests that only a node can answer. */
 const others: readonly ((gateway: TestGateway, version: number) => Promise<Reply>)[] = [
-  (gateway, version) => gateway.get(at(version)),
+  (gateway, version) => gateway.get(probeAt(version)),
   (gateway) => gateway.get(probe),
   (gateway) => gateway.get(''),
   (gateway) => gateway.get('/accounts/0x1'),
@@ -102,21 +100,16 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
     async (t) => {
       const stalls = watchStalls(t);
       const server = await redisServer(t);
-      const redis: RedisConfig = {
-        target: { kind: 'single', url: server.url },
-        keyPrefix: 'lg',
-        timeoutMs: 3_000,
-        ttlMs: 60_000,
-      };
+      const redis = redisAt(server.url, { timeoutMs: 3_000 });
       const nodes = [await fakeNode(t), await fakeNode(t), await fakeNode(t, { archival: true })];
       const [filler, gateway] = [await gatewayOf(t, nodes, { redis }), await gatewayOf(t, nodes, { redis })];
       const [inRedis, inMemory] = [versions(1, 120), versions(201, 20)];
-      for (const version of inRedis) await filler.get(at(version));
+      for (const version of inRedis) await filler.get(probeAt(version));
       await until('all is in Redis', async () => {
         return (await filler.metric('ledgergate_redis_writes_total{outcome="written"}')) >= inRedis.length;
       });
-      for (const version of inMemory) await gateway.get(at(version));
-      const before = await gateway.get(at(201));
+      for (const version of inMemory) await gateway.get(probeAt(version));
+      const before = await gateway.get(probeAt(201));
       assert.equal(before.headers['cache-status'], 'ledgergate; hit; detail=memory');
 
       // Redis is asked about half of them before the nodes end, as the load goes on.
@@ -125,7 +118,7 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
       let ended: Promise<unknown> = Promise.resolve();
       for (const [index, version] of inRedis.entries()) {
         if (index === 20) ended = end(nodes);
-        held.push(gateway.get(at(version)), gateway.get(at(inMemory[index % inMemory.length] ?? 201)));
+        held.push(gateway.get(probeAt(version)), gateway.get(probeAt(inMemory[index % inMemory.length] ?? 201)));
         const other = others[index % others.length];
         if (index >= 20 && other !== undefined) rest.push(timed(ended.then(() => other(gateway, 400 + index))));
         if (index % 10 === 0) await Promise.all(held);
@@ -166,9 +159,9 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
 
       await begin(nodes);
       await until('the end is noticed', async () => !(await isOut(gateway)));
-      const after = await gateway.get(at(900));
+      const after = await gateway.get(probeAt(900));
       assert.deepEqual(
-        [after.status, (await gateway.get(at(201))).headers['cache-status']],
+        [after.status, (await gateway.get(probeAt(201))).headers['cache-status']],
         [200, 'ledgergate; hit; detail=memory'],
       );
       assert.deepEqual(
@@ -211,14 +204,15 @@ test('several workers report an outage once', async (t) => {
   const config = { workers: 2, log: { level: 'silent' }, upstream: { probeInterval: '50ms' } } as const;
   const gateway = await gatewayProcess(t, { full: [node], config });
   // Over connections of their own, which the workers take in turn.
-  for (let count = 0; count < 4; count += 1) await get(gateway.url + at(500));
+  for (let count = 0; count < 4; count += 1) await get(gateway.url + probeAt(500));
   await node.refuse();
   const metrics = async () => (await get(`${gateway.operationsUrl}/metrics`)).text;
   await until('all workers notice', async () => /^ledgergate_outage 1$/m.test(await metrics()));
 
   const ready = await get(`${gateway.operationsUrl}/readyz`);
   const statuses = new Set<string | undefined>();
-  for (let count = 0; count < 4; count += 1) statuses.add((await get(gateway.url + at(500))).headers['cache-status']);
+  for (let count = 0; count < 4; count += 1)
+    statuses.add((await get(gateway.url + probeAt(500))).headers['cache-status']);
 
   const body = JSON.parse(ready.text) as Record<string, unknown>;
   assert.deepEqual([ready.status, body['status']], [200, 'outage']);
@@ -241,7 +235,7 @@ test('in a noticed outage of nodes that hang, several workers answer 503 within 
   // Over connections of their own, which the workers take in turn; and some while others wait.
   const replies = Array.from({ length: 8 }, async (_, index) => {
     await delay(index * 200);
-    return timed(get(gateway.url + (index % 4 === 3 ? at(400 + index) : probe)));
+    return timed(get(gateway.url + (index % 4 === 3 ? probeAt(400 + index) : probe)));
   });
 
   for (const { reply, ms } of await Promise.all(replies)) {

@@ -4,21 +4,18 @@ import { request, type IncomingMessage } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { probeAt, testGateway } from '../../support/gateway.ts';
 import { watchStalls } from '../../support/stalls.ts';
-
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 
 /** Two places at the only node, both taken until `release`. */
 async function busyGateway(t: TestContext) {
   const node = await fakeNode(t, { head: 90_000n });
   const config = { upstream: { connections: 2, timeoutMs: 20_000, deadlineMs: 20_000 } };
   const gateway = await testGateway(t, { full: [node], config });
-  assert.equal((await gateway.get(at(50_000))).status, 200);
+  assert.equal((await gateway.get(probeAt(50_000))).status, 200);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'resource' });
-  const held = [gateway.get(at(60_000)), gateway.get(at(60_001))];
+  const held = [gateway.get(probeAt(60_000)), gateway.get(probeAt(60_001))];
   await until(() => node.requestsTo('resource') >= 3);
   const waiting = (): Promise<number> => gateway.metric('ledgergate_upstream_queue_requests');
   return { node, gateway, release, held, waiting };
@@ -27,13 +24,13 @@ async function busyGateway(t: TestContext) {
 test('a request without a place is refused quickly, and hits are answered all the while', async (t) => {
   const stalls = watchStalls(t);
   const { gateway, release, held, waiting } = await busyGateway(t);
-  const patient = Array.from({ length: 64 }, (_, index) => gateway.get(at(61_000 + index)));
+  const patient = Array.from({ length: 64 }, (_, index) => gateway.get(probeAt(61_000 + index)));
   await until(async () => (await waiting()) >= 64);
 
   const startedMs = performance.now();
-  const refused = await gateway.get(at(62_000));
+  const refused = await gateway.get(probeAt(62_000));
   const refusedMs = performance.now() - startedMs;
-  const hit = await gateway.get(at(50_000));
+  const hit = await gateway.get(probeAt(50_000));
 
   assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '1']);
   assert.match(refused.text, /"message":"the nodes are at capacity; try again"/);
@@ -48,13 +45,13 @@ test('a request without a place is refused quickly, and hits are answered all th
     (await Promise.all(held)).map(({ status }) => status),
     [200, 200],
   );
-  assert.equal((await gateway.get(at(62_000))).status, 200);
+  assert.equal((await gateway.get(probeAt(62_000))).status, 200);
 });
 
 /** Asks from a loopback address of its own, which is another client. Resolves to the status. */
 function statusFrom(address: string, { port }: { readonly port: number }, version: number): Promise<number> {
   return new Promise((resolve, reject) => {
-    const target = { host: '127.0.0.1', port, path: `/v1${at(version)}`, localAddress: address };
+    const target = { host: '127.0.0.1', port, path: `/v1${probeAt(version)}`, localAddress: address };
     const onAnswer = (answer: IncomingMessage): void => {
       answer.resume().on('end', () => resolve(answer.statusCode ?? 0));
     };

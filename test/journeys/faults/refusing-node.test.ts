@@ -2,11 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { probeAt, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 const ledger = ledgerHeaders({ version: 90_000n, oldest: 50_000n });
 
 function error(code: string): string {
@@ -36,7 +34,7 @@ for (const [what, answer, reason] of [
 
     // Longer than the first pause, so that a trial is made as well.
     for (let version = 60_000; performance.now() - startedMs < 1_500; version += 1) {
-      assert.equal((await gateway.get(at(version))).status, 200);
+      assert.equal((await gateway.get(probeAt(version))).status, 200);
     }
 
     assert.equal(await gateway.metric(ejections), Number(reason !== undefined));

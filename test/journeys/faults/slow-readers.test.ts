@@ -1,8 +1,8 @@
 /** Clients that ask for large answers and do not read them. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, get, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
+import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { pino } from 'pino';
 import { startGateway } from '../../../src/gateway/gateway.ts';
@@ -10,17 +10,7 @@ import { dialectOf, ledgerHeaderList } from '../../../src/ledger/ledger-headers.
 import { until } from '../../support/eventually.ts';
 import { fetchReply, testConfig } from '../../support/gateway.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
-
-/** Listens until the test ends; resolves to the base address of the node. */
-async function listen(t: TestContext, server: Server): Promise<string> {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
-}
+import { listen } from '../../support/listen.ts';
 
 /** A node whose blocks never end. */
 async function endlessNode(t: TestContext): Promise<{ url: string; blocks(): number }> {
@@ -33,7 +23,7 @@ async function endlessNode(t: TestContext): Promise<{ url: string; blocks(): num
       pour(response);
     } else response.end('{}');
   });
-  return { url: await listen(t, server), blocks: () => blocks };
+  return { url: `http://127.0.0.1:${await listen(t, server)}/v1`, blocks: () => blocks };
 }
 
 function pour(response: ServerResponse): void {
@@ -89,7 +79,7 @@ async function largeNode(t: TestContext, bytes: number): Promise<{ url: string }
     response.writeHead(200, ['Content-Type', 'application/json', 'Content-Length', String(body.length), ...head]);
     response.end(body);
   });
-  return { url: await listen(t, server) };
+  return { url: `http://127.0.0.1:${await listen(t, server)}/v1` };
 }
 
 for (const fastPath of [true, false]) {

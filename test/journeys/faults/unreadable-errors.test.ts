@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=60000';
@@ -83,8 +83,7 @@ for (const status of [400, 403, 405, 415]) {
 }
 
 test('413 for a view, which nodes give without an error_code, is the answer; for a read without a body it is none', async (t) => {
-  const node = await fakeNode(t, { head: 90_000n, chainId: 4 });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 90_000n, chainId: 4 });
   node.faults.add({ kind: 'answer', status: 413, body: 'payload too large', contentType: 'text/plain' });
   const view = JSON.stringify({ function: '0x1::coin::balance', type_arguments: [], arguments: [] });
 

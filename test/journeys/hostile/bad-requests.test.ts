@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
 
 const get = (target: string, headers = ''): string =>
@@ -95,8 +95,7 @@ const rows: readonly (readonly [title: string, bytes: string, status: number, co
 
 for (const [title, bytes, status, code] of rows) {
   test(`${title}: ${status} ${code}, specified body, ledger headers, and no node is asked`, async (t) => {
-    const node = await fakeNode(t, { head: 900n });
-    const gateway = await testGateway(t, { full: [node] });
+    const { node, gateway } = await nodeAndGateway(t);
 
     const answer = await exchangeRaw(gateway.port, bytes);
 
@@ -137,8 +136,7 @@ test('every 405 lists the methods of its path', async (t) => {
 });
 
 test('a chunked body is cut off at the limit', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const chunk = `100000\r\n${'a'.repeat(0x100000)}\r\n`;
 
   const answer = await exchangeRaw(
@@ -151,8 +149,7 @@ test('a chunked body is cut off at the limit', async (t) => {
 });
 
 test('an Origin of unusual bytes gets the usual answer', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   for (const origin of ['\u0080\u00ff', 'a\u007fb', 'null', '\t']) {
     const answer = await exchangeRaw(
@@ -164,8 +161,7 @@ test('an Origin of unusual bytes gets the usual answer', async (t) => {
 });
 
 test('an absolute target is read as its path', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
 
   for (const target of [`http://a.example:80/v1${path}`, `HTTPS://a/v1${path}`, `/v1${path}`]) {
@@ -177,17 +173,15 @@ test('an absolute target is read as its path', async (t) => {
 
 const broken = 'hello\r\n\r\n';
 
-test('CONNECT gets the same 405 as any other method', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
-  const received = await exchangeRaw(gateway.port, 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n');
-  assert.match(received, /^HTTP\/1\.1 405 [^]*X-Node-Chain-Id: 1\r\n[^]*"error_code":"web_framework_error"/i);
+test('a tunnel is refused in the words of any other method', async (t) => {
+  const { gateway } = await nodeAndGateway(t);
+  const said = await exchangeRaw(gateway.port, 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n');
+  assert.match(said, /^HTTP\/1\.1 405 [^]*X-Node-Chain-Id: 1\r\n[^]*"error_code":"web_framework_error"/i);
 });
 
-test('malformed bytes are refused behind an answer in flight, never within it', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
-  // Above the size that the gateway reads whole before its answer.
+test('bytes that are no HTTP are refused behind an answer under way, never within it', async (t) => {
+  const { node, gateway } = await nodeAndGateway(t);
+  // Too large to be read whole first.
   const body = JSON.stringify(' '.repeat(200_000));
   node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) });
   node.faults.add({ kind: 'slow body', chunkBytes: 20_000, everyMs: 20 });
@@ -210,8 +204,7 @@ test('malformed bytes are refused behind an answer in flight, never within it', 
 });
 
 test('malformed bytes after an answer get 400', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const path = '/v1/accounts/0x1/module/coin?ledger_version=600';
   await exchangeRaw(gateway.port, get(path));
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { askExplain } from '../../support/admin.ts';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { type FakeNode } from '../../support/fake-node.ts';
+import { nodeAndGateway, type TestGateway } from '../../support/gateway.ts';
 import { accessConfig, planConfig } from '../../support/keys.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
 import { submission } from '../../support/submission.ts';
@@ -43,8 +43,7 @@ const requests: readonly Asked[] = [
 const line = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`;
 
 async function servedBy(t: TestContext, options: object = {}): Promise<{ node: FakeNode; gateway: TestGateway }> {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], ...options });
+  const { node, gateway } = await nodeAndGateway(t, { ...options });
   return { node, gateway };
 }
 

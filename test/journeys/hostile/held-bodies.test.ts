@@ -3,24 +3,10 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
-import { submission } from '../../support/submission.ts';
+import { nodeAndGateway } from '../../support/gateway.ts';
+import { encodeRequest, submission } from '../../support/submission.ts';
 
-const encodeBody = (bytes: number): string =>
-  JSON.stringify({
-    sender: '0x1',
-    sequence_number: '0',
-    max_gas_amount: '1',
-    gas_unit_price: '1',
-    expiration_timestamp_secs: '9',
-    payload: {
-      type: 'entry_function_payload',
-      function: '0x1::account::rotate_authentication_key_call',
-      type_arguments: [],
-      arguments: [`0x${'00'.repeat(bytes)}`],
-    },
-  });
+const large = encodeRequest('0x1::account::rotate_authentication_key_call', [`0x${'00'.repeat(40_000)}`]);
 
 function posted(target: string, body: string): string {
   const head = `POST /v1${target} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`;
@@ -29,8 +15,7 @@ function posted(target: string, body: string): string {
 
 /** A node that withholds answers to `route` until `release`, and the gateway's count of held bytes. */
 async function world(t: TestContext, route: string, shadow = 0) {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { encode: { shadow } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { encode: { shadow } } });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: released }, { when: (request) => request.route === route });
   const held = (): Promise<number> => gateway.metric('ledgergate_http_body_bytes');
@@ -39,8 +24,7 @@ async function world(t: TestContext, route: string, shadow = 0) {
 
 test("an unsent signing message counts beside its request's body", async (t) => {
   const { gateway, release, held } = await world(t, 'tableItem');
-  const body = encodeBody(40_000);
-  const message = (JSON.parse((await gateway.post('/transactions/encode_submission', body)).text) as string).length;
+  const message = (JSON.parse((await gateway.post('/transactions/encode_submission', large)).text) as string).length;
   assert.ok(message > 80_000);
   await until(async () => (await held()) === 0);
   const socket = connect(gateway.port, '127.0.0.1');
@@ -48,8 +32,8 @@ test("an unsent signing message counts beside its request's body", async (t) => 
 
   // HTTP/1.1 answers leave in order: this one waits for a node.
   socket.write(posted('/tables/0x1/item?ledger_version=5', '{}'));
-  socket.write(posted('/transactions/encode_submission', body));
-  await until(async () => (await held()) === body.length + message);
+  socket.write(posted('/transactions/encode_submission', large));
+  await until(async () => (await held()) === large.length + message);
 
   release();
   await until(async () => (await held()) === 0);
@@ -57,12 +41,11 @@ test("an unsent signing message counts beside its request's body", async (t) => 
 
 test('the body of a signing request counts while a shadow check sends it', async (t) => {
   const { node, gateway, release, held } = await world(t, 'encodeSubmission', 1);
-  const body = encodeBody(40_000);
 
-  const answered = await gateway.post('/transactions/encode_submission', body);
+  const answered = await gateway.post('/transactions/encode_submission', large);
   assert.equal(answered.status, 200);
   await until(() => node.requestsTo('encodeSubmission') === 1);
-  assert.ok((await held()) >= body.length);
+  assert.ok((await held()) >= large.length);
 
   release();
   await until(async () => (await held()) === 0);

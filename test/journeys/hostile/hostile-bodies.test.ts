@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway } from '../../support/gateway.ts';
 import { assertWellFormed } from '../../support/hostile.ts';
 
 const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth);
@@ -50,8 +49,7 @@ const rows: readonly (readonly [title: string, path: string, body: string, expec
 ];
 
 test('an expensive body is refused or passes to a node byte for byte, and concurrent hits are answered', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const hit = '/accounts/0x1/module/coin?ledger_version=5';
   await gateway.get(hit);
   for (const [title, path, body, expected] of rows) {
@@ -80,8 +78,7 @@ test('an expensive body is refused or passes to a node byte for byte, and concur
 const paths = ['a type 500 deep', 'a type 12 kB long'] as const;
 for (const what of paths) {
   test(`a path with ${what} is answered by the gateway or read once, and no slower than others`, async (t) => {
-    const node = await fakeNode(t, { head: 900n });
-    const gateway = await testGateway(t, { full: [node] });
+    const { node, gateway } = await nodeAndGateway(t);
     const tag = what === 'a type 500 deep' ? `0x1::a::B<${type(500)}>` : wide.slice(0, 12_000).replace(/, [^,]*$/, '>');
 
     const reply = await gateway.get(`/accounts/0x1/resource/${tag.replaceAll(' ', '%20')}?ledger_version=5`);
@@ -92,8 +89,7 @@ for (const what of paths) {
 }
 
 test('the gateway never decompresses a body: a node gets it unchanged, within the bound of all bodies', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024, '['));
   const twice = gzipSync(bomb);
   const sent = [

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { assertSpecified } from '../../support/hostile.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
 
@@ -73,8 +73,7 @@ for (const [title, start] of slow) {
 }
 
 test('a connection without a byte is closed at its deadline', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], times: { headMs: 100, checkMs: 20 } });
+  const { gateway } = await nodeAndGateway(t, { times: { headMs: 100, checkMs: 20 } });
 
   const received = await exchangeRaw(gateway.port, '');
 
@@ -82,8 +81,7 @@ test('a connection without a byte is closed at its deadline', async (t) => {
 });
 
 test('a client that reads none of its answers loses the connection', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], times: { inactivityMs: 1_000 } });
+  const { node, gateway } = await nodeAndGateway(t, { times: { inactivityMs: 1_000 } });
   const target = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Padded3000000?ledger_version=';
   // A malformed answer becomes a short error, which every client reads.
   assert.equal((await gateway.get(`${target.slice(3)}600`)).text.length, 3_000_000);
@@ -99,8 +97,7 @@ test('a client that reads none of its answers loses the connection', async (t) =
 });
 
 test('few requests of an endless pipeline reach a node, and the connection ends', async (t) => {
-  const node = await fakeNode(t, { head: 9_000n });
-  const gateway = await testGateway(t, { full: [node], config: { upstream: { connections: 1_000 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { connections: 1_000 } } }, { head: 9_000n });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   t.after(() => release());
   node.fault = { kind: 'hold', until: released };
@@ -127,8 +124,7 @@ test('few requests of an endless pipeline reach a node, and the connection ends'
 });
 
 test('endless pipelines of hits do not delay other clients', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   await gateway.get(held.slice(3));
   const over = new AbortController();
   let pipelined = 0;
@@ -151,8 +147,7 @@ test('endless pipelines of hits do not delay other clients', async (t) => {
 });
 
 test('a connection above the bound gets 503 and is counted, and the others are served', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { listen: { maxConnections: 4 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { listen: { maxConnections: 4 } } });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: released };
   const busy = [1, 2, 3, 4].map((index) => gateway.get(`/accounts/0x1?ledger_version=${index}`));

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { assertWellFormed, hostileRows, testHostile } from '../../support/hostile.ts';
 
 let version = 0;
@@ -181,8 +181,7 @@ testHostile(
 );
 
 test('an upgrade is ignored: the request is answered, and the connection stays HTTP/1.1', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const offers = [
     'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: eA==\r\nSec-WebSocket-Version: 13\r\n',
     'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n',

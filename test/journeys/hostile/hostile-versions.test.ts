@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, twoTiers } from '../../support/gateway.ts';
 
 const pinned = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=800';
 
 test('a version on a path that ignores it neither stops the gateway nor moves a window', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 1_000n });
-  const archival = await fakeNode(t, { archival: true, head: 1_000n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { gateway } = await twoTiers(t, {}, { head: 1_000n });
 
   for (const version of ['999999999999', '1000', '999']) {
     await gateway.get(`/blocks/by_height/1?ledger_version=${version}`);
@@ -19,8 +16,7 @@ test('a version on a path that ignores it neither stops the gateway nor moves a 
 });
 
 test('a health check that no node can pass takes no node out', async (t) => {
-  const node = await fakeNode(t, { head: 1_000n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
 
   const statuses = [];
   for (let round = 0; round < 3; round += 1) {

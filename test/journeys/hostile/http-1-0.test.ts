@@ -1,8 +1,7 @@
 // HTTP/1.0 clients read an answer without a length to the connection's end.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway } from '../../support/gateway.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 
 const held = '/accounts/0x1/module/coin?ledger_version=5';
@@ -22,8 +21,7 @@ const rows = [
 for (const fastPath of [true, false]) {
   for (const [title, head, status] of rows) {
     test(`no bytes follow ${title}, ${fastPath ? 'with' : 'without'} the fast path`, async (t) => {
-      const node = await fakeNode(t);
-      const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath } } });
+      const { gateway } = await nodeAndGateway(t, { config: { listen: { fastPath } } }, { head: 1_000n });
       await gateway.get(held);
 
       const received = await exchangeRaw(gateway.port, `${head}Content-Length: 3\r\n\r\nhel${garbage}`);

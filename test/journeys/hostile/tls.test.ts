@@ -8,7 +8,7 @@ import type { ClientHttp2Session } from 'node:http2';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { patient, testGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
-import { submission } from '../../support/submission.ts';
+import { encodeRequest, submission } from '../../support/submission.ts';
 import {
   askH1,
   askH2,
@@ -23,19 +23,7 @@ import {
 const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const json = { 'content-type': 'application/json' };
 const view = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
-const encoded = JSON.stringify({
-  sender: '0x1',
-  sequence_number: '7',
-  max_gas_amount: '1000',
-  gas_unit_price: '100',
-  expiration_timestamp_secs: '4000000000',
-  payload: {
-    type: 'entry_function_payload',
-    function: '0x1::aptos_account::transfer',
-    type_arguments: [],
-    arguments: ['0x2', '1'],
-  },
-});
+const encoded = encodeRequest('0x1::aptos_account::transfer', ['0x2', '1']);
 
 /** Headers of one connection or moment. */
 const ofTheWay = new Set(['connection', 'keep-alive', 'transfer-encoding', 'date']);

@@ -3,9 +3,8 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { advancingClock } from '../../../src/sample/ledger-clock.ts';
 import { createSampleNode, type SampleNode } from '../../../src/sample/sample-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { probe, testGateway } from '../../support/gateway.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const versionsPerSecond = 1_000;
 const boom = '{"message":"boom","error_code":"internal_error","vm_error_code":null}';
 

@@ -4,18 +4,16 @@ import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const hour = 3_600_000;
 const shared = { latest: { maxStalenessMs: hour, maxClientStalenessMs: hour } };
 
 test('reads of the latest state within the bound share one version and one upstream read', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: shared });
+  const { node, gateway } = await nodeAndGateway(t, { config: shared });
 
   const first = await gateway.get(probe);
   node.clock.advance(50n);
@@ -31,8 +29,7 @@ test('reads of the latest state within the bound share one version and one upstr
 });
 
 test('after the bound the next read is of a newer state', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: 20 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { maxStalenessMs: 20 } } });
   await gateway.get(probe);
   node.clock.advance(50n);
 
@@ -43,8 +40,7 @@ test('after the bound the next read is of a newer state', async (t) => {
 });
 
 test('after one client received a newer version, no client is answered from an older state', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: shared });
+  const { node, gateway } = await nodeAndGateway(t, { config: shared });
   await gateway.get(probe);
   node.clock.advance(50n);
   await gateway.get('/accounts/0x1/module/coin?ledger_version=850');
@@ -57,8 +53,7 @@ test('after one client received a newer version, no client is answered from an o
 });
 
 test('a pinned read near the head is no floor of its connection, its version as a token is', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: shared });
+  const { node, gateway } = await nodeAndGateway(t, { config: shared });
   const agent = new Agent({ connections: 1, pipelining: 1 });
   t.after(() => agent.close());
   const served = async (query = '', headers: Record<string, string> = {}): Promise<bigint> => {
@@ -77,8 +72,7 @@ test('a pinned read near the head is no floor of its connection, its version as 
 });
 
 test('a token above every reported head is looked up before it is waited for', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 0 } } });
   await gateway.get(probe);
 
   for (const headers of [{}, { 'ledgergate-max-staleness': '0' }]) {
@@ -90,8 +84,7 @@ test('a token above every reported head is looked up before it is waited for', a
 });
 
 test('while a token is waited for, nodes without news are probed', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 3_000 } } });
   const startedMs = performance.now();
 
   const reply = gateway.get(probe, { 'ledgergate-min-version': '940' });
@@ -103,8 +96,7 @@ test('while a token is waited for, nodes without news are probed', async (t) => 
 });
 
 test('a version the fleet does not reach in time is 503 with both versions, never older data', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 20 } } });
+  const { gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 20 } } });
 
   for (const path of [probe, '/accounts/0x1', '']) {
     const reply = await gateway.get(path, { 'ledgergate-min-version': '2000' });
@@ -188,8 +180,7 @@ test('a fresh node that hangs delays reads of latest by one short probe only', a
 });
 
 test('Ledgergate-Max-Staleness tightens and loosens the bound; a malformed duration is refused', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: shared });
+  const { node, gateway } = await nodeAndGateway(t, { config: shared });
   await gateway.get(probe);
   node.clock.advance(50n);
 
@@ -204,8 +195,7 @@ test('Ledgergate-Max-Staleness tightens and loosens the bound; a malformed durat
 });
 
 test('after a committed transaction its connection reads the effect', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: shared });
+  const { node, gateway } = await nodeAndGateway(t, { config: shared });
   await gateway.get(probe);
   const agent = new Agent({ connections: 1, pipelining: 1 });
   t.after(() => agent.close());
@@ -228,8 +218,7 @@ test('after a committed transaction its connection reads the effect', async (t) 
 });
 
 test('an account without a version is read at the shared version', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: shared });
+  const { node, gateway } = await nodeAndGateway(t, { config: shared });
   await gateway.get(probe);
 
   const reply = await gateway.get('/accounts/0x1');

@@ -4,11 +4,9 @@ import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { probe, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { untilUp } from '../../support/redis-replica.ts';
-import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
-
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+import { noRedis, redisAt, redisServer, type RedisServer } from '../../support/redis-server.ts';
 
 interface ReplicaOptions {
   readonly server: RedisServer;
@@ -18,12 +16,7 @@ interface ReplicaOptions {
 }
 
 function replica(t: TestContext, { server, full, archival = [], maxStalenessMs = 10_000 }: ReplicaOptions) {
-  const redis = {
-    target: { kind: 'single', url: server.url },
-    keyPrefix: 'lg',
-    timeoutMs: 500,
-    ttlMs: 60_000,
-  } as const;
+  const redis = redisAt(server.url);
   return testGateway(t, { full, archival, config: { cache: { redis }, latest: { maxStalenessMs } } });
 }
 

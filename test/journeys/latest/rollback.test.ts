@@ -2,15 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, probe } from '../../support/gateway.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const hour = 3_600_000;
 
 test('after a node moved to another chain with a lower head, reads of latest continue from its head', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: 1 });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: hour } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { maxStalenessMs: hour } } }, { chainId: 1 });
   await gateway.get(probe);
   const asked = node.requestsTo('resource');
 
@@ -25,8 +22,7 @@ test('after a node moved to another chain with a lower head, reads of latest con
 });
 
 test('a chain that returns is read again: no earlier answer is used', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: 1 });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
   const read = () => gateway.get(`${probe}?ledger_version=400`);
   await read();
   const news = () => gateway.get('/accounts/0x1/module/coin?ledger_version=401', { accept: 'text/html' });
@@ -46,8 +42,7 @@ function isRead({ url }: { readonly url: string }): boolean {
 }
 
 test('an answer of the earlier ledger reaches its waiting clients, and is not stored', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: 1 });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
   const { promise: held, resolve: release } = Promise.withResolvers<undefined>();
   node.faults.add({ kind: 'hold', until: held }, { when: isRead });
   const asked = node.log.next();

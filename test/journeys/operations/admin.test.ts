@@ -4,10 +4,9 @@ import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askExplain, askPurge, purge } from '../../support/admin.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type TestGateway } from '../../support/gateway.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { fetchReply, probe, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const everything = '{"everything": true}';
 const token = 'a-token-of-the-operators';
 
@@ -87,15 +86,13 @@ async function explain(gateway: TestGateway, query: Readonly<Record<string, stri
   return JSON.parse(reply.text) as Explanation;
 }
 
-async function twoTiers(t: TestContext) {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+async function countedTiers(t: TestContext) {
+  const { full, archival, gateway } = await twoTiers(t);
   return { gateway, requests: () => full.requests + archival.requests };
 }
 
 test('a miss is explained, then a hit, and no node is asked', async (t) => {
-  const { gateway, requests } = await twoTiers(t);
+  const { gateway, requests } = await countedTiers(t);
   const target = `/v1${probe.replace('0x1/', '0x0001/')}?ledger_version=600`;
   const before = requests();
 
@@ -126,7 +123,7 @@ test('a miss is explained, then a hit, and no node is asked', async (t) => {
 });
 
 test('an explained hit lists its codings', async (t) => {
-  const { gateway } = await twoTiers(t);
+  const { gateway } = await countedTiers(t);
   const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Padded5000?ledger_version=600';
   const plain = await gateway.get(path);
   const coded = await gateway.get(path, { 'accept-encoding': 'gzip' });
@@ -136,7 +133,7 @@ test('an explained hit lists its codings', async (t) => {
 });
 
 test('a pruned version: nodes that pruned it are left out, with their window', async (t) => {
-  const { gateway } = await twoTiers(t);
+  const { gateway } = await countedTiers(t);
   const shallow = await fakeNode(t, { oldest: 700n, head: 900n });
   const { nodes } = await explain(gateway, { target: `/v1${probe}?ledger_version=20` });
   assert.deepEqual(
@@ -160,7 +157,7 @@ test('a pruned version: nodes that pruned it are left out, with their window', a
 });
 
 test('a version above every head: no answer is cached before a node reaches it', async (t) => {
-  const { gateway } = await twoTiers(t);
+  const { gateway } = await countedTiers(t);
   const { kept, nodes } = await explain(gateway, { target: `/v1${probe}?ledger_version=5000` });
   assert.match(kept ?? '', /Nothing while no node has reached the version: the head is 900/);
   assert.deepEqual(
@@ -170,7 +167,7 @@ test('a version above every head: no answer is cached before a node reaches it',
 });
 
 test('a read of latest: the version it would be pinned to, and how old that is', async (t) => {
-  const { gateway, requests } = await twoTiers(t);
+  const { gateway, requests } = await countedTiers(t);
   const target = `/v1${probe}`;
   const unknown = await explain(gateway, { target });
   assert.match(unknown.latest?.state ?? '', /^unknown/);
@@ -201,7 +198,7 @@ test('with latest.maxStaleness 0 no read of latest is cached', async (t) => {
 });
 
 test('a view, a transaction and passed paths are explained', async (t) => {
-  const { gateway } = await twoTiers(t);
+  const { gateway } = await countedTiers(t);
   const body = '{"arguments":["0x1"],"function":"0x0001::coin::balance","type_arguments":[]}';
   const view = await explain(gateway, { target: '/v1/view?ledger_version=600', method: 'POST', body });
   assert.equal(view.read?.subject, 'json:{"function":"0x1::coin::balance","type_arguments":[],"arguments":["0x1"]}');
@@ -225,7 +222,7 @@ test('a view, a transaction and passed paths are explained', async (t) => {
 });
 
 test('a refused request is explained by the error that the client would get', async (t) => {
-  const { gateway } = await twoTiers(t);
+  const { gateway } = await countedTiers(t);
   const paths = ['/accounts/0xzz/module/coin', `${probe}?ledger_version=x`, '/accounts/0x1/../x', '/set_failpoint'];
   for (const path of paths) {
     const { answer } = await explain(gateway, { target: `/v1${path}` });
@@ -244,12 +241,7 @@ test('a refused request is explained by the error that the client would get', as
 
 test('a look-up in Redis is explained: found, absent, damaged, unavailable', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
-  const redis = {
-    target: { kind: 'single', url: server.url },
-    keyPrefix: 'lg',
-    timeoutMs: 500,
-    ttlMs: 60_000,
-  } as const;
+  const redis = redisAt(server.url);
   const gateway = await testGateway(t, { full: [await fakeNode(t)], config: { cache: { redis } } });
   const path = `${probe}?ledger_version=7`;
   const ask = () => explain(gateway, { target: `/v1${path}` });

@@ -10,22 +10,10 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
 import { watchStalls } from '../../support/stalls.ts';
-import { submission } from '../../support/submission.ts';
+import { encodeRequest, submission } from '../../support/submission.ts';
 import { get, metric, noWorker } from '../../support/workers.ts';
 
-const encodeRequest = JSON.stringify({
-  sender: '0x1',
-  sequence_number: '1',
-  max_gas_amount: '2000',
-  gas_unit_price: '100',
-  expiration_timestamp_secs: '32425224034',
-  payload: {
-    type: 'entry_function_payload',
-    function: '0x1::coin::transfer',
-    type_arguments: ['0x1::aptos_coin::AptosCoin'],
-    arguments: ['0x2', '1'],
-  },
-});
+const transfer = encodeRequest('0x1::coin::transfer', ['0x2', '1'], ['0x1::aptos_coin::AptosCoin']);
 
 interface Ready {
   readonly status: string;
@@ -147,7 +135,7 @@ test('new values are in force without a restart: staleness, log level, memory, e
   };
   const encoded = async (): Promise<number> => {
     const headers = { 'content-type': 'application/json' };
-    await fetch(`${gateway.url}/transactions/encode_submission`, { method: 'POST', headers, body: encodeRequest });
+    await fetch(`${gateway.url}/transactions/encode_submission`, { method: 'POST', headers, body: transfer });
     return node.requestsTo('encodeSubmission');
   };
   assert.equal(await encoded(), 0);

@@ -5,12 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../../src/config/config.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGateway } from '../../support/gateway.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
-
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 
 interface Scene {
   readonly gateway: TestGateway;
@@ -42,7 +39,7 @@ async function load({ gateway }: Scene, isOver: (asked: number) => boolean): Pro
   const client = async (): Promise<void> => {
     while (!isOver(asked)) {
       asked += 1;
-      await gateway.get(at(asked % 900));
+      await gateway.get(probeAt(asked % 900));
       await gateway.get('/estimate_gas_price');
     }
   };
@@ -90,7 +87,7 @@ test('a flapping node takes a few lines', async (t) => {
 test('an outage of Redis under load is one line, and its end another', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t);
-  const redis = { target: { kind: 'single', url: server.url }, keyPrefix: 'lg', timeoutMs: 50, ttlMs: 60_000 } as const;
+  const redis = redisAt(server.url, { timeoutMs: 50 });
   const the = await scene(t, [node], { cache: { memory: { maxBytes: 64 * 1024 * 1024 }, redis } });
 
   let [isOver, asked] = [false, 0];

@@ -14,7 +14,7 @@ import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { WorkerMetrics } from '../../../src/workers/metrics.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply } from '../../support/gateway.ts';
+import { fetchReply, probe } from '../../support/gateway.ts';
 import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
 import { keysFile, testKey } from '../../support/keys.ts';
 import { lintMetrics, noPrometheus, prometheus } from '../../support/prometheus.ts';
@@ -22,7 +22,6 @@ import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { askH1, authority } from '../../support/tls.ts';
 import { metric } from '../../support/workers.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 /** Names that the config of the test has. */
 const names = { upstream: ['full-0', 'full-1'], plan: ['', 'free', 'none'], key: ['wallet-a'] };
 

@@ -7,11 +7,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type TestGateway } from '../../support/gateway.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const padded = (bytes: number) => `/accounts/0x1/resource/0x1::ledgergate_sample::Padded${bytes}`;
 
 async function saved(gateway: TestGateway, how: string): Promise<readonly [requests: number, bytes: number]> {
@@ -36,8 +35,7 @@ async function observed(
 }
 
 test('saved requests and bytes are those answered without a node', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const path = `${padded(5_000)}?ledger_version=600`;
   const held = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: held.promise }, { when: ({ url }) => url.includes('Padded5000') });
@@ -62,8 +60,7 @@ test('saved requests and bytes are those answered without a node', async (t) => 
 });
 
 test('a signing message that is encoded here saves a request and no bytes; errors and the ledger info save nothing', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const vector = encodeVectors.find(({ name, chainId }) => name === 'coin transfer' && chainId === 1);
 
   assert.equal((await gateway.post('/transactions/encode_submission', vector?.request ?? '')).status, 200);
@@ -78,12 +75,7 @@ test('a signing message that is encoded here saves a request and no bytes; error
 test('a hit in Redis saves a request, and its look-up is timed', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t, { head: 900n });
-  const redis = {
-    target: { kind: 'single', url: server.url },
-    keyPrefix: 'lg',
-    timeoutMs: 2_000,
-    ttlMs: 60_000,
-  } as const;
+  const redis = redisAt(server.url, { timeoutMs: 2_000 });
   const config = { cache: { redis } };
   const [first, second] = [
     await testGateway(t, { full: [node], config }),
@@ -102,8 +94,7 @@ test('a hit in Redis saves a request, and its look-up is timed', { skip: noRedis
 });
 
 test('staleness is the age of the state that reads of latest share, also of hits', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: 10_000 } } });
+  const { gateway } = await nodeAndGateway(t, { config: { latest: { maxStalenessMs: 10_000 } } });
 
   await gateway.get(probe);
   await gateway.get(probe);
@@ -123,8 +114,7 @@ test('staleness is the age of the state that reads of latest share, also of hits
 });
 
 test('lag is the distance from the version of a read of latest to the head', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: 10_000 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { maxStalenessMs: 10_000 } } });
   await gateway.get(probe);
   assert.deepEqual(await observed(gateway, 'ledgergate_served_version_lag_versions', '0.0'), [1, 1]);
 
@@ -141,8 +131,7 @@ test('lag is the distance from the version of a read of latest to the head', asy
 });
 
 test('with latest.maxStaleness 0 only the lag is observed', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   await gateway.get(probe, { 'ledgergate-max-staleness': '0ms' });
 
@@ -175,8 +164,7 @@ test('an edge that moves has its speed and a margin; one that stands has none', 
 });
 
 test('only requests that waited for a place are in the histogram of waits', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { upstream: { connections: 1 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { connections: 1 } } });
   await gateway.get(`${probe}?ledger_version=500`);
   assert.deepEqual(await observed(gateway, 'ledgergate_upstream_queue_wait_seconds', '+Inf'), [0, 0]);
   const held = Promise.withResolvers<void>();
@@ -221,8 +209,7 @@ test('malformed bytes are counted once, a hang-up is not', async (t) => {
 });
 
 test('the bound of memory and the build are published', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { cache: { memory: { maxBytes: 12_345_678 } } } });
+  const { gateway } = await nodeAndGateway(t, { config: { cache: { memory: { maxBytes: 12_345_678 } } } });
 
   const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
 
@@ -234,8 +221,7 @@ test('the bound of memory and the build are published', async (t) => {
 });
 
 test('an upstream has all its series at 0 before its first request', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
 

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, testGateway, twoTiers } from '../../support/gateway.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
@@ -15,9 +15,7 @@ if (!hasPromtool && process.env['CI'] !== undefined) throw new Error('promtool i
 const account = '/accounts/0x1/resource/0x1::account::Account';
 
 test('the metrics of a gateway that has served everything pass promtool', { skip: !hasPromtool }, async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival], config: { encode: { shadow: 1 } } });
+  const { gateway } = await twoTiers(t, { config: { encode: { shadow: 1 } } });
   await gateway.get(`${account}?ledger_version=600`);
   await gateway.get(`${account}?ledger_version=600`);
   await gateway.get(`${account}?ledger_version=5`);
@@ -57,8 +55,7 @@ test('the metrics have look-ups, windows and lag of each upstream', async (t) =>
 });
 
 test('a request leaves the in-flight count when its client hangs up', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   node.fault = { kind: 'hang' };
   const arrived = node.log.next();
   const client = new AbortController();
@@ -72,8 +69,7 @@ test('a request leaves the in-flight count when its client hangs up', async (t) 
 });
 
 test('liveness and readiness answer on the operations port, without addresses', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   const alive = await fetchReply(`${gateway.operationsUrl}/livez`, { method: 'GET' });
   const ready = await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' });

@@ -6,6 +6,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway, type LogLine } from '../../support/gateway.ts';
 import { accessConfig } from '../../support/keys.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
+import { redisAt } from '../../support/redis-server.ts';
 
 const secret = 'hush-7f3a';
 const token = `operator-${secret}-token`;
@@ -30,12 +31,7 @@ test('queries, bodies, credentials, and the secrets of the config are in no line
       upstream: { timeoutMs: 200, deadlineMs: 500 },
       cache: {
         memory: { maxBytes: 1_000_000 },
-        redis: {
-          target: { kind: 'single', url: `redis://:${password}@127.0.0.1:1/0` },
-          keyPrefix: 'lg',
-          timeoutMs: 50,
-          ttlMs: 1_000,
-        },
+        redis: redisAt(`redis://:${password}@127.0.0.1:1/0`, { timeoutMs: 50, ttlMs: 1_000 }),
       },
     },
     onLog: (line) => lines.push(line),

@@ -5,18 +5,14 @@ import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, type LogLine } from '../../support/gateway.ts';
-
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+import { type LogLine, nodeAndGateway, probeAt, testGateway } from '../../support/gateway.ts';
 
 test('closing turns readiness off, finishes what is in flight and asks its client to close', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: released };
   const arrived = node.log.next();
-  const reply = fetch(gateway.url + at(600));
+  const reply = fetch(gateway.url + probeAt(600));
   await arrived;
 
   const closed = gateway.close();
@@ -28,27 +24,26 @@ test('closing turns readiness off, finishes what is in flight and asks its clien
   assert.equal(((await readiness.json()) as { status: string }).status, 'draining');
   assert.deepEqual([answer.status, answer.headers.get('connection')], [200, 'close']);
   await closed;
-  await assert.rejects(fetch(gateway.url + at(600)));
+  await assert.rejects(fetch(gateway.url + probeAt(600)));
 });
 
 test('a request during the drain delay is answered, and its client asked to close', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], drainDelayMs: 2_000 });
+  const { gateway } = await nodeAndGateway(t, { drainDelayMs: 2_000 });
   const kept = new Agent({ connections: 1, pipelining: 1 });
   t.after(() => kept.close());
-  await (await send(gateway.url + at(600), { dispatcher: kept })).body.dump();
+  await (await send(gateway.url + probeAt(600), { dispatcher: kept })).body.dump();
 
   const closed = gateway.close();
   const readiness = await fetch(`${gateway.operationsUrl}/readyz`);
-  const onNew = await fetch(gateway.url + at(600));
-  const onKept = await send(gateway.url + at(600), { dispatcher: kept });
+  const onNew = await fetch(gateway.url + probeAt(600));
+  const onKept = await send(gateway.url + probeAt(600), { dispatcher: kept });
   await onKept.body.dump();
 
   assert.equal(readiness.status, 503);
   assert.deepEqual([onNew.status, onNew.headers.get('connection')], [200, 'close']);
   assert.deepEqual([onKept.statusCode, onKept.headers['connection']], [200, 'close']);
   await closed;
-  await assert.rejects(fetch(gateway.url + at(600)));
+  await assert.rejects(fetch(gateway.url + probeAt(600)));
 });
 
 test('a connection whose answer began before the end is closed with it', async (t) => {
@@ -71,11 +66,10 @@ test('a connection whose answer began before the end is closed with it', async (
 });
 
 test('a request whose end arrives after the listener was closed is answered', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const socket = connect(gateway.port, '127.0.0.1');
   socket.write(`GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n`);
-  await gateway.get(at(600));
+  await gateway.get(probeAt(600));
 
   const closed = gateway.close();
   await fetch(`${gateway.operationsUrl}/readyz`);
@@ -88,14 +82,13 @@ test('a request whose end arrives after the listener was closed is answered', as
 });
 
 test('a first request that comes with the end of the listener is answered', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const late = connect(gateway.port, '127.0.0.1');
   t.after(() => late.destroy());
   await until(async () => (await gateway.metric('ledgergate_http_connections')) === 1);
 
   const closed = gateway.close();
-  late.write(`GET /v1${at(600)} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  late.write(`GET /v1${probeAt(600)} HTTP/1.1\r\nHost: a\r\n\r\n`);
   const [answer] = (await once(late, 'data')) as [Buffer];
 
   assert.match(answer.toString(), /^HTTP\/1\.1 200 [^]*\r\nConnection: close\r\n/);
@@ -103,12 +96,11 @@ test('a first request that comes with the end of the listener is answered', asyn
 });
 
 test('idle and silent connections do not hold up the end', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const silent = connect(gateway.port, '127.0.0.1');
   await once(silent, 'connect');
   const idle = connect(gateway.port, '127.0.0.1');
-  idle.write(`GET /v1${at(600)} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  idle.write(`GET /v1${probeAt(600)} HTTP/1.1\r\nHost: a\r\n\r\n`);
   await once(idle, 'data');
   const startedMs = performance.now();
 

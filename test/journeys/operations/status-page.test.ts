@@ -5,13 +5,11 @@ import type { BrowserContextOptions, Page } from 'playwright-core';
 import { openBrowser, withoutChromium } from '../../support/chromium.ts';
 import { contrastOf } from '../../support/contrast.ts';
 import { eventually } from '../../support/eventually.ts';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { type FakeNode } from '../../support/fake-node.ts';
+import { probeAt, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { statusOf } from '../../support/status.ts';
 
 const skip = withoutChromium();
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 
 interface Scene {
   readonly gateway: TestGateway;
@@ -22,14 +20,12 @@ interface Scene {
 }
 
 async function scene(t: TestContext, options: BrowserContextOptions = {}): Promise<Scene> {
-  const full = await fakeNode(t, { oldest: 4_000_000n, head: 5_000_000n });
-  const archival = await fakeNode(t, { archival: true, head: 5_000_000n });
-  const gateway = await testGateway(t, {
-    full: [full],
-    archival: [archival],
-    config: { upstream: { probeIntervalMs: 50 } },
-  });
-  for (const version of [4_999_000, 4_999_000, 4_500_000, 20]) await gateway.get(at(version));
+  const { full, gateway } = await twoTiers(
+    t,
+    { config: { upstream: { probeIntervalMs: 50 } } },
+    { oldest: 4_000_000n, head: 5_000_000n },
+  );
+  for (const version of [4_999_000, 4_999_000, 4_500_000, 20]) await gateway.get(probeAt(version));
   const browser = await openBrowser(t);
   const context = await browser.newContext(options);
   const page = await context.newPage();

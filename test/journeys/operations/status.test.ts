@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, testGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { kindsOf, statusOf } from '../../support/status.ts';
 import { get, isAlive, noWorker } from '../../support/workers.ts';
 
@@ -76,8 +76,11 @@ test('a node that dies is one event, and its return another', async (t) => {
 });
 
 test('an outage is an event, and so is its end', async (t) => {
-  const node = await fakeNode(t);
-  const gateway = await testGateway(t, { full: [node], config: { upstream: { probeIntervalMs: 50 } } });
+  const { node, gateway } = await nodeAndGateway(
+    t,
+    { config: { upstream: { probeIntervalMs: 50 } } },
+    { head: 1_000n },
+  );
 
   await node.refuse();
   await eventually(
@@ -97,8 +100,11 @@ test('an outage is an event, and so is its end', async (t) => {
 });
 
 test('an edge that moves is an event, its steps together', async (t) => {
-  const node = await fakeNode(t, { oldest: 100n });
-  const gateway = await testGateway(t, { full: [node], config: { upstream: { probeIntervalMs: 50 } } });
+  const { node, gateway } = await nodeAndGateway(
+    t,
+    { config: { upstream: { probeIntervalMs: 50 } } },
+    { oldest: 100n },
+  );
   for (const oldest of [150n, 180n, 250n]) {
     node.clock.advance(1n);
     node.clock.oldest = oldest;
@@ -133,8 +139,7 @@ test('an ejected node is shown with the reason', async (t) => {
 });
 
 test('a purge and refusals are published without their targets', async (t) => {
-  const node = await fakeNode(t);
-  const gateway = await testGateway(t, { full: [node], isOverloaded: () => true });
+  const { gateway } = await nodeAndGateway(t, { isOverloaded: () => true }, { head: 1_000n });
   await gateway.get(at(600));
   const purged = await fetchReply(`${gateway.operationsUrl}/admin/purge`, {
     method: 'POST',
@@ -152,8 +157,7 @@ test('a purge and refusals are published without their targets', async (t) => {
 });
 
 test('the page shows no address of a node, is not cacheable, and runs its own script alone', async (t) => {
-  const node = await fakeNode(t);
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
 
   for (const path of ['/status', '/status.json']) {
     const { status, headers, text } = await fetchReply(gateway.operationsUrl + path, { method: 'GET' });

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway } from '../../support/gateway.ts';
 
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const another = '00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01';
@@ -15,8 +14,7 @@ function traced({ headers }: { readonly headers: Readonly<Record<string, unknown
 }
 
 test("reads, passed requests and submissions carry on their client's trace; a malformed one is dropped", async (t) => {
-  const node = await fakeNode(t);
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
   const headers = { traceparent, tracestate };
   node.log.clear();
 
@@ -37,8 +35,7 @@ test("reads, passed requests and submissions carry on their client's trace; a ma
 });
 
 test('a coalesced read carries on the trace of its leader', async (t) => {
-  const node = await fakeNode(t);
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
   const held = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: held.promise };
 

@@ -7,15 +7,13 @@ import { moduleText, moduleTexts, readGroup } from '../../encode/vectors.ts';
 import { collector, type CollectedSpan, type Collector } from '../../support/collector.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, type NodeAddress, type Reply } from '../../support/gateway.ts';
+import { fetchReply, type NodeAddress, probeAt, type Reply } from '../../support/gateway.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { vectorNode } from '../../support/vector-node.ts';
 import { metric } from '../../support/workers.ts';
 
 const example = fileURLToPath(new URL('../../../examples/tracing.mjs', import.meta.url));
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 
 interface Scene {
   readonly traces: Collector;
@@ -91,8 +89,8 @@ test('a miss has spans for its flight and attempt, the hit after it one span; cl
   const node = await fakeNode(t);
   const the = await scene(t, [node], { config: { log: { access: { share: 1 } } } });
 
-  const miss = await ask(the, at(7), { headers: { tracestate: 'vendor=1', baggage: 'who=me' } });
-  const hit = await ask(the, at(7));
+  const miss = await ask(the, probeAt(7), { headers: { tracestate: 'vendor=1', baggage: 'who=me' } });
+  const hit = await ask(the, probeAt(7));
 
   const recorded = await story(the, miss.traceId, 1);
   assert.equal(recorded.tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt]]');
@@ -133,7 +131,7 @@ test('a failed attempt and its retry have spans of their own', async (t) => {
   const the = await scene(t, [failing, sound]);
   failing.fault = { kind: 'unavailable' };
 
-  const { reply, traceId } = await ask(the, at(700));
+  const { reply, traceId } = await ask(the, probeAt(700));
 
   assert.equal(reply.status, 200);
   const { tree, attempts, spans, server } = await story(the, traceId, 2);
@@ -153,8 +151,8 @@ test('a request that no node answers is an error of its trace; a fault of the cl
   const the = await scene(t, [node]);
   node.fault = { kind: 'reset' };
 
-  const failed = await ask(the, at(7));
-  const refused = await ask(the, at(7).replace('version=7', 'version=x'));
+  const failed = await ask(the, probeAt(7));
+  const refused = await ask(the, probeAt(7).replace('version=7', 'version=x'));
 
   assert.deepEqual([failed.reply.status, refused.reply.status], [503, 400]);
   const ofFailed = await story(the, failed.traceId, 1);
@@ -171,10 +169,10 @@ test('a hedge has a span beside the attempt that it overtakes, which is cancelle
   const first = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
   const second = await fakeNode(t, { head: 90_000n });
   const the = await scene(t, [first, second], { config: { upstream: { hedge: { share: 0.5 }, audit: 0 } } });
-  for (let version = 60_000; version < 60_030; version += 1) await ask(the, at(version));
+  for (let version = 60_000; version < 60_030; version += 1) await ask(the, probeAt(version));
   first.fault = { kind: 'hang' };
 
-  const { reply, traceId } = await ask(the, at(70_000));
+  const { reply, traceId } = await ask(the, probeAt(70_000));
 
   assert.equal(reply.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-1');
   const { tree, attempts, spans } = await story(the, traceId, 2);
@@ -196,9 +194,9 @@ test("a coalesced follower is linked to its leader's flight", async (t) => {
   node.fault = { kind: 'hold', until: held.promise };
 
   const asked = node.log.next();
-  const leading = ask(the, at(7));
+  const leading = ask(the, probeAt(7));
   await asked;
-  const following = [ask(the, at(7)), ask(the, at(7))];
+  const following = [ask(the, probeAt(7)), ask(the, probeAt(7))];
   await until(async () => (await metric(the.gateway, 'ledgergate_http_in_flight_requests')) === 3);
   held.resolve();
   const [leader, ...followers] = await Promise.all([leading, ...following]);
@@ -224,7 +222,7 @@ test('a pruned answer that another node repairs has a span, and is no error', as
   const the = await scene(t, [], { config: { upstreams } });
   full.fault = { kind: 'pruned' };
 
-  const { reply, traceId } = await ask(the, at(7));
+  const { reply, traceId } = await ask(the, probeAt(7));
 
   assert.equal(reply.status, 200);
   const { attempts, spans } = await story(the, traceId, 2);
@@ -245,7 +243,7 @@ test('a read of latest has a span for the wait for its version', async (t) => {
   const node = await fakeNode(t);
   const the = await scene(t, [node]);
 
-  const { reply, traceId } = await ask(the, at(7).replace(/\?.*/, ''));
+  const { reply, traceId } = await ask(the, probeAt(7).replace(/\?.*/, ''));
 
   assert.equal(reply.headers['ledgergate-served-version'], '1000');
   const { tree, server } = await story(the, traceId, 1);
@@ -259,9 +257,9 @@ test('a hit in Redis has spans of its commands, without keys', { skip: noRedis }
   const config = { cache: { redis: { url: server.url, timeout: '500ms' } } };
   const [one, other] = [await scene(t, [node], { config }), await scene(t, [node], { config })];
 
-  const missed = await ask(one, at(7));
+  const missed = await ask(one, probeAt(7));
   await until(async () => ((await metric(one.gateway, 'ledgergate_redis_writes_total{outcome="written"}')) ?? 0) > 0);
-  const found = await ask(other, at(7));
+  const found = await ask(other, probeAt(7));
 
   assert.equal(found.reply.headers['cache-status'], 'ledgergate; hit; detail=redis');
   const ofMiss = await story(one, missed.traceId, 1);
@@ -307,7 +305,7 @@ test('with sampling off nothing is sent to the collector, and the trace goes on 
   const node = await fakeNode(t);
   const the = await scene(t, [node], { share: 0 });
 
-  const { reply, traceId } = await ask(the, at(7));
+  const { reply, traceId } = await ask(the, probeAt(7));
 
   assert.equal(reply.status, 200);
   const received = node.log.received.find(({ route }) => route === 'resource');
@@ -332,7 +330,7 @@ test('workers record too, and send their last spans before the end', async (t) =
   });
   const the = { traces, gateway };
 
-  const asked = await Promise.all([7, 8, 9, 10].map((version) => ask(the, at(version))));
+  const asked = await Promise.all([7, 8, 9, 10].map((version) => ask(the, probeAt(version))));
   assert.equal(traces.requests, 0);
   assert.equal(await gateway.stop(), 0);
 

@@ -6,6 +6,7 @@ import { until } from '../../support/eventually.ts';
 import { testGateway } from '../../support/gateway.ts';
 import { shortenTimeouts } from '../../support/short-timeouts.ts';
 import { overloaded, refusal, vectorNode } from '../../support/vector-node.ts';
+import { encodeRequest } from '../../support/submission.ts';
 
 const path = '/transactions/encode_submission';
 
@@ -22,7 +23,7 @@ async function scene(t: TestContext, shadow = 0, upstream = {}) {
   node.encode = () => overloaded;
   const gateway = await testGateway(t, { full: [node], config: { encode: { shadow }, upstream }, now: () => clock.ms });
   const ask = async (name: string, args: readonly unknown[]) => {
-    const reply = await gateway.post(path, JSON.stringify({ ...envelope, payload: payloadOf(name, args) }));
+    const reply = await gateway.post(path, calling(name, args));
     return reply.status === 200 ? argumentsOf(reply.text) : reply.text;
   };
   assert.deepEqual(await ask('buy', ['5']), ['0500000000000000']);
@@ -35,18 +36,7 @@ async function scene(t: TestContext, shadow = 0, upstream = {}) {
   return { node, gateway, clock, publish, ask, checked, distrusted };
 }
 
-const envelope = {
-  sender: '0x1',
-  sequence_number: '0',
-  max_gas_amount: '1',
-  gas_unit_price: '1',
-  expiration_timestamp_secs: '1',
-};
-
-function payloadOf(name: string, args: readonly unknown[]): object {
-  const called = { function: `0xcafe::shop::${name}`, type_arguments: [], arguments: args };
-  return { type: 'entry_function_payload', ...called };
-}
+const calling = (name: string, args: readonly unknown[]): string => encodeRequest(`0xcafe::shop::${name}`, args);
 
 function moduleAnswer(functions: Readonly<Record<string, readonly string[]>>): string {
   const exposed = Object.entries(functions).map(([name, params]) => {
@@ -201,7 +191,7 @@ for (const [title, functions] of upgrades) {
 test('a node that is behind the upgrade has not encoded differently', async (t) => {
   const { node, clock, publish, ask, checked, distrusted } = await scene(t, 1);
   await until(async () => (await checked('inconclusive')) === 1);
-  const before = await encodeSubmission(JSON.stringify({ ...envelope, payload: payloadOf('buy', ['5']) }), {
+  const before = await encodeSubmission(calling('buy', ['5']), {
     chainId: 4,
     signingDomain: 'APTOS',
     loadModule: () => Promise.resolve(compileModule(moduleAnswer({ buy: ['&signer', 'u64'] }))),

@@ -2,15 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
 const small = '/accounts/0x1/resource/0x1::account::Account?ledger_version=500';
 const large = '/accounts/0x1/module/coin?ledger_version=500';
 
 test('If-None-Match with the entity tag is answered 304, without a body and with live headers', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const tag = (await gateway.get(small)).headers['etag'] ?? '';
 
   const fresh = await gateway.get(small, { 'if-none-match': `"other", W/${tag}` });
@@ -25,8 +24,7 @@ test('If-None-Match with the entity tag is answered 304, without a body and with
 });
 
 test('a 304 of a node passes without a content type', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const headers = ledgerHeaders({ version: 900n, chainId: 1 });
   node.faults.add({ kind: 'answer', status: 304, body: '', headers }, { when: ({ url }) => url.includes('/blocks/') });
 
@@ -60,8 +58,7 @@ const decoders = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompr
 
 for (const [coding, decode] of Object.entries(decoders)) {
   test(`a large answer is coded in ${coding} for clients that accept it, under an entity tag of its own`, async (t) => {
-    const node = await fakeNode(t, { head: 900n });
-    const gateway = await testGateway(t, { full: [node] });
+    const { node, gateway } = await nodeAndGateway(t);
     const plain = await gateway.get(large);
 
     const coded = await gateway.get(large, { 'accept-encoding': coding });
@@ -80,8 +77,7 @@ for (const [coding, decode] of Object.entries(decoders)) {
 }
 
 test('a small answer stays plain', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   const reply = await gateway.get(small, { 'accept-encoding': 'gzip, br, zstd' });
 
@@ -89,8 +85,7 @@ test('a small answer stays plain', async (t) => {
 });
 
 test('an absent resource is a final answer at a held version, and not above the head', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
+  const { gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 0 } } });
   const absent = '/accounts/0x1/resource/0x1::no::Such';
 
   const first = await gateway.get(`${absent}?ledger_version=500`);
@@ -149,8 +144,7 @@ test('with the aptos dialect the ledger headers have their Aptos names', async (
 });
 
 test('a page may read the ledger headers, and its preflight is answered here', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const origin = 'https://wallet.example';
 
   const reply = await gateway.get(small, { origin });

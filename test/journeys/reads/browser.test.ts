@@ -4,10 +4,9 @@ import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { openPage, withoutChromium } from '../../support/chromium.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { probe, testGateway } from '../../support/gateway.ts';
 import { authority } from '../../support/tls.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const view = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
 
 interface Seen {

@@ -1,8 +1,7 @@
 // Requests of public clients, as recorded (protocol 8), against a gateway in front of a node.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway } from '../../support/gateway.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 
 const owner = '0xa550c18';
@@ -13,8 +12,7 @@ const text = (value: string): Buffer => Buffer.from([value.length, ...Buffer.fro
 const long = (address: string): string => `0x${address.slice(2).padStart(64, '0')}`;
 
 test('every spelling of one resource read is one entry', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const spellings = [
     `/accounts/${owner}/resource/${store}%3C${coin}%3E?ledger_version=500`,
     `/accounts/${long(owner)}/resource/${store}%3C${coin}%3E?ledger_version=500`,
@@ -39,8 +37,7 @@ test('every spelling of one resource read is one entry', async (t) => {
 });
 
 test('a struct tag of 4 kB is served and cached', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const tag = `0x1::ledgergate_sample::Probe<${Array.from({ length: 130 }, () => coin).join(', ')}>`;
   const path = `/accounts/0x1/resource/${encodeURIComponent(tag)}?ledger_version=500`;
 
@@ -53,8 +50,7 @@ test('a struct tag of 4 kB is served and cached', async (t) => {
 });
 
 test('a view in BCS, as the public SDK posts it, is answered in JSON and cached by its bytes', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const module = Buffer.from(long('0x1').slice(2), 'hex');
   const body = Buffer.concat([module, text('ledgergate_sample'), text('version'), Buffer.from([0, 0])]);
   const headers = { 'content-type': 'application/x.aptos.view_function+bcs' };
@@ -68,8 +64,7 @@ test('a view in BCS, as the public SDK posts it, is answered in JSON and cached 
 });
 
 test('the ledger info is read without a trailing slash', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   const reply = await fetchReply(gateway.url, { method: 'GET' });
 
@@ -79,8 +74,7 @@ test('the ledger info is read without a trailing slash', async (t) => {
 });
 
 test('the gateway measures a chunked view body, so that the node receives its Content-Length', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const body = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
   const chunked = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
 

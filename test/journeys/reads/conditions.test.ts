@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { askH1, askH2, authority, h2Session, type Asked, type Told } from '../../support/tls.ts';
 
 const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=900';
@@ -79,8 +79,7 @@ test('a node\u2019s 304 without a condition in the request is an invalid answer'
 });
 
 test('conditions of a POST that reads reach no node; those of other requests do', async (t) => {
-  const node = await fakeNode(t);
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
   const conditions = { 'if-none-match': '*', 'if-match': '"x"' };
   const sent = async (method: 'GET' | 'POST' | 'PUT', path: string): Promise<unknown> => {
     await gateway.send(method, path, { headers: { ...json, ...conditions }, ...(method === 'GET' ? {} : { body }) });

@@ -6,6 +6,7 @@ import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { testGateway, type TestGateway } from '../../support/gateway.ts';
 import { refusal, vectorNode } from '../../support/vector-node.ts';
+import { encodeRequest } from '../../support/submission.ts';
 
 const greedy = '127.0.0.2';
 const modest = '127.0.0.3';
@@ -35,20 +36,7 @@ function moduleAnswer(name: string): string {
 
 /** Asks from a loopback address of its own, which is another client. Resolves to the body. */
 function sign(address: string, { port }: TestGateway, module: string, called = 'buy'): Promise<string> {
-  const payload = {
-    type: 'entry_function_payload',
-    function: `0xcafe::${module}::${called}`,
-    type_arguments: [],
-    arguments: ['5'],
-  };
-  const body = JSON.stringify({
-    sender: '0x1',
-    sequence_number: '0',
-    max_gas_amount: '1',
-    gas_unit_price: '1',
-    expiration_timestamp_secs: '1',
-    payload,
-  });
+  const body = encodeRequest(`0xcafe::${module}::${called}`, ['5']);
   return new Promise((resolve, reject) => {
     const target = {
       host: '127.0.0.1',

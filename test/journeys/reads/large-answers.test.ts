@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, type TestGateway } from '../../support/gateway.ts';
 import { answersIn } from '../../support/raw-http.ts';
 
 /** More than the kernel takes at once. */
@@ -34,8 +33,7 @@ function begun(socket: Socket): Promise<void> {
 }
 
 test('a client that reads steadily receives all answers, however long that takes', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], times: { inactivityMs: 800, checkMs: 20 } });
+  const { gateway } = await nodeAndGateway(t, { times: { inactivityMs: 800, checkMs: 20 } });
   const { socket, received } = openClient(t, gateway);
   // At most 64 kB at a time, so that it takes three times as long as the bound.
   socket.on('data', () => {
@@ -54,8 +52,7 @@ test('a client that reads steadily receives all answers, however long that takes
 });
 
 test('a request behind Connection: close is not executed, however long the answer ahead of it takes', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const { socket, received } = openClient(t, gateway);
   socket.write(get(large, 'Connection: close\r\n'));
   await begun(socket);
@@ -78,8 +75,7 @@ test('a request behind Connection: close is not executed, however long the answe
 });
 
 test('a client that half-closes while a node works loses no earlier answer', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   t.after(() => release());
   node.faults.add({ kind: 'hold', until: released }, { when: ofModule });

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import type { AccessConfig } from '../../../src/config/config.ts';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
+import { type FakeNode } from '../../support/fake-node.ts';
+import { fetchReply, nodeAndGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { startNginx, withoutNginx } from '../../support/nginx.ts';
@@ -160,8 +160,7 @@ interface Front {
 
 /** The configuration is the one of the document, on another port and without TLS. */
 async function behindNginx(t: TestContext, access?: AccessConfig): Promise<Front> {
-  const node = await fakeNode(t);
-  const gateway = await testGateway(t, { full: [node], ...(access === undefined ? {} : { access }) });
+  const { node, gateway } = await nodeAndGateway(t, access === undefined ? {} : { access }, { head: 1_000n });
   const text = readFileSync(new URL('../../../docs/tls-and-browsers.md', import.meta.url), 'utf8');
   const recommended = /```nginx\n([^]*?)```/.exec(text)?.[1] ?? assert.fail('the document recommends nothing');
   const url = await startNginx(

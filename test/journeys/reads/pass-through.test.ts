@@ -4,7 +4,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, type Reply } from '../../support/gateway.ts';
+import { nodeAndGateway, type Reply, testGateway, twoTiers } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
 const paths = [
@@ -17,8 +17,7 @@ const paths = [
 
 for (const path of paths) {
   test(`GET ${path} passes byte for byte with live ledger headers`, async (t) => {
-    const node = await fakeNode(t, { head: 900n });
-    const gateway = await testGateway(t, { full: [node] });
+    const { node, gateway } = await nodeAndGateway(t);
 
     const direct = await fetch(node.url + path);
     const reply = await gateway.get(path);
@@ -31,9 +30,7 @@ for (const path of paths) {
 }
 
 test('a passed read of a pruned version is routed and repaired as our own reads are', async (t) => {
-  const full = await fakeNode(t, { oldest: 100n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t, {}, { oldest: 100n });
   full.clock.oldest = 500n;
 
   const repaired = await gateway.get('/accounts/0x1?ledger_version=300');
@@ -44,8 +41,7 @@ test('a passed read of a pruned version is routed and repaired as our own reads 
 });
 
 test('unknown X-NODE headers cross both ways; hop-by-hop headers and credentials do not', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const body = '{"ok":true}';
   node.fault = {
     kind: 'answer',
@@ -75,8 +71,7 @@ test('unknown X-NODE headers cross both ways; hop-by-hop headers and credentials
 });
 
 test('a node\u2019s own compression passes unchanged', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const plain = await gateway.get('/accounts/0x1');
 
   const reply = await gateway.get('/accounts/0x1', { 'accept-encoding': 'gzip' });
@@ -86,8 +81,7 @@ test('a node\u2019s own compression passes unchanged', async (t) => {
 });
 
 test('a large answer that breaks off is cut off for the client as well', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   node.faults.add({ kind: 'answer', status: 200, body: JSON.stringify(' '.repeat(200_000)), headers: ledger });
   node.faults.add({ kind: 'truncated body' });
 
@@ -109,8 +103,7 @@ test('another node gives a small answer that broke off', async (t) => {
 });
 
 test('wait_by_hash is a long poll at the node that accepted the submission', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   const unknown = await gateway.get(`/transactions/wait_by_hash/0x${'ab'.repeat(32)}`);
 
@@ -119,8 +112,7 @@ test('wait_by_hash is a long poll at the node that accepted the submission', asy
 });
 
 test('long polls hold half of the connections to a node at most; more are answered at once, and reads go on', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { upstream: { connections: 4 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { connections: 4 } } });
   const { promise, resolve } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'waitByHash' });
   const wait = (index: number) => gateway.get(`/transactions/wait_by_hash/0x${String(index).padStart(64, '0')}`);
@@ -156,8 +148,7 @@ const cachingHeaders = {
 
 for (const maxStalenessMs of [200, 0]) {
   test(`freshness headers of nodes do not outlive the version that the gateway chose (staleness ${maxStalenessMs} ms)`, async (t) => {
-    const node = await fakeNode(t, { head: 900n });
-    const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs } } });
+    const { node, gateway } = await nodeAndGateway(t, { config: { latest: { maxStalenessMs } } });
     const fault = { kind: 'answer', status: 200, body: '{}', headers: { ...cachingHeaders, ...ledger } } as const;
     node.faults.add(fault, { when: ({ route }) => route !== 'ledgerInfo' });
     const kept = (headers: Reply['headers']) => Object.keys(cachingHeaders).filter((name) => name in headers);
@@ -176,8 +167,7 @@ for (const maxStalenessMs of [200, 0]) {
 }
 
 test('a compressed view is a read of the latest state like any other', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const body = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
   // Sample nodes do not read compressed bodies.
   node.faults.add(
@@ -198,8 +188,7 @@ test('a compressed view is a read of the latest state like any other', async (t)
 });
 
 test('a node\u2019s redirection does not reveal its address', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   node.fault = { kind: 'answer', status: 307, body: '', headers: { location: `${node.url}/elsewhere` } };
 
   const reply = await gateway.get('/spec');
@@ -218,8 +207,7 @@ for (const method of ['GET', 'POST'] as const) {
   ];
   for (const path of [...hidden, ...folded]) {
     test(`${method} ${path} does not reach a node`, async (t) => {
-      const node = await fakeNode(t, { head: 900n });
-      const gateway = await testGateway(t, { full: [node] });
+      const { node, gateway } = await nodeAndGateway(t);
 
       const reply = await gateway.send(method, path, method === 'POST' ? { body: '{}' } : {});
 
@@ -236,8 +224,7 @@ for (const method of ['GET', 'POST'] as const) {
 }
 
 test('an error that a node compresses unasked is decoded for cacheable reads, and not cached', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const error = errorBody('resource_not_found', `Resource not found${' '.repeat(2_000)}`);
   const headers = { 'content-encoding': 'gzip', ...ledger };
   node.fault = { kind: 'answer', status: 404, body: gzipSync(error), headers };
@@ -256,9 +243,7 @@ test('an error that a node compresses unasked is decoded for cacheable reads, an
 });
 
 test('an error compressed unasked counts against its node by its status', async (t) => {
-  const full = await fakeNode(t, { oldest: 100n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t, {}, { oldest: 100n });
   const body = gzipSync(errorBody('version_pruned', 'Ledger version(300) has been pruned'));
   const fault = { kind: 'answer', status: 410, body, headers: { 'content-encoding': 'gzip', ...ledger } } as const;
   full.faults.add(fault, { when: ({ route }) => route === 'account' });

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { connect, type AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import {
@@ -18,10 +18,11 @@ import {
 } from 'node:zlib';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { patient, testGateway, type Reply } from '../../support/gateway.ts';
+import { nodeAndGateway, patient, type Reply, testGateway, twoTiers } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { submission } from '../../support/submission.ts';
 import { authority } from '../../support/tls.ts';
+import { listen } from '../../support/listen.ts';
 
 const ledger = ledgerHeaders({ version: 900n, chainId: 1 });
 const list = '/transactions?start=5&limit=100';
@@ -96,8 +97,7 @@ for (const coding of ['gzip', 'x-gzip', 'BR', 'zstd', 'deflate'] as const) {
 }
 
 test('a passed request without an accepted coding asks its node for none', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   for (const value of [undefined, '', 'identity', 'deflate', 'gzip;q=0', 'identity, gzip;q=0.5', ' '.repeat(300)]) {
     const reply = await gateway.get('/accounts/0x1', value === undefined ? {} : { 'accept-encoding': value });
     assert.equal(reply.headers['content-encoding'], undefined, value);
@@ -106,8 +106,7 @@ test('a passed request without an accepted coding asks its node for none', async
 });
 
 test('a passed request asks its node for the accepted codings, the preferred one first', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const asked = [
     ['gzip, deflate, br, zstd', 'zstd, br, gzip'],
     ['gzip;q=1.0, br;q=0.5, *;q=0', 'gzip, br'],
@@ -121,8 +120,7 @@ test('a passed request asks its node for the accepted codings, the preferred one
 });
 
 test('cacheable reads are sent without accepted codings', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const path = '/accounts/0x1/module/coin?ledger_version=5';
 
   const reply = await gateway.get(path, { 'accept-encoding': 'gzip' });
@@ -133,8 +131,7 @@ test('cacheable reads are sent without accepted codings', async (t) => {
 });
 
 test('HEAD of a passed answer has the headers of GET, in the same coding', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const headers = { 'accept-encoding': 'gzip' };
 
   const [get, head] = [
@@ -149,8 +146,7 @@ test('HEAD of a passed answer has the headers of GET, in the same coding', async
 });
 
 test('304 of a node passes with the tag of the coded answer, and Range reaches no node', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const headers = { ...ledger, etag: '"coded"', 'content-encoding': 'gzip' };
   node.faults.add(
     { kind: 'answer', status: 304, body: '', headers },
@@ -167,9 +163,7 @@ test('304 of a node passes with the tag of the coded answer, and Range reaches n
 
 for (const coding of ['gzip', 'br', 'zstd'] as const) {
   test(`errors that a node codes in ${coding} are read: pruned elsewhere, and passed as they are`, async (t) => {
-    const full = await fakeNode(t, { oldest: 100n, head: 900n });
-    const archival = await fakeNode(t, { archival: true, head: 900n });
-    const gateway = await testGateway(t, { full: [full], archival: [archival] });
+    const { full, archival, gateway } = await twoTiers(t, {}, { oldest: 100n });
     const at = (status: number, error: string): void => {
       const body = coders[coding](error);
       const fault = { kind: 'answer', status, body, headers: { ...ledger, 'content-encoding': coding } } as const;
@@ -249,13 +243,8 @@ test('a client that hangs up while its answer is decoded frees the connection to
     response.writeHead(200, { ...ledger, ...headers }).write(coded.subarray(0, 70_000));
     response.once('close', () => left.resolve());
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const port = await listen(t, server);
+  const url = `http://127.0.0.1:${port}/v1`;
   const upstream = { timeoutMs: 60_000, deadlineMs: 60_000 };
   const gateway = await testGateway(t, { full: [{ url }], config: { upstream } });
   const socket = connect(gateway.port, '127.0.0.1');
@@ -322,13 +311,8 @@ test('a coded list passes from a node behind TLS as well', async (t) => {
       response.end(body);
     },
   );
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const port = await listen(t, server);
+  const url = `https://127.0.0.1:${port}/v1`;
   const gateway = await testGateway(t, { full: [{ url }] });
 
   const passed = await gateway.get(list, { 'accept-encoding': 'gzip' });

@@ -1,13 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
-
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+import { nodeAndGateway, probe } from '../../support/gateway.ts';
 
 test('a pinned read goes to a node once, and is then answered from memory', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
 
   const miss = await gateway.get(`${probe}?ledger_version=500`);
   const hit = await gateway.get(`${probe}?ledger_version=500`);
@@ -21,8 +17,7 @@ test('a pinned read goes to a node once, and is then answered from memory', asyn
 });
 
 test('a hit has the live ledger headers, its version, and an immutable Cache-Control', async (t) => {
-  const node = await fakeNode(t, { oldest: 100n, head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { oldest: 100n });
   await gateway.get(`${probe}?ledger_version=500`);
 
   node.clock.head = 950n;

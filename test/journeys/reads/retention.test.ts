@@ -2,17 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
-
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
-const at = (version: number | bigint): string => `${probe}?ledger_version=${version}`;
+import { nodeAndGateway, probeAt, testGateway, twoTiers } from '../../support/gateway.ts';
 
 test('a version below every full node is read from the archival node', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t);
 
-  const reply = await gateway.get(at(120));
+  const reply = await gateway.get(probeAt(120));
 
   assert.equal(reply.status, 200);
   assert.match(reply.text, /"ledger_version":"120"/);
@@ -20,23 +15,19 @@ test('a version below every full node is read from the archival node', async (t)
 });
 
 test('the archival node receives no read while a full node holds the version', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t);
 
-  for (const version of [500, 600, 899, 900]) assert.equal((await gateway.get(at(version))).status, 200);
+  for (const version of [500, 600, 899, 900]) assert.equal((await gateway.get(probeAt(version))).status, 200);
 
   assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 4, archival: 0 });
 });
 
 test('after a full node has pruned the version, the client gets 200, and later reads skip that node', async (t) => {
-  const full = await fakeNode(t, { oldest: 100n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t, {}, { oldest: 100n });
   full.clock.oldest = 500n;
 
-  const repaired = await gateway.get(at(300));
-  const next = await gateway.get(at(301));
+  const repaired = await gateway.get(probeAt(300));
+  const next = await gateway.get(probeAt(301));
 
   assert.deepEqual([repaired.status, next.status], [200, 200]);
   assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 1, archival: 2 });
@@ -49,7 +40,7 @@ test('however many full nodes have pruned it, the first refusal sends the read t
   const gateway = await testGateway(t, { full, archival: [archival] });
   for (const { clock } of full) clock.oldest = 500n;
 
-  const replies = [await gateway.get(at(300)), await gateway.get('/blocks/by_height/16')];
+  const replies = [await gateway.get(probeAt(300)), await gateway.get('/blocks/by_height/16')];
 
   assert.deepEqual(
     replies.map(({ status }) => status),
@@ -64,12 +55,10 @@ test('however many full nodes have pruned it, the first refusal sends the read t
 
 for (const kind of ['pruned', 'pruned while reading'] as const) {
   test(`"${kind}" from a node whose headers claim the version is repaired by the archival node`, async (t) => {
-    const full = await fakeNode(t, { oldest: 100n, head: 900n });
-    const archival = await fakeNode(t, { archival: true, head: 900n });
-    const gateway = await testGateway(t, { full: [full], archival: [archival] });
+    const { full, gateway } = await twoTiers(t, {}, { oldest: 100n });
     full.fault = { kind };
 
-    const reply = await gateway.get(at(300));
+    const reply = await gateway.get(probeAt(300));
 
     assert.equal(reply.status, 200);
     assert.equal(full.reads, 1);
@@ -81,13 +70,11 @@ for (const kind of ['pruned', 'pruned while reading'] as const) {
 }
 
 test('a refusal of a version in the middle of a window does not narrow the window', async (t) => {
-  const full = await fakeNode(t, { oldest: 100n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t, {}, { oldest: 100n });
   full.faults.add({ kind: 'pruned while reading' }, { times: 1, when: ({ route }) => route === 'resource' });
 
-  const repaired = await gateway.get(at(700));
-  const next = await gateway.get(at(699));
+  const repaired = await gateway.get(probeAt(700));
+  const next = await gateway.get(probeAt(699));
 
   assert.deepEqual([repaired.status, next.status], [200, 200]);
   assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 2, archival: 1 });
@@ -98,7 +85,7 @@ test('the client receives the deepest node\u2019s 410 when no node holds the ver
   const deep = await fakeNode(t, { oldest: 200n, head: 900n });
   const gateway = await testGateway(t, { full: [shallow], archival: [deep] });
 
-  const reply = await gateway.get(at(100));
+  const reply = await gateway.get(probeAt(100));
 
   assert.equal(reply.status, 410);
   assert.deepEqual(JSON.parse(reply.text), {
@@ -112,22 +99,19 @@ test('the client receives the deepest node\u2019s 410 when no node holds the ver
 });
 
 test('a pruned answer is not passed on while the node that holds the version is away', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { archival, gateway } = await twoTiers(t);
   await archival.refuse();
 
-  const reply = await gateway.get(at(100));
+  const reply = await gateway.get(probeAt(100));
 
   assert.equal(reply.status, 503);
   assert.equal((JSON.parse(reply.text) as { error_code: string }).error_code, 'internal_error');
 });
 
 test('a version just above every head is waited for', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 3_000 } } });
 
-  const reply = gateway.get(at(905));
+  const reply = gateway.get(probeAt(905));
   node.clock.head = 910n;
   const news = await gateway.get('/accounts/0x1/resource/0x1::account::Account');
 
@@ -136,10 +120,9 @@ test('a version just above every head is waited for', async (t) => {
 });
 
 test('a version that no node reaches in time gets the node\u2019s own 404', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 30 } } });
+  const { gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 30 } } });
 
-  const reply = await gateway.get(at(905));
+  const reply = await gateway.get(probeAt(905));
 
   assert.equal(reply.status, 404);
   assert.equal((JSON.parse(reply.text) as { error_code: string }).error_code, 'version_not_found');
@@ -147,22 +130,20 @@ test('a version that no node reaches in time gets the node\u2019s own 404', asyn
 });
 
 test('a version above every reported head is requested at once: a node without news may hold it', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 0 } } });
   node.clock.head = 910n;
 
-  const reply = await gateway.get(at(905));
+  const reply = await gateway.get(probeAt(905));
 
   assert.equal(reply.status, 200);
   assert.equal(node.requestsTo('resource'), 1);
 });
 
 test('a version that a node without news reaches during the wait is read then', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 3_000 } } });
   const startedMs = performance.now();
 
-  const reply = gateway.get(at(905));
+  const reply = gateway.get(probeAt(905));
   await until(() => node.requestsTo('ledgerInfo') >= 2);
   node.clock.head = 910n;
 
@@ -179,9 +160,9 @@ test('versions of the future cost a node two requests each, of the far future on
   const gateway = await testGateway(t, { full: nodes, config: { latest: { waitForVersionMs: 120 } } });
   const asked = () => nodes.reduce((sum, node) => sum + node.requestsTo('resource'), 0);
 
-  const near = await Promise.all(Array.from({ length: 20 }, (_, index) => gateway.get(at(1_000 + index))));
+  const near = await Promise.all(Array.from({ length: 20 }, (_, index) => gateway.get(probeAt(1_000 + index))));
   const askedForNear = asked();
-  const far = await Promise.all(Array.from({ length: 20 }, (_, index) => gateway.get(at(2_000_000 + index))));
+  const far = await Promise.all(Array.from({ length: 20 }, (_, index) => gateway.get(probeAt(2_000_000 + index))));
 
   assert.deepEqual(new Set([...near, ...far].map(({ status }) => status)), new Set([404]));
   assert.deepEqual([askedForNear, asked() - askedForNear], [40, 20]);
@@ -194,7 +175,7 @@ test('a version ahead of one node is read from the node that has it', async (t) 
   const fresh = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [lagging, fresh] });
 
-  const reply = await gateway.get(at(850));
+  const reply = await gateway.get(probeAt(850));
 
   assert.equal(reply.status, 200);
   assert.deepEqual({ lagging: lagging.reads, fresh: fresh.reads }, { lagging: 0, fresh: 1 });
@@ -210,7 +191,7 @@ test('a node far behind receives no submissions while another is near the head, 
     { when: ({ route }) => route === 'resource' },
   );
 
-  const held = await gateway.get(at(70_000));
+  const held = await gateway.get(probeAt(70_000));
   const submitted = await gateway.post('/transactions', '{}');
 
   assert.equal(held.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');

@@ -2,15 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodeVectors, recordedTransactions } from '../../../src/sample/recorded.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway, twoTiers } from '../../support/gateway.ts';
 import { submission } from '../../support/submission.ts';
 
 const view = (fn: string, args: readonly unknown[] = []): string =>
   JSON.stringify({ function: `0x1::ledgergate_sample::${fn}`, type_arguments: [], arguments: args });
 
 test('a pinned view is cached by its canonical body', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
 
   const miss = await gateway.post('/view?ledger_version=500', view('version'));
   const spaced = `{ "arguments":[ ],"type_arguments":[],\n"function": "0x01::ledgergate_sample::version" }`;
@@ -39,8 +38,7 @@ test('with no staleness allowed an unpinned read goes to the freshest node each 
 });
 
 test('a module with its ABI is read and cached, byte for byte', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
 
   const direct = await fetch(`${node.url}/accounts/0x1/module/coin?ledger_version=500`);
   const miss = await gateway.get('/accounts/0x1/module/coin?ledger_version=500');
@@ -52,8 +50,7 @@ test('a module with its ABI is read and cached, byte for byte', async (t) => {
 });
 
 test('JSON and BCS answers of one read are cached apart', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const path = '/accounts/0x1/resource/0x1::account::Account?ledger_version=500';
 
   const json = await gateway.get(path);
@@ -68,8 +65,7 @@ test('JSON and BCS answers of one read are cached apart', async (t) => {
 });
 
 test('a committed transaction is cached under its hash', async (t) => {
-  const node = await fakeNode(t, { head: 900_000_000n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t, {}, { head: 900_000_000n });
   const committed = recordedTransactions.find(({ body }) => body.includes('"type":"user_transaction"'));
   assert.ok(committed !== undefined);
 
@@ -82,8 +78,7 @@ test('a committed transaction is cached under its hash', async (t) => {
 });
 
 test('a pending transaction is never cached, and turns into the committed one', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const submitted = await gateway.post('/transactions', submission());
   const { hash } = JSON.parse(submitted.text) as { hash: string };
 
@@ -99,9 +94,7 @@ test('a pending transaction is never cached, and turns into the committed one', 
 });
 
 test('a 404 of a hash is final only after the deepest node has answered 404, too', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t);
   const path = `/transactions/by_hash/0x${'ab'.repeat(32)}`;
 
   const reply = await gateway.get(path);
@@ -149,8 +142,7 @@ test('a read after a submission asks the node that accepted it first', async (t)
 });
 
 test('encode_submission is answered with the node\u2019s bytes', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: encodeVectors[0]?.chainId ?? 0 });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t, {}, { chainId: encodeVectors[0]?.chainId ?? 0 });
   const [vector] = encodeVectors;
   assert.ok(vector !== undefined);
 
@@ -160,8 +152,7 @@ test('encode_submission is answered with the node\u2019s bytes', async (t) => {
 });
 
 test('HEAD answers as GET, without a body', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const path = '/accounts/0x1/resource/0x1::account::Account?ledger_version=500';
 
   const head = await gateway.send('HEAD', path);

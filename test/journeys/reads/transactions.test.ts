@@ -2,22 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { errorBody } from '../../../src/ledger/errors.ts';
-import type { Fault } from '../../../src/sample/faults.ts';
+import type { SampleFault } from '../../../src/sample/faults.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { submission } from '../../support/submission.ts';
 
-const transfer = JSON.stringify({
-  sender: '0x1',
-  sequence_number: '1',
-  max_gas_amount: '2000',
-  gas_unit_price: '100',
-  expiration_timestamp_secs: '32425224034',
-  payload: { type: 'entry_function_payload', function: '0x1::m::f', type_arguments: [], arguments: [] },
-  signature: { type: 'ed25519_signature', public_key: '0x00', signature: '0x00' },
-});
-
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+const transfer = submission();
 
 test('a read after a submission does not share the read that began before it', async (t) => {
   const node = await fakeNode(t, { head: 900n });
@@ -65,7 +56,7 @@ test('a transaction that no full node holds is read from the archival node, howe
   assert.equal(archival.requestsTo('byHash'), 2);
 });
 
-const silences: readonly (readonly [string, Fault | 'gone'])[] = [
+const silences: readonly (readonly [string, SampleFault | 'gone'])[] = [
   ['is busy', { kind: 'answer', status: 429, body: 'slow down', contentType: 'text/plain' }],
   ['sheds load', { kind: 'answer', status: 503, body: errorBody('overloaded', 'Server is shedding load') }],
   ['hangs', { kind: 'hang' }],
@@ -105,8 +96,7 @@ const impossible = JSON.stringify({
 });
 
 test('a transaction above the head of its node is not cached, and raises no floor', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const agent = new Agent({ connections: 1, pipelining: 1 });
   t.after(() => agent.close());
   const own = async (path: string) => {

@@ -5,7 +5,7 @@ import type { RedisTargetConfig } from '../../../src/config/config.ts';
 import { askPurge, purge } from '../../support/admin.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { type LogLine, nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 
 const probeOf = (address: string, version: number) =>
@@ -86,8 +86,7 @@ const scopes: readonly (readonly [string, object, readonly string[]])[] = [
 
 for (const [name, request, expected] of scopes) {
   test(`purged from memory: ${name}`, async (t) => {
-    const node = await fakeNode(t, { head: 10_000n });
-    const gateway = await testGateway(t, { full: [node] });
+    const { gateway } = await nodeAndGateway(t, {}, { head: 10_000n });
     await sources(gateway, everything);
     assert.deepEqual(
       await sources(gateway, everything),
@@ -127,8 +126,7 @@ test('each of many purges in a row is in the log', async (t) => {
 });
 
 test('a read in flight is answered, and neither stored nor joined by later ones', async (t) => {
-  const node = await fakeNode(t);
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
   const path = probeOf('0x1', 7);
   const release = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: release.promise }, { times: 1 });
@@ -147,8 +145,7 @@ test('a read in flight is answered, and neither stored nor joined by later ones'
 });
 
 test('a read in flight of another account is stored', async (t) => {
-  const node = await fakeNode(t);
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
   const path = probeOf('0x10', 7);
   const release = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: release.promise }, { times: 1 });

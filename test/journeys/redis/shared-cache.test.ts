@@ -3,19 +3,13 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGateway } from '../../support/gateway.ts';
-import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+import { probe, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { noRedis, redisAt, redisServer, type RedisServer } from '../../support/redis-server.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const padded = (bytes: number) => `/accounts/0x1/resource/0x1::ledgergate_sample::Padded${bytes}`;
 
 function replica(t: TestContext, server: RedisServer, ...nodes: FakeNode[]): Promise<TestGateway> {
-  const redis = {
-    target: { kind: 'single', url: server.url },
-    keyPrefix: 'lg',
-    timeoutMs: 500,
-    ttlMs: 60_000,
-  } as const;
+  const redis = redisAt(server.url);
   return testGateway(t, { full: nodes, config: { cache: { redis } } });
 }
 

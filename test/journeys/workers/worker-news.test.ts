@@ -1,25 +1,22 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { moduleText, moduleTexts, readGroup } from '../../encode/vectors.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, type NodeAddress } from '../../support/gateway.ts';
+import { fetchReply, type NodeAddress, probe } from '../../support/gateway.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { submission } from '../../support/submission.ts';
 import { vectorNode } from '../../support/vector-node.ts';
 import { get, isAlive, metric, noWorker } from '../../support/workers.ts';
+import { listen } from '../../support/listen.ts';
 
 const json = { 'content-type': 'application/json' };
 const post = (url: string, body: string) => fetchReply(url, { method: 'POST', headers: json, body });
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
-
-/** A gateway without probes, whose workers follow the ledger by requests and events, and a connection to each worker. */
+/** A gateway whose workers learn of the ledger from requests and events alone, and one connection to each worker. */
 async function quietWorkers(t: TestContext, full: readonly NodeAddress[], config: ConfigSections = {}) {
   const gateway = await gatewayProcess(t, {
     full,
@@ -229,13 +226,8 @@ test('a list of transactions near the head is not ahead of its ledger headers', 
     const headers = { ...ledgerHeaders({ version: head }), 'content-type': 'application/json' };
     response.writeHead(200, headers).end(start === undefined ? '{}' : JSON.stringify(list));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const port = await listen(t, server);
+  const url = `http://127.0.0.1:${port}/v1`;
   const gateway = await gatewayProcess(t, {
     full: [{ url }],
     config: { workers: 2, upstream: { probeInterval: '1h' } },

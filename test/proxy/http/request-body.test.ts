@@ -8,6 +8,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Bodies, type BodyLimits } from '../../../src/proxy/http/request-body.ts';
 import { until } from '../../support/eventually.ts';
+import { listen } from '../../support/listen.ts';
 
 /**
  * A server that answers with a body's length (`/echo`: the body), or the fault's status; `/held` waits for `release`.
@@ -26,13 +27,7 @@ async function bodyServer(t: TestContext, limits: BodyLimits) {
       } else response.end(request.url === '/echo' ? body : String(body.length));
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(t, server);
   const post = (bytes: number, path = '/') =>
     fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body: Buffer.alloc(bytes) });
   return {

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
-import { connect, type AddressInfo, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import type { GatewayError } from '../../../src/ledger/errors.ts';
 import { UnsentAnswers } from '../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../src/upstream/byte-budget.ts';
 import { until } from '../../support/eventually.ts';
+import { listen } from '../../support/listen.ts';
 
 /** More than the kernel buffers for a client that reads nothing. */
 const bytes = 16_000_000;
@@ -43,14 +44,9 @@ async function bodyServer(t: TestContext, all: number) {
   });
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => sockets.add(socket));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  /** Resolves when the kernel's buffers are full, and clients that read nothing stall. */
+  const port = await listen(t, server);
+  const url = `http://127.0.0.1:${port}/`;
+  /** Resolves when the kernel takes no more for clients that read nothing: from then on they stand still. */
   const settled = async (): Promise<void> => {
     let before = -1;
     let polls = 0;

@@ -1,6 +1,6 @@
 /** Faults of a node: each begins here and ends with `ChaosNode.heal`. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Fault, FaultLimits } from '../../../src/sample/faults.ts';
+import type { SampleFault, FaultLimits } from '../../../src/sample/faults.ts';
 import type { Random } from '../random.ts';
 import type { Mangle } from '../fault-proxy.ts';
 import { versionsPerSecond } from './ledger.ts';
@@ -88,7 +88,7 @@ function isRead({ route }: Parameters<NonNullable<FaultLimits['when']>>[0]): boo
 }
 
 /** For a share of the requests, at least a fifth of them. */
-function onSome(name: string, fault: Fault): NodeFault {
+function onSome(name: string, fault: SampleFault): NodeFault {
   return {
     name,
     begin({ node }, random) {

@@ -1,4 +1,4 @@
-/** What the clients of a chaos run ask, and the one right answer to it: a function of the request and its version. */
+/** Requests of a chaos run, and the one right answer: a function of the request and its version. */
 import { parseAddress } from '../../../src/ledger/address.ts';
 import { parseStructTag } from '../../../src/ledger/type-tag.ts';
 import { versionsPerBlock } from '../../../src/sample/ledger-clock.ts';
@@ -18,7 +18,7 @@ export interface ChaosRequest {
   readonly path: string;
   /** A POST with this body. */
   readonly body?: string;
-  /** What a node must hold to answer it. Absent: any state, the newest. */
+  /** State that a node must hold to answer it. Absent: the newest. */
   readonly version: bigint | undefined;
   /** Whether the client leaves the choice of the version to the gateway. */
   readonly isLatest: boolean;
@@ -28,7 +28,7 @@ export interface ChaosRequest {
 
 export type RequestKind = keyof typeof kinds;
 
-/** What a request is made from. */
+/** Source of a request. */
 interface From {
   readonly world: ChaosWorld;
   readonly random: Random;

@@ -19,11 +19,11 @@ const settledMs = 700;
 /** Two probes of a gateway (see world.ts): a shunned node is asked again after a good probe. */
 const provenMs = 500;
 const commitEveryMs = 500;
-/** Balancers have detected the end of a gateway by then. */
+/** Balancers have seen the end of readiness by then. */
 const detectedMs = 200;
 
 export class Schedule {
-  /** All events, in order, for the search of a cause. */
+  /** Events in order, for the report of a failure. */
   readonly events: string[] = [];
   /** How often each thing happened. */
   readonly counts = new Map<string, number>();
@@ -121,7 +121,7 @@ export class Schedule {
   }
 
   async #stop(gateway: ChaosGateway): Promise<void> {
-    this.#note('gets SIGTERM', gateway.name);
+    this.#note('gets the signal to end', gateway.name);
     gateway.timesStopped += 1;
     const ended = gateway.process.stop();
     await sleep(detectedMs);

@@ -1,11 +1,11 @@
 // Answers as bytes: which are answers, and that the next request gets its own in every case.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { ask, nodeAt, textOf } from '../../support/node-client.ts';
+import { listen } from '../../support/listen.ts';
 
 const line = 'HTTP/1.1 200 OK\r\n';
 const counted = `${line}Content-Length: 5\r\n\r\nhello`;
@@ -34,10 +34,8 @@ async function nodeThatAnswers(t: TestContext, { pieces, isEnded = false }: Answ
       else socket.write(`${line}Content-Length: ${next.length}\r\n\r\n${next}`);
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  return nodeAt(t, (server.address() as AddressInfo).port);
+  const port = await listen(t, server);
+  return nodeAt(t, port);
 }
 
 for (const [name, text, expected] of [

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { Progress } from '../../../src/upstream/dispatch/exchange.ts';
@@ -10,6 +10,7 @@ import { overLiveConnection } from '../../../src/upstream/node/lost-connection.t
 import type { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { ask, nodeAt, textOf } from '../../support/node-client.ts';
 import { never } from '../../support/sender.ts';
+import { listen } from '../../support/listen.ts';
 
 const program = new URL('misbehaving-node.ts', import.meta.url);
 /** Longer than the node waits before it misbehaves. */
@@ -23,19 +24,11 @@ async function nodeThat(t: TestContext, way: string): Promise<Upstream> {
 }
 
 async function rawNode(t: TestContext, answer: (socket: Socket, count: number) => void): Promise<Upstream> {
-  const sockets: Socket[] = [];
   const server = createServer((socket) => {
-    sockets.push(socket);
     let count = 0;
     socket.on('error', () => undefined).on('data', () => answer(socket, (count += 1)));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return nodeAt(t, (server.address() as AddressInfo).port);
+  return nodeAt(t, await listen(t, server));
 }
 
 function beBusy(): void {
@@ -46,14 +39,8 @@ function beBusy(): void {
 async function fromSocket<T>(t: TestContext, work: () => Promise<T>): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const server = createServer((socket) => socket.once('data', () => void work().then(resolve, reject)));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
-  t.after(() => {
-    client.destroy();
-    server.close();
-  });
-  client.write('now');
+  const client = connect(await listen(t, server), '127.0.0.1');
+  client.on('error', () => undefined).write('now');
   return promise;
 }
 
@@ -168,10 +155,8 @@ test('every submission has a connection of its own, and closes it', async (t) =>
       socket.write('HTTP/1.1 202 Accepted\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n');
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const node = nodeAt(t, (server.address() as AddressInfo).port);
+  const port = await listen(t, server);
+  const node = nodeAt(t, port);
 
   for (let at = 0; at < 3; at += 1) assert.equal((await ask(node, '/submit', submission)).status, 202);
 

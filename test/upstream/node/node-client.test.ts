@@ -7,6 +7,7 @@ import { test, type TestContext } from 'node:test';
 import { Upstream, type UpstreamOptions } from '../../../src/upstream/node/upstream.ts';
 import { eventually } from '../../support/eventually.ts';
 import { ask, nodeAt, textOf } from '../../support/node-client.ts';
+import { listen } from '../../support/listen.ts';
 
 interface Peer {
   readonly node: Upstream;
@@ -20,13 +21,8 @@ async function peer(t: TestContext, respond: Respond, options: Partial<UpstreamO
   const sockets: Socket[] = [];
   const server = createServer({ keepAliveTimeout: 0 }, respond);
   server.on('connection', (socket: Socket) => sockets.push(socket));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { node: nodeAt(t, (server.address() as AddressInfo).port, { connections: 4, ...options }), sockets };
+  const port = await listen(t, server);
+  return { node: nodeAt(t, port, { connections: 4, ...options }), sockets };
 }
 
 const echo: Respond = ({ url }, response) => response.end(url);
@@ -190,10 +186,7 @@ test('closed connections fail their requests, and all later ones', async (t) => 
 
 test('localhost is found under whichever address the node has', async (t) => {
   const server = createServer((_request, response) => response.end('here'));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(t, server);
   const url = new URL(`http://localhost:${port}`);
   const node = new Upstream({ name: 'n', url, tier: 'full', connections: 1, connectTimeoutMs: 5_000 });
   t.after(() => node.close());

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { until } from '../../../support/eventually.ts';
-import { fakeNode } from '../../../support/fake-node.ts';
-import { testGateway } from '../../../support/gateway.ts';
+import { nodeAndGateway } from '../../../support/gateway.ts';
 
 /** Requests that each need a node, 64 kB or more in total. */
 function* requests(): Generator<string> {
@@ -14,8 +13,7 @@ function* requests(): Generator<string> {
 }
 
 test('an endless pipeline is read only as fast as it is answered', async (t) => {
-  const node = await fakeNode(t, { head: 1_000_000n });
-  const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath: true } } });
+  const { gateway } = await nodeAndGateway(t, { config: { listen: { fastPath: true } } }, { head: 1_000_000n });
   const client = connect(gateway.port, '127.0.0.1');
   t.after(() => client.destroy());
   let answers = 0;

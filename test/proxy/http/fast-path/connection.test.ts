@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { arenaBytes } from '../../../../src/proxy/http/fast-path/arena.ts';
 import { FastConnection, type FastPathParts } from '../../../../src/proxy/http/fast-path/connection.ts';
@@ -11,18 +11,14 @@ import { pieceBytes, UnsentAnswers } from '../../../../src/proxy/http/unsent-ans
 import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
 import { TurnEnd } from '../../../../src/proxy/http/fast-path/turn-end.ts';
 import { until } from '../../../support/eventually.ts';
+import { listen } from '../../../support/listen.ts';
 
 /** A connection of the fast path and its client, without the parts that answer reads. */
 async function fastConnection(t: TestContext) {
   const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const client = connect(await listen(t, server), '127.0.0.1');
   const [socket] = (await once(server, 'connection')) as [Socket];
-  t.after(() => {
-    client.destroy();
-    server.close();
-  });
+  t.after(() => client.destroy());
   const blocks = new HeaderBlocks();
   const budget = new ByteBudget({ largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 });
   const unsent = new UnsentAnswers(budget, { refused: () => undefined, ended: () => undefined });

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
-import { fakeNode } from '../../../support/fake-node.ts';
-import { testGateway } from '../../../support/gateway.ts';
+import { nodeAndGateway } from '../../../support/gateway.ts';
 import { answersIn } from '../../../support/raw-http.ts';
 
 const connections = 40;
@@ -20,8 +19,7 @@ function targetOf(index: number): string {
 }
 
 test('concurrent clients each get their own answers, in order', async (t) => {
-  const node = await fakeNode(t, { head: 5_000n });
-  const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath: true } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { listen: { fastPath: true } } }, { head: 5_000n });
   const all = Array.from({ length: sizes.length * accounts }, (_, index) => targetOf(index));
   const bodies = new Map<string, string>();
   for (const target of all) {

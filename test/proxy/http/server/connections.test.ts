@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
-import { connect, type AddressInfo, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { isRefused, enterPipeline } from '../../../../src/proxy/http/server/connection-state.ts';
 import { Connections } from '../../../../src/proxy/http/server/connections.ts';
 import { until } from '../../../support/eventually.ts';
+import { listen } from '../../../support/listen.ts';
 
 /** A server with a bound and a manual clock; `/held` gets no answer. */
 async function boundedServer(t: TestContext, max: number) {
@@ -22,18 +23,10 @@ async function boundedServer(t: TestContext, max: number) {
     onRefused: () => (counts.refused += 1),
     onDisplaced: () => (counts.displaced += 1),
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const sockets: Socket[] = [];
-  t.after(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(t, server);
   /** Both ends of a new connection. */
   const openBoth = async (): Promise<readonly [socket: Socket, accepted: Socket]> => {
     const socket = connect(port, '127.0.0.1');
-    sockets.push(socket);
     socket.on('error', () => undefined);
     const [[accepted]] = await Promise.all([once(server, 'connection') as Promise<[Socket]>, once(socket, 'connect')]);
     return [socket, accepted];
