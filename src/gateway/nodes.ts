@@ -74,10 +74,10 @@ export class Nodes {
     for (const upstream of gone) this.#release(upstream);
     if (added.size + gone.length === 0) return;
     const changed = { added: namesOf([...added.keys()]), removed: namesOf(gone) };
-    journal.record('nodes changed', changed, 'the nodes of the fleet have changed');
+    journal.record('nodes changed', changed, 'nodes of the fleet changed');
   }
 
-  /** What nodes that are not of the fleet yet say of their ledgers, if they do so at once. */
+  /** The ledgers that new nodes report within `firstLookMs`. */
   async #lookAt(added: readonly Upstream[]): Promise<ReadonlyMap<Upstream, ProbeResult>> {
     const results = new Map<Upstream, ProbeResult>();
     await Promise.all(

@@ -47,7 +47,7 @@ const historyMs = 2_500;
 const missedBeats = 2.4;
 
 export interface SharedCache extends SecondTier {
-  /** Resolves when Redis can be used, or is known not to be. */
+  /** Resolves when Redis is reachable, or its absence is certain. */
   readonly started: Promise<void>;
   readonly news: SharedState;
   readonly history: History;
@@ -145,10 +145,10 @@ function recordTrouble(journal: Journal, { server, trouble, isOn, reason }: Trou
   const details = { reason, ...(server === '' ? {} : { server }) };
   if (trouble === 'circuit open') {
     if (isOn)
-      journal.record('redis away', details, 'Redis is left alone until it answers again: answers are not shared');
+      journal.record('redis away', details, 'Redis circuit open: answers are not shared until Redis answers again');
     else journal.record('redis back', details, 'Redis answers again');
   } else if (isOn) {
-    journal.record('redis read-only', details, 'Redis refuses writes: what it has is used, nothing is added');
+    journal.record('redis read-only', details, 'Redis refuses writes: reads go on, no answer is added');
   } else journal.record('redis writable', details, 'Redis takes writes again');
 }
 

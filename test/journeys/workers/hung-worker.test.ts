@@ -32,7 +32,7 @@ test('a hung worker is killed and replaced, and its connections close', async (t
         socket.write(`GET /v1${path} HTTP/1.1\r\nHost: gateway\r\n\r\n`);
       }),
   );
-  const [how] = await Promise.all([gateway.line(/a worker ended/), ...answers]);
+  const [how] = await Promise.all([gateway.line(/a worker exited/), ...answers]);
 
   assert.match(how.input, /no answer for 10 s/);
   assert.deepEqual(new Set(await Promise.all(answers)), new Set(['closed', 'HTTP/1.1 200']));
