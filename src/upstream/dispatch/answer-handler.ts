@@ -63,8 +63,14 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     const { progress, signal } = this.context;
-    // Thrown, because `controller.abort` would also close a connection that has carried nothing of this request.
-    if (signal.aborted) throw stopReason(signal);
+    if (signal.aborted) {
+      const reason = stopReason(signal);
+      // Thrown, because `controller.abort` would also close a connection that has carried nothing of this request.
+      if (this.#purpose !== 'submission') throw reason;
+      // Left open and idle, the connection would serve the next submission, which needs a new one.
+      controller.abort(reason);
+      return;
+    }
     this.#controller = controller;
     progress.sentAtMs = performance.now();
   }

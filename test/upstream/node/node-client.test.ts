@@ -149,6 +149,22 @@ test('a request that is given up while it waits is never sent, and costs no conn
   assert.deepEqual([await first, await third, sockets.length], ['first', 'third', 1]);
 });
 
+test('a submission that is given up while its connection opens leaves no idle connection to the next', async (t) => {
+  const { node, sockets } = await peer(t, ({ url }, response) => response.end(url), { connections: 1 });
+  const client = new AbortController();
+  const first = ask(node, '/first', { purpose: 'submission', signal: client.signal });
+  // The request is on its way to a connection, which opens in the next poll of the sockets at the earliest.
+  await new Promise((resolve) => setImmediate(resolve));
+  client.abort(new Error('given up'));
+  await assert.rejects(first, /given up/);
+  await eventually(
+    async () => sockets.length,
+    (count) => count === 1,
+  );
+  assert.equal(await textOf(ask(node, '/second', { purpose: 'submission' })), '/second');
+  assert.equal(sockets.length, 2);
+});
+
 test('a node that is not there fails every request at once', async (t) => {
   const gone = createServer().listen(0, '127.0.0.1');
   await once(gone, 'listening');
