@@ -92,7 +92,8 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
   const listener = {
     onGeneration: () => {
       cache.forgetLedger();
-      peers?.publish({ kind: 'ledger replaced', reports: fleet.reports() });
+      // At the start the first reports alone turn the ledger over, and no client has an answer yet.
+      if (!fleet.isStarting) peers?.publish({ kind: 'ledger replaced', reports: fleet.reports() });
     },
     onRollback: () => cache.rolledBack(),
     onServed: (version: LedgerVersion, state?: PublishedState) => {

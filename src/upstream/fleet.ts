@@ -120,6 +120,10 @@ export class Fleet {
     return this.#ledger.head;
   }
 
+  get isStarting(): boolean {
+    return this.#ledger.isStarting;
+  }
+
   get headSource(): Upstream | undefined {
     return this.#ledger.source;
   }

@@ -2,21 +2,18 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { pino } from 'pino';
 import type { PeerEvent } from '../../src/gateway/peer-workers.ts';
+import { buildParts, freeParts, loadOptional } from '../../src/gateway/serving-graph.ts';
 import { startServing } from '../../src/gateway/serving.ts';
 import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
+import type { LedgerVersion } from '../../src/ledger/version.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, testConfig } from '../support/gateway.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 
 const chainId = 4;
 
-/** A worker with two nodes at version 900 and a staleness of an hour. */
-async function worker(t: TestContext) {
-  const full = [await fakeNode(t, { head: 900n, chainId }), await fakeNode(t, { head: 900n, chainId })];
-  const config = testConfig({
-    full,
-    config: { upstream: { probeIntervalMs: 3_600_000 }, latest: { maxStalenessMs: 3_600_000 } },
-  });
+/** Peers that record the events which a worker publishes. */
+function recordingPeers() {
   const published: PeerEvent[] = [];
   const peers = {
     limitService: { take: () => assert.fail('there are no limits'), settle: () => undefined },
@@ -26,6 +23,17 @@ async function worker(t: TestContext) {
     publishSubmission: () => Promise.resolve(),
     publishKeys: () => undefined,
   };
+  return { peers, published };
+}
+
+/** A worker with two nodes at version 900 and a staleness of an hour. */
+async function worker(t: TestContext) {
+  const full = [await fakeNode(t, { head: 900n, chainId }), await fakeNode(t, { head: 900n, chainId })];
+  const config = testConfig({
+    full,
+    config: { upstream: { probeIntervalMs: 3_600_000 }, latest: { maxStalenessMs: 3_600_000 } },
+  });
+  const { peers, published } = recordingPeers();
   const serving = await startServing(config, { log: pino({ level: 'silent' }), peers });
   t.after(() => serving.stop());
   const url = `http://127.0.0.1:${serving.port}/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe`;
@@ -84,4 +92,29 @@ test('a worker publishes the head and version of an answer ahead of its client',
   await read();
   const kinds = published.map((event) => event.kind);
   assert.deepEqual(new Set(kinds), new Set(['head', 'snapshot']));
+});
+
+test('a worker publishes no replacement of the ledger before its first reports are in', async (t) => {
+  const { peers, published } = recordingPeers();
+  const config = testConfig({ full: [{ url: 'http://127.0.0.1:1' }, { url: 'http://127.0.0.1:2' }] });
+  const parts = buildParts(config, { log: pino({ level: 'silent' }), peers }, await loadOptional(config));
+  t.after(() => freeParts(parts));
+  const { fleet } = parts;
+  const [lying, honest] = fleet.upstreams;
+  assert.ok(lying !== undefined && honest !== undefined);
+  const reports = [
+    [lying, ledgerInfo({ version: 900_000_000n, timestampUsec: 1n })] as const,
+    [honest, at(900n)] as const,
+  ];
+  for (const [upstream, info] of reports) {
+    upstream.recordAnswer(1, performance.now());
+    fleet.observe(upstream, info, performance.now());
+  }
+  assert.deepEqual([fleet.generation, fleet.head?.version, published], [1, 900n, []]);
+  fleet.settle();
+  fleet.replaceHistory(900n as LedgerVersion);
+  assert.deepEqual(
+    published.map(({ kind }) => kind),
+    ['ledger replaced'],
+  );
 });

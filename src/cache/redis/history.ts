@@ -99,9 +99,11 @@ export class History {
 
   async #check(): Promise<void> {
     this.#renew();
-    if (this.#membership === undefined) return;
+    // Another membership, or none, may be the present one after the first wait: this one notices that itself.
+    const membership = this.#membership;
+    if (membership === undefined) return;
     for (const [id, end] of this.#ended) end.isRecorded ||= await this.#parts.registry.end(end.ledger, id);
-    await this.#membership.check();
+    await membership.check();
   }
 
   /** Begins a membership when ledger or generation have changed. */

@@ -496,3 +496,39 @@ test('nodes without roots are compared at growing pauses', { skip: noRedis }, as
   const [first = 0, second = 0, third = 0] = askedMs;
   assert.ok(third - second > 1.5 * (second - first), `${second - first} ms, ${third - second} ms`);
 });
+
+test('a check survives a rollback during its write to Redis', async () => {
+  const ends: (() => void)[] = [];
+  const registry = {
+    read: async () => ({ open: [], ended: new Set<string>() }),
+    hasMembers: async () => false,
+    publish: async () => true,
+    end: () => new Promise<boolean>((resolve) => ends.push(() => resolve(true))),
+    tidy: async () => undefined,
+  } as Partial<HistoryRegistry> as HistoryRegistry;
+  let generation = 0;
+  let ledger: string | undefined = '4.aaaaaaaa';
+  const history = new History({
+    registry,
+    readRoots: async (known, wantsNext) => lookAt({ head: 100n }, known, wantsNext),
+    ledger: () => ledger,
+    generation: () => generation,
+    onReplaced: () => undefined,
+    onForeign: () => undefined,
+    intervalMs: 3_600_000,
+  });
+  await history.check();
+  assert.notEqual(history.term, undefined);
+  generation += 1;
+  history.rolledBack();
+  assert.equal(ends.length, 1);
+  const checked = history.check();
+  // A second rollback: the new ledger has no name yet.
+  generation += 1;
+  ledger = undefined;
+  history.rolledBack();
+  for (const end of ends) end();
+  await checked;
+  assert.equal(history.term, undefined);
+  history.close();
+});
