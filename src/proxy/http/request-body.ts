@@ -107,6 +107,11 @@ export class Bodies {
       }
     };
     const onEnd = (): void => {
+      // The client got 408 for its late body, which must not take effect.
+      if (response.headersSent || request.socket.writableEnded) {
+        stop();
+        return;
+      }
       // A reset HTTP/2 request emits 'end' with a partial body; an aborted HTTP/1.1 request never emits it.
       if (isHttp2(request) && (request as unknown as Http2ServerRequest).aborted) {
         stop();

@@ -68,6 +68,8 @@ export class Router {
     const found = this.#tree.find('GET', target);
     if (found === null) return { row: noRow, parameters: {}, fault: 'notFound' };
     if (found.store === null) return { row: noRow, parameters: {}, fault: 'malformed' };
+    // find-my-way drops an authority that `originForm` has left.
+    if (!target.startsWith('/')) return { row: noRow, parameters: {}, fault: 'notFound' };
     return { row: found.store as PathRow, parameters: found.params as Parameters };
   }
 
