@@ -46,6 +46,7 @@ const historyMs = 2_500;
 /** A term without a beat for this many intervals has no members. */
 const missedBeats = 2.4;
 
+/** The cache that replicas share in Redis, with its news and the history that it belongs to. */
 export interface SharedCache extends SecondTier {
   /** Resolves when Redis is reachable, or its absence is certain. */
   readonly started: Promise<void>;

@@ -104,13 +104,17 @@ export function viewRead(
 
 /** The `Content-Type` of a view's body. Throws `GatewayError` 415 for any other. */
 export function viewContentType(contentType: string | undefined): ViewContentType {
-  if (contentType === undefined) {
-    throw new GatewayError('unsupportedMediaType', 'the client request does not include the `Content-Type` header');
-  }
-  if (!contentTypes.has(contentType)) {
-    throw new GatewayError('unsupportedMediaType', 'the `Content-Type` requested by the client is not supported');
-  }
+  if (contentType === undefined || !contentTypes.has(contentType)) throw unsupportedContentType(contentType);
   return contentType as ViewContentType;
+}
+
+/** The 415 for this `Content-Type`, with the messages of nodes. */
+export function unsupportedContentType(contentType: string | undefined): GatewayError {
+  const message =
+    contentType === undefined
+      ? 'the client request does not include the `Content-Type` header'
+      : 'the `Content-Type` requested by the client is not supported';
+  return new GatewayError('unsupportedMediaType', message);
 }
 
 /** Exact texts, because nodes refuse a charset parameter (protocol 2.4). */

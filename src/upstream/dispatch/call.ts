@@ -251,7 +251,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
 }
 
 /** Whether a node is trusted, and surely holds the version that is asked for. */
-function isSureOf(node: NodeCandidate<Upstream>, need: Need): boolean {
+export function isSureOf(node: NodeCandidate<Upstream>, need: Need): boolean {
   const position = positionOf(need);
   return trustRank(node) === 0 && (position === undefined || holdingOf(node.window, position) === 'held');
 }

@@ -42,8 +42,6 @@ export async function withHedge<A>(
   const other = fastest.run === first ? hedge : first;
   if (fastest.outcome.kind !== 'final') return { ended: [fastest, await endOf(other)], hedge, cancelled: undefined };
   other.cancel();
-  // The outcome of the other has no reader, a rejection included.
-  other.outcome.catch(() => undefined);
   return { ended: [fastest], hedge, cancelled: other };
 }
 

@@ -4,7 +4,7 @@ import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
 import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
-import { callFleet, nodesFor, type DispatchContext } from './call.ts';
+import { callFleet, isSureOf, nodesFor, type DispatchContext } from './call.ts';
 import { nextUpstreams } from '../select/candidates.ts';
 import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
@@ -16,7 +16,6 @@ import type { Purpose } from '../node/node-client.ts';
 import { fetchStream, readWhole } from './node-stream.ts';
 import { Outliers } from './outliers.ts';
 import { PlaceQueue } from './queue.ts';
-import { holdingOf, trustRank } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** Parts of a `Sender`. */
@@ -104,14 +103,9 @@ export class Sender {
     signal: CancelSignal,
   ): Promise<NodeAnswer | 'no node' | 'no answer'> {
     const { need, wire } = request;
-    const position = positionOf(need);
-    if (position === undefined) return 'no node';
+    if (positionOf(need) === undefined) return 'no node';
     const able = nodesFor(this.#context.fleet, need).filter(
-      (node) =>
-        !notOf.includes(node.upstream) &&
-        trustRank(node) === 0 &&
-        holdingOf(node.window, position) === 'held' &&
-        node.upstream.places.isHalfFree,
+      (node) => !notOf.includes(node.upstream) && isSureOf(node, need) && node.upstream.places.isHalfFree,
     );
     const [next] = nextUpstreams(able, need);
     if (next === undefined) return 'no node';
