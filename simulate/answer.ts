@@ -27,7 +27,8 @@ export function answerTo(
   const body = Buffer.from(bodyText(subject, version, epoch));
   const contentType = 'application/json; charset=utf-8';
   const facts = { status: 200, info, contentType, coding: undefined, body, isFramed: true };
-  const decision = decide({ operation, form: 'json', version, chainId }, { ...facts, json: new JsonBody(body) });
+  const read = { operation, form: 'json', version } as const;
+  const decision = decide(read, { ...facts, json: new JsonBody(body) }, { chainId, head: info });
   if (decision !== 'stored') return undefined;
   const content = {
     status: 200,

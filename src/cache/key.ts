@@ -10,8 +10,38 @@ import { hash } from 'node:crypto';
 import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 
-/** The kinds of read that have a key. */
-export type Operation = 'resource' | 'module' | 'view' | 'transaction';
+/**
+ * The kinds of read that have a key: state, which the subject and a version decide, then history, which the subject
+ * decides alone (`by_version`, `block_by_version`: their version is a part of it).
+ */
+export const operations = [
+  'resource',
+  'module',
+  'view',
+  'account',
+  'balance',
+  'modules',
+  'resources',
+  'table_item',
+  'raw_table_item',
+  'transaction',
+  'by_version',
+  'transactions',
+  'auxiliary_info',
+  'block',
+  'block_by_version',
+  'events',
+] as const;
+
+/** A kind of read that has a key. */
+export type Operation = (typeof operations)[number];
+
+const history: ReadonlySet<Operation> = new Set(operations.slice(operations.indexOf('transaction')));
+
+/** Whether a version decides the answer to this kind of read; without one it is a read of "latest". */
+export function isOfState(operation: Operation): boolean {
+  return !history.has(operation);
+}
 
 /** A read, from which `cacheKey` makes its key. */
 export interface KeyParts {
@@ -19,7 +49,7 @@ export interface KeyParts {
   readonly operation: Operation;
   /** Canonical text of the item: see `view-body.ts` for views. */
   readonly subject: string;
-  /** Absent where the subject alone decides: a committed transaction. */
+  /** Absent where the subject alone decides, such as a committed transaction. */
   readonly version: LedgerVersion | undefined;
   /** The node sends no `Vary`, so the form is part of the key (protocol 1.2). */
   readonly form: AnswerForm;

@@ -1,32 +1,10 @@
 /** Decides by protocol 1.2 whether an answer may be stored. Fails closed: every fact must be known to be final. */
-import { findForm, type AnswerForm } from '../ledger/answer-form.ts';
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { findForm } from '../ledger/answer-form.ts';
 import { findU64, type LedgerVersion } from '../ledger/version.ts';
 import type { JsonBody } from '../ledger/json-body.ts';
-import type { Operation } from './key.ts';
-
-/** The facts of an answer that the policy reads. */
-export interface AnswerFacts {
-  readonly status: number;
-  /** The node's snapshot from the answer's own headers. */
-  readonly info: LedgerInfo | undefined;
-  readonly contentType: string | undefined;
-  /** The body's content coding, which the gateway did not request. */
-  readonly coding: string | undefined;
-  readonly body: Buffer;
-  /** The body as JSON. */
-  readonly json: JsonBody;
-  /** Whether the node announced the body's length or end: otherwise it may be truncated. */
-  readonly isFramed: boolean;
-}
-
-/** The facts of the read that the policy reads. */
-export interface ReadFacts {
-  readonly operation: Operation;
-  readonly form: AnswerForm;
-  readonly version: LedgerVersion | undefined;
-  readonly chainId: number;
-}
+import { decideHistory } from './history-policy.ts';
+import { isOfState, type Operation } from './key.ts';
+import type { AnswerFacts, BelievedLedger, ReadFacts } from './read-facts.ts';
 
 /** `stored`, or the first reason against it. */
 export type Decision =
@@ -42,27 +20,35 @@ export type Decision =
   | 'too large'
   | 'status'
   | 'error not final'
-  | 'not committed';
+  | 'not committed'
+  | 'not complete';
 
-/** Error codes of a 404 that is final at a version the node holds. */
-const finalNotFound: Readonly<Record<Operation, string | undefined>> = {
+/**
+ * Error codes of a 404 that is final at a version the node holds. The one of an account is not: a feature flag at the
+ * node's head turns it into a 200 (protocol 1, row 5).
+ */
+export const finalNotFound: Readonly<Partial<Record<Operation, string>>> = {
   resource: 'resource_not_found',
   module: 'module_not_found',
-  view: undefined,
-  transaction: undefined,
+  table_item: 'table_item_not_found',
+  raw_table_item: 'table_item_not_found',
 };
 
 /** The policy's decision on the answer to a read. Pure. */
-export function decide(read: ReadFacts, answer: AnswerFacts): Decision {
+export function decide(read: ReadFacts, answer: AnswerFacts, believed: BelievedLedger): Decision {
   const { info } = answer;
   if (info === undefined) return 'no ledger headers';
-  if (info.chainId !== read.chainId) return 'other chain';
+  if (info.chainId !== believed.chainId) return 'other chain';
   if (!answer.isFramed) return 'unframed body';
   if (answer.coding !== undefined) return 'encoded body';
   if (read.operation === 'transaction') return decideTransaction(read, answer, info.version);
+  if (!isOfState(read.operation)) {
+    if (answer.status !== 200) return 'status';
+    return formFault(read, answer) ?? decideHistory(read, answer, info, believed.head);
+  }
   if (read.version === undefined) return 'no version';
   if (read.version > info.version) return 'version not reached';
-  if (answer.status === 200) return formFault(read.form, answer) ?? 'stored';
+  if (answer.status === 200) return formFault(read, answer) ?? 'stored';
   if (answer.status !== 404) return 'status';
   // The pruner may have overtaken the read: a pruned item and one that never existed give the same 404.
   if (read.version < info.oldestVersion) return 'version pruned';
@@ -70,10 +56,28 @@ export function decide(read: ReadFacts, answer: AnswerFacts): Decision {
   return code !== undefined && code === finalNotFound[read.operation] ? 'stored' : 'error not final';
 }
 
+/**
+ * Whether the bytes of a stored answer hold for ever. JSON of transactions and events does not: nodes render it with the
+ * modules of their head, and newer software adds members (protocol 1.1 and 10).
+ */
+export function isImmutable({ operation, form, extent }: ReadFacts): boolean {
+  if (operation === 'transaction') return false;
+  return isOfState(operation) || form === 'bcs' || extent?.kind === 'bare block';
+}
+
+/**
+ * Whether two nodes must give the same bytes: not for JSON that depends on flags or modules at the head of each
+ * (protocol 1, rows 5 and 6).
+ */
+export function isSameAtAllNodes(read: ReadFacts): boolean {
+  if (read.form === 'json' && (read.operation === 'account' || read.operation === 'resources')) return false;
+  return isOfState(read.operation);
+}
+
 /** A pending transaction, and one without an outcome, will have another answer soon (protocol 1.1). */
 function decideTransaction(read: ReadFacts, answer: AnswerFacts, head: LedgerVersion): Decision {
   if (answer.status !== 200) return 'status';
-  const fault = formFault(read.form, answer);
+  const fault = formFault(read, answer);
   if (fault !== undefined) return fault;
   if (read.form === 'bcs') return answer.body[0] === 0 ? 'stored' : 'not committed';
   const { type, version: text, success } = answer.json.members;
@@ -92,10 +96,15 @@ function versionOf(text: unknown): LedgerVersion | undefined {
   return typeof text === 'string' ? (findU64(text) as LedgerVersion | undefined) : undefined;
 }
 
-/** JSON must parse to its end; the stored bytes stay the node's. */
-function formFault(form: AnswerForm, { contentType, json }: AnswerFacts): Decision | undefined {
+/**
+ * JSON must parse to its end; the stored bytes stay the node's. Lists may be too large to parse: their announced length,
+ * first and last byte have to do (`validateAnswer`).
+ */
+function formFault({ form, operation }: ReadFacts, { contentType, json }: AnswerFacts): Decision | undefined {
   if (findForm(contentType) !== form) return 'other form';
   if (form === 'bcs') return undefined;
-  if (json.isOpaque) return 'too large';
+  if (json.isOpaque) return lists.has(operation) ? undefined : 'too large';
   return json.isJson ? undefined : 'other form';
 }
+
+const lists: ReadonlySet<Operation> = new Set(['modules', 'resources', 'transactions', 'auxiliary_info', 'block']);

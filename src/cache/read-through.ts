@@ -65,8 +65,11 @@ export class ReadThrough<Origin> {
     this.#parts = parts;
   }
 
-  /** Looks in Redis and else loads, once for concurrent calls of one key and `flight`. Rejects as `load` does. */
-  load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>) {
+  /**
+   * Looks in Redis and else loads, once for concurrent calls of one key and `flight`. `isLeased`: one replica loads for
+   * all. Rejects as `load` does.
+   */
+  load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>, isLeased = true) {
     const { shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
     const lead = async (whole: CancelSignal, part: Span | undefined) => {
@@ -75,7 +78,7 @@ export class ReadThrough<Origin> {
       try {
         return shared === undefined
           ? await this.#loadAlone(running, whole, load)
-          : await this.#loadShared(running, whole, load, shared);
+          : await this.#loadShared(running, whole, load, shared, isLeased);
       } finally {
         this.#running.delete(running);
       }
@@ -112,7 +115,13 @@ export class ReadThrough<Origin> {
     return this.#kept(running, await load(signal, running.span));
   }
 
-  async #loadShared(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>, shared: SecondTier) {
+  async #loadShared(
+    running: RunningLoad,
+    signal: CancelSignal,
+    load: AnswerLoad<Origin>,
+    shared: SecondTier,
+    isLeased: boolean,
+  ) {
     // One bound for all steps in Redis together.
     const startedMs = performance.now();
     const untilMs = startedMs + shared.tier.timeoutMs;
@@ -125,6 +134,10 @@ export class ReadThrough<Origin> {
     shared.onLookup(outcomeOf(lookup), (performance.now() - startedMs) / 1000);
     if ('answer' in lookup) return this.#found(running, lookup);
     if (lookup.miss === 'unavailable') return this.#loadAlone(running, signal, load);
+    if (!isLeased) {
+      const turn = { kind: 'alone', sawDamage: false } as const;
+      return this.#lead(running, signal, load, { shared, turn, overwrite: lookup.miss === 'damaged' });
+    }
     const turn = await within(span, 'lease', async (part) => {
       const taken = await this.#turn(key, signal, shared, untilMs, part);
       part?.note({ 'ledgergate.lease.turn': 'answer' in taken ? 'followed' : taken.kind });

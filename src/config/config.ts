@@ -29,7 +29,11 @@ export interface Config {
   readonly workers: number | 'auto';
   readonly upstreams: readonly UpstreamConfig[];
   readonly upstream: UpstreamLimits;
-  readonly cache: { readonly memory: { readonly maxBytes: number }; readonly redis?: RedisConfig | undefined };
+  readonly cache: {
+    readonly gasPriceTtlMs: number;
+    readonly memory: { readonly maxBytes: number };
+    readonly redis?: RedisConfig | undefined;
+  };
   readonly latest: {
     readonly maxStalenessMs: number;
     readonly waitForVersionMs: number;

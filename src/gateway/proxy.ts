@@ -25,6 +25,7 @@ import { Freshness } from '../proxy/reads/freshness.ts';
 import { ModuleSource } from '../proxy/routes/module-source.ts';
 import { PassThrough } from '../proxy/routes/pass-through.ts';
 import { Reader } from '../proxy/reads/reader.ts';
+import { Shares } from '../proxy/reads/shares.ts';
 import { Bodies } from '../proxy/http/request-body.ts';
 import { RequestSpans } from '../proxy/http/request-span.ts';
 import { ResponseWriter } from '../proxy/http/response-writer.ts';
@@ -107,6 +108,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     limits: settings.latest,
     metrics: createLatestMetrics(registry),
   });
+  const { gasPriceTtlMs } = config.cache;
+  const shares = new Shares({ fleet, sender, latest, freshness, gasPriceTtlMs });
   const router = new Router({ basePath, submissions });
   const passThrough = new PassThrough({
     router,
@@ -141,6 +144,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     overload: context.overload,
     fleet,
     reader,
+    shares,
     memory,
     passThrough,
     get encoder() {

@@ -35,6 +35,12 @@ export class JsonBody {
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
   }
 
+  /** Number of items, where it is an array. */
+  get items(): number | undefined {
+    const parsed = this.#parse();
+    return parsed !== 'invalid' && Array.isArray(parsed.value) ? parsed.value.length : undefined;
+  }
+
   #parse(): { readonly value: unknown } | 'invalid' {
     if (this.#parsed !== undefined) return this.#parsed;
     try {

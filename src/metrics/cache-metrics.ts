@@ -18,6 +18,7 @@ export const decisions = [
   'status',
   'error not final',
   'not committed',
+  'not complete',
 ] as const;
 
 const purgeScopes = ['read', 'account', 'everything'] as const;

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../src/ledger/json-body.ts';
-import { committedVersion, decide, type AnswerFacts, type Decision, type ReadFacts } from '../../src/cache/policy.ts';
+import { committedVersion, decide, type Decision } from '../../src/cache/policy.ts';
+import type { AnswerFacts, ReadFacts } from '../../src/cache/read-facts.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 
-const resource: ReadFacts = { operation: 'resource', form: 'json', version: ledgerVersion(500n), chainId: 4 };
+const resource: ReadFacts = { operation: 'resource', form: 'json', version: ledgerVersion(500n) };
 const module: ReadFacts = { ...resource, operation: 'module' };
 const view: ReadFacts = { ...resource, operation: 'view' };
 const transaction: ReadFacts = { ...resource, operation: 'transaction', version: undefined };
@@ -18,6 +19,8 @@ const xbcs = 'application/x-bcs';
 interface Row {
   readonly claim: string;
   readonly read: ReadFacts;
+  /** Chain of the fleet; default 4. */
+  readonly chainId?: number;
   readonly status?: number;
   readonly body: string | Buffer;
   readonly contentType?: string;
@@ -62,7 +65,7 @@ const answered: readonly Row[] = [
     facts: { info: ledgerInfo({ version: 1000n, chainId: 5 }) },
     decision: 'other chain',
   },
-  { claim: 'before the chain is known', read: { ...resource, chainId: -1 }, body: '{}', decision: 'other chain' },
+  { claim: 'before the chain is known', read: resource, chainId: -1, body: '{}', decision: 'other chain' },
   {
     claim: 'a body that ends with the connection',
     read: resource,
@@ -362,7 +365,8 @@ const transactions: readonly Row[] = [
   },
   {
     claim: 'a transaction of another chain',
-    read: { ...transaction, chainId: 5 },
+    read: transaction,
+    chainId: 5,
     body: committed(),
     decision: 'other chain',
   },
@@ -403,7 +407,7 @@ const transactions: readonly Row[] = [
 ];
 
 for (const row of [...answered, ...misshapen, ...notFound, ...errorStatuses, ...transactions]) {
-  const { claim, read, status = 200, body, contentType = json, facts, decision } = row;
+  const { claim, read, chainId = 4, status = 200, body, contentType = json, facts, decision } = row;
   test(`${claim} (${read.operation}, ${status}): ${decision}`, () => {
     const answer = {
       status,
@@ -414,7 +418,8 @@ for (const row of [...answered, ...misshapen, ...notFound, ...errorStatuses, ...
       isFramed: true,
       info: undefined,
     };
-    assert.equal(decide(read, { ...answer, ...headOf(1000n), ...facts }), decision);
+    const answered = { ...answer, ...headOf(1000n), ...facts };
+    assert.equal(decide(read, answered, { chainId, head: answered.info }), decision);
   });
 }
 
@@ -424,9 +429,10 @@ test('a body too large to be parsed is not stored', () => {
   );
   const answer = { status: 200, contentType: 'application/json', coding: undefined, body, isFramed: true };
   const facts = { ...answer, info: ledgerInfo({ version: 1000n }), json: new JsonBody(body) };
-  const read = { form: 'json', chainId: 4 } as const;
-  assert.equal(decide({ ...read, operation: 'transaction', version: undefined }, facts), 'too large');
-  assert.equal(decide({ ...read, operation: 'resource', version: ledgerVersion(5n) }, facts), 'too large');
+  const read = { form: 'json' } as const;
+  const believed = { chainId: 4, head: facts.info };
+  assert.equal(decide({ ...read, operation: 'transaction', version: undefined }, facts, believed), 'too large');
+  assert.equal(decide({ ...read, operation: 'resource', version: ledgerVersion(5n) }, facts, believed), 'too large');
 });
 
 function versionIn(text: string): bigint | undefined {

@@ -93,7 +93,7 @@ export function testConfig(options: TestGatewayOptions): Config {
       audit: 0,
       ...config.upstream,
     },
-    cache: { memory: { maxBytes: 64 * 1024 * 1024 }, ...config.cache },
+    cache: { gasPriceTtlMs: 1_000, memory: { maxBytes: 64 * 1024 * 1024 }, ...config.cache },
     latest: {
       maxStalenessMs: 200,
       waitForVersionMs: 100,

@@ -1,6 +1,6 @@
 /** The scope of a purge: which pages and keys it covers, and its text in messages between replicas. Pure. */
 import { findAddress, type Address } from '../../ledger/address.ts';
-import { digestMark, keyOn, keyText, type CacheKey } from '../key.ts';
+import { digestMark, keyOn, keyText, type CacheKey, type Operation } from '../key.ts';
 
 /** The reads that a purge drops. */
 export type PurgeScope =
@@ -8,19 +8,23 @@ export type PurgeScope =
   | { readonly kind: 'read'; readonly key: CacheKey }
   /** One read at every version; `read` is its `readText`. */
   | { readonly kind: 'versions'; readonly read: string }
-  /** Resources and modules of an account, and all views: a view's answer may depend on any account. */
+  /** State and events of an account, and all views and table items, which may depend on any account. */
   | { readonly kind: 'account'; readonly chainId: number; readonly address: Address }
   | { readonly kind: 'everything' };
 
 /** Prefixes of the pages that may depend on an account's state. `chainId`: the key's first part. */
 export function accountStarts(chainId: number, address: string): readonly string[] {
-  const own = ['resource', 'module'].flatMap((operation) => [
+  const own = ofAccount.flatMap((operation) => [
     `${chainId}|${operation}|${address}/`,
     // A digest as subject may belong to any account.
     `${chainId}|${operation}|${digestMark}`,
   ]);
-  return [...own, `${chainId}|view|`];
+  return [...own, ...ofAnyAccount.map((operation) => `${chainId}|${operation}|`)];
 }
+
+/** Kinds whose subject begins with the account's address and `/`. */
+const ofAccount: readonly Operation[] = ['resource', 'module', 'account', 'balance', 'modules', 'resources', 'events'];
+const ofAnyAccount: readonly Operation[] = ['view', 'table_item', 'raw_table_item'];
 
 /** A predicate: whether something on a page of keys is within the scope. */
 export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
@@ -42,7 +46,7 @@ export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
 export interface PurgeMarks {
   /** Hash of the read without its version. */
   readonly read: number;
-  /** Hash of the account; 0: none. Views, and subjects that are digests, count for every account of their chain. */
+  /** Hash of the account; 0: none. Kinds and subjects that may be of any account count for every one of their chain. */
   readonly account: number;
 }
 
@@ -72,9 +76,11 @@ export function marksMatcher(scope: Exclude<PurgeScope, { kind: 'read' }>): (mar
 
 function accountMark(page: string): number {
   const operationAt = page.indexOf('|') + 1;
-  if (page.startsWith('transaction|', operationAt)) return 0;
   const subjectAt = page.indexOf('|', operationAt) + 1;
-  const isOfAny = page.startsWith('view|', operationAt) || page.startsWith(digestMark, subjectAt);
+  const operation = page.slice(operationAt, subjectAt - 1) as Operation;
+  const isOfOne = ofAccount.includes(operation);
+  if (!isOfOne && !ofAnyAccount.includes(operation)) return 0;
+  const isOfAny = !isOfOne || page.startsWith(digestMark, subjectAt);
   if (isOfAny) return markOf(`${page.slice(0, operationAt)}${anyAccount}`);
   return markOf(page, operationAt, subjectAt, page.indexOf('/', subjectAt));
 }

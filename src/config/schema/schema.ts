@@ -161,6 +161,9 @@ const upstream = z
 
 const cache = z
   .strictObject({
+    gasPriceTtl: duration('1s', 0, 60_000).describe(
+      'Time for which callers share a gas price; nodes keep theirs for longer. 0ms: while it is in flight.',
+    ),
     memory: z
       .strictObject({
         maxBytes: size('256MiB', 2 ** 20).describe('Most bytes of answers kept in memory.'),

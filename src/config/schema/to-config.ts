@@ -40,7 +40,11 @@ export function toConfig(file: FileConfig, folder: string): Config {
       hedge: upstream.hedge === false ? undefined : upstream.hedge,
       audit: upstream.audit,
     },
-    cache: { memory: { maxBytes: sizeBytes(cache.memory.maxBytes) }, redis: cache.redis && redisOf(cache.redis) },
+    cache: {
+      gasPriceTtlMs: durationMs(cache.gasPriceTtl),
+      memory: { maxBytes: sizeBytes(cache.memory.maxBytes) },
+      redis: cache.redis && redisOf(cache.redis),
+    },
     latest: {
       maxStalenessMs: durationMs(latest.maxStaleness),
       waitForVersionMs: durationMs(latest.waitForVersion),

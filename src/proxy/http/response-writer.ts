@@ -1,7 +1,7 @@
 /** Writes answers: stored bodies with live ledger headers, conditions, codings, and the gateway's own errors. */
 import { errorBody, GatewayError } from '../../ledger/errors.ts';
 import type { Dialect } from '../../ledger/ledger-headers.ts';
-import type { CachedResponse, ContentCoding } from '../../cache/entry.ts';
+import { mutableTtlMs, type CachedResponse, type ContentCoding } from '../../cache/entry.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
@@ -67,7 +67,7 @@ export class ResponseWriter {
     const scope = !isConditional ? 'none' : exchange.admitted?.isPrivate === true ? 'private' : 'public';
     const head = this.commonHeadOf(served, scope);
     head.push(...this.ownHeadOf(served, coding));
-    const isHeld = isConditional && served.isFinal && entry.status === 200;
+    const isHeld = isConditional && entry.digest !== '' && entry.status === 200;
     if (isHeld && matchesTag(exchange.request.headers['if-none-match'], entityTag(entry, coding))) {
       // Without the content type, which a cache would copy to its stored answer (RFC 9110 15.4.5).
       this.write(exchange, 304, head.slice(2), undefined);
@@ -78,8 +78,8 @@ export class ResponseWriter {
   }
 
   /** Headers that many answers share, the content type first. */
-  commonHeadOf({ entry, isFinal, isLatest, source }: ReadResult, scope: CacheScope): string[] {
-    const isKept = scope !== 'none' && isFinal && entry.isImmutable && !isLatest;
+  commonHeadOf(served: ReadResult, scope: CacheScope): string[] {
+    const { entry, source } = served;
     return [
       'Content-Type',
       entry.contentType,
@@ -88,19 +88,19 @@ export class ResponseWriter {
       'Cache-Status',
       this.#cacheStatus(source),
       'Cache-Control',
-      isKept ? `${scope}, max-age=31536000, immutable` : 'no-store',
+      cacheControl(served, scope),
     ];
   }
 
   /** Headers of one answer, except coding and length. */
-  ownHeadOf({ entry, isFinal, version, source, ageSeconds }: ReadResult, coding: ContentCoding | undefined): string[] {
+  ownHeadOf({ entry, version, source, ageSeconds }: ReadResult, coding: ContentCoding | undefined): string[] {
     const head: string[] = [];
     // RFC 9111 5.1: the answer predates this request. A pinned version needs no revalidation.
     if (source.kind !== 'upstream') head.push('Age', String(ageSeconds));
     if (version !== undefined) head.push('Ledgergate-Served-Version', String(version));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
     if (entry.cursor !== undefined) head.push(this.#cursor, entry.cursor);
-    if (isFinal) head.push('ETag', entityTag(entry, coding));
+    if (entry.digest !== '') head.push('ETag', entityTag(entry, coding));
     return head;
   }
 
@@ -207,6 +207,18 @@ function cacheStatus(source: Source): string {
   if (source.kind === 'memory') return 'ledgergate; hit; detail=memory';
   if (source.kind === 'redis') return `ledgergate; hit; detail=redis${source.isCollapsed ? '; collapsed' : ''}`;
   return `ledgergate; fwd=miss; detail=${source.name}${source.isCollapsed ? '; collapsed' : ''}`;
+}
+
+/**
+ * Directives for caches in front (RFC 9111 5.2.2). State and finished history hold for ever; rendered history for the time
+ * that the gateway keeps it too. The latest state, a short share and a transaction by hash, which may be asked for while it is
+ * pending, are revalidated by their tag.
+ */
+function cacheControl({ entry, isFinal, isLatest }: ReadResult, scope: CacheScope): string {
+  if (scope === 'none' || entry.digest === '') return 'no-store';
+  const isRevalidated = isLatest || !isFinal || entry.committedAt !== undefined;
+  if (isRevalidated) return scope === 'private' ? 'private, no-cache' : 'no-cache';
+  return entry.isImmutable ? `${scope}, max-age=31536000, immutable` : `${scope}, max-age=${mutableTtlMs / 1000}`;
 }
 
 /** Strong tag: equal tags mean equal bytes, so each coding has its own (RFC 9110 8.8.3.3). */

@@ -42,6 +42,26 @@ export function numberParameter(target: string, name: string): LedgerVersion | u
   return text === null ? undefined : (findU64(text) as LedgerVersion | undefined);
 }
 
+/**
+ * The query's parameters, decoded; `undefined` when one is repeated or not in `known`: nodes may read such a query in
+ * ways that the gateway does not know.
+ */
+export function knownParameters(
+  target: string,
+  known: readonly string[],
+): Readonly<Record<string, string | undefined>> | undefined {
+  const query = queryOf(target);
+  if (query === '') return {};
+  const found: Record<string, string> = {};
+  for (const [name, value] of parametersOf(query)) {
+    // The separator that `parametersOf` adds, and a trailing one, make empty names.
+    if (name === '' && value === '') continue;
+    if (!known.includes(name) || Object.hasOwn(found, name)) return undefined;
+    found[name] = value;
+  }
+  return found;
+}
+
 /** Whether a parameter is present, in any spelling of its name, with any value. */
 export function hasParameter(target: string, name: string): boolean {
   return parametersOf(queryOf(target)).has(name);

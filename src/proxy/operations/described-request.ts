@@ -5,11 +5,11 @@ import type { Need } from '../../upstream/select/need.ts';
 import { answerForm } from '../http/negotiate.ts';
 import { METHODS } from '../http/server/lean-http.ts';
 import type { Read } from '../reads/read-result.ts';
+import type { ShareTime } from '../reads/shares.ts';
 import { faultOfBodyLength } from '../http/request-body.ts';
 import { faultOfHead } from '../http/request-faults.ts';
 import type { Match, Router } from '../routes/router.ts';
 import { originForm } from '../http/target.ts';
-import { viewRead } from '../routes/parse-read.ts';
 
 /** A client's request in plain data. */
 export interface DescribedRequest {
@@ -26,6 +26,7 @@ export interface DescribedRequest {
 /** The way the gateway would answer a request; `read`: cache first. */
 export type Parsed =
   | { readonly kind: 'read' | 'wait'; readonly route: RouteName; readonly read: Read }
+  | { readonly kind: 'shared'; readonly route: RouteName; readonly shared: ShareTime }
   | { readonly kind: 'passed'; readonly route: RouteName; readonly need: Need; readonly isLatest: boolean }
   | { readonly kind: 'ledger info' | 'submission' | 'preflight'; readonly route: RouteName }
   | { readonly kind: 'refused'; readonly error: GatewayError };
@@ -58,13 +59,18 @@ function parse(router: Router, { target: given, body, accept, ...more }: Describ
   const { kind, name: route } = match.route;
   switch (kind) {
     case 'read':
-    case 'wait':
-      return { kind, route, read: match.parse(accept) };
-    case 'view': {
+    case 'wait': {
+      const read = match.parse(accept);
+      if (read === undefined) return passed(match);
+      return 'shared' in read ? { kind: 'shared', route, shared: read.shared } : { kind, route, read };
+    }
+    case 'posted': {
+      match.checkBody(contentType);
       const bytes = Buffer.from(body ?? '');
       const faultOfBody = faultOfBodyLength(body === undefined ? undefined : bytes.length);
       if (faultOfBody !== undefined) throw faultOfBody;
-      return { kind: 'read', route, read: viewRead({ target, accept, contentType, body: bytes }) };
+      const read = match.parseBody({ target, accept, contentType, body: bytes });
+      return read === undefined ? passed(match) : { kind: 'read', route, read };
     }
     case 'submit':
       void match.passedPath;

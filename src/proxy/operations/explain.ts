@@ -1,6 +1,7 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
 import type { CachedResponse } from '../../cache/entry.ts';
-import { keyText } from '../../cache/key.ts';
+import { isOfState, keyText } from '../../cache/key.ts';
+import { finalNotFound, isImmutable } from '../../cache/policy.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import { explainSelection } from '../../upstream/select/candidates.ts';
@@ -16,6 +17,7 @@ import { isOfLatest } from '../routes/read-answer.ts';
 import type { Router } from '../routes/router.ts';
 import type { Origin, Read } from '../reads/read-result.ts';
 import type { Reader } from '../reads/reader.ts';
+import type { ShareTime } from '../reads/shares.ts';
 
 /** Parts of an explainer. */
 interface ExplainerParts {
@@ -52,7 +54,9 @@ export class Explainer {
           ? this.#latestRead(parsed.route, parsed.read)
           : this.#read(parsed.route, parsed.read);
       case 'wait':
-        return { route: parsed.route, kept: 'never: each client waits on its own', ...this.#nodes(parsed.read.need) };
+        return this.#read(parsed.route, parsed.read);
+      case 'shared':
+        return { route: parsed.route, kept: sharedTexts[parsed.shared], ...this.#nodes({ kind: 'head' }) };
       case 'passed':
         return this.#passed(parsed);
       case 'ledger info':
@@ -140,9 +144,20 @@ function heldOf({ body, digest, status, isImmutable, coded }: CachedResponse): R
   return { state: 'held', status, bytes: body.length, digest, codings, isImmutable };
 }
 
-function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): string {
+const sharedTexts: Readonly<Record<ShareTime, string>> = {
+  latest: 'in memory, while the shared latest version is the same',
+  'gas price': 'in memory, for cache.gasPriceTtl',
+  build: 'in memory, for 10 s',
+};
+
+function keptOf(read: Read, head: LedgerVersion | undefined): string {
+  const { operation, version } = read;
   if (operation === 'transaction') return 'for 10 minutes once it is committed; never while it is pending or unknown';
-  const missing = operation === 'view' ? '' : ', and a 404 because it is not there';
+  if (!isOfState(operation)) {
+    const time = isImmutable(read) ? 'for ever' : 'for 10 minutes';
+    return `${time} once all of it is below the head; never before`;
+  }
+  const missing = finalNotFound[operation] === undefined ? '' : ', and a 404 because it is not there';
   const kept = `for ever: a 200${missing}; nothing else`;
   return version !== undefined && head !== undefined && version > head
     ? `${kept}. Nothing while no node has reached the version: the head is ${head}`

@@ -124,14 +124,14 @@ export class Audits {
 
   /** The final answer of a node other than `notOf`. */
   async #ask({ read, chainId }: StoredRead, notOf: readonly Upstream[]): Promise<NodeAnswer | 'no node' | 'no answer'> {
-    const { operation, form, version, wire, need } = read;
+    const { form, wire, need } = read;
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const request = { wire, need, promised: form, isIdempotent: true };
     const answer = await this.#parts.sender.another(request, notOf, signal);
     if (typeof answer === 'string') return answer;
     const { 'content-type': type } = answer.headers;
     const contentType = typeof type === 'string' ? type : undefined;
-    const decision = decide({ operation, form, version, chainId }, { ...answer, contentType });
+    const decision = decide(read, { ...answer, contentType }, { chainId, head: answer.info });
     return decision === 'stored' ? answer : 'no answer';
   }
 

@@ -1,19 +1,15 @@
 /** A read, and its result: the answer, its source, and the facts that response headers report. */
 import type { CachedResponse } from '../../cache/entry.ts';
-import type { CacheKey, Operation } from '../../cache/key.ts';
+import type { CacheKey } from '../../cache/key.ts';
+import type { ReadFacts } from '../../cache/read-facts.ts';
 import { fromRedis, type Loaded } from '../../cache/read-through.ts';
-import type { AnswerForm } from '../../ledger/answer-form.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { WireRequest } from '../../upstream/node/node-client.ts';
 import type { Need } from '../../upstream/select/need.ts';
 
 /** A parsed, canonical read. `wire` is made from its canonical parts alone. */
-export interface Read {
-  readonly operation: Operation;
+export interface Read extends ReadFacts {
   readonly subject: string;
-  /** The version that the client named. */
-  readonly version: LedgerVersion | undefined;
-  readonly form: AnswerForm;
   readonly wire: WireRequest;
   readonly need: Need;
   /** For a long poll: the same request without the wait. */

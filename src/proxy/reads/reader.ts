@@ -4,9 +4,10 @@
  */
 import { Coalescer } from '../../cache/coalesce.ts';
 import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } from '../../cache/entry.ts';
-import { cacheKey, type CacheKey } from '../../cache/key.ts';
+import { cacheKey, isOfState, type CacheKey } from '../../cache/key.ts';
 import type { CacheLocation, MemoryCache } from '../../cache/memory/memory.ts';
-import { committedVersion, decide, type AnswerFacts, type Decision } from '../../cache/policy.ts';
+import { committedVersion, decide, isImmutable, isSameAtAllNodes, type Decision } from '../../cache/policy.ts';
+import type { AnswerFacts } from '../../cache/read-facts.ts';
 import type { AnswerLoad, Loaded, ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
@@ -72,20 +73,26 @@ export class Reader {
     return { entry, version, isFinal: true, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
   }
 
-  /** Reads from Redis or the fleet; concurrent callers of the same read share one load. */
-  async load(read: Read, caller: Caller): Promise<ReadResult> {
+  /**
+   * Reads from Redis or the fleet; concurrent callers of the same read share one load. `min`: version that the answer to
+   * a read of history must not be older than; absent for state, whose version decides it.
+   */
+  async load(read: Read, caller: Caller, min?: LedgerVersion): Promise<ReadResult> {
     const key = this.keyOf(read);
     const { chainId, generation } = this.#parts.fleet;
     if (key === undefined || chainId === undefined) return this.ask(read, caller);
     const { tiers, metrics } = this.#parts;
     metrics.miss();
-    const flight = `|${generation}${flightOf(read)}`;
+    const flight = `|${generation}${flightOf(read, min)}`;
     const place = { key, chainId };
+    const wanted = min !== undefined && read.need.kind === 'head' ? { ...read, need: { ...read.need, min } } : read;
     const load: AnswerLoad<Origin> = (signal, span) =>
-      this.#fetch(read, place, { client: caller.client, signal, span });
+      this.#fetch(wanted, place, { client: caller.client, signal, span });
+    // A lease for a long poll would hold up reads of the same hash at other replicas.
+    const isLeased = read.atOnce === undefined;
     for (let flights = 1; ; flights += 1) {
       try {
-        const { value, isLeader } = await tiers.load(key, flight, caller, load);
+        const { value, isLeader } = await tiers.load(key, flight, caller, load, isLeased);
         if (!isLeader) metrics.coalesced.inc();
         return resultOf(read, value, !isLeader);
       } catch (error) {
@@ -121,21 +128,20 @@ export class Reader {
     { client, signal, span, onPlace }: Caller,
   ): Promise<Loaded<Origin>> {
     const { sender, metrics, onStored } = this.#parts;
-    const { chainId } = place ?? {};
     const { operation, form, version, need, wire, atOnce } = read;
-    const { generation } = this.#parts.fleet;
+    const { generation, chainId = -1 } = this.#parts.fleet;
     const isView = operation === 'view';
     const request = { wire, atOnce, need, promised: form, isIdempotent: true, isView, client, span, onPlace };
     const answer = await sender.whole(request, signal);
     const facts = { ...answer, contentType: header(answer, 'content-type') };
-    const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
+    const decision = decide(read, facts, { chainId: place?.chainId ?? chainId, head: this.#parts.fleet.head });
     // An answer of an earlier ledger, or of a node whose chain is in doubt, must not be stored for this one.
     const isOfNow = generation === this.#parts.fleet.generation && answer.upstream.chain.doubted === undefined;
     const isFinal = decision === 'stored' && place !== undefined && isOfNow;
-    if (isFinal && version !== undefined) onStored?.({ read, answer, ...place });
+    if (isFinal && isSameAtAllNodes(read)) onStored?.({ read, answer, ...place });
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
-    const isState = answer.status < 500 && operation !== 'transaction';
+    const isState = answer.status < 500 && isOfState(operation);
     return {
       answer: this.#entryOf(read, answer, isFinal, committedAt),
       isFinal,
@@ -160,19 +166,19 @@ export class Reader {
         committedAt !== undefined && head !== undefined && committedAt <= head.version ? committedAt : undefined,
       gasUsed: header(answer, dialect.gasUsed),
       cursor: header(answer, dialect.cursor),
-      isImmutable: isFinal && read.version !== undefined,
+      isImmutable: isFinal && isImmutable(read),
     };
     return { ...content, digest: isFinal ? contentDigest(content) : '', coded: nothingCoded };
   }
 
-  /** Cache key of a pinned read or a transaction; `undefined` for others, and before the chain id is known. */
+  /** Cache key of a pinned read or of history; `undefined` for others, and before the chain id is known. */
   keyOf(read: Read): CacheKey | undefined {
     const { chainId } = this.#parts.fleet;
     const { keyed } = read;
     // A read that was copied from another still has the other's key.
     if (keyed !== undefined && keyed.of === read && keyed.chainId === chainId) return keyed.key;
     const { operation, subject, version, form } = read;
-    if (chainId === undefined || (version === undefined && operation !== 'transaction')) return undefined;
+    if (chainId === undefined || (version === undefined && isOfState(operation))) return undefined;
     const key = cacheKey({ chainId, operation, subject, version, form });
     read.keyed = { of: read, chainId, key };
     return key;
@@ -183,11 +189,12 @@ export class Reader {
 const maxFlights = 3;
 
 /**
- * Part of the flight's name: a transaction read that began before its submission asks other nodes first, so that a read
- * after the submission must not join it.
+ * Part of the flight's name. A read must not join one that began before an event which its client has seen: the
+ * submission of its transaction, or the version `min`. A read that waits at the node would hold up one that does not.
  */
-function flightOf({ need }: Read): string {
-  return need.kind === 'transaction' && need.submittedTo !== undefined ? `|${need.submittedTo}` : '';
+function flightOf({ need, atOnce }: Read, min: LedgerVersion | undefined): string {
+  const submittedTo = need.kind === 'transaction' ? (need.submittedTo ?? '') : '';
+  return `|${atOnce === undefined ? '' : 'wait'}|${submittedTo}|${min ?? ''}`;
 }
 
 /**

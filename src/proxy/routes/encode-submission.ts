@@ -11,7 +11,6 @@ import { GatewayError } from '../../ledger/errors.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { ModuleSource } from './module-source.ts';
-import { unsupportedContentType } from './parse-read.ts';
 import { answerForm } from '../http/negotiate.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { ResponseWriter } from '../http/response-writer.ts';
@@ -128,10 +127,3 @@ function decode(body: Buffer): string | undefined {
     return undefined;
   }
 }
-
-/** Compares the media type as nodes do, parameters allowed (protocol 2.4). Throws `GatewayError` 415. */
-export function requireJson(contentType: string | undefined): void {
-  if (contentType === undefined || !jsonForm.test(contentType)) throw unsupportedContentType(contentType);
-}
-
-const jsonForm = /^\s*application\/(?:[\w.!#$&^+-]+\+)?json\s*(?:;|$)/i;

@@ -1,15 +1,16 @@
 /** Every client request over every transport: match, admit, answer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { digestInTurns } from '../../cache/view-body.ts';
+import { digestInTurns } from '../../cache/canonical-body.ts';
 import { bodyBounds } from '../../ledger/body-bounds.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { clientOf } from '../http/admitted-request.ts';
 import { answerDespiteHalfClose } from '../http/server/connection-state.ts';
-import { requireJson } from './encode-submission.ts';
+import { requireJson } from './parse-read.ts';
 import { Exchange, type IncomingExchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import { answerForm } from '../http/negotiate.ts';
-import { viewContentType, viewRead } from './parse-read.ts';
+import type { Read } from '../reads/read-result.ts';
+import type { SharedRead } from '../reads/shares.ts';
 import { answerRead, writeRead, parseTarget, requireTime } from './read-answer.ts';
 import { announcesBody } from '../http/request-body.ts';
 import { faultOfHead } from '../http/request-faults.ts';
@@ -72,13 +73,17 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
   const { accept } = received.request.headers;
   switch (route.kind) {
     case 'read':
-      return run(parts, received, route, (exchange) =>
-        answerRead(parts, exchange, parseTarget(parts, match, accept).read),
-      );
+      return run(parts, received, route, (exchange) => {
+        const read = parseTarget(parts, match, accept);
+        if (read === undefined) return servePassed(parts, exchange, received, match);
+        return read instanceof CachedTarget
+          ? answerRead(parts, exchange, read.read)
+          : answerShared(parts, exchange, read);
+      });
     case 'wait':
       return run(parts, received, route, (exchange) => answerWait(parts, exchange, match));
-    case 'view':
-      return answerView(parts, received, match);
+    case 'posted':
+      return answerPosted(parts, received, match);
     case 'encode':
       return answerEncode(parts, received, match);
     case 'submit':
@@ -97,24 +102,47 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
   }
 }
 
-/** A long poll is neither cached nor coalesced: each client has its own deadline. */
-async function answerWait(parts: ServerParts, exchange: Exchange, match: Match): Promise<void> {
-  const read = match.parse(exchange.request.headers.accept);
+/** A long poll: callers of one hash share one wait at a node. */
+function answerWait(parts: ServerParts, exchange: Exchange, match: Match): void | Promise<void> {
+  const read = match.parse(exchange.request.headers.accept) as Read;
+  const held = parts.reader.find(read);
+  if (held !== undefined) return writeRead(parts, exchange, held);
   requireTime(parts);
-  await writeRead(parts, exchange, await parts.reader.ask(read, exchange));
+  return parts.reader.load(read, exchange).then((served) => writeRead(parts, exchange, served));
 }
 
-function answerView(parts: ServerParts, received: ServerRequest, match: Match): void {
+function answerPosted(parts: ServerParts, received: ServerRequest, match: Match): void {
   const { accept, 'content-type': contentType, 'content-encoding': coding } = received.request.headers;
   // A compressed body has no canonical form here; such requests are rare, and nodes decode them.
   if (coding !== undefined) return answerPassed(parts, received, match);
-  const check = (): void => void viewContentType(contentType);
+  const check = (): void => match.checkBody(contentType);
   return withBody(parts, received, { match, check }, (exchange, body) => {
-    const read = (digest?: string) => viewRead({ target: match.target, accept, contentType, body, digest });
-    return body.length > bodyBounds.bytes
-      ? digestInTurns(body).then((digest) => answerRead(parts, exchange, read(digest)))
-      : answerRead(parts, exchange, read());
+    const serve = (digest?: string): void | Promise<void> => {
+      const read = match.parseBody({ target: match.target, accept, contentType, body, digest });
+      if (read === undefined) return servePassed(parts, exchange, received, match, body);
+      return answerRead(parts, exchange, read);
+    };
+    return body.length > bodyBounds.bytes ? digestInTurns(body).then(serve) : serve();
   });
+}
+
+/** Passes a request whose route has a parser, because the parser left it to a node. */
+function servePassed(
+  parts: ServerParts,
+  exchange: Exchange,
+  received: ServerRequest,
+  match: Match,
+  body?: Buffer,
+): Promise<void> {
+  requirePassable(received, match);
+  requireTime(parts);
+  return parts.passThrough.serve(exchange, match, body);
+}
+
+/** Answers a request for a short share. */
+async function answerShared(parts: ServerParts, exchange: Exchange, read: SharedRead): Promise<void> {
+  requireTime(parts);
+  return parts.writer.read(exchange, await parts.shares.load(read, exchange), parts.reader);
 }
 
 /** Without an encoder, or under an unusual spelling of its target, nodes encode. */

@@ -75,14 +75,16 @@ export function transactionWait(hashText: string, request: PathRead, submissions
   return { ...read, wire, atOnce: read.wire };
 }
 
-/** Parses `POST /view`. `digest`: of a large body, by `digestInTurns`. Throws `GatewayError` 400 or 415. */
-export function viewRead(
-  request: PathRead & {
-    readonly contentType: string | undefined;
-    readonly body: Buffer;
-    readonly digest?: string | undefined;
-  },
-): Read {
+/** The parts of a client's request with a body. */
+export interface BodyRead extends PathRead {
+  readonly contentType: string | undefined;
+  readonly body: Buffer;
+  /** Of a large body, by `digestInTurns`. */
+  readonly digest?: string | undefined;
+}
+
+/** Parses `POST /view`. Throws `GatewayError` 400 or 415. */
+export function viewRead(request: BodyRead): Read {
   const contentType = viewContentType(request.contentType);
   const version = versionParameter(request.target);
   const form = answerForm(request.accept);
@@ -117,21 +119,29 @@ export function unsupportedContentType(contentType: string | undefined): Gateway
   return new GatewayError('unsupportedMediaType', message);
 }
 
+/** Compares the media type as nodes do, parameters allowed (protocol 2.4). Throws `GatewayError` 415. */
+export function requireJson(contentType: string | undefined): void {
+  if (contentType === undefined || !jsonForm.test(contentType)) throw unsupportedContentType(contentType);
+}
+
+const jsonForm = /^\s*application\/(?:[\w.!#$&^+-]+\+)?json\s*(?:;|$)/i;
+
 /** Exact texts, because nodes refuse a charset parameter (protocol 2.4). */
 const contentTypes: ReadonlySet<string> = new Set(['application/json', 'application/x.aptos.view_function+bcs']);
 
 /** Media types of the two forms of an answer. */
-const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
+export const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
 
 /** Request headers by form. Frozen: headers that derive from them are computed once for all requests. */
-const acceptOnly = {
+export const acceptOnly = {
   json: Object.freeze({ accept: mediaType.json }),
   bcs: Object.freeze({ accept: mediaType.bcs }),
 } as const;
 
-/** `path` with the query that pins it to `version`. */
+/** `path`, which may have a query, pinned to `version`. */
 export function withVersion(path: string, version: LedgerVersion | undefined): string {
-  return version === undefined ? path : `${path}?ledger_version=${version}`;
+  if (version === undefined) return path;
+  return `${path}${path.includes('?') ? '&' : '?'}ledger_version=${version}`;
 }
 
 /** Need of state at `version`; `undefined`: at a node's head. */
@@ -146,7 +156,8 @@ interface CanonicalPath {
   readonly path: string;
 }
 
-function pathRead({ operation, subject, path }: CanonicalPath, request: PathRead): Read {
+/** A read of state by GET, at the version that the target names. Throws `GatewayError` 400. */
+export function pathRead({ operation, subject, path }: CanonicalPath, request: PathRead): Read {
   const version = versionParameter(request.target);
   const form = answerForm(request.accept);
   return {
@@ -171,7 +182,8 @@ const parsedTags = new LRUCache<string, Tag>({ max: 1_000 });
 /** In characters. With both forms of a tag an entry takes at most 4 kB. */
 const longestCached = 500;
 
-function parseTag(spelling: string): Tag {
+/** A struct tag in any spelling that nodes accept, as canonical text. Throws `GatewayError` 400. */
+export function parseTag(spelling: string): Tag {
   const cached = parsedTags.get(spelling);
   if (cached !== undefined) return cached;
   const text = formatTypeTag(parseStructTag(spelling));

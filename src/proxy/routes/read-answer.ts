@@ -1,25 +1,33 @@
 /** Answers reads over every transport, from memory or the fleet. */
+import { isOfState } from '../../cache/key.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import type { Read, ReadResult } from '../reads/read-result.ts';
+import type { SharedRead } from '../reads/shares.ts';
 import type { Match } from './router.ts';
 import type { ServerParts } from './server-parts.ts';
 import { CachedTarget } from './target-cache.ts';
 import { ownCopy } from '../http/target.ts';
 
 /**
- * Parses the read of `match`. The target cache gets reads of "latest" and those in memory: most other pinned targets
+ * Parses the read of `match`; `undefined`: a node has to answer it. The target cache gets reads of "latest" and those in memory: most other pinned targets
  * come once, and would displace them. Throws `GatewayError` 400.
  */
-export function parseTarget(parts: ServerParts, match: Match, accept: string | undefined): CachedTarget {
+export function parseTarget(
+  parts: ServerParts,
+  match: Match,
+  accept: string | undefined,
+): CachedTarget | SharedRead | undefined {
   const { reader, router, targets } = parts;
-  const parsed = new CachedTarget(match.route, match.parse(accept));
+  const read = match.parse(accept);
+  if (read === undefined || 'shared' in read) return read;
+  const parsed = new CachedTarget(match.route, read);
   const comesAgain = isOfLatest(parsed.read) || reader.locate(parsed.read) !== undefined;
   if (!comesAgain || !targets.admits()) return parsed;
   // A slice would keep the whole text of the received bytes in memory.
   const target = ownCopy(match.target);
-  const cached = new CachedTarget(match.route, router.match(match.method, target).parse(accept));
+  const cached = new CachedTarget(match.route, router.match(match.method, target).parse(accept) as Read);
   targets.add(target, cached);
   return cached;
 }
@@ -30,7 +38,9 @@ export function answerRead(parts: ServerParts, exchange: Exchange<Outgoing>, rea
   const hit = findHit(parts, read, exchange.request);
   if (hit !== undefined) return writeRead(parts, exchange, hit);
   requireTime(parts);
-  const load = isOfLatest(read) ? freshness.load(read, exchange) : reader.load(read, exchange);
+  const load = isOfLatest(read)
+    ? freshness.load(read, exchange)
+    : reader.load(read, exchange, isOfHistory(read) ? freshness.demandOf(exchange.request).min : undefined);
   return load.then((served) => writeRead(parts, exchange, served));
 }
 
@@ -50,7 +60,12 @@ function findHit({ reader, freshness }: ServerParts, read: Read, request: Incomi
 
 /** Whether the gateway chooses the version: a read of state that names none. */
 export function isOfLatest(read: Read): boolean {
-  return read.version === undefined && read.operation !== 'transaction';
+  return read.version === undefined && isOfState(read.operation);
+}
+
+/** Whether the answer grows with the ledger until it is final: a client must not get one of before its own reads. */
+function isOfHistory({ extent }: Read): boolean {
+  return extent !== undefined;
 }
 
 /** Writes the answer. After a committed transaction its connection reads no older state. */

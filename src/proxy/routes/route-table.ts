@@ -4,32 +4,56 @@ import { findU64, type LedgerVersion } from '../../ledger/version.ts';
 import type { RouteName } from '../../metrics/http-metrics.ts';
 import type { Need } from '../../upstream/select/need.ts';
 import {
+  blockByVersionRead,
+  blockRead,
+  byVersionRead,
+  eventsByHandleRead,
+  eventsByNumberRead,
+  transactionsRead,
+  type EventParameters,
+} from './parse-history.ts';
+import {
   moduleRead,
   needOf,
+  requireJson,
   resourceRead,
   transactionRead,
   transactionWait,
+  viewContentType,
+  viewRead,
+  type BodyRead,
   type ModuleParameters,
   type PathRead,
   type ResourceParameters,
 } from './parse-read.ts';
+import { accountList, buildPath, sharedPath } from './parse-shared.ts';
+import { accountPageRead, accountRead, balanceRead, tableItemRead, type BalanceParameters } from './parse-state.ts';
 import type { RouteLabel } from '../http/request-span.ts';
 import type { Read } from '../reads/read-result.ts';
+import type { SharedRead } from '../reads/shares.ts';
 import type { Submissions } from './submissions.ts';
 import { numberParameter } from '../http/target.ts';
 
 /**
- * Kind of answer. `read`: from cache or fleet. `wait`: from one node, not coalesced. `view`: a `read` with a body.
+ * Kind of answer. `read`: from cache or fleet. `wait`: a `read` that a node may hold back. `posted`: a `read` with a body.
  * `encode`: by the encoder or a node. `submit`: by one node, once. `passed`: by a node, unchanged. `none`: refused.
  */
 export type RouteKind =
-  'read' | 'wait' | 'view' | 'encode' | 'submit' | 'ledger info' | 'passed' | 'preflight' | 'none';
+  'read' | 'wait' | 'posted' | 'encode' | 'submit' | 'ledger info' | 'passed' | 'preflight' | 'none';
 
 /** Path parameters by name, decoded. */
 export type Parameters = Readonly<Record<string, string>>;
 
-/** Parses the read that a target asks for. Throws `GatewayError` 400. */
-export type ParseRead = (parameters: Parameters, request: PathRead) => Read;
+/** Parses the read that a target asks for; `undefined` leaves it to a node. Throws `GatewayError` 400. */
+export type ParseRead = (parameters: Parameters, request: PathRead) => Read | SharedRead | undefined;
+
+/** Parses a read whose request has a body. */
+export interface PostedRead {
+  /** Throws `GatewayError` 415. */
+  readonly check: (contentType: string | undefined) => void;
+  /** `undefined` leaves the request to a node. Throws `GatewayError` 400 or 415. */
+  readonly parse: (parameters: Parameters, request: BodyRead) => Read | undefined;
+}
 
 /** A way to answer requests, with its names in metrics and spans; one object for all requests. */
 export interface Route extends RouteLabel {
@@ -38,6 +62,8 @@ export interface Route extends RouteLabel {
   readonly operation: AccessOperation;
   /** Present on the kinds `read` and `wait`. */
   readonly parse?: ParseRead;
+  /** Present on the kind `posted`. */
+  readonly posted?: PostedRead;
 }
 
 /** One path of the interface. Methods that have no route are passed to a node. */
@@ -76,23 +102,44 @@ export const preflightRoute: Route = { kind: 'preflight', name: 'none', operatio
 export const noRoute: Route = { kind: 'none', name: 'none', operation: 'pass', template: undefined };
 
 const ledgerInfo: Route = { kind: 'ledger info', name: 'ledger_info', operation: 'read', template: '' };
-const view: Route = { kind: 'view', name: 'view', operation: 'view', template: '/view' };
+const view: Route = {
+  kind: 'posted',
+  name: 'view',
+  operation: 'view',
+  template: '/view',
+  posted: { check: viewContentType, parse: (_, request) => viewRead(request) },
+};
 const encodePath = '/transactions/encode_submission';
 const encode: Route = { kind: 'encode', name: 'encode_submission', operation: 'encode', template: encodePath };
 /** A batch shares the template of a single submission, a name in metrics and spans that is an outside contract. */
 const submit: Route = { kind: 'submit', name: 'submit', operation: 'submit', template: '/transactions' };
 
 const stateNeed = (_: Parameters, target: string): Need => needOf(numberParameter(target, 'ledger_version'));
-const startNeed = (_: Parameters, target: string): Need => needOf(numberParameter(target, 'start'));
-const versionNeed = ({ version = '' }: Parameters): Need => needOf(findU64(version) as LedgerVersion | undefined);
-const heightNeed = ({ height = '' }: Parameters): Need => {
-  const found = findU64(height);
-  return found === undefined ? needOf(undefined) : { kind: 'block', height: found };
-};
 
-/** Traits of a passed read of state; `ledger_version` counts as in the gateway's own reads. */
+/** Traits of a read of state; `ledger_version` decides the node that gets it. */
 const state = { isState: true, isOfLedger: true, need: stateNeed } as const;
 const posted = { allow: 'POST', isReadingPost: true } as const;
+const ofLedger = { isOfLedger: true } as const;
+const ofVersion = {
+  isOfLedger: true,
+  need: ({ version = '' }: Parameters): Need => needOf(findU64(version) as LedgerVersion | undefined),
+} as const;
+const ofHeight = {
+  isOfLedger: true,
+  need: ({ height = '' }: Parameters): Need => {
+    const found = findU64(height);
+    return found === undefined ? needOf(undefined) : { kind: 'block', height: found };
+  },
+} as const;
+
+/** Traits of a list whose parameter `start` names its first version. */
+function listOf(start: 'start' | 'start_version') {
+  return {
+    isOfLedger: true,
+    isList: true,
+    need: (_: Parameters, target: string): Need => needOf(numberParameter(target, start)),
+  } as const;
+}
 
 /** All rows, the most general last. `submissions` supplies the first node of reads by hash. */
 export function routeTable(submissions: Submissions): readonly PathRow[] {
@@ -112,30 +159,20 @@ export function routeTable(submissions: Submissions): readonly PathRow[] {
     ),
     { path: '/view', ...state, ...posted, routes: { POST: view } },
     { path: encodePath, ...posted, isOfLedger: true, routes: { POST: encode } },
-    {
-      path: '/transactions',
-      isOfLedger: true,
-      isList: true,
-      need: startNeed,
-      allow: 'GET, HEAD, POST',
-      routes: { POST: submit },
-    },
+    ...stateRows(),
+    ...historyRows(),
     { path: '/transactions/batch', isOfLedger: true, allow: 'POST', routes: { POST: submit } },
     { path: '/transactions/simulate', ...posted, isOfLedger: true },
-    { path: '/transactions/by_version/:version', isOfLedger: true, need: versionNeed },
     { path: '/transactions/*', isOfLedger: true },
-    { path: '/blocks/by_version/:version', isOfLedger: true, need: versionNeed },
-    { path: '/blocks/by_height/:height', isOfLedger: true, need: heightNeed },
     { path: '/blocks/*', isOfLedger: true },
-    { path: '/accounts/:address', ...state },
-    { path: '/accounts/:address/balance/:asset', ...state },
-    { path: '/accounts/:address/resources', ...state },
-    { path: '/accounts/:address/modules', ...state },
     { path: '/accounts/*', isOfLedger: true },
-    { path: '/tables/:handle/item', ...state, ...posted },
-    { path: '/tables/:handle/raw_item', ...state, ...posted },
     { path: '/tables/*', isOfLedger: true },
-    { path: '/estimate_gas_price', isOfLedger: true },
+    keptRow('gas_price', '/estimate_gas_price', { isOfLedger: true }, (_, request) =>
+      sharedPath('gas price', '/estimate_gas_price', request),
+    ),
+    ...['/spec', '/spec.json', '/spec.yaml', '/info'].map((path) =>
+      keptRow('build', path, {}, (_, request) => buildPath(path, request)),
+    ),
     { path: '/-/healthy', isHealthCheck: true },
     { path: '/set_failpoint', isHidden: true },
     { path: '/experimental/state_values/raw', isHidden: true },
@@ -143,10 +180,87 @@ export function routeTable(submissions: Submissions): readonly PathRow[] {
   ];
 }
 
+function stateRows(): readonly PathRow[] {
+  return [
+    keptRow('account', '/accounts/:address', state, ({ address = '' }, request) => accountRead(address, request)),
+    keptRow('balance', '/accounts/:address/balance/:asset', state, (parameters, request) =>
+      balanceRead(parameters as unknown as BalanceParameters, request),
+    ),
+    keptRow('resources', '/accounts/:address/resources', state, ({ address = '' }, request) =>
+      accountPageRead('resources', address, request),
+    ),
+    keptRow('modules', '/accounts/:address/modules', state, ({ address = '' }, request) =>
+      accountPageRead('modules', address, request),
+    ),
+    tableRow('table_item', '/tables/:handle/item'),
+    tableRow('raw_table_item', '/tables/:handle/raw_item'),
+  ];
+}
+
+function historyRows(): readonly PathRow[] {
+  const transactions = { operation: 'transactions', path: '/transactions', start: 'start' } as const;
+  const auxiliary = {
+    operation: 'auxiliary_info',
+    path: '/transactions/auxiliary_info',
+    start: 'start_version',
+  } as const;
+  const list = keptRow('transactions', '/transactions', listOf('start'), (_, request) =>
+    transactionsRead(transactions, request),
+  );
+  return [
+    { ...list, allow: 'GET, HEAD, POST', routes: { ...list.routes, POST: submit } },
+    keptRow('auxiliary_info', auxiliary.path, listOf(auxiliary.start), (_, request) =>
+      transactionsRead(auxiliary, request),
+    ),
+    keptRow('transaction_by_version', '/transactions/by_version/:version', ofVersion, ({ version = '' }, request) =>
+      byVersionRead(version, request),
+    ),
+    keptRow('block_by_height', '/blocks/by_height/:height', ofHeight, ({ height = '' }, request) =>
+      blockRead(height, request),
+    ),
+    keptRow('block_by_version', '/blocks/by_version/:version', ofVersion, ({ version = '' }, request) =>
+      blockByVersionRead(version, request),
+    ),
+    keptRow('events', '/accounts/:address/events/:number', ofLedger, ({ address = '', number = '' }, request) =>
+      eventsByNumberRead(address, number, request),
+    ),
+    keptRow('events', '/accounts/:address/events/:handle/:field', ofLedger, (parameters, request) =>
+      eventsByHandleRead(parameters as unknown as EventParameters, request),
+    ),
+    keptRow('account_transactions', '/accounts/:address/transactions', ofLedger, ({ address = '' }, request) =>
+      accountList(address, 'transactions', request),
+    ),
+    keptRow(
+      'transaction_summaries',
+      '/accounts/:address/transaction_summaries',
+      ofLedger,
+      ({ address = '' }, request) => accountList(address, 'transaction_summaries', request),
+    ),
+  ];
+}
+
 /** A row of a read whose answer the cache may keep. */
 function readRow(name: RouteName, path: string, parse: ParseRead): PathRow {
   const route: Route = { kind: 'read', name, operation: 'read', template: path, parse };
   return { path, isOfLedger: true, routes: { GET: route, HEAD: route } };
+}
+
+/** A row of a kept or shared read that counts as a passed path in rights and plans. */
+function keptRow(name: RouteName, path: string, traits: Partial<PathRow>, parse: ParseRead): PathRow {
+  const route: Route = { kind: 'read', name, operation: 'pass', template: path, parse };
+  return { path, ...traits, routes: { GET: route, HEAD: route } };
+}
+
+function tableRow(operation: 'table_item' | 'raw_table_item', path: string): PathRow {
+  const parse: PostedRead['parse'] = ({ handle = '' }, request) => tableItemRead(operation, handle, request);
+  const route: Route = {
+    kind: 'posted',
+    name: operation,
+    operation: 'pass',
+    template: path,
+    posted: { check: requireJson, parse },
+  };
+  return { path, ...state, ...posted, routes: { POST: route } };
 }
 
 /** A row of a long poll. A HEAD of it is passed, because it would wait in vain. */

@@ -4,6 +4,8 @@ import type { AccessOperation } from '../../access/keys/principal.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { Need } from '../../upstream/select/need.ts';
 import type { Read } from '../reads/read-result.ts';
+import type { SharedRead } from '../reads/shares.ts';
+import type { BodyRead } from './parse-read.ts';
 import {
   noRoute,
   passedRoute,
@@ -11,6 +13,7 @@ import {
   routeTable,
   type Parameters,
   type PathRow,
+  type PostedRead,
   type Route,
 } from './route-table.ts';
 import type { Submissions } from './submissions.ts';
@@ -120,11 +123,27 @@ export class Match {
     this.route = this.fault === undefined ? routeOf(row, method) : noRoute;
   }
 
-  /** The read of a route of the kind `read` or `wait`. Throws `GatewayError` 400. */
-  parse(accept: string | undefined): Read {
+  /** The read of a route of the kind `read` or `wait`; `undefined`: a node has to answer. Throws `GatewayError` 400. */
+  parse(accept: string | undefined): Read | SharedRead | undefined {
     const { parse } = this.route;
     if (parse === undefined) throw new Error(`the route ${this.route.name} has no parser`);
     return parse(this.#parameters, { target: this.target, accept });
+  }
+
+  /** The read of a route of the kind `posted`; `undefined`: a node has to answer. Throws `GatewayError` 400 or 415. */
+  parseBody(request: BodyRead): Read | undefined {
+    return this.#posted.parse(this.#parameters, request);
+  }
+
+  /** Throws `GatewayError` 415 for a content type that the route `posted` does not read. */
+  checkBody(contentType: string | undefined): void {
+    this.#posted.check(contentType);
+  }
+
+  get #posted(): PostedRead {
+    const { posted } = this.route;
+    if (posted === undefined) throw new Error(`the route ${this.route.name} reads no body`);
+    return posted;
   }
 
   /**

@@ -8,6 +8,7 @@ import type { ExchangeObserver } from '../http/exchange.ts';
 import type { Freshness } from '../reads/freshness.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { Reader } from '../reads/reader.ts';
+import type { Shares } from '../reads/shares.ts';
 import type { Bodies } from '../http/request-body.ts';
 import type { ResponseWriter } from '../http/response-writer.ts';
 import type { Router } from './router.ts';
@@ -45,6 +46,7 @@ export interface ServerParts {
   readonly overload: Overload;
   readonly fleet: Pick<Fleet, 'view'>;
   readonly reader: Reader;
+  readonly shares: Shares;
   readonly memory: MemoryCache;
   readonly passThrough: PassThrough;
   /** Absent: nodes encode. */

@@ -88,7 +88,8 @@ test('an outage of Redis under load is one line, and its end another', { skip: n
   const server = await redisServer(t);
   const node = await fakeNode(t);
   const redis = redisAt(server.url, { timeoutMs: 50 });
-  const the = await scene(t, [node], { cache: { memory: { maxBytes: 64 * 1024 * 1024 }, redis } });
+  const cache = { gasPriceTtlMs: 1_000, memory: { maxBytes: 64 * 1024 * 1024 }, redis };
+  const the = await scene(t, [node], { cache });
 
   let [isOver, asked] = [false, 0];
   const loading = load(the, (times) => {

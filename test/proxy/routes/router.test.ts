@@ -28,7 +28,7 @@ const ownPaths: readonly (readonly [methods: readonly ('GET' | 'HEAD' | 'POST')[
   [['GET', 'HEAD'], '/accounts/:address/module/:name', 'read'],
   [['GET', 'HEAD'], '/transactions/by_hash/:hash', 'read'],
   [['GET'], '/transactions/wait_by_hash/:hash', 'wait'],
-  [['POST'], '/view', 'view'],
+  [['POST'], '/view', 'posted'],
   [['POST'], '/transactions/encode_submission', 'encode'],
   [['POST'], '/transactions', 'submit'],
   [['POST'], '/transactions/batch', 'submit'],

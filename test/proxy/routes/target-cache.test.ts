@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Read } from '../../../src/proxy/reads/read-result.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { CachedTarget, TargetCache, targetCacheBytes } from '../../../src/proxy/routes/target-cache.ts';
@@ -19,7 +20,7 @@ function ask(targets: TargetCache, account: number): 'cached' | 'added' | 'refus
   if (!targets.admits()) return 'refused';
   const own = ownCopy(target(account));
   const match = router.match('GET', own);
-  targets.add(own, new CachedTarget(match.route, match.parse(undefined)));
+  targets.add(own, new CachedTarget(match.route, match.parse(undefined) as Read));
   return 'added';
 }
 

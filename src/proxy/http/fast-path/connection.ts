@@ -8,7 +8,7 @@ import { isRefused, setAnswering } from '../server/connection-state.ts';
 import { answerTarget } from '../../routes/handle.ts';
 import { parseTarget } from '../../routes/read-answer.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
-import type { CachedTarget } from '../../routes/target-cache.ts';
+import { CachedTarget } from '../../routes/target-cache.ts';
 import { longestTarget } from '../target.ts';
 import type { Flushable, TurnEnd } from './turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
@@ -238,7 +238,8 @@ export class FastConnection implements AnswerSink, Flushable {
     const match = proxy.router.match(method, target);
     if (match.route.kind !== 'read') return undefined;
     try {
-      return parseTarget(proxy, match, block.headers.accept);
+      const parsed = parseTarget(proxy, match, block.headers.accept);
+      return parsed instanceof CachedTarget ? parsed : undefined;
     } catch {
       // The server parses the target again, and reports the fault.
       return undefined;

@@ -1,0 +1,159 @@
+/**
+ * Short shares: answers that are the same for everybody for a moment, such as the gas price or an account's newest
+ * transactions. Callers share one request to a node, and its answer for the time of their kind. Memory alone holds them.
+ */
+import { LRUCache } from 'lru-cache';
+import { Coalescer } from '../../cache/coalesce.ts';
+import { contentDigest, nothingCoded, type CachedResponse } from '../../cache/entry.ts';
+import type { AnswerForm } from '../../ledger/answer-form.ts';
+import type { LedgerVersion } from '../../ledger/version.ts';
+import type { Dialect } from '../../ledger/ledger-headers.ts';
+import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
+import type { Sender } from '../../upstream/dispatch/sender.ts';
+import type { Fleet } from '../../upstream/fleet.ts';
+import type { Latest } from '../../upstream/latest.ts';
+import type { WireRequest } from '../../upstream/node/node-client.ts';
+import type { Caller, Exchange } from '../http/exchange.ts';
+import type { Outgoing } from '../http/message.ts';
+import type { Freshness } from './freshness.ts';
+import type { ReadResult } from './read-result.ts';
+
+/**
+ * Time for which an answer is shared. `latest`: while the shared latest version is the same, so that the demands of
+ * clients hold (docs/consistency.md). `gas price`: `cache.gasPriceTtl`. `build`: 10 s, of the node's software.
+ */
+export type ShareTime = 'latest' | 'gas price' | 'build';
+
+/** A parsed request for a short share. `wire` is made from its canonical parts alone. */
+export interface SharedRead {
+  readonly shared: ShareTime;
+  readonly wire: WireRequest;
+  /** `undefined`: any media type, without ledger headers. */
+  readonly form: AnswerForm | undefined;
+}
+
+/** Parts of `Shares`. */
+export interface SharesParts {
+  readonly fleet: Fleet;
+  readonly sender: Pick<Sender, 'whole'>;
+  readonly latest: Latest;
+  readonly freshness: Freshness;
+  /** Time for which a gas price is shared. */
+  readonly gasPriceTtlMs: number;
+}
+
+/** A node's answer, and the time of its request in ms of `performance.now()`. */
+interface SharedAnswer {
+  readonly entry: CachedResponse;
+  readonly upstream: string;
+  readonly tookMs: number;
+  readonly askedAtMs: number;
+}
+
+const buildMs = 10_000;
+/** Longest life of an answer that is shared while the latest version stands. */
+const latestMs = 10_000;
+/** Bounds of all held answers, and of one, in bytes. */
+const bounds = { all: 16 * 1024 * 1024, one: 2 * 1024 * 1024, entries: 10_000 };
+
+/** Answers requests for short shares. Rejections are `GatewayError`. */
+export class Shares {
+  readonly #parts: SharesParts;
+  readonly #held = new LRUCache<string, SharedAnswer>({
+    max: bounds.entries,
+    maxSize: bounds.all,
+    maxEntrySize: bounds.one,
+    sizeCalculation: ({ entry }, name) => entry.body.length + name.length + 1_000,
+  });
+  readonly #flights = new Coalescer<SharedAnswer>();
+
+  constructor(parts: SharesParts) {
+    this.#parts = parts;
+  }
+
+  /** The held answer, or one that is read for all callers who wait. */
+  async load(read: SharedRead, exchange: Exchange<Outgoing>): Promise<ReadResult> {
+    const { fleet, latest, freshness } = this.#parts;
+    let min: LedgerVersion | undefined;
+    let time = '';
+    if (read.shared === 'latest') {
+      const demand = freshness.demandOf(exchange.request);
+      // Each such caller wants the state at its own call.
+      if (demand.maxStalenessMs === 0) {
+        const ask = (floor: LedgerVersion | undefined) => this.#ask(read, floor, exchange);
+        return resultOf(await latest.aboveFloor(demand.min, exchange.signal, ask), false, false);
+      }
+      min = (await latest.reach(demand, exchange.signal)).info.version;
+      time = String(min);
+    }
+    const name = `${fleet.generation}|${time}|${read.form ?? ''}|${read.wire.path}`;
+    const ttl = this.#ttlMs(read.shared);
+    const held = this.#held.get(name);
+    if (held !== undefined && performance.now() - held.askedAtMs < ttl) return resultOf(held, true, false);
+    const { value, isLeader } = await this.#flights.run(
+      name,
+      exchange.signal,
+      async (signal, span) => {
+        const { client } = exchange;
+        const answer = await this.#ask(read, min, { client, signal, span });
+        if (answer.entry.digest !== '' && ttl > 0) this.#held.set(name, answer);
+        return answer;
+      },
+      exchange.span,
+    );
+    return resultOf(value, false, !isLeader);
+  }
+
+  /** Drops all answers; an operator's purge of everything. */
+  clear(): void {
+    this.#held.clear();
+  }
+
+  #ttlMs(time: ShareTime): number {
+    if (time === 'build') return buildMs;
+    return time === 'latest' ? latestMs : this.#parts.gasPriceTtlMs;
+  }
+
+  async #ask(
+    { wire, form }: SharedRead,
+    min: LedgerVersion | undefined,
+    { client, span, onPlace, signal }: Caller,
+  ): Promise<SharedAnswer> {
+    const { sender, fleet } = this.#parts;
+    const askedAtMs = performance.now();
+    const need = { kind: 'head', min } as const;
+    const request = { wire, need, promised: form, isIdempotent: true, client, span, onPlace };
+    const answer = await sender.whole(request, signal);
+    const { upstream, tookMs } = answer;
+    return { entry: entryOf(answer, fleet.dialect), upstream: upstream.name, tookMs, askedAtMs };
+  }
+}
+
+/** A success has a digest, by which clients revalidate it; nothing else is shared after its flight. */
+function entryOf(answer: NodeAnswer, { gasUsed, cursor }: Dialect): CachedResponse {
+  const content = {
+    status: answer.status,
+    contentType: headerOf(answer, 'content-type') ?? 'application/octet-stream',
+    body: answer.body,
+    committedAt: undefined,
+    gasUsed: headerOf(answer, gasUsed),
+    cursor: headerOf(answer, cursor),
+    isImmutable: false,
+  };
+  const isShared = answer.status === 200 && answer.coding === undefined && answer.isFramed;
+  return { ...content, digest: isShared ? contentDigest(content) : '', coded: nothingCoded };
+}
+
+function headerOf(answer: NodeAnswer, name: string): string | undefined {
+  const value = answer.headers[name];
+  return typeof value === 'string' ? value : undefined;
+}
+
+function resultOf(answer: SharedAnswer, isHeld: boolean, isCollapsed: boolean): ReadResult {
+  const { entry, upstream, tookMs, askedAtMs } = answer;
+  const ageSeconds = Math.max(0, Math.floor((performance.now() - askedAtMs) / 1000));
+  const source = isHeld
+    ? ({ kind: 'memory' } as const)
+    : ({ kind: 'upstream', name: upstream, isCollapsed, tookMs } as const);
+  return { entry, version: undefined, isFinal: false, isLatest: true, ageSeconds, source };
+}

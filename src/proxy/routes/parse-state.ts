@@ -1,0 +1,104 @@
+/**
+ * Parsers of further reads of state: accounts, balances, pages of modules and resources, table items. `undefined` leaves
+ * a request to a node, unchanged: the gateway keeps no answer to a question that it reads only in part.
+ */
+import type { Operation } from '../../cache/key.ts';
+import { parseTableBody } from '../../cache/table-body.ts';
+import { findAddress, parseAddress } from '../../ledger/address.ts';
+import { findU64 } from '../../ledger/version.ts';
+import { answerForm } from '../http/negotiate.ts';
+import { knownParameters, versionParameter } from '../http/target.ts';
+import type { Read } from '../reads/read-result.ts';
+import { mediaType, needOf, parseTag, pathRead, withVersion, type BodyRead, type PathRead } from './parse-read.ts';
+
+const versionOnly = ['ledger_version'];
+
+/** Parses `GET /accounts/{address}`. Throws `GatewayError` 400. */
+export function accountRead(addressText: string, request: PathRead): Read | undefined {
+  if (knownParameters(request.target, versionOnly) === undefined) return undefined;
+  const address = parseAddress(addressText);
+  return pathRead({ operation: 'account', subject: `${address}/`, path: `/accounts/${address}` }, request);
+}
+
+/** Parameters of `/accounts/:address/balance/:asset`, decoded. */
+export interface BalanceParameters {
+  readonly address: string;
+  /** A struct tag, or the address of a fungible asset. */
+  readonly asset: string;
+}
+
+/** Parses `GET /accounts/{address}/balance/{asset}`. Throws `GatewayError` 400. */
+export function balanceRead(parameters: BalanceParameters, request: PathRead): Read | undefined {
+  if (knownParameters(request.target, versionOnly) === undefined) return undefined;
+  const address = parseAddress(parameters.address);
+  const asset = findAddress(parameters.asset);
+  const { text, encoded } = asset === undefined ? parseTag(parameters.asset) : { text: asset, encoded: asset };
+  const path = `/accounts/${address}/balance/${encoded}`;
+  return pathRead({ operation: 'balance', subject: `${address}/${text}`, path }, request);
+}
+
+const pageParameters = ['ledger_version', 'start', 'limit'];
+
+/** Parses a page of `/accounts/{address}/modules` or `/resources`. Throws `GatewayError` 400. */
+export function accountPageRead(
+  operation: Extract<Operation, 'modules' | 'resources'>,
+  addressText: string,
+  request: PathRead,
+): Read | undefined {
+  const given = knownParameters(request.target, pageParameters);
+  if (given === undefined) return undefined;
+  const query = pageQuery(given);
+  if (query === undefined) return undefined;
+  const address = parseAddress(addressText);
+  const path = `/accounts/${address}/${operation}${query}`;
+  return pathRead({ operation, subject: `${address}/${query}`, path }, request);
+}
+
+/** Form of the cursor of nodes: hex, of which only they know the meaning (protocol 2.1). */
+const cursorForm = /^[\w-]{1,2048}$/;
+
+function pageQuery({ start, limit }: Readonly<Record<string, string | undefined>>): string | undefined {
+  const query: string[] = [];
+  if (start !== undefined) {
+    if (!cursorForm.test(start)) return undefined;
+    query.push(`start=${start}`);
+  }
+  if (limit !== undefined) {
+    const items = findLimit(limit);
+    if (items === undefined) return undefined;
+    query.push(`limit=${items}`);
+  }
+  return query.length === 0 ? '' : `?${query.join('&')}`;
+}
+
+/** A page's length as nodes parse it, a u16 above zero; `undefined`: nodes refuse it. */
+export function findLimit(text: string): number | undefined {
+  const limit = findU64(text);
+  return limit === undefined || limit === 0n || limit > 0xffffn ? undefined : Number(limit);
+}
+
+/** Parses `POST /tables/{handle}/item` or `/raw_item`. Throws `GatewayError` 400. */
+export function tableItemRead(
+  operation: Extract<Operation, 'table_item' | 'raw_table_item'>,
+  handleText: string,
+  { target, accept, body, digest }: BodyRead,
+): Read | undefined {
+  if (knownParameters(target, versionOnly) === undefined) return undefined;
+  const handle = parseAddress(handleText);
+  const version = versionParameter(target);
+  const form = answerForm(accept);
+  const item = parseTableBody(operation, body, digest);
+  return {
+    operation,
+    subject: `${handle}/${item.subject}`,
+    version,
+    form,
+    wire: {
+      method: 'POST',
+      path: withVersion(`/tables/${handle}/${operation === 'table_item' ? 'item' : 'raw_item'}`, version),
+      headers: { accept: mediaType[form], 'content-type': 'application/json' },
+      body: item.bytes,
+    },
+    need: needOf(version),
+  };
+}
