@@ -1,5 +1,5 @@
 /** Answers of a sample node before they are written, and the form that `Accept` selects (protocol 2.3). */
-import { createHash } from 'node:crypto';
+import { standInBytes } from './bcs.ts';
 
 /** One answer to a client. `ledgerHeaders`: whether the seven headers go with it (protocol 2.2). */
 export interface SampleAnswer {
@@ -9,6 +9,8 @@ export interface SampleAnswer {
   readonly ledgerHeaders: boolean;
   /** Set on answers of `/view` only. */
   readonly gasUsed?: bigint;
+  /** Set on pages of resources and modules after which more remains. */
+  readonly cursor?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -41,14 +43,12 @@ export function jsonAnswer(body: string, status = 200): SampleAnswer {
   return { status, contentType: jsonType, body, ledgerHeaders: true };
 }
 
-/** The JSON text in the form asked for. `bcsVariant`: the leading variant byte of types that have one. */
-export function answerIn(form: AcceptForm, body: string, bcsVariant?: number): SampleAnswer {
-  if (form === 'json') return jsonAnswer(body);
-  return { status: 200, contentType: bcsType, body: standInBytes(body, bcsVariant), ledgerHeaders: true };
+/** The JSON text in the form asked for. `bcs`: the bytes of types whose frame a client can read. */
+export function answerIn(form: AcceptForm, body: string, bcs?: () => Uint8Array): SampleAnswer {
+  return form === 'json' ? jsonAnswer(body) : bcsAnswer(bcs?.() ?? standInBytes(body));
 }
 
-/** A sample node has no BCS encoder: the bytes only depend on the state that was read, as real ones do. */
-function standInBytes(body: string, variant?: number): Uint8Array {
-  const digest = createHash('sha256').update(body).digest();
-  return variant === undefined ? digest : Buffer.concat([Buffer.from([variant]), digest]);
+/** A BCS answer with ledger headers. */
+export function bcsAnswer(body: Uint8Array): SampleAnswer {
+  return { status: 200, contentType: bcsType, body, ledgerHeaders: true };
 }

@@ -76,14 +76,19 @@ export function u64Param(call: SampleCall, at: number, name: string): bigint {
   throw frameworkError(400, `failed to parse path \`${name}\`: ${u64Fault(text)}`);
 }
 
-/** `?ledger_version=`: the first of several counts. Throws `NodeError` 400 for one that is no u64. */
+/** `?ledger_version=`. Throws `NodeError` 400 for one that is no u64. */
 export function pinnedVersion(call: SampleCall): bigint | undefined {
-  const text = call.query.get('ledger_version');
+  return u64Query(call, 'ledger_version');
+}
+
+/** A query parameter as a u64: the first of several counts. Throws `NodeError` 400 as a node does. */
+export function u64Query(call: SampleCall, name: string): bigint | undefined {
+  const text = call.query.get(name);
   if (text === null) return undefined;
   const value = findU64(text);
   if (value !== undefined) return value;
   const chain = '(occurred while parsing "optional<string(U64)>")';
-  throw frameworkError(400, `failed to parse parameter \`ledger_version\`: ${u64Fault(text)} ${chain}`);
+  throw frameworkError(400, `failed to parse parameter \`${name}\`: ${u64Fault(text)} ${chain}`);
 }
 
 function u64Fault(text: string): string {

@@ -134,7 +134,18 @@ function withFault(plan: FaultPlan, fault: SampleFault): FaultPlan {
   }
 }
 
-const readsAtVersion = new Set(['account', 'resource', 'module', 'balance', 'tableItem', 'view', 'byVersion']);
+const readsAtVersion = new Set([
+  'account',
+  'resource',
+  'resources',
+  'module',
+  'modules',
+  'balance',
+  'tableItem',
+  'rawTableItem',
+  'view',
+  'byVersion',
+]);
 
 /** No real node answers 410 to `GET /v1`. */
 function usualScope(fault: SampleFault): (request: ReceivedRequest) => boolean {

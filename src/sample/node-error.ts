@@ -58,6 +58,17 @@ export function accountNotFound(address: Address, version: bigint): NodeError {
   return nodeError(404, 'account_not_found', `Account not found by ${what}`);
 }
 
+/** 404: the resource has no event handle of that name. */
+export function structFieldNotFound(address: Address, tag: string, field: string, version: bigint): NodeError {
+  const what = `Address(${address}), Struct tag(${tag}), Field name(${field}) and Ledger version(${version})`;
+  return nodeError(404, 'struct_field_not_found', `Struct Field not found by ${what}`);
+}
+
+/** 410: the first event of the page is below the window. It names no version. */
+export function eventsPruned(): NodeError {
+  return nodeError(410, 'version_pruned', 'The requested events have been pruned');
+}
+
 /** 404: the table has no such key at the version. */
 export function tableItemNotFound(handle: Address, key: string, version: bigint): NodeError {
   const what = `Table handle(${handle}), Table key(${key}) and Ledger version(${version})`;

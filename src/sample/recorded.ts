@@ -55,6 +55,22 @@ export function findModule(address: Address, name: string): string | undefined {
   return modules.get(`${address}/${name}`);
 }
 
+/** The recorded resources of an account: canonical tag and body, in the order of the tags. */
+export function resourcesOf(address: Address): readonly (readonly [string, string])[] {
+  return recordedAt(resources, address);
+}
+
+/** The recorded modules of an account: name and body, in the order of the names. */
+export function modulesOf(address: Address): readonly (readonly [string, string])[] {
+  return recordedAt(modules, address);
+}
+
+function recordedAt(bodies: ReadonlyMap<string, string>, address: Address): readonly (readonly [string, string])[] {
+  const start = `${address}/`;
+  const found = [...bodies].filter(([key]) => key.startsWith(start));
+  return found.map(([key, body]) => [key.slice(start.length), body] as const).sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
 /** Whether anything was recorded at `address`. */
 export function hasRecordings(address: Address): boolean {
   return accounts.has(address);

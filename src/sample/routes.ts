@@ -1,22 +1,23 @@
 /** Routes of a sample node. Any other path is a 404, as on a real node. */
 import type { SampleAnswer } from './answer.ts';
 import type { SampleCall } from './call.ts';
+import { answerAccountSummaries, answerAccountTransactions } from './operations/account-history-operations.ts';
+import { answerBlockByHeight, answerBlockByVersion } from './operations/block-operations.ts';
 import { answerEncodeSubmission } from './operations/encode-operation.ts';
+import { answerEventsByHandle, answerEventsByNumber } from './operations/event-operations.ts';
+import { answerGasPrice, answerHealthy, answerLedgerInfo } from './operations/ledger-operations.ts';
+import { answerAuxiliaryInfo, answerTransactions } from './operations/list-operations.ts';
+import { answerInfo, answerSpec, answerSpecJson, answerSpecYaml } from './operations/node-operations.ts';
+import { answerAccount, answerBalance, answerModule, answerResource } from './operations/state-operations.ts';
+import { answerModules, answerResources } from './operations/state-page-operations.ts';
+import { answerRawTableItem, answerTableItem } from './operations/table-operations.ts';
 import {
-  answerBlockByHeight,
-  answerBlockByVersion,
-  answerGasPrice,
-  answerHealthy,
-  answerLedgerInfo,
-} from './operations/ledger-operations.ts';
-import {
-  answerAccount,
-  answerBalance,
-  answerModule,
-  answerResource,
-  answerTableItem,
-} from './operations/state-operations.ts';
-import { answerByHash, answerByVersion, answerSubmit, answerWaitByHash } from './operations/transaction-operations.ts';
+  answerByHash,
+  answerByVersion,
+  answerSimulate,
+  answerSubmit,
+  answerWaitByHash,
+} from './operations/transaction-operations.ts';
 import { answerView } from './operations/view-operation.ts';
 
 /** Name of a route of the interface, for faults and logs. */
@@ -42,16 +43,30 @@ export type Routing =
 const table = [
   ['ledgerInfo', 'GET', '/', answerLedgerInfo],
   ['healthy', 'GET', '/-/healthy', answerHealthy],
+  ['spec', 'GET', '/spec', answerSpec],
+  ['specJson', 'GET', '/spec.json', answerSpecJson],
+  ['specYaml', 'GET', '/spec.yaml', answerSpecYaml],
+  ['info', 'GET', '/info', answerInfo],
   ['account', 'GET', '/accounts/*', answerAccount],
+  ['resources', 'GET', '/accounts/*/resources', answerResources],
+  ['modules', 'GET', '/accounts/*/modules', answerModules],
   ['resource', 'GET', '/accounts/*/resource/*', answerResource],
   ['module', 'GET', '/accounts/*/module/*', answerModule],
   ['balance', 'GET', '/accounts/*/balance/*', answerBalance],
+  ['accountTransactions', 'GET', '/accounts/*/transactions', answerAccountTransactions],
+  ['accountSummaries', 'GET', '/accounts/*/transaction_summaries', answerAccountSummaries],
+  ['eventsByNumber', 'GET', '/accounts/*/events/*', answerEventsByNumber],
+  ['eventsByHandle', 'GET', '/accounts/*/events/*/*', answerEventsByHandle],
   ['tableItem', 'POST', '/tables/*/item', answerTableItem],
+  ['rawTableItem', 'POST', '/tables/*/raw_item', answerRawTableItem],
   ['view', 'POST', '/view', answerView],
   ['byHash', 'GET', '/transactions/by_hash/*', answerByHash],
   ['waitByHash', 'GET', '/transactions/wait_by_hash/*', answerWaitByHash],
   ['byVersion', 'GET', '/transactions/by_version/*', answerByVersion],
+  ['transactions', 'GET', '/transactions', answerTransactions],
+  ['auxiliaryInfo', 'GET', '/transactions/auxiliary_info', answerAuxiliaryInfo],
   ['submit', 'POST', '/transactions', answerSubmit],
+  ['simulate', 'POST', '/transactions/simulate', answerSimulate],
   ['encodeSubmission', 'POST', '/transactions/encode_submission', answerEncodeSubmission],
   ['blockByHeight', 'GET', '/blocks/by_height/*', answerBlockByHeight],
   ['blockByVersion', 'GET', '/blocks/by_version/*', answerBlockByVersion],

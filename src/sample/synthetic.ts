@@ -13,9 +13,14 @@ const maxPaddedBytes = 8 * 1024 * 1024;
 /** Addresses `0x5a000000` to `0x5affffff` exist too, with synthetic state only: benchmarks need many accounts. */
 const madeUpAccount = /^0x5a[0-9a-f]{6}$/;
 
+/** Whether an address is one of those with computed state only. */
+export function isMadeUpAccount(address: Address): boolean {
+  return madeUpAccount.test(address);
+}
+
 /** Whether an address has recorded or computed state. */
 export function isKnownAccount(address: Address): boolean {
-  return hasRecordings(address) || madeUpAccount.test(address);
+  return hasRecordings(address) || isMadeUpAccount(address);
 }
 
 /**
@@ -51,8 +56,8 @@ export function findSyntheticView(id: string): SyntheticView | undefined {
 }
 
 /** A balance above 2^53, which a client that reads JSON numbers as doubles gets wrong. */
-export function syntheticBalance(version: bigint): string {
-  return String(2n ** 60n + version);
+export function syntheticBalance(version: bigint, history = ''): string {
+  return String((history === '' ? 2n ** 60n : 2n ** 61n) + version);
 }
 
 /** `0x` and 64 digits that depend on nothing but `text`. */
@@ -60,11 +65,27 @@ export function syntheticHash(text: string | Uint8Array): string {
   return `0x${createHash('sha256').update(text).digest('hex')}`;
 }
 
+/**
+ * The hash of the synthetic transaction at a version. The version can be read from it, as
+ * `versionOfTransactionHash` does: a sample node has no index of all its transactions.
+ */
+export function syntheticTransactionHash(version: bigint, history = ''): string {
+  const bytes = createHash('sha256').update(`transaction ${version}${history}`).digest();
+  bytes.writeBigUInt64BE(bytes.readBigUInt64BE(0) ^ version, 24);
+  return `0x${bytes.toString('hex')}`;
+}
+
+/** The one version whose synthetic transaction can have `hash` (`0x` and 64 hex digits). */
+export function versionOfTransactionHash(hash: string): bigint {
+  const bytes = Buffer.from(hash.slice(2), 'hex');
+  return bytes.readBigUInt64BE(0) ^ bytes.readBigUInt64BE(24);
+}
+
 /** The transaction at a version for which none was recorded. */
 export function syntheticTransaction(version: bigint, timestampUsec: bigint, history = ''): string {
   return JSON.stringify({
     version: String(version),
-    hash: syntheticHash(`transaction ${version}${history}`),
+    hash: syntheticTransactionHash(version, history),
     ...committedFields(version, history),
     changes: [],
     timestamp: String(timestampUsec),

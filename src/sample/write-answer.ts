@@ -32,6 +32,7 @@ export async function writeAnswer(
   if (gzip) headers.push('Content-Encoding', 'gzip');
   if (answer.ledgerHeaders && plan.ledgerHeaders) headers.push(...ledgerHeaderList(options.ledger, options.dialect));
   if (answer.gasUsed !== undefined) headers.push(options.dialect.gasUsed, String(answer.gasUsed));
+  if (answer.cursor !== undefined) headers.push(options.dialect.cursor, answer.cursor);
   for (const [name, value] of Object.entries(answer.headers ?? {})) headers.push(name, value);
   response.writeHead(answer.status, headers);
   if (plan.body?.kind === 'slow body') await writeSlowly(response, body, plan.body, options.signal);

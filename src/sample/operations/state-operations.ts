@@ -1,24 +1,21 @@
-/** Reads of state at a version: account, resource, module, balance, table item. */
+/** Reads of state at a version: account, resource, module, balance. */
 import { findAddress, type Address } from '../../ledger/address.ts';
-import { canonicalJson } from '../../ledger/json-value.ts';
 import { findTypeTag, formatTypeTag } from '../../ledger/type-tag.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import { answerIn, type SampleAnswer } from '../answer.ts';
 import {
   acceptForm,
   addressParam,
-  expectContentType,
   historyAt,
-  isJsonMediaType,
-  jsonBody,
   moduleNameParam,
   pinnedVersion,
   resolveVersion,
   structTagParam,
   type SampleCall,
 } from '../call.ts';
-import { accountNotFound, frameworkError, moduleNotFound, resourceNotFound, tableItemNotFound } from '../node-error.ts';
+import { accountNotFound, frameworkError, moduleNotFound, resourceNotFound } from '../node-error.ts';
 import { findModule, findResource } from '../recorded.ts';
+import { transactionsOf } from '../stream.ts';
 import { findSyntheticResource, isKnownAccount, syntheticBalance } from '../synthetic.ts';
 
 /** `GET /accounts/{address}`. Real nodes answer a missing account in two ways; this is the 404. */
@@ -29,7 +26,7 @@ export function answerAccount(call: SampleCall): SampleAnswer {
   const recorded = findResource(address, '0x1::account::Account');
   const data = recorded === undefined ? {} : (JSON.parse(recorded) as { data: Record<string, string> }).data;
   const account = {
-    sequence_number: data['sequence_number'] ?? '0',
+    sequence_number: data['sequence_number'] ?? String(transactionsOf(address).lastAt(version) + 1n),
     authentication_key: data['authentication_key'] ?? `0x${address.slice(2).padStart(64, '0')}`,
   };
   return answerIn(acceptForm(call), JSON.stringify(account));
@@ -67,7 +64,7 @@ export function answerBalance(call: SampleCall): SampleAnswer {
   }
   const version = resolveVersion(call.ledger, pinnedVersion(call));
   const coin = tag === undefined ? undefined : recordedBalance(address, formatTypeTag(tag));
-  return answerIn(acceptForm(call), coin ?? balanceAt(address, version));
+  return answerIn(acceptForm(call), coin ?? balanceAt(call, address, version));
 }
 
 function recordedBalance(address: Address, coin: string): string | undefined {
@@ -75,16 +72,6 @@ function recordedBalance(address: Address, coin: string): string | undefined {
   return store === undefined ? undefined : (JSON.parse(store) as { data: { coin: { value: string } } }).data.coin.value;
 }
 
-function balanceAt(address: Address, version: LedgerVersion): string {
-  return isKnownAccount(address) ? syntheticBalance(version) : '0';
-}
-
-/** `POST /tables/{handle}/item`. No table was recorded, so no item is ever found. */
-export function answerTableItem(call: SampleCall): SampleAnswer {
-  expectContentType(call, isJsonMediaType);
-  const handle = addressParam(call, 0, 'table_handle');
-  const pinned = pinnedVersion(call);
-  const request = jsonBody(call, ['key_type', 'value_type', 'key']);
-  const version = resolveVersion(call.ledger, pinned);
-  throw tableItemNotFound(handle, canonicalJson(request.members.get('key') ?? null), version);
+function balanceAt(call: SampleCall, address: Address, version: LedgerVersion): string {
+  return isKnownAccount(address) ? syntheticBalance(version, historyAt(call, version)) : '0';
 }

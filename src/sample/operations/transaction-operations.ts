@@ -1,6 +1,7 @@
 /** Look-up of transactions, and submission. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
+import { standInBytes, u64Bytes } from '../bcs.ts';
 import {
   acceptForm,
   expectContentType,
@@ -10,17 +11,24 @@ import {
   u64Param,
   type SampleCall,
 } from '../call.ts';
+import type { JsonObject } from '../../ledger/json-value.ts';
 import { frameworkError, transactionNotFound } from '../node-error.ts';
 import { findTransactionByHash, findTransactionByVersion } from '../recorded.ts';
-import { syntheticTransaction } from '../synthetic.ts';
+import {
+  committedFields,
+  syntheticHash,
+  syntheticTransaction,
+  syntheticTransactionHash,
+  versionOfTransactionHash,
+} from '../synthetic.ts';
 
 /** How a node waits for a pending transaction: a look every 20 ms, for a second (protocol 1, row 19). */
 const waitStepMs = 20;
 const waitSteps = 50;
 
 /** The first byte of a transaction in BCS (protocol 1.1). */
-const onChainVariant = 0;
-const pendingVariant = 1;
+const onChainVariant = Buffer.from([0]);
+const pendingVariant = Buffer.from([1]);
 
 /** `GET /transactions/by_hash/{hash}`. */
 export function answerByHash(call: SampleCall): SampleAnswer {
@@ -43,14 +51,24 @@ function isPending(call: SampleCall, hash: string): boolean {
 
 function answerFound(call: SampleCall, hash: string): SampleAnswer {
   const { ledger } = call;
-  const form = acceptForm(call);
-  const found = call.mempool.find(hash, ledger.version) ?? findTransactionByHash(hash);
+  const found = call.mempool.find(hash, ledger.version) ?? findTransactionByHash(hash) ?? findSynthetic(call, hash);
   if (found === undefined) throw transactionNotFound(`Transaction hash(${hash})`);
-  if (found.version === undefined) return answerIn(form, found.body, pendingVariant);
+  const { version, body } = found;
+  if (version === undefined) {
+    return answerIn(acceptForm(call), body, () => Buffer.concat([pendingVariant, standInBytes(body)]));
+  }
   // A pruned transaction is not found, because its index went with it: never a 410 here (protocol 7).
-  const held = found.version >= ledger.oldestVersion && found.version <= ledger.version;
+  const held = version >= ledger.oldestVersion && version <= ledger.version;
   if (!held) throw transactionNotFound(`Transaction hash(${hash})`);
-  return answerIn(form, found.body, onChainVariant);
+  return answerCommitted(call, version, body);
+}
+
+/** `undefined` also for a version that has a recorded transaction: that one has another hash. */
+function findSynthetic(call: SampleCall, hash: string): { version: bigint; body: string } | undefined {
+  const version = versionOfTransactionHash(hash);
+  if (version > call.ledger.version || findTransactionByVersion(version) !== undefined) return undefined;
+  if (syntheticTransactionHash(version, historyAt(call, version)) !== hash) return undefined;
+  return { version, body: transactionAt(call, version) };
 }
 
 /** `GET /transactions/by_version/{version}`. */
@@ -58,7 +76,16 @@ export function answerByVersion(call: SampleCall): SampleAnswer {
   const wanted = u64Param(call, 0, 'txn_version');
   if (wanted > call.ledger.version) throw transactionNotFound(`Ledger version(${wanted})`);
   resolveVersion(call.ledger, wanted);
-  return answerIn(acceptForm(call), transactionAt(call, wanted), onChainVariant);
+  return answerCommitted(call, wanted, transactionAt(call, wanted));
+}
+
+function answerCommitted(call: SampleCall, version: bigint, body: string): SampleAnswer {
+  return answerIn(acceptForm(call), body, () => Buffer.concat([onChainVariant, onChainBytes(version, body)]));
+}
+
+/** A committed transaction in BCS, as it stands in lists: it begins with its version. */
+export function onChainBytes(version: bigint, body: string): Buffer {
+  return Buffer.concat([u64Bytes(version), standInBytes(body)]);
 }
 
 /** The text of the transaction at a version: the recorded one, or a synthetic one. */
@@ -70,9 +97,22 @@ export function transactionAt(call: SampleCall, version: bigint): string {
 
 /** `POST /transactions`: 202, and the transaction is pending from here on. */
 export function answerSubmit(call: SampleCall): SampleAnswer {
+  return jsonAnswer(call.mempool.submit(call.body, signedTransaction(call)), 202);
+}
+
+/** `POST /transactions/simulate`: one transaction that succeeds at the head, with the gas that it used. */
+export function answerSimulate(call: SampleCall): SampleAnswer {
+  signedTransaction(call);
+  const { version } = call.ledger;
+  const start = { version: String(version), hash: syntheticHash(call.body), ...committedFields(version) };
+  const body = JSON.stringify({ ...start, timestamp: String(call.ledger.timestampUsec), type: 'user_transaction' });
+  return { ...answerIn(acceptForm(call), `[${body}]`), gasUsed: 9n };
+}
+
+/** The JSON of a submission; `undefined` for one in BCS, which a sample node does not read. */
+function signedTransaction(call: SampleCall): JsonObject | undefined {
   const type = expectContentType(call, (text) => text === 'application/json' || text === signedTransactionType);
-  const request = type === signedTransactionType ? undefined : jsonBody(call, signedMembers);
-  return jsonAnswer(call.mempool.submit(call.body, request), 202);
+  return type === signedTransactionType ? undefined : jsonBody(call, signedMembers);
 }
 
 const signedTransactionType = 'application/x.aptos.signed_transaction+bcs';

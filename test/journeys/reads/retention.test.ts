@@ -238,7 +238,8 @@ test('after a 410 of one node the deepest node is asked, and its answer decides'
   const archival = await fakeNode(t, { archival: true, head: 900n });
   const gateway = await testGateway(t, { full, archival: [archival] });
   for (const { faults } of full) faults.add({ kind: 'answer', status: 410, body: pruned });
-  const events = '/accounts/0x1/events/0/start';
+  // A page that is not full, so that no gateway keeps it.
+  const events = '/accounts/0x1/events/0?start=40';
 
   const held = await gateway.get(events);
   archival.fault = { kind: 'answer', status: 410, body: pruned.replace('pruned"', 'gone"') };
@@ -246,7 +247,7 @@ test('after a 410 of one node the deepest node is asked, and its answer decides'
   await archival.close();
   const unknown = await gateway.get(events);
 
-  assert.deepEqual([held.status, gone.status, unknown.status], [404, 410, 503]);
+  assert.deepEqual([held.status, gone.status, unknown.status], [200, 410, 503]);
   assert.match(gone.text, /gone/);
   assert.equal(
     full.reduce((sum, { reads }) => sum + reads, 0),

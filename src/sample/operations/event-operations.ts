@@ -1,0 +1,95 @@
+/** Events of an account, by creation number and by the handle that holds it. */
+import { findAddress, type Address } from '../../ledger/address.ts';
+import { formatTypeTag } from '../../ledger/type-tag.ts';
+import { answerIn, type SampleAnswer } from '../answer.ts';
+import { listBytes, standInBytes, u64Bytes } from '../bcs.ts';
+import { acceptForm, addressParam, historyAt, structTagParam, u64Param, u64Query, type SampleCall } from '../call.ts';
+import { accountNotFound, eventsPruned, resourceNotFound, structFieldNotFound } from '../node-error.ts';
+import { historyPage, mapRange, pageLimit, pageOf } from '../page.ts';
+import { findResource } from '../recorded.ts';
+import { streamOf, type Stream } from '../stream.ts';
+import { findSyntheticResource, isKnownAccount } from '../synthetic.ts';
+
+/** Creation numbers below this have a stream; above it there never was an event. */
+const streams = 16n;
+
+/** The field of `Probe` that serves as an event handle. */
+const probeField = 'events';
+const probeCreationNumber = 4n;
+
+/** The key of a stream of events. */
+interface EventKey {
+  readonly address: Address;
+  readonly creationNumber: bigint;
+}
+
+/** `GET /accounts/{a}/events/{creation_number}?start=&limit=`. */
+export function answerEventsByNumber(call: SampleCall): SampleAnswer {
+  const address = addressParam(call, 0);
+  const creationNumber = u64Param(call, 1, 'creation_number');
+  const start = u64Query(call, 'start');
+  const limit = pageLimit(call, historyPage);
+  if (!isKnownAccount(address)) throw accountNotFound(address, call.ledger.version);
+  return answerEvents(call, { address, creationNumber }, { start, limit });
+}
+
+/** `GET /accounts/{a}/events/{handle}/{field}?start=&limit=`: the handle is looked up at the head. */
+export function answerEventsByHandle(call: SampleCall): SampleAnswer {
+  const address = addressParam(call, 0);
+  const tag = structTagParam(call, 1);
+  const start = u64Query(call, 'start');
+  const limit = pageLimit(call, historyPage);
+  const { version } = call.ledger;
+  const name = formatTypeTag(tag);
+  const resource = findResource(address, name) ?? findSyntheticResource(address, tag, version);
+  if (resource === undefined) throw resourceNotFound(address, name, version);
+  const field = call.params[2] ?? '';
+  const isProbe = tag.name === 'Probe' && field === probeField;
+  const key = isProbe ? { address, creationNumber: probeCreationNumber } : recordedKey(resource, field);
+  if (key === undefined) throw structFieldNotFound(address, name, field, version);
+  return answerEvents(call, key, { start, limit });
+}
+
+/** The key in a recorded handle: `{"counter":"3","guid":{"id":{"addr":"0x1","creation_num":"2"}}}`. */
+function recordedKey(resource: string, field: string): EventKey | undefined {
+  const { data } = JSON.parse(resource) as { data: Record<string, Partial<RecordedHandle> | undefined> };
+  const id = Object.hasOwn(data, field) ? data[field]?.guid?.id : undefined;
+  const address = findAddress(id?.addr ?? '');
+  return id === undefined || address === undefined ? undefined : { address, creationNumber: BigInt(id.creation_num) };
+}
+
+interface RecordedHandle {
+  readonly guid: { readonly id: { readonly addr: string; readonly creation_num: string } };
+}
+
+function answerEvents(
+  call: SampleCall,
+  key: EventKey,
+  asked: { readonly start: bigint | undefined; readonly limit: number },
+): SampleAnswer {
+  const stream = streamOf(key.address, `events ${key.creationNumber}`);
+  const last = key.creationNumber < streams ? stream.lastAt(call.ledger.version) : -1n;
+  const page = pageOf(asked.start, asked.limit, last);
+  if (page.count > 0 && stream.versionOf(page.first) < call.ledger.oldestVersion) throw eventsPruned();
+  const bodies = mapRange(page, (sequence) => eventBody(call, key, { stream, sequence }));
+  return answerIn(acceptForm(call), `[${bodies.join(',')}]`, () => {
+    const versions = mapRange(page, (sequence) => stream.versionOf(sequence));
+    return listBytes(bodies.map((body, at) => Buffer.concat([u64Bytes(versions[at] ?? 0n), standInBytes(body)])));
+  });
+}
+
+function eventBody(
+  call: SampleCall,
+  key: EventKey,
+  { stream, sequence }: { readonly stream: Stream; readonly sequence: bigint },
+): string {
+  const version = stream.versionOf(sequence);
+  const history = historyAt(call, version);
+  return JSON.stringify({
+    version: String(version),
+    guid: { creation_number: String(key.creationNumber), account_address: key.address },
+    sequence_number: String(sequence),
+    type: '0x1::ledgergate_sample::Event',
+    data: { amount: String(version * 3n), ...(history === '' ? {} : { history }) },
+  });
+}

@@ -1,0 +1,59 @@
+/** Items of tables. The tables `0x5a......` have an item under every key; every other table is empty. */
+import type { Address } from '../../ledger/address.ts';
+import { canonicalJson } from '../../ledger/json-value.ts';
+import { answerIn, bcsAnswer, type SampleAnswer } from '../answer.ts';
+import { standInBytes } from '../bcs.ts';
+import {
+  acceptForm,
+  addressParam,
+  expectContentType,
+  historyAt,
+  isJsonMediaType,
+  jsonBody,
+  pinnedVersion,
+  resolveVersion,
+  textMember,
+  type SampleCall,
+} from '../call.ts';
+import { bareError, tableItemNotFound } from '../node-error.ts';
+import { isMadeUpAccount } from '../synthetic.ts';
+
+/** `POST /tables/{handle}/item`: the value shows which item of which version was read. */
+export function answerTableItem(call: SampleCall): SampleAnswer {
+  expectContentType(call, isJsonMediaType);
+  const handle = addressParam(call, 0, 'table_handle');
+  const pinned = pinnedVersion(call);
+  const request = jsonBody(call, ['key_type', 'value_type', 'key']);
+  const key = canonicalJson(request.members.get('key') ?? null);
+  return answerIn(acceptForm(call), itemAt(call, { handle, key, pinned, type: textMember(request, 'value_type') }));
+}
+
+/** `POST /tables/{handle}/raw_item`: BCS only. */
+export function answerRawTableItem(call: SampleCall): SampleAnswer {
+  expectContentType(call, isJsonMediaType);
+  const handle = addressParam(call, 0, 'table_handle');
+  const pinned = pinnedVersion(call);
+  const request = jsonBody(call, ['key']);
+  if (acceptForm(call) === 'json') {
+    const message = 'Get raw table item with JSON output is disabled on this endpoint';
+    throw bareError(403, 'api_disabled', message);
+  }
+  const key = textMember(request, 'key') ?? '';
+  return bcsAnswer(standInBytes(itemAt(call, { handle, key, pinned, type: 'raw' })));
+}
+
+/** One item to look up. */
+interface ItemRequest {
+  readonly handle: Address;
+  readonly key: string;
+  readonly pinned: bigint | undefined;
+  readonly type: string | undefined;
+}
+
+function itemAt(call: SampleCall, { handle, key, pinned, type }: ItemRequest): string {
+  const version = resolveVersion(call.ledger, pinned);
+  if (!isMadeUpAccount(handle)) throw tableItemNotFound(handle, key, version);
+  const history = historyAt(call, version);
+  const fork = history === '' ? {} : { history };
+  return JSON.stringify({ handle, key, value_type: type, ledger_version: String(version), ...fork });
+}

@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fakeNode, type FakeNode } from '../support/fake-node.ts';
+
+interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly bytes: Buffer;
+  readonly json: unknown;
+}
+
+async function read(node: FakeNode, path: string, accept = 'application/json'): Promise<Reply> {
+  const reply = await fetch(node.url + path, { headers: { accept } });
+  const bytes = Buffer.from(await reply.arrayBuffer());
+  const isJson = reply.headers.get('content-type')?.includes('json') === true;
+  return {
+    status: reply.status,
+    headers: reply.headers,
+    bytes,
+    json: isJson ? JSON.parse(bytes.toString()) : undefined,
+  };
+}
+
+async function bcs(node: FakeNode, path: string): Promise<Buffer> {
+  const reply = await read(node, path, 'application/x-bcs');
+  assert.deepEqual([reply.status, reply.headers.get('content-type')], [200, 'application/x-bcs']);
+  return reply.bytes;
+}
+
+async function list<Item>(node: FakeNode, path: string): Promise<readonly Item[]> {
+  const reply = await read(node, path);
+  assert.equal(reply.status, 200, path);
+  return reply.json as readonly Item[];
+}
+
+async function errorOf(node: FakeNode, path: string): Promise<unknown> {
+  const { status, json, headers } = await read(node, path);
+  const { error_code } = json as { error_code: string };
+  return [status, error_code, headers.get('x-node-ledger-version') !== null];
+}
+
+interface Versioned {
+  readonly version: string;
+}
+
+const versionsOf = (items: readonly Versioned[]): readonly number[] => items.map(({ version }) => Number(version));
+
+test('a list of transactions holds what stands at each version, and is cut at the head', async (t) => {
+  const node = await fakeNode(t);
+
+  const page = await list<Versioned>(node, '/transactions?start=500&limit=3');
+  const [one] = [await read(node, '/transactions/by_version/501')];
+
+  assert.deepEqual(versionsOf(page), [500, 501, 502]);
+  assert.deepEqual(page[1], one.json);
+  assert.equal((await list(node, '/transactions?start=500')).length, 25);
+  assert.equal((await list(node, '/transactions?start=500&limit=5000')).length, 100);
+  assert.deepEqual(versionsOf(await list(node, '/transactions?start=999&limit=25')), [999, 1000]);
+  assert.deepEqual(versionsOf(await list(node, '/transactions?limit=2')), [999, 1000]);
+});
+
+test('a list has its own errors: no items, a start above the head, a start below the window', async (t) => {
+  const node = await fakeNode(t, { oldest: 400n });
+
+  for (const path of ['/transactions?start=', '/transactions/auxiliary_info?start_version=']) {
+    assert.deepEqual(await errorOf(node, `${path}500&limit=0`), [400, 'invalid_input', true]);
+    assert.deepEqual(await errorOf(node, `${path}1001`), [400, 'invalid_input', true]);
+    assert.deepEqual(await errorOf(node, `${path}399`), [410, 'version_pruned', true]);
+    assert.deepEqual(await errorOf(node, `${path}x`), [400, 'web_framework_error', false]);
+    assert.deepEqual(await errorOf(node, `${path}500&limit=70000`), [400, 'web_framework_error', false]);
+  }
+  assert.deepEqual(await errorOf(node, '/transactions/auxiliary_info'), [400, 'web_framework_error', false]);
+});
+
+test('auxiliary information is the place of each transaction in its block', async (t) => {
+  const node = await fakeNode(t);
+
+  const places = await list<unknown>(node, '/transactions/auxiliary_info?start_version=39&limit=2');
+  const bytes = await bcs(node, '/transactions/auxiliary_info?start_version=39&limit=2');
+
+  assert.deepEqual(places, [{ V1: { transaction_index: 19 } }, { V1: { transaction_index: 0 } }]);
+  assert.equal(bytes.toString('hex'), '0201130000000100000000');
+});
+
+test('BCS of a transaction begins with its variant and version, that of a list with the count', async (t) => {
+  const node = await fakeNode(t);
+
+  const one = await bcs(node, '/transactions/by_version/501');
+  const page = await bcs(node, '/transactions?start=500&limit=2');
+
+  assert.deepEqual([one[0], one.readBigUInt64LE(1)], [0, 501n]);
+  assert.deepEqual([page[0], page.readBigUInt64LE(1)], [2, 500n]);
+  assert.ok(page.includes(one.subarray(1)));
+});
+
+test('a synthetic transaction is found by its hash, by one below the window or above the head it is not', async (t) => {
+  const [node, pruned] = [await fakeNode(t), await fakeNode(t, { oldest: 600n })];
+  const { json } = await read(node, '/transactions/by_version/501');
+  const { hash } = json as { hash: string };
+
+  assert.deepEqual((await read(node, `/transactions/by_hash/${hash}`)).json, json);
+  assert.deepEqual(await errorOf(pruned, `/transactions/by_hash/${hash}`), [404, 'transaction_not_found', true]);
+  node.clock.head = 500n;
+  assert.deepEqual(await errorOf(node, `/transactions/by_hash/${hash}`), [404, 'transaction_not_found', true]);
+});
+
+test('on a fork, transactions and blocks have other hashes, and the old ones are not found', async (t) => {
+  const node = await fakeNode(t);
+  const paths = [
+    '/transactions/by_version/501',
+    '/blocks/by_height/25',
+    '/accounts/0x1/balance/0xa?ledger_version=501',
+  ];
+  const before = await Promise.all(paths.map(async (path) => (await read(node, path)).json));
+
+  node.clock.fork(500n, 'other');
+  const after = await Promise.all(paths.map(async (path) => (await read(node, path)).json));
+
+  for (const [index, json] of after.entries()) assert.notDeepEqual(json, before[index]);
+  const { hash } = before[0] as { hash: string };
+  assert.deepEqual(await errorOf(node, `/transactions/by_hash/${hash}`), [404, 'transaction_not_found', true]);
+});
+
+test('a block in BCS has its numbers at fixed places and an option of transactions', async (t) => {
+  const node = await fakeNode(t);
+
+  const [bare, full] = [
+    await bcs(node, '/blocks/by_height/3'),
+    await bcs(node, '/blocks/by_version/65?with_transactions=true'),
+  ];
+  const { json } = await read(node, '/blocks/by_height/3');
+
+  const block = json as { block_hash: string; block_timestamp: string; transactions: null };
+  assert.equal(bare.readBigUInt64LE(0), 3n);
+  assert.equal(`0x${bare.subarray(9, 41).toString('hex')}`, block.block_hash);
+  assert.deepEqual([bare[8], bare.readBigUInt64LE(41)], [32, BigInt(block.block_timestamp)]);
+  assert.deepEqual([bare.readBigUInt64LE(49), bare.readBigUInt64LE(57), bare[65], bare.length], [60n, 79n, 0, 66]);
+  assert.deepEqual(full.subarray(0, 65), bare.subarray(0, 65));
+  assert.deepEqual([full[65], full[66], full.readBigUInt64LE(67)], [1, 20, 60n]);
+});
+
+test('blocks have two errors, above the head and below the window', async (t) => {
+  const node = await fakeNode(t, { oldest: 400n });
+
+  assert.deepEqual(await errorOf(node, '/blocks/by_height/51'), [404, 'block_not_found', true]);
+  assert.deepEqual(await errorOf(node, '/blocks/by_version/1001'), [404, 'block_not_found', true]);
+  assert.deepEqual(await errorOf(node, '/blocks/by_height/19'), [410, 'block_pruned', true]);
+  assert.deepEqual(await errorOf(node, '/blocks/by_version/399'), [410, 'version_pruned', true]);
+});
+
+interface SampleEvent extends Versioned {
+  readonly sequence_number: string;
+  readonly guid: { readonly creation_number: string; readonly account_address: string };
+}
+
+test('a stream of events grows with the head; a page that is not full fills up', async (t) => {
+  const node = await fakeNode(t);
+  const path = '/accounts/0x1/events/2';
+
+  const newest = await list<SampleEvent>(node, `${path}?limit=2`);
+  const next = Number(newest[1]?.sequence_number) + 1;
+  const empty = await list(node, `${path}?start=${next}`);
+  node.clock.advance(40n);
+  const grown = await list<SampleEvent>(node, `${path}?start=${next}`);
+
+  assert.ok(versionsOf(newest).every((version) => version <= 1000));
+  assert.deepEqual([empty.length, grown.length, Number(grown[0]?.sequence_number)], [0, 2, next]);
+  assert.equal((await list(node, `${path}?start=0`)).length, 25);
+  assert.equal((await bcs(node, `${path}?start=0&limit=3`))[0], 3);
+});
+
+test('events have a stream for each account and number, none for high numbers, and a 410 that names no version', async (t) => {
+  const node = await fakeNode(t, { oldest: 400n });
+  const [one] = await list<SampleEvent>(node, '/accounts/0x1/events/3?limit=1');
+
+  assert.deepEqual(one?.guid, { creation_number: '3', account_address: '0x1' });
+  assert.notDeepEqual(await list(node, '/accounts/0x1/events/4?limit=1'), [one]);
+  assert.deepEqual(await list(node, '/accounts/0x1/events/16'), []);
+  assert.deepEqual(await errorOf(node, '/accounts/0x1/events/3?start=0'), [410, 'version_pruned', true]);
+  assert.doesNotMatch((await read(node, '/accounts/0x1/events/3?start=0')).bytes.toString(), /\d{2}/);
+  assert.deepEqual(await errorOf(node, '/accounts/0xdead/events/3'), [404, 'account_not_found', true]);
+  assert.deepEqual(await errorOf(node, '/accounts/0x1/events/x'), [400, 'web_framework_error', false]);
+});
+
+test('an event handle leads to the stream of its number', async (t) => {
+  const node = await fakeNode(t);
+  const probe = '/accounts/0x5a000001/events/0x1::ledgergate_sample::Probe';
+
+  assert.deepEqual(
+    await list(node, `${probe}/events?start=1`),
+    await list(node, '/accounts/0x5a000001/events/4?start=1'),
+  );
+  const recorded = await list<SampleEvent>(
+    node,
+    '/accounts/0x1/events/0x1::account::Account/key_rotation_events?limit=1',
+  );
+  assert.deepEqual(recorded[0]?.guid, { creation_number: '1', account_address: '0x1' });
+  assert.deepEqual(await errorOf(node, `${probe}/toString`), [404, 'struct_field_not_found', true]);
+  assert.deepEqual(await errorOf(node, '/accounts/0x1/events/0x1::no::Such/field'), [404, 'resource_not_found', true]);
+});
+
+interface SentTransaction extends Versioned {
+  readonly sender: string;
+  readonly sequence_number: string;
+}
+
+test('an account has a transaction for each sequence number, as many as the account itself states', async (t) => {
+  const node = await fakeNode(t);
+  const account = '/accounts/0x5a000001';
+
+  const sent = await list<SentTransaction>(node, `${account}/transactions?start=0&limit=100`);
+  const { json } = await read(node, `${account}?ledger_version=1000`);
+
+  assert.equal((json as { sequence_number: string }).sequence_number, String(sent.length));
+  assert.deepEqual([sent[7]?.sender, sent[7]?.sequence_number], ['0x5a000001', '7']);
+  assert.deepEqual(await list(node, `${account}/transactions?limit=1`), [sent.at(-1)]);
+  assert.deepEqual(await list(node, `${account}/transactions?start=1000`), []);
+});
+
+test('summaries start at a version, or end at one', async (t) => {
+  const node = await fakeNode(t);
+  const path = '/accounts/0x5a000001/transaction_summaries';
+  const sent = versionsOf(await list<Versioned>(node, '/accounts/0x5a000001/transactions?start=0&limit=100'));
+
+  const from = await list<Versioned>(node, `${path}?start_version=500&limit=2`);
+  const until = await list<Versioned>(node, `${path}?end_version=500&limit=2`);
+
+  assert.deepEqual(versionsOf(from), sent.filter((version) => version >= 500).slice(0, 2));
+  assert.deepEqual(versionsOf(until), sent.filter((version) => version <= 500).slice(-2));
+  assert.deepEqual(versionsOf(await list(node, path)), sent.slice(-25));
+});
