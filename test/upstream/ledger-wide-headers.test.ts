@@ -8,6 +8,9 @@ import { ledgerInfo } from '../support/ledger-info.ts';
 
 const key = 'x-node-key';
 
+const named = (prefix: string, count: number, value = 'v'): HeaderValues =>
+  Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-node-${prefix}${at}`, value]));
+
 function scene(t: TestContext) {
   const [a, b] = ['a', 'b'].map((name) => {
     const url = new URL('http://127.0.0.1:9/v1');
@@ -132,8 +135,6 @@ test('an own header that turns ledger-wide, or ceases to be, is never an answerâ
 
 test('names and bytes are bounded, also over several nodes', (t) => {
   const { a, b, headers, look, own, leftOut } = scene(t);
-  const named = (prefix: string, count: number, value = 'v'): HeaderValues =>
-    Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-node-${prefix}${at}`, value]));
   look(a, 100n, named('a', 6, 'x'.repeat(600)));
   const head = look(b, 100n, named('b', 6));
   const list = headers.listAt(head);

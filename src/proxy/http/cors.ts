@@ -24,10 +24,20 @@ export class Cors {
   /** Flat CORS headers for an answer with `head`, names and values in turn; empty for a request without `Origin`. */
   headers({ headers: { origin } }: Incoming, head: readonly string[]): readonly string[] {
     if (!isReadable(origin)) return [];
-    const names = head.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
-    const more = names.filter((name) => isOfInterface(name) && !this.#known.has(name));
-    const exposed = [this.#exposed, ...new Set(more)].join(', ');
+    const exposed = this.#exposed + this.#furtherIn(head);
     return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': exposed }).flat();
+  }
+
+  /** The interface's names in `head` that are not exposed yet, each behind a comma. */
+  #furtherIn(head: readonly string[]): string {
+    let further = '';
+    for (let at = 0; at < head.length; at += 2) {
+      const written = head[at] as string;
+      if (written[0] !== 'x' && written[0] !== 'X') continue;
+      const name = written.toLowerCase();
+      if (isOfInterface(name) && !this.#known.has(name)) further += `, ${name}`;
+    }
+    return further;
   }
 
   /**

@@ -170,11 +170,10 @@ test('a header that turns ledger-wide leaves the answers that were stored with i
 });
 
 test('a header that exceeds the bounds on the ledger info alone is no answer\u2019s own', async (t) => {
-  const wide = (count: number) =>
-    Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-node-w${at}`, 'live']));
+  const wide = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`x-node-w${at}`, 'live']));
   const node = await fakeNode(t, {
     // The ninth is beyond the bound of an answer that has all of them.
-    headers: (request) => (isRead(request) ? { 'x-node-w8': 'of an old epoch' } : wide(9)),
+    headers: (request) => (isRead(request) ? { 'x-node-w8': 'of an old epoch' } : wide),
   });
   const gateway = await testGateway(t, { full: [node] });
 
