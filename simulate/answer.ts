@@ -36,6 +36,7 @@ export function answerTo(
     body,
     gasUsed: operation === 'view' ? String(body.length * gasPerByte) : undefined,
     cursor: undefined,
+    ownHeaders: undefined,
     committedAt: operation === 'transaction' ? info.version : undefined,
     isImmutable: version !== undefined,
   };

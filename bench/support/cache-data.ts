@@ -25,6 +25,7 @@ export function answerOf(body: Buffer): CachedResponse {
     body,
     gasUsed: undefined,
     cursor: undefined,
+    ownHeaders: undefined,
     committedAt: undefined,
     isImmutable: true,
   };

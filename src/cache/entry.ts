@@ -13,6 +13,8 @@ export interface AnswerContent {
   /** Cost of the call as the node reported it: the state at the version decides it. */
   readonly gasUsed: string | undefined;
   readonly cursor: string | undefined;
+  /** Further headers of the ledger family that belong to the answer (`textOfFields`). */
+  readonly ownHeaders: string | undefined;
   /** Version at which a transaction was committed, or a later one where the answer has none. */
   readonly committedAt: LedgerVersion | undefined;
   /** Whether these bytes hold for ever; a committed transaction does in meaning, not to the byte. */
@@ -38,8 +40,9 @@ export const nothingCoded: Coded = Object.freeze({});
  * fixed in number and hold no line feed, so that they cannot run into each other.
  */
 export function contentDigest(content: AnswerContent): string {
-  const { status, contentType, gasUsed = '-', cursor = '-', committedAt = '-', isImmutable } = content;
-  const head = `${status}\n${contentType}\n${gasUsed}\n${cursor}\n${committedAt}\n${isImmutable}\n`;
+  const { status, contentType, gasUsed = '-', cursor = '-', committedAt = '-', isImmutable, ownHeaders } = content;
+  const own = ownHeaders === undefined ? '' : ` ${ownHeaders}`;
+  const head = `${status}\n${contentType}\n${gasUsed}\n${cursor}\n${committedAt}\n${isImmutable}${own}\n`;
   return digestOf(head, content.body).slice(0, 22);
 }
 

@@ -5,6 +5,7 @@
  */
 import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { promisify } from 'node:util';
+import { isFamilyText } from '../ledger/family-headers.ts';
 import {
   bodyLength,
   bodyOffset,
@@ -52,6 +53,7 @@ export async function decodeRecord(record: Buffer, digest: string): Promise<Cach
   const body = isCompressed ? await expand(stored, bodyBytes) : Buffer.from(stored);
   if (body?.length !== bodyBytes) return undefined;
   const content = { ...readHead(record, 0), body };
+  if (content.ownHeaders !== undefined && !isFamilyText(content.ownHeaders)) return undefined;
   // One content has one head: the digest does not cover every bit of it.
   if (headOf(content, isCompressed)?.equals(record.subarray(0, bodyStart)) !== true) return undefined;
   return contentDigest(content) === digest ? { ...content, digest, coded: nothingCoded } : undefined;

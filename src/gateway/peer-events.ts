@@ -60,7 +60,7 @@ function observe(fleet: Fleet, name: string, info: LedgerInfo): boolean {
     const nowMs = performance.now();
     // The node has just answered a peer: an outage here is over.
     upstream.recordAnswer(upstream.latencyMs(nowMs), nowMs);
-    fleet.observe(upstream, info, nowMs);
+    if (fleet.observe(upstream, info, nowMs)) fleet.headersOfLedger.onReport(upstream, info);
     fleet.refresh();
   }
   return fleet.isOurs(upstream, info) && !upstream.isSuspect;

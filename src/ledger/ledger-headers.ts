@@ -33,6 +33,8 @@ export interface Dialect {
   readonly cursor: string;
   /** The names of the seven in the case nodes write, in the order of `ledgerHeaderList`. */
   readonly written: readonly string[];
+  /** The names with a known meaning: the seven, gas used and cursor. */
+  readonly known: ReadonlySet<string>;
 }
 
 /** The header names of a dialect. */
@@ -47,14 +49,9 @@ export function dialectOf(name: DialectName): Dialect {
     blockHeight: `${prefix}block-height`,
     oldestBlockHeight: `${prefix}oldest-block-height`,
   };
-  return {
-    name,
-    prefix,
-    ...seven,
-    written: Object.values(seven).map(titleCase),
-    gasUsed: `${prefix}gas-used`,
-    cursor: `${prefix}cursor`,
-  };
+  const ofAnswer = { gasUsed: `${prefix}gas-used`, cursor: `${prefix}cursor` };
+  const known = new Set([...Object.values(seven), ...Object.values(ofAnswer)]);
+  return { name, prefix, ...seven, ...ofAnswer, written: Object.values(seven).map(titleCase), known };
 }
 
 /** Header values by lowercase name; a repeated header is a list. */
@@ -152,6 +149,6 @@ export function ledgerHeaderList(info: LedgerInfo, dialect: Dialect): readonly s
 }
 
 /** `x-node-chain-id` as `X-Node-Chain-Id`, the case nodes write. */
-function titleCase(name: string): string {
+export function titleCase(name: string): string {
   return name.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
 }

@@ -1,4 +1,4 @@
-/** Request headers that reach nodes: the interface's own, and those that its operations are defined by. */
+/** Headers that cross the gateway: those that reach nodes, those of the interface, those of one hop. */
 
 /**
  * A list of needed headers, not of forbidden ones, because credentials come under any name (`X-Api-Key`,
@@ -27,4 +27,14 @@ export function isForNodes(name: string): boolean {
 /** Whether a header of this name (lower case) is one of the interface's own, in either direction. */
 export function isOfInterface(name: string): boolean {
   return ownPrefix.test(name);
+}
+
+/** Names (lower case) of hop-by-hop headers, as the `Connection` header lists them (RFC 9110 7.6.1). */
+export function namedByConnection(connection: string | undefined): ReadonlySet<string> {
+  return new Set(
+    connection
+      ?.toLowerCase()
+      .split(',')
+      .map((name) => name.trim()),
+  );
 }

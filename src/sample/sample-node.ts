@@ -34,6 +34,8 @@ export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> {
   readonly keepRequests?: number;
   /** Answers with gzip where the client takes it, as real nodes do. Default true. */
   readonly compression?: boolean;
+  /** Further headers of each answer that has ledger headers, as newer nodes send them. Default none. */
+  readonly headers?: (request: ReceivedRequest, ledger: LedgerInfo) => Readonly<Record<string, string>>;
 }
 
 /** Starts a node; resolves when it listens. */
@@ -164,11 +166,12 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     const own = this.ledger(plan.lag);
     const ledger = plan.chainId === undefined ? own : { ...own, chainId: plan.chainId };
     const answer = refusal?.answer ?? (await this.#operate(routing, received, { query, plan, ledger }));
-    const { compression = true } = this.#options;
+    const { compression = true, headers } = this.#options;
     const signal = this.#closing.signal;
     await writeAnswer(response, answer, {
       request: request.headers,
       ledger,
+      further: headers?.(received, ledger) ?? {},
       dialect: this.#dialect,
       plan,
       compression,

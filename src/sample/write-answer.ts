@@ -10,6 +10,8 @@ import type { FaultPlan } from './faults.ts';
 export interface WriteOptions {
   readonly request: IncomingHttpHeaders;
   readonly ledger: LedgerInfo;
+  /** Headers that go with the ledger headers. */
+  readonly further: Readonly<Record<string, string>>;
   readonly dialect: Dialect;
   readonly plan: FaultPlan;
   readonly compression: boolean;
@@ -30,7 +32,9 @@ export async function writeAnswer(
   const body = gzip ? gzipSync(plain) : plain;
   const headers = ['Content-Type', answer.contentType, 'Content-Length', String(body.length)];
   if (gzip) headers.push('Content-Encoding', 'gzip');
-  if (answer.ledgerHeaders && plan.ledgerHeaders) headers.push(...ledgerHeaderList(options.ledger, options.dialect));
+  if (answer.ledgerHeaders && plan.ledgerHeaders) {
+    headers.push(...ledgerHeaderList(options.ledger, options.dialect), ...Object.entries(options.further).flat());
+  }
   if (answer.gasUsed !== undefined) headers.push(options.dialect.gasUsed, String(answer.gasUsed));
   if (answer.cursor !== undefined) headers.push(options.dialect.cursor, answer.cursor);
   for (const [name, value] of Object.entries(answer.headers ?? {})) headers.push(name, value);

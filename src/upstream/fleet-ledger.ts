@@ -9,7 +9,8 @@ import { electChain } from './node/ledger-identity.ts';
 import type { Upstream } from './node/upstream.ts';
 
 /** Changes of the fleet as a whole, for log and status page. */
-export type FleetChange = 'node foreign' | 'node suspect' | 'rollback' | 'history replaced' | 'outage' | 'outage over';
+export type FleetChange =
+  'node foreign' | 'node suspect' | 'headers left out' | 'rollback' | 'history replaced' | 'outage' | 'outage over';
 
 /** Changes of the ledger, each reported once. */
 export interface LedgerEvents {

@@ -13,11 +13,15 @@ export interface FleetFacts {
   readonly oldest: LedgerInfo | undefined;
   /** Start of an outage, in ms since the epoch; `undefined`: a node answers, or none ever did. */
   readonly outageSinceMs: number | undefined;
+  /** See `LedgerWideHeaders`: the live headers for answers at `head`, names and values in turn. */
+  readonly ledgerWide: readonly string[];
+  /** Lower-case names of all headers that were ledger-wide at some time: no stored answer repeats them. */
+  readonly ledgerWideNames: ReadonlySet<string>;
 }
 
 /** The facts that an answer from memory needs. */
 export interface FleetView extends FleetFacts {
-  /** The seven ledger headers, names and values in turn; empty before the first answer of a node. */
+  /** The seven ledger headers and `ledgerWide`, names and values in turn; empty before the first answer of a node. */
   readonly headers: readonly string[];
   /** No outage: answers carry no header about one. */
   readonly isPlain: boolean;
@@ -25,17 +29,21 @@ export interface FleetView extends FleetFacts {
 
 /** The view of these facts; returns `before` itself when nothing has changed, as after most answers of nodes. */
 export function viewOf(facts: FleetFacts, before: FleetView | undefined, dialect: Dialect): FleetView {
-  const { generation, chainId, head, oldest = head, outageSinceMs } = facts;
+  const { generation, chainId, head, oldest = head, outageSinceMs, ledgerWide, ledgerWideNames } = facts;
   const isSame =
     before?.head === head &&
     before?.generation === generation &&
     before.chainId === chainId &&
     before.outageSinceMs === outageSinceMs &&
+    before.ledgerWide === ledgerWide &&
+    before.ledgerWideNames === ledgerWideNames &&
     before.oldest?.oldestVersion === oldest?.oldestVersion &&
     before.oldest?.oldestBlockHeight === oldest?.oldestBlockHeight;
   if (isSame) return before;
-  const headers = head === undefined || oldest === undefined ? [] : headersOf(head, oldest, dialect);
-  return { generation, chainId, head, oldest, outageSinceMs, headers, isPlain: outageSinceMs === undefined };
+  const seven = head === undefined || oldest === undefined ? [] : headersOf(head, oldest, dialect);
+  const headers = [...seven, ...ledgerWide];
+  const isPlain = outageSinceMs === undefined;
+  return { generation, chainId, head, oldest, outageSinceMs, ledgerWide, ledgerWideNames, headers, isPlain };
 }
 
 function headersOf(head: LedgerInfo, { oldestVersion, oldestBlockHeight }: LedgerInfo, dialect: Dialect) {

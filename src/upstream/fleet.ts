@@ -6,6 +6,7 @@ import type { Dialect, LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
 import { viewOf, type FleetView } from './fleet-view.ts';
+import { LedgerWideHeaders } from './ledger-wide-headers.ts';
 import type { ReadClass } from './select/need.ts';
 import type { Unit } from './node/retention-window.ts';
 import type { NodeCandidate } from './select/candidates.ts';
@@ -17,7 +18,7 @@ import { VersionWaiters } from './version-waiters.ts';
 export interface FleetEvents extends LedgerEvents {
   /**
    * An answer reports another chain (`upstream.chain.doubted`), or a ledger that went back: a fresh look at the node's
-   * ledger info has to confirm it. Called for each such answer.
+   * ledger info has to confirm it. Called for each such answer, and for headers that a look decides about.
    */
   onDoubt(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers report. */
@@ -56,6 +57,8 @@ export class Fleet {
   readonly #onHead: FleetSettings['onHead'];
   readonly waiters: VersionWaiters;
   readonly #ledger: FleetLedger;
+  /** Headers beside the seven that describe the ledger; fed by looks. */
+  readonly headersOfLedger: LedgerWideHeaders;
   #view: FleetView | undefined;
   /** A node has answered since, or its health has changed. */
   #isViewStale = true;
@@ -83,6 +86,18 @@ export class Fleet {
       fixedChainId,
       maxLagMs: () => limits.maxLagMs,
       events,
+    });
+    this.headersOfLedger = new LedgerWideHeaders({
+      dialect,
+      generation: () => this.generation,
+      onChange: () => {
+        this.#isViewStale = true;
+      },
+      onLookNeeded: (upstream) => events.onDoubt(upstream),
+      onLeftOut: ({ name }) => {
+        const message = 'headers of an upstream are left out: they exceed the bounds';
+        events.onChange('headers left out', { upstream: name }, message);
+      },
     });
   }
 
@@ -126,6 +141,15 @@ export class Fleet {
 
   get headSource(): Upstream | undefined {
     return this.#ledger.source;
+  }
+
+  // See `FleetFacts` for these.
+  get ledgerWide(): readonly string[] {
+    return this.headersOfLedger.listAt(this.head);
+  }
+
+  get ledgerWideNames(): ReadonlySet<string> {
+    return this.headersOfLedger.names;
   }
 
   /** Snapshot of the node that serves the oldest version; in an outage, of the nodes that answered last. */

@@ -29,6 +29,9 @@ const answers: fc.Arbitrary<CachedResponse> = fc
     ),
     gasUsed: fc.option(fc.oneof(fc.string({ maxLength: 20 }), fc.constantFrom('', '-')), { nil: undefined }),
     cursor: fc.option(fc.oneof(fc.string({ maxLength: 300 }), fc.constantFrom('', '-')), { nil: undefined }),
+    ownHeaders: fc.option(fc.constantFrom('a: ', 'b: 1', 'trace: a b\tyield: 7', `long: ${'x'.repeat(4_000)}`), {
+      nil: undefined,
+    }),
     committedAt: fc.option(fc.bigInt(0n, 2n ** 64n - 1n).map(ledgerVersion), { nil: undefined }),
     isImmutable: fc.boolean(),
   })
@@ -51,6 +54,8 @@ const content = (changes: Partial<AnswerContent> = {}): Partial<AnswerContent> =
 const samples = [
   answerOf('{"a":1}', content()),
   answerOf('{"a":1}'),
+  answerOf('{"a":1}', content({ ownHeaders: 'trace: a b\tyield: 7' })),
+  answerOf('{"a":1}', { ownHeaders: 'yield: 7' }),
   answerOf('{"coin":{"value":"12"}},'.repeat(200), content({ isImmutable: false })),
 ];
 
@@ -60,6 +65,49 @@ test('an answer is read back unchanged', async () => {
       assert.deepEqual(await decodeRecord(await recordOf(answer), answer.digest), answer);
     }),
   );
+});
+
+test('an answer without own headers has the digest and the record that earlier gateways write and read', async () => {
+  const answer = answerOf('{"a":1}', content());
+  assert.equal(answer.digest, 'gJzQnQvrpnhM7QzsXndAT7');
+  const head = '4c47011c00c810020006000000000000005100000007';
+  assert.equal(
+    (await recordOf(answer)).toString('hex'),
+    `${head}${Buffer.from('application/json120x00ff{"a":1}').toString('hex')}`,
+  );
+});
+
+test('own headers are a part of the digest, and neither body nor cursor can imitate them', () => {
+  const digests = [
+    answerOf('x', { ownHeaders: undefined }),
+    answerOf('x', { ownHeaders: 'a: 1' }),
+    answerOf('x', { ownHeaders: 'a: 2' }),
+    answerOf('x', { ownHeaders: 'a: 1\tb: 2' }),
+    answerOf('a: 1\nx', { ownHeaders: undefined }),
+    answerOf(' a: 1\nx', { ownHeaders: undefined }),
+    answerOf('x', { ownHeaders: undefined, cursor: 'a: 1' }),
+  ].map(({ digest }) => digest);
+  assert.equal(new Set(digests).size, digests.length);
+});
+
+test('a record with forged own headers is no answer', async () => {
+  const forged = [
+    'epoch: 9',
+    'cursor: 00',
+    'gas-used: 1',
+    'Upper: 1',
+    'a:1',
+    ': 1',
+    '',
+    'a: 1\t',
+    'a: \u00e9',
+    'a b: 1',
+  ];
+  forged.push('a: 1\r\nb: 2', Array.from({ length: 9 }, (_, at) => `h${at}: 1`).join('\t'), `a: ${'x'.repeat(5_000)}`);
+  for (const ownHeaders of forged) {
+    const answer = answerOf('x', { ownHeaders });
+    assert.equal(await decodeRecord(await recordOf(answer), answer.digest), undefined, JSON.stringify(ownHeaders));
+  }
 });
 
 test('with any one byte changed a record is no answer, or still the same one', async () => {

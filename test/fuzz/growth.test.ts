@@ -12,6 +12,7 @@ import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/steps.ts';
 import { findAddress } from '../../src/ledger/address.ts';
+import { isFamilyText } from '../../src/ledger/family-headers.ts';
 import { findFunctionId, isIdentifier } from '../../src/ledger/identifier.ts';
 import { canonicalJson, parseJson } from '../../src/ledger/json-value.ts';
 import { findTypeTag } from '../../src/ledger/type-tag.ts';
@@ -69,6 +70,8 @@ const rows: readonly (readonly [
   make: (n: number) => string,
   parse: (text: string) => unknown,
 ])[] = [
+  ['blanks of own headers', 20_000, (n) => `a: ${' '.repeat(n)}\u00e9`, isFamilyText],
+  ['own headers', 20_000, (n) => 'a: 1\t'.repeat(n), isFamilyText],
   ['zeros of a version', 20_000, (n) => `${'0'.repeat(n)}x`, findU64],
   ['zeros of an address', 20_000, (n) => `0x${'0'.repeat(n)}`, findAddress],
   ['an identifier', 20_000, (n) => `${'_'.repeat(n)}!`, isIdentifier],

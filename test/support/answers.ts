@@ -13,6 +13,7 @@ export function answerOf(body: string | number, changes: Partial<AnswerContent> 
     committedAt: undefined,
     gasUsed: undefined,
     cursor: undefined,
+    ownHeaders: undefined,
     isImmutable: true,
     ...changes,
   };

@@ -76,8 +76,9 @@ export class Answers {
     bytes.copy(body, 0, from, to);
     const offset = this.#slabs.offsetAt(ref);
     const digest = bytes.toString('latin1', offset, offset + digestBytes);
-    const { status, contentType, gasUsed, cursor, committedAt, isImmutable } = readHead(bytes, offset + digestBytes);
-    return { status, contentType, body, gasUsed, cursor, committedAt, isImmutable, digest, coded };
+    const head = readHead(bytes, offset + digestBytes);
+    const { status, contentType, gasUsed, cursor, ownHeaders, committedAt, isImmutable } = head;
+    return { status, contentType, body, gasUsed, cursor, ownHeaders, committedAt, isImmutable, digest, coded };
   }
 
   /** The body's bytes in place: valid until the cache changes; the object until the next call. */

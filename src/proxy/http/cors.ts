@@ -1,5 +1,6 @@
 /** Cross-origin access as nodes grant it, plus the exposed headers that nodes omit (protocol 2.5). */
 import type { Dialect } from '../../ledger/ledger-headers.ts';
+import { isOfInterface } from '../../ledger/node-headers.ts';
 import type { Incoming } from './message.ts';
 
 /** `Vary` of every answer: without `Origin`, a cache could replay an answer without CORS headers to a page. */
@@ -11,19 +12,32 @@ const preflightSeconds = 86_400;
 /** Makes the cross-origin headers of answers. */
 export class Cors {
   readonly #exposed: string;
+  readonly #known: ReadonlySet<string>;
 
-  constructor(dialect: Dialect) {
-    const ledger = [dialect.chainId, dialect.version, dialect.oldestVersion, dialect.timestampUsec, dialect.epoch];
-    const more = [dialect.blockHeight, dialect.oldestBlockHeight, dialect.gasUsed, dialect.cursor];
+  constructor({ known }: Dialect) {
     const own = ['Cache-Status', 'Ledgergate-Served-Version', 'ETag'];
     const limits = ['Retry-After', 'RateLimit', 'RateLimit-Policy', 'WWW-Authenticate'];
-    this.#exposed = [...ledger, ...more, ...own, ...limits].join(', ');
+    this.#known = known;
+    this.#exposed = [...known, ...own, ...limits].join(', ');
   }
 
-  /** Flat CORS headers; empty for a request without `Origin`. */
-  headers({ headers: { origin } }: Incoming): readonly string[] {
+  /** Flat CORS headers for an answer with `head`, names and values in turn; empty for a request without `Origin`. */
+  headers({ headers: { origin } }: Incoming, head: readonly string[]): readonly string[] {
     if (!isReadable(origin)) return [];
-    return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': this.#exposed }).flat();
+    const exposed = this.#exposed + this.#furtherIn(head);
+    return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': exposed }).flat();
+  }
+
+  /** The interface's names in `head` that are not exposed yet, each behind a comma. */
+  #furtherIn(head: readonly string[]): string {
+    let further = '';
+    for (let at = 0; at < head.length; at += 2) {
+      const written = head[at] as string;
+      if (written[0] !== 'x' && written[0] !== 'X') continue;
+      const name = written.toLowerCase();
+      if (isOfInterface(name) && !this.#known.has(name)) further += `, ${name}`;
+    }
+    return further;
   }
 
   /**

@@ -1,7 +1,7 @@
 /** Selects the headers that cross the gateway on passed requests, in either direction. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { dialectOf, type HeaderValues } from '../../ledger/ledger-headers.ts';
-import { conditions, isForNodes, isOfInterface, ofTraces } from '../../ledger/node-headers.ts';
+import { conditions, isForNodes, isOfInterface, namedByConnection, ofTraces } from '../../ledger/node-headers.ts';
 import type { WireRequest } from '../../upstream/node/node-client.ts';
 import { acceptedCodings, isReadableAccept } from './negotiate.ts';
 
@@ -44,19 +44,29 @@ const live: ReadonlySet<string> = new Set(
   (['node', 'aptos'] as const).flatMap((name) => dialectOf(name).written.map((header) => header.toLowerCase())),
 );
 
+const nothing: ReadonlySet<string> = new Set();
+
+/** See `responseHeaders`. */
+interface ResponseHeaderOptions {
+  readonly secret?: HeaderValues | undefined;
+  readonly isCounted?: boolean;
+  readonly ledgerWide?: ReadonlySet<string>;
+}
+
 /**
  * Flat headers of a node's answer to pass on. `secret`: the node's credentials, which an echo of the request must not
  * publish. `isCounted`: the gateway's own limits apply to the client, and a node's limit headers would contradict them.
+ * `ledgerWide`: names of headers that the gateway writes live, as the seven.
  */
 export function responseHeaders(
   headers: HeaderValues,
-  { secret = {}, isCounted = false }: { readonly secret?: HeaderValues | undefined; readonly isCounted?: boolean } = {},
+  { secret = {}, isCounted = false, ledgerWide = nothing }: ResponseHeaderOptions = {},
 ): string[] {
   const named = namedByConnection(typeof headers['connection'] === 'string' ? headers['connection'] : undefined);
   const kept: string[] = [];
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || named.has(name) || Object.hasOwn(secret, name)) continue;
-    const isPassed = passed.has(name) || (isOfInterface(name) && !live.has(name));
+    const isPassed = passed.has(name) || (isOfInterface(name) && !live.has(name) && !ledgerWide.has(name));
     if (!isPassed && (isCounted || !ofLimits.test(name))) continue;
     if (name === 'location' && !(typeof value === 'string' && isRelative(value))) continue;
     for (const single of typeof value === 'string' ? [value] : value) kept.push(name, single);
@@ -120,13 +130,4 @@ const longestVary = 1024;
 
 function without<T>(headers: Readonly<Record<string, T>>, names: readonly string[]): Record<string, T> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));
-}
-
-function namedByConnection(connection: string | undefined): ReadonlySet<string> {
-  return new Set(
-    connection
-      ?.toLowerCase()
-      .split(',')
-      .map((name) => name.trim()),
-  );
 }

@@ -1,5 +1,6 @@
 /** Writes answers: stored bodies with live ledger headers, conditions, codings, and the gateway's own errors. */
 import { errorBody, GatewayError } from '../../ledger/errors.ts';
+import { listOfText } from '../../ledger/family-headers.ts';
 import type { Dialect } from '../../ledger/ledger-headers.ts';
 import { mutableTtlMs, type CachedResponse, type ContentCoding } from '../../cache/entry.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
@@ -34,13 +35,11 @@ const largestJoined = 4 * 1024;
 /** Writes the answers of one process. */
 export class ResponseWriter {
   readonly #parts: ResponseWriterParts;
-  readonly #gasUsed: string;
-  readonly #cursor: string;
+  readonly #dialect: Dialect;
 
   constructor(parts: ResponseWriterParts, dialect: Dialect) {
     this.#parts = parts;
-    this.#gasUsed = dialect.gasUsed;
-    this.#cursor = dialect.cursor;
+    this.#dialect = dialect;
   }
 
   /** Writes a read's answer in the client's preferred coding. Returns a promise only if the body must be coded. */
@@ -98,8 +97,12 @@ export class ResponseWriter {
     // RFC 9111 5.1: the answer predates this request. A pinned version needs no revalidation.
     if (source.kind !== 'upstream') head.push('Age', String(ageSeconds));
     if (version !== undefined) head.push('Ledgergate-Served-Version', String(version));
-    if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
-    if (entry.cursor !== undefined) head.push(this.#cursor, entry.cursor);
+    if (entry.gasUsed !== undefined) head.push(this.#dialect.gasUsed, entry.gasUsed);
+    if (entry.cursor !== undefined) head.push(this.#dialect.cursor, entry.cursor);
+    if (entry.ownHeaders !== undefined) {
+      // A header may have become ledger-wide since: then only the live value is true.
+      head.push(...listOfText(entry.ownHeaders, this.#dialect, this.#parts.fleet.view.ledgerWideNames));
+    }
     if (entry.digest !== '') head.push('ETag', entityTag(entry, coding));
     return head;
   }
@@ -176,7 +179,7 @@ export class ResponseWriter {
   addCommon(exchange: Exchange<Outgoing>, head: string[]): void {
     for (const item of this.#parts.fleet.view.headers) head.push(item);
     if (exchange.admitted !== undefined) head.push(...exchange.admitted.headers);
-    if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request));
+    if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request, head));
     if (this.isDraining) exchange.response.shouldKeepAlive = false;
     endWhereHttpDoes(exchange, head);
   }

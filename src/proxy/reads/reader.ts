@@ -137,13 +137,14 @@ export class Reader {
     const decision = decide(read, facts, { chainId: place?.chainId ?? chainId, head: this.#parts.fleet.head });
     // An answer of an earlier ledger, or of a node whose chain is in doubt, must not be stored for this one.
     const isOfNow = generation === this.#parts.fleet.generation && answer.upstream.chain.doubted === undefined;
-    const isFinal = decision === 'stored' && place !== undefined && isOfNow;
+    const own = this.#parts.fleet.headersOfLedger.ownOf(answer);
+    const isFinal = decision === 'stored' && place !== undefined && isOfNow && !own.isUndecided;
     if (isFinal && isSameAtAllNodes(read)) onStored?.({ read, answer, ...place });
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && isOfState(operation);
     return {
-      answer: this.#entryOf(read, answer, isFinal, committedAt),
+      answer: this.#entryOf(read, answer, isFinal, committedAt, own.text),
       isFinal,
       head: answer.info?.version,
       origin: {
@@ -155,7 +156,13 @@ export class Reader {
     };
   }
 
-  #entryOf(read: Read, answer: NodeAnswer, isFinal: boolean, committedAt: LedgerVersion | undefined): CachedResponse {
+  #entryOf(
+    read: Read,
+    answer: NodeAnswer,
+    isFinal: boolean,
+    committedAt: LedgerVersion | undefined,
+    ownHeaders: string | undefined,
+  ): CachedResponse {
     const { dialect, head } = this.#parts.fleet;
     const content = {
       status: answer.status,
@@ -166,6 +173,7 @@ export class Reader {
         committedAt !== undefined && head !== undefined && committedAt <= head.version ? committedAt : undefined,
       gasUsed: header(answer, dialect.gasUsed),
       cursor: header(answer, dialect.cursor),
+      ownHeaders,
       isImmutable: isFinal && isImmutable(read),
     };
     return { ...content, digest: isFinal ? contentDigest(content) : '', coded: nothingCoded };

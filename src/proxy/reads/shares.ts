@@ -12,6 +12,7 @@ import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
+import type { OwnHeaders } from '../../upstream/ledger-wide-headers.ts';
 import type { WireRequest } from '../../upstream/node/node-client.ts';
 import type { Caller, Exchange } from '../http/exchange.ts';
 import type { Outgoing } from '../http/message.ts';
@@ -125,12 +126,13 @@ export class Shares {
     const request = { wire, need, promised: form, isIdempotent: true, client, span, onPlace };
     const answer = await sender.whole(request, signal);
     const { upstream, tookMs } = answer;
-    return { entry: entryOf(answer, fleet.dialect), upstream: upstream.name, tookMs, askedAtMs };
+    const own = fleet.headersOfLedger.ownOf(answer);
+    return { entry: entryOf(answer, fleet.dialect, own), upstream: upstream.name, tookMs, askedAtMs };
   }
 }
 
 /** A success has a digest, by which clients revalidate it; nothing else is shared after its flight. */
-function entryOf(answer: NodeAnswer, { gasUsed, cursor }: Dialect): CachedResponse {
+function entryOf(answer: NodeAnswer, { gasUsed, cursor }: Dialect, own: OwnHeaders): CachedResponse {
   const content = {
     status: answer.status,
     contentType: headerOf(answer, 'content-type') ?? 'application/octet-stream',
@@ -138,9 +140,10 @@ function entryOf(answer: NodeAnswer, { gasUsed, cursor }: Dialect): CachedRespon
     committedAt: undefined,
     gasUsed: headerOf(answer, gasUsed),
     cursor: headerOf(answer, cursor),
+    ownHeaders: own.text,
     isImmutable: false,
   };
-  const isShared = answer.status === 200 && answer.coding === undefined && answer.isFramed;
+  const isShared = answer.status === 200 && answer.coding === undefined && answer.isFramed && !own.isUndecided;
   return { ...content, digest: isShared ? contentDigest(content) : '', coded: nothingCoded };
 }
 

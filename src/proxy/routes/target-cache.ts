@@ -32,6 +32,8 @@ export class CachedTarget {
 export interface PreparedHead extends CacheLocation {
   /** Chain id of the answer's ledger. */
   readonly chainId: number | undefined;
+  /** `FleetView.ledgerWideNames` at its preparation: `own` has no header of these names. */
+  readonly ledgerWideNames: ReadonlySet<string>;
   /** Last use that memory recorded, in whole seconds of `performance.now()`. */
   usedAt: number;
   readonly version: LedgerVersion | undefined;

@@ -11,7 +11,14 @@ import { AttemptRecorder, endSpan, type AttemptRecorderParts, type FailedAttempt
 import { createAnswerBudget, OverBudgetError, type ByteBudget } from '../byte-budget.ts';
 import { classifyAnswer, findShedding, type AnswerClass, type Shedding } from './classify.ts';
 import type { FailureSign } from '../node/ejection.ts';
-import { isUnsendable, type ExchangeContext, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
+import {
+  isUnsendable,
+  type AnswerHead,
+  type ExchangeContext,
+  type NodeAnswer,
+  type Progress,
+  type StreamedAnswer,
+} from './exchange.ts';
 import type { FleetRequest } from './fleet-request.ts';
 import { overLiveConnection } from '../node/lost-connection.ts';
 import type { Need, ReadClass } from '../select/need.ts';
@@ -128,11 +135,12 @@ export class Attempts {
     startedMs: number,
     { readClass, span }: AttemptOptions,
   ): AttemptOutcome<A> {
-    const { upstream } = answer;
+    const { upstream, info } = answer;
     const nowMs = performance.now();
     const elapsedMs = nowMs - startedMs;
     const reason = this.#validate(answer, request);
     const isValid = isOurs && reason === undefined;
+    if (isValid && info !== undefined) this.#recordHeaders(answer, info, request);
     const kind = isValid ? this.#classify(answer, request) : 'failed';
     const shedding = isValid && kind === 'failed' ? findShedding(answer, Date.now()) : undefined;
     const failure = kind === 'failed' ? failureOf(answer, isOurs, reason, shedding) : undefined;
@@ -165,6 +173,12 @@ export class Attempts {
     return doneOrStopped(onDoubt(upstream), signal).then(
       () => fleet.isOurs(upstream, info) && fleet.observe(upstream, info, performance.now()),
     );
+  }
+
+  #recordHeaders({ upstream, status, headers }: AnswerHead, info: LedgerInfo, { isLook }: FleetRequest): void {
+    const { headersOfLedger } = this.#parts.fleet;
+    if (isLook === true && status === 200) headersOfLedger.onLook({ upstream, info, headers });
+    else headersOfLedger.onReport(upstream, info);
   }
 
   /** Every answer to a request that is not idempotent is valid, because no other node may be asked. */

@@ -28,6 +28,8 @@ export interface ProbeResult {
   readonly elapsedMs: number;
 }
 
+type LedgerAnswer = NodeAnswer & { readonly info: LedgerInfo };
+
 /** While a request waits for a version, a node without a report for this long is probed. */
 const awaitedMs = 50;
 
@@ -171,12 +173,13 @@ export class Prober {
       for (let looks = 0; looks < 2 && (looks === 0 || upstream.chain.doubted !== undefined); looks += 1) {
         // The second look confirms another chain: it is sent after the answer that reported it.
         startedMs = performance.now();
-        const info = await this.#askInfo(upstream, startedMs);
-        if (info === undefined) break;
+        const answer = await this.#askInfo(upstream, startedMs);
+        if (answer === undefined) break;
         before = upstream.health;
         const nowMs = performance.now();
         upstream.recordAnswer(nowMs - startedMs, nowMs);
-        this.#fleet.observe(upstream, info, nowMs, startedMs);
+        const isOurs = this.#fleet.observe(upstream, answer.info, nowMs, startedMs);
+        if (isOurs) this.#fleet.headersOfLedger.onLook(answer);
       }
     } catch (error) {
       if (this.#stop.signal.aborted) return;
@@ -191,11 +194,11 @@ export class Prober {
    * The node's ledger info; `undefined`: the node limits or sheds requests, so it is alive, and stays down if it was.
    * Throws for any other answer.
    */
-  async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerInfo | undefined> {
+  async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerAnswer | undefined> {
     const { timeoutMs } = this.#options;
     const answer = await overLiveClient(upstream, timeoutMs, (client) => this.ask(upstream, '', timeoutMs, client));
     const { status, info } = answer;
-    if (status === 200 && info !== undefined) return info;
+    if (status === 200 && info !== undefined) return { ...answer, info };
     const shedding = findShedding(answer, Date.now());
     if (shedding?.isOfNode === true) {
       upstream.deferral.refused(startedMs, shedding.retryAfterMs, performance.now());

@@ -16,6 +16,9 @@ const content: fc.Arbitrary<AnswerContent> = fc.record({
     .map((bytes) => Buffer.from(bytes)),
   gasUsed: fc.option(fc.oneof(fc.nat().map(String), fc.string({ unit: 'grapheme' })), { nil: undefined }),
   cursor: fc.option(fc.oneof(fc.string(), fc.string({ minLength: 250, maxLength: 260 })), { nil: undefined }),
+  ownHeaders: fc.option(fc.constantFrom('a: ', 'b: 1', 'trace: a b\tyield: 7', `long: ${'x'.repeat(4_000)}`), {
+    nil: undefined,
+  }),
   committedAt: fc.option(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map(ledgerVersion), { nil: undefined }),
   isImmutable: fc.boolean(),
 });

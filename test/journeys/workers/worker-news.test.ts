@@ -37,7 +37,7 @@ async function quietWorkers(t: TestContext, full: readonly NodeAddress[], config
       const body = await response.body.text();
       const head = BigInt(String(response.headers['x-node-ledger-version'] ?? -1));
       const version = BigInt(String(response.headers['ledgergate-served-version'] ?? -1));
-      return { status: response.statusCode, body, head, version };
+      return { status: response.statusCode, body, head, version, headers: response.headers };
     };
   const [one, other] = [over(agents[0]), over(agents[1])];
   // Opened one after the other, so that each worker gets one.
@@ -52,6 +52,19 @@ async function quietWorkers(t: TestContext, full: readonly NodeAddress[], config
 async function delivered(gateway: GatewayProcess): Promise<void> {
   for (let scrapes = 0; scrapes < 2; scrapes += 1) assert.equal(await metric(gateway, 'ledgergate_workers'), 2);
 }
+
+test('a new epoch that one worker observes brings its key to another worker, which has hits alone', async (t) => {
+  const name = 'x-node-txn-encryption-key';
+  const node = await fakeNode(t, { head: 1_367_999n, headers: (_, { epoch }) => ({ [name]: `key of ${epoch}` }) });
+  const { one, other } = await quietWorkers(t, [node]);
+  assert.equal((await other(`${probe}?ledger_version=600`)).headers[name], 'key of 0');
+
+  node.clock.advance(40n);
+  await one(`${probe}?ledger_version=700`);
+
+  await until(async () => (await other(`${probe}?ledger_version=600`)).headers[name] === 'key of 1');
+  assert.equal((await other(`${probe}?ledger_version=600`)).headers['cache-status'], 'ledgergate; hit; detail=memory');
+});
 
 test('a version that one worker serves becomes the floor of another, in answer and headers', async (t) => {
   const node = await fakeNode(t, { head: 900n });

@@ -99,6 +99,7 @@ export class PreparedHits {
 
   #isUsable(prepared: PreparedHead, coding: ContentCoding | undefined, { nowMs, view }: HitRequest): boolean {
     if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
+    if (prepared.ledgerWideNames !== view.ledgerWideNames) return false;
     return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === coding);
   }
 
@@ -174,10 +175,10 @@ export class PreparedHits {
     if (common.length + own.length > longestHead) return undefined;
     memory.use(held);
     const sizes = { sentBytes: sent.length, bodyBytes: body.length };
-    const { chainId } = view;
+    const { chainId, ledgerWideNames } = view;
     const usedAt = secondsOf(performance.now());
     const { row, stamp, answer } = held;
-    const where = { row, stamp, answer, chainId, usedAt };
+    const where = { row, stamp, answer, chainId, ledgerWideNames, usedAt };
     return { ...where, version, isLatest, ageSeconds, wanted, isCodable, coding, status, common, own, ...sizes };
   }
 }

@@ -77,6 +77,12 @@ export const eventKinds = {
     ['head'],
     (f) => `${f['upstream']} reports a head, ${f['head']}, that other nodes contradict`,
   ),
+  'headers left out': rule(
+    'warn',
+    ['upstream'],
+    [],
+    (f) => `${f['upstream']} sends more headers of the ledger than clients get`,
+  ),
   'nodes changed': rule('info', ['added', 'removed'], [], (f) =>
     [
       f['added'] === '' ? '' : `the fleet has new nodes: ${f['added']}`,

@@ -1,6 +1,7 @@
 /** Sends the same bytes to two gateways over one node, with and without the fast path, and compares their answers. */
 import { connect } from 'node:net';
 import type { TestContext } from 'node:test';
+import { until } from '../../../support/eventually.ts';
 import { fakeNode } from '../../../support/fake-node.ts';
 import { testGateway, type TestGateway } from '../../../support/gateway.ts';
 import { knownTargets, makeStream, type ClientStream } from './streams.ts';
@@ -19,7 +20,15 @@ const mostTries = 3;
 
 /** `slowMs`: the node's delay of every second read, so that bytes arrive while answers are in flight. */
 export async function bothWays(t: TestContext, { slowMs = 0 } = {}): Promise<BothWays> {
-  const node = await fakeNode(t, { head: 5_000n, keepRequests: 1 });
+  const node = await fakeNode(t, {
+    head: 5_000n,
+    keepRequests: 1,
+    // One header of the ledger, and one that belongs to its answer.
+    headers: ({ route, url }) => ({
+      'x-node-key': 'of the epoch',
+      ...(route === 'resource' ? { 'x-node-own': url } : {}),
+    }),
+  });
   let reads = 0;
   const isSlow = (): boolean => (reads += 1) % 2 === 0;
   if (slowMs > 0) node.faults.add({ kind: 'latency', ms: slowMs }, { when: isSlow });
@@ -36,7 +45,10 @@ export async function bothWays(t: TestContext, { slowMs = 0 } = {}): Promise<Bot
   const [fastPath, server] = [await make(true), await make(false)];
   for (const gateway of [fastPath, server]) {
     // `knownTargets` include the base path.
-    for (const target of knownTargets) await gateway.get(target.slice('/v1'.length));
+    const [first = '', ...others] = knownTargets.map((target) => target.slice('/v1'.length));
+    // Answers with a new header are stored after a look at the ledger info.
+    await until(async () => (await gateway.get(first)).headers['cache-status']?.includes('hit') === true);
+    for (const target of others) await gateway.get(target);
   }
   return {
     fastPath,

@@ -1,0 +1,218 @@
+/** Unknown headers of the ledger family that belong to one answer: handed on with it, stored with it, replayed with it. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { DialectName } from '../../../src/ledger/ledger-headers.ts';
+import type { ReceivedRequest } from '../../../src/sample/request-log.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode, type FakeNodeOptions } from '../../support/fake-node.ts';
+import {
+  probe,
+  probeAt,
+  testGateway,
+  type Reply,
+  type TestGateway,
+  type TestGatewayOptions,
+} from '../../support/gateway.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
+
+const memory = 'ledgergate; hit; detail=memory';
+const viewBody = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
+const isRead = ({ route }: ReceivedRequest): boolean => route === 'resource' || route === 'view';
+
+/** A header that names the target of its answer. */
+function ownOf(dialect: DialectName): FakeNodeOptions {
+  return {
+    dialect,
+    headers: (request) =>
+      isRead(request) ? { [`x-${dialect}-yield`]: `of ${decodeURIComponent(request.url)}` } : ({} as const),
+  };
+}
+
+/** A gateway that has seen the header and looked at the ledger info since. */
+async function settledGateway(
+  t: TestContext,
+  node: FakeNode,
+  dialect: DialectName = 'node',
+  config: TestGatewayOptions['config'] = {},
+): Promise<TestGateway> {
+  const gateway = await testGateway(t, { full: [node], config }, dialect);
+  await until(async () => (await gateway.get(probeAt(1))).headers['cache-status'] === memory);
+  return gateway;
+}
+
+const shown = ({ status, headers }: Reply, dialect: DialectName = 'node') => [
+  status,
+  headers['cache-status'],
+  headers[`x-${dialect}-yield`],
+];
+
+for (const dialect of ['node', 'aptos'] as const) {
+  test(`an answer's own header comes with the miss and with every hit (${dialect})`, async (t) => {
+    const node = await fakeNode(t, ownOf(dialect));
+    const gateway = await settledGateway(t, node, dialect);
+    const path = probeAt(600);
+    const value = `of /v1${path}`;
+
+    assert.deepEqual(shown(await gateway.get(path), dialect), [200, 'ledgergate; fwd=miss; detail=full-0', value]);
+    const hit = await gateway.get(path);
+    assert.deepEqual(shown(hit, dialect), [200, memory, value]);
+    assert.deepEqual(shown(await gateway.get(path), dialect), [200, memory, value], 'prepared');
+    assert.deepEqual(shown(await gateway.send('HEAD', path), dialect), [200, memory, value]);
+    const origin = { origin: 'https://a.example' };
+    assert.deepEqual(shown(await gateway.get(path, origin), dialect), [200, memory, value], 'by the server');
+    const condition = { 'if-none-match': hit.headers['etag'] ?? '' };
+    assert.deepEqual(shown(await gateway.get(path, condition), dialect), [304, memory, value]);
+
+    const latest = [await gateway.get(probe), await gateway.get(probe)];
+    const pinned = `of /v1${probe}?ledger_version=1000`;
+    assert.deepEqual(
+      latest.map(({ headers }) => headers[`x-${dialect}-yield`]),
+      [pinned, pinned],
+    );
+    const views = [0, 1].map(() => gateway.post('/view?ledger_version=600', viewBody));
+    for (const view of await Promise.all(views)) {
+      assert.equal(view.headers[`x-${dialect}-yield`], 'of /v1/view?ledger_version=600');
+    }
+    const again = await gateway.post('/view?ledger_version=600', viewBody);
+    assert.deepEqual(shown(again, dialect), [200, memory, 'of /v1/view?ledger_version=600']);
+    const error = await gateway.get('/accounts/0x1/resource/0x1::a::B?ledger_version=600');
+    assert.equal(error.status, 404);
+    assert.match(error.headers[`x-${dialect}-yield`] ?? '', /0x1::a::B/);
+  });
+}
+
+test('the first answers with an unknown header carry it, and are stored once a look has shown that it is theirs', async (t) => {
+  const node = await fakeNode(t, ownOf('node'));
+  const gateway = await testGateway(t, { full: [node] });
+  const looks = node.requestsTo('ledgerInfo');
+
+  const first = await gateway.get(probeAt(600));
+  assert.equal(first.headers['x-node-yield'], `of /v1${probeAt(600)}`);
+  assert.equal(first.headers['etag'], undefined);
+  await until(async () => (await gateway.get(probeAt(600))).headers['cache-status'] === memory);
+
+  for (let version = 601; version < 640; version += 1) await gateway.get(probeAt(version));
+  assert.equal(node.requestsTo('ledgerInfo'), looks + 1);
+});
+
+test('concurrent readers of one answer all get its header', async (t) => {
+  const node = await fakeNode(t, ownOf('node'));
+  const gateway = await settledGateway(t, node);
+  const reads = node.requestsTo('resource');
+  const gate = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: gate.promise }, { when: isRead });
+
+  const replies = Array.from({ length: 20 }, () => gateway.get(probeAt(600)));
+  await until(() => node.requestsTo('resource') === reads + 1);
+  gate.resolve();
+
+  for (const { headers } of await Promise.all(replies)) assert.equal(headers['x-node-yield'], `of /v1${probeAt(600)}`);
+  assert.equal(node.requestsTo('resource'), reads + 1);
+});
+
+test(
+  'Redis keeps the header; a replica of the other dialect writes it in its own name',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const cache = { redis: redisAt(server.url) };
+    const [node, other] = [await fakeNode(t, ownOf('node')), await fakeNode(t, ownOf('aptos'))];
+    const a = await settledGateway(t, node, 'node', { cache });
+    const [b, c] = await Promise.all([
+      testGateway(t, { full: [node], config: { cache } }),
+      testGateway(t, { full: [other], config: { cache } }, 'aptos'),
+    ]);
+    const written = await a.metric('ledgergate_redis_writes_total{outcome="written"}');
+    const first = await a.get(probeAt(600));
+    await until(async () => (await a.metric('ledgergate_redis_writes_total{outcome="written"}')) > written);
+
+    const value = `of /v1${probeAt(600)}`;
+    assert.deepEqual(shown(await b.get(probeAt(600))), [200, 'ledgergate; hit; detail=redis', value]);
+    assert.deepEqual(shown(await b.get(probeAt(600))), [200, memory, value]);
+    const ofOther = await c.get(probeAt(600));
+    assert.deepEqual(shown(ofOther, 'aptos'), [200, 'ledgergate; hit; detail=redis', value]);
+    assert.equal(ofOther.headers['x-node-yield'], undefined);
+    assert.equal(ofOther.headers['etag'], first.headers['etag']);
+  },
+);
+
+test('large answers, which are stored as objects, keep their header', async (t) => {
+  const node = await fakeNode(t, ownOf('node'));
+  const gateway = await settledGateway(t, node);
+  const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Padded60000?ledger_version=7';
+
+  for (const status of ['ledgergate; fwd=miss; detail=full-0', memory]) {
+    const reply = await gateway.get(path);
+    assert.deepEqual(shown(reply), [200, status, `of /v1${path}`]);
+  }
+  const coded = await gateway.get(path, { 'accept-encoding': 'gzip' });
+  assert.deepEqual([coded.headers['content-encoding'], coded.headers['x-node-yield']], ['gzip', `of /v1${path}`]);
+});
+
+test('a header that turns ledger-wide leaves the answers that were stored with it', async (t) => {
+  let isWide = false;
+  const node = await fakeNode(t, {
+    headers: (request) =>
+      isWide ? { 'x-node-yield': 'live' } : (ownOf('node').headers?.(request, node.ledger()) ?? {}),
+  });
+  const gateway = await settledGateway(t, node);
+  for (let reads = 0; reads < 3; reads += 1) await gateway.get(probeAt(600));
+  assert.deepEqual(shown(await gateway.get(probeAt(600))), [200, memory, `of /v1${probeAt(600)}`]);
+
+  isWide = true;
+  node.clock.advance(20n);
+  await gateway.get('', { 'ledgergate-max-staleness': '0' });
+
+  // Two equal headers would be a list.
+  for (const path of [probeAt(600), probeAt(600), probeAt(1), probeAt(601), '/blocks/by_height/3']) {
+    assert.equal((await gateway.get(path)).headers['x-node-yield'], 'live', path);
+  }
+});
+
+test('a header that exceeds the bounds on the ledger info alone is no answer\u2019s own', async (t) => {
+  const wide = Object.fromEntries(Array.from({ length: 9 }, (_, at) => [`x-node-w${at}`, 'live']));
+  const node = await fakeNode(t, {
+    // The ninth is beyond the bound of an answer that has all of them.
+    headers: (request) => (isRead(request) ? { 'x-node-w8': 'of an old epoch' } : wide),
+  });
+  const gateway = await testGateway(t, { full: [node] });
+
+  for (let version = 600; version < 603; version += 1) {
+    await gateway.get(probeAt(version));
+    const { headers } = await gateway.get(probeAt(version));
+    assert.deepEqual(
+      [headers['cache-status'], headers['x-node-w8'], headers['x-node-w0']],
+      [memory, undefined, 'live'],
+    );
+  }
+});
+
+test('own headers beyond the bounds are left out of miss and hit alike', async (t) => {
+  const many = Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`x-node-own-${at}`, 'x'.repeat(600)]));
+  const node = await fakeNode(t, { headers: (request) => (isRead(request) ? many : {}) });
+  const gateway = await settledGateway(t, node);
+  const names = async (): Promise<readonly string[]> =>
+    Object.keys((await gateway.get(probeAt(600))).headers).filter((name) => name.startsWith('x-node-own-'));
+
+  const [miss, hit] = [await names(), await names()];
+
+  assert.equal(miss.length, 6);
+  assert.deepEqual(hit, miss);
+});
+
+test('a node that sends new names without end fills no memory, and its answers are stored without them', async (t) => {
+  let count = 0;
+  const node = await fakeNode(t, {
+    headers: (request) => (isRead(request) ? { [`x-node-${(count += 1)}`]: 'v' } : ({} as const)),
+  });
+  const gateway = await testGateway(t, { full: [node], config: { upstream: { probeIntervalMs: 10 } } });
+
+  let version = 0;
+  await until(async () => {
+    version += 1;
+    const { headers } = await gateway.get(probeAt(version));
+    const { headers: again } = await gateway.get(probeAt(version));
+    return again['cache-status'] === memory && !Object.keys(headers).some((name) => /^x-node-\d/.test(name));
+  });
+  assert.ok(count > 8);
+});
