@@ -150,7 +150,7 @@ function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): 
 }
 
 function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): RequestExplanation {
-  const { name, tier, health, isSuspect, isEjected, isDeferred, isLagging, window, cost } = candidate;
+  const { name, tier, health, isSuspect, isEjected, isDeferred, isWithheld, isLagging, window, cost } = candidate;
   const position = positionOf(need);
   return {
     name,
@@ -159,6 +159,7 @@ function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): Re
     isSuspect: isSuspect === true,
     isEjected: isEjected === true,
     isDeferred: isDeferred === true,
+    isWithheld: isWithheld === true,
     isLagging: isLagging === true,
     holding: position === undefined ? undefined : holdingOf(window, position),
     oldest: window?.oldest.toString(),
