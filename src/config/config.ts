@@ -66,6 +66,8 @@ export interface UpstreamConfig {
   readonly tier: 'full' | 'archival';
   /** Credentials of the gateway at this node, names in lower case. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Requests a second that the gateway sends to it, above 0. Absent: unlimited. */
+  readonly maxRequestsPerSecond?: number | undefined;
 }
 
 /** Bounds on the work for one request and on the load of one node. */

@@ -48,8 +48,17 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   collectDefaultMetrics({ register: registry });
   // Gauges with names of counters, which promtool refuses; their labels are internal classes of Node.
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
-  const create = ({ name, url, tier, headers }: UpstreamConfig): Upstream =>
-    new Upstream({ name, url, tier, headers, connections: config.upstream.connections, ...settings.connect, ownLag });
+  const create = ({ name, url, tier, headers, maxRequestsPerSecond }: UpstreamConfig): Upstream =>
+    new Upstream({
+      name,
+      url,
+      tier,
+      headers,
+      maxRequestsPerSecond,
+      connections: config.upstream.connections,
+      ...settings.connect,
+      ownLag,
+    });
   const configs = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
   const events: FleetEvents = {
     onChange: (change, fields, message) => {
@@ -146,7 +155,7 @@ export function outageOf(fleet: Fleet): OutageStatus | undefined {
 function gaugesOf(fleet: Fleet) {
   const head = fleet.head?.version;
   const nowMs = performance.now();
-  return fleet.upstreams.map(({ name, health, inFlight, window }) => {
+  return fleet.upstreams.map(({ name, health, inFlight, window, allowance }) => {
     const { info, edgeSpeed } = window;
     // The view of a request sent now, without its milliseconds to the node.
     const view = window.at(nowMs);
@@ -154,6 +163,7 @@ function gaugesOf(fleet: Fleet) {
       name,
       isUsable: health === 'usable',
       inFlight,
+      tokens: allowance.tokens(nowMs),
       head: info?.version,
       oldest: info?.oldestVersion,
       lag: info === undefined || head === undefined || health === 'foreign' ? undefined : head - info.version,

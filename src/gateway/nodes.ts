@@ -50,10 +50,12 @@ export class Nodes {
     const { fleet, prober, journal } = this.#parts;
     const before = fleet.upstreams;
     const added = new Map<Upstream, UpstreamConfig>();
+    const rates = new Map<Upstream, number | undefined>();
     const after = wanted.map((config) => {
       const known = before.find((upstream) => isSame(this.#configs.get(upstream), config));
       const upstream = known ?? this.#parts.create(config);
       if (known === undefined) added.set(upstream, config);
+      rates.set(upstream, config.maxRequestsPerSecond);
       return upstream;
     });
     const results = await this.#lookAt([...added.keys()]);
@@ -62,6 +64,7 @@ export class Nodes {
       throw new Error('none of the upstreams answers as a node of this chain');
     }
     const gone = before.filter((upstream) => !after.includes(upstream));
+    for (const [upstream, rate] of rates) upstream.allowance.change(rate, performance.now());
     // New nodes join before old ones leave: the fleet always has a usable node.
     fleet.replace([...after, ...gone], performance.now());
     for (const [upstream, config] of added) {
@@ -142,9 +145,13 @@ function isUsable({ health }: Upstream): boolean {
   return health === 'usable';
 }
 
-/** Any difference in its config makes a new node; its place in the list does not. */
+/** Any difference in its config makes a new node, except its allowance; its place in the list does not. */
 function isSame(one: UpstreamConfig | undefined, other: UpstreamConfig): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
+  return one !== undefined && identityOf(one) === identityOf(other);
+}
+
+function identityOf({ maxRequestsPerSecond: _, ...identity }: UpstreamConfig): string {
+  return JSON.stringify(identity);
 }
 
 function namesOf(upstreams: readonly Upstream[]): readonly string[] {

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Limits } from '../access/limits/ticket.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import type { PeerWorkers } from './peer-workers.ts';
-import type { Config, RedisConfig } from '../config/config.ts';
+import type { Config, RedisConfig, UpstreamConfig } from '../config/config.ts';
 import { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createOverloadMetrics, type OverloadMetrics } from '../metrics/overload-metrics.ts';
@@ -43,7 +43,7 @@ function of<C, Context, Part>(config: C, build: (config: C, context: Context) =>
   return (context) => build(config, context);
 }
 
-/** The config of one of `processes`: its share of connections and memory. */
+/** The config of one of `processes`: its share of connections, memory and allowances. */
 export function shareOf(config: Config, processes: number): Config {
   if (processes === 1) return config;
   const { memory } = config.cache;
@@ -52,9 +52,16 @@ export function shareOf(config: Config, processes: number): Config {
   return {
     ...config,
     listen: { ...config.listen, maxConnections: Math.max(1, Math.floor(maxConnections / processes)) },
+    upstreams: config.upstreams.map((upstream) => shareOfNode(upstream, processes)),
     upstream: { ...config.upstream, connections: Math.max(1, Math.floor(connections / processes)) },
     cache: { ...config.cache, memory: { ...memory, maxBytes: Math.floor(memory.maxBytes / processes) } },
   };
+}
+
+function shareOfNode(upstream: UpstreamConfig, processes: number): UpstreamConfig {
+  const { maxRequestsPerSecond } = upstream;
+  if (maxRequestsPerSecond === undefined) return upstream;
+  return { ...upstream, maxRequestsPerSecond: maxRequestsPerSecond / processes };
 }
 
 /** The parts of a serving process. */

@@ -24,6 +24,8 @@ interface UpstreamGauges {
   readonly name: string;
   readonly isUsable: boolean;
   readonly inFlight: number;
+  /** Requests that its allowance lets through at once; `undefined`: no allowance. */
+  readonly tokens: number | undefined;
   readonly head: bigint | undefined;
   readonly oldest: bigint | undefined;
   readonly lag: bigint | undefined;
@@ -86,6 +88,12 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
     labels: { upstream: labelSources.upstream },
     known: () => readGauges().map(({ name }) => ({ upstream: name })),
   });
+  const allowanceRefusals = new Counter(registry, {
+    name: 'ledgergate_upstream_allowance_refusals_total',
+    help: 'Requests that were not sent to an upstream, because its maxRequestsPerSecond was used up and no other upstream could answer.',
+    labels: { upstream: labelSources.upstream },
+    known: () => readGauges().map(({ name }) => ({ upstream: name })),
+  });
   const duration = new Histogram(registry, {
     name: 'ledgergate_upstream_request_duration_seconds',
     help: 'Time of one attempt at an upstream, until the whole answer or the head of a streamed one.',
@@ -103,9 +111,11 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
     },
     /** The upstream limits or sheds requests: for a moment it is asked last. */
     deferred: (upstream: string) => deferrals.inc({ upstream }),
+    /** A request was not sent, because the upstream's allowance is used up and no other can answer. */
+    allowanceRefused: (upstream: string) => allowanceRefusals.inc({ upstream }),
     /** Ends the series of an upstream that left the fleet. */
     forgetUpstream(gone: string) {
-      for (const family of [requests, failures, deferrals, duration])
+      for (const family of [requests, failures, deferrals, allowanceRefusals, duration])
         family.remove(({ upstream }) => upstream === gone);
     },
   };
@@ -134,6 +144,12 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
     'ledgergate_upstream_in_flight_requests',
     'Requests to the upstream without their whole answer.',
     (u) => u.inFlight,
+  );
+  gauge(
+    'sum',
+    'ledgergate_upstream_allowance_tokens',
+    'Requests that the maxRequestsPerSecond of the upstream lets through at once; below 0, probes were sent without one.',
+    ({ tokens }) => tokens,
   );
   // Edges only rise: the highest value of several workers is the newest.
   gauge('max', 'ledgergate_upstream_head_version', 'Newest ledger version the upstream told.', (u) => u.head);

@@ -288,6 +288,7 @@ export class Fleet {
         isSuspect: upstream.isSuspect,
         isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,
         isDeferred: upstream.deferral.isOn(nowMs),
+        isWithheld: upstream.withheldForMs(nowMs) > 0,
         isLagging: upstream.lagMs > this.#limits.maxLagMs,
         headTolerance: upstream.window.headSpeed * headToleranceMs,
       };

@@ -48,7 +48,7 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
   full.faults.add({ kind: 'answer', status: 200, body: lie, headers }, { when: ({ url }) => url.includes('Probe') });
   const tls = root.certify('gateway');
   const gateway = await gatewayProcess(t, {
-    full: [full, other],
+    full: [{ url: full.url, maxRequestsPerSecond: 1_000_000 }, other],
     config: {
       workers: 2,
       listen: { host: '127.0.0.1', port: 0, tls },

@@ -56,7 +56,9 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
     JSON.stringify({
       listen: { host: '127.0.0.1', port: 0 },
       operations: { host: '127.0.0.1', port: 0 },
-      upstreams: full.map(({ url }, index) => ({ name: `full-${index}`, url })),
+      upstreams: full.map(({ url, maxRequestsPerSecond }, index) => {
+        return { name: `full-${index}`, url, maxRequestsPerSecond };
+      }),
       log: { level: 'error' },
       ...sections,
     });

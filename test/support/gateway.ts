@@ -12,6 +12,7 @@ export interface NodeAddress {
   readonly url: string;
   /** Credentials for the node. */
   readonly headers?: Readonly<Record<string, string>>;
+  readonly maxRequestsPerSecond?: number | undefined;
 }
 
 export interface TestGatewayOptions {
@@ -108,7 +109,9 @@ export function testConfig(options: TestGatewayOptions): Config {
 }
 
 function upstreamsOf(name: string, tier: 'full' | 'archival', nodes: readonly NodeAddress[]) {
-  return nodes.map(({ url, headers }, index) => ({ name: `${name}-${index}`, url: new URL(url), tier, headers }));
+  return nodes.map(({ url, headers, maxRequestsPerSecond }, index) => {
+    return { name: `${name}-${index}`, url: new URL(url), tier, headers, maxRequestsPerSecond };
+  });
 }
 
 /** Starts a gateway that is closed after the test. */

@@ -130,6 +130,14 @@ const upstreams = z
         )
         .optional()
         .describe('Credentials for this node, sent with every request to it, such as Authorization.'),
+      maxRequestsPerSecond: z
+        .number({ error: 'expected a number of requests such as 20' })
+        .min(0.001, { error: 'must be at least 0.001' })
+        .max(1_000_000, { error: 'must be at most 1000000' })
+        .optional()
+        .describe(
+          'Most requests a second to this node, with a burst of one second, divided among workers: for metered nodes. Probes count and are always sent. Absent: unlimited.',
+        ),
     }),
     { error: 'expected a list of upstreams' },
   )

@@ -24,11 +24,12 @@ export function toConfig(file: FileConfig, folder: string): Config {
     dialect: file.dialect,
     chainId: typeof chainId === 'string' ? chainIds[chainId] : chainId,
     workers: file.workers,
-    upstreams: file.upstreams.map(({ name, url, tier, headers }) => ({
+    upstreams: file.upstreams.map(({ name, url, tier, headers, maxRequestsPerSecond }) => ({
       name,
       url: upstreamUrl(url),
       tier,
       headers: headers && lowerCase(headers),
+      maxRequestsPerSecond,
     })),
     upstream: {
       timeoutMs: durationMs(upstream.timeout),

@@ -165,7 +165,7 @@ function keptOf(read: Read, head: LedgerVersion | undefined): string {
 }
 
 function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): RequestExplanation {
-  const { name, tier, health, isSuspect, isEjected, isDeferred, isLagging, window, cost } = candidate;
+  const { name, tier, health, isSuspect, isEjected, isDeferred, isWithheld, isLagging, window, cost } = candidate;
   const position = positionOf(need);
   return {
     name,
@@ -174,6 +174,7 @@ function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): Re
     isSuspect: isSuspect === true,
     isEjected: isEjected === true,
     isDeferred: isDeferred === true,
+    isWithheld: isWithheld === true,
     isLagging: isLagging === true,
     holding: position === undefined ? undefined : holdingOf(window, position),
     oldest: window?.oldest.toString(),

@@ -72,12 +72,12 @@ export class AttemptRecorder {
   }
 
   /** Records that the node shed a request: its concurrency limit falls, and the others are asked first for a moment. */
-  shed({ name, places, deferral }: Upstream, sentAtMs: number, { retryAfterMs }: Shedding): void {
+  shed({ name, places, deferral }: Upstream, sentAtMs: number, shedding: Shedding): void {
     const { metrics, log } = this.#parts;
     const nowMs = performance.now();
     places.pushBack(nowMs);
     const isFirst = deferral.isForgiven(nowMs);
-    const pauseMs = deferral.refused(sentAtMs, retryAfterMs, nowMs);
+    const pauseMs = deferral.refused(sentAtMs, shedding, nowMs);
     if (pauseMs === undefined) return;
     metrics.deferred(name);
     const fields = { upstream: name, pauseMs: Math.round(pauseMs) };

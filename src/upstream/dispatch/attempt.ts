@@ -74,14 +74,14 @@ export class Attempts {
     const { dialect } = this.#parts.fleet;
     const context = { dialect, signal: deadline, progress, budget: this.#budget, traceHeaders: span?.headers() };
     const exchange = (): Promise<A> => fetch(upstream, context);
+    const mayRepeat = (): boolean => this.#parts.mayRepeat?.() !== false && permit.mayRepeat();
     let answer: A;
     try {
-      answer = await (request.isIdempotent
-        ? overLiveConnection(exchange, progress, deadline, this.#parts.mayRepeat)
-        : exchange());
+      answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, deadline, mayRepeat) : exchange());
     } catch (error) {
       deadline.end();
-      permit.close();
+      if (progress.sentAtMs === undefined) permit.cancel();
+      else permit.close();
       if (isUnsendable(error)) {
         endSpan(span, 'failed', 'unsendable');
         throw new GatewayError('malformed', 'the request cannot be sent on', { cause: error });

@@ -10,7 +10,7 @@ import { nextNodes, readClassOf, unitOf, type NodeCandidate } from '../select/ca
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { chooseFinalAnswer } from './final-answer.ts';
 import type { Fleet } from '../fleet.ts';
-import type { FleetRequest, SendLimits } from './fleet-request.ts';
+import type { FleetRequest, SendLimits, UpstreamLog } from './fleet-request.ts';
 import { mayGoOn } from './next-step.ts';
 import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
 import type { RetryBudget } from '../node/limits.ts';
@@ -29,6 +29,7 @@ export interface DispatchContext {
   readonly queue: PlaceQueue;
   readonly retries: RetryBudget;
   readonly hedging: Hedging;
+  readonly log: UpstreamLog;
   readonly outliers: Outliers;
   /** Looks at the heads of all nodes; `undefined`: their heads are fresh. */
   readonly lookAround: (() => Promise<void> | undefined) | undefined;
@@ -155,7 +156,9 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const { queue } = this.#context;
     const kind = this.#permitKind;
     if (kind === 'read' || kind === 'stream') return queue.tryAcquire(nodes, kind);
-    return nodes[0] === undefined ? undefined : queue.acquireUnbounded(nodes[0].upstream, kind);
+    const nowMs = performance.now();
+    const node = kind === 'look' ? nodes[0] : nodes.find(({ upstream }) => upstream.mayBeAsked(nowMs));
+    return node === undefined ? undefined : queue.acquireUnbounded(node.upstream, kind);
   }
 
   async #acquire(nodes: readonly NodeCandidate<Upstream>[]): Promise<Permit | undefined> {
@@ -165,9 +168,34 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const kind = isStreamed ? 'stream' : 'read';
     const permit = await queue.acquire(nodes, { client, signal, withinMs: this.#leftMs, kind });
     if (typeof permit === 'object') return permit;
+    if (permit === 'withheld') return this.#acquireElsewhere(nodes);
     this.#history.queueFullFor = client;
     if (!signal.aborted) metrics.refused(permit);
     return undefined;
+  }
+
+  /** None of `nodes` may be asked now. While the request waited for a place at them, another may have become better. */
+  async #acquireElsewhere(nodes: readonly NodeCandidate<Upstream>[]): Promise<Permit | undefined> {
+    const nowMs = performance.now();
+    const others = this.#nextNodes();
+    if (others.some(({ upstream }) => upstream.mayBeAsked(nowMs))) {
+      return this.#tryAcquire(others) ?? this.#acquire(others);
+    }
+    for (const { upstream } of nodes) this.#recordRefusal(upstream, nowMs);
+    return undefined;
+  }
+
+  /** Records a request that was not sent because the node's allowance is used up. */
+  #recordRefusal({ name, allowance }: Upstream, nowMs: number): void {
+    if (!allowance.isSpent(nowMs)) return;
+    const { metrics, log } = this.#context;
+    metrics.allowanceRefused(name);
+    if (!allowance.refuse(nowMs)) return;
+    log.record(
+      'allowance used up',
+      { upstream: name },
+      'allowance used up: reads that only this upstream holds get 503',
+    );
   }
 
   /** One attempt, and a hedge beside it when the attempt is slow. */
@@ -185,12 +213,13 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const { request, signal } = this.#options;
     const { limits, hedging, metrics } = this.#context;
     if (this.#history.attempts >= limits.maxAttempts || this.#leftMs <= 0 || signal.aborted) return undefined;
-    const nodes = this.#nextNodes();
+    const nowMs = performance.now();
+    const nodes = this.#nextNodes().filter(({ upstream }) => upstream.mayBeAskedMore(nowMs));
     // A node that is passed over, or may not hold the version, is no help.
     if (nodes[0] === undefined || !isSureOf(nodes[0], request.need)) return undefined;
     const permit = this.#tryAcquire(nodes);
     if (permit === undefined || hedging.withdraw(request)) return permit;
-    permit.close();
+    permit.cancel();
     metrics.hedge('refused');
     return undefined;
   }

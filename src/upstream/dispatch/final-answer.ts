@@ -30,7 +30,24 @@ export function chooseFinalAnswer(call: Unanswered, signal: CancelSignal): NodeA
     if (bestAnswer.kind !== 'failed' || errorCodeOf(bestAnswer.answer) !== undefined) return bestAnswer.answer;
   }
   const { queueFullFor } = call.history;
-  throw queueFullFor === undefined ? new GatewayError('unavailable', explain(call)) : new QueueFullError(queueFullFor);
+  if (queueFullFor !== undefined) throw new QueueFullError(queueFullFor);
+  const waitMs = withheldForMs(call, performance.now());
+  const headers = waitMs === undefined ? [] : ['Retry-After', String(Math.ceil(waitMs / 1000))];
+  throw new GatewayError('unavailable', explain(call), { headers });
+}
+
+/** Ms until one of the nodes that may answer takes requests again; `undefined`: one does now, or none is known. */
+function withheldForMs({ nodes, need, history: { prunedAt } }: Unanswered, nowMs: number): number | undefined {
+  const position = positionOf(need);
+  let leastMs: number | undefined;
+  for (const { upstream, health, window } of nodes) {
+    const isFutile = position !== undefined && holdingOf(window, position) === 'pruned';
+    if (health === 'down' || prunedAt.has(upstream) || isFutile) continue;
+    const waitMs = upstream.withheldForMs(nowMs);
+    if (waitMs === 0) return undefined;
+    leastMs = Math.min(waitMs, leastMs ?? Infinity);
+  }
+  return leastMs;
 }
 
 /** Whether the ledger has reached the version or block that the request needs. */

@@ -55,7 +55,7 @@ export interface SendLimits {
 }
 
 /** Changes of a node's state. */
-export type NodeChange = 'node usable' | 'node down' | 'ejected' | 'deferred' | 'back';
+export type NodeChange = 'node usable' | 'node down' | 'ejected' | 'deferred' | 'allowance used up' | 'back';
 
 /** Log of the fleet. */
 export interface UpstreamLog {

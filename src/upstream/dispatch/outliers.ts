@@ -76,6 +76,7 @@ export class Outliers {
     const position = positionOf(need);
     for (const { upstream, window, health } of this.#parts.fleet.candidates(nowMs, unitOf(need))) {
       if (health === 'foreign' || (position !== undefined && holdingOf(window, position) !== 'held')) continue;
+      if (!upstream.mayBeAskedMore(nowMs)) continue;
       if (upstream.ejections[readClass].beginTrial(nowMs, this.#parts.limits.timeoutMs)) return upstream;
     }
     for (const upstream of this.#out) {

@@ -33,6 +33,7 @@ export class Permit {
   readonly upstream: Upstream;
   readonly kind: PermitKind;
   readonly #queue: PlaceQueue;
+  #isTrial: boolean;
   #hasPlace: boolean;
   #isOpen = true;
 
@@ -41,6 +42,9 @@ export class Permit {
     this.upstream = upstream;
     this.kind = kind;
     this.#hasPlace = kind === 'read' || kind === 'stream';
+    const nowMs = performance.now();
+    upstream.allowance.spend(nowMs);
+    this.#isTrial = kind !== 'look' && upstream.deferral.beginTrial(nowMs);
     if (this.#hasPlace) upstream.places.enter();
     if (kind === 'stream') upstream.streams.acquireUnbounded();
     if (kind !== 'look') upstream.inFlight += 1;
@@ -48,11 +52,27 @@ export class Permit {
 
   /** Frees the place, because the node has answered. May be called more than once. */
   answered(): void {
+    if (this.#isTrial) this.upstream.deferral.endTrial();
+    this.#isTrial = false;
     if (!this.#hasPlace) return;
     this.#hasPlace = false;
     this.upstream.places.leave();
     this.#queue.noteFreed(performance.now());
     this.#queue.offer(this.upstream);
+  }
+
+  /** Whether the request may be sent once more; looks always. Takes a token of the node's allowance. */
+  mayRepeat(): boolean {
+    const { allowance } = this.upstream;
+    if (this.kind !== 'look') return allowance.take(performance.now());
+    allowance.spend(performance.now());
+    return true;
+  }
+
+  /** Frees all resources, because no byte of the request was sent. */
+  cancel(): void {
+    if (this.#isOpen) this.upstream.allowance.giveBack();
+    this.close();
   }
 
   /** Frees all resources at the end of the attempt and of its answer's body. May be called more than once. */
@@ -67,8 +87,11 @@ export class Permit {
   }
 }
 
-/** Why a request got no permit. `full`: too many requests wait. `late`: no place became free in time. */
-export type QueueRefusal = 'full' | 'late';
+/**
+ * Why a request got no permit. `full`: too many requests wait. `late`: no place became free in time. `withheld`: no node
+ * may be asked now (`Upstream.mayBeAsked`).
+ */
+export type QueueRefusal = 'full' | 'late' | 'withheld';
 
 /** The wait of one request for a place. */
 export interface PlaceWait {
@@ -145,6 +168,7 @@ export class PlaceQueue {
     if (free !== undefined) return free;
     const startedMs = performance.now();
     if (wait.signal.aborted) return 'late';
+    if (areWithheld(nodes, startedMs)) return 'withheld';
     if (this.#waiting >= this.bound(startedMs) && !this.#makeRoom(wait.client)) return 'full';
     const outcome = await this.#wait(nodes, wait);
     if (outcome !== 'full') this.#options.onWaited((performance.now() - startedMs) / 1000);
@@ -167,6 +191,8 @@ export class PlaceQueue {
     for (const waiters of this.#clients.values()) {
       for (const waiter of waiters) {
         const { nodes, kind } = waiter;
+        // No place that becomes free later would help it.
+        if (areWithheld(nodes, performance.now())) waiter.end('withheld');
         if (!nodes.some((node) => node.upstream === upstream) || !hasPlace(upstream, nodes[0], kind)) continue;
         // The permit takes the place at once, so the next waiter does not get it.
         waiter.end(new Permit(this, upstream, kind));
@@ -231,8 +257,13 @@ export class PlaceQueue {
   }
 }
 
+function areWithheld(nodes: readonly NodeCandidate<Upstream>[], nowMs: number): boolean {
+  return nodes.every(({ upstream }) => !upstream.mayBeAsked(nowMs));
+}
+
 /** Nodes of another tier than the best keep half of their places for the requests that only they can answer. */
 function hasPlace(upstream: Upstream, best: NodeCandidate<Upstream> | undefined, kind: 'read' | 'stream'): boolean {
+  if (!upstream.mayBeAsked(performance.now())) return false;
   if (kind === 'stream' && (upstream.streams.isFull || !upstream.mayBeHeld)) return false;
   return upstream.tier === best?.upstream.tier ? !upstream.places.isFull : upstream.places.isHalfFree;
 }

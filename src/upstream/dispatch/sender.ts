@@ -58,7 +58,7 @@ export class Sender {
     const hedging = new Hedging(limits.hedge, fleet);
     this.#queue = queue;
     this.#attempts = attempts;
-    this.#context = { fleet, limits, metrics, attempts, queue, retries, hedging, outliers, lookAround };
+    this.#context = { fleet, limits, metrics, attempts, queue, retries, hedging, log, outliers, lookAround };
   }
 
   get waiting(): number {
@@ -105,7 +105,7 @@ export class Sender {
     const { need, wire } = request;
     if (positionOf(need) === undefined) return 'no node';
     const able = nodesFor(this.#context.fleet, need).filter(
-      (node) => !notOf.includes(node.upstream) && isSureOf(node, need) && node.upstream.places.isHalfFree,
+      (node) => !notOf.includes(node.upstream) && isSureOf(node, need) && mayBeAskedMore(node.upstream),
     );
     const [next] = nextUpstreams(able, need);
     if (next === undefined) return 'no node';
@@ -138,6 +138,11 @@ export class Sender {
       this.#queue.offer(upstream);
     });
   }
+}
+
+/** Whether the node has places and allowance to spare. */
+function mayBeAskedMore(upstream: Upstream): boolean {
+  return upstream.places.isHalfFree && upstream.mayBeAskedMore(performance.now());
 }
 
 function purposeOf({ isIdempotent, isLook }: FleetRequest): Purpose {

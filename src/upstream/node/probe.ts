@@ -106,7 +106,7 @@ export class Prober {
       if (!this.#fleet.waiters.isAwaited) return;
       const nowMs = performance.now();
       for (const upstream of this.#fleet.upstreams) {
-        const isQuiet = nowMs - upstream.window.observedAtMs >= awaitedMs / 2;
+        const isQuiet = nowMs - upstream.window.observedAtMs >= awaitedMs / 2 && upstream.mayBeAskedMore(nowMs);
         if (isQuiet && upstream.health === 'usable') void this.look(upstream);
       }
       this.hurry();
@@ -129,7 +129,10 @@ export class Prober {
    */
   compareHeads(): Promise<void> | undefined {
     if (this.#comparison !== undefined || performance.now() - this.#comparedAtMs < comparedMs) return this.#comparison;
-    const nodes = this.#fleet.upstreams.filter(({ health, isSuspect }) => health === 'usable' && !isSuspect);
+    const nowMs = performance.now();
+    const nodes = this.#fleet.upstreams.filter(
+      (upstream) => upstream.health === 'usable' && !upstream.isSuspect && upstream.mayBeAskedMore(nowMs),
+    );
     if (nodes.length < 2) return undefined;
     const looks = Promise.all(nodes.map((upstream) => this.look(upstream)));
     const isLate = new Promise((resolve) => setTimeout(resolve, longestComparisonMs).unref());
@@ -201,7 +204,7 @@ export class Prober {
     if (status === 200 && info !== undefined) return { ...answer, info };
     const shedding = findShedding(answer, Date.now());
     if (shedding?.isOfNode === true) {
-      upstream.deferral.refused(startedMs, shedding.retryAfterMs, performance.now());
+      upstream.deferral.refused(startedMs, shedding, performance.now());
       this.#log.debug({ upstream: upstream.name, status }, 'probe refused');
       return undefined;
     }
@@ -230,7 +233,10 @@ export class Prober {
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
     const wire = { method: 'GET', path, headers: { accept: 'application/json' } } as const;
-    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, 'probe', client);
+    const exchange = (): Promise<NodeAnswer> => {
+      upstream.allowance.spend(performance.now());
+      return fetchWhole(upstream, wire, context, 'probe', client);
+    };
     try {
       return await overLiveConnection(exchange, progress, signal);
     } finally {

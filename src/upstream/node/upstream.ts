@@ -1,6 +1,7 @@
 /** One node of the fleet: its address, its connections, and its state, which its answers set. */
 import { hash } from 'node:crypto';
 import { LedgerInfoReader, type LedgerInfo } from '../../ledger/ledger-headers.ts';
+import { Allowance } from './allowance.ts';
 import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
@@ -19,6 +20,8 @@ export interface UpstreamOptions extends NodeClientOptions {
   readonly tier: Tier;
   /** The node's own credentials: on every request to it, and on none to another. Names in lower case. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Requests a second that this process may send to the node. Default: unlimited. */
+  readonly maxRequestsPerSecond?: number | undefined;
   /** How late this process runs, in ms, since a node seems slow by as much. Default: never late. */
   readonly ownLag?: () => number;
 }
@@ -51,6 +54,7 @@ export class Upstream {
   readonly window = new RetentionWindow();
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
   readonly deferral = new Deferral();
+  readonly allowance: Allowance;
   readonly latencies: Readonly<Record<ReadClass | 'look', LatencyHistogram>> = {
     ...byClass(() => new LatencyHistogram()),
     look: new LatencyHistogram(),
@@ -93,6 +97,7 @@ export class Upstream {
     this.places = new ConcurrencyLimit(options.connections, options.ownLag);
     this.streams = new Semaphore(Math.max(1, Math.floor(options.connections * streamShare)));
     this.polls = new Semaphore(Math.max(1, Math.floor(options.connections * pollShare)));
+    this.allowance = new Allowance(options.maxRequestsPerSecond);
     this.#connections = options.connections;
     this.#clientOptions = options;
     this.#client = this.openClient();
@@ -125,6 +130,21 @@ export class Upstream {
   /** Whether the newest request in flight waits for a connection, because the gateway's own requests hold them all. */
   get isBusy(): boolean {
     return this.inFlight > this.#connections;
+  }
+
+  /** Ms until it takes any request again, by its own `Retry-After` and its allowance; 0: it does now. */
+  withheldForMs(nowMs: number): number {
+    return Math.max(this.deferral.heldForMs(nowMs), this.allowance.freeInMs(nowMs));
+  }
+
+  /** Whether a request that no other node can answer may be sent now. */
+  mayBeAsked(nowMs: number): boolean {
+    return this.deferral.mayTry(nowMs) && !this.allowance.isSpent(nowMs);
+  }
+
+  /** Whether a request beside those that clients wait for may be sent now: a hedge, an audit, a trial. */
+  mayBeAskedMore(nowMs: number): boolean {
+    return this.deferral.heldForMs(nowMs) === 0 && this.allowance.hasToSpare(nowMs);
   }
 
   /** Whether a stream or a long poll may hold one more connection: together they leave some to plain reads. */

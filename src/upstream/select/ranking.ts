@@ -22,6 +22,8 @@ export interface Candidate {
   readonly isEjected?: boolean;
   /** It limits or sheds requests at present (see `Deferral`). */
   readonly isDeferred?: boolean;
+  /** Its `Retry-After` has not passed, or its allowance is used up: asked only when no other node can answer. */
+  readonly isWithheld?: boolean;
   /** It is too far behind the others for reads of the newest state. */
   readonly isLagging?: boolean;
   readonly window: WindowView | undefined;
@@ -34,12 +36,15 @@ export interface Candidate {
 /** Heads this close in time count as equally fresh: the reports have more noise. */
 export const headToleranceMs = 100;
 
-const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 3, foreign: 4 };
+const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 4, foreign: 5 };
 /** `trustRank` of a node that answers and is passed over: better than a node that is down. */
 export const passedOver = 2;
+/** `trustRank` of a node that answers and must not be asked while another can answer. */
+const withheld = 3;
 
-/** Trust in a node, lower is better. A suspect, ejected or deferred node comes only before those that are down. */
-export function trustRank({ health, isSuspect, isEjected, isDeferred }: Candidate): number {
+/** Trust in a node, lower is better. A suspect, ejected, deferred or withheld node comes only before those that are down. */
+export function trustRank({ health, isSuspect, isEjected, isDeferred, isWithheld }: Candidate): number {
+  if (isWithheld === true) return Math.max(healthRank[health], withheld);
   const isPassedOver = isSuspect === true || isEjected === true || isDeferred === true;
   return isPassedOver ? Math.max(healthRank[health], passedOver) : healthRank[health];
 }
@@ -153,7 +158,7 @@ function byReach(need: Need): Ranking {
     criteria: ['submission', 'health', 'holding', 'depth'],
     tier: 'archival',
     of: (candidate) => [
-      candidate.name === submittedTo ? 0 : 1,
+      candidate.name === submittedTo && candidate.isWithheld !== true ? 0 : 1,
       trustRank(candidate),
       position === undefined ? 0 : holdingRank[holdingOf(candidate.window, position)],
       edgeOf(candidate),

@@ -507,3 +507,16 @@ test('a read is of the archive when some full node has pruned its version, or ma
   assert.equal(readClassOf(at(100), true, nodes, 100), 'view');
   assert.equal(readClassOf({ kind: 'head' }, false, nodes, 100), 'head');
 });
+
+test('a withheld node is asked after every node that answers, passed over or not, and before one that is down', () => {
+  const withheld = node('withheld', { head: 1000, isWithheld: true });
+  const dead = node('dead', { head: 1000, ...down });
+  const ejected = node('ejected', { head: 1000, isEjected: true });
+  const fleet = [dead, withheld, ejected, full];
+  const hash: Need = { kind: 'transaction', submittedTo: 'withheld' };
+
+  assert.equal(order(fleet, at(600)), 'full ejected withheld dead');
+  assert.equal(order(fleet, { kind: 'head' }), 'full ejected withheld dead');
+  assert.equal(order(fleet, hash), 'full ejected withheld dead');
+  assert.equal(order([dead, withheld, full], at(100)), 'withheld dead full');
+});

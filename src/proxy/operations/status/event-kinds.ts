@@ -104,6 +104,12 @@ export const eventKinds = {
     ['pauseMs'],
     (f) => `${f['upstream']} limits or sheds requests: others are asked first`,
   ),
+  'allowance used up': rule(
+    'warn',
+    ['upstream'],
+    [],
+    (f) => `the allowance of ${f['upstream']} (maxRequestsPerSecond) is used up`,
+  ),
   back: rule(
     'info',
     ['upstream', 'readClass'],
