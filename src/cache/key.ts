@@ -11,7 +11,8 @@ import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 
 /** The kinds of read that have a key. */
-export type Operation = 'resource' | 'module' | 'view' | 'transaction';
+export const operations = ['resource', 'module', 'view', 'transaction'] as const;
+export type Operation = (typeof operations)[number];
 
 /** A read, from which `cacheKey` makes its key. */
 export interface KeyParts {
