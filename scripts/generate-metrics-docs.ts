@@ -78,13 +78,13 @@ const preface = [
   'share of requests without a node leaves out `refused` requests and those without a route, which no node would answer:',
   '',
   '```promql',
-  'sum(rate(ledgergate_http_request_duration_seconds_count{route!="none",outcome=~"memory|redis|collapsed|local"}[5m]))',
-  '  / sum(rate(ledgergate_http_request_duration_seconds_count{route!="none",outcome!="refused"}[5m]))',
+  'sum(rate(ledgergate_http_request_duration_seconds_count{route!="none",outcome=~"memory|redis|collapsed|local"}[5m])) / sum(rate(ledgergate_http_request_duration_seconds_count{route!="none",outcome!="refused"}[5m]))',
   '```',
   '',
-  'A request that needs a node may take several calls (retries, hedges, repairs), and the gateway has calls of its own:',
-  'probes, the shared latest state, modules of the encoder, audits and comparisons. `ledgergate_upstream_requests_total` and',
-  '`ledgergate_upstream_failures_total` count all of them by node, but for attempts that end because another node answered.',
+  'A request that needs a node may take several attempts (retries, hedges, repairs), and the gateway has attempts of its',
+  'own: the shared latest state, modules of the encoder, audits and comparisons. `ledgergate_upstream_requests_total` and',
+  '`ledgergate_upstream_failures_total` count all of them by node, except for two: probes, and attempts that were abandoned',
+  'because another node answered or the client left.',
 ];
 
 /** The series of a histogram beside its buckets: `+Inf`, sum and count. */

@@ -45,7 +45,7 @@ test('memory, Redis, shared reads and own answers need no node; misses, passed r
     const [window] = factsAfter([['view', outcome, 1]]).windows;
     const expected = { memory: 1, redis: 1, collapsed: 1, local: 1, miss: 0, passed: 0, failed: 0, refused: undefined };
     assert.equal(window?.withoutNodeShare, expected[outcome], outcome);
-    assert.equal(window.toNodesPerSecond, expected[outcome] === 0 ? 0.5 : 0, outcome);
+    assert.equal(window?.toNodesPerSecond, expected[outcome] === 0 ? 0.5 : 0, outcome);
   }
 });
 
