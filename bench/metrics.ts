@@ -6,6 +6,8 @@
  *     npm run bench:metrics -- [--rounds N]
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { operations } from '../src/cache/key.ts';
+import { missReasons } from '../src/cache/memory/miss-history.ts';
 import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
 import {
   createHttpMetrics,
@@ -106,9 +108,11 @@ function measure(hit: Hit, counting: Counting): number {
 
 function gatewayMetrics(): Counting {
   const registry = new Registry();
+  const labels = { kinds: operations, reasons: missReasons };
+  const cache = createCacheMetrics(registry, labels, () => ({ entries: 0, bytes: 0, maxBytes: 0 }));
   return {
     http: createHttpMetrics(registry),
-    cache: createCacheMetrics(registry, () => ({ entries: 0, bytes: 0, maxBytes: 0 })),
+    cache: { hit: () => cache.hitsOf('resource').inc() },
     latest: createLatestMetrics(registry),
     limits: createLimitMetrics(registry, { byKey: true, waiting: () => 0, plans: () => [] }),
   };

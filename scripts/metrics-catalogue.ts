@@ -1,5 +1,7 @@
 /** Every family of metrics that a gateway with every part on has, made as the gateway makes them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { operations } from '../src/cache/key.ts';
+import { missReasons } from '../src/cache/memory/miss-history.ts';
 import { createAccessLogMetrics, createLogMetrics, LogLines } from '../src/metrics/log-metrics.ts';
 import { createAccessMetrics } from '../src/metrics/access-metrics.ts';
 import { createAuditMetrics, createUpstreamMetrics } from '../src/metrics/upstream-metrics.ts';
@@ -87,7 +89,11 @@ function overload(registry: Registry): void {
 }
 
 function cache(registry: Registry): void {
-  createCacheMetrics(registry, () => ({ entries: 0, bytes: 0, maxBytes: 0 }));
+  createCacheMetrics(registry, { kinds: operations, reasons: missReasons }, () => ({
+    entries: 0,
+    bytes: 0,
+    maxBytes: 0,
+  }));
 }
 
 function redis(registry: Registry): void {

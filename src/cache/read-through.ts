@@ -201,8 +201,10 @@ export class ReadThrough<Origin> {
   }
 
   #kept<Of>({ key, isPurged }: RunningLoad, loaded: Loaded<Of>, ttlMs?: number): Loaded<Of> {
-    if (!loaded.isFinal || isPurged) return loaded;
-    return { ...loaded, answer: this.#parts.memory.store(key, loaded.answer, ttlMs) };
+    const { memory } = this.#parts;
+    if (loaded.isFinal && !isPurged) return { ...loaded, answer: memory.store(key, loaded.answer, ttlMs) };
+    memory.recordUnstored(key, isPurged ? 'purged' : 'not final');
+    return loaded;
   }
 }
 

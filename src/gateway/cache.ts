@@ -1,7 +1,9 @@
 /** Builds the tiers of the cache, and the events between replicas that share Redis. */
 import type { Config } from '../config/config.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import { operations } from '../cache/key.ts';
 import { MemoryCache } from '../cache/memory/memory.ts';
+import { missReasons } from '../cache/memory/miss-history.ts';
 import type { PurgeScope } from '../cache/purge/purge-scope.ts';
 import { purge } from '../cache/purge/purger.ts';
 import { ReadThrough } from '../cache/read-through.ts';
@@ -28,10 +30,12 @@ interface CacheContext {
 export function buildCache(config: Config, settings: LiveSettings, parts: FleetParts, context: CacheContext) {
   const { status, buildShared, processes } = context;
   const { fleet, latest, sender, registry, witness } = parts;
-  const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
+  const labels = { kinds: operations, reasons: missReasons };
+  const metrics = createCacheMetrics(registry, labels, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
   const memory: MemoryCache = new MemoryCache({
     maxBytes: config.cache.memory.maxBytes,
     onEvict: (reads) => metrics.evictions.inc(reads),
+    onNeverRead: (kind) => metrics.neverRead(kind),
   });
   const identity = new LedgerIdentity(fleet, sender);
   const shared = buildShared?.({

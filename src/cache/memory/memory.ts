@@ -1,15 +1,18 @@
 import { setImmediate } from 'node:timers/promises';
 import { Answers, type AnswerId, type BytesRange } from './answers.ts';
 import { mutableTtlMs, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
-import type { CacheKey } from '../key.ts';
-import { marksMatcher, marksOf, type PurgeScope } from '../purge/purge-scope.ts';
-import { ReadTable, type ReadId } from './read-table.ts';
+import { operations, type CacheKey, type Operation } from '../key.ts';
+import { MissHistory, type MissReason, type RecordedReason } from './miss-history.ts';
+import { marksMatcher, marksOf, readMark, type PurgeScope } from '../purge/purge-scope.ts';
+import { nameOf, ReadTable, type ReadId } from './read-table.ts';
 
 interface MemoryCacheOptions {
   /** At the start; see `resize`. */
   readonly maxBytes: number;
   /** Called with the number of reads that were evicted. */
   onEvict(reads: number): void;
+  /** Called when a stored read leaves memory, or its lifetime ends, without a hit. */
+  onNeverRead?(kind: Operation): void;
 }
 
 /** The place of a read's answer in memory. */
@@ -41,6 +44,7 @@ export class MemoryCache {
   #wantedBytes: number;
   readonly #reads = new ReadTable();
   readonly #answers = new Answers();
+  readonly #history = new MissHistory();
   /** Calls of `clear`, by which a purge in steps notices one. */
   #clears = 0;
 
@@ -63,13 +67,35 @@ export class MemoryCache {
 
   find(key: CacheKey): CachedResponse | undefined {
     const read = this.#reads.find(key);
-    if (read !== undefined) this.#reads.touch(read);
-    return this.#answerOf(read);
+    if (read === undefined || this.#reads.hasEnded(read)) return undefined;
+    this.#reads.use(read);
+    return this.#answers.get(this.#reads.answerOf(read));
+  }
+
+  /** Why `find` has just found nothing. */
+  missReason(key: CacheKey): MissReason {
+    if (this.#reads.find(key) !== undefined) return 'expired';
+    const name = nameOf(key);
+    const reason = this.#history.find(name);
+    if (reason !== undefined) return reason;
+    // A read without a version has no other one.
+    const isVersioned = !key.page.endsWith('|');
+    return isVersioned && this.#history.isOfOtherVersion(readMark(key.page), name.hash)
+      ? 'other version'
+      : 'first time';
+  }
+
+  /** Records why the answer to this read was not stored. */
+  recordUnstored(key: CacheKey, reason: RecordedReason): void {
+    const { hash, tag } = nameOf(key);
+    this.#history.record(hash, tag, reason);
   }
 
   /** Like `find`, without counting as a use. */
   peek(key: CacheKey): CachedResponse | undefined {
-    return this.#answerOf(this.#reads.find(key));
+    const read = this.#reads.find(key);
+    if (read === undefined || this.#reads.hasEnded(read)) return undefined;
+    return this.#answers.get(this.#reads.answerOf(read));
   }
 
   /** The location of a read's immutable answer, valid while `isHeld`. */
@@ -86,7 +112,7 @@ export class MemoryCache {
 
   /** Marks the read as most recently used. */
   use({ row }: CacheLocation): void {
-    this.#reads.touch(row);
+    this.#reads.use(row);
   }
 
   answerOf({ answer }: CacheLocation): CachedResponse {
@@ -110,12 +136,22 @@ export class MemoryCache {
 
   /** Stores the answer and returns it with its compressed forms. `ttlMs`: remaining lifetime of a mutable answer. */
   store(key: CacheKey, answer: CachedResponse, ttlMs = mutableTtlMs): CachedResponse {
-    if (answer.body.length > this.#largest) return answer;
+    if (answer.body.length > this.#largest) {
+      this.recordUnstored(key, 'too large');
+      return answer;
+    }
     const held = this.#answers.hold(answer);
     const endMs = answer.isImmutable ? undefined : performance.now() + Math.min(ttlMs, mutableTtlMs);
     const read = this.#reads.find(key);
-    if (read === undefined) this.#reads.add(key, marksOf(key.page), held, endMs);
-    else {
+    if (read === undefined) {
+      const marks = marksOf(key.page);
+      const added = this.#reads.add(key, marks, held, endMs);
+      this.#history.recordStored(marks.read, this.#reads.nameOf(added).hash);
+    } else {
+      if (this.#reads.hasEnded(read)) {
+        this.#countUnused(this.#reads, read);
+        this.#reads.forgetUse(read);
+      }
       this.#answers.release(this.#reads.answerOf(read));
       this.#reads.setAnswer(read, held, endMs);
       this.#reads.touch(read);
@@ -133,20 +169,20 @@ export class MemoryCache {
     this.#makeRoom();
   }
 
-  /** Drops everything in constant time; returns the number of reads. */
+  /** Drops everything at once; returns the number of reads. Their reasons are recorded in steps. */
   clear(): number {
-    const { size } = this.#reads;
-    this.#reads.clear();
+    const detached = this.#reads.detach();
     this.#answers.clear();
     this.#clears += 1;
-    return size;
+    void this.#recordPurged(detached);
+    return detached.size;
   }
 
   /** Drops one read; returns the number of reads, 0 or 1. */
   forget(key: CacheKey): number {
     const read = this.#reads.find(key);
     if (read === undefined) return 0;
-    this.#remove(read);
+    this.#remove(read, 'purged');
     return 1;
   }
 
@@ -161,7 +197,7 @@ export class MemoryCache {
       if (this.#clears !== clears) break;
       // A row that was freed and reused belongs to a new read, which the scope may cover as well.
       if (!reads.holds(read) || !matches(reads.marksOf(read))) continue;
-      this.#remove(read);
+      this.#remove(read, 'purged');
       purged += 1;
     }
     return purged;
@@ -185,20 +221,34 @@ export class MemoryCache {
     return Math.max(1, Math.floor(this.#wantedBytes * largestShare));
   }
 
-  #answerOf(read: ReadId | undefined): CachedResponse | undefined {
-    if (read === undefined || this.#reads.hasEnded(read)) return undefined;
-    return this.#answers.get(this.#reads.answerOf(read));
-  }
-
   #makeRoom(): void {
     while (this.#bytes > this.#maxBytes && this.#reads.oldest !== undefined) {
-      this.#remove(this.#reads.oldest);
+      this.#remove(this.#reads.oldest, 'evicted');
       this.#options.onEvict(1);
     }
   }
 
-  #remove(read: ReadId): void {
+  #remove(read: ReadId, reason: 'evicted' | 'purged'): void {
+    this.#recordExit(this.#reads, read, reason);
     this.#answers.release(this.#reads.answerOf(read));
     this.#reads.remove(read);
+  }
+
+  async #recordPurged(reads: ReadTable): Promise<void> {
+    for (let read = 0; read < reads.end; read += 1) {
+      if (read > 0 && read % readsAtOnce === 0) await setImmediate();
+      if (reads.holds(read)) this.#recordExit(reads, read, 'purged');
+    }
+  }
+
+  #recordExit(reads: ReadTable, read: ReadId, reason: 'evicted' | 'purged'): void {
+    const { hash, tag } = reads.nameOf(read);
+    this.#history.record(hash, tag, reads.hasEnded(read) ? 'expired' : reason);
+    this.#countUnused(reads, read);
+  }
+
+  #countUnused(reads: ReadTable, read: ReadId): void {
+    const kind = operations[reads.kindOf(read)];
+    if (kind !== undefined && !reads.isUsed(read)) this.#options.onNeverRead?.(kind);
   }
 }

@@ -2,6 +2,7 @@
 import type { AnswerId } from './answers.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';
 import type { CacheKey } from '../key.ts';
+import type { ReadName } from './miss-history.ts';
 import type { PurgeMarks } from '../purge/purge-scope.ts';
 
 /** A read in memory: its row. */
@@ -11,7 +12,8 @@ export type ReadId = Row;
 const idWords = 4;
 const field = {
   id: firstField,
-  slot: firstField + idWords,
+  /** The key's slot, the read's kind, and whether it was used. */
+  traits: firstField + idWords,
   /** Neighbours in the order of use. */
   older: firstField + idWords + 1,
   newer: firstField + idWords + 2,
@@ -23,6 +25,11 @@ const field = {
   accountMark: firstField + idWords + 7,
 };
 const fields = idWords + 8;
+/** Bits of `traits`: slots and kinds are far below these bounds. */
+const slotMask = 0xffff;
+const kindShift = 16;
+const kindMask = 0xff;
+const usedBit = 2 ** 31;
 /** Milliseconds of a tick: 32 bits of ticks last 13 years. */
 const tickMs = 100;
 
@@ -45,17 +52,17 @@ export class ReadTable {
   find({ id, slot }: CacheKey): ReadId | undefined {
     const rows = this.#rows;
     for (let row = rows.first(hashOf(id, slot)); row !== none; row = rows.after(row)) {
-      if (rows.get(row, field.slot) === slot && this.#hasId(row, id)) return row;
+      if ((rows.get(row, field.traits) & slotMask) === slot && this.#hasId(row, id)) return row;
     }
     return undefined;
   }
 
-  /** Adds a read that is not in the table, as the most recently used. `endMs`: see `setAnswer`. */
+  /** Adds a read that is not in the table, as the most recently stored. `endMs`: see `setAnswer`. */
   add({ id, slot }: CacheKey, marks: PurgeMarks, answer: AnswerId, endMs: number | undefined): ReadId {
     const rows = this.#rows;
     const row = rows.add(hashOf(id, slot));
     for (let word = 0; word < idWords; word += 1) rows.set(row, field.id + word, wordOf(id, word + 1));
-    rows.set(row, field.slot, slot);
+    rows.set(row, field.traits, slot | ((marks.kind & kindMask) << kindShift));
     rows.set(row, field.readMark, marks.read);
     rows.set(row, field.accountMark, marks.account);
     this.setAnswer(row, answer, endMs);
@@ -77,10 +84,14 @@ export class ReadTable {
     this.#stamp(row);
   }
 
-  clear(): void {
+  /** Empties the table in constant time; the result has its rows. Stamps go on: no earlier one becomes valid again. */
+  detach(): ReadTable {
+    const detached = new ReadTable();
+    detached.#rows = this.#rows;
     this.#rows = new HashIndex(fields);
     this.#newest = none;
     this.#oldest = none;
+    return detached;
   }
 
   /** Whether a row below `end` is in use. */
@@ -92,8 +103,27 @@ export class ReadTable {
     return this.#rows.get(row, field.answer);
   }
 
-  marksOf(row: ReadId): PurgeMarks {
+  marksOf(row: ReadId): Pick<PurgeMarks, 'read' | 'account'> {
     return { read: this.#rows.get(row, field.readMark), account: this.#rows.get(row, field.accountMark) };
+  }
+
+  /** `nameOf` the read's key. */
+  nameOf(row: ReadId): ReadName {
+    return { hash: this.#rows.hashOf(row), tag: this.#rows.get(row, field.id) };
+  }
+
+  /** The kind in the read's marks, or 255 for a kind without a number. */
+  kindOf(row: ReadId): number {
+    return (this.#rows.get(row, field.traits) >>> kindShift) & kindMask;
+  }
+
+  /** Whether the read was used since it was added or `forgetUse`. */
+  isUsed(row: ReadId): boolean {
+    return this.#rows.get(row, field.traits) >= usedBit;
+  }
+
+  forgetUse(row: ReadId): void {
+    this.#rows.set(row, field.traits, this.#rows.get(row, field.traits) & ~usedBit);
   }
 
   endsAt(row: ReadId): boolean {
@@ -109,7 +139,13 @@ export class ReadTable {
     return this.#rows.get(row, field.stamp);
   }
 
-  /** Marks the read as most recently used. */
+  /** Marks the read as used, and as the most recent. */
+  use(row: ReadId): void {
+    this.#rows.set(row, field.traits, this.#rows.get(row, field.traits) | usedBit);
+    this.touch(row);
+  }
+
+  /** Marks the read as the most recent, the last to be evicted. */
   touch(row: ReadId): void {
     if (row === this.#newest) return;
     this.#unlink(row);
@@ -148,6 +184,11 @@ export class ReadTable {
     if (newer === none) this.#newest = older;
     else this.#rows.set(newer, field.older, older);
   }
+}
+
+/** The name of a key in `MissHistory`: versions of one page differ in the last bits of `hash`. */
+export function nameOf({ id, slot }: CacheKey): ReadName {
+  return { hash: hashOf(id, slot), tag: wordOf(id, 1) };
 }
 
 /** Mixes the slot into the id's first word: versions of one page are in different chains. */

@@ -1,6 +1,6 @@
 /** The scope of a purge: which pages and keys it covers, and its text in messages between replicas. Pure. */
 import { findAddress, type Address } from '../../ledger/address.ts';
-import { digestMark, keyOn, keyText, type CacheKey, type Operation } from '../key.ts';
+import { digestMark, keyOn, keyText, operations, type CacheKey, type Operation } from '../key.ts';
 
 /** The reads that a purge drops. */
 export type PurgeScope =
@@ -42,23 +42,39 @@ export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
   }
 }
 
-/** Hashes that a purge of memory compares in place of a page's text. A collision drops one read too many. */
+/** Numbers that memory has in place of a page's text. A purge compares hashes: a collision drops one read too many. */
 export interface PurgeMarks {
   /** Hash of the read without its version. */
   readonly read: number;
   /** Hash of the account; 0: none. Kinds and subjects that may be of any account count for every one of their chain. */
   readonly account: number;
+  /** Index of the kind of read in `operations`, or -1. */
+  readonly kind: number;
 }
 
 const anyAccount = '*';
 
 /** The marks of a page. */
 export function marksOf(page: string): PurgeMarks {
-  return { read: markOf(page, page.lastIndexOf('|') + 1), account: accountMark(page) };
+  return { read: readMark(page), account: accountMark(page), kind: kindOf(page) };
+}
+
+/** `PurgeMarks.read` of a page. */
+export function readMark(page: string): number {
+  return markOf(page, page.lastIndexOf('|') + 1);
+}
+
+/** Without a slice of the text: each store looks for the kind. */
+function kindOf(page: string): number {
+  const from = page.indexOf('|') + 1;
+  const length = page.indexOf('|', from) - from;
+  return operations.findIndex((kind) => kind.length === length && page.startsWith(kind, from));
 }
 
 /** `pageMatcher` by a page's marks. */
-export function marksMatcher(scope: Exclude<PurgeScope, { kind: 'read' }>): (marks: PurgeMarks) => boolean {
+export function marksMatcher(
+  scope: Exclude<PurgeScope, { kind: 'read' }>,
+): (marks: Pick<PurgeMarks, 'read' | 'account'>) => boolean {
   switch (scope.kind) {
     case 'versions': {
       const wanted = markOf(scope.read);

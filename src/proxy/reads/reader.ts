@@ -4,14 +4,16 @@
  */
 import { Coalescer } from '../../cache/coalesce.ts';
 import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } from '../../cache/entry.ts';
-import { cacheKey, isOfState, type CacheKey } from '../../cache/key.ts';
+import { cacheKey, isOfState, type CacheKey, type Operation } from '../../cache/key.ts';
 import type { CacheLocation, MemoryCache } from '../../cache/memory/memory.ts';
+import type { MissReason } from '../../cache/memory/miss-history.ts';
 import { committedVersion, decide, isImmutable, isSameAtAllNodes, type Decision } from '../../cache/policy.ts';
 import type { AnswerFacts } from '../../cache/read-facts.ts';
 import type { AnswerLoad, Loaded, ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
+import type { Count } from '../../metrics/counter.ts';
 import { retryOwnFlight } from '../../upstream/dispatch/queue.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
@@ -27,7 +29,7 @@ export interface ReaderParts {
   readonly sender: Sender;
   readonly memory: MemoryCache;
   readonly tiers: ReadThrough<Origin>;
-  readonly metrics: CacheMetrics;
+  readonly metrics: CacheMetrics<Operation, MissReason>;
   /** Called for each pinned read whose answer from a node is stored. */
   readonly onStored?: (stored: StoredRead) => void;
 }
@@ -47,7 +49,7 @@ export class Reader {
     this.#parts = parts;
   }
 
-  /** `MemoryCache.locate` of the read. A caller that serves the answer calls `countHit`. */
+  /** `MemoryCache.locate` of the read. A caller that serves the answer counts it by `hitsOf`. */
   locate(read: Read): CacheLocation | undefined {
     const key = this.keyOf(read);
     return key === undefined ? undefined : this.#parts.memory.locate(key);
@@ -58,9 +60,9 @@ export class Reader {
     return this.#parts.fleet.generation;
   }
 
-  /** Counts an answer from `locate`; `find` counts its own. */
-  countHit(): void {
-    this.#parts.metrics.hit();
+  /** Counts answers from `locate`; `find` counts its own. */
+  hitsOf({ operation }: Read): Count {
+    return this.#parts.metrics.hitsOf(operation);
   }
 
   /** Memory's answer. Synchronous: a hit costs no promise. */
@@ -68,7 +70,7 @@ export class Reader {
     const key = this.keyOf(read);
     const entry = key === undefined ? undefined : this.#parts.memory.find(key);
     if (entry === undefined) return undefined;
-    this.#parts.metrics.hit();
+    this.hitsOf(read).inc();
     const { version } = read;
     return { entry, version, isFinal: true, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
   }
@@ -81,8 +83,8 @@ export class Reader {
     const key = this.keyOf(read);
     const { chainId, generation } = this.#parts.fleet;
     if (key === undefined || chainId === undefined) return this.ask(read, caller);
-    const { tiers, metrics } = this.#parts;
-    metrics.miss();
+    const { memory, tiers, metrics } = this.#parts;
+    metrics.miss(read.operation, memory.missReason(key));
     const flight = `|${generation}${flightOf(read, min)}`;
     const place = { key, chainId };
     const wanted = min !== undefined && read.need.kind === 'head' ? { ...read, need: { ...read.need, min } } : read;
@@ -108,10 +110,10 @@ export class Reader {
   }
 
   /** The body in `coding`, compressed once and stored with the entry in memory. */
-  async codedBody({ entry, isFinal }: ReadResult, coding: ContentCoding, signal: CancelSignal): Promise<Buffer> {
+  async codedBody({ entry }: ReadResult, coding: ContentCoding, signal: CancelSignal): Promise<Buffer> {
     const coded = entry.coded[coding];
     if (coded !== undefined) return coded;
-    if (!isFinal) return compress(coding, entry.body);
+    if (entry.digest === '') return compress(coding, entry.body);
     const { memory } = this.#parts;
     const { value } = await this.#codings.run(`${entry.digest}|${coding}`, signal, async () => {
       const body = await compress(coding, entry.body);

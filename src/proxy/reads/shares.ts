@@ -123,7 +123,9 @@ export class Shares {
     const { sender, fleet } = this.#parts;
     const askedAtMs = performance.now();
     const need = { kind: 'head', min } as const;
-    const request = { wire, need, promised: form, isIdempotent: true, client, span, onPlace };
+    // Some nodes have no BCS for these, and answer in JSON.
+    const promised = form === undefined ? undefined : 'either';
+    const request = { wire, need, promised, isIdempotent: true, client, span, onPlace } as const;
     const answer = await sender.whole(request, signal);
     const { upstream, tookMs } = answer;
     const own = fleet.headersOfLedger.ownOf(answer);

@@ -7,6 +7,7 @@ import type { ContentCoding } from '../../cache/entry.ts';
 import type { AccessOperation } from '../../access/keys/principal.ts';
 import type { AnswerForm } from '../../ledger/answer-form.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
+import type { Count } from '../../metrics/counter.ts';
 import type { Read } from '../reads/read-result.ts';
 import type { Route } from './route-table.ts';
 import { ownCopy } from '../http/target.ts';
@@ -34,6 +35,8 @@ export interface PreparedHead extends CacheLocation {
   readonly chainId: number | undefined;
   /** `FleetView.ledgerWideNames` at its preparation: `own` has no header of these names. */
   readonly ledgerWideNames: ReadonlySet<string>;
+  /** Counts its answers. */
+  readonly hits: Count;
   /** Last use that memory recorded, in whole seconds of `performance.now()`. */
   usedAt: number;
   readonly version: LedgerVersion | undefined;

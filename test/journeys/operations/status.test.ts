@@ -35,6 +35,11 @@ test('the facts hold the fleet, its windows, and the outcomes of requests', asyn
     const counts = Object.fromEntries(window.outcomes.map(({ outcome, requests }) => [outcome, requests]));
     assert.deepEqual(counts, { memory: 2, miss: 2, refused: 1 });
     assert.equal(window.hitShare, 0.5);
+    assert.equal(window.withoutNodeShare, 0.5);
+    assert.deepEqual(
+      window.routes.map(({ route, withoutNodeShare }) => [route, withoutNodeShare]),
+      [['resource', 0.5]],
+    );
     // Behind the head: 400 versions three times, 980 once.
     assert.deepEqual(window.distances, [
       { from: 256, to: 512, held: 2, asked: 1 },

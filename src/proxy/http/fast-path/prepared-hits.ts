@@ -105,7 +105,7 @@ export class PreparedHits {
 
   /** Writes the answer and reports it; false: memory has dropped the body in that coding. */
   #serve(prepared: PreparedHead, request: HitRequest, snapshot?: PublishedState): boolean {
-    const { memory, observer, reader, freshness } = this.#proxy;
+    const { memory, observer, freshness } = this.#proxy;
     const { target, nowMs } = request;
     if (!this.#write(prepared, request)) return false;
     const now = secondsOf(nowMs);
@@ -115,7 +115,7 @@ export class PreparedHits {
       memory.use(prepared);
     }
     observer.metrics.started();
-    reader.countHit();
+    prepared.hits.inc();
     if (snapshot !== undefined) freshness.countServed(snapshot);
     const hit = this.#hit;
     hit.route = target.route.name;
@@ -178,7 +178,8 @@ export class PreparedHits {
     const { chainId, ledgerWideNames } = view;
     const usedAt = secondsOf(performance.now());
     const { row, stamp, answer } = held;
-    const where = { row, stamp, answer, chainId, ledgerWideNames, usedAt };
+    const hits = reader.hitsOf(read);
+    const where = { row, stamp, answer, chainId, hits, ledgerWideNames, usedAt };
     return { ...where, version, isLatest, ageSeconds, wanted, isCodable, coding, status, common, own, ...sizes };
   }
 }

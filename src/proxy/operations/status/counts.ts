@@ -93,6 +93,11 @@ export function requestTimes(counts: Counts, of: { readonly route?: RouteName; r
   return bucketsOf(requestSeconds, (le) => series.reduce((sum, prefix) => sum + (counts.get(prefix + le) ?? 0), 0));
 }
 
+/** Requests with this route and one of these outcomes. */
+export function requestCount(counts: Counts, route: RouteName, among: readonly Outcome[]): number {
+  return among.reduce((sum, outcome) => sum + (counts.get(`request ${route} ${outcome} +Inf`) ?? 0), 0);
+}
+
 /** Durations of the attempts at a node. */
 export function attemptTimes(counts: Counts, upstream: string): Buckets {
   return bucketsOf(attemptSeconds, (le) => counts.get(`attempt ${le} ${upstream}`) ?? 0);

@@ -137,7 +137,15 @@ export interface TimedFacts {
   readonly p99Ms: number | undefined;
 }
 
-interface RouteFacts extends TimedFacts {
+/** Requests that a node can answer, by whether they needed one: refusals and preflights are neither. */
+export interface NodeNeed {
+  /** Share, 0 to 1, of requests that needed no node; `undefined` without any. */
+  readonly withoutNodeShare: number | undefined;
+  /** Requests that needed a node; each may be several attempts. */
+  readonly toNodesPerSecond: number;
+}
+
+interface RouteFacts extends TimedFacts, NodeNeed {
   readonly route: RouteName;
   readonly hitShare: number | undefined;
 }
@@ -158,13 +166,14 @@ export interface DistanceFacts {
 }
 
 /** Answers to clients in the last `seconds`. */
-export interface WindowFacts extends TimedFacts {
+export interface WindowFacts extends TimedFacts, NodeNeed {
   readonly seconds: number;
   readonly coveredSeconds: number;
   readonly requests: number;
   /** Share, 0 to 1, of cacheable reads that memory or Redis answered; `undefined` without any. */
   readonly hitShare: number | undefined;
   readonly outcomes: readonly OutcomeFacts[];
+  /** Most requests to nodes first. */
   readonly routes: readonly RouteFacts[];
   /** Only bins with reads. */
   readonly distances: readonly DistanceFacts[];

@@ -1,11 +1,12 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
-import { outcomes, routes } from '../../../metrics/http-metrics.ts';
+import { outcomes, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
 import { eventKinds, withoutAddresses } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
 import type {
   WindowedCount,
   EventFacts,
   NodeFacts,
+  NodeNeed,
   NodeStatus,
   StatusFacts,
   GatewayStatus,
@@ -13,7 +14,17 @@ import type {
   ProcessStatus,
   WindowFacts,
 } from './facts.ts';
-import { attemptTimes, encodings, quantile, refusals, repairs, requestTimes, totalOf, type Buckets } from './counts.ts';
+import {
+  attemptTimes,
+  encodings,
+  quantile,
+  refusals,
+  repairs,
+  requestCount,
+  requestTimes,
+  totalOf,
+  type Buckets,
+} from './counts.ts';
 import { binBounds, distancesOf } from './distances.ts';
 import { overall } from './overall.ts';
 import type { WindowCounts } from './windows.ts';
@@ -95,17 +106,21 @@ function windowFacts(window: WindowCounts): WindowFacts {
     coveredSeconds: round(coveredSeconds),
     requests: totalOf(all),
     hitShare: hitShare((outcome) => totalOf(requestTimes(counts, { outcome }))),
+    ...nodeNeed(routes, window),
     ...timed(all, window),
     outcomes: outcomes.flatMap((outcome) => {
       const times = requestTimes(counts, { outcome });
       const requests = totalOf(times);
       return requests === 0 ? [] : [{ outcome, requests, ...timed(times, window) }];
     }),
-    routes: routes.flatMap((route) => {
-      const times = requestTimes(counts, { route });
-      const share = hitShare((outcome) => totalOf(requestTimes(counts, { route, outcome })));
-      return totalOf(times) === 0 ? [] : [{ route, hitShare: share, ...timed(times, window) }];
-    }),
+    routes: routes
+      .toSorted((one, other) => requestCount(counts, other, withNode) - requestCount(counts, one, withNode))
+      .flatMap((route) => {
+        const times = requestTimes(counts, { route });
+        const share = hitShare((outcome) => requestCount(counts, route, [outcome]));
+        if (totalOf(times) === 0) return [];
+        return [{ route, hitShare: share, ...nodeNeed([route], window), ...timed(times, window) }];
+      }),
     distances: distancesOf(counts).flatMap(({ held, asked }, bin) => {
       const [from, to] = binBounds(bin);
       return held + asked === 0 ? [] : [{ from, to, held, asked }];
@@ -121,11 +136,30 @@ function timed(times: Buckets, window: WindowCounts): TimedFacts {
   };
 }
 
+/** A shared read counts for its first caller alone. A failure counts as a need: the gateway had no answer of its own. */
+const withoutNode: readonly Outcome[] = ['memory', 'redis', 'collapsed', 'local'];
+const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
+
+function nodeNeed(among: readonly RouteName[], window: WindowCounts): NodeNeed {
+  // No node answers preflights and requests without a route.
+  const known = among.filter((route) => route !== 'none');
+  const sum = (of: readonly Outcome[]): number =>
+    known.reduce((total, route) => total + requestCount(window.counts, route, of), 0);
+  const [without, needing] = [sum(withoutNode), sum(withNode)];
+  const all = without + needing;
+  return { withoutNodeShare: all === 0 ? undefined : shareOf(without, all), toNodesPerSecond: rate(needing, window) };
+}
+
 /** Share of cacheable reads; passed, local and refused requests do not count. */
 function hitShare(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') => number): number | undefined {
   const hits = count('memory') + count('redis');
   const reads = hits + count('collapsed') + count('miss');
-  return reads === 0 ? undefined : Math.round((hits / reads) * 10_000) / 10_000;
+  return reads === 0 ? undefined : shareOf(hits, reads);
+}
+
+/** Four digits, rounded down: 1 means all. */
+function shareOf(count: number, all: number): number {
+  return Math.floor((count * 10_000) / all) / 10_000;
 }
 
 function rate(count: number, window: WindowCounts | undefined): number {

@@ -1,5 +1,5 @@
 /** The status as lines of text, for a terminal. */
-import type { NodeFacts, StatusFacts, TimedFacts } from './facts.ts';
+import type { NodeFacts, StatusFacts, WindowFacts } from './facts.ts';
 import { bytes, clock, duration, grouped, milliseconds, perSecond, percent, short } from './format.ts';
 import { levels, nodeState, stateTones, type NodeTone } from './wording.ts';
 
@@ -33,11 +33,9 @@ export function statusLines(facts: StatusFacts, options: TerminalOptions): reado
     '',
     ...table([nodeHead, ...facts.nodes.map(nodeRow)], 2).map(print),
     '',
-    ...table([windowHead, ...facts.windows.map((window) => timedRow(`${window.seconds} s`, window))], 0).map(print),
+    ...table([windowHead, ...facts.windows.map(windowRow)], 0).map(print),
     '',
-    ...table([routeHead, ...(facts.windows[1]?.routes ?? []).map((route) => timedRow(route.route, route))], 1).map(
-      print,
-    ),
+    ...table([routeHead, ...(facts.windows[1]?.routes ?? []).map(routeRow)], 1).map(print),
     '',
     print([
       `memory ${bytes(cache.bytes)} of ${bytes(cache.maxBytes)}, ${short(cache.entries)} reads; Redis ${redisText}`,
@@ -91,13 +89,20 @@ function nodeRow(node: NodeFacts): readonly Cell[] {
   ];
 }
 
-const windowHead: readonly Cell[] = ['LAST', 'RATE', 'HITS', 'P50', 'P99'];
+const windowHead: readonly Cell[] = ['LAST', 'RATE', 'NO NODE', 'HITS', 'P50', 'P99'];
 
-const routeHead: readonly Cell[] = ['CLASS', 'RATE', 'HITS', 'P50', 'P99'];
+function windowRow(window: WindowFacts): readonly Cell[] {
+  const { seconds, requestsPerSecond, withoutNodeShare, hitShare, p50Ms, p99Ms } = window;
+  const shares = [percent(withoutNodeShare), percent(hitShare)];
+  return [`${seconds} s`, perSecond(requestsPerSecond), ...shares, milliseconds(p50Ms), milliseconds(p99Ms)];
+}
 
-function timedRow(name: string, facts: TimedFacts & { readonly hitShare: number | undefined }): readonly Cell[] {
-  const { requestsPerSecond, hitShare, p50Ms, p99Ms } = facts;
-  return [name, perSecond(requestsPerSecond), percent(hitShare), milliseconds(p50Ms), milliseconds(p99Ms)];
+const routeHead: readonly Cell[] = ['CLASS', 'RATE', 'TO NODES', 'NO NODE', 'P50', 'P99'];
+
+function routeRow(facts: WindowFacts['routes'][number]): readonly Cell[] {
+  const { route, requestsPerSecond, toNodesPerSecond, withoutNodeShare, p50Ms, p99Ms } = facts;
+  const rates = [perSecond(requestsPerSecond), perSecond(toNodesPerSecond)];
+  return [route, ...rates, percent(withoutNodeShare), milliseconds(p50Ms), milliseconds(p99Ms)];
 }
 
 function refusedWords({ refusals }: StatusFacts): string {

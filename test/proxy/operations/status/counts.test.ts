@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
+import { operations } from '../../../../src/cache/key.ts';
+import { missReasons } from '../../../../src/cache/memory/miss-history.ts';
 import { createAccessMetrics } from '../../../../src/metrics/access-metrics.ts';
 import { createCacheMetrics } from '../../../../src/metrics/cache-metrics.ts';
 import { createEncodeMetrics } from '../../../../src/metrics/encode-metrics.ts';
@@ -29,7 +31,11 @@ function gatewayMetrics() {
   return {
     registry,
     access: createAccessMetrics(registry, () => ({ keys: 0, plans: ['free'] })),
-    cache: createCacheMetrics(registry, () => ({ entries: 0, bytes: 0, maxBytes: 0 })),
+    cache: createCacheMetrics(registry, { kinds: operations, reasons: missReasons }, () => ({
+      entries: 0,
+      bytes: 0,
+      maxBytes: 0,
+    })),
     encode: createEncodeMetrics(registry, () => 0),
     http: createHttpMetrics(registry),
     overload: createOverloadMetrics(registry, () => overloadGauges),

@@ -42,10 +42,10 @@ main { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 12p
 main > * { grid-column: span 6; min-width: 0; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; }
 @media (min-width: 760px) {
-  #windows-card, #outcomes-card, #routes-card, #store-card, #encode-card, #limits-card { grid-column: span 3; }
+  #windows-card, #outcomes-card, #store-card, #encode-card { grid-column: span 3; }
 }
 @media (min-width: 1120px) {
-  #windows-card, #outcomes-card, #routes-card, #store-card, #encode-card, #limits-card { grid-column: span 2; }
+  #store-card, #encode-card, #limits-card { grid-column: span 2; }
 }
 .state { border: 1px solid; border-left-width: 6px; border-radius: 8px; padding: 10px 16px; }
 .state.good { background: var(--good-ground); border-color: var(--good); }
@@ -120,6 +120,9 @@ dd { text-align: right; }
 .events time { color: var(--soft); }
 .events .text { overflow-wrap: anywhere; }
 footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
+@media (max-width: 1000px) {
+  #windows .meter, #outcomes .meter { display: none; }
+}
 @media (max-width: 700px) {
   body { padding: 10px; }
   .card { padding: 10px 12px; }
@@ -134,6 +137,7 @@ footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
   .events li { grid-template-columns: 62px 14px minmax(0, 1fr); }
   .events .ago { grid-column: 3; }
   .meter { display: none; }
+  thead th.number { white-space: normal; }
   .legend .more { display: block; margin: 2px 0 0; }
 }
 @media (forced-colors: active) {

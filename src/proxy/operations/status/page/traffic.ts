@@ -1,13 +1,20 @@
-/** Rates, hit shares and times: by window, by source of the answer, by class of request. */
+/** Rates, shares and times: by window, by source of the answer, by class of request. */
 import type { Outcome, RouteName } from '../../../../metrics/http-metrics.ts';
-import type { StatusFacts, TimedFacts, WindowFacts } from '../facts.ts';
+import type { NodeNeed, StatusFacts, TimedFacts, WindowFacts } from '../facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
 import { inMs, percent, perSecond } from '../format.ts';
 
-/** Requests, hit share and times by window. */
+/** Requests, the share without a node, hit share and times by window. */
 export function windowSection({ windows }: StatusFacts): Markup {
-  const rows = windows.map((window) => timedRow(`${window.seconds} s`, window, window.hitShare));
-  return table('By window', ['Last', 'Requests', 'Hit share', 'p50 ms', 'p99 ms'], rows);
+  const rows = windows.map((window) => [
+    `${window.seconds} s`,
+    perSecond(window.requestsPerSecond),
+    shareCell(window.withoutNodeShare),
+    percent(window.hitShare),
+    inMs(window.p50Ms),
+    inMs(window.p99Ms),
+  ]);
+  return table('By window', ['Last', 'Requests', 'No node', 'Hits', 'p50 ms', 'p99 ms'], rows);
 }
 
 const outcomeWords: Readonly<Record<Outcome, string>> = {
@@ -60,10 +67,17 @@ const routeWords: Readonly<Record<RouteName, string>> = {
   none: 'unknown',
 };
 
-/** Requests of the last 100 s by class. */
+/** Requests of the last 100 s by class, those that need nodes most first. */
 export function routeSection(facts: StatusFacts): Markup {
-  const rows = (middle(facts)?.routes ?? []).map((route) => timedRow(routeWords[route.route], route, route.hitShare));
-  return table('Last 100 s', ['Class', 'Requests', 'Hit share', 'p50 ms', 'p99 ms'], rows);
+  const rows = (middle(facts)?.routes ?? []).map((route) => routeRow(routeWords[route.route], route));
+  const columns = ['Class', 'Requests', 'To nodes', 'No node', 'p50 ms', 'p99 ms'];
+  return table('Last 100 s, most requests to nodes first', columns, rows);
+}
+
+function routeRow(name: string, facts: TimedFacts & NodeNeed): readonly Piece[] {
+  const { requestsPerSecond, toNodesPerSecond, withoutNodeShare, p50Ms, p99Ms } = facts;
+  const rates = [perSecond(requestsPerSecond), perSecond(toNodesPerSecond)];
+  return [name, ...rates, shareCell(withoutNodeShare), inMs(p50Ms), inMs(p99Ms)];
 }
 
 function timedRow(name: string, { requestsPerSecond, p50Ms, p99Ms }: TimedFacts, share: number | undefined) {
