@@ -3,9 +3,11 @@
  *
  *     npm run bench -- [--only hits,misses] [--loads TEXT] [--quick] [--write]
  *                      [--starts N] [--rounds N] [--seconds S] [--connections N] [--warm-up S]
+ *                      [--rate N] [--requests N] [--seed N] [--slow N] [--against DIR]
  *
  * Servers on core 0, load and nodes on core 1. `--quick` shows in short rounds whether it runs, and writes nothing
  * unless `--write` is there too; `--loads` leaves out loads that have none of its texts, parted by semicolons, in their title.
+ * The last line of flags is of `mix`: a rate or a closed loop, and another checkout to measure beside this one.
  */
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
@@ -17,6 +19,7 @@ import { hits } from './hits.ts';
 import { latest } from './latest.ts';
 import { memory } from './memory.ts';
 import { misses } from './misses.ts';
+import { mix } from './mix.ts';
 import { pruned } from './pruned.ts';
 import { redis } from './redis.ts';
 import { startUp } from './start-up.ts';
@@ -33,6 +36,7 @@ const all: readonly Part[] = [
   coalescing,
   pruned,
   latest,
+  mix,
   encode,
   redis,
   memory,

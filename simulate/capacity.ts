@@ -3,7 +3,7 @@ import { assumed, measured } from './measured.ts';
 import type { Outcome } from './run.ts';
 import type { Call, Server } from './tally.ts';
 import { groupSize, type Shape } from './shape.ts';
-import type { Kind } from './traffic.ts';
+import type { RequestShape, Route } from './shapes.ts';
 
 /** A part of the deployment, and the share of its capacity in use: above `assumed.load` it is too small. */
 export interface Load {
@@ -14,6 +14,8 @@ export interface Load {
 export interface Capacity {
   /** Shares of the reads that can be held, by server. */
   readonly shares: Readonly<Record<Server, number>>;
+  /** Share of all requests that made no call of a node of their own. */
+  readonly withoutNode: number;
   /** A second, of the whole deployment. */
   readonly calls: Readonly<Record<Call | 'all', number>>;
   /** Busy cores of all gateways. */
@@ -42,7 +44,14 @@ export interface RedisLoad {
 }
 
 /** Never held: answered by a node or by the gateway itself. */
-const uncached: ReadonlySet<Kind> = new Set(['passed', 'submit', 'info']);
+function isHeld({ subjects }: RequestShape): boolean {
+  return subjects.kind !== 'passed' && subjects.kind !== 'submit' && subjects.kind !== 'local';
+}
+
+/** The routes of a deployment whose answers can be held. */
+function heldRoutes({ traffic }: Shape): ReadonlySet<Route> {
+  return new Set(traffic.requests.filter(isHeld).map(({ route }) => route));
+}
 
 export function capacityOf(outcome: Outcome): Capacity {
   const { shape, tally, sample, seconds } = outcome;
@@ -51,10 +60,11 @@ export function capacityOf(outcome: Outcome): Capacity {
   const redis = shape.redis && redisLoadOf(outcome, calls.look / shape.replicas);
   const newsCores = (shape.replicas * (redis?.news ?? 0) * measured.newsReceived.value) / 1e6;
   const cores = (microsecondsOf(outcome) * perSecond) / 1e6 + newsCores;
-  const requests = sum([...tally.kinds.values()].map((byServer) => sum([...byServer.values()]))) * perSecond;
+  const requests = sum([...tally.routes.values()].map((byServer) => sum([...byServer.values()]))) * perSecond;
   const connections = (requests * assumed.connectionsPerRequest) / shape.replicas;
   return {
     shares: sharesOf(outcome),
+    withoutNode: withoutNodeOf(outcome),
     calls,
     cores,
     redis,
@@ -68,10 +78,18 @@ export function capacityOf(outcome: Outcome): Capacity {
   };
 }
 
-function sharesOf({ tally }: Outcome): Record<Server, number> {
+/** Share of all requests that made no call of a node of their own. */
+function withoutNodeOf({ tally }: Outcome): number {
+  const servers = [...tally.routes.values()];
+  const all = sum(servers.flatMap((byServer) => [...byServer.values()]));
+  return 1 - sum(servers.map((byServer) => byServer.get('upstream') ?? 0)) / Math.max(1, all);
+}
+
+function sharesOf({ shape, tally }: Outcome): Record<Server, number> {
   const shares: Record<Server, number> = { memory: 0, flight: 0, redis: 0, followed: 0, upstream: 0, local: 0 };
-  for (const [kind, byServer] of tally.kinds) {
-    if (uncached.has(kind)) continue;
+  const held = heldRoutes(shape);
+  for (const [route, byServer] of tally.routes) {
+    if (!held.has(route)) continue;
     for (const [server, times] of byServer) shares[server] += times;
   }
   const all = Math.max(1, sum(Object.values(shares)));
@@ -96,9 +114,10 @@ function microsecondsOf({ tally, shape }: Outcome): number {
     local: hit.value,
   };
   let microseconds = (tally.calls.get('look') ?? 0) * passed.value;
-  for (const [kind, byServer] of tally.kinds) {
+  const held = heldRoutes(shape);
+  for (const [route, byServer] of tally.routes) {
     for (const [server, times] of byServer)
-      microseconds += times * (uncached.has(kind) && server === 'upstream' ? passed.value : costs[server]);
+      microseconds += times * (!held.has(route) && server === 'upstream' ? passed.value : costs[server]);
   }
   return microseconds;
 }

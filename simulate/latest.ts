@@ -6,6 +6,7 @@
 import { exponential, type Random } from './random.ts';
 import type { SimulatedLedger } from './ledger.ts';
 import { groupSize, type Shape } from './shape.ts';
+import { submitShare } from './shapes.ts';
 
 /** The share of `latest.maxStaleness` after which a snapshot is renewed (`src/upstream/latest.ts`). */
 const renewAt = 0.98;
@@ -27,8 +28,8 @@ export class LatestBlock {
     this.#shape = shape;
     this.#ledger = ledger;
     this.#random = random;
-    const { rate, mix } = shape.traffic;
-    this.#reveals = (rate * mix.submit * groupSize(shape)) / shape.replicas / 1000;
+    const { rate, requests } = shape.traffic;
+    this.#reveals = (rate * submitShare(requests) * groupSize(shape)) / shape.replicas / 1000;
     this.#openings = [{ atMs: -1, block: ledger.blockAt(-1 - shape.nodes.lagMs) }];
   }
 

@@ -9,9 +9,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { capacityOf } from './capacity.ts';
-import { tablesOf, withTables } from './report.ts';
+import { sharesTable, tablesOf, withTables } from './report.ts';
 import { simulate } from './run.ts';
 import { shapes } from './shape.ts';
+import { requestShapes } from './shapes.ts';
 
 const { values } = parseArgs({
   options: {
@@ -34,6 +35,9 @@ if (values.check) {
     return { outcome, capacity: capacityOf(outcome) };
   });
   const tables = tablesOf(outcomes);
-  if (values.write) writeFileSync(page, withTables(readFileSync(page, 'utf8'), tables));
-  else console.log(tables.join('\n\n'));
+  const shares = sharesTable(requestShapes);
+  if (values.write) {
+    const text = withTables(readFileSync(page, 'utf8'), [shares], 'shares');
+    writeFileSync(page, withTables(text, tables));
+  } else console.log([shares, ...tables].join('\n\n'));
 }

@@ -10,7 +10,7 @@ import type { Subject, TrafficSource } from './traffic.ts';
 /** A read as replicas share it. */
 export interface SharedRead {
   readonly subject: Subject;
-  /** Absent for transactions. */
+  /** Absent for transactions and history. */
   readonly block: number | undefined;
   /** Name of its key. */
   readonly name: string;
@@ -43,14 +43,14 @@ export class Others {
   /** Mean number of reads by all clients until then. */
   #expected({ subject, block }: SharedRead, atMs: number): number {
     const { traffic, redis } = this.#shape;
-    const { rate, mix } = traffic;
-    if (subject.isDeep === true) return (rate * mix.deep * subject.share * (atMs + (redis?.historyMs ?? 0))) / 1000;
-    if (block === undefined) {
-      return rate * mix.hash * this.#source.hashExposure(this.#source.committedMs(subject), atMs);
-    }
-    const isView = subject.operation === 'view';
-    const latest = (isView ? mix.latestView : mix.latest) * (this.#options.latestMs(block, atMs) / 1000);
-    const head = (isView ? mix.headView : mix.head) * this.#source.headExposure(block, atMs);
-    return rate * subject.share * (latest + head);
+    const { share, subjects } = subject.shape;
+    const shared = subjects.kind === 'hash' ? 1 - subjects.own : 1;
+    const rate = traffic.rate * share * shared * subject.share;
+    if (block === undefined) return rate * this.#source.hashExposure(this.#source.committedMs(subject), atMs);
+    if (subjects.kind !== 'state') return 0;
+    if (subject.isDeep === true) return (rate * subjects.deep * (atMs + (redis?.historyMs ?? 0))) / 1000;
+    const latest = (1 - subjects.pinned) * (this.#options.latestMs(block, atMs) / 1000);
+    const head = (subjects.pinned - subjects.deep) * this.#source.headExposure(block, atMs);
+    return rate * (latest + head);
   }
 }

@@ -118,7 +118,7 @@ async function startOne({ shape }: Trace, [full, archive]: readonly SampleNode[]
 /** Asks as a client does; where the answer came from. */
 async function play(
   url: string,
-  { kind, subject, block, minBlock }: Arrival,
+  { shape, subject, block, minBlock }: Arrival,
   ledger: SimulatedLedger,
 ): Promise<string> {
   const query = block === undefined ? '' : `?ledger_version=${ledger.versionOf(block)}`;
@@ -128,21 +128,21 @@ async function play(
     headers: told,
     body,
   } = await request(
-    url + pathOf(kind, subject) + query,
+    url + pathOf(subject) + query,
     subject?.operation === 'view'
       ? { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: subject.wire }
       : { method: 'GET', headers },
   );
   await body.dump();
-  if (statusCode !== 200) throw new Error(`${statusCode} for ${kind} ${subject?.text ?? ''}${query}`);
+  if (statusCode !== 200) throw new Error(`${statusCode} for ${shape.route} ${subject?.text ?? ''}${query}`);
   const status = String(told['cache-status'] ?? '');
   if (status.includes('detail=memory')) return 'memory';
   if (status.includes('detail=redis')) return 'redis';
   return 'node';
 }
 
-function pathOf(kind: Arrival['kind'], subject: Arrival['subject']): string {
-  if (subject === undefined) return kind === 'passed' ? '/estimate_gas_price' : '';
+function pathOf(subject: Arrival['subject']): string {
+  if (subject === undefined) return '/estimate_gas_price';
   return subject.operation === 'view' ? '/view' : subject.wire;
 }
 

@@ -10,6 +10,7 @@ import { chainId, type SimulatedLedger } from './ledger.ts';
 import { exponential, type Random } from './random.ts';
 import type { Server, Tally } from './tally.ts';
 import type { Shape } from './shape.ts';
+import type { Route } from './shapes.ts';
 import type { SharedRedis } from './shared-redis.ts';
 import type { Arrival, Subject } from './traffic.ts';
 
@@ -41,21 +42,31 @@ export class Replica {
   /** Serves a request, after every earlier one. */
   serve(arrival: Arrival): Server {
     const server = this.#serve(arrival);
-    this.#parts.tally.serve(arrival.atMs, arrival.kind, server);
+    this.#parts.tally.serve(arrival.atMs, arrival.shape.route, server);
     return server;
   }
 
-  #serve({ atMs, kind, subject, block, minBlock = -1 }: Arrival): Server {
-    if (kind === 'info') return 'local';
+  #serve({ atMs, shape, subject, block, isLatest, minBlock = -1 }: Arrival): Server {
+    const { subjects } = shape;
+    if (subjects.kind === 'local') return 'local';
+    if (subjects.kind === 'shared') return this.#readShared(atMs, shape.route, subjects.forMs);
     if (subject === undefined) {
-      this.#parts.tally.call(atMs, kind === 'submit' ? 'submit' : 'full');
+      this.#parts.tally.call(atMs, subjects.kind === 'submit' ? 'submit' : 'full');
       return 'upstream';
     }
-    if (kind !== 'latest' && kind !== 'latestView') return this.#read(atMs, subject, block);
+    if (isLatest !== true) return this.#read(atMs, subject, block);
     const latest = Math.max(minBlock, this.#parts.latest.at(atMs));
     if (latest > this.#shown) this.#parts.tally.call(atMs, 'look');
     this.#shown = Math.max(this.#shown, latest);
     return this.#read(atMs, subject, latest);
+  }
+
+  /** One answer for all clients of this replica. */
+  #readShared(atMs: number, route: Route, forMs: number): Server {
+    if ((this.#flights.get(route) ?? 0) > atMs) return 'memory';
+    this.#flights.set(route, atMs + forMs);
+    this.#parts.tally.call(atMs, 'full');
+    return 'upstream';
   }
 
   #read(atMs: number, subject: Subject, block: number | undefined): Server {

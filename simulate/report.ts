@@ -2,6 +2,7 @@
 import type { Capacity } from './capacity.ts';
 import { assumed } from './measured.ts';
 import type { Outcome } from './run.ts';
+import type { RequestShape, Subjects } from './shapes.ts';
 
 export interface Standing {
   readonly outcome: Outcome;
@@ -20,6 +21,7 @@ const answered: readonly Column[] = [
   ['Redis %', ({ capacity }) => percent(capacity.shares.redis)],
   ["another replica's read %", ({ capacity }) => percent(capacity.shares.followed)],
   ['node %', ({ capacity }) => percent(capacity.shares.upstream)],
+  ['no node %, of all', ({ capacity }) => percent(capacity.withoutNode)],
   ['node calls for each request', ({ outcome, capacity }) => number(capacity.calls.all / outcome.shape.traffic.rate)],
 ];
 
@@ -52,7 +54,7 @@ export function tablesOf(standings: readonly Standing[]): string[] {
   return [
     section(
       'Answers by source',
-      'Shares of all reads that can be held; calls are of all requests.',
+      'Shares of all reads that can be held; the last two columns are of all requests.',
       answered,
       standings,
     ),
@@ -65,11 +67,38 @@ function optional<T>(value: T | undefined, text: (value: T) => string): string {
   return value === undefined ? '' : text(value);
 }
 
-const begin = '<!-- simulated: begin -->';
-const end = '<!-- simulated: end -->';
+/** The shares of `shapes.ts`, a line for each route. */
+export function sharesTable(requests: readonly RequestShape[]): string {
+  const rows = requests.map(({ route, share, subjects }) => {
+    return `| ${Number((share * 100).toFixed(1))} % | \`${route}\` | ${aboutSubjects(subjects)} |`;
+  });
+  return ['| share | route | reads |', '|--:|---|---|', ...rows].join('\n');
+}
 
-/** The page with these tables between its marks. Throws where it has none. */
-export function withTables(page: string, tables: readonly string[]): string {
+function aboutSubjects(subjects: Subjects): string {
+  switch (subjects.kind) {
+    case 'state': {
+      const deep = subjects.deep === 0 ? '' : `, half of these below the window of full nodes`;
+      return `state of ${count(subjects.of)} items; ${count(subjects.pinned * 100)} % name a version${deep}`;
+    }
+    case 'history':
+      return subjects.perBlock === 1 ? 'one for each committed block' : `${subjects.perBlock} of each committed block`;
+    case 'hash':
+      return `committed transactions; ${count(subjects.own * 100)} % ask for their own, just submitted`;
+    case 'shared':
+      return `one answer for all clients, for ${count(subjects.forMs / 1000)} s`;
+    case 'local':
+      return 'answered by the gateway';
+    case 'submit':
+      return 'a call of a node each; its client reads the latest state with its own effect afterwards';
+    case 'passed':
+      return 'a call of a node each';
+  }
+}
+
+/** The page with these sections between its marks of that name. Throws where it has none. */
+export function withTables(page: string, tables: readonly string[], name = 'simulated'): string {
+  const [begin, end] = [`<!-- ${name}: begin -->`, `<!-- ${name}: end -->`];
   const [from, to] = [page.indexOf(begin), page.indexOf(end)];
   if (from === -1 || to < from) throw new Error(`the page has no place for tables between "${begin}" and "${end}"`);
   return `${page.slice(0, from + begin.length)}\n\n${tables.join('\n\n')}\n\n${page.slice(to)}`;

@@ -1,38 +1,22 @@
 /** Deployments of docs/scaling.md: the traffic of all clients together, and the processes, nodes and Redis it meets. */
 
-/** Shares of all requests; the rest of 1 is `passed`: a call of a node each. */
-export interface Mix {
-  /** GET of a resource or module without a version. */
-  readonly latest: number;
-  /** A view without a version. */
-  readonly latestView: number;
-  /** Pinned to a version that was the head a moment ago: the rest of a page, or a second client of the same state. */
-  readonly head: number;
-  readonly headView: number;
-  /** Pinned below the retention edge, of a catalogue of links with a few favourites: only archival nodes hold them. */
-  readonly deep: number;
-  /** A committed transaction by hash, shortly after its commit. */
-  readonly hash: number;
-  /** Ledger info, which the gateway answers by itself. */
-  readonly info: number;
-  /** Each is followed by a read of "latest" that has to show its effect (docs/consistency.md). */
-  readonly submit: number;
-}
+import { latestShare, narrowShapes, requestShapes, type RequestShape } from './shapes.ts';
 
 export interface Traffic {
   /** Requests a second, of all clients in all regions. */
   readonly rate: number;
-  readonly mix: Mix;
+  readonly requests: readonly RequestShape[];
+  /** The most items of one kind. */
   readonly accounts: number;
   readonly accountSkew: number;
-  /** Types of resources: bytes of the answer, and the share of reads. */
+  /** Sizes of resources: bytes of the answer, and the share of reads. */
   readonly types: readonly { readonly bytes: number; readonly share: number }[];
-  /** Mean age of a `head` version, in milliseconds. */
+  /** Mean age of a version that a client names, in milliseconds. */
   readonly headAgeMs: number;
   /** Links in the catalogue of deep reads, and how unevenly they are followed. */
   readonly links: number;
   readonly linkSkew: number;
-  /** Mean time from a commit to a read of the transaction. */
+  /** Mean time from a commit to a read of the transaction, or of the block. */
   readonly hashAgeMs: number;
   /** Mean time from a commit until its client has seen it, and reads on. */
   readonly commitSeenMs: number;
@@ -82,22 +66,9 @@ export interface Shape {
   readonly maxStalenessMs: number;
 }
 
-/**
- * Shares of the interface's operations as SDKs, explorers and indexers send them; no provider publishes any. Of views
- * and resources nine in ten name no version. Blocks, lists, balances, table items, simulations and the gas price are
- * `passed`.
- */
+/** The clients of `shapes.ts`: how unevenly they read, and how old what they read is. */
 export const usualTraffic: Omit<Traffic, 'rate'> = {
-  mix: {
-    latest: 0.05,
-    latestView: 0.43,
-    head: 0.005,
-    headView: 0.05,
-    deep: 0.005,
-    hash: 0.07,
-    info: 0.1,
-    submit: 0.02,
-  },
+  requests: requestShapes,
   accounts: 1_000_000,
   accountSkew: 1.1,
   types: [
@@ -133,7 +104,17 @@ export function shapeOf(name: string, rate: number, changes: Partial<Shape> = {}
 const million = 1_000_000;
 const wide = { replicas: 1_000, regions: 5 } as const;
 
+/** Clients that only read; what they read is not affected by commits of their own. */
+const withoutWrites = requestShapes.filter(({ subjects }) => subjects.kind !== 'submit');
+
+/** Requests a second of which 1,000 read the newest state. */
+const thousandLatest = Math.round(1_000 / latestShare(requestShapes));
+
 export const shapes: readonly Shape[] = [
+  shapeOf('one process, 1,000 latest reads/s, keeps only items and transactions by hash', thousandLatest, {
+    traffic: { ...usualTraffic, rate: thousandLatest, requests: narrowShapes },
+  }),
+  shapeOf('one process, 1,000 latest reads/s', thousandLatest),
   shapeOf('one process', 10_000),
   shapeOf('10 processes', 100_000, { replicas: 10 }),
   shapeOf('10 processes, one Redis', 100_000, { replicas: 10, redis }),
@@ -146,7 +127,7 @@ export const shapes: readonly Shape[] = [
     ...wide,
     redis: { ...redis, shards: 6 },
     maxStalenessMs: 1_000,
-    traffic: { ...usualTraffic, rate: million, mix: { ...usualTraffic.mix, submit: 0 } },
+    traffic: { ...usualTraffic, rate: million, requests: withoutWrites },
   }),
 ];
 

@@ -1,5 +1,5 @@
 /** Counts of a simulated run. */
-import type { Kind } from './traffic.ts';
+import type { Route } from './shapes.ts';
 
 /** `flight`: joined a read of the same replica. `followed`: waited for another replica's read. */
 export type Server = 'memory' | 'flight' | 'redis' | 'followed' | 'upstream' | 'local';
@@ -10,7 +10,8 @@ export type Call = 'full' | 'archival' | 'look' | 'submit';
 /** Counts of the measured part. */
 export class Tally {
   readonly #fromMs: number;
-  readonly kinds = new Map<Kind, Map<Server, number>>();
+  /** Requests of each route by server. */
+  readonly routes = new Map<Route, Map<Server, number>>();
   readonly calls = new Map<Call, number>();
   /** Commands and bytes of each server of the Redis. */
   readonly shardCommands: number[];
@@ -30,10 +31,10 @@ export class Tally {
     return atMs >= this.#fromMs;
   }
 
-  serve(atMs: number, kind: Kind, server: Server): void {
+  serve(atMs: number, route: Route, server: Server): void {
     if (!this.counts(atMs)) return;
-    let byServer = this.kinds.get(kind);
-    if (byServer === undefined) this.kinds.set(kind, (byServer = new Map()));
+    let byServer = this.routes.get(route);
+    if (byServer === undefined) this.routes.set(route, (byServer = new Map()));
     add(byServer, server);
   }
 

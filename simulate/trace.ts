@@ -1,8 +1,9 @@
 /** Traces without any effect of time, that a simulated and a real deployment must serve alike. */
 import { SimulatedLedger } from './ledger.ts';
 import { randomOf } from './random.ts';
-import { blockMs, shapeOf, usualTraffic, type Mix, type Shape } from './shape.ts';
-import { TrafficSource, type Arrival, type Kind } from './traffic.ts';
+import { blockMs, shapeOf, usualTraffic, type Shape } from './shape.ts';
+import type { RequestShape } from './shapes.ts';
+import { TrafficSource, type Arrival } from './traffic.ts';
 
 /** A request to one of the replicas, by turns; the next one begins when it is answered. */
 export interface Step {
@@ -25,16 +26,11 @@ export interface TraceOptions {
 }
 
 /** Reads that sample nodes answer; no submissions, which change later answers. */
-const mix: Mix = {
-  latest: 0.38,
-  latestView: 0.1,
-  head: 0.26,
-  headView: 0.1,
-  deep: 0.12,
-  hash: 0,
-  info: 0,
-  submit: 0,
-};
+const requests: readonly RequestShape[] = [
+  { route: 'resource', share: 0.76, subjects: { kind: 'state', of: 300, pinned: 0.5, deep: 0.16 }, bytes: 400 },
+  { route: 'view', share: 0.2, subjects: { kind: 'state', of: 300, pinned: 0.5, deep: 0 }, bytes: 120 },
+  { route: 'estimateGasPrice', share: 0.04, subjects: { kind: 'passed' }, bytes: 90 },
+];
 
 /** The ledger moves by a block for so many steps. */
 const stepsPerBlock = 40;
@@ -44,7 +40,14 @@ export function traceOf(name: string, options: TraceOptions): Trace {
   const usual = shapeOf(name, 1_000);
   const shape: Shape = {
     ...usual,
-    traffic: { ...usualTraffic, rate: 1_000, mix, accounts: 300, links: 400, types: usual.traffic.types.slice(0, 3) },
+    traffic: {
+      ...usualTraffic,
+      rate: 1_000,
+      requests,
+      accounts: 300,
+      links: 400,
+      types: usual.traffic.types.slice(0, 3),
+    },
     ledger: { ...usual.ledger, writesPerSecond: Infinity },
     // Nothing takes time, so that nothing depends on it; what is asked at once is still under way.
     nodes: { full: 1, archival: 1, readMs: 1e-6, lookMs: 0, lagMs: 0 },
@@ -68,9 +71,7 @@ export function traceOf(name: string, options: TraceOptions): Trace {
   };
 }
 
-const latest: ReadonlySet<Kind> = new Set(['latest', 'latestView']);
-
 /** Reads of "latest" have to show the newest block, however long a machine took to get there. */
 function upToDate(arrival: Arrival, ledger: SimulatedLedger): Arrival {
-  return latest.has(arrival.kind) ? { ...arrival, minBlock: ledger.blockAt(arrival.atMs) } : arrival;
+  return arrival.isLatest === true ? { ...arrival, minBlock: ledger.blockAt(arrival.atMs) } : arrival;
 }

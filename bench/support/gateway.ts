@@ -1,7 +1,7 @@
 /** The gateway under test: the package as its users have it, built from the sources at hand, started by its command. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, symlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startServer, type ServerProcess } from './process-under-test.ts';
 import { newFolder } from './run-folder.ts';
@@ -20,6 +20,8 @@ export interface BenchedGateway {
   readonly port?: number;
   /** Default: the built package. */
   readonly from?: 'package' | 'sources';
+  /** Folder of another checkout, with its node_modules. Default: this one. */
+  readonly checkout?: string;
   /** Another Node than the one that runs the benchmark. */
   readonly node?: string;
 }
@@ -36,6 +38,7 @@ export function gatewayCommand({
   fastPath,
   port = 0,
   from = 'package',
+  checkout = root,
 }: BenchedGateway): readonly string[] {
   const file = join(newFolder('gateway'), 'config.yaml');
   const listen = { host: '127.0.0.1', port, ...(fastPath === undefined ? {} : { fastPath }) };
@@ -47,26 +50,27 @@ export function gatewayCommand({
   };
   // JSON is YAML.
   writeFileSync(file, JSON.stringify(all));
-  const folder = from === 'package' ? builtPackage() : root;
+  const folder = from === 'package' ? builtPackage(resolve(checkout)) : checkout;
   return [join(folder, 'bin/ledgergate.js'), 'serve', '--config', file];
 }
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-let built: string | undefined;
+const built = new Map<string, string>();
 
-/** The packed code in a folder without the sources, which Node would prefer. */
-function builtPackage(): string {
-  if (built !== undefined) return built;
+/** The packed code of a checkout in a folder without the sources, which Node would prefer. */
+function builtPackage(checkout: string): string {
+  const done = built.get(checkout);
+  if (done !== undefined) return done;
   const folder = newFolder('package');
   // Links are resolved from their targets.
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  symlinkSync(join(checkout, 'node_modules'), join(folder, 'node_modules'));
   for (const name of ['bin', 'config', 'package.json'])
-    cpSync(join(root, name), join(folder, name), { recursive: true });
+    cpSync(join(checkout, name), join(folder, name), { recursive: true });
   const args = ['--project', 'tsconfig.build.json', '--outDir', join(folder, 'dist')];
-  const compiler = join(root, 'node_modules/.bin/tsc');
+  const compiler = join(checkout, 'node_modules/.bin/tsc');
   const path = `${dirname(process.execPath)}:${process.env['PATH']}`;
-  const { status, stdout } = spawnSync(compiler, args, { cwd: root, env: { ...process.env, PATH: path } });
+  const { status, stdout } = spawnSync(compiler, args, { cwd: checkout, env: { ...process.env, PATH: path } });
   if (status !== 0) throw new Error(`the package is not built: ${String(stdout)}`);
-  built = folder;
+  built.set(checkout, folder);
   return folder;
 }

@@ -23,6 +23,20 @@ export interface Flags {
   /** Whether RESULTS.md is written. */
   readonly isWritten: boolean;
   readonly given: Readonly<Partial<BenchOptions>>;
+  readonly mix: MixOptions;
+}
+
+/** Flags of the part `mix` alone. */
+export interface MixOptions {
+  /** Requests a second. */
+  readonly rate?: number;
+  /** A closed loop of so many requests in each round, in place of a rate. */
+  readonly requests?: number;
+  readonly seed?: number;
+  /** Requests, ledger and staleness are so many times slower: the same shares, on a machine that is busy. */
+  readonly slow?: number;
+  /** Folder of another checkout, with its node_modules, whose package is measured beside this one's. */
+  readonly against?: string;
 }
 
 /** One of the comparisons that `npm run bench` makes. */
@@ -52,18 +66,31 @@ export function readFlags(): Flags {
       seconds: number,
       connections: number,
       'warm-up': number,
+      rate: number,
+      requests: number,
+      seed: number,
+      slow: number,
+      against: { type: 'string' },
     },
   });
   const texts = { ...values, warmUp: values['warm-up'] };
   const given: { -readonly [Name in keyof BenchOptions]?: number } = {};
   for (const name of Object.keys(usual) as (keyof BenchOptions)[]) {
     const text = texts[name];
-    if (text === undefined) continue;
-    if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`${name} is no whole number above 0: ${text}`);
-    given[name] = Number(text);
+    if (text !== undefined) given[name] = wholeNumber(name, text);
   }
-  const { only, loads, quick: isQuick, write } = values;
-  return { only: only.split(',').filter(Boolean), loads, isQuick, isWritten: write || !isQuick, given };
+  const { only, loads, quick: isQuick, write, against } = values;
+  const mix: { -readonly [Name in keyof MixOptions]: MixOptions[Name] } = against === undefined ? {} : { against };
+  for (const name of ['rate', 'requests', 'seed', 'slow'] as const) {
+    const text = values[name];
+    if (text !== undefined) mix[name] = wholeNumber(name, text);
+  }
+  return { only: only.split(',').filter(Boolean), loads, isQuick, isWritten: write || !isQuick, given, mix };
+}
+
+function wholeNumber(name: string, text: string): number {
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`${name} is no whole number above 0: ${text}`);
+  return Number(text);
 }
 
 /** Whether a load with this title is to be measured. */

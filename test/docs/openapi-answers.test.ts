@@ -99,6 +99,10 @@ test('what is passed through is answered as described for each answer of the nod
     assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation)));
     assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), gzip));
   }
+  // An older node, which does not have the path.
+  answerWith(node, 405, errorBody('web_framework_error', 'method not allowed'), ({ route }) => route === 'account');
+  const account = document.operation('getAccount');
+  assertAsDescribed(account, await ask(gateway, account, requestOf(account)), 405);
 });
 
 test('refusals for keys and limits are as described, for every operation', async (t) => {

@@ -1,9 +1,11 @@
 /** Parts of the simulation that are easily wrong without being seen. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { storedBytes } from '../../simulate/measured.ts';
 import { randomOf, Zipf } from '../../simulate/random.ts';
-import { withTables } from '../../simulate/report.ts';
+import { sharesTable, withTables } from '../../simulate/report.ts';
+import { requestShapes } from '../../simulate/shapes.ts';
 
 test('ranks are drawn in proportion to their share', () => {
   const zipf = new Zipf(100, 1);
@@ -27,4 +29,9 @@ test('tables go between the marks of a page, and a page without marks is refused
   assert.equal(withTables(once, ['new']), once);
   assert.match(once, /^before\n.*\n\nnew\n\n.*\nafter$/);
   assert.throws(() => withTables('nothing', ['new']));
+});
+
+test('docs/scaling.md states the shares that are simulated', () => {
+  const page = readFileSync(new URL('../../docs/scaling.md', import.meta.url), 'utf8');
+  assert.equal(withTables(page, [sharesTable(requestShapes)], 'shares'), page);
 });

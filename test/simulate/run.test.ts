@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { capacityOf } from '../../simulate/capacity.ts';
 import { simulate, type RunOptions } from '../../simulate/run.ts';
-import { shapeOf, shapes, usualTraffic, type Mix, type Shape } from '../../simulate/shape.ts';
+import { shapeOf, shapes, usualTraffic, type Shape } from '../../simulate/shape.ts';
+import { requestShapes, type RequestShape } from '../../simulate/shapes.ts';
 
-const only = (kind: keyof Mix): Mix => ({
-  ...(Object.fromEntries(Object.keys(usualTraffic.mix).map((name) => [name, 0])) as unknown as Mix),
-  [kind]: 1,
-});
+const deepOnly: readonly RequestShape[] = [
+  { route: 'resource', share: 1, subjects: { kind: 'state', of: 1_000, pinned: 1, deep: 1 }, bytes: 400 },
+];
 
 function run(shape: Shape, options: Partial<RunOptions> = {}) {
   const outcome = simulate(shape, { seed: 1, requests: 2_500, ...options });
@@ -27,7 +27,7 @@ test('one seed gives one outcome, another seed another', () => {
 });
 
 test('reads that are all different are all of nodes', () => {
-  const traffic = { ...small, mix: only('deep'), links: 1_000_000, linkSkew: 0 };
+  const traffic = { ...small, requests: deepOnly, links: 1_000_000, linkSkew: 0 };
   const { capacity } = run(shapeOf('', 1_000, { traffic }));
   assert.ok(capacity.shares.upstream > 0.99);
   // Below every full node's edge.
@@ -35,7 +35,7 @@ test('reads that are all different are all of nodes', () => {
 });
 
 test('one key is asked for once by each replica', () => {
-  const traffic = { ...small, mix: only('deep'), links: 1 };
+  const traffic = { ...small, requests: deepOnly, links: 1 };
   const shape = shapeOf('', 1_000, { traffic, replicas: 4 });
   // In the warm-up, so that nothing is left to be counted.
   assert.equal(run(shape, { sample: 4 }).capacity.calls.archival, 0);
@@ -57,4 +57,16 @@ test('a tenth of the traffic on a tenth of the replicas is a tenth of the work, 
   assert.ok(large && little);
   assert.ok(Math.abs(large.calls.all / little.calls.all - 10) < 0.5);
   assert.ok(Math.abs(large.cores / little.cores - 10) < 0.5);
+});
+
+test('the shares of the routes add up to all requests, and name each route once', () => {
+  const sum = requestShapes.reduce((all, { share }) => all + share, 0);
+  assert.ok(Math.abs(sum - 1) < 1e-9, String(sum));
+  assert.equal(new Set(requestShapes.map(({ route }) => route)).size, requestShapes.length);
+});
+
+test('a gateway that keeps and shares more routes needs nodes for fewer requests', () => {
+  const [narrow, whole] = shapes.map((shape) => run(shape, { requests: 20_000 }).capacity);
+  assert.ok(narrow && whole);
+  assert.ok(whole.withoutNode - narrow.withoutNode > 0.08, `${narrow.withoutNode} to ${whole.withoutNode}`);
 });
