@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
 import { askH1, askH2, authority, h2Session, type Asked, type Told } from '../../support/tls.ts';
 
 const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=900';
@@ -113,6 +114,37 @@ for (const [name, begin] of Object.entries(ways)) {
     assert.equal(headerOf(await ask({ path: probe }), 'cache-control'), 'public, max-age=31536000, immutable');
   });
 }
+
+test('answers to a key are private to its client; those of the anonymous plan may be stored by all', async (t) => {
+  const key = testKey('wallet');
+  const { path: file } = keysFile(t, [key]);
+  const access = accessConfig({ anonymous: 'free', keys: { file, redis: false } });
+  const { gateway } = await nodeAndGateway(t, { access }, { head: 1_000n });
+  const immutable = 'max-age=31536000, immutable';
+  const expected = [
+    ['/accounts/0x1?ledger_version=900', `public, ${immutable}`, `private, ${immutable}`],
+    ['/blocks/by_height/5', `public, ${immutable}`, `private, ${immutable}`],
+    ['/transactions?start=500&limit=5', 'public, max-age=600', 'private, max-age=600'],
+    ['/accounts/0x1', 'no-cache', 'private, no-cache'],
+    ['/transactions', 'no-cache', 'private, no-cache'],
+    ['/estimate_gas_price', 'no-cache', 'private, no-cache'],
+    ['/transactions?start=990&limit=100', 'no-store', 'no-store'],
+  ] as const;
+
+  for (const [path, ofAll, ofKey] of expected) {
+    const anonymous = await gateway.get(path);
+    const keyed = await gateway.get(path, { authorization: `Bearer ${key.text}` });
+    assert.deepEqual([anonymous.headers['cache-control'], keyed.headers['cache-control']], [ofAll, ofKey], path);
+    // A cache must not answer the one with the other.
+    for (const { headers } of [anonymous, keyed]) {
+      assert.equal(headers['vary'], 'Accept, Accept-Encoding, Origin, authorization');
+    }
+    const { etag } = keyed.headers;
+    if (etag === undefined) continue;
+    const known = await gateway.get(path, { authorization: `Bearer ${key.text}`, 'if-none-match': etag });
+    assert.deepEqual([known.status, known.headers['cache-control']], [304, ofKey], path);
+  }
+});
 
 test('a node\u2019s 304 without a condition in the request is an invalid answer', async (t) => {
   const broken = await fakeNode(t, { oldest: 400n });
