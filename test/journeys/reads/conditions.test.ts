@@ -115,6 +115,24 @@ for (const [name, begin] of Object.entries(ways)) {
   });
 }
 
+test('a 304 compresses no body: its tag needs only the name of the coding', async (t) => {
+  const { gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
+  const path = '/accounts/0x1/module/coin?ledger_version=900';
+  const plain = await gateway.get(path);
+  const held = () => gateway.metric('ledgergate_cache_bytes{tier="memory"}');
+  const bytes = await held();
+  const tag = plain.headers['etag']?.replace(/"$/, '-br"') ?? '';
+  const headers = { 'accept-encoding': 'br' };
+
+  const known = await gateway.get(path, { ...headers, 'if-none-match': tag });
+
+  assert.deepEqual([known.status, known.headers['etag']], [304, tag]);
+  assert.equal(await held(), bytes);
+  const coded = await gateway.get(path, headers);
+  assert.deepEqual([coded.headers['content-encoding'], coded.headers['etag']], ['br', tag]);
+  assert.ok((await held()) > bytes);
+});
+
 test('answers to a key are private to its client; those of the anonymous plan may be stored by all', async (t) => {
   const key = testKey('wallet');
   const { path: file } = keysFile(t, [key]);
