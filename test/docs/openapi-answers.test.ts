@@ -37,7 +37,7 @@ function assertAsDescribed(operation: Operation, reply: Reply, status?: number, 
 test('every operation is answered as described, to anybody and to pages with keys', async (t) => {
   const node = await fakeNode(t, ledger);
   const pages = { 'X-NODE-CURSOR': '0a', 'X-NODE-GAS-USED': '7' };
-  answerWith(node, 200, '[]', ({ url }) => url.includes('/resources'), pages);
+  answerWith(node, 200, '[]', ({ url }) => url.includes('/later'), pages);
   const open = await testGateway(t, { full: [node] });
   const keyed = await keyedGateway(t, node);
 
@@ -157,7 +157,7 @@ for (const status of [403, 418, 429, 500, 503]) {
     const gateway = await keyedGateway(t, node);
     answerWith(node, status, errorBody('internal_error', 'the node says so'), ({ route }) => route !== 'ledgerInfo');
 
-    for (const operation of [...handled, document.operation('getAccount')]) {
+    for (const operation of [...handled, document.operation('getOther')]) {
       if (operation.id === 'getLedgerInfo') continue;
       assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), withKey(all)));
       assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), { ...withKey(all), ...gzip }));

@@ -9,7 +9,7 @@ import type { Operation } from '../support/openapi.ts';
 import { answersIn, exchangeRaw } from '../support/raw-http.ts';
 import type { Case } from './openapi-cases.ts';
 
-export const ledger = { head: 10_000_000_000n, oldest: 10n };
+export const ledger = { head: 10_000_000_000n, oldest: 30n };
 export const page = { origin: 'https://app.example' };
 export const all = testKey('all', { plan: 'bounded' });
 const allOperations = planConfig().operations;

@@ -50,7 +50,7 @@ export class ResponseWriter {
     const isCodable = entry.body.length >= smallestCompressed;
     const coding = isCodable ? chooseCoding(headerText(exchange.request.headers['accept-encoding'])) : undefined;
     if (coding === undefined) return this.#readAs(exchange, served, entry.body, undefined);
-    const coded = entry.coded[coding];
+    const coded = isKnown(exchange, served, coding) ? entry.body : entry.coded[coding];
     if (coded !== undefined) return this.#readAs(exchange, served, coded, coding);
     // Coding takes longer than a read from a node: waiting bodies would pile up.
     this.#parts.unsent.hold(exchange.response, entry.body);
@@ -61,13 +61,10 @@ export class ResponseWriter {
 
   #readAs(exchange: Exchange<Outgoing>, served: ReadResult, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry } = served;
-    const { method } = exchange.request;
-    const isConditional = method === 'GET' || method === 'HEAD';
-    const scope = !isConditional ? 'none' : exchange.admitted?.isPrivate === true ? 'private' : 'public';
+    const scope = !isConditional(exchange) ? 'none' : exchange.admitted?.isPrivate === true ? 'private' : 'public';
     const head = this.commonHeadOf(served, scope);
     head.push(...this.ownHeadOf(served, coding));
-    const isHeld = isConditional && entry.digest !== '' && entry.status === 200;
-    if (isHeld && matchesTag(exchange.request.headers['if-none-match'], entityTag(entry, coding))) {
+    if (isKnown(exchange, served, coding)) {
       // Without the content type, which a cache would copy to its stored answer (RFC 9110 15.4.5).
       this.write(exchange, 304, head.slice(2), undefined);
       return;
@@ -193,6 +190,18 @@ export function endWhereHttpDoes({ request, response }: Exchange<Outgoing>, head
   if (request.httpVersion !== '1.0') return;
   const tellsLength = head.some((text, at) => at % 2 === 0 && text.toLowerCase() === 'content-length');
   if (!tellsLength) response.shouldKeepAlive = false;
+}
+
+/** Whether conditions apply to the method. */
+function isConditional({ request: { method } }: Exchange<Outgoing>): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
+
+/** Whether the client holds the answer in `coding`, by its tag. A 304 then needs no body, coded or not. */
+function isKnown(exchange: Exchange<Outgoing>, { entry }: ReadResult, coding: ContentCoding | undefined): boolean {
+  const condition = exchange.request.headers['if-none-match'];
+  if (condition === undefined || entry.digest === '' || entry.status !== 200) return false;
+  return isConditional(exchange) && matchesTag(condition, entityTag(entry, coding));
 }
 
 /** Records a read's source in its exchange. */
