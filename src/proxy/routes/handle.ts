@@ -214,6 +214,7 @@ function run<Response extends Outgoing>(
   serve: (exchange: Exchange<Response>) => void | Promise<void>,
 ): void {
   const exchange = new Exchange(received, route, parts.observer);
+  exchange.bodyBytes = received.bodyBytes ?? 0;
   void guard(parts, exchange, () => serve(exchange));
 }
 

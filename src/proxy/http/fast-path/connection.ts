@@ -6,9 +6,10 @@ import type { Socket } from 'node:net';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { isRefused, setAnswering } from '../server/connection-state.ts';
 import { answerTarget } from '../../routes/handle.ts';
-import { parseTarget } from '../../routes/read-answer.ts';
+import { parsePosted, parseTarget } from '../../routes/read-answer.ts';
+import type { Match } from '../../routes/router.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
-import { CachedTarget } from '../../routes/target-cache.ts';
+import { CachedTarget, postedName } from '../../routes/target-cache.ts';
 import { longestTarget } from '../target.ts';
 import type { Flushable, TurnEnd } from './turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
@@ -28,6 +29,8 @@ export interface FastPathParts {
   readonly arenas: Arenas;
   /** Moves the connection to the HTTP server, with `rest` as its next bytes. */
   handOver(connection: FastConnection, rest: Buffer): void;
+  /** Refuses an incomplete request with the error that Node's server would emit for it. */
+  refuse(connection: FastConnection, code: string): void;
   onClose(connection: FastConnection): void;
 }
 
@@ -37,6 +40,14 @@ const mostAtOnce = 16;
 const plainTarget = /^[!-"$-~]*$/;
 /** Bytes ahead of an answer that pause the socket. */
 const mostAhead = 64 * 1024;
+
+/** A request of `bytes.length` bytes, of which `filled` have arrived. */
+interface PartialRequest {
+  readonly bytes: Buffer;
+  filled: number;
+  /** In ms of `performance.now()`. */
+  readonly sinceMs: number;
+}
 
 /** Reads requests from one socket, and writes their answers at the end of each turn of the event loop. */
 export class FastConnection implements AnswerSink, Flushable {
@@ -48,6 +59,8 @@ export class FastConnection implements AnswerSink, Flushable {
   #isActive = true;
   #quietSinceMs = 0;
   #inFlight: FastResponse | undefined;
+  /** A request whose body is still arriving. */
+  #partial: PartialRequest | undefined;
   /** Bytes received while an answer is in flight. */
   #ahead: Buffer | undefined;
   /** Answers queued for the end of the turn. */
@@ -72,9 +85,15 @@ export class FastConnection implements AnswerSink, Flushable {
     for (const [event, listener] of Object.entries(this.#listeners)) socket.on(event, listener);
   }
 
-  /** No answer in flight, and no bytes that the client has not read. */
+  /** No request and no answer in flight, and no bytes that the client has not read. */
   get isIdle(): boolean {
-    return this.#inFlight === undefined && !this.#isSending && this.socket.writableLength === 0;
+    const isWaiting = this.#inFlight !== undefined || this.#partial !== undefined;
+    return !isWaiting && !this.#isSending && this.socket.writableLength === 0;
+  }
+
+  /** Whether the rest of a request has been awaited for longer than `boundMs`. `nowMs`: `performance.now()`. */
+  isLate(boundMs: number, nowMs: number): boolean {
+    return this.#partial !== undefined && nowMs - this.#partial.sinceMs > boundMs;
   }
 
   get #isSending(): boolean {
@@ -179,6 +198,7 @@ export class FastConnection implements AnswerSink, Flushable {
     this.#isActive = true;
     this.#hasRequest = true;
     if (this.#inFlight !== undefined) this.#keepAhead(chunk);
+    else if (this.#partial !== undefined) this.#fill(this.#partial, chunk);
     else this.#serve(chunk);
   }
 
@@ -188,13 +208,34 @@ export class FastConnection implements AnswerSink, Flushable {
     let answered = 0;
     for (let from = 0; from < text.length; answered += 1) {
       const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
-      if (head === undefined || !this.#answer(head)) return this.#handOver(from === 0 ? chunk : chunk.subarray(from));
+      if (head !== undefined && head.end > text.length) return this.#await(chunk.subarray(from), head.end - from);
+      if (head === undefined || !this.#answer(head, text, chunk)) {
+        return this.#handOver(from === 0 ? chunk : chunk.subarray(from));
+      }
       from = head.end;
       if (this.socket.destroyed || this.socket.writableEnded) return undefined;
       if (this.#inFlight !== undefined && from < text.length) this.#keepAhead(chunk.subarray(from));
       if (this.#inFlight !== undefined) return undefined;
     }
     return undefined;
+  }
+
+  /** Waits for the rest of a request of `length` bytes, of which `begun` have arrived. */
+  #await(begun: Buffer, length: number): void {
+    // One buffer: a list of pieces would take a hundred bytes for each byte that arrives alone.
+    const bytes = Buffer.allocUnsafeSlow(length);
+    begun.copy(bytes);
+    this.#partial = { bytes, filled: begun.length, sinceMs: performance.now() };
+    setAnswering(this.socket, true);
+  }
+
+  #fill(partial: PartialRequest, chunk: Buffer): void {
+    const taken = chunk.copy(partial.bytes, partial.filled);
+    partial.filled += taken;
+    if (partial.filled < partial.bytes.length) return;
+    this.#partial = undefined;
+    setAnswering(this.socket, false);
+    this.#serve(taken === chunk.length ? partial.bytes : Buffer.concat([partial.bytes, chunk.subarray(taken)]));
   }
 
   /** The server answers on refused connections, and to clients that read no answers. */
@@ -217,12 +258,12 @@ export class FastConnection implements AnswerSink, Flushable {
   }
 
   /** False: the request is unsupported. */
-  #answer(head: PlainHead): boolean {
-    const { proxy, hits, metrics } = this.#parts;
-    const { method, target, block } = head;
-    const cached = proxy.targets.find(target, block.form) ?? this.#parse(head);
+  #answer(head: PlainHead, text: string, chunk: Buffer): boolean {
+    const { hits, metrics } = this.#parts;
+    const { method, block } = head;
+    const cached = method === 'POST' ? this.#findPosted(head, text, chunk) : this.#find(head);
     if (cached === undefined) return false;
-    if (method === 'GET' && hits.answer(block, cached, this)) {
+    if (method !== 'HEAD' && hits.answer(block, cached, this)) {
       metrics.known.inc();
       return true;
     }
@@ -231,29 +272,53 @@ export class FastConnection implements AnswerSink, Flushable {
     return true;
   }
 
-  /** Parses a new read target; `undefined`: another route, or a fault that the server reports. */
-  #parse({ method, target, block }: PlainHead): CachedTarget | undefined {
+  /** `undefined`: another route, or a fault that the server reports. */
+  #find({ method, target, block }: PlainHead): CachedTarget | undefined {
     const { proxy } = this.#parts;
-    if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
-    const match = proxy.router.match(method, target);
-    if (match.route.kind !== 'read') return undefined;
-    try {
-      const parsed = parseTarget(proxy, match, block.headers.accept);
+    const cached = proxy.targets.find(target, block.form);
+    if (cached !== undefined) return cached;
+    return this.#parse(method, target, (match) => {
+      const parsed = match.route.kind === 'read' ? parseTarget(proxy, match, block.headers.accept) : undefined;
       return parsed instanceof CachedTarget ? parsed : undefined;
+    });
+  }
+
+  /** `undefined`: another route, or a fault that the server reports. */
+  #findPosted({ target, block, bodyFrom, end }: PlainHead, text: string, chunk: Buffer): CachedTarget | undefined {
+    const { proxy } = this.#parts;
+    const { accept, 'content-type': contentType = '' } = block.headers;
+    const name = postedName(target, contentType, block.form, text.slice(bodyFrom, end));
+    const cached = proxy.targets.findNamed(name);
+    if (cached !== undefined) return cached;
+    return this.#parse('POST', target, (match) => {
+      if (match.route.kind !== 'posted') return undefined;
+      const body = chunk.subarray(bodyFrom, end);
+      return parsePosted(proxy, match, { target, accept, contentType, body }, name);
+    });
+  }
+
+  #parse(
+    method: string,
+    target: string,
+    parse: (match: Match) => CachedTarget | undefined,
+  ): CachedTarget | undefined {
+    if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
+    try {
+      return parse(this.#parts.proxy.router.match(method, target));
     } catch {
-      // The server parses the target again, and reports the fault.
+      // The server parses the request again, and reports the fault.
       return undefined;
     }
   }
 
-  #begin({ method, target, block: { headers, isKept } }: PlainHead, cached: CachedTarget): void {
+  #begin({ method, target, block: { headers, isKept }, bodyFrom, end }: PlainHead, cached: CachedTarget): void {
     const { proxy, live } = this.#parts;
     const { socket } = this;
     const response = new FastResponse({ connection: this, live, onDone: (done) => this.#onDone(done) });
     response.shouldKeepAlive = isKept;
     this.#inFlight = response;
     const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
-    answerTarget(proxy, { request, response }, cached);
+    answerTarget(proxy, { request, response, bodyBytes: end - bodyFrom }, cached);
     if (this.#inFlight !== undefined) setAnswering(socket, true);
   }
 
@@ -282,6 +347,10 @@ export class FastConnection implements AnswerSink, Flushable {
       this.#inFlight.shouldKeepAlive = false;
       return;
     }
+    if (this.#partial !== undefined) {
+      this.#parts.refuse(this, 'HPE_INVALID_EOF_STATE');
+      return;
+    }
     this.#abandon();
     this.flush();
     this.socket.end();
@@ -295,6 +364,7 @@ export class FastConnection implements AnswerSink, Flushable {
   #abandon(): void {
     const response = this.#inFlight;
     this.#inFlight = undefined;
+    this.#partial = undefined;
     this.#ahead = undefined;
     response?.close();
   }

@@ -7,7 +7,7 @@ import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { isRefused } from '../server/connection-state.ts';
-import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs } from '../server/listener.ts';
+import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs, usualRequestMs } from '../server/listener.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import { TurnEnd } from './turn-end.ts';
 import { Arenas } from './arena.ts';
@@ -15,6 +15,9 @@ import { FastConnection, type FastPathParts } from './connection.ts';
 import { LiveHeaders } from './head-text.ts';
 import { PreparedHits } from './prepared-hits.ts';
 import { HeaderBlocks } from './request-head.ts';
+
+/** Code of Node's error for a request that did not arrive in time. */
+const lateCode = 'ERR_HTTP_REQUEST_TIMEOUT';
 
 type TakeConnection = (this: Server, socket: Socket) => void;
 
@@ -51,6 +54,7 @@ export class FastPath {
         socket.unshift(rest);
         socket.resume();
       },
+      refuse: ({ socket }, code) => this.#refuse(socket, code),
       onClose: (connection) => this.#open.delete(connection),
     };
     server.on('connection', (socket: Socket) => {
@@ -72,19 +76,23 @@ export class FastPath {
   /** Closes connections quiet for as long as Node's server would wait, and watches the busy ones. */
   #closeQuiet(): void {
     const nowMs = performance.now();
-    const { headMs = usualHeadMs } = this.#parts.times;
+    const { headMs = usualHeadMs, requestMs = usualRequestMs } = this.#parts.times;
     const inactivityMs = this.#server.timeout || usualInactivityMs;
     for (const connection of this.#open) {
       const { socket } = connection;
       connection.watch(inactivityMs);
+      if (connection.isLate(requestMs, nowMs)) this.#refuse(socket, lateCode);
       const quietMs = connection.quietMs(nowMs);
       if (connection.hasRequest) {
         if (quietMs > keepAliveMs) socket.destroy();
       } else if (quietMs > headMs && !isRefused(socket)) {
-        // Same error as Node's server emits for a late request.
-        const error = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
-        this.#server.emit('clientError', error, socket);
+        this.#refuse(socket, lateCode);
       }
     }
+  }
+
+  /** Emits the error that Node's server would. */
+  #refuse(socket: Socket, code: string): void {
+    this.#server.emit('clientError', Object.assign(new Error('incomplete request'), { code }), socket);
   }
 }

@@ -30,13 +30,13 @@ const longestUnused = 60;
 
 /** Summary of a hit, one object for all of them. */
 class HitSummary implements RequestSummary {
-  readonly method = 'GET';
   readonly isHeadSent = true;
   readonly outcome = 'memory';
   readonly upstream = undefined;
   readonly upstreamMs = 0;
   readonly bug = undefined;
   readonly admitted = undefined;
+  method: 'GET' | 'POST' = 'GET';
   route: RouteName = 'none';
   status = 200;
   version: LedgerVersion | undefined;
@@ -58,7 +58,7 @@ export class PreparedHits {
     this.#arenas = arenas;
   }
 
-  /** Answers a `GET`; false: no answer and no side effect. */
+  /** Answers a `GET` or a read by `POST`; false: no answer and no side effect. */
   answer(block: HeaderBlock, target: CachedTarget, connection: AnswerSink): boolean {
     const { fleet, observer, writer } = this.#proxy;
     const { view } = fleet;
@@ -117,6 +117,7 @@ export class PreparedHits {
     reader.countHit();
     if (snapshot !== undefined) freshness.countServed(snapshot);
     const hit = this.#hit;
+    hit.method = target.scope === 'none' ? 'POST' : 'GET';
     hit.route = target.route.name;
     hit.status = prepared.status;
     hit.version = prepared.version;
@@ -153,7 +154,8 @@ export class PreparedHits {
   }
 
   /** `undefined`: memory lacks the answer, or its body in the wanted coding. */
-  #prepare(read: Read, { isLatest, ageSeconds, wanted }: HeadForm, { view }: HitRequest): PreparedHead | undefined {
+  #prepare(read: Read, form: HeadForm, { view, target: { scope } }: HitRequest): PreparedHead | undefined {
+    const { isLatest, ageSeconds, wanted } = form;
     const { memory, reader, writer } = this.#proxy;
     const held = reader.locate(read);
     if (held === undefined) return undefined;
@@ -166,7 +168,7 @@ export class PreparedHits {
     const source = { kind: 'memory' } as const;
     const { version } = read;
     const served: ReadResult = { entry, version, isFinal: true, isLatest, ageSeconds, source };
-    const common = this.#commonHeads.of(status, writer.commonHeadOf(served, 'public'));
+    const common = this.#commonHeads.of(status, writer.commonHeadOf(served, scope));
     const head = writer.ownHeadOf(served, coding);
     if (coding !== undefined) head.push('Content-Encoding', coding);
     head.push('Content-Length', String(sent.length));
