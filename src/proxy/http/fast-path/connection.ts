@@ -5,12 +5,15 @@
 import type { Socket } from 'node:net';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { isRefused, setAnswering } from '../server/connection-state.ts';
-import { answerTarget } from '../../routes/handle.ts';
+import { answerParsed, answerWhole } from '../../routes/handle.ts';
+import type { Route } from '../../routes/route-table.ts';
 import { parsePosted, parseTarget } from '../../routes/read-answer.ts';
 import type { Match } from '../../routes/router.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
-import { CachedTarget, postedName } from '../../routes/target-cache.ts';
+import { postedName, type CachedTarget } from '../../routes/target-cache.ts';
 import { longestTarget } from '../target.ts';
+import type { IncomingExchange } from '../exchange.ts';
+import type { Incoming } from '../message.ts';
 import type { Flushable, TurnEnd } from './turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
 import { FastResponse, type AnswerSink } from './response.ts';
@@ -40,6 +43,9 @@ const mostAtOnce = 16;
 const plainTarget = /^[!-"$-~]*$/;
 /** Bytes ahead of an answer that pause the socket. */
 const mostAhead = 64 * 1024;
+
+/** Answers one request. */
+type Begin = (received: IncomingExchange<Incoming, FastResponse>) => void;
 
 /** A request of `bytes.length` bytes, of which `filled` have arrived. */
 interface PartialRequest {
@@ -259,66 +265,64 @@ export class FastConnection implements AnswerSink, Flushable {
 
   /** False: the request is unsupported. */
   #answer(head: PlainHead, text: string, chunk: Buffer): boolean {
-    const { hits, metrics } = this.#parts;
-    const { method, block } = head;
-    const cached = method === 'POST' ? this.#findPosted(head, text, chunk) : this.#find(head);
-    if (cached === undefined) return false;
-    if (method !== 'HEAD' && hits.answer(block, cached, this)) {
+    const { hits, metrics, proxy } = this.#parts;
+    const name = head.method === 'POST' ? nameOf(head, text) : undefined;
+    const known = name === undefined ? proxy.targets.find(head.target, head.block.form) : proxy.targets.findNamed(name);
+    if (known !== undefined && head.method !== 'HEAD' && hits.answer(head.block, known, this)) {
       metrics.known.inc();
       return true;
     }
+    const begin = known === undefined ? this.#plan(head, chunk, name) : this.#planOf(known.route, known);
+    if (begin === undefined) return false;
     metrics.read.inc();
-    this.#begin(head, cached);
+    this.#begin(head, begin);
     return true;
   }
 
-  /** `undefined`: another route, or a fault that the server reports. */
-  #find({ method, target, block }: PlainHead): CachedTarget | undefined {
+  /** The way to answer a new request; `undefined`: the server has to. */
+  #plan(head: PlainHead, chunk: Buffer, name: string | undefined): Begin | undefined {
     const { proxy } = this.#parts;
-    const cached = proxy.targets.find(target, block.form);
-    if (cached !== undefined) return cached;
-    return this.#parse(method, target, (match) => {
-      const parsed = match.route.kind === 'read' ? parseTarget(proxy, match, block.headers.accept) : undefined;
-      return parsed instanceof CachedTarget ? parsed : undefined;
-    });
-  }
-
-  /** `undefined`: another route, or a fault that the server reports. */
-  #findPosted({ target, block, bodyFrom, end }: PlainHead, text: string, chunk: Buffer): CachedTarget | undefined {
-    const { proxy } = this.#parts;
-    const { accept, 'content-type': contentType = '' } = block.headers;
-    const name = postedName(target, contentType, block.form, text.slice(bodyFrom, end));
-    const cached = proxy.targets.findNamed(name);
-    if (cached !== undefined) return cached;
-    return this.#parse('POST', target, (match) => {
-      if (match.route.kind !== 'posted') return undefined;
-      const body = chunk.subarray(bodyFrom, end);
-      return parsePosted(proxy, match, { target, accept, contentType, body }, name);
-    });
-  }
-
-  #parse(
-    method: string,
-    target: string,
-    parse: (match: Match) => CachedTarget | undefined,
-  ): CachedTarget | undefined {
+    const { method, target, block } = head;
     if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
+    const match = proxy.router.match(method, target);
+    const { kind } = match.route;
+    const { accept } = block.headers;
+    if (kind === 'wait' || (kind === 'ledger info' && block.form === 'json')) {
+      return (received) => answerWhole(proxy, received, match);
+    }
+    if (kind !== 'read' && kind !== 'posted') return undefined;
     try {
-      return parse(this.#parts.proxy.router.match(method, target));
-    } catch {
-      // The server parses the request again, and reports the fault.
-      return undefined;
+      const parsed =
+        name === undefined ? parseTarget(proxy, match, accept) : this.#parsePosted(head, match, chunk, name);
+      return parsed === undefined ? undefined : this.#planOf(match.route, parsed);
+    } catch (fault) {
+      return this.#planOf(match.route, { fault });
     }
   }
 
-  #begin({ method, target, block: { headers, isKept }, bodyFrom, end }: PlainHead, cached: CachedTarget): void {
-    const { proxy, live } = this.#parts;
+  #planOf(route: Route, parsed: Parameters<typeof answerParsed>[3]): Begin {
+    return (received) => answerParsed(this.#parts.proxy, received, route, parsed);
+  }
+
+  #parsePosted(
+    { target, block, bodyFrom, end }: PlainHead,
+    match: Match,
+    chunk: Buffer,
+    name: string,
+  ): CachedTarget | undefined {
+    const { accept, 'content-type': contentType } = block.headers;
+    const body = chunk.subarray(bodyFrom, end);
+    return parsePosted(this.#parts.proxy, match, { target, accept, contentType, body }, name);
+  }
+
+  #begin({ method, target, block: { headers, isKept }, bodyFrom, end }: PlainHead, begin: Begin): void {
     const { socket } = this;
+    const { live } = this.#parts;
     const response = new FastResponse({ connection: this, live, onDone: (done) => this.#onDone(done) });
     response.shouldKeepAlive = isKept;
     this.#inFlight = response;
     const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
-    answerTarget(proxy, { request, response, bodyBytes: end - bodyFrom }, cached);
+    begin({ request, response, bodyBytes: end - bodyFrom });
     if (this.#inFlight !== undefined) setAnswering(socket, true);
   }
 
@@ -368,4 +372,8 @@ export class FastConnection implements AnswerSink, Flushable {
     this.#ahead = undefined;
     response?.close();
   }
+}
+
+function nameOf({ target, block, bodyFrom, end }: PlainHead, text: string): string {
+  return postedName(target, block.headers['content-type'] ?? '', block.form, text.slice(bodyFrom, end));
 }
