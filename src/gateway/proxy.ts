@@ -159,8 +159,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     tls: context.tls,
   };
   const server = createProxyServer(serverParts);
-  // The fast path has neither keys, limits nor TLS.
-  const isFast = config.listen.fastPath && access === undefined && context.tls === undefined;
+  const isFast = config.listen.fastPath && context.tls === undefined;
   const fastPath = isFast ? new FastPath(server.server, serverParts, createFastPathMetrics(registry)) : undefined;
   return { server, fastPath, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
 

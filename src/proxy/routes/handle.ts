@@ -67,12 +67,15 @@ function findTarget(
   return method === 'GET' || method === 'HEAD' ? targets.find(url, answerForm(headers.accept)) : undefined;
 }
 
-/** Answers a read that is parsed already, a short share, or a fault that its parser threw. */
+/** A parsed read, or the fault that its parser threw. */
+export type ParsedRead = CachedTarget | SharedRead | { readonly fault: unknown };
+
+/** Answers a read that is parsed already. */
 export function answerParsed(
   parts: ServerParts,
   received: IncomingExchange<Incoming, Outgoing>,
   route: Route,
-  parsed: CachedTarget | SharedRead | { readonly fault: unknown },
+  parsed: ParsedRead,
 ): void {
   if (parsed instanceof CachedTarget) return answerTarget(parts, received, parsed);
   return run(parts, received, route, (exchange) => {

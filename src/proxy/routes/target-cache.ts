@@ -7,6 +7,7 @@ import type { ContentCoding } from '../../cache/entry.ts';
 import type { AccessOperation } from '../../access/keys/principal.ts';
 import type { AnswerForm } from '../../ledger/answer-form.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
+import type { CacheScope } from '../http/response-writer.ts';
 import type { Read } from '../reads/read-result.ts';
 import type { Route } from './route-table.ts';
 import { ownCopy } from '../http/target.ts';
@@ -42,6 +43,8 @@ export interface PreparedHead extends CacheLocation {
   readonly version: LedgerVersion | undefined;
   /** The gateway chose the version. */
   readonly isLatest: boolean;
+  /** Caches that may store the answer. */
+  readonly scope: CacheScope;
   /** `Age` in `own`. */
   readonly ageSeconds: number;
   /** The coding that the client prefers, if the answer depends on it. */

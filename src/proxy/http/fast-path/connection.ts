@@ -5,15 +5,17 @@
 import type { Socket } from 'node:net';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { isRefused, setAnswering } from '../server/connection-state.ts';
-import { answerParsed, answerWhole } from '../../routes/handle.ts';
-import type { Route } from '../../routes/route-table.ts';
+import type { AccessOperation } from '../../../access/keys/principal.ts';
+import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
+import { AdmittedRequest } from '../admitted-request.ts';
+import { answerParsed, answerWhole, refuse, type ParsedRead } from '../../routes/handle.ts';
 import { parsePosted, parseTarget } from '../../routes/read-answer.ts';
 import type { Match } from '../../routes/router.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
-import { postedName, type CachedTarget } from '../../routes/target-cache.ts';
+import { CachedTarget, postedName } from '../../routes/target-cache.ts';
 import { longestTarget } from '../target.ts';
 import type { IncomingExchange } from '../exchange.ts';
-import type { Incoming } from '../message.ts';
+import type { Incoming, Outgoing } from '../message.ts';
 import type { Flushable, TurnEnd } from './turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
 import { FastResponse, type AnswerSink } from './response.ts';
@@ -46,6 +48,14 @@ const mostAhead = 64 * 1024;
 
 /** Answers one request. */
 type Begin = (received: IncomingExchange<Incoming, FastResponse>) => void;
+
+/** The way to answer a request, and the operation that keys allow and plans charge. */
+interface Plan {
+  readonly operation: AccessOperation;
+  /** The read, if a prepared hit may answer it. */
+  readonly known: CachedTarget | undefined;
+  readonly answer: (parts: ServerParts, received: IncomingExchange<Incoming, Outgoing>) => void;
+}
 
 /** A request of `bytes.length` bytes, of which `filled` have arrived. */
 interface PartialRequest {
@@ -265,43 +275,74 @@ export class FastConnection implements AnswerSink, Flushable {
 
   /** False: the request is unsupported. */
   #answer(head: PlainHead, text: string, chunk: Buffer): boolean {
-    const { hits, metrics, proxy } = this.#parts;
+    const { metrics, proxy } = this.#parts;
     const name = head.method === 'POST' ? nameOf(head, text) : undefined;
     const known = name === undefined ? proxy.targets.find(head.target, head.block.form) : proxy.targets.findNamed(name);
-    if (known !== undefined && head.method !== 'HEAD' && hits.answer(head.block, known, this)) {
-      metrics.known.inc();
-      return true;
-    }
-    const begin = known === undefined ? this.#plan(head, chunk, name) : this.#planOf(known.route, known);
-    if (begin === undefined) return false;
-    metrics.read.inc();
-    this.#begin(head, begin);
+    const { access } = proxy;
+    if (access === undefined && known !== undefined && this.#answerHit(head, known)) return true;
+    const plan = known === undefined ? this.#plan(head, chunk, name) : planOf(known, known);
+    if (plan === undefined) return false;
+    if (access === undefined) {
+      metrics.read.inc();
+      this.#begin(head, (received) => plan.answer(proxy, received));
+    } else this.#admit(head, plan, access);
     return true;
   }
 
+  #answerHit(head: PlainHead, target: CachedTarget, admitted?: AdmittedRequest): boolean {
+    const { hits, metrics } = this.#parts;
+    const { method, block, bodyFrom, end } = head;
+    if (method === 'HEAD' || !hits.answer(block, target, this, admitted, end - bodyFrom)) return false;
+    metrics.known.inc();
+    return true;
+  }
+
+  /** Answers a request by its key or address and its limits, as `handle` does. */
+  #admit(head: PlainHead, plan: Plan, access: AccessControl): void {
+    const { metrics, proxy } = this.#parts;
+    const { block } = head;
+    let admitted: AdmittedRequest | AwaitedTicket;
+    try {
+      const request = this.#requestOf(head);
+      admitted = access.enter(access.identify(request, block.known), request, plan.operation);
+    } catch (error) {
+      metrics.read.inc();
+      this.#begin(head, (received) => refuse(proxy, received, error));
+      return;
+    }
+    if (admitted instanceof AdmittedRequest && plan.known !== undefined) {
+      if (this.#answerHit(head, plan.known, admitted)) return;
+    }
+    metrics.read.inc();
+    this.#begin(head, (received) => {
+      if (admitted instanceof AdmittedRequest) return plan.answer(proxy, { ...received, admitted });
+      return access.await(admitted, received.response, {
+        serve: (late) => plan.answer(proxy, { ...received, admitted: late }),
+        refuse: (error) => refuse(proxy, received, error),
+      });
+    });
+  }
+
   /** The way to answer a new request; `undefined`: the server has to. */
-  #plan(head: PlainHead, chunk: Buffer, name: string | undefined): Begin | undefined {
+  #plan(head: PlainHead, chunk: Buffer, name: string | undefined): Plan | undefined {
     const { proxy } = this.#parts;
     const { method, target, block } = head;
     if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
     const match = proxy.router.match(method, target);
-    const { kind } = match.route;
+    const { route } = match;
     const { accept } = block.headers;
-    if (kind === 'wait' || (kind === 'ledger info' && block.form === 'json')) {
-      return (received) => answerWhole(proxy, received, match);
+    if (route.kind === 'wait' || (route.kind === 'ledger info' && block.form === 'json')) {
+      const { operation } = route;
+      return { operation, known: undefined, answer: (parts, received) => answerWhole(parts, received, match) };
     }
-    if (kind !== 'read' && kind !== 'posted') return undefined;
+    if (route.kind !== 'read' && route.kind !== 'posted') return undefined;
     try {
       const parsed =
         name === undefined ? parseTarget(proxy, match, accept) : this.#parsePosted(head, match, chunk, name);
-      return parsed === undefined ? undefined : this.#planOf(match.route, parsed);
+      return parsed === undefined ? undefined : planOf(match, parsed);
     } catch (fault) {
-      return this.#planOf(match.route, { fault });
+      return planOf(match, { fault });
     }
-  }
-
-  #planOf(route: Route, parsed: Parameters<typeof answerParsed>[3]): Begin {
-    return (received) => answerParsed(this.#parts.proxy, received, route, parsed);
   }
 
   #parsePosted(
@@ -315,15 +356,19 @@ export class FastConnection implements AnswerSink, Flushable {
     return parsePosted(this.#parts.proxy, match, { target, accept, contentType, body }, name);
   }
 
-  #begin({ method, target, block: { headers, isKept }, bodyFrom, end }: PlainHead, begin: Begin): void {
+  #begin(head: PlainHead, begin: Begin): void {
     const { socket } = this;
+    const { block, bodyFrom, end } = head;
     const { live } = this.#parts;
     const response = new FastResponse({ connection: this, live, onDone: (done) => this.#onDone(done) });
-    response.shouldKeepAlive = isKept;
+    response.shouldKeepAlive = block.isKept;
     this.#inFlight = response;
-    const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
-    begin({ request, response, bodyBytes: end - bodyFrom });
+    begin({ request: this.#requestOf(head), response, bodyBytes: end - bodyFrom });
     if (this.#inFlight !== undefined) setAnswering(socket, true);
+  }
+
+  #requestOf({ method, target, block: { headers } }: PlainHead): Incoming {
+    return { method, url: target, headers, socket: this.socket, httpVersion: '1.1', httpVersionMajor: 1 };
   }
 
   #onDone(response: FastResponse): void {
@@ -376,4 +421,10 @@ export class FastConnection implements AnswerSink, Flushable {
 
 function nameOf({ target, block, bodyFrom, end }: PlainHead, text: string): string {
   return postedName(target, block.headers['content-type'] ?? '', block.form, text.slice(bodyFrom, end));
+}
+
+function planOf(of: Match | CachedTarget, parsed: ParsedRead): Plan {
+  const { route, operation } = of;
+  const known = parsed instanceof CachedTarget ? parsed : undefined;
+  return { operation, known, answer: (parts, received) => answerParsed(parts, received, route, parsed) };
 }

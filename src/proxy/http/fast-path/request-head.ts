@@ -3,6 +3,7 @@
  * 9112 2 and 3). Node's parser gets every other form, and alone decides on errors.
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import type { KnownKey } from '../../../access/keys/principals.ts';
 import type { ContentCoding } from '../../../cache/entry.ts';
 import type { AnswerForm } from '../../../ledger/answer-form.ts';
 import { answerForm, chooseCoding } from '../negotiate.ts';
@@ -19,6 +20,8 @@ export interface HeaderBlock {
   readonly form: AnswerForm;
   /** Coding of the answer, if stored in it. */
   readonly coding: ContentCoding | undefined;
+  /** The key in these headers. */
+  readonly known: KnownKey;
 }
 
 /** Head of a request in plain form. */
@@ -141,5 +144,6 @@ function readBlock(text: string): HeaderBlock | undefined {
   const kept = connection.toLowerCase();
   if (kept !== 'keep-alive' && kept !== 'close') return undefined;
   const isKept = kept === 'keep-alive';
-  return { headers, isPlain, isKept, form: answerForm(accept), coding: chooseCoding(codings) };
+  const known = { keys: undefined, entry: undefined };
+  return { headers, isPlain, isKept, form: answerForm(accept), coding: chooseCoding(codings), known };
 }

@@ -3,7 +3,8 @@ import { connect } from 'node:net';
 import type { TestContext } from 'node:test';
 import { fakeNode } from '../../../support/fake-node.ts';
 import { testGateway, type TestGateway } from '../../../support/gateway.ts';
-import { knownTargets, makeStream, type ClientStream } from './streams.ts';
+import type { AccessConfig } from '../../../../src/config/config.ts';
+import { knownTargets, makeStream, streamKeys, type ClientStream } from './streams.ts';
 
 export interface BothWays {
   readonly fastPath: TestGateway;
@@ -18,7 +19,10 @@ const times = { headMs: 2_000, requestMs: 2_000, checkMs: 100 };
 const mostTries = 3;
 
 /** `slowMs`: the node's delay of every second read, so that bytes arrive while answers are in flight. */
-export async function bothWays(t: TestContext, { slowMs = 0 } = {}): Promise<BothWays> {
+export async function bothWays(
+  t: TestContext,
+  { slowMs = 0, access }: { readonly slowMs?: number; readonly access?: AccessConfig } = {},
+): Promise<BothWays> {
   const node = await fakeNode(t, { head: 5_000n, keepRequests: 1 });
   let reads = 0;
   const isSlow = (): boolean => (reads += 1) % 2 === 0;
@@ -27,6 +31,7 @@ export async function bothWays(t: TestContext, { slowMs = 0 } = {}): Promise<Bot
     testGateway(t, {
       full: [node],
       times,
+      ...(access && { access }),
       config: {
         listen: { fastPath },
         // Both gateways share one state for the whole run.
@@ -36,7 +41,8 @@ export async function bothWays(t: TestContext, { slowMs = 0 } = {}): Promise<Bot
   const [fastPath, server] = [await make(true), await make(false)];
   for (const gateway of [fastPath, server]) {
     // `knownTargets` include the base path.
-    for (const target of knownTargets) await gateway.get(target.slice('/v1'.length));
+    const headers = access === undefined ? {} : { authorization: `Bearer ${streamKeys.all.text}` };
+    for (const target of knownTargets) await gateway.get(target.slice('/v1'.length), headers);
   }
   return {
     fastPath,
@@ -128,10 +134,12 @@ function exchangePieces({ url }: TestGateway, pieces: readonly Buffer[]): Promis
 const leftOpen = Buffer.from('(left open)');
 const patienceMs = 20_000;
 
-/** Removes what depends on the moment (Date, Age) and on the order in which requests reached a node. */
+/** Removes what depends on the moment (Date, Age, standings) and on the order in which requests reached a node. */
 function comparable(received: string): string {
   return received
     .replaceAll(/^Date: .*\r\n/gm, '')
     .replaceAll(/^Cache-Status: .*\r\n/gm, '')
+    .replaceAll(/^RateLimit: .*\r\n/gm, (line) => line.replaceAll(/\d+/g, '0'))
+    .replaceAll(/^Retry-After: \d+\r\n/gm, 'Retry-After: seconds\r\n')
     .replaceAll(/^Age: \d+\r\n/gm, 'Age: seconds\r\n');
 }
