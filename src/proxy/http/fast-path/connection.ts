@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
-import { isRefused, setAnswering } from '../server/connection-state.ts';
+import { isRefused, noteFastPath, setAnswering } from '../server/connection-state.ts';
 import type { AccessOperation } from '../../../access/keys/principal.ts';
 import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
 import { AdmittedRequest } from '../admitted-request.ts';
@@ -212,7 +212,10 @@ export class FastConnection implements AnswerSink, Flushable {
     // Bytes behind the last answer are no request (RFC 9112 9.6).
     if (this.socket.writableEnded) return;
     this.#isActive = true;
-    this.#hasRequest = true;
+    if (!this.#hasRequest) {
+      this.#hasRequest = true;
+      noteFastPath(this.socket);
+    }
     if (this.#inFlight !== undefined) this.#keepAhead(chunk);
     else if (this.#partial !== undefined) this.#fill(this.#partial, chunk);
     else this.#serve(chunk);

@@ -32,10 +32,8 @@ export class FastPath {
   constructor(server: Server, parts: ServerParts, metrics: FastPathMetrics) {
     this.#server = server;
     this.#parts = parts;
-    const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
-    if (takeConnection === undefined || others.length > 0)
-      throw new Error('the server has another listener for connections');
-    server.removeAllListeners('connection');
+    const accept = (socket: Socket): void => void this.#open.add(new FastConnection(socket, shared));
+    const passOn = parts.tls === undefined ? intercept(server, accept) : parts.tls.intercept(accept);
     const live = new LiveHeaders();
     const arenas = new Arenas();
     const shared: FastPathParts = {
@@ -50,16 +48,13 @@ export class FastPath {
         this.#open.delete(connection);
         metrics.handovers.inc();
         const { socket } = connection;
-        takeConnection.call(server, socket);
+        passOn(socket);
         socket.unshift(rest);
         socket.resume();
       },
       refuse: ({ socket }, code) => this.#refuse(socket, code),
       onClose: (connection) => this.#open.delete(connection),
     };
-    server.on('connection', (socket: Socket) => {
-      this.#open.add(new FastConnection(socket, shared));
-    });
     const { checkMs = usualCheckMs } = parts.times;
     this.#timer = setInterval(() => this.#closeQuiet(), checkMs);
     this.#timer.unref();
@@ -95,4 +90,15 @@ export class FastPath {
   #refuse(socket: Socket, code: string): void {
     this.#server.emit('clientError', Object.assign(new Error('incomplete request'), { code }), socket);
   }
+}
+
+/** Puts `take` ahead of the server, which the returned function passes a socket to. */
+function intercept(server: Server, take: (socket: Socket) => void): (socket: Socket) => void {
+  const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
+  if (takeConnection === undefined || others.length > 0) {
+    throw new Error('the server has another listener for connections');
+  }
+  server.removeAllListeners('connection');
+  server.on('connection', take);
+  return (socket) => takeConnection.call(server, socket);
 }
