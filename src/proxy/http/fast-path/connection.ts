@@ -3,6 +3,7 @@
  * connection over to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { isRefused, noteFastPath, setAnswering } from '../server/connection-state.ts';
 import type { AccessOperation } from '../../../access/keys/principal.ts';
@@ -43,7 +44,7 @@ export interface FastPathParts {
 const mostAtOnce = 16;
 /** Characters of a target without a fragment; Node's parser decides on all others. */
 const plainTarget = /^[!-"$-~]*$/;
-/** Bytes ahead of an answer that pause the socket. */
+/** Bytes ahead of an answer that pause the socket, and unread bytes of answers under TLS. */
 const mostAhead = 64 * 1024;
 
 /** Answers one request. */
@@ -68,6 +69,7 @@ interface PartialRequest {
 /** Reads requests from one socket, and writes their answers at the end of each turn of the event loop. */
 export class FastConnection implements AnswerSink, Flushable {
   readonly socket: Socket;
+  readonly #isEncrypted: boolean;
   readonly #parts: FastPathParts;
   readonly #listeners;
   #hasRequest = false;
@@ -90,6 +92,7 @@ export class FastConnection implements AnswerSink, Flushable {
 
   constructor(socket: Socket, parts: FastPathParts) {
     this.socket = socket;
+    this.#isEncrypted = socket instanceof TLSSocket;
     this.#parts = parts;
     this.#listeners = {
       data: (chunk: Buffer) => this.#onData(chunk),
@@ -158,15 +161,18 @@ export class FastConnection implements AnswerSink, Flushable {
     this.#text = '';
     this.#arena = undefined;
     this.#body = undefined;
+    // TLS reports a write as done in a later turn, and keeps its own copy of the bytes until then.
+    const isBehind = !this.#isEncrypted || this.socket.writableLength > 0;
     if (body !== undefined) this.socket.cork();
     if (text !== '') this.#write(text);
-    else if (arena !== undefined) this.#writeFrom(arena, body !== undefined);
+    else if (arena !== undefined) this.#writeFrom(arena, body !== undefined || this.#isEncrypted);
     if (body !== undefined) {
       this.#write(body);
       this.socket.uncork();
     }
+    if (!isBehind || this.socket.writableLength === 0) return;
     // An unread short answer keeps its whole arena.
-    if (this.socket.writableLength > 0) this.#parts.proxy.unsent.trackSocket(this.socket, arenaBytes);
+    this.#parts.proxy.unsent.trackSocket(this.socket, this.#isEncrypted ? 0 : arenaBytes);
   }
 
   /** `isCopied`: a body follows, which the client may read slowly, so the arena is released at once. */
@@ -259,7 +265,7 @@ export class FastConnection implements AnswerSink, Flushable {
 
   /** The server answers on refused connections, and to clients that read no answers. */
   #mayAnswer(): boolean {
-    return this.socket.writableLength === 0 && !isRefused(this.socket);
+    return this.socket.writableLength <= (this.#isEncrypted ? mostAhead : 0) && !isRefused(this.socket);
   }
 
   #keepAhead(bytes: Buffer): void {
