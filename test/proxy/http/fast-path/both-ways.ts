@@ -1,10 +1,18 @@
 /** Sends the same bytes to two gateways over one node, with and without the fast path, and compares their answers. */
 import { connect } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import type { TestContext } from 'node:test';
 import { fakeNode } from '../../../support/fake-node.ts';
 import { testGateway, type TestGateway } from '../../../support/gateway.ts';
 import type { AccessConfig } from '../../../../src/config/config.ts';
 import { knownTargets, makeStream, streamKeys, type ClientStream } from './streams.ts';
+
+/** A certificate's files, and its root as PEM text. */
+export interface TlsFiles {
+  readonly cert: string;
+  readonly key: string;
+  readonly ca: string;
+}
 
 export interface BothWays {
   readonly fastPath: TestGateway;
@@ -21,7 +29,11 @@ const mostTries = 3;
 /** `slowMs`: the node's delay of every second read, so that bytes arrive while answers are in flight. */
 export async function bothWays(
   t: TestContext,
-  { slowMs = 0, access }: { readonly slowMs?: number; readonly access?: AccessConfig } = {},
+  {
+    slowMs = 0,
+    access,
+    tls,
+  }: { readonly slowMs?: number; readonly access?: AccessConfig; readonly tls?: TlsFiles } = {},
 ): Promise<BothWays> {
   const node = await fakeNode(t, { head: 5_000n, keepRequests: 1 });
   let reads = 0;
@@ -33,13 +45,14 @@ export async function bothWays(
       times,
       ...(access && { access }),
       config: {
-        listen: { fastPath },
+        listen: { fastPath, ...(tls && { tls }) },
         // Both gateways share one state for the whole run.
         latest: { maxStalenessMs: 10_000 },
       },
     });
   const [fastPath, server] = [await make(true), await make(false)];
-  for (const gateway of [fastPath, server]) {
+  // `testGateway` speaks plain HTTP: with TLS the streams themselves fill the caches.
+  for (const gateway of tls === undefined ? [fastPath, server] : []) {
     // `knownTargets` include the base path.
     const headers = access === undefined ? {} : { authorization: `Bearer ${streamKeys.all.text}` };
     for (const target of knownTargets) await gateway.get(target.slice('/v1'.length), headers);
@@ -50,7 +63,7 @@ export async function bothWays(
     async differenceOf(pieces) {
       let pair: readonly [fastPath: string, server: string] = ['', ''];
       for (let tries = 0; tries < mostTries; tries += 1) {
-        pair = await Promise.all([answersOf(fastPath, pieces), answersOf(server, pieces)]);
+        pair = await Promise.all([answersOf(fastPath, pieces, tls), answersOf(server, pieces, tls)]);
         if (pair[0] === pair[1]) return undefined;
       }
       return pair;
@@ -62,8 +75,8 @@ function show(text: string): string {
   return JSON.stringify(text.slice(0, 2_000));
 }
 
-async function answersOf(gateway: TestGateway, pieces: readonly Buffer[]): Promise<string> {
-  return comparable(await exchangePieces(gateway, pieces));
+async function answersOf(gateway: TestGateway, pieces: readonly Buffer[], tls?: TlsFiles): Promise<string> {
+  return comparable(await exchangePieces(gateway, pieces, tls));
 }
 
 type MakeStream = (seed: number) => ClientStream;
@@ -100,9 +113,14 @@ export async function compareStreams(
 }
 
 /** All bytes from the gateway until it ends the connection. */
-function exchangePieces({ url }: TestGateway, pieces: readonly Buffer[]): Promise<string> {
+function exchangePieces({ port }: TestGateway, pieces: readonly Buffer[], tls?: TlsFiles): Promise<string> {
   return new Promise((resolve) => {
-    const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', noDelay: true });
+    const plain = connect({ port, host: '127.0.0.1', noDelay: true });
+    const socket =
+      tls === undefined
+        ? plain
+        : connectTls({ socket: plain, ca: tls.ca, ALPNProtocols: ['http/1.1'], host: '127.0.0.1' });
+    plain.on('error', () => undefined);
     const chunks: Buffer[] = [];
     const timer = setTimeout(() => {
       chunks.push(leftOpen);
@@ -115,7 +133,7 @@ function exchangePieces({ url }: TestGateway, pieces: readonly Buffer[]): Promis
       clearTimeout(timer);
       resolve(Buffer.concat(chunks).toString('latin1'));
     });
-    socket.on('connect', () => void send(pieces));
+    socket.on(tls === undefined ? 'connect' : 'secureConnect', () => void send(pieces));
     const send = async (left: readonly Buffer[]): Promise<void> => {
       for (const piece of left) {
         if (socket.destroyed) return;

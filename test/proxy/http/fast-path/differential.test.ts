@@ -1,6 +1,7 @@
 /** The fast path answers any bytes as the HTTP server does: byte for byte, except the date. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { authority } from '../../../support/tls.ts';
 import { bothWays, compareStreams } from './both-ways.ts';
 import { accessConfig, keysFile, planConfig } from '../../../support/keys.ts';
 import { knownTargets, makeBrokenStream, makeKeyedStream, streamKeys } from './streams.ts';
@@ -42,6 +43,13 @@ test(`${count} streams with keys, good and bad, get the same answers with and wi
 
   assert.equal(await compareStreams(both, { first, count, make: makeKeyedStream }), undefined);
   assert.ok((await both.fastPath.metric('ledgergate_fast_path_requests_total{kind="known"}')) > count / 10);
+});
+
+test(`${count} streams over TLS get the same answers with and without the fast path`, async (t) => {
+  const { ca, certify } = authority(t);
+  const both = await bothWays(t, { tls: { ...certify('node'), ca } });
+
+  assert.equal(await compareStreams(both, { first, count }), undefined);
 });
 
 test('a view split at any byte gets the same answer with and without the fast path', async (t) => {
