@@ -159,9 +159,9 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     tls: context.tls,
   };
   const server = createProxyServer(serverParts);
-  // The fast path has neither keys, limits nor TLS.
-  const isFast = config.listen.fastPath && access === undefined && context.tls === undefined;
-  const fastPath = isFast ? new FastPath(server.server, serverParts, createFastPathMetrics(registry)) : undefined;
+  const fastPath = config.listen.fastPath
+    ? new FastPath(server.server, serverParts, createFastPathMetrics(registry))
+    : undefined;
   return { server, fastPath, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
 
   function buildBodies(): Bodies {

@@ -42,9 +42,11 @@ export interface KeyRecord {
   readonly expiresAtMs?: number | undefined;
 }
 
-interface KeyEntry {
+/** A key in force. */
+export interface KeyEntry {
   readonly digest: Buffer;
   readonly principal: Principal;
+  /** Unix time in ms; Infinity: never. */
   readonly expiresAtMs: number;
 }
 
@@ -72,15 +74,15 @@ export class KeySet {
     return this.#entries.size;
   }
 
-  /** The principal of a key; `undefined` for an unknown or expired one. `nowMs`: Unix time. */
-  find(key: string, nowMs: number): Principal | undefined {
+  /** The entry of a key; `undefined` for an unknown or expired one. `nowMs`: Unix time. */
+  find(key: string, nowMs: number): Readonly<KeyEntry> | undefined {
     const sha256 = hashKey(key.slice(0, longestKey));
     const entry = this.#entries.get(sha256);
     // The map's comparison may leak a part of a hash by its time, which reveals nothing of the key. Equality is decided
     // here, in constant time.
     const isSame = timingSafeEqual(Buffer.from(sha256, 'hex'), entry?.digest ?? noDigest);
     if (!isSame || entry === undefined || key.length > longestKey) return undefined;
-    return nowMs < entry.expiresAtMs ? entry.principal : undefined;
+    return nowMs < entry.expiresAtMs ? entry : undefined;
   }
 }
 

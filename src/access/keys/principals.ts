@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { clientAddress, countedNetwork, Networks } from './client-address.ts';
-import { KeySet, type KeyRecord } from './key-set.ts';
+import { KeySet, type KeyEntry, type KeyRecord } from './key-set.ts';
 import type { Plan, Principal } from './principal.ts';
 
 /** The config's part of authentication. */
@@ -16,6 +16,12 @@ export interface PrincipalRules {
 
 /** `no key`: none was sent, and one is required. `unread`: no match, but not all sources have been read yet. */
 export type KeyRejection = 'no key' | 'bad key' | 'unread';
+
+/** The key of a block of headers, looked up once for each set of keys. */
+export interface KnownKey {
+  keys: KeySet | undefined;
+  entry: Readonly<KeyEntry> | undefined;
+}
 
 /** Sources of keys. The file's record of a key takes precedence. */
 export type KeySource = 'file' | 'redis';
@@ -68,8 +74,29 @@ export class Principals {
     if (value === undefined)
       return anonymous === undefined ? 'no key' : this.#anonymous(anonymous, headers, connection);
     const key = keyIn(header, String(value));
-    const principal = key === undefined ? undefined : this.#keys.find(key, nowMs);
-    if (principal !== undefined) return principal;
+    const entry = key === undefined ? undefined : this.#keys.find(key, nowMs);
+    return entry?.principal ?? this.#rejection;
+  }
+
+  /** `find` for headers that come again: `known` holds the key's entry while the same keys and rules are in force. */
+  findKnown(
+    known: KnownKey,
+    headers: IncomingHttpHeaders,
+    connection: string | undefined,
+    nowMs: number,
+  ): Principal | KeyRejection {
+    const { entry } = known;
+    if (entry !== undefined && known.keys === this.#keys && nowMs < entry.expiresAtMs) return entry.principal;
+    const { header } = this.#rules;
+    const value = headers[header];
+    if (value === undefined) return this.find(headers, connection, nowMs);
+    const key = keyIn(header, String(value));
+    known.keys = this.#keys;
+    known.entry = key === undefined ? undefined : this.#keys.find(key, nowMs);
+    return known.entry?.principal ?? this.#rejection;
+  }
+
+  get #rejection(): KeyRejection {
     return this.#records.file === undefined || this.#records.redis === undefined ? 'unread' : 'bad key';
   }
 

@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { CountResult } from './counter.ts';
 
 interface LimitQueueOptions {
@@ -11,7 +12,7 @@ interface LimitQueueOptions {
 interface LimitedRequest {
   readonly waitMs: number;
   /** Ends the wait. */
-  readonly signal: AbortSignal;
+  readonly signal: CancelSignal;
   /** Counts the request, if there is room now. */
   readonly attempt: () => CountResult | Promise<CountResult>;
 }

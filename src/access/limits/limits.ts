@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LimitMetrics } from '../../metrics/limit-metrics.ts';
 import { costOf, leastCostOf, type Costs } from './cost.ts';
 import {
@@ -36,7 +37,7 @@ export class PlanLimits implements Limits {
     this.#parts = parts;
   }
 
-  admit(principal: Principal, operation: AccessOperation, signal: AbortSignal): Ticket | Promise<Ticket> {
+  admit(principal: Principal, operation: AccessOperation, signal: CancelSignal): Ticket | Promise<Ticket> {
     const { plan } = principal;
     const { counter, costs } = this.#parts;
     const cost = leastCostOf(operation, costs());
@@ -61,7 +62,7 @@ export class PlanLimits implements Limits {
     return name === undefined ? this.#parts.queueOfAddresses : this.#parts.queue;
   }
 
-  #ticket(request: Request & { readonly charge: Charge }, taken: CountResult, signal: AbortSignal): Ticket {
+  #ticket(request: Request & { readonly charge: Charge }, taken: CountResult, signal: CancelSignal): Ticket {
     const { principal, charge } = request;
     if (signal.aborted) {
       if (taken.kind === 'counted' && taken.count.isAdmitted) taken.settle(0);

@@ -1,4 +1,5 @@
 /** The interface of limits: a ticket for each request, settled at its end. */
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { AccessOperation, Principal } from '../keys/principal.ts';
 
 /** The facts of an ended request that decide its cost and usage. */
@@ -38,6 +39,6 @@ export type Ticket =
 /** Counts requests against the limits of their principals. */
 export interface Limits {
   /** Synchronous where this process counts alone. Never rejects. */
-  admit(principal: Principal, operation: AccessOperation, signal: AbortSignal): Ticket | Promise<Ticket>;
+  admit(principal: Principal, operation: AccessOperation, signal: CancelSignal): Ticket | Promise<Ticket>;
   close(): void;
 }

@@ -70,7 +70,7 @@ export class AdmittedRequest {
   }
 
   /** Reports the result once, when the answer is out or abandoned and no work is in flight. */
-  settle({ headersSent, statusCode }: Outgoing): void {
+  settle({ headersSent, statusCode }: Pick<Outgoing, 'headersSent' | 'statusCode'>): void {
     this.#isAnswered ??= headersSent;
     if (this.#isSettled || this.#isWorkedOn) return;
     this.#isSettled = true;

@@ -67,6 +67,8 @@ export interface IncomingExchange<Request extends Incoming, Response extends Out
   readonly response: Response;
   /** Undefined with open access, and for a refused request. */
   readonly admitted?: AdmittedRequest | undefined;
+  /** Bytes of a body that has arrived with the head. */
+  readonly bodyBytes?: number;
 }
 
 /** One client request from its admission to its end. `Response`: Node's own where an answer may be streamed. */

@@ -36,6 +36,12 @@ export interface FreshnessParts {
   readonly metrics: LatestMetrics;
 }
 
+/** Body and version of an answer to `GET {base}`. */
+export interface InfoBody {
+  readonly body: Buffer;
+  readonly version: LedgerVersion;
+}
+
 type DemandSource = Pick<Incoming, 'headers' | 'socket'>;
 
 /** Decides the version of each read of "latest", by the client's demand and its connection's history. */
@@ -45,6 +51,8 @@ export class Freshness {
   readonly #seen = new WeakMap<Socket, { readonly version: LedgerVersion; readonly generation: number }>();
   /** Cached targets' reads, pinned to the version of their last use. */
   readonly #pins = new WeakMap<Read, Read>();
+  /** The last ledger info, and its sources. */
+  #info: (InfoBody & { readonly state: PublishedState; readonly oldest: Fleet['oldest'] }) | undefined;
   #head: LedgerInfo | undefined;
   #version: LedgerVersion | undefined;
   #lag = 0;
@@ -92,23 +100,33 @@ export class Freshness {
     return { ...served, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
   }
 
+  /** `ledgerInfo` of the shared state, if it satisfies the demand. Synchronous, as `find`. */
+  findLedgerInfo(request: DemandSource): InfoBody | undefined {
+    const state = this.find(request);
+    return state === undefined ? undefined : this.#infoOf(state);
+  }
+
   /**
    * Body and version of `GET {base}`: the node's answer with the fleet's oldest version and block, because another node
    * may reach further back (protocol 9). Rejects with `GatewayError`.
    */
-  async ledgerInfo(
-    request: DemandSource,
-    signal: CancelSignal,
-  ): Promise<{ readonly body: Buffer; readonly version: LedgerVersion }> {
-    const state = await this.#parts.latest.reach(this.demandOf(request), signal);
+  async ledgerInfo(request: DemandSource, signal: CancelSignal): Promise<InfoBody> {
+    return this.#infoOf(await this.#parts.latest.reach(this.demandOf(request), signal));
+  }
+
+  #infoOf(state: PublishedState): InfoBody {
     this.countServed(state, performance.now());
     const { oldest } = this.#parts.fleet;
     if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known');
+    const last = this.#info;
+    if (last?.state === state && last.oldest === oldest) return last;
     const text = state.body
       .toString()
       .replace(/("oldest_ledger_version"\s*:\s*)"\d+"/, `$1"${oldest.oldestVersion}"`)
       .replace(/("oldest_block_height"\s*:\s*)"\d+"/, `$1"${oldest.oldestBlockHeight}"`);
-    return { body: Buffer.from(text), version: state.info.version };
+    const info = { body: Buffer.from(text), version: state.info.version, state, oldest };
+    this.#info = info;
+    return info;
   }
 
   /** The read, pinned to the state's version. */

@@ -2,12 +2,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { holdsKey } from '../../access/keys/key-set.ts';
 import type { AccessOperation, Principal } from '../../access/keys/principal.ts';
-import type { Principals, KeyRejection } from '../../access/keys/principals.ts';
+import type { KnownKey, Principals, KeyRejection } from '../../access/keys/principals.ts';
 import type { Limits, Ticket } from '../../access/limits/ticket.ts';
 import { GatewayError } from '../../ledger/errors.ts';
+import { CancelToken } from '../../ledger/stop.ts';
 import type { AccessMetrics, RefusalReason } from '../../metrics/access-metrics.ts';
 import { isBearer } from '../operations/admin-access.ts';
 import { AdmittedRequest } from '../http/admitted-request.ts';
+import type { Incoming, Outgoing } from '../http/message.ts';
 
 /** Keys, limits and metrics that requests are admitted by. */
 export interface AccessControlParts {
@@ -21,6 +23,15 @@ export interface Admission {
   /** `admitted`: undefined for a preflight, which has no key. */
   readonly serve: (admitted: AdmittedRequest | undefined) => void;
   readonly refuse: (error: unknown) => void;
+}
+
+/** A request whose limits are decided elsewhere or later. */
+export interface AwaitedTicket {
+  readonly principal: Principal;
+  readonly operation: AccessOperation;
+  readonly ticket: Promise<Ticket>;
+  /** Ends the wait. */
+  readonly stop: CancelToken;
 }
 
 /** Admits requests by key, rights and limits. */
@@ -48,19 +59,45 @@ export class AccessControl {
   ): void {
     // Browsers send no key with a preflight. Other OPTIONS requests are refused by the route.
     if (request.method === 'OPTIONS') return serve(undefined);
-    if (holdsKey(request.url ?? '')) throw this.#misplacedKey();
-    const principal = this.#findPrincipal(request);
-    const { operation } = match;
-    this.#requireRights(principal, operation, request.headers.origin);
-    const abort = new AbortController();
-    const ticket = this.#parts.limits.admit(principal, operation, abort.signal);
-    if (!(ticket instanceof Promise)) {
-      return ticket.kind === 'left' ? undefined : serve(this.#enter(principal, operation, ticket));
-    }
-    const onClose = (): void => abort.abort(new Error('the client hung up'));
-    response.once('close', onClose);
+    const principal = this.identify(request);
+    const admitted = this.enter(principal, request, match.operation);
+    if (admitted instanceof AdmittedRequest) serve(admitted);
+    else this.await(admitted, response, { serve, refuse });
+  }
+
+  /** The request's principal. `known`: for headers that come again. Throws `GatewayError` 400, 401 or 503. */
+  identify({ url = '', headers, socket }: Incoming, known?: KnownKey): Principal {
+    if (holdsKey(url)) throw this.#misplacedKey();
+    const { principals, metrics } = this.#parts;
+    const nowMs = Date.now();
+    const address = socket.remoteAddress;
+    const found =
+      known === undefined
+        ? principals.find(headers, address, nowMs)
+        : principals.findKnown(known, headers, address, nowMs);
+    if (typeof found !== 'string') return found;
+    metrics.refused(found, undefined);
+    throw this.#unauthorized(found, headers[this.header]);
+  }
+
+  /** Admits a request by rights and limits, now or after a wait. Throws `GatewayError` 403, 429 or 503. */
+  enter(principal: Principal, { headers }: Incoming, operation: AccessOperation): AdmittedRequest | AwaitedTicket {
+    this.#requireRights(principal, operation, headers.origin);
+    const stop = new CancelToken();
+    const ticket = this.#parts.limits.admit(principal, operation, stop);
+    if (ticket instanceof Promise) return { principal, operation, ticket, stop };
+    if (ticket.kind === 'left') throw new Error('a client that waits for nothing has not left');
+    return this.#enter(principal, operation, ticket);
+  }
+
+  /** Calls `serve` or `refuse` once the limits decide; neither when the client hangs up first. */
+  await({ principal, operation, ticket, stop }: AwaitedTicket, response: Outgoing, { serve, refuse }: Admission): void {
+    let isDecided = false;
+    response.once('close', () => {
+      if (!isDecided) stop.abort(new Error('the client hung up'));
+    });
     void ticket.then((late) => {
-      response.off('close', onClose);
+      isDecided = true;
       if (late.kind === 'left') return;
       try {
         const admitted = this.#enter(principal, operation, late);
@@ -70,13 +107,6 @@ export class AccessControl {
         refuse(error);
       }
     });
-  }
-
-  #findPrincipal({ headers, socket }: IncomingMessage): Principal {
-    const found = this.#parts.principals.find(headers, socket.remoteAddress, Date.now());
-    if (typeof found !== 'string') return found;
-    this.#parts.metrics.refused(found, undefined);
-    throw this.#unauthorized(found, headers[this.header]);
   }
 
   /** Proxies log targets, and a node would receive this one. */

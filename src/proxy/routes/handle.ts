@@ -10,6 +10,7 @@ import { Exchange, type IncomingExchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import { answerForm } from '../http/negotiate.ts';
 import type { Read } from '../reads/read-result.ts';
+import type { InfoBody } from '../reads/freshness.ts';
 import type { SharedRead } from '../reads/shares.ts';
 import { answerRead, writeRead, parseTarget, requireTime } from './read-answer.ts';
 import { announcesBody } from '../http/request-body.ts';
@@ -66,6 +67,29 @@ function findTarget(
   return method === 'GET' || method === 'HEAD' ? targets.find(url, answerForm(headers.accept)) : undefined;
 }
 
+/** A parsed read, or the fault that its parser threw. */
+export type ParsedRead = CachedTarget | SharedRead | { readonly fault: unknown };
+
+/** Answers a read that is parsed already. */
+export function answerParsed(
+  parts: ServerParts,
+  received: IncomingExchange<Incoming, Outgoing>,
+  route: Route,
+  parsed: ParsedRead,
+): void {
+  if (parsed instanceof CachedTarget) return answerTarget(parts, received, parsed);
+  return run(parts, received, route, (exchange) => {
+    if ('fault' in parsed) throw parsed.fault;
+    return answerShared(parts, exchange, parsed);
+  });
+}
+
+/** Answers routes whose answers are written whole, and which need no parsed read: long polls, ledger info in JSON. */
+export function answerWhole(parts: ServerParts, received: IncomingExchange<Incoming, Outgoing>, match: Match): void {
+  const answer = match.route.kind === 'wait' ? answerWait : answerInfo;
+  return run(parts, received, match.route, (exchange) => answer(parts, exchange, match));
+}
+
 /** Answers an admitted request by the kind of its route. */
 function answer(parts: ServerParts, received: ServerRequest, match: Match | CachedTarget): void {
   if (match instanceof CachedTarget) return answerTarget(parts, received, match);
@@ -103,7 +127,7 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
 }
 
 /** A long poll: callers of one hash share one wait at a node. */
-function answerWait(parts: ServerParts, exchange: Exchange, match: Match): void | Promise<void> {
+function answerWait(parts: ServerParts, exchange: Exchange<Outgoing>, match: Match): void | Promise<void> {
   const read = match.parse(exchange.request.headers.accept) as Read;
   const held = parts.reader.find(read);
   if (held !== undefined) return writeRead(parts, exchange, held);
@@ -140,7 +164,7 @@ function servePassed(
 }
 
 /** Answers a request for a short share. */
-async function answerShared(parts: ServerParts, exchange: Exchange, read: SharedRead): Promise<void> {
+async function answerShared(parts: ServerParts, exchange: Exchange<Outgoing>, read: SharedRead): Promise<void> {
   requireTime(parts);
   return parts.writer.read(exchange, await parts.shares.load(read, exchange), parts.reader);
 }
@@ -157,13 +181,20 @@ function answerEncode(parts: ServerParts, received: ServerRequest, match: Match)
   });
 }
 
-async function answerLedgerInfo(parts: ServerParts, exchange: Exchange, match: Match): Promise<void> {
-  const { freshness, passThrough, writer } = parts;
-  if (answerForm(exchange.request.headers.accept) === 'bcs') {
-    requireTime(parts);
-    return passThrough.ledgerInfo(exchange, match);
-  }
-  const { body, version } = await freshness.ledgerInfo(exchange.request, exchange.signal);
+function answerLedgerInfo(parts: ServerParts, exchange: Exchange, match: Match): void | Promise<void> {
+  if (answerForm(exchange.request.headers.accept) !== 'bcs') return answerInfo(parts, exchange);
+  requireTime(parts);
+  return parts.passThrough.ledgerInfo(exchange, match);
+}
+
+function answerInfo(parts: ServerParts, exchange: Exchange<Outgoing>): void | Promise<void> {
+  const { freshness } = parts;
+  const info = freshness.findLedgerInfo(exchange.request);
+  if (info !== undefined) return writeInfo(parts, exchange, info);
+  return freshness.ledgerInfo(exchange.request, exchange.signal).then((found) => writeInfo(parts, exchange, found));
+}
+
+function writeInfo({ writer }: ServerParts, exchange: Exchange<Outgoing>, { body, version }: InfoBody): void {
   exchange.version = version;
   const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', writer.vary, 'Cache-Control', 'no-store'];
   head.push('Ledgergate-Served-Version', String(version));
@@ -214,6 +245,7 @@ function run<Response extends Outgoing>(
   serve: (exchange: Exchange<Response>) => void | Promise<void>,
 ): void {
   const exchange = new Exchange(received, route, parts.observer);
+  exchange.bodyBytes = received.bodyBytes ?? 0;
   void guard(parts, exchange, () => serve(exchange));
 }
 

@@ -1,10 +1,12 @@
 /** Answers reads over every transport, from memory or the fleet. */
+import { ownBytes } from '../../cache/entry.ts';
 import { isOfState } from '../../cache/key.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import type { Read, ReadResult } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
+import type { BodyRead } from './parse-read.ts';
 import type { Match } from './router.ts';
 import type { ServerParts } from './server-parts.ts';
 import { CachedTarget } from './target-cache.ts';
@@ -30,6 +32,33 @@ export function parseTarget(
   const cached = new CachedTarget(match.route, router.match(match.method, target).parse(accept) as Read);
   targets.add(target, cached);
   return cached;
+}
+
+/**
+ * Parses the read in the body of `match`, as `parseTarget` does. `name`: of `postedName`. Throws `GatewayError` 400 or
+ * 415.
+ */
+export function parsePosted(
+  parts: ServerParts,
+  match: Match,
+  request: BodyRead,
+  name: string,
+): CachedTarget | undefined {
+  const { reader, targets } = parts;
+  match.checkBody(request.contentType);
+  const parsed = match.parseBody(request);
+  if (parsed === undefined) return undefined;
+  const read = withOwnBody(parsed);
+  const cached = new CachedTarget(match.route, read);
+  const comesAgain = isOfLatest(read) || reader.locate(read) !== undefined;
+  if (comesAgain && targets.admits()) targets.addNamed(ownCopy(name), cached);
+  return cached;
+}
+
+/** A slice of received bytes would keep all of them in memory. */
+function withOwnBody(read: Read): Read {
+  const { body } = read.wire;
+  return body === undefined ? read : { ...read, wire: { ...read.wire, body: ownBytes(body) } };
 }
 
 /** Answers a read: from memory at once, or from the fleet. Throws or rejects with `GatewayError`. */

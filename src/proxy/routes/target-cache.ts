@@ -8,6 +8,7 @@ import type { AccessOperation } from '../../access/keys/principal.ts';
 import type { AnswerForm } from '../../ledger/answer-form.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Count } from '../../metrics/counter.ts';
+import type { CacheScope } from '../http/response-writer.ts';
 import type { Read } from '../reads/read-result.ts';
 import type { Route } from './route-table.ts';
 import { ownCopy } from '../http/target.ts';
@@ -22,6 +23,11 @@ export class CachedTarget {
   constructor(route: Route, read: Read) {
     this.route = route;
     this.read = read;
+  }
+
+  /** Caches that may store the answer to a client without a key: none to a request with a body (RFC 9110 9.3.3). */
+  get scope(): 'public' | 'none' {
+    return this.route.kind === 'posted' ? 'none' : 'public';
   }
 
   get operation(): AccessOperation {
@@ -42,6 +48,8 @@ export interface PreparedHead extends CacheLocation {
   readonly version: LedgerVersion | undefined;
   /** The gateway chose the version. */
   readonly isLatest: boolean;
+  /** Caches that may store the answer. */
+  readonly scope: CacheScope;
   /** `Age` in `own`. */
   readonly ageSeconds: number;
   /** The coding that the client prefers, if the answer depends on it. */
@@ -77,7 +85,11 @@ export class TargetCache {
 
   /** The target's read in the form. */
   find(target: string, form: AnswerForm): CachedTarget | undefined {
-    const name = nameOf(target, form);
+    return this.findNamed(nameOf(target, form));
+  }
+
+  /** The read of a request with a body, by `postedName`. */
+  findNamed(name: string): CachedTarget | undefined {
     const cached = this.#fresh.get(name);
     if (cached !== undefined) return cached;
     const older = this.#older.get(name);
@@ -101,10 +113,16 @@ export class TargetCache {
     if (cached.read.operation !== 'transaction') this.#keep(nameOf(target, cached.read.form), cached);
   }
 
+  /** `name`: of `postedName`, a text of its own. */
+  addNamed(name: string, cached: CachedTarget): void {
+    this.#keep(name, cached);
+  }
+
   #keep(name: string, cached: CachedTarget): void {
     const { read } = cached;
     // Texts are ASCII: a byte per character.
-    const bytes = overheadBytes + name.length + read.subject.length + read.wire.path.length;
+    const { path, body } = read.wire;
+    const bytes = overheadBytes + name.length + read.subject.length + path.length + (body?.length ?? 0);
     if (this.#freshBytes + bytes > targetCacheBytes / 2) {
       this.#older = this.#fresh;
       this.#fresh = new Map();
@@ -113,6 +131,14 @@ export class TargetCache {
     this.#freshBytes += bytes;
     this.#fresh.set(name, cached);
   }
+}
+
+/**
+ * Name of a request with a body. Names of targets alone begin with a slash, and none of the parts before the body holds a
+ * line feed: two requests share no name. `body`: latin1.
+ */
+export function postedName(target: string, contentType: string, form: AnswerForm, body: string): string {
+  return `${form} ${contentType}\n${target}\n${body}`;
 }
 
 /** A target holds no space, so the two parts cannot run into each other. */

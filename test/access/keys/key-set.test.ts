@@ -33,7 +33,7 @@ test('a new key says what it is, is never the same twice, and is found by its te
   assert.equal(new Set(keys).size, 50);
   for (const [index, key] of keys.entries()) {
     assert.match(key, /^lgk_[\w-]{43}$/);
-    assert.equal(set.find(key, 0)?.name, `k${index}`);
+    assert.equal(set.find(key, 0)?.principal.name, `k${index}`);
     assert.equal(set.find(`${key} `, 0), undefined);
     assert.equal(set.find(key.slice(0, -1), 0), undefined);
     assert.equal(set.find(hashKey(key), 0), undefined, 'the hash is no key');
@@ -47,18 +47,18 @@ test('the hash is the one that any other tool makes', () => {
 
 test('a key is taken until the moment it expires', () => {
   const set = new KeySet([recordOf('k', { expiresAtMs: 1_000 })], plans);
-  assert.equal(set.find('k', 999)?.tenant, 'acme');
+  assert.equal(set.find('k', 999)?.principal.tenant, 'acme');
   assert.equal(set.find('k', 1_000), undefined);
 });
 
 test('a text that is too long for a key is none, even when its hash is known', () => {
   const long = 'k'.repeat(longestKey + 1);
   assert.equal(new KeySet([recordOf(long)], plans).find(long, 0), undefined);
-  assert.equal(new KeySet([recordOf('k'.repeat(longestKey))], plans).find('k'.repeat(longestKey), 0)?.name, 'wallet');
+  assert.equal(new KeySet([recordOf('k'.repeat(longestKey))], plans).find('k'.repeat(longestKey), 0)?.principal.name, 'wallet');
 });
 
 function rights(more: Partial<KeyRecord>) {
-  const principal = new KeySet([recordOf('k', more)], plans).find('k', 0);
+  const principal = new KeySet([recordOf('k', more)], plans).find('k', 0)?.principal;
   return [[...(principal?.operations ?? [])], principal?.origins && [...principal.origins]];
 }
 
@@ -82,6 +82,6 @@ test('a key of an unknown plan is none; the first of two records of one key coun
     plans,
   );
   assert.equal(set.find('a', 0), undefined);
-  assert.equal(set.find('b', 0)?.name, 'x');
+  assert.equal(set.find('b', 0)?.principal.name, 'x');
   assert.equal(set.size, 1);
 });

@@ -3,13 +3,20 @@
  * connection over to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
-import { isRefused, setAnswering } from '../server/connection-state.ts';
-import { answerTarget } from '../../routes/handle.ts';
-import { parseTarget } from '../../routes/read-answer.ts';
+import { isRefused, noteFastPath, setAnswering } from '../server/connection-state.ts';
+import type { AccessOperation } from '../../../access/keys/principal.ts';
+import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
+import { AdmittedRequest } from '../admitted-request.ts';
+import { answerParsed, answerWhole, refuse, type ParsedRead } from '../../routes/handle.ts';
+import { parsePosted, parseTarget } from '../../routes/read-answer.ts';
+import type { Match } from '../../routes/router.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
-import { CachedTarget } from '../../routes/target-cache.ts';
+import { CachedTarget, postedName } from '../../routes/target-cache.ts';
 import { longestTarget } from '../target.ts';
+import type { IncomingExchange } from '../exchange.ts';
+import type { Incoming, Outgoing } from '../message.ts';
 import type { Flushable, TurnEnd } from './turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
 import { FastResponse, type AnswerSink } from './response.ts';
@@ -28,6 +35,8 @@ export interface FastPathParts {
   readonly arenas: Arenas;
   /** Moves the connection to the HTTP server, with `rest` as its next bytes. */
   handOver(connection: FastConnection, rest: Buffer): void;
+  /** Refuses an incomplete request with the error that Node's server would emit for it. */
+  refuse(connection: FastConnection, code: string): void;
   onClose(connection: FastConnection): void;
 }
 
@@ -35,12 +44,32 @@ export interface FastPathParts {
 const mostAtOnce = 16;
 /** Characters of a target without a fragment; Node's parser decides on all others. */
 const plainTarget = /^[!-"$-~]*$/;
-/** Bytes ahead of an answer that pause the socket. */
+/** Bytes ahead of an answer that pause the socket, and unread bytes of answers under TLS. */
 const mostAhead = 64 * 1024;
+
+/** Answers one request. */
+type Begin = (received: IncomingExchange<Incoming, FastResponse>) => void;
+
+/** The way to answer a request, and the operation that keys allow and plans charge. */
+interface Plan {
+  readonly operation: AccessOperation;
+  /** The read, if a prepared hit may answer it. */
+  readonly known: CachedTarget | undefined;
+  readonly answer: (parts: ServerParts, received: IncomingExchange<Incoming, Outgoing>) => void;
+}
+
+/** A request of `bytes.length` bytes, of which `filled` have arrived. */
+interface PartialRequest {
+  readonly bytes: Buffer;
+  filled: number;
+  /** In ms of `performance.now()`. */
+  readonly sinceMs: number;
+}
 
 /** Reads requests from one socket, and writes their answers at the end of each turn of the event loop. */
 export class FastConnection implements AnswerSink, Flushable {
   readonly socket: Socket;
+  readonly #isEncrypted: boolean;
   readonly #parts: FastPathParts;
   readonly #listeners;
   #hasRequest = false;
@@ -48,6 +77,8 @@ export class FastConnection implements AnswerSink, Flushable {
   #isActive = true;
   #quietSinceMs = 0;
   #inFlight: FastResponse | undefined;
+  /** A request whose body is still arriving. */
+  #partial: PartialRequest | undefined;
   /** Bytes received while an answer is in flight. */
   #ahead: Buffer | undefined;
   /** Answers queued for the end of the turn. */
@@ -61,6 +92,7 @@ export class FastConnection implements AnswerSink, Flushable {
 
   constructor(socket: Socket, parts: FastPathParts) {
     this.socket = socket;
+    this.#isEncrypted = socket instanceof TLSSocket;
     this.#parts = parts;
     this.#listeners = {
       data: (chunk: Buffer) => this.#onData(chunk),
@@ -72,9 +104,15 @@ export class FastConnection implements AnswerSink, Flushable {
     for (const [event, listener] of Object.entries(this.#listeners)) socket.on(event, listener);
   }
 
-  /** No answer in flight, and no bytes that the client has not read. */
+  /** No request and no answer in flight, and no bytes that the client has not read. */
   get isIdle(): boolean {
-    return this.#inFlight === undefined && !this.#isSending && this.socket.writableLength === 0;
+    const isWaiting = this.#inFlight !== undefined || this.#partial !== undefined;
+    return !isWaiting && !this.#isSending && this.socket.writableLength === 0;
+  }
+
+  /** Whether the rest of a request has been awaited for longer than `boundMs`. `nowMs`: `performance.now()`. */
+  isLate(boundMs: number, nowMs: number): boolean {
+    return this.#partial !== undefined && nowMs - this.#partial.sinceMs > boundMs;
   }
 
   get #isSending(): boolean {
@@ -123,15 +161,18 @@ export class FastConnection implements AnswerSink, Flushable {
     this.#text = '';
     this.#arena = undefined;
     this.#body = undefined;
+    // TLS reports a write as done in a later turn, and keeps its own copy of the bytes until then.
+    const isBehind = !this.#isEncrypted || this.socket.writableLength > 0;
     if (body !== undefined) this.socket.cork();
     if (text !== '') this.#write(text);
-    else if (arena !== undefined) this.#writeFrom(arena, body !== undefined);
+    else if (arena !== undefined) this.#writeFrom(arena, body !== undefined || this.#isEncrypted);
     if (body !== undefined) {
       this.#write(body);
       this.socket.uncork();
     }
+    if (!isBehind || this.socket.writableLength === 0) return;
     // An unread short answer keeps its whole arena.
-    if (this.socket.writableLength > 0) this.#parts.proxy.unsent.trackSocket(this.socket, arenaBytes);
+    this.#parts.proxy.unsent.trackSocket(this.socket, this.#isEncrypted ? 0 : arenaBytes);
   }
 
   /** `isCopied`: a body follows, which the client may read slowly, so the arena is released at once. */
@@ -177,8 +218,12 @@ export class FastConnection implements AnswerSink, Flushable {
     // Bytes behind the last answer are no request (RFC 9112 9.6).
     if (this.socket.writableEnded) return;
     this.#isActive = true;
-    this.#hasRequest = true;
+    if (!this.#hasRequest) {
+      this.#hasRequest = true;
+      noteFastPath(this.socket);
+    }
     if (this.#inFlight !== undefined) this.#keepAhead(chunk);
+    else if (this.#partial !== undefined) this.#fill(this.#partial, chunk);
     else this.#serve(chunk);
   }
 
@@ -188,7 +233,10 @@ export class FastConnection implements AnswerSink, Flushable {
     let answered = 0;
     for (let from = 0; from < text.length; answered += 1) {
       const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
-      if (head === undefined || !this.#answer(head)) return this.#handOver(from === 0 ? chunk : chunk.subarray(from));
+      if (head !== undefined && head.end > text.length) return this.#await(chunk.subarray(from), head.end - from);
+      if (head === undefined || !this.#answer(head, text, chunk)) {
+        return this.#handOver(from === 0 ? chunk : chunk.subarray(from));
+      }
       from = head.end;
       if (this.socket.destroyed || this.socket.writableEnded) return undefined;
       if (this.#inFlight !== undefined && from < text.length) this.#keepAhead(chunk.subarray(from));
@@ -197,9 +245,27 @@ export class FastConnection implements AnswerSink, Flushable {
     return undefined;
   }
 
+  /** Waits for the rest of a request of `length` bytes, of which `begun` have arrived. */
+  #await(begun: Buffer, length: number): void {
+    // One buffer: a list of pieces would take a hundred bytes for each byte that arrives alone.
+    const bytes = Buffer.allocUnsafeSlow(length);
+    begun.copy(bytes);
+    this.#partial = { bytes, filled: begun.length, sinceMs: performance.now() };
+    setAnswering(this.socket, true);
+  }
+
+  #fill(partial: PartialRequest, chunk: Buffer): void {
+    const taken = chunk.copy(partial.bytes, partial.filled);
+    partial.filled += taken;
+    if (partial.filled < partial.bytes.length) return;
+    this.#partial = undefined;
+    setAnswering(this.socket, false);
+    this.#serve(taken === chunk.length ? partial.bytes : Buffer.concat([partial.bytes, chunk.subarray(taken)]));
+  }
+
   /** The server answers on refused connections, and to clients that read no answers. */
   #mayAnswer(): boolean {
-    return this.socket.writableLength === 0 && !isRefused(this.socket);
+    return this.socket.writableLength <= (this.#isEncrypted ? mostAhead : 0) && !isRefused(this.socket);
   }
 
   #keepAhead(bytes: Buffer): void {
@@ -217,44 +283,101 @@ export class FastConnection implements AnswerSink, Flushable {
   }
 
   /** False: the request is unsupported. */
-  #answer(head: PlainHead): boolean {
-    const { proxy, hits, metrics } = this.#parts;
-    const { method, target, block } = head;
-    const cached = proxy.targets.find(target, block.form) ?? this.#parse(head);
-    if (cached === undefined) return false;
-    if (method === 'GET' && hits.answer(block, cached, this)) {
-      metrics.known.inc();
-      return true;
-    }
-    metrics.read.inc();
-    this.#begin(head, cached);
+  #answer(head: PlainHead, text: string, chunk: Buffer): boolean {
+    const { metrics, proxy } = this.#parts;
+    const name = head.method === 'POST' ? nameOf(head, text) : undefined;
+    const known = name === undefined ? proxy.targets.find(head.target, head.block.form) : proxy.targets.findNamed(name);
+    const { access } = proxy;
+    if (access === undefined && known !== undefined && this.#answerHit(head, known)) return true;
+    const plan = known === undefined ? this.#plan(head, chunk, name) : planOf(known, known);
+    if (plan === undefined) return false;
+    if (access === undefined) {
+      metrics.read.inc();
+      this.#begin(head, (received) => plan.answer(proxy, received));
+    } else this.#admit(head, plan, access);
     return true;
   }
 
-  /** Parses a new read target; `undefined`: another route, or a fault that the server reports. */
-  #parse({ method, target, block }: PlainHead): CachedTarget | undefined {
+  #answerHit(head: PlainHead, target: CachedTarget, admitted?: AdmittedRequest): boolean {
+    const { hits, metrics } = this.#parts;
+    const { method, block, bodyFrom, end } = head;
+    if (method === 'HEAD' || !hits.answer(block, target, this, admitted, end - bodyFrom)) return false;
+    metrics.known.inc();
+    return true;
+  }
+
+  /** Answers a request by its key or address and its limits, as `handle` does. */
+  #admit(head: PlainHead, plan: Plan, access: AccessControl): void {
+    const { metrics, proxy } = this.#parts;
+    const { block } = head;
+    let admitted: AdmittedRequest | AwaitedTicket;
+    try {
+      const request = this.#requestOf(head);
+      admitted = access.enter(access.identify(request, block.known), request, plan.operation);
+    } catch (error) {
+      metrics.read.inc();
+      this.#begin(head, (received) => refuse(proxy, received, error));
+      return;
+    }
+    if (admitted instanceof AdmittedRequest && plan.known !== undefined) {
+      if (this.#answerHit(head, plan.known, admitted)) return;
+    }
+    metrics.read.inc();
+    this.#begin(head, (received) => {
+      if (admitted instanceof AdmittedRequest) return plan.answer(proxy, { ...received, admitted });
+      return access.await(admitted, received.response, {
+        serve: (late) => plan.answer(proxy, { ...received, admitted: late }),
+        refuse: (error) => refuse(proxy, received, error),
+      });
+    });
+  }
+
+  /** The way to answer a new request; `undefined`: the server has to. */
+  #plan(head: PlainHead, chunk: Buffer, name: string | undefined): Plan | undefined {
     const { proxy } = this.#parts;
+    const { method, target, block } = head;
     if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
     const match = proxy.router.match(method, target);
-    if (match.route.kind !== 'read') return undefined;
+    const { route } = match;
+    const { accept } = block.headers;
+    if (route.kind === 'wait' || (route.kind === 'ledger info' && block.form === 'json')) {
+      const { operation } = route;
+      return { operation, known: undefined, answer: (parts, received) => answerWhole(parts, received, match) };
+    }
+    if (route.kind !== 'read' && route.kind !== 'posted') return undefined;
     try {
-      const parsed = parseTarget(proxy, match, block.headers.accept);
-      return parsed instanceof CachedTarget ? parsed : undefined;
-    } catch {
-      // The server parses the target again, and reports the fault.
-      return undefined;
+      const parsed =
+        name === undefined ? parseTarget(proxy, match, accept) : this.#parsePosted(head, match, chunk, name);
+      return parsed === undefined ? undefined : planOf(match, parsed);
+    } catch (fault) {
+      return planOf(match, { fault });
     }
   }
 
-  #begin({ method, target, block: { headers, isKept } }: PlainHead, cached: CachedTarget): void {
-    const { proxy, live } = this.#parts;
+  #parsePosted(
+    { target, block, bodyFrom, end }: PlainHead,
+    match: Match,
+    chunk: Buffer,
+    name: string,
+  ): CachedTarget | undefined {
+    const { accept, 'content-type': contentType } = block.headers;
+    const body = chunk.subarray(bodyFrom, end);
+    return parsePosted(this.#parts.proxy, match, { target, accept, contentType, body }, name);
+  }
+
+  #begin(head: PlainHead, begin: Begin): void {
     const { socket } = this;
+    const { block, bodyFrom, end } = head;
+    const { live } = this.#parts;
     const response = new FastResponse({ connection: this, live, onDone: (done) => this.#onDone(done) });
-    response.shouldKeepAlive = isKept;
+    response.shouldKeepAlive = block.isKept;
     this.#inFlight = response;
-    const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
-    answerTarget(proxy, { request, response }, cached);
+    begin({ request: this.#requestOf(head), response, bodyBytes: end - bodyFrom });
     if (this.#inFlight !== undefined) setAnswering(socket, true);
+  }
+
+  #requestOf({ method, target, block: { headers } }: PlainHead): Incoming {
+    return { method, url: target, headers, socket: this.socket, httpVersion: '1.1', httpVersionMajor: 1 };
   }
 
   #onDone(response: FastResponse): void {
@@ -282,6 +405,10 @@ export class FastConnection implements AnswerSink, Flushable {
       this.#inFlight.shouldKeepAlive = false;
       return;
     }
+    if (this.#partial !== undefined) {
+      this.#parts.refuse(this, 'HPE_INVALID_EOF_STATE');
+      return;
+    }
     this.#abandon();
     this.flush();
     this.socket.end();
@@ -295,7 +422,18 @@ export class FastConnection implements AnswerSink, Flushable {
   #abandon(): void {
     const response = this.#inFlight;
     this.#inFlight = undefined;
+    this.#partial = undefined;
     this.#ahead = undefined;
     response?.close();
   }
+}
+
+function nameOf({ target, block, bodyFrom, end }: PlainHead, text: string): string {
+  return postedName(target, block.headers['content-type'] ?? '', block.form, text.slice(bodyFrom, end));
+}
+
+function planOf(of: Match | CachedTarget, parsed: ParsedRead): Plan {
+  const { route, operation } = of;
+  const known = parsed instanceof CachedTarget ? parsed : undefined;
+  return { operation, known, answer: (parts, received) => answerParsed(parts, received, route, parsed) };
 }

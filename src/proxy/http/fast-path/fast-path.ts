@@ -7,7 +7,7 @@ import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { isRefused } from '../server/connection-state.ts';
-import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs } from '../server/listener.ts';
+import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs, usualRequestMs } from '../server/listener.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import { TurnEnd } from './turn-end.ts';
 import { Arenas } from './arena.ts';
@@ -15,6 +15,9 @@ import { FastConnection, type FastPathParts } from './connection.ts';
 import { LiveHeaders } from './head-text.ts';
 import { PreparedHits } from './prepared-hits.ts';
 import { HeaderBlocks } from './request-head.ts';
+
+/** Code of Node's error for a request that did not arrive in time. */
+const lateCode = 'ERR_HTTP_REQUEST_TIMEOUT';
 
 type TakeConnection = (this: Server, socket: Socket) => void;
 
@@ -29,10 +32,8 @@ export class FastPath {
   constructor(server: Server, parts: ServerParts, metrics: FastPathMetrics) {
     this.#server = server;
     this.#parts = parts;
-    const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
-    if (takeConnection === undefined || others.length > 0)
-      throw new Error('the server has another listener for connections');
-    server.removeAllListeners('connection');
+    const accept = (socket: Socket): void => void this.#open.add(new FastConnection(socket, shared));
+    const passOn = parts.tls === undefined ? intercept(server, accept) : parts.tls.intercept(accept);
     const live = new LiveHeaders();
     const arenas = new Arenas();
     const shared: FastPathParts = {
@@ -47,15 +48,13 @@ export class FastPath {
         this.#open.delete(connection);
         metrics.handovers.inc();
         const { socket } = connection;
-        takeConnection.call(server, socket);
+        passOn(socket);
         socket.unshift(rest);
         socket.resume();
       },
+      refuse: ({ socket }, code) => this.#refuse(socket, code),
       onClose: (connection) => this.#open.delete(connection),
     };
-    server.on('connection', (socket: Socket) => {
-      this.#open.add(new FastConnection(socket, shared));
-    });
     const { checkMs = usualCheckMs } = parts.times;
     this.#timer = setInterval(() => this.#closeQuiet(), checkMs);
     this.#timer.unref();
@@ -72,19 +71,34 @@ export class FastPath {
   /** Closes connections quiet for as long as Node's server would wait, and watches the busy ones. */
   #closeQuiet(): void {
     const nowMs = performance.now();
-    const { headMs = usualHeadMs } = this.#parts.times;
+    const { headMs = usualHeadMs, requestMs = usualRequestMs } = this.#parts.times;
     const inactivityMs = this.#server.timeout || usualInactivityMs;
     for (const connection of this.#open) {
       const { socket } = connection;
       connection.watch(inactivityMs);
+      if (connection.isLate(requestMs, nowMs)) this.#refuse(socket, lateCode);
       const quietMs = connection.quietMs(nowMs);
       if (connection.hasRequest) {
         if (quietMs > keepAliveMs) socket.destroy();
       } else if (quietMs > headMs && !isRefused(socket)) {
-        // Same error as Node's server emits for a late request.
-        const error = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
-        this.#server.emit('clientError', error, socket);
+        this.#refuse(socket, lateCode);
       }
     }
   }
+
+  /** Emits the error that Node's server would. */
+  #refuse(socket: Socket, code: string): void {
+    this.#server.emit('clientError', Object.assign(new Error('incomplete request'), { code }), socket);
+  }
+}
+
+/** Puts `take` ahead of the server, which the returned function passes a socket to. */
+function intercept(server: Server, take: (socket: Socket) => void): (socket: Socket) => void {
+  const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
+  if (takeConnection === undefined || others.length > 0) {
+    throw new Error('the server has another listener for connections');
+  }
+  server.removeAllListeners('connection');
+  server.on('connection', take);
+  return (socket) => takeConnection.call(server, socket);
 }

@@ -47,6 +47,7 @@ export class LiveHeaders {
   #untilMs = -Infinity;
   #date = '';
   #ledger: readonly string[] | undefined;
+  #ledgerLines = Buffer.alloc(0);
   #kept = Buffer.alloc(0);
   #closing = Buffer.alloc(0);
 
@@ -58,14 +59,24 @@ export class LiveHeaders {
 
   /** Ledger headers and the end of a head. `nowMs`: `performance.now()`. */
   bytes(ledger: readonly string[], isKept: boolean, nowMs: number): Buffer {
-    this.#renewDate(nowMs);
-    if (ledger !== this.#ledger) {
-      this.#ledger = ledger;
-      const lines = fieldLines(ledger) + this.#date;
-      this.#kept = Buffer.from(lines + keepAlive, 'latin1');
-      this.#closing = Buffer.from(lines + close, 'latin1');
-    }
+    this.#renew(ledger, nowMs);
     return isKept ? this.#kept : this.#closing;
+  }
+
+  /** Ledger headers alone; `endOfHead` follows. */
+  ledgerBytes(ledger: readonly string[], nowMs: number): Buffer {
+    this.#renew(ledger, nowMs);
+    return this.#ledgerLines;
+  }
+
+  #renew(ledger: readonly string[], nowMs: number): void {
+    this.#renewDate(nowMs);
+    if (ledger === this.#ledger) return;
+    this.#ledger = ledger;
+    const lines = fieldLines(ledger);
+    this.#ledgerLines = Buffer.from(lines, 'latin1');
+    this.#kept = Buffer.from(lines + this.#date + keepAlive, 'latin1');
+    this.#closing = Buffer.from(lines + this.#date + close, 'latin1');
   }
 
   #renewDate(nowMs: number): void {

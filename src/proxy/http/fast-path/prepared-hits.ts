@@ -7,7 +7,9 @@ import { performance } from 'node:perf_hooks';
 import type { ContentCoding } from '../../../cache/entry.ts';
 import type { LedgerVersion } from '../../../ledger/version.ts';
 import type { RouteName } from '../../../metrics/http-metrics.ts';
+import type { AdmittedRequest, RequestResult } from '../admitted-request.ts';
 import type { RequestSummary } from '../exchange.ts';
+import type { CacheScope } from '../response-writer.ts';
 import { ageOf } from '../../reads/freshness.ts';
 import { smallestCompressed } from '../negotiate.ts';
 import { isOfLatest } from '../../routes/read-answer.ts';
@@ -29,14 +31,16 @@ const longestHead = 8 * 1024;
 const longestUnused = 60;
 
 /** Summary of a hit, one object for all of them. */
-class HitSummary implements RequestSummary {
-  readonly method = 'GET';
+class HitSummary implements RequestSummary, RequestResult {
   readonly isHeadSent = true;
   readonly outcome = 'memory';
   readonly upstream = undefined;
   readonly upstreamMs = 0;
   readonly bug = undefined;
-  readonly admitted = undefined;
+  readonly gasUsed = undefined;
+  admitted: AdmittedRequest | undefined;
+  bodyBytes = 0;
+  method: 'GET' | 'POST' = 'GET';
   route: RouteName = 'none';
   status = 200;
   version: LedgerVersion | undefined;
@@ -58,14 +62,21 @@ export class PreparedHits {
     this.#arenas = arenas;
   }
 
-  /** Answers a `GET`; false: no answer and no side effect. */
-  answer(block: HeaderBlock, target: CachedTarget, connection: AnswerSink): boolean {
+  /** Answers a `GET` or a read by `POST`; false: no answer and no side effect. `bodyBytes`: of the request. */
+  answer(
+    block: HeaderBlock,
+    target: CachedTarget,
+    connection: AnswerSink,
+    admitted?: AdmittedRequest,
+    bodyBytes = 0,
+  ): boolean {
     const { fleet, observer, writer } = this.#proxy;
     const { view } = fleet;
     const { isPlain, isKept, coding } = block;
     if (!isPlain || !view.isPlain || writer.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
-    const request = { target, connection, nowMs, isKept, view };
+    const scope: CacheScope = admitted?.isPrivate === true && target.scope === 'public' ? 'private' : target.scope;
+    const request = { target, connection, nowMs, isKept, view, admitted, scope, bodyBytes };
     const { prepared } = target;
     if (prepared !== undefined && !prepared.isLatest && this.#isUsable(prepared, coding, request)) {
       return this.#serve(prepared, request);
@@ -97,16 +108,16 @@ export class PreparedHits {
     return made !== undefined && this.#serve(made, request, snapshot);
   }
 
-  #isUsable(prepared: PreparedHead, coding: ContentCoding | undefined, { nowMs, view }: HitRequest): boolean {
+  #isUsable(prepared: PreparedHead, coding: ContentCoding | undefined, { nowMs, view, scope }: HitRequest): boolean {
     if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
-    if (prepared.ledgerWideNames !== view.ledgerWideNames) return false;
+    if (prepared.ledgerWideNames !== view.ledgerWideNames || prepared.scope !== scope) return false;
     return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === coding);
   }
 
   /** Writes the answer and reports it; false: memory has dropped the body in that coding. */
   #serve(prepared: PreparedHead, request: HitRequest, snapshot?: PublishedState): boolean {
     const { memory, observer, freshness } = this.#proxy;
-    const { target, nowMs } = request;
+    const { target, nowMs, admitted, bodyBytes } = request;
     if (!this.#write(prepared, request)) return false;
     const now = secondsOf(nowMs);
     // Once a second is enough: eviction order is a matter of minutes.
@@ -118,21 +129,31 @@ export class PreparedHits {
     prepared.hits.inc();
     if (snapshot !== undefined) freshness.countServed(snapshot);
     const hit = this.#hit;
+    hit.method = target.scope === 'none' ? 'POST' : 'GET';
     hit.route = target.route.name;
     hit.status = prepared.status;
     hit.version = prepared.version;
     hit.bytes = prepared.sentBytes;
     hit.savedBytes = prepared.bodyBytes;
+    hit.admitted = admitted;
+    hit.bodyBytes = bodyBytes;
     const seconds = (performance.now() - nowMs) / 1000;
     observer.metrics.finished(hit, seconds);
+    if (admitted !== undefined) {
+      admitted.follow(hit);
+      admitted.settle({ headersSent: true, statusCode: prepared.status });
+    }
     observer.onEnd(hit, seconds);
     return true;
   }
 
-  #write(prepared: PreparedHead, { connection, isKept, nowMs, view }: HitRequest): boolean {
+  #write(prepared: PreparedHead, { connection, isKept, nowMs, view, admitted }: HitRequest): boolean {
     const { coding, common, own, sentBytes } = prepared;
     const { memory } = this.#proxy;
-    const live = this.#live.bytes(view.headers, isKept, nowMs);
+    const limits = admitted === undefined || admitted.headers.length === 0 ? '' : fieldLines(admitted.headers);
+    const live =
+      limits === '' ? this.#live.bytes(view.headers, isKept, nowMs) : this.#live.ledgerBytes(view.headers, nowMs);
+    const end = limits === '' ? '' : limits + this.#live.endOfHead(isKept);
     const body = memory.bodyOf(prepared);
     const coded = coding === undefined ? undefined : memory.codedOf(prepared)[coding];
     if (coding !== undefined && coded === undefined) return false;
@@ -140,13 +161,14 @@ export class PreparedHits {
     if (sentBytes > pieceBytes) return false;
     const whole = coded ?? (sentBytes > largestCopied ? body.bytes.subarray(body.from, body.to) : undefined);
     const copied = whole === undefined ? sentBytes : 0;
-    const arena = this.#arenas.withRoom(common.length + own.length + live.length + copied);
+    const arena = this.#arenas.withRoom(common.length + own.length + live.length + end.length + copied);
     const { bytes, used: from } = arena;
-    let end = from + common.copy(bytes, from);
-    end += bytes.write(own, end, 'latin1');
-    end += live.copy(bytes, end);
-    if (whole === undefined) end += body.bytes.copy(bytes, end, body.from, body.to);
-    arena.used = end;
+    let to = from + common.copy(bytes, from);
+    to += bytes.write(own, to, 'latin1');
+    to += live.copy(bytes, to);
+    if (end !== '') to += bytes.write(end, to, 'latin1');
+    if (whole === undefined) to += body.bytes.copy(bytes, to, body.from, body.to);
+    arena.used = to;
     connection.sendFrom(arena, from);
     if (whole !== undefined) connection.sendBehind(whole);
     if (!isKept) connection.finish();
@@ -154,7 +176,8 @@ export class PreparedHits {
   }
 
   /** `undefined`: memory lacks the answer, or its body in the wanted coding. */
-  #prepare(read: Read, { isLatest, ageSeconds, wanted }: HeadForm, { view }: HitRequest): PreparedHead | undefined {
+  #prepare(read: Read, form: HeadForm, { view, scope }: HitRequest): PreparedHead | undefined {
+    const { isLatest, ageSeconds, wanted } = form;
     const { memory, reader, writer } = this.#proxy;
     const held = reader.locate(read);
     if (held === undefined) return undefined;
@@ -167,7 +190,7 @@ export class PreparedHits {
     const source = { kind: 'memory' } as const;
     const { version } = read;
     const served: ReadResult = { entry, version, isFinal: true, isLatest, ageSeconds, source };
-    const common = this.#commonHeads.of(status, writer.commonHeadOf(served, 'public'));
+    const common = this.#commonHeads.of(status, writer.commonHeadOf(served, scope));
     const head = writer.ownHeadOf(served, coding);
     if (coding !== undefined) head.push('Content-Encoding', coding);
     head.push('Content-Length', String(sent.length));
@@ -180,7 +203,7 @@ export class PreparedHits {
     const { row, stamp, answer } = held;
     const hits = reader.hitsOf(read);
     const where = { row, stamp, answer, chainId, hits, ledgerWideNames, usedAt };
-    return { ...where, version, isLatest, ageSeconds, wanted, isCodable, coding, status, common, own, ...sizes };
+    return { ...where, version, isLatest, scope, ageSeconds, wanted, isCodable, coding, status, common, own, ...sizes };
   }
 }
 
@@ -200,4 +223,8 @@ interface HitRequest {
   readonly nowMs: number;
   readonly isKept: boolean;
   readonly view: FleetView;
+  readonly admitted: AdmittedRequest | undefined;
+  readonly scope: CacheScope;
+  /** Bytes of the request's body. */
+  readonly bodyBytes: number;
 }

@@ -1,8 +1,9 @@
 /**
- * Parses heads of the fast path: `GET` or `HEAD`, HTTP/1.1, in the plainest form (RFC 9112 2 and 3). Node's parser gets
- * every other form, and alone decides on errors.
+ * Parses requests of the fast path: `GET`, `HEAD`, or `POST` with one plain length, HTTP/1.1, in the plainest form (RFC
+ * 9112 2 and 3). Node's parser gets every other form, and alone decides on errors.
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import type { KnownKey } from '../../../access/keys/principals.ts';
 import type { ContentCoding } from '../../../cache/entry.ts';
 import type { AnswerForm } from '../../../ledger/answer-form.ts';
 import { answerForm, chooseCoding } from '../negotiate.ts';
@@ -19,14 +20,18 @@ export interface HeaderBlock {
   readonly form: AnswerForm;
   /** Coding of the answer, if stored in it. */
   readonly coding: ContentCoding | undefined;
+  /** The key in these headers. */
+  readonly known: KnownKey;
 }
 
 /** Head of a request in plain form. */
 export interface PlainHead {
-  readonly method: 'GET' | 'HEAD';
+  readonly method: 'GET' | 'HEAD' | 'POST';
   readonly target: string;
   readonly block: HeaderBlock;
-  /** Offset of the next request. */
+  /** Offset of the body. */
+  readonly bodyFrom: number;
+  /** Offset of the next request, which may lie behind the received bytes. */
   readonly end: number;
 }
 
@@ -35,10 +40,12 @@ const endOfHead = '\r\n\r\n';
 /** Longer blocks are rare, and would bloat the cache. */
 const longestBlock = 4 * 1024;
 const mostHeaders = 64;
+/** Longer bodies are counted (request-body.ts), which the server does. In bytes. */
+const longestBody = 16 * 1024;
 
 /** Reads the head at `from`; `undefined`: incomplete or unsupported. `text`: latin1. */
 export function readHead(text: string, from: number, blocks: HeaderBlocks): PlainHead | undefined {
-  const method = text.startsWith('GET /', from) ? 'GET' : text.startsWith('HEAD /', from) ? 'HEAD' : undefined;
+  const method = methodAt(text, from);
   if (method === undefined) return undefined;
   const begin = from + method.length + 1;
   const afterTarget = text.indexOf(' ', begin);
@@ -46,10 +53,33 @@ export function readHead(text: string, from: number, blocks: HeaderBlocks): Plai
   const afterLine = afterTarget + version.length;
   const end = text.indexOf(endOfHead, afterLine);
   if (end === -1) return undefined;
-  const block = blocks.find(text.slice(afterLine, end));
-  return block === undefined
-    ? undefined
-    : { method, target: text.slice(begin, afterTarget), block, end: end + endOfHead.length };
+  const bodyFrom = end + endOfHead.length;
+  const lines = text.slice(afterLine, end);
+  const framed = method === 'POST' ? takeLength(lines) : { lines, length: 0 };
+  const block = framed === undefined ? undefined : blocks.find(framed.lines);
+  if (framed === undefined || block === undefined) return undefined;
+  return { method, target: text.slice(begin, afterTarget), block, bodyFrom, end: bodyFrom + framed.length };
+}
+
+function methodAt(text: string, from: number): PlainHead['method'] | undefined {
+  if (text.startsWith('GET /', from)) return 'GET';
+  if (text.startsWith('POST /', from)) return 'POST';
+  return text.startsWith('HEAD /', from) ? 'HEAD' : undefined;
+}
+
+const lengthLine = /(?:^|\r\n)content-length: ?(0|[1-9]\d{0,4})(?=\r\n|$)/i;
+
+/**
+ * Takes the length out of the lines, which are then the same for all bodies of a client. A second length stays, and is
+ * unsupported.
+ */
+function takeLength(lines: string): { readonly lines: string; readonly length: number } | undefined {
+  const found = lengthLine.exec(lines);
+  const length = Number(found?.[1]);
+  if (found === null || length > longestBody) return undefined;
+  const before = lines.slice(0, found.index);
+  const after = lines.slice(found.index + found[0].length);
+  return { lines: before === '' ? after.slice(2) : before + after, length };
 }
 
 /** Caches parsed blocks by their text, which clients of one kind share. */
@@ -114,5 +144,6 @@ function readBlock(text: string): HeaderBlock | undefined {
   const kept = connection.toLowerCase();
   if (kept !== 'keep-alive' && kept !== 'close') return undefined;
   const isKept = kept === 'keep-alive';
-  return { headers, isPlain, isKept, form: answerForm(accept), coding: chooseCoding(codings) };
+  const known = { keys: undefined, entry: undefined };
+  return { headers, isPlain, isKept, form: answerForm(accept), coding: chooseCoding(codings), known };
 }

@@ -10,7 +10,9 @@ const isBroken = Symbol('a refusal is queued');
 const survivesHalfClose = Symbol('answered despite a half-close');
 const isOverLimit = Symbol('above the connection limit');
 const answering = Symbol('request of the fast path in flight');
+const onFastPath = Symbol('the fast path has read a request');
 const lower = Symbol('accepted connection below TLS');
+const upper = Symbol('TLS socket above');
 const streams = Symbol('HTTP/2 streams in flight');
 
 interface Connection {
@@ -23,7 +25,9 @@ interface Connection {
   [isBroken]?: boolean;
   [isOverLimit]?: boolean;
   [answering]?: boolean;
+  [onFastPath]?: boolean;
   [lower]?: Connection;
+  [upper]?: Duplex;
   /** HTTP/2 streams in flight. */
   [streams]?: number;
 }
@@ -31,6 +35,7 @@ interface Connection {
 /** Makes a TLS socket share the state of `carrier`, the accepted connection below it. */
 export function bindToCarrier(socket: Duplex, carrier: Duplex): void {
   (socket as Connection)[lower] = carrier as Connection;
+  (carrier as Connection)[upper] = socket;
 }
 
 function connectionOf(socket: Duplex): Connection {
@@ -138,8 +143,8 @@ export function responseBefore(socket: Duplex): ServerResponse | undefined {
 /** Whether every request is answered and the client has read the answers. */
 export function isAnswered(socket: Duplex): boolean {
   // The socket's buffer is the only record of answers from the fast path.
-  if (socket.writableLength > 0) return false;
   const connection = connectionOf(socket);
+  if (socket.writableLength > 0 || (connection[upper]?.writableLength ?? 0) > 0) return false;
   if (connection[answering] === true) return false;
   return (connection[streams] ?? 0) === 0 && (connection[newest]?.writableFinished ?? true);
 }
@@ -147,7 +152,7 @@ export function isAnswered(socket: Duplex): boolean {
 /** Whether the connection has carried no request yet. */
 export function hasNoRequest(socket: Duplex): boolean {
   const connection = connectionOf(socket);
-  return connection[newest] === undefined && connection[streams] === undefined;
+  return connection[newest] === undefined && connection[streams] === undefined && connection[onFastPath] !== true;
 }
 
 /** Counts an HTTP/2 stream that begins. */
@@ -164,7 +169,12 @@ export function noteStreamEnd(socket: Duplex): void {
 
 /** Records whether the fast path has a request in flight on the connection. */
 export function setAnswering(socket: Duplex, isAnswering: boolean): void {
-  (socket as Connection)[answering] = isAnswering;
+  connectionOf(socket)[answering] = isAnswering;
+}
+
+/** Records that the fast path has read a request from the connection. */
+export function noteFastPath(socket: Duplex): void {
+  connectionOf(socket)[onFastPath] = true;
 }
 
 /** Marks a connection above the limit: its first request is refused. */

@@ -52,6 +52,7 @@ export class TlsListener {
   readonly sessions: H2Sessions;
   readonly #options: TlsListenerOptions;
   readonly #tls: TlsServer;
+  #takeHttp1: (socket: Socket) => void = () => undefined;
 
   /** Throws when certificate and key do not match. */
   constructor(options: TlsListenerOptions) {
@@ -84,6 +85,9 @@ export class TlsListener {
     const h2 = this.#createH2(handlers);
     const plain = server.listeners('connection') as ((this: Server, socket: Socket) => void)[];
     server.removeAllListeners('connection');
+    this.#takeHttp1 = (socket) => {
+      for (const listener of plain) listener.call(server, socket);
+    };
     const raw = new Map<string, Socket>();
     server.on('connection', (socket: Socket) => {
       const name = nameOf(socket);
@@ -100,9 +104,16 @@ export class TlsListener {
       }
       bindToCarrier(socket, carrier);
       if (socket.alpnProtocol === 'h2') this.#startSession(h2, socket);
-      else for (const listener of plain) listener.call(server, socket);
+      else this.#takeHttp1(socket);
     });
     return server;
+  }
+
+  /** Puts `take` ahead of the HTTP/1.1 server, which the returned function passes a socket to. */
+  intercept(take: (socket: Socket) => void): (socket: Socket) => void {
+    const passOn = this.#takeHttp1;
+    this.#takeHttp1 = take;
+    return passOn;
   }
 
   #startSession(h2: Http2Server, socket: TLSSocket): void {

@@ -1,10 +1,19 @@
 /** Sends the same bytes to two gateways over one node, with and without the fast path, and compares their answers. */
 import { connect } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import type { TestContext } from 'node:test';
 import { until } from '../../../support/eventually.ts';
 import { fakeNode } from '../../../support/fake-node.ts';
 import { testGateway, type TestGateway } from '../../../support/gateway.ts';
-import { knownTargets, makeStream, type ClientStream } from './streams.ts';
+import type { AccessConfig } from '../../../../src/config/config.ts';
+import { knownTargets, makeStream, streamKeys, type ClientStream } from './streams.ts';
+
+/** A certificate's files, and its root as PEM text. */
+export interface TlsFiles {
+  readonly cert: string;
+  readonly key: string;
+  readonly ca: string;
+}
 
 export interface BothWays {
   readonly fastPath: TestGateway;
@@ -19,7 +28,14 @@ const times = { headMs: 2_000, requestMs: 2_000, checkMs: 100 };
 const mostTries = 3;
 
 /** `slowMs`: the node's delay of every second read, so that bytes arrive while answers are in flight. */
-export async function bothWays(t: TestContext, { slowMs = 0 } = {}): Promise<BothWays> {
+export async function bothWays(
+  t: TestContext,
+  {
+    slowMs = 0,
+    access,
+    tls,
+  }: { readonly slowMs?: number; readonly access?: AccessConfig; readonly tls?: TlsFiles } = {},
+): Promise<BothWays> {
   const node = await fakeNode(t, {
     head: 5_000n,
     keepRequests: 1,
@@ -36,19 +52,22 @@ export async function bothWays(t: TestContext, { slowMs = 0 } = {}): Promise<Bot
     testGateway(t, {
       full: [node],
       times,
+      ...(access && { access }),
       config: {
-        listen: { fastPath },
+        listen: { fastPath, ...(tls && { tls }) },
         // Both gateways share one state for the whole run.
         latest: { maxStalenessMs: 10_000 },
       },
     });
   const [fastPath, server] = [await make(true), await make(false)];
-  for (const gateway of [fastPath, server]) {
+  // `testGateway` speaks plain HTTP: with TLS the streams themselves fill the caches.
+  for (const gateway of tls === undefined ? [fastPath, server] : []) {
     // `knownTargets` include the base path.
+    const headers = access === undefined ? {} : { authorization: `Bearer ${streamKeys.all.text}` };
     const [first = '', ...others] = knownTargets.map((target) => target.slice('/v1'.length));
     // Answers with a new header are stored after a look at the ledger info.
-    await until(async () => (await gateway.get(first)).headers['cache-status']?.includes('hit') === true);
-    for (const target of others) await gateway.get(target);
+    await until(async () => (await gateway.get(first, headers)).headers['cache-status']?.includes('hit') === true);
+    for (const target of others) await gateway.get(target, headers);
   }
   return {
     fastPath,
@@ -56,7 +75,7 @@ export async function bothWays(t: TestContext, { slowMs = 0 } = {}): Promise<Bot
     async differenceOf(pieces) {
       let pair: readonly [fastPath: string, server: string] = ['', ''];
       for (let tries = 0; tries < mostTries; tries += 1) {
-        pair = await Promise.all([answersOf(fastPath, pieces), answersOf(server, pieces)]);
+        pair = await Promise.all([answersOf(fastPath, pieces, tls), answersOf(server, pieces, tls)]);
         if (pair[0] === pair[1]) return undefined;
       }
       return pair;
@@ -68,8 +87,8 @@ function show(text: string): string {
   return JSON.stringify(text.slice(0, 2_000));
 }
 
-async function answersOf(gateway: TestGateway, pieces: readonly Buffer[]): Promise<string> {
-  return comparable(await exchangePieces(gateway, pieces));
+async function answersOf(gateway: TestGateway, pieces: readonly Buffer[], tls?: TlsFiles): Promise<string> {
+  return comparable(await exchangePieces(gateway, pieces, tls));
 }
 
 type MakeStream = (seed: number) => ClientStream;
@@ -106,9 +125,14 @@ export async function compareStreams(
 }
 
 /** All bytes from the gateway until it ends the connection. */
-function exchangePieces({ url }: TestGateway, pieces: readonly Buffer[]): Promise<string> {
+function exchangePieces({ port }: TestGateway, pieces: readonly Buffer[], tls?: TlsFiles): Promise<string> {
   return new Promise((resolve) => {
-    const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', noDelay: true });
+    const plain = connect({ port, host: '127.0.0.1', noDelay: true });
+    const socket =
+      tls === undefined
+        ? plain
+        : connectTls({ socket: plain, ca: tls.ca, ALPNProtocols: ['http/1.1'], host: '127.0.0.1' });
+    plain.on('error', () => undefined);
     const chunks: Buffer[] = [];
     const timer = setTimeout(() => {
       chunks.push(leftOpen);
@@ -121,7 +145,7 @@ function exchangePieces({ url }: TestGateway, pieces: readonly Buffer[]): Promis
       clearTimeout(timer);
       resolve(Buffer.concat(chunks).toString('latin1'));
     });
-    socket.on('connect', () => void send(pieces));
+    socket.on(tls === undefined ? 'connect' : 'secureConnect', () => void send(pieces));
     const send = async (left: readonly Buffer[]): Promise<void> => {
       for (const piece of left) {
         if (socket.destroyed) return;
@@ -140,10 +164,12 @@ function exchangePieces({ url }: TestGateway, pieces: readonly Buffer[]): Promis
 const leftOpen = Buffer.from('(left open)');
 const patienceMs = 20_000;
 
-/** Removes what depends on the moment (Date, Age) and on the order in which requests reached a node. */
+/** Removes what depends on the moment (Date, Age, standings) and on the order in which requests reached a node. */
 function comparable(received: string): string {
   return received
     .replaceAll(/^Date: .*\r\n/gm, '')
     .replaceAll(/^Cache-Status: .*\r\n/gm, '')
+    .replaceAll(/^RateLimit: .*\r\n/gm, (line) => line.replaceAll(/\d+/g, '0'))
+    .replaceAll(/^Retry-After: \d+\r\n/gm, 'Retry-After: seconds\r\n')
     .replaceAll(/^Age: \d+\r\n/gm, 'Age: seconds\r\n');
 }

@@ -1,8 +1,10 @@
 /** The fast path answers any bytes as the HTTP server does: byte for byte, except the date. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { authority } from '../../../support/tls.ts';
 import { bothWays, compareStreams } from './both-ways.ts';
-import { knownTargets, makeBrokenStream } from './streams.ts';
+import { accessConfig, keysFile, planConfig } from '../../../support/keys.ts';
+import { knownTargets, makeBrokenStream, makeKeyedStream, streamKeys } from './streams.ts';
 
 // More streams with other seeds: npm run fuzz:fast-path.
 const count = Number(process.env['LEDGERGATE_FAST_PATH_STREAMS'] ?? 600);
@@ -31,6 +33,35 @@ test(`${count} streams of valid requests to a slow node, then malformed bytes, g
   const parallel = 8;
 
   assert.equal(await compareStreams(both, { first, count, make: makeBrokenStream, parallel }), undefined);
+});
+
+test(`${count} streams with keys, good and bad, get the same answers with and without the fast path`, async (t) => {
+  const { path } = keysFile(t, Object.values(streamKeys));
+  const plans = { free: planConfig({ requests: 1_000_000, burst: 1_000_000, concurrency: 10_000 }) };
+  const access = accessConfig({ keys: { file: path, redis: false }, plans });
+  const both = await bothWays(t, { access });
+
+  assert.equal(await compareStreams(both, { first, count, make: makeKeyedStream }), undefined);
+  assert.ok((await both.fastPath.metric('ledgergate_fast_path_requests_total{kind="known"}')) > count / 10);
+});
+
+test(`${count} streams over TLS get the same answers with and without the fast path`, async (t) => {
+  const { ca, certify } = authority(t);
+  const both = await bothWays(t, { tls: { ...certify('node'), ca } });
+
+  assert.equal(await compareStreams(both, { first, count }), undefined);
+});
+
+test('a view split at any byte gets the same answer with and without the fast path', async (t) => {
+  const both = await bothWays(t);
+  const body = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
+  const head = `POST /v1/view?ledger_version=1000 HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`;
+  const plain = `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
+  const bytes = Buffer.from(`${plain}${plain.replace('Host', 'Connection: close\r\nHost')}`);
+
+  for (let at = 0; at <= bytes.length; at += 1) {
+    assert.equal(await both.differenceOf([bytes.subarray(0, at), bytes.subarray(at)]), undefined, `cut at ${at}`);
+  }
 });
 
 test('a request split at any byte gets the same answer with and without the fast path', async (t) => {

@@ -1,5 +1,6 @@
 /** Streams of client bytes made from a seed: requests, near-requests, and pieces of both. */
 import { Random } from '../../../support/random.ts';
+import { testKey } from '../../../support/keys.ts';
 import { submission } from '../../../support/submission.ts';
 
 /** One connection's bytes, in the pieces of their writes. */
@@ -156,6 +157,25 @@ const oddFields = [
 const lineEnds = ['\r\n', '\r\n', '\r\n', '\r\n', '\r\n', '\r\n', '\n', '\r', '\r\r\n', '\r\n\r\n'];
 const bodies = ['', 'hello', '5\r\nhello\r\n0\r\n\r\n', '0\r\n\r\n', '{}'];
 
+/** Keys of streams: of all operations, of views alone, and expired. */
+export const streamKeys = {
+  all: testKey('all'),
+  views: testKey('views', { operations: ['view'] }),
+  expired: testKey('expired', { expires: '2020-01-01T00:00:00Z' }),
+};
+
+const keyLines = [
+  ...Array.from({ length: 6 }, () => `Authorization: Bearer ${streamKeys.all.text}\r\n`),
+  `authorization: bearer  ${streamKeys.all.text}\r\n`,
+  `Authorization: Bearer ${streamKeys.views.text}\r\n`,
+  `Authorization: Bearer ${streamKeys.expired.text}\r\n`,
+  `Authorization: Bearer ${streamKeys.all.text.slice(0, -1)}\r\n`,
+  `Authorization: Basic ${streamKeys.all.text}\r\n`,
+  `Authorization: Bearer ${streamKeys.all.text}\r\nAuthorization: Bearer ${streamKeys.views.text}\r\n`,
+  `X-Forwarded-For: 10.1.2.3\r\n`,
+  '',
+];
+
 /** Ends each stream: the server closes the connection after this request. */
 const last = 'GET /v1/-/healthy HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n';
 
@@ -165,6 +185,20 @@ export function makeStream(seed: number): ClientStream {
   let text = '';
   for (let index = 0; index < count; index += 1) text += requestOf(random);
   const bytes = Buffer.from(mutated(random, text) + last, 'latin1');
+  return { bytes, pieces: split(random, bytes) };
+}
+
+/** A stream in which most requests have a key, good or bad, and some have it twice or in the target. */
+export function makeKeyedStream(seed: number): ClientStream {
+  const random = new Random(seed);
+  let text = '';
+  for (let count = 1 + random.below(5); count > 0; count -= 1) {
+    text += random
+      .pick([requestOf, plainRequest, plainRequest, postedRequest])(random)
+      .replace('Host: 127.0.0.1\r\n', (host) => host + random.pick(keyLines))
+      .replace('ledger_version=1001', random.chance(30) ? `key=${streamKeys.all.text}` : 'ledger_version=1001');
+  }
+  const bytes = Buffer.from(mutated(random, text) + last.replace('Host', `${keyLines[0]}Host`), 'latin1');
   return { bytes, pieces: split(random, bytes) };
 }
 
@@ -192,6 +226,53 @@ function wholeRequest(random: Random): string {
 
 const view = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
 const json = 'Content-Type: application/json\r\n';
+const postedTargets = [
+  '/v1/view?ledger_version=1000',
+  '/v1/view?ledger_version=1000',
+  '/v1/view?ledger_version=1001',
+  '/v1/view',
+  '/v1/view?ledger_version=',
+  '/v1/view?ledger_version=99999999',
+  '/v1/view/',
+  '/v1/tables/0x1/item?ledger_version=1000',
+  '/v1/tables/0x1/raw_item?ledger_version=1000',
+  '/v1/tables/0x1/item?ledger_version=1000&x=1',
+  '/v1/transactions/encode_submission',
+  '/v1/transactions/simulate',
+  '/v1/accounts/0x1',
+];
+const postedTypes = [
+  'Content-Type: application/json',
+  'Content-Type: application/json',
+  'Content-Type: application/json',
+  'content-type: application/json',
+  'Content-Type: application/json; charset=utf-8',
+  'Content-Type: application/x.aptos.view_function+bcs',
+  'Content-Type: text/plain',
+  'X-Nothing: here',
+];
+/** Reads that the gateways can answer, of which some bodies look like requests. */
+const knownBodies = [
+  view,
+  ` ${view}`,
+  view.replace(/"function"/, '"\\u0066unction"'),
+  JSON.stringify({
+    function: '0x1::ledgergate_sample::version',
+    type_arguments: [],
+    arguments: ['GET / HTTP/1.1\r\n\r\n'],
+  }),
+  JSON.stringify({ key_type: 'u64', value_type: 'u64', key: '5' }),
+];
+const oddBodies = [
+  '',
+  '{}',
+  '{"function":',
+  'GET /v1 HTTP/1.1\r\nHost: a\r\n\r\n',
+  `${view}GET /v1 HTTP/1.1\r\nHost: a\r\n\r\n`,
+  '\xff\xfe',
+  JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: ['a'.repeat(15_000)] }),
+  JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: ['a'.repeat(17_000)] }),
+];
 
 function posted(target: string, body: string): string {
   return `POST ${target} HTTP/1.1\r\nHost: a\r\n${json}Content-Length: ${body.length}\r\n\r\n${body}`;
@@ -217,6 +298,7 @@ const broken = [
 
 function requestOf(random: Random): string {
   if (random.chance(3)) return plainRequest(random);
+  if (random.chance(4)) return postedRequest(random);
   const end = (): string => (random.chance(4) ? random.pick(lineEnds) : '\r\n');
   const target = random.pick(random.chance(2) ? knownTargets : otherTargets);
   const space = random.chance(20) ? random.pick(['  ', '\t', '']) : ' ';
@@ -226,6 +308,17 @@ function requestOf(random: Random): string {
     text += random.pick(random.chance(2) ? oddFields : plainFields) + end();
   }
   return text + end() + (random.chance(2) ? random.pick(bodies) : '');
+}
+
+/** Reads with a body, most of them plain; lengths, types and bodies are odd in some. */
+function postedRequest(random: Random): string {
+  const target = random.pick(postedTargets);
+  const body = random.chance(3) ? random.pick(oddBodies) : random.pick(knownBodies);
+  const length = random.chance(8) ? body.length + random.below(5) - 2 : body.length;
+  const type = random.pick(postedTypes);
+  const fields = ['Host: 127.0.0.1', type, `${random.pick(['Content-Length', 'content-length'])}: ${length}`];
+  for (const field of [...plainFields.slice(0, -1), ...oddFields]) if (random.chance(40)) fields.push(field);
+  return `POST ${target} HTTP/1.1\r\n${fields.join('\r\n')}\r\n\r\n${body}`;
 }
 
 /** The usual form of clients: the fast path answers most of these. */
