@@ -68,8 +68,11 @@ test('a node\u2019s 304 without a condition in the request is an invalid answer'
   broken.faults.add({ kind: 'answer', status: 304, body: '' }, { when: ({ route }) => route !== 'ledgerInfo' });
   const latest = { 'if-none-match': '"of another version"' };
 
-  const replies = [await gateway.get('/accounts/0x1', latest), await gateway.get('/transactions/by_version/500')];
-  const asked = await gateway.get('/transactions/by_version/500', latest);
+  const replies = [
+    await gateway.get('/accounts/0x1?x=1', latest),
+    await gateway.get('/transactions/by_version/500?x=1'),
+  ];
+  const asked = await gateway.get('/transactions/by_version/500?x=1', latest);
 
   assert.deepEqual(
     [...replies, asked].map(({ status }) => status),
@@ -85,9 +88,9 @@ test('conditions of a POST that reads reach no node; those of other requests do'
     await gateway.send(method, path, { headers: { ...json, ...conditions }, ...(method === 'GET' ? {} : { body }) });
     return node.log.received.at(-1)?.headers['if-none-match'];
   };
-  for (const path of ['/tables/0x1/item?ledger_version=900', '/transactions/simulate']) {
+  for (const path of ['/tables/0x1/item?ledger_version=900&x=1', '/transactions/simulate']) {
     assert.equal(await sent('POST', path), undefined, path);
   }
-  assert.equal(await sent('GET', '/blocks/by_height/3'), '*');
+  assert.equal(await sent('GET', '/blocks/by_height/3?x=1'), '*');
   assert.equal(await sent('PUT', '/later/route'), '*');
 });
