@@ -58,7 +58,6 @@ export class ReadThrough<Origin> {
   readonly #parts: ReadThroughParts;
   readonly #loads = new Coalescer<Loaded<Origin | typeof fromRedis>>();
   readonly #running = new Set<RunningLoad>();
-  /** Purges so far, part of the flight's name: a later request does not join a load from before a purge. */
   #purges = 0;
 
   constructor(parts: ReadThroughParts) {
@@ -84,6 +83,11 @@ export class ReadThrough<Origin> {
       }
     };
     return this.#loads.run(name, signal, lead, span);
+  }
+
+  /** Purges so far, part of a flight's name: a later request does not join a load from before a purge. */
+  get purges(): number {
+    return this.#purges;
   }
 
   /** The contents of both tiers for a key, without counting as a use. */

@@ -109,7 +109,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     metrics: createLatestMetrics(registry),
   });
   const { gasPriceTtlMs } = config.cache;
-  const shares = new Shares({ fleet, sender, latest, freshness, gasPriceTtlMs });
+  const shares = new Shares({ fleet, sender, latest, freshness, tiers, gasPriceTtlMs });
   const router = new Router({ basePath, submissions });
   const passThrough = new PassThrough({
     router,

@@ -100,6 +100,6 @@ export class Crowd {
     const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=';
     if (random.chance(4)) return `${probe}${this.#options.from}`;
     this.#version += 1;
-    return random.chance(5) ? `/blocks/by_version/${this.#version}` : `${probe}${this.#version}`;
+    return random.chance(5) ? `/blocks/by_version/${this.#version}?x=1` : `${probe}${this.#version}`;
   }
 }

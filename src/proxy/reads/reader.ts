@@ -14,7 +14,7 @@ import type { LedgerVersion } from '../../ledger/version.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
 import type { Count } from '../../metrics/counter.ts';
-import { retryOwnFlight } from '../../upstream/dispatch/queue.ts';
+import { joinFlights } from '../../upstream/dispatch/queue.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
@@ -92,16 +92,10 @@ export class Reader {
       this.#fetch(wanted, place, { client: caller.client, signal, span });
     // A lease for a long poll would hold up reads of the same hash at other replicas.
     const isLeased = read.atOnce === undefined;
-    for (let flights = 1; ; flights += 1) {
-      try {
-        const { value, isLeader } = await tiers.load(key, flight, caller, load, isLeased);
-        if (!isLeader) metrics.coalesced.inc();
-        return resultOf(read, value, !isLeader);
-      } catch (error) {
-        // The leader's client exceeded its queue limit: the first follower to retry leads.
-        if (!retryOwnFlight(error, caller.client) || flights === maxFlights) throw error;
-      }
-    }
+    const join = () => tiers.load(key, flight, caller, load, isLeased);
+    const { value, isLeader } = await joinFlights(caller.client, join);
+    if (!isLeader) metrics.coalesced.inc();
+    return resultOf(read, value, !isLeader);
   }
 
   /** Asks the fleet for this caller alone; nothing is stored. */
@@ -194,9 +188,6 @@ export class Reader {
     return key;
   }
 }
-
-/** Loads that one read joins in turn, when their leaders' clients exceed their queue limit. */
-const maxFlights = 3;
 
 /**
  * Part of the flight's name. A read must not join one that began before an event which its client has seen: the

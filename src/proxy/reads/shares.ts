@@ -5,10 +5,14 @@
 import { LRUCache } from 'lru-cache';
 import { Coalescer } from '../../cache/coalesce.ts';
 import { contentDigest, nothingCoded, type CachedResponse } from '../../cache/entry.ts';
+import type { ReadThrough } from '../../cache/read-through.ts';
 import type { AnswerForm } from '../../ledger/answer-form.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
+import type { Span } from '../../trace/span.ts';
 import type { Dialect } from '../../ledger/ledger-headers.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
+import { joinFlights } from '../../upstream/dispatch/queue.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
@@ -39,6 +43,8 @@ export interface SharesParts {
   readonly sender: Pick<Sender, 'whole'>;
   readonly latest: Latest;
   readonly freshness: Freshness;
+  /** Counts the purges, which drop short shares as well. */
+  readonly tiers: Pick<ReadThrough<unknown>, 'purges'>;
   /** Time for which a gas price is shared. */
   readonly gasPriceTtlMs: number;
 }
@@ -74,7 +80,7 @@ export class Shares {
 
   /** The held answer, or one that is read for all callers who wait. */
   async load(read: SharedRead, exchange: Exchange<Outgoing>): Promise<ReadResult> {
-    const { fleet, latest, freshness } = this.#parts;
+    const { fleet, latest, freshness, tiers } = this.#parts;
     let min: LedgerVersion | undefined;
     let time = '';
     if (read.shared === 'latest') {
@@ -87,27 +93,20 @@ export class Shares {
       min = (await latest.reach(demand, exchange.signal)).info.version;
       time = String(min);
     }
-    const name = `${fleet.generation}|${time}|${read.form ?? ''}|${read.wire.path}`;
+    // After a purge nobody gets an answer from before it, nor joins its flight.
+    const name = `${fleet.generation}|${tiers.purges}|${time}|${read.form ?? ''}|${read.wire.path}`;
     const ttl = this.#ttlMs(read.shared);
     const held = this.#held.get(name);
     if (held !== undefined && performance.now() - held.askedAtMs < ttl) return resultOf(held, true, false);
-    const { value, isLeader } = await this.#flights.run(
-      name,
-      exchange.signal,
-      async (signal, span) => {
-        const { client } = exchange;
-        const answer = await this.#ask(read, min, { client, signal, span });
-        if (answer.entry.digest !== '' && ttl > 0) this.#held.set(name, answer);
-        return answer;
-      },
-      exchange.span,
-    );
+    const { client, signal: hangUp, span: parent } = exchange;
+    const lead = async (signal: CancelSignal, span: Span | undefined): Promise<SharedAnswer> => {
+      const answer = await this.#ask(read, min, { client, signal, span });
+      if (answer.entry.digest !== '' && ttl > 0) this.#held.set(name, answer);
+      return answer;
+    };
+    const join = () => this.#flights.run(name, hangUp, lead, parent);
+    const { value, isLeader } = await joinFlights(client, join);
     return resultOf(value, false, !isLeader);
-  }
-
-  /** Drops all answers; an operator's purge of everything. */
-  clear(): void {
-    this.#held.clear();
   }
 
   #ttlMs(time: ShareTime): number {

@@ -22,6 +22,23 @@ export function retryOwnFlight(error: unknown, client: string): boolean {
   return error instanceof QueueFullError && error.client !== client;
 }
 
+/** Loads that one caller joins in turn. */
+const mostJoined = 3;
+
+/**
+ * Resolves or rejects as `join`, which joins a coalesced load. After a load whose leader's client exceeded its queue limit,
+ * `join` runs again: the first follower to retry leads.
+ */
+export async function joinFlights<T>(client: string, join: () => Promise<T>): Promise<T> {
+  for (let joined = 1; ; joined += 1) {
+    try {
+      return await join();
+    } catch (error) {
+      if (!retryOwnFlight(error, client) || joined === mostJoined) throw error;
+    }
+  }
+}
+
 /**
  * Kinds of permits, by the resources that they hold. `read`: a place. `stream`: a place, and a connection until the body
  * ends. `poll`: an idle connection. `look`: nothing, since looks have connections of their own.

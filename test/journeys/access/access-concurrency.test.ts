@@ -8,6 +8,7 @@ import { testGateway } from '../../support/gateway.ts';
 import { accessConfig, planConfig } from '../../support/keys.ts';
 import { encodeRequest, submission } from '../../support/submission.ts';
 
+const item = '{"key_type":"u64","value_type":"u64","key":"1"}';
 const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
 
 /** A gateway whose clients may have two requests under way, and a node that holds what asks for `route`. */
@@ -68,7 +69,7 @@ for (const { what, route, target, body } of outliving) {
 
 const ending = [
   { what: 'a view', route: 'view', target: '/view?ledger_version=5', body: view },
-  { what: 'a read of a table', route: 'tableItem', target: '/tables/0x1/item?ledger_version=5', body: '{}' },
+  { what: 'a read of a table', route: 'tableItem', target: '/tables/0x1/item?ledger_version=5', body: item },
   {
     what: 'a long poll',
     route: 'waitByHash',

@@ -90,7 +90,7 @@ test('a request is settled once: outcome, time at the node, gas, bytes', async (
   assert.partialDeepStrictEqual(last(), { operation: 'view', outcome: 'hit', gasUsed: undefined });
   await gateway.post('/view?ledger_version=5', gzipSync(view), { 'content-encoding': 'gzip' });
   assert.partialDeepStrictEqual(last(), { operation: 'view', outcome: 'miss' });
-  const passed = await gateway.get('/accounts/0x1');
+  const passed = await gateway.get('/accounts/0x1?x=1');
   assert.partialDeepStrictEqual(last(), { operation: 'pass', outcome: 'miss', bytes: passed.body.length });
   await gateway.post('/transactions', submission());
   assert.partialDeepStrictEqual(last(), { operation: 'submit', outcome: 'miss', status: 202 });
@@ -100,7 +100,7 @@ test('a request is settled once: outcome, time at the node, gas, bytes', async (
   assert.equal(wrong.headers['ratelimit'], '"free";r=7;t=3');
   assert.partialDeepStrictEqual(last(), { operation: 'read', outcome: 'error', status: 400 });
   node.fault = { kind: 'reset' };
-  await gateway.get('/accounts/0x2');
+  await gateway.get('/accounts/0x2?x=1');
   assert.partialDeepStrictEqual(last(), { operation: 'pass', outcome: 'error', status: 503 });
   await gateway.send('OPTIONS', path, { headers: { origin: 'https://a', 'access-control-request-method': 'GET' } });
 
@@ -186,7 +186,7 @@ test("a client that hangs up is settled: within a body, and during the node's re
   );
   node.fault = { kind: 'latency', ms: 1_000 };
   await hangUp(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`, admitted(2));
-  await hangUp('GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n\r\n', admitted(3));
+  await hangUp('GET /v1/accounts/0x1?x=1 HTTP/1.1\r\nHost: a\r\n\r\n', admitted(3));
   assert.equal(limits.settled.length, 3);
 });
 
@@ -196,7 +196,7 @@ test('a client that hangs up is settled for pipelined requests, too', async (t) 
   node.fault = { kind: 'latency', ms: 5_000 };
   const socket = connect(gateway.port, '127.0.0.1');
   socket.write(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
-  socket.write('GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n\r\n');
+  socket.write('GET /v1/accounts/0x1?x=1 HTTP/1.1\r\nHost: a\r\n\r\n');
   socket.write('POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{');
   await eventually(
     () => Promise.resolve(limits.admitted.length),
@@ -218,7 +218,7 @@ test("a client that hangs up pays for the node's time", async (t) => {
   const limits = new Counting();
   const { node, gateway } = await world(t, limits);
   node.fault = { kind: 'latency', ms: 5_000 };
-  const heads = ['GET /v1/accounts/0x1', `GET /v1${path}`, 'POST /v1/view?ledger_version=5'];
+  const heads = ['GET /v1/accounts/0x1?x=1', `GET /v1${path}`, 'POST /v1/view?ledger_version=5'];
   for (const [index, head] of heads.entries()) {
     const socket = connect(gateway.port, '127.0.0.1');
     await once(socket, 'connect');

@@ -9,6 +9,8 @@ import { nodeAndGateway, probe, probeAt, testGateway } from '../../support/gatew
 import { headerLines, rawNode } from '../../support/raw-node.ts';
 
 const ledger = { version: 900n, oldest: 500n };
+/** An unknown parameter leaves a read to a node. */
+const passed = '/accounts/0x1?x=1';
 const bcs = { accept: 'application/x-bcs' };
 const wrong = '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","ledger_version":"1"}}';
 
@@ -77,17 +79,17 @@ const bad: readonly Bad[] = [
     body: '{"message":"no key","error_code":"unauthorized"}',
   },
   { what: 'a redirection', status: 302, contentType: 'text/html', headers: '', body: '' },
-  { what: 'a redirection of a passed-through read', status: 302, headers: '', body: '', path: '/accounts/0x1' },
+  { what: 'a redirection of a passed-through read', status: 302, headers: '', body: '', path: passed },
   { what: 'a page that says not found', status: 404, contentType: 'text/html', headers: '', body: '<h1>404</h1>' },
   // Handed on as they come: only their head can be judged.
-  { what: 'a web page for a passed-through read', contentType: 'text/html', body: '<p>', path: '/accounts/0x1' },
-  { what: 'no ledger headers on a passed-through read', headers: '', body: '{}', path: '/accounts/0x1' },
-  { what: 'a passed-through body whose end nobody announced', framing: '', body: '{}', path: '/accounts/0x1' },
+  { what: 'a web page for a passed-through read', contentType: 'text/html', body: '<p>', path: passed },
+  { what: 'no ledger headers on a passed-through read', headers: '', body: '{}', path: passed },
+  { what: 'a passed-through body whose end nobody announced', framing: '', body: '{}', path: passed },
   {
     what: 'a passed-through version that it has not got to',
     headers: headerLines({ version: 599n, oldest: 500n }),
     body: '{}',
-    path: '/accounts/0x1',
+    path: passed,
   },
   {
     what: 'a block that it has not got to',
@@ -96,7 +98,20 @@ const bad: readonly Bad[] = [
     path: '/blocks/by_height/60',
     goodHead: 1800n,
   },
-  { what: 'a web page for a list', contentType: 'text/html', body: '<p>', path: '/accounts/0x1/transactions' },
+  {
+    what: 'a web page for the newest list',
+    contentType: 'text/html',
+    body: '<p>',
+    path: '/accounts/0x1/transactions',
+    // A list that is older than the shared latest version is no answer.
+    goodHead: 901n,
+  },
+  {
+    what: 'a web page for a passed-through list',
+    contentType: 'text/html',
+    body: '<p>',
+    path: '/accounts/0x1/transactions?x=1',
+  },
 ];
 
 for (const { what, contentType = 'application/json', headers = headerLines(ledger), body, ...row } of bad) {
@@ -108,7 +123,8 @@ for (const { what, contentType = 'application/json', headers = headerLines(ledge
     goodHead = 900n,
     status = 200,
   } = row;
-  const target = /blocks|transactions/.test(path) ? path : `${path}?ledger_version=600`;
+  const pinned = `${path}${path.includes('?') ? '&' : '?'}ledger_version=600`;
+  const target = /blocks|transactions/.test(path) ? path : pinned;
   const wire = `HTTP/1.1 ${status} Said\r\nContent-Type: ${contentType}\r\nConnection: close\r\n${framing}${headers}\r\n${body}`;
   const failure = `ledgergate_upstream_failures_total{upstream="full-0",kind="${kind}"}`;
 

@@ -41,7 +41,9 @@ test('when everything hangs, each kind of read is answered 503 within the deadli
     'latest, from a node': () => gateway.get(resource, { 'ledgergate-max-staleness': '0ms' }),
     'latest, seen newer': () => gateway.get(resource, { 'ledgergate-min-version': '90500' }),
     view: () => gateway.post('/view', view),
-    passed: () => gateway.get('/accounts/0x1/resources'),
+    'the newest transactions': () => gateway.get('/transactions'),
+    'the gas price': () => gateway.get('/estimate_gas_price'),
+    passed: () => gateway.get('/accounts/0x1/resources?x=1'),
     'ledger info': () => gateway.get(''),
   };
   for (const [name, call] of Object.entries(calls)) {

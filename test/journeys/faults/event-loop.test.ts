@@ -10,6 +10,7 @@ import { encodeRequest, submission } from '../../support/submission.ts';
 import { listen } from '../../support/listen.ts';
 
 const hit = '/accounts/0x1/module/coin?ledger_version=5';
+const item = '{"key_type":"u64","value_type":"u64","key":"1"}';
 const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
 const transfer = encodeRequest('0x1::aptos_account::transfer', ['0x2', '1']);
 
@@ -29,7 +30,10 @@ test('while the event loop is late, misses, passed reads and signing messages ar
     await gateway.get(`/transactions/by_hash/0x${'ab'.repeat(32)}`),
     await gateway.get(`/transactions/wait_by_hash/0x${'ab'.repeat(32)}`),
     await gateway.get('/blocks/by_height/3'),
-    await gateway.post('/tables/0x1/item', '{}'),
+    await gateway.get('/blocks/by_height/3?x=1'),
+    await gateway.get('/estimate_gas_price'),
+    await gateway.post('/tables/0x1/item', item),
+    await gateway.post('/tables/0x1/item?x=1', item),
     await gateway.post('/transactions/encode_submission', transfer),
     await gateway.post('/transactions/encode_submission', transfer.replace('entry_function', 'script')),
     await gateway.post('/transactions/encode_submission?', transfer),

@@ -10,7 +10,8 @@ const reads = {
   'a version': `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`,
   'a block': '/blocks/by_height/15000',
   'a hash': `/transactions/by_hash/0x${'ab'.repeat(32)}`,
-  'a passed-through version': `/accounts/0x1?ledger_version=${version}`,
+  'a passed-through version': `/accounts/0x1?ledger_version=${version}&x=1`,
+  'a passed-through block': '/blocks/by_height/15000?x=1',
 };
 
 function asked(nodes: readonly FakeNode[]): number {

@@ -125,12 +125,13 @@ test('with chainId a fleet of another chain is never asked, and log and /readyz 
 
   const read = await gateway.get(`${probe}?ledger_version=400`);
   const latest = await gateway.get(probe);
-  const passed = await gateway.get('/estimate_gas_price');
+  const shared = await gateway.get('/estimate_gas_price');
+  const passed = await gateway.get('/estimate_gas_price?x=1');
   const submitted = await gateway.post('/transactions', '{}');
 
   assert.deepEqual(
-    [read, latest, passed, submitted].map(({ status }) => status),
-    [503, 503, 503, 503],
+    [read, latest, shared, passed, submitted].map(({ status }) => status),
+    [503, 503, 503, 503, 503],
   );
   assert.equal(node.reads, 0);
   const { status, text } = await readyz(gateway);

@@ -57,8 +57,8 @@ const others: readonly ((gateway: TestGateway, version: number) => Promise<Reply
   (gateway, version) => gateway.get(probeAt(version)),
   (gateway) => gateway.get(probe),
   (gateway) => gateway.get(''),
-  (gateway) => gateway.get('/accounts/0x1'),
-  (gateway) => gateway.get('/blocks/by_height/3'),
+  (gateway) => gateway.get('/accounts/0x1?x=1'),
+  (gateway) => gateway.get('/blocks/by_height/3?x=1'),
   (gateway) => gateway.get(`/transactions/by_hash/0x${'ab'.repeat(32)}`),
   (gateway) => gateway.post('/transactions', '{}'),
   (gateway, version) =>

@@ -49,9 +49,9 @@ test('a request without a place is refused quickly, and hits are answered all th
 });
 
 /** Asks from a loopback address of its own, which is another client. Resolves to the status. */
-function statusFrom(address: string, { port }: { readonly port: number }, version: number): Promise<number> {
+function statusFrom(address: string, { port }: { readonly port: number }, below: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    const target = { host: '127.0.0.1', port, path: `/v1${probeAt(version)}`, localAddress: address };
+    const target = { host: '127.0.0.1', port, path: `/v1${below}`, localAddress: address };
     const onAnswer = (answer: IncomingMessage): void => {
       answer.resume().on('end', () => resolve(answer.statusCode ?? 0));
     };
@@ -63,7 +63,7 @@ test('a burst of one client delays its own requests, and others have their turn'
   const { node, gateway, release, held, waiting } = await busyGateway(t);
   const order: string[] = [];
   const from = async (address: string, version: number): Promise<void> => {
-    const status = await statusFrom(address, gateway, version);
+    const status = await statusFrom(address, gateway, probeAt(version));
     order.push(`${address} ${status}`);
   };
   const greedy = Array.from({ length: 60 }, (_, index) => from('127.0.0.2', 61_000 + index));
@@ -83,26 +83,30 @@ test('a burst of one client delays its own requests, and others have their turn'
   assert.ok(turn < 10, `it came as number ${turn + 1} of 61`);
 });
 
-test('a coalesced follower retries when the leader’s client exceeded its queue limit', async (t) => {
-  const { node, gateway, release, held, waiting } = await busyGateway(t);
-  const inFlight = (): Promise<number> => gateway.metric('ledgergate_http_in_flight_requests');
-  const newest = 61_500;
-  const greedy = Array.from({ length: 63 }, (_, index) => statusFrom('127.0.0.2', gateway, 61_000 + index));
-  await until(async () => (await waiting()) >= 63);
-  greedy.push(statusFrom('127.0.0.2', gateway, newest));
-  await until(async () => (await waiting()) >= 64);
-  const before = await inFlight();
-  const followers = ['127.0.0.3', '127.0.0.4'].map((address) => statusFrom(address, gateway, newest));
-  await until(async () => (await inFlight()) === before + 2);
+for (const [what, newest] of [
+  ['a kept read', probeAt(61_500)],
+  ['a short share', '/estimate_gas_price'],
+] as const) {
+  test(`a coalesced follower of ${what} retries when the leader’s client exceeded its queue limit`, async (t) => {
+    const { node, gateway, release, held, waiting } = await busyGateway(t);
+    const inFlight = (): Promise<number> => gateway.metric('ledgergate_http_in_flight_requests');
+    const greedy = Array.from({ length: 63 }, (_, index) => statusFrom('127.0.0.2', gateway, probeAt(61_000 + index)));
+    await until(async () => (await waiting()) >= 63);
+    greedy.push(statusFrom('127.0.0.2', gateway, newest));
+    await until(async () => (await waiting()) >= 64);
+    const before = await inFlight();
+    const followers = ['127.0.0.3', '127.0.0.4'].map((address) => statusFrom(address, gateway, newest));
+    await until(async () => (await inFlight()) === before + 2);
 
-  // The newest of the greedy client's gives way to it.
-  const modest = statusFrom('127.0.0.5', gateway, 62_000);
-  await until(async () => (await gateway.metric('ledgergate_upstream_queue_refusals_total{reason="full"}')) >= 1);
-  node.faults.clear();
-  release();
+    // The newest of the greedy client's gives way to it.
+    const modest = statusFrom('127.0.0.5', gateway, probeAt(62_000));
+    await until(async () => (await gateway.metric('ledgergate_upstream_queue_refusals_total{reason="full"}')) >= 1);
+    node.faults.clear();
+    release();
 
-  assert.deepEqual(await Promise.all([...followers, modest]), [200, 200, 200]);
-  // One read of the other client, and one for all followers, coalesced again.
-  assert.equal((await Promise.all(greedy)).filter((status) => status === 503).length, 2);
-  await Promise.all(held);
-});
+    assert.deepEqual(await Promise.all([...followers, modest]), [200, 200, 200]);
+    // One read of the other client, and one for all followers, coalesced again.
+    assert.equal((await Promise.all(greedy)).filter((status) => status === 503).length, 2);
+    await Promise.all(held);
+  });
+}

@@ -49,7 +49,7 @@ test('clients that do not read lose their answers; reads go on meanwhile, and ot
   t.after(() => gateway.close());
   const slow = Array.from({ length: 6 }, () => {
     const socket = connect(gateway.port, '127.0.0.1');
-    socket.write('GET /v1/blocks/by_height/1 HTTP/1.1\r\nHost: a\r\n\r\n');
+    socket.write('GET /v1/blocks/by_height/1?x=1 HTTP/1.1\r\nHost: a\r\n\r\n');
     socket.on('error', () => undefined);
     return { socket, closed: once(socket, 'close') };
   });
@@ -57,7 +57,7 @@ test('clients that do not read lose their answers; reads go on meanwhile, and ot
 
   const read = await fetchReply(`${gateway.url}/accounts/0x1/module/coin?ledger_version=800`, { method: 'GET' });
   const blocksThen = node.blocks();
-  const passed = await statusFor('127.0.0.2', `${gateway.url}/blocks/by_height/2`);
+  const passed = await statusFor('127.0.0.2', `${gateway.url}/blocks/by_height/2?x=1`);
 
   assert.deepEqual([read.status, blocksThen, passed], [200, 3, 200]);
   assert.equal(gateway.fleet()[0]?.state, 'usable');

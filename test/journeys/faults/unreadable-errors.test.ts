@@ -13,6 +13,8 @@ const paths = {
   'a hash': `/transactions/by_hash/0x${'ab'.repeat(32)}`,
   'a block': '/blocks/by_height/15000',
   'a version in the path': '/transactions/by_version/60000',
+  'a passed-through block': '/blocks/by_height/15000?x=1',
+  'a passed-through version in the path': '/transactions/by_version/60000?x=1',
 };
 const whole = '{"message":"Resource not found","error_code":"resource_not_found","vm_error_code":null}';
 const bodies = {

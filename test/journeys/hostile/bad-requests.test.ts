@@ -185,7 +185,7 @@ test('bytes that are no HTTP are refused behind an answer under way, never withi
   const body = JSON.stringify(' '.repeat(200_000));
   node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) });
   node.faults.add({ kind: 'slow body', chunkBytes: 20_000, everyMs: 20 });
-  const path = '/v1/accounts/0x1?ledger_version=600';
+  const path = '/v1/accounts/0x1?ledger_version=600&x=1';
   const socket = connect(gateway.port, '127.0.0.1');
   socket.on('error', () => undefined);
   socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);

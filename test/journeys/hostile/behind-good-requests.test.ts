@@ -23,7 +23,7 @@ const post = (target: string, body: string): string =>
 const submit = post('/v1/transactions', submission());
 const readOne = get(`${resource}?ledger_version=600`);
 const viewOne = post('/v1/view?ledger_version=601', view);
-const passOne = get('/v1/accounts/0x1?ledger_version=602');
+const passOne = get('/v1/accounts/0x1?ledger_version=602&x=1');
 const chunkedView = `POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
 
 /** `asked`: complete requests that need a node. */

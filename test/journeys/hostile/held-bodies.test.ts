@@ -31,7 +31,7 @@ test("an unsent signing message counts beside its request's body", async (t) => 
   t.after(() => socket.destroy());
 
   // HTTP/1.1 answers leave in order: this one waits for a node.
-  socket.write(posted('/tables/0x1/item?ledger_version=5', '{}'));
+  socket.write(posted('/tables/0x1/item?ledger_version=5&x=1', '{}'));
   socket.write(posted('/transactions/encode_submission', large));
   await until(async () => (await held()) === large.length + message);
 

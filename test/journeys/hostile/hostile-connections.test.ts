@@ -14,7 +14,7 @@ const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r
 
 /** `count` pipelined requests. */
 const ahead = (count: number): string =>
-  Array.from({ length: count }, (_, index) => get(`/v1/accounts/0x1?ledger_version=${index}`)).join('');
+  Array.from({ length: count }, (_, index) => get(`/v1/accounts/0x1?ledger_version=${index}&x=1`)).join('');
 
 /** A connection that stays open until the test or the gateway ends it. */
 function openSocket(t: TestContext, { port }: TestGateway): Socket {

@@ -107,7 +107,7 @@ testHostile(
   ]),
 );
 
-const account = (lines: string): string => `GET /v1/accounts/0x1?ledger_version=5 ${lines}`;
+const account = (lines: string): string => `GET /v1/accounts/0x1?ledger_version=5&x=1 ${lines}`;
 const line = (title: string, lines: string) => [title, account(lines), 400, 'closed'] as const;
 
 testHostile(
@@ -141,7 +141,7 @@ testHostile(
       `\r\n\r\n${account('HTTP/1.1\r\nHost: a\r\n\r\n')}`,
       200,
       'kept',
-      'GET /v1/accounts/0x1?ledger_version=5',
+      'GET /v1/accounts/0x1?ledger_version=5&x=1',
     ],
   ]),
 );
@@ -158,10 +158,10 @@ testHostile(
     ['of a hit', withBody(held), 200, 'kept'],
     [
       'of a passed read',
-      withBody('/v1/accounts/0x1?ledger_version=6'),
+      withBody('/v1/accounts/0x1?ledger_version=6&x=1'),
       200,
       'kept',
-      'GET /v1/accounts/0x1?ledger_version=6',
+      'GET /v1/accounts/0x1?ledger_version=6&x=1',
     ],
     ['of a refused one', withBody('/v1/a//b'), 400, 'kept'],
     ['of an unknown method', withBody('/v1').replace('GET', 'QUERY'), 405, 'kept'],

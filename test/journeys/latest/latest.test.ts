@@ -23,7 +23,8 @@ test('reads of the latest state within the bound share one version and one upstr
   assert.match(first.text, /"ledger_version":"900"/);
   assert.deepEqual(second.body, first.body);
   assert.equal(second.headers['cache-status'], 'ledgergate; hit; detail=memory');
-  assert.equal(second.headers['cache-control'], 'no-store');
+  assert.equal(second.headers['cache-control'], 'no-cache');
+  assert.equal(second.headers['etag'], pinned.headers['etag']);
   assert.equal(pinned.headers['cache-control'], 'public, max-age=31536000, immutable');
   assert.equal(node.requestsTo('resource'), 1);
 });
@@ -98,7 +99,7 @@ test('while a token is waited for, nodes without news are probed', async (t) => 
 test('a version the fleet does not reach in time is 503 with both versions, never older data', async (t) => {
   const { gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 20 } } });
 
-  for (const path of [probe, '/accounts/0x1', '']) {
+  for (const path of [probe, '/accounts/0x1', '/accounts/0x1?x=1', '']) {
     const reply = await gateway.get(path, { 'ledgergate-min-version': '2000' });
 
     const error = JSON.parse(reply.text) as { message: string; error_code: string };
@@ -124,11 +125,11 @@ test('a lagging node\u2019s "no such resource" is not final while the fresh one 
   const fresh = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [lagging, fresh], config: { latest: { maxStalenessMs: 0 } } });
   const young = '/accounts/0x1/resource/0x1::young::Thing';
-  const [shown, passed] = [await gateway.get(probe), await gateway.get('/accounts/0x1')];
+  const [shown, passed] = [await gateway.get(probe), await gateway.get('/accounts/0x1?x=1')];
   const before = await gateway.get(young);
   await fresh.refuse();
 
-  const replies = [await gateway.get(young), await gateway.get('/accounts/0x1/balance/0x1::young::Coin')];
+  const replies = [await gateway.get(young), await gateway.get('/accounts/0x1/balance/0x1::young::Coin?x=1')];
 
   assert.deepEqual(
     [shown, passed, before].map(({ status, headers }) => [status, headers['ledgergate-served-version']]),
@@ -144,22 +145,27 @@ test('a lagging node\u2019s "no such resource" is not final while the fresh one 
   );
 });
 
-test('a list that begins above a lagging node\u2019s head is not refused', async (t) => {
-  const lagging = await fakeNode(t, { head: 800n, chainId: 4 });
-  const fresh = await fakeNode(t, { head: 900n, chainId: 4 });
-  const refusal = errorBody('invalid_input', 'Given start value is higher than the current ledger version');
-  answersLists(lagging, { status: 400, body: refusal, headers: ledgerHeaders({ version: 800n }) });
-  answersLists(fresh, { status: 200, body: '[{"version":"850"}]', headers: ledgerHeaders({ version: 900n }) });
-  const gateway = await testGateway(t, { full: [lagging, fresh] });
+for (const [kind, more] of [
+  ['list', ''],
+  ['passed list', '&x=1'],
+] as const) {
+  test(`a ${kind} that begins above a lagging node\u2019s head is not refused`, async (t) => {
+    const lagging = await fakeNode(t, { head: 800n, chainId: 4 });
+    const fresh = await fakeNode(t, { head: 900n, chainId: 4 });
+    const refusal = errorBody('invalid_input', 'Given start value is higher than the current ledger version');
+    answersLists(lagging, { status: 400, body: refusal, headers: ledgerHeaders({ version: 800n }) });
+    answersLists(fresh, { status: 200, body: '[{"version":"850"}]', headers: ledgerHeaders({ version: 900n }) });
+    const gateway = await testGateway(t, { full: [lagging, fresh] });
 
-  const found = await gateway.get('/transactions?start=850');
-  await fresh.refuse();
-  const lost = await gateway.get('/transactions?start=850');
-  const future = await gateway.get('/transactions?start=850000');
+    const found = await gateway.get(`/transactions?start=850${more}`);
+    await fresh.refuse();
+    const lost = await gateway.get(`/transactions?start=850${more}`);
+    const future = await gateway.get(`/transactions?start=850000${more}`);
 
-  assert.deepEqual([found.status, lost.status, future.status], [200, 503, 400]);
-  assert.equal(found.headers['ledgergate-served-version'], undefined);
-});
+    assert.deepEqual([found.status, lost.status, future.status], [200, 503, 400]);
+    assert.equal(found.headers['ledgergate-served-version'], undefined);
+  });
+}
 
 /** The sample node has no lists of transactions. */
 function answersLists(node: FakeNode, answer: { status: number; body: string; headers: Record<string, string> }): void {
@@ -299,7 +305,7 @@ test('with Max-Staleness 0 heads of one moment decide the freshest node, not old
   );
 
   const own = await gateway.get(probe, exact);
-  const passed = await gateway.get('/accounts/0x1', exact);
+  const passed = await gateway.get('/accounts/0x1?x=1', exact);
 
   assert.deepEqual(
     [own, passed].map(({ headers }) => headers['ledgergate-served-version']),

@@ -211,9 +211,11 @@ test('a view, a transaction and passed paths are explained', async (t) => {
     ['full-0', 'archive-0'],
   );
 
-  const block = await explain(gateway, { target: '/v1/blocks/by_version/20' });
-  assert.deepEqual([block.route, block.kept], ['pass_through', 'never: passed through']);
+  const block = await explain(gateway, { target: '/v1/blocks/by_version/20?x=1' });
+  assert.deepEqual([block.route, block.kept], ['block_by_version', 'never: passed through']);
   assert.equal(block.nodes?.asked[0]?.name, 'archive-0');
+  const unknown = await explain(gateway, { target: '/v1/blocks/latest' });
+  assert.deepEqual([unknown.route, unknown.kept], ['pass_through', 'never: passed through']);
 
   const submission = await explain(gateway, { target: '/v1/transactions', body: '{}' });
   assert.equal(submission.route, 'submit');

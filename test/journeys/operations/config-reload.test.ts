@@ -105,7 +105,7 @@ test('a removed node finishes its requests: a submission that may not be repeate
   const [leaving, staying] = [await fakeNode(t, { head }), await fakeNode(t, { head })];
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const gateway = await gatewayProcess(t, { full: [], config: { upstreams: [upstream('leaving', leaving)] } });
-  const block = `${gateway.url}/blocks/by_version/5?with_transactions=true`;
+  const block = `${gateway.url}/blocks/by_version/5?with_transactions=true&x=1`;
   const whole = (await get(block)).text;
   leaving.faults.add({ kind: 'hold', until: released }, { when: ({ url }) => url.endsWith('/transactions') });
   leaving.faults.add({ kind: 'slow body', chunkBytes: Math.ceil(whole.length / 40), everyMs: 100 });

@@ -40,7 +40,7 @@ async function load({ gateway }: Scene, isOver: (asked: number) => boolean): Pro
     while (!isOver(asked)) {
       asked += 1;
       await gateway.get(probeAt(asked % 900));
-      await gateway.get('/estimate_gas_price');
+      await gateway.get('/estimate_gas_price?x=1');
     }
   };
   await Promise.all(Array.from({ length: 8 }, client));

@@ -16,7 +16,10 @@ for (const workers of [1, 2]) {
     const node = await fakeNode(t, { head: 10_000_000n, keepRequests: 1 });
     // Some requests are under way for as long as a drain takes to begin, and some bodies come by and by.
     node.faults.add({ kind: 'latency', ms: 300 }, { when: ({ url }) => /[05]$/.test(url) });
-    node.faults.add({ kind: 'slow body', chunkBytes: 60, everyMs: 100 }, { when: ({ url }) => /blocks.*3$/.test(url) });
+    node.faults.add(
+      { kind: 'slow body', chunkBytes: 60, everyMs: 100 },
+      { when: ({ url }) => /blocks.*3\?/.test(url) },
+    );
     const options = { full: [node], config: { workers } };
     const gateways = await Promise.all([gatewayProcess(t, options), gatewayProcess(t, options)]);
     const front = await balancer(t, gateways);

@@ -41,7 +41,7 @@ test('queries, bodies, credentials, and the secrets of the config are in no line
     await gateway.get(`/accounts/0x1/module/coin?ledger_version=5&api_key=${secret}`, headers);
     await gateway.get(`/accounts/0x1/module/coin?ledger_version=${secret}`, headers);
     await gateway.get(`/accounts/0x1/resource/0x1::a::B?key=${secret}`, headers);
-    await gateway.get(`/accounts/0x1?ledger_version=5`, headers);
+    await gateway.get('/accounts/0x1?ledger_version=5&x=1', headers);
     await gateway.get(`/${secret}/..%2f?x`, headers);
     await gateway.post('/view?ledger_version=5', body, headers);
     await gateway.post('/view', body.slice(0, -1), headers);

@@ -13,19 +13,21 @@ function traced({ headers }: { readonly headers: Readonly<Record<string, unknown
   return [headers['traceparent'], headers['tracestate']];
 }
 
-test("reads, passed requests and submissions carry on their client's trace; a malformed one is dropped", async (t) => {
+test("reads, short shares, passed requests and submissions carry on their client's trace; a malformed one is dropped", async (t) => {
   const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
   const headers = { traceparent, tracestate };
   node.log.clear();
 
   await gateway.get(probe, headers);
   await gateway.get('/estimate_gas_price', headers);
+  await gateway.get('/estimate_gas_price?x=1', headers);
   await gateway.post('/transactions', '{}', headers);
   await gateway.get(`${probe}8`, { traceparent: `${traceparent}-x`, tracestate });
-  await gateway.get('/estimate_gas_price', { traceparent: 'none', tracestate });
+  await gateway.get('/estimate_gas_price?x=1', { traceparent: 'none', tracestate });
 
   const asked = node.log.received.filter(({ route }) => route !== 'ledgerInfo');
   assert.deepEqual(asked.map(traced), [
+    [traceparent, tracestate],
     [traceparent, tracestate],
     [traceparent, tracestate],
     [traceparent, tracestate],

@@ -25,7 +25,7 @@ import { authority } from '../../support/tls.ts';
 import { listen } from '../../support/listen.ts';
 
 const ledger = ledgerHeaders({ version: 900n, chainId: 1 });
-const list = '/transactions?start=5&limit=100';
+const list = '/transactions?start=5&limit=100&x=1';
 
 /** The size of a page of a hundred transactions. */
 const text = JSON.stringify(
@@ -99,7 +99,7 @@ for (const coding of ['gzip', 'x-gzip', 'BR', 'zstd', 'deflate'] as const) {
 test('a passed request without an accepted coding asks its node for none', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);
   for (const value of [undefined, '', 'identity', 'deflate', 'gzip;q=0', 'identity, gzip;q=0.5', ' '.repeat(300)]) {
-    const reply = await gateway.get('/accounts/0x1', value === undefined ? {} : { 'accept-encoding': value });
+    const reply = await gateway.get('/accounts/0x1?x=1', value === undefined ? {} : { 'accept-encoding': value });
     assert.equal(reply.headers['content-encoding'], undefined, value);
     assert.equal(node.log.received.at(-1)?.headers['accept-encoding'], undefined, value);
   }
@@ -114,7 +114,7 @@ test('a passed request asks its node for the accepted codings, the preferred one
     ['identity;q=0.6, gzip, br;q=0.5', 'gzip'],
   ] as const;
   for (const [given, sent] of asked) {
-    await gateway.get('/accounts/0x1', { 'accept-encoding': given });
+    await gateway.get('/accounts/0x1?x=1', { 'accept-encoding': given });
     assert.equal(node.log.received.at(-1)?.headers['accept-encoding'], sent);
   }
 });
@@ -135,8 +135,8 @@ test('HEAD of a passed answer has the headers of GET, in the same coding', async
   const headers = { 'accept-encoding': 'gzip' };
 
   const [get, head] = [
-    await gateway.get('/accounts/0x1', headers),
-    await gateway.send('HEAD', '/accounts/0x1', { headers }),
+    await gateway.get('/accounts/0x1?x=1', headers),
+    await gateway.send('HEAD', '/accounts/0x1?x=1', { headers }),
   ];
 
   assert.equal(get.headers['content-encoding'], 'gzip');
@@ -171,18 +171,18 @@ for (const coding of ['gzip', 'br', 'zstd'] as const) {
     };
 
     at(500, errorBody('internal_error', 'Ledger version(300) has been pruned'));
-    const repaired = await gateway.get('/accounts/0x1?ledger_version=300', { 'accept-encoding': coding });
+    const repaired = await gateway.get('/accounts/0x1?ledger_version=300&x=1', { 'accept-encoding': coding });
     assert.deepEqual([repaired.status, archival.reads], [200, 1]);
 
     at(403, errorBody('api_disabled', 'not here'));
-    const elsewhere = await gateway.get('/accounts/0x1?ledger_version=800', { 'accept-encoding': coding });
+    const elsewhere = await gateway.get('/accounts/0x1?ledger_version=800&x=1', { 'accept-encoding': coding });
     assert.deepEqual([elsewhere.status, archival.reads], [200, 2]);
 
     const error = errorBody('account_not_found', 'Account not found');
     at(404, error);
-    const coded = await gateway.get('/accounts/0x1?ledger_version=800', { 'accept-encoding': coding });
+    const coded = await gateway.get('/accounts/0x1?ledger_version=800&x=1', { 'accept-encoding': coding });
     at(404, error);
-    const plain = await gateway.get('/accounts/0x1?ledger_version=800');
+    const plain = await gateway.get('/accounts/0x1?ledger_version=800&x=1');
     assert.deepEqual([coded.status, coded.headers['content-encoding']], [404, coding]);
     assert.equal(readers[coding](coded.body).toString(), error);
     assert.deepEqual([plain.status, plain.headers['content-encoding'], plain.text], [404, undefined, error]);

@@ -7,7 +7,7 @@ import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
 const ledger = ledgerHeaders({ version: 900n, chainId: 1 });
-const path = '/blocks/by_height/3';
+const path = '/blocks/by_height/3?x=1';
 const own = 'Accept, Accept-Encoding, Origin';
 
 function answering(node: FakeNode, headers: Readonly<Record<string, string>>): void {

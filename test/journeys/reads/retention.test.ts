@@ -217,8 +217,9 @@ test('a block is read from a node that holds it, however many have pruned it', a
   assert.deepEqual([asked[3], asked.reduce((sum, count) => sum + count)], [1, 3]);
   await archival.close();
   for (let round = 0; round < 3; round += 1) {
-    assert.equal((await gateway.get('/blocks/by_height/5')).status, 503);
+    assert.equal((await gateway.get('/blocks/by_height/6')).status, 503);
   }
+  assert.equal((await gateway.get('/blocks/by_height/5')).headers['cache-status'], 'ledgergate; hit; detail=memory');
 });
 
 test('a block that one node has not got to yet is read from the one that has', async (t) => {

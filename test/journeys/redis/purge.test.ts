@@ -102,6 +102,24 @@ for (const [name, request, expected] of scopes) {
   });
 }
 
+test('a purge of everything drops short shares, also of a request in flight', async (t) => {
+  const { node, gateway } = await nodeAndGateway(t);
+  const build = '/info';
+  assert.deepEqual(await sources(gateway, [build, build]), ['fwd=miss', 'memory']);
+
+  await purge(gateway, { everything: true });
+  const held = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: held.promise }, { when: ({ url }) => url.endsWith(build), times: 1 });
+  const asked = node.log.next(({ url }) => url.endsWith(build));
+  const inFlight = sourceOf(gateway, build);
+  await asked;
+  await purge(gateway, { everything: true });
+  held.resolve();
+
+  assert.equal(await inFlight, 'fwd=miss');
+  assert.deepEqual(await sources(gateway, [build, build]), ['fwd=miss', 'memory']);
+});
+
 test('a purge is in the log: client, scope and result', async (t) => {
   const lines: LogLine[] = [];
   const gateway = await testGateway(t, { full: [await fakeNode(t)], onLog: (line) => lines.push(line) });
@@ -339,7 +357,8 @@ const mistakes: readonly (readonly [string, RegExp])[] = [
   ['{"read": {"target": "/v1", "version": 5}}', /unknown field \\"version\\"/],
   ['{"read": {"target": 5}}', /as text/],
   ['{"read": {"target": "/v1"}}', /never kept/],
-  ['{"read": {"target": "/v1/accounts/0x1"}}', /never kept/],
+  ['{"read": {"target": "/v1/accounts/0x1?x=1"}}', /never kept/],
+  ['{"read": {"target": "/v1/estimate_gas_price"}}', /never kept/],
   ['{"read": {"target": "/v1/accounts/0xzz/module/coin"}}', /a client would get 400/],
   ['{"read": {"target": "/elsewhere"}}', /a client would get 404/],
   ['{', /JSON/],

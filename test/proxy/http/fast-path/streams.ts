@@ -24,6 +24,7 @@ const otherTargets = [
   '/v1',
   '/v1/',
   '/v1/blocks/by_height/1',
+  '/v1/blocks/by_height/1?x=1',
   '/v1/accounts/0x1/module/coin?ledger_version=900',
   '/v1/accounts/0x01/module/coin?ledger_version=0900',
   `${account}/resource/0x1::ledgergate_sample::Padded300?ledger_version=18446744073709551616`,
@@ -218,7 +219,7 @@ function wholeRequest(random: Random): string {
     case 1:
       return posted(`/v1/view?ledger_version=${random.below(5_000)}`, view);
     case 2:
-      return `GET /v1/accounts/0x1?ledger_version=${random.below(5_000)} HTTP/1.1\r\nHost: a\r\n\r\n`;
+      return `GET /v1/accounts/0x1?ledger_version=${random.below(5_000)}&x=1 HTTP/1.1\r\nHost: a\r\n\r\n`;
     default:
       return plainRequest(random);
   }
