@@ -63,10 +63,7 @@ function heightIn(form: ReadFacts['form'], { body, json }: Bodies): bigint | und
   return typeof height === 'string' ? findU64(height) : undefined;
 }
 
-/** Items of a list: of a JSON array, or by the ULEB128 length that opens a BCS sequence. */
+/** Items of a list: of a JSON array, or by the length that opens a BCS sequence, one byte up to 127 (ULEB128). */
 function lengthOf(form: ReadFacts['form'], { body, json }: Bodies): number | undefined {
-  if (form === 'json') return json.items;
-  const [first = 0, second = 0] = body;
-  if (body.length === 0 || (first > 0x7f && second > 0x7f)) return undefined;
-  return first > 0x7f ? (first & 0x7f) | (second << 7) : first;
+  return form === 'json' ? json.items : body[0];
 }

@@ -9,13 +9,13 @@ import type { Operation } from './key.ts';
 export type Extent =
   /** The transaction that was committed at this version. */
   | { readonly kind: 'transaction'; readonly version: bigint }
-  /** A list of transactions. `last`: the version of the last of its `items`, where it is full. */
+  /** A list of transactions. `last`: the version of the last of its `items` (at most 127), where it is full. */
   | { readonly kind: 'list'; readonly last: bigint; readonly items: number }
   /** A block with its transactions. `height`: `undefined` when only the body has it. */
   | { readonly kind: 'block'; readonly height: bigint | undefined }
   /** A block without transactions. */
   | { readonly kind: 'bare block'; readonly height: bigint | undefined }
-  /** A page of an event stream. `items`: the length of a full page. */
+  /** A page of an event stream. `items`: the length of a full page, at most 127. */
   | { readonly kind: 'page'; readonly items: number };
 
 /** The facts of a read. */
