@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Agent, request as send } from 'undici';
 import type { DialectName } from '../../../src/ledger/ledger-headers.ts';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { fakeNode } from '../../support/fake-node.ts';
 import { patient, testGateway } from '../../support/gateway.ts';
 import { keptLedger, keptRoutes, type KeptRoute } from '../../support/kept-routes.ts';
 
