@@ -15,7 +15,8 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/access/limits/window.ts': ['test/access/limits/window.test.ts'],
   'src/cache/redis/history-terms.ts': ['test/cache/redis/history-terms.test.ts'],
   'src/cache/key.ts': ['test/proxy/routes/keys.test.ts', 'test/cache/key.test.ts'],
-  'src/cache/policy.ts': ['test/cache/policy.test.ts'],
+  'src/cache/policy.ts': ['test/cache/policy.test.ts', 'test/cache/history-policy.test.ts'],
+  'src/cache/history-policy.ts': ['test/cache/history-policy.test.ts'],
   'src/cache/view-body.ts': ['test/cache/view-body.test.ts', 'test/proxy/routes/canonical-vectors.test.ts'],
   'src/upstream/monotonic-floor.ts': ['test/upstream/monotonic-floor.test.ts'],
   'src/upstream/select/ranking.ts': [

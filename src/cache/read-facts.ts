@@ -7,13 +7,15 @@ import type { Operation } from './key.ts';
 
 /** The part of history that a read asks for. */
 export type Extent =
-  /** Transactions up to this version. */
-  | { readonly kind: 'versions'; readonly last: bigint }
+  /** The transaction that was committed at this version. */
+  | { readonly kind: 'transaction'; readonly version: bigint }
+  /** A list of transactions. `last`: the version of the last of its `items` (at most 127), where it is full. */
+  | { readonly kind: 'list'; readonly last: bigint; readonly items: number }
   /** A block with its transactions. `height`: `undefined` when only the body has it. */
   | { readonly kind: 'block'; readonly height: bigint | undefined }
   /** A block without transactions. */
   | { readonly kind: 'bare block'; readonly height: bigint | undefined }
-  /** A page of an event stream. `items`: the length of a full page. */
+  /** A page of an event stream. `items`: the length of a full page, at most 127. */
   | { readonly kind: 'page'; readonly items: number };
 
 /** The facts of a read. */

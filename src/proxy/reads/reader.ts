@@ -87,9 +87,15 @@ export class Reader {
     metrics.miss(read.operation, memory.missReason(key));
     const flight = `|${generation}${flightOf(read, min)}`;
     const place = { key, chainId };
-    const wanted = min !== undefined && read.need.kind === 'head' ? { ...read, need: { ...read.need, min } } : read;
-    const load: AnswerLoad<Origin> = (signal, span) =>
-      this.#fetch(wanted, place, { client: caller.client, signal, span });
+    const atMin = min === undefined ? read : { ...read, need: { kind: 'head', min } as const };
+    const isAtHead = read.need.kind === 'head';
+    const load: AnswerLoad<Origin> = async (signal, span) => {
+      const own = { client: caller.client, signal, span };
+      const loaded = await this.#fetch(isAtHead ? atMin : read, place, own);
+      // A node that holds the start of a list, or of a block, may be behind the version that the client has seen.
+      const isOlder = min !== undefined && !loaded.isFinal && (loaded.head ?? min) < min;
+      return isOlder && !isAtHead ? this.#fetch(atMin, place, own) : loaded;
+    };
     // A lease for a long poll would hold up reads of the same hash at other replicas.
     const isLeased = read.atOnce === undefined;
     const join = () => tiers.load(key, flight, caller, load, isLeased);

@@ -9,8 +9,8 @@ import { requireJson } from './parse-read.ts';
 import { Exchange, type IncomingExchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import { answerForm } from '../http/negotiate.ts';
-import type { Read } from '../reads/read-result.ts';
 import type { InfoBody } from '../reads/freshness.ts';
+import type { Read, ReadResult } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
 import { answerRead, writeRead, parseTarget, requireTime } from './read-answer.ts';
 import { announcesBody } from '../http/request-body.ts';
@@ -126,13 +126,17 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
   }
 }
 
-/** A long poll: callers of one hash share one wait at a node. */
+/**
+ * A long poll: callers of one hash share one wait at a node. Its node may be behind: what a look-up found committed
+ * meanwhile is the newer answer.
+ */
 function answerWait(parts: ServerParts, exchange: Exchange<Outgoing>, match: Match): void | Promise<void> {
   const read = match.parse(exchange.request.headers.accept) as Read;
   const held = parts.reader.find(read);
   if (held !== undefined) return writeRead(parts, exchange, held);
   requireTime(parts);
-  return parts.reader.load(read, exchange).then((served) => writeRead(parts, exchange, served));
+  const newest = (served: ReadResult): ReadResult => (served.isFinal ? served : (parts.reader.find(read) ?? served));
+  return parts.reader.load(read, exchange).then((served) => writeRead(parts, exchange, newest(served)));
 }
 
 function answerPosted(parts: ServerParts, received: ServerRequest, match: Match): void {

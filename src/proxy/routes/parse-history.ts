@@ -24,7 +24,7 @@ export function byVersionRead(versionText: string, request: PathRead): Read | un
   const version = findU64(versionText) as LedgerVersion | undefined;
   if (version === undefined || knownParameters(request.target, []) === undefined) return undefined;
   const path = `/transactions/by_version/${version}`;
-  const extent = { kind: 'versions', last: version } as const;
+  const extent = { kind: 'transaction', version } as const;
   return historyRead({ operation: 'by_version', subject: '', path, version, extent, need: needOf(version) }, request);
 }
 
@@ -44,11 +44,15 @@ export function transactionsRead(
   if (page === undefined) return undefined;
   const { start, limit, query } = page;
   if (start === undefined) return operation === 'transactions' ? newestList(path, ['limit'], request) : undefined;
-  // Nodes choose the length of a page without `limit`, up to the most that they give.
-  const last = start + BigInt(limit ?? pageItems.most) - 1n;
-  const extent = { kind: 'versions', last } as const;
+  const items = fullPage(limit);
+  const extent = { kind: 'list', last: start + BigInt(items) - 1n, items } as const;
   const need = needOf(start as LedgerVersion);
   return historyRead({ operation, subject: query, path: path + query, extent, need }, request);
+}
+
+/** Items of a full page. The cache keeps no page of a node that is configured for other lengths. */
+function fullPage(limit: number | undefined): number {
+  return Math.min(limit ?? pageItems.usual, pageItems.most);
 }
 
 /** A page's parameters; `undefined`: nodes refuse them, or read more than these two. */
@@ -134,7 +138,7 @@ function eventsRead(
   const { start, limit, query } = page;
   if (start === undefined) return newestList(path, ['limit'], request);
   const subject = `${address}/${stream.text}${query}`;
-  const extent = { kind: 'page', items: limit ?? pageItems.usual } as const;
+  const extent = { kind: 'page', items: fullPage(limit) } as const;
   return historyRead({ operation: 'events', subject, path: path + query, extent, need: { kind: 'head' } }, request);
 }
 

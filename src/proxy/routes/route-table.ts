@@ -263,8 +263,8 @@ function tableRow(operation: 'table_item' | 'raw_table_item', path: string): Pat
   return { path, ...state, ...posted, routes: { POST: route } };
 }
 
-/** A row of a long poll. A HEAD of it is passed, because it would wait in vain. */
+/** A row of a long poll. */
 function waitRow(path: string, parse: ParseRead): PathRow {
   const route: Route = { kind: 'wait', name: 'wait_by_hash', operation: 'read', template: path, parse };
-  return { path, isOfLedger: true, routes: { GET: route } };
+  return { path, isOfLedger: true, routes: { GET: route, HEAD: route } };
 }

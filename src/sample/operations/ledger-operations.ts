@@ -1,6 +1,7 @@
 /** Ledger information, health and gas price. */
 import { acceptForm, type SampleCall } from '../call.ts';
 import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
+import { u64Bytes } from '../bcs.ts';
 import { frameworkError, nodeError } from '../node-error.ts';
 
 /** `GET /`: the numbers of this answer's own headers. */
@@ -33,6 +34,7 @@ export function answerHealthy(call: SampleCall): SampleAnswer {
 }
 
 /** `GET /estimate_gas_price`. */
-export function answerGasPrice(): SampleAnswer {
-  return jsonAnswer('{"deprioritized_gas_estimate":100,"gas_estimate":100,"prioritized_gas_estimate":150}');
+export function answerGasPrice(call: SampleCall): SampleAnswer {
+  const json = '{"deprioritized_gas_estimate":100,"gas_estimate":100,"prioritized_gas_estimate":150}';
+  return answerIn(acceptForm(call), json, () => u64Bytes(100n));
 }

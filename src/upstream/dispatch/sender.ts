@@ -29,6 +29,12 @@ export interface SenderParts extends Omit<AttemptParts, 'metrics' | 'mayRepeat'>
 /** Retries: a share of all requests, and a few a second for a quiet gateway; the burst covers the death of a busy node. */
 const retryBudget = { share: 0.2, perSecond: 10, most: 500 };
 
+/**
+ * Longest wait of a long poll for a place among the polls, in ms: about the time of a commit, and with the node's own wait
+ * of a second far from `upstream.timeout`.
+ */
+const pollPlaceMs = 500;
+
 /** Smaller answers are read whole before they go to the client. */
 const streamedBytes = 64 * 1024;
 
@@ -126,13 +132,21 @@ export class Sender {
     return this.#attempts.make(request, fetch, { permit, deadline, readClass });
   }
 
-  /** Sends a long poll, or its replacement `atOnce` while polls hold their share of connections (protocol 1, row 19). */
+  /**
+   * Sends a long poll. While polls hold their share of connections it waits for one of them to end, because callers of
+   * its hash join it meanwhile; then its replacement `atOnce` is sent (protocol 1, row 19).
+   */
   async #poll(
     { wire, atOnce = wire }: FleetRequest,
     upstream: Upstream,
     context: ExchangeContext,
   ): Promise<NodeAnswer> {
-    if (!upstream.mayBeHeld || !upstream.polls.tryAcquire()) return fetchWhole(upstream, atOnce, context);
+    const untilMs = performance.now() + pollPlaceMs;
+    while (!upstream.mayBeHeld || !upstream.polls.tryAcquire()) {
+      const leftMs = untilMs - performance.now();
+      if (leftMs <= 0 || context.signal.aborted) return fetchWhole(upstream, atOnce, context);
+      await upstream.polls.released(leftMs, context.signal);
+    }
     return fetchWhole(upstream, wire, context).finally(() => {
       upstream.polls.release();
       this.#queue.offer(upstream);

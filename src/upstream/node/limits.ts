@@ -1,4 +1,5 @@
 /** Bounds on requests to nodes: a budget of extra requests, a semaphore, and an adaptive concurrency limit. */
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { ReadClass } from '../select/need.ts';
 
 /** Options of a `RetryBudget`. */
@@ -41,9 +42,10 @@ export class RetryBudget {
   }
 }
 
-/** Counts holders of a limited resource. `PlaceQueue` has the waits. */
+/** Counts holders of a limited resource. `PlaceQueue` has the waits of reads. */
 export class Semaphore {
   readonly #limit: number;
+  readonly #waiting = new Set<() => void>();
   #taken = 0;
 
   constructor(limit: number) {
@@ -72,6 +74,24 @@ export class Semaphore {
 
   release(): void {
     this.#taken -= 1;
+    const [first] = this.#waiting;
+    first?.();
+  }
+
+  /** Resolves at the next release that no earlier caller waits for, after `withinMs`, or when `signal` aborts. */
+  released(withinMs: number, signal: CancelSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', end);
+        this.#waiting.delete(end);
+        resolve();
+      };
+      const timer = setTimeout(end, withinMs);
+      this.#waiting.add(end);
+      if (signal.aborted) end();
+      else signal.addEventListener('abort', end, { once: true });
+    });
   }
 }
 

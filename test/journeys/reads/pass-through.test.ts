@@ -112,7 +112,7 @@ test('wait_by_hash is a long poll at the node that accepted the submission', asy
   assert.equal(unknown.headers['cache-control'], 'no-store');
 });
 
-test('long polls hold half of the connections to a node at most; more are answered at once, and reads go on', async (t) => {
+test('long polls hold half of the connections to a node at most; more wait half a second for one, and reads go on', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { connections: 4 } } });
   const { promise, resolve } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'waitByHash' });

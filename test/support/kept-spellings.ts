@@ -1,0 +1,373 @@
+/** Requests for kept and shared reads by their meaning, the many spellings of each, and the requests next to it. */
+import { Draw, plainTag, spellAddress, spellJson, spellTag, type Json, type StructTag, type Tag } from './spellings.ts';
+
+/** One value of a request. */
+export type Value =
+  | { readonly of: 'address'; readonly digits: string }
+  | { readonly of: 'tag'; readonly tag: StructTag }
+  | { readonly of: 'number'; readonly number: bigint }
+  | { readonly of: 'word'; readonly word: string }
+  | { readonly of: 'hash'; readonly digits: string }
+  | { readonly of: 'cursor'; readonly hex: string }
+  | { readonly of: 'flag'; readonly isOn: boolean };
+
+/** The meaning of a request. Two requests mean the same exactly when `meaningOf` of them is the same. */
+export interface KeptRequest {
+  readonly kind: string;
+  readonly method: 'GET' | 'POST';
+  /** Segments below the base path: fixed ones, and values. */
+  readonly path: readonly (string | Value)[];
+  readonly query: readonly (readonly [name: string, value: Value])[];
+  readonly form: 'json' | 'bcs';
+  readonly body?: readonly (readonly [name: string, value: Json | Tag])[];
+}
+
+/** A request as a client writes it. */
+export interface SpelledRequest {
+  readonly method: 'GET' | 'POST';
+  readonly target: string;
+  readonly accept: string | undefined;
+  readonly body: string;
+}
+
+const words = ['a', 'A', 'b', 'coin', 'Coin', 'x_1', 'x1'] as const;
+
+function drawHex(draw: Draw): string {
+  const length = draw.pick(1, 1, 2, 3, 40, 63, 64);
+  const first = '123456789abcdef'.charAt(draw.upTo(14));
+  if (length === 1 && draw.upTo(3) === 0) return '0';
+  return first + Array.from({ length: length - 1 }, () => '0123456789abcdef'.charAt(draw.upTo(15))).join('');
+}
+
+const address = (draw: Draw): Value => ({ of: 'address', digits: drawHex(draw) });
+const word = (draw: Draw): Value => ({ of: 'word', word: draw.pick(...words) });
+const hash = (draw: Draw): Value => ({
+  of: 'hash',
+  digits: Array.from({ length: 64 }, () => '0123456789abcdef'.charAt(draw.upTo(15))).join(''),
+});
+
+function number(draw: Draw, most = 2n ** 64n - 1n): Value {
+  const drawn = draw.pick(BigInt(draw.upTo(9)), BigInt(draw.upTo(5_000)), 2n ** 53n + 1n, 2n ** 64n - 1n);
+  return { of: 'number', number: drawn % (most + 1n) };
+}
+
+const limit = (draw: Draw): Value => ({ of: 'number', number: 1n + BigInt(draw.upTo(120)) });
+
+function drawStruct(draw: Draw, depth = 0): StructTag {
+  const count = depth < 2 ? draw.pick(0, 0, 1, 2) : 0;
+  const names = { module: draw.pick(...words), name: draw.pick(...words) };
+  return { kind: 'struct', address: drawHex(draw), ...names, arguments: times(count, () => drawTag(draw, depth + 1)) };
+}
+
+function drawTag(draw: Draw, depth: number): Tag {
+  const kind = depth > 2 ? 'primitive' : draw.pick('primitive', 'vector', 'struct');
+  if (kind === 'struct') return drawStruct(draw, depth);
+  if (kind === 'vector') return { kind, element: drawTag(draw, depth + 1) };
+  return { kind, name: draw.pick('u8', 'u64', 'bool', 'address') };
+}
+
+const tag = (draw: Draw): Value => ({ of: 'tag', tag: drawStruct(draw) });
+
+function times<T>(count: number, make: () => T): readonly T[] {
+  return Array.from({ length: count }, make);
+}
+
+type Query = KeptRequest['query'];
+
+function some(draw: Draw, name: string, value: (draw: Draw) => Value): Query {
+  return draw.flip() ? [[name, value(draw)]] : [];
+}
+
+const pinned = (draw: Draw): Query => [['ledger_version', number(draw)]];
+
+function drawJson(draw: Draw): Json {
+  const scalar = draw.pick<Json>('0x1', '0x01', '1', 'a"\\\u00e9/', { number: '1' }, { number: '1.0' }, true, '');
+  const pair: readonly (readonly [string, Json])[] = [
+    ['a', scalar],
+    ['b', '2'],
+  ];
+  return draw.pick<Json>(scalar, scalar, [scalar, '2'], { members: pair });
+}
+
+type Make = (draw: Draw) => Pick<KeptRequest, 'path' | 'query'> & Partial<KeptRequest>;
+
+const events = (draw: Draw): Query => [['start', number(draw)], ...some(draw, 'limit', limit)];
+const flag = (draw: Draw): Query => some(draw, 'with_transactions', () => ({ of: 'flag', isOn: draw.flip() }));
+const page = (draw: Draw): Query => [
+  ...pinned(draw),
+  ...some(draw, 'start', () => ({ of: 'cursor', hex: drawHex(draw) })),
+  ...some(draw, 'limit', limit),
+];
+
+/** Each kind of request. `lenient`: nodes and the gateway ignore parameters that they do not know. */
+const kinds: Readonly<Record<string, Make>> = {
+  'resource lenient': (draw) => ({ path: ['accounts', address(draw), 'resource', tag(draw)], query: pinned(draw) }),
+  'module lenient': (draw) => ({ path: ['accounts', address(draw), 'module', word(draw)], query: pinned(draw) }),
+  'by hash lenient': (draw) => ({ path: ['transactions', 'by_hash', hash(draw)], query: [] }),
+  'wait by hash lenient': (draw) => ({ path: ['transactions', 'wait_by_hash', hash(draw)], query: [] }),
+  account: (draw) => ({ path: ['accounts', address(draw)], query: pinned(draw) }),
+  balance: (draw) => {
+    const asset = draw.flip() ? tag(draw) : address(draw);
+    return { path: ['accounts', address(draw), 'balance', asset], query: pinned(draw) };
+  },
+  resources: (draw) => ({ path: ['accounts', address(draw), 'resources'], query: page(draw) }),
+  modules: (draw) => ({ path: ['accounts', address(draw), 'modules'], query: page(draw) }),
+  'table item': (draw) => ({
+    method: 'POST',
+    path: ['tables', address(draw), 'item'],
+    query: pinned(draw),
+    body: [
+      ['key_type', drawTag(draw, 0)],
+      ['value_type', drawTag(draw, 0)],
+      ['key', drawJson(draw)],
+    ],
+  }),
+  'raw item': (draw) => ({
+    method: 'POST',
+    path: ['tables', address(draw), 'raw_item'],
+    query: pinned(draw),
+    body: [['key', drawJson(draw)]],
+  }),
+  'by version': (draw) => ({ path: ['transactions', 'by_version', number(draw)], query: [] }),
+  transactions: (draw) => ({ path: ['transactions'], query: events(draw) }),
+  'newest transactions': (draw) => ({ path: ['transactions'], query: some(draw, 'limit', limit) }),
+  'auxiliary info': (draw) => ({
+    path: ['transactions', 'auxiliary_info'],
+    query: [['start_version', number(draw)], ...some(draw, 'limit', limit)],
+  }),
+  'block by height': (draw) => ({ path: ['blocks', 'by_height', number(draw)], query: flag(draw) }),
+  'block by version': (draw) => ({ path: ['blocks', 'by_version', number(draw)], query: flag(draw) }),
+  'events by number': (draw) => ({ path: ['accounts', address(draw), 'events', number(draw)], query: events(draw) }),
+  'events by handle': (draw) => ({
+    path: ['accounts', address(draw), 'events', tag(draw), word(draw)],
+    query: events(draw),
+  }),
+  'newest events': (draw) => ({
+    path: ['accounts', address(draw), 'events', number(draw)],
+    query: some(draw, 'limit', limit),
+  }),
+  'account transactions': (draw) => ({
+    path: ['accounts', address(draw), 'transactions'],
+    query: [...some(draw, 'start', number), ...some(draw, 'limit', number)],
+  }),
+  'transaction summaries': (draw) => ({
+    path: ['accounts', address(draw), 'transaction_summaries'],
+    query: [
+      ...some(draw, 'start_version', number),
+      ...some(draw, 'end_version', number),
+      ...some(draw, 'limit', number),
+    ],
+  }),
+};
+
+/** The names of all kinds. */
+export const keptKinds: readonly string[] = Object.keys(kinds);
+
+/** A request of one kind. */
+export function drawRequest(draw: Draw, kind: string): KeptRequest {
+  const made = kinds[kind]?.(draw);
+  if (made === undefined) throw new Error(`no kind ${kind}`);
+  return { kind, method: 'GET', form: draw.pick('json', 'json', 'bcs'), ...made };
+}
+
+/** The meaning as one text, written without the code under test. */
+export function meaningOf({ method, path, query, form, body = [] }: KeptRequest): string {
+  const flags = query.filter(([, value]) => value.of !== 'flag' || value.isOn);
+  const parameters = flags.map(([name, value]) => `${name}=${plain(value)}`).sort();
+  const members = body.map(([name, value]) => `${name}:${isTag(value) ? plainTag(value) : JSON.stringify(value)}`);
+  const segments = path.map((part) => (typeof part === 'string' ? part : plain(part)));
+  return [method, form, segments.join('/'), parameters.join('&'), members.join(',')].join(' ');
+}
+
+function isTag(value: Json | Tag): value is Tag {
+  return value !== null && typeof value === 'object' && 'kind' in value;
+}
+
+function plain(value: Value): string {
+  switch (value.of) {
+    case 'address':
+      return `0x${value.digits}`;
+    case 'hash':
+      return `0x${value.digits}`;
+    case 'tag':
+      return plainTag(value.tag);
+    case 'number':
+      return String(value.number);
+    case 'word':
+      return value.word;
+    case 'cursor':
+      return value.hex;
+    case 'flag':
+      return String(value.isOn);
+  }
+}
+
+/** The request as some client might write it. */
+export function spellRequest(draw: Draw, request: KeptRequest): SpelledRequest {
+  const { method, path, query, form, body = [] } = request;
+  const segments = path.map((part) => encodeSome(draw, typeof part === 'string' ? part : spell(draw, part, 'path')));
+  const noise = (): string => draw.pick('', '', '', '&');
+  const parameters = draw
+    .shuffled(query)
+    .map(([name, value]) => `${noise()}${encodeSome(draw, name)}=${encodeSome(draw, spell(draw, value, 'query'))}`);
+  const off = draw.upTo(4) === 0 && path[0] === 'blocks' && query.length === 0 ? ['with_transactions=false'] : [];
+  const text = [...parameters, ...off].join('&');
+  const mark = text === '' ? draw.pick('', '', '?') : '?';
+  return {
+    method,
+    target: `/v1/${segments.join('/')}${mark}${text}${text === '' ? '' : noise()}`,
+    accept:
+      form === 'bcs'
+        ? draw.pick('application/x-bcs', 'APPLICATION/X-BCS', 'application/x-bcs, application/json;q=0.5')
+        : draw.pick(undefined, '*/*', 'application/json', 'text/html, application/json'),
+    body: body.length === 0 ? '' : spellBody(draw, body),
+  };
+}
+
+function spellBody(draw: Draw, body: NonNullable<KeptRequest['body']>): string {
+  const members = body.map(([name, value]) => [name, isTag(value) ? spellTag(draw, value) : value] as const);
+  return spellJson(draw, { members });
+}
+
+function spell(draw: Draw, value: Value, place: 'path' | 'query'): string {
+  switch (value.of) {
+    case 'address':
+      return spellAddress(draw, value.digits);
+    case 'tag':
+      return spellTag(draw, value.tag);
+    case 'hash':
+      return draw.pick('', '0x') + draw.mixedCase(value.digits);
+    case 'number': {
+      // A plus sign in a query is a blank, unless it is encoded.
+      const sign = draw.pick('', '', '', '+');
+      const digits = '0'.repeat(draw.pick(0, 0, 1, 3, 30)) + String(value.number);
+      return place === 'path' || sign === '' ? sign + digits : `${sign}${digits}`;
+    }
+    case 'word':
+      return value.word;
+    case 'cursor':
+      return value.hex;
+    case 'flag':
+      return String(value.isOn);
+  }
+}
+
+/** Percent-encodes all that must be, and some that need not be, in either case. */
+function encodeSome(draw: Draw, text: string): string {
+  let encoded = '';
+  for (const character of text) {
+    const isFree = /[A-Za-z0-9_.-]/.test(character);
+    if (isFree && draw.upTo(7) !== 0) encoded += character;
+    else {
+      const digits = character.charCodeAt(0).toString(16).padStart(2, '0');
+      encoded += `%${draw.flip() ? digits.toUpperCase() : digits}`;
+    }
+  }
+  return encoded;
+}
+
+/**
+ * Another request that differs in one place: one character, one number, one parameter more or fewer, the form, or the
+ * kind. `undefined` where the drawn change does not exist.
+ */
+export function neighbourOf(draw: Draw, request: KeptRequest): KeptRequest | undefined {
+  const { path, query, body = [] } = request;
+  switch (draw.pick('path', 'path', 'query', 'query', 'body', 'form', 'word', 'fewer')) {
+    case 'path': {
+      const places = path.flatMap((part, at) => (typeof part === 'string' ? [] : [at]));
+      const at = places[draw.upTo(Math.max(0, places.length - 1))];
+      const value = at === undefined ? undefined : path[at];
+      if (at === undefined || value === undefined || typeof value === 'string') return undefined;
+      return { ...request, path: path.with(at, changed(draw, value)) };
+    }
+    case 'query': {
+      const at = draw.upTo(Math.max(0, query.length - 1));
+      const [name, value] = query[at] ?? [];
+      if (name === undefined || value === undefined) return undefined;
+      return { ...request, query: query.with(at, [name, changed(draw, value)]) };
+    }
+    case 'fewer':
+      return query.length === 0 ? undefined : { ...request, query: query.toSpliced(draw.upTo(query.length - 1), 1) };
+    case 'body': {
+      const at = draw.upTo(Math.max(0, body.length - 1));
+      const [name, value] = body[at] ?? [];
+      if (name === undefined || value === undefined) return undefined;
+      const other = isTag(value) ? otherTag(draw, value) : otherJson(draw, value);
+      return { ...request, body: body.with(at, [name, other]) };
+    }
+    case 'form':
+      return { ...request, form: request.form === 'json' ? 'bcs' : 'json' };
+    case 'word': {
+      const pairs: Readonly<Record<string, string>> = {
+        resources: 'modules',
+        modules: 'resources',
+        transactions: 'transaction_summaries',
+        by_hash: 'wait_by_hash',
+        by_height: 'by_version',
+        auxiliary_info: 'by_version',
+      };
+      const at = path.findIndex((part, index) => index > 0 && typeof part === 'string' && part in pairs);
+      const part = path[at];
+      if (typeof part !== 'string' || part === 'by_hash') return undefined;
+      return { ...request, path: path.with(at, pairs[part] ?? part) };
+    }
+  }
+}
+
+function changed(draw: Draw, value: Value): Value {
+  switch (value.of) {
+    case 'address':
+      return { ...value, digits: otherHex(draw, value.digits) };
+    case 'hash':
+      return { ...value, digits: otherDigit(draw, value.digits) };
+    case 'tag':
+      return { ...value, tag: otherStruct(draw, value.tag) };
+    case 'number': {
+      const { number } = value;
+      const other = draw.pick(number + 1n, number - 1n, number * 10n, number / 10n);
+      const isOther = other >= 0n && other < 2n ** 64n && other !== number;
+      return { ...value, number: isOther ? other : number === 0n ? 1n : number - 1n };
+    }
+    case 'word':
+      return { ...value, word: `${value.word}${draw.pick('_', 'a', '1')}` };
+    case 'cursor':
+      return { ...value, hex: otherDigit(draw, value.hex) };
+    case 'flag':
+      return { ...value, isOn: !value.isOn };
+  }
+}
+
+function otherDigit(draw: Draw, digits: string): string {
+  const at = draw.upTo(digits.length - 1);
+  const digit = ((Number.parseInt(digits.charAt(at), 16) + 1 + draw.upTo(14)) % 16).toString(16);
+  return digits.slice(0, at) + digit + digits.slice(at + 1);
+}
+
+function otherHex(draw: Draw, digits: string): string {
+  const isLonger = digits !== '0' && digits.length < 64 && draw.flip();
+  return (isLonger ? `${digits}0` : otherDigit(draw, digits)).replace(/^0+(?=.)/, '');
+}
+
+function otherStruct(draw: Draw, tag: StructTag): StructTag {
+  switch (draw.pick('address', 'module', 'name', 'more')) {
+    case 'address':
+      return { ...tag, address: otherHex(draw, tag.address) };
+    case 'module':
+      return { ...tag, module: `${tag.module}_` };
+    case 'name':
+      return { ...tag, name: `${tag.name}_` };
+    case 'more':
+      return { ...tag, arguments: [...tag.arguments, { kind: 'primitive', name: 'bool' }] };
+  }
+}
+
+function otherTag(draw: Draw, tag: Tag): Tag {
+  return tag.kind === 'struct' ? otherStruct(draw, tag) : { kind: 'vector', element: tag };
+}
+
+function otherJson(draw: Draw, value: Json): Json {
+  if (typeof value === 'string') return draw.flip() ? `${value} ` : [value];
+  if (typeof value === 'boolean') return String(value);
+  if (value !== null && 'number' in value) return draw.flip() ? value.number : { number: `1${value.number}` };
+  return [value];
+}
