@@ -23,8 +23,12 @@ export class LimitAccount {
   readonly #cost: Window;
   readonly #burst: Window;
   #inFlight = 0;
+  readonly windowMs: number;
+  /** Last use that the order of eviction knows. */
+  usedAtMs = -Infinity;
 
   constructor(windowMs: number) {
+    this.windowMs = windowMs;
     this.#requests = new Window(windowMs);
     this.#cost = new Window(windowMs);
     this.#burst = new Window(burstMs);
@@ -32,9 +36,10 @@ export class LimitAccount {
 
   /** Counts the request if all bounds have room for it. */
   take(bounds: Bounds, cost: number, nowMs: number): LimitCount {
-    const over = this.#findOver(bounds, cost, nowMs);
+    const windows = this.#boundsOf(bounds, cost);
+    const over = this.#findOver(windows, bounds.concurrency, nowMs);
     if (over === undefined) this.add(cost, nowMs);
-    const standings = this.#boundsOf(bounds, cost).map((bound) => standingOf(bound, nowMs));
+    const standings = windows.map((bound) => standingOf(bound, nowMs));
     if (over === undefined) return { isAdmitted: true, standings };
     return { isAdmitted: false, over: over.name, freeInMs: over.freeInMs, standings };
   }
@@ -54,13 +59,13 @@ export class LimitAccount {
   }
 
   /** The exceeded bound that takes longest to have room. */
-  #findOver(bounds: Bounds, cost: number, nowMs: number): ExceededBound | undefined {
+  #findOver(windows: WindowBound[], concurrency: number | undefined, nowMs: number): ExceededBound | undefined {
     let over: ExceededBound | undefined;
-    for (const { name, window, limit, amount } of this.#boundsOf(bounds, cost)) {
+    for (const { name, window, limit, amount } of windows) {
       const freeInMs = window.freeAtMs(nowMs, limit - amount) - nowMs;
       if (freeInMs > (over?.freeInMs ?? 0)) over = { name, freeInMs };
     }
-    if (over !== undefined || bounds.concurrency === undefined || this.#inFlight < bounds.concurrency) return over;
+    if (over !== undefined || concurrency === undefined || this.#inFlight < concurrency) return over;
     return { name: 'concurrency', freeInMs: 0 };
   }
 

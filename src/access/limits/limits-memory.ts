@@ -4,6 +4,9 @@ import { shareOf, type Charge, type LimitCounter, type CountResult } from './cou
 /** Accounts with a key at most, and as many without. An account takes about a kilobyte. */
 const maxAccounts = 16_384;
 
+/** An account used within this time keeps its place in the order of eviction. */
+const recentMs = 1_000;
+
 interface MemoryCounterOptions {
   /** Monotonic, in milliseconds. */
   readonly now: () => number;
@@ -54,11 +57,14 @@ export class MemoryCounter implements LimitCounter {
 
   #accountOf({ subject, hasKey, bounds: { windowMs } }: Charge): LimitAccount {
     const accounts = hasKey ? this.#keyed : this.#anonymous;
+    const nowMs = this.#options.now();
+    const known = accounts.get(subject);
+    if (known?.windowMs === windowMs && nowMs - known.usedAtMs < recentMs) return known;
     // A new span begins a new account.
-    const name = `${windowMs} ${subject}`;
-    const account = accounts.get(name) ?? new LimitAccount(windowMs);
-    accounts.delete(name);
-    accounts.set(name, account);
+    const account = known?.windowMs === windowMs ? known : new LimitAccount(windowMs);
+    account.usedAtMs = nowMs;
+    accounts.delete(subject);
+    accounts.set(subject, account);
     if (accounts.size > (this.#options.maxAccounts ?? maxAccounts)) {
       const [oldest] = accounts.keys();
       if (oldest !== undefined) accounts.delete(oldest);

@@ -119,10 +119,17 @@ interface Request {
   readonly cost: number;
 }
 
-/** Tenants and addresses are distinct: a tenant may be named like an address. */
-function subjectOf({ name, tenant, plan }: Principal): string {
-  return `${plan.name}:${name === undefined ? 'address' : 'tenant'}:${tenant}`;
+/** Tenants and addresses are distinct: a tenant may be named like an address. One text per principal of a key. */
+function subjectOf(principal: Principal): string {
+  const known = knownSubjects.get(principal);
+  if (known !== undefined) return known;
+  const { name, tenant, plan } = principal;
+  const subject = `${plan.name}:${name === undefined ? 'address' : 'tenant'}:${tenant}`;
+  if (name !== undefined) knownSubjects.set(principal, subject);
+  return subject;
 }
+
+const knownSubjects = new WeakMap<Principal, string>();
 
 const knownBounds = new WeakMap<Plan, Bounds>();
 

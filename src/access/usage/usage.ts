@@ -41,6 +41,8 @@ interface UsageEntry {
   sums: UsageSums;
   /** A report without confirmation, to be repeated unchanged. */
   sent?: PendingReport | undefined;
+  /** Reported and dropped: later usage needs another entry. */
+  isGone: boolean;
 }
 
 /** Entries in memory at most: an hour of as many keys, or days of a few. */
@@ -56,6 +58,8 @@ export class Usage {
   readonly #options: UsageOptions;
   readonly #entries = new Map<string, UsageEntry>();
   readonly #timer: NodeJS.Timeout;
+  /** The newest entry of each key's principal. */
+  readonly #newest = new WeakMap<Principal, UsageEntry>();
   #number = 0;
   #flushing: Promise<boolean> | undefined;
   #hour = { endMs: 0, name: '' };
@@ -110,20 +114,34 @@ export class Usage {
       this.#hour = { endMs: (Math.floor(nowMs / hourMs) + 1) * hourMs, name: hourOf(nowMs) };
     }
     const hour = this.#hour.name;
+    const newest = this.#newest.get(principal);
+    if (newest?.hour === hour && !newest.isGone) return newest;
     const subject = usageSubjectOf(principal);
     const name = `${hour} ${subject.join('\n')}`;
     const known = this.#entries.get(name);
-    if (known !== undefined) return known;
+    if (known !== undefined) return this.#remember(principal, known);
     if (this.#entries.size >= maxEntries) this.#dropOldest();
-    const entry: UsageEntry = { hour, subject, sums: new UsageSums() };
+    const entry: UsageEntry = { hour, subject, sums: new UsageSums(), isGone: false };
     this.#entries.set(name, entry);
+    return this.#remember(principal, entry);
+  }
+
+  /** Principals without a key are made for each request. */
+  #remember(principal: Principal, entry: UsageEntry): UsageEntry {
+    if (principal.name !== undefined) this.#newest.set(principal, entry);
     return entry;
+  }
+
+  #drop(name: string): void {
+    const entry = this.#entries.get(name);
+    if (entry !== undefined) entry.isGone = true;
+    this.#entries.delete(name);
   }
 
   #dropOldest(): void {
     const [oldest] = this.#entries.keys();
     if (oldest === undefined) return;
-    this.#entries.delete(oldest);
+    this.#drop(oldest);
     this.#options.onLost();
   }
 
@@ -133,7 +151,7 @@ export class Usage {
       return;
     }
     const sinceMs = this.#options.now() - keptMs;
-    for (const [name, { hour }] of this.#entries) if (hourStartMs(hour) < sinceMs) this.#entries.delete(name);
+    for (const [name, { hour }] of this.#entries) if (hourStartMs(hour) < sinceMs) this.#drop(name);
   }
 
   /** Resolves to whether all usage is in Redis. Single flight. */
@@ -170,7 +188,7 @@ export class Usage {
       entry.sent = undefined;
     }
     // Usage may have come meanwhile.
-    if (entry.sums.isEmpty && this.#entries.get(name) === entry) this.#entries.delete(name);
+    if (entry.sums.isEmpty && this.#entries.get(name) === entry) this.#drop(name);
     return true;
   }
 }
