@@ -23,7 +23,7 @@ test('absent keys have the defaults of the contract, in ms and bytes', (t) => {
       hedge: { quantile: 0.95, share: 0.04 },
       audit: 0.001,
     },
-    cache: { memory: { maxBytes: 256 * 2 ** 20 } },
+    cache: { gasPriceTtlMs: 1_000, memory: { maxBytes: 256 * 2 ** 20 } },
     latest: { maxStalenessMs: 200, waitForVersionMs: 500, minClientStalenessMs: 0, maxClientStalenessMs: 10_000 },
     encode: { enabled: true, shadow: 0.01, signingDomain: 'APTOS' },
     log: { level: 'info', access: { share: 0, slowMs: 2_000, failed: true } },

@@ -102,7 +102,8 @@ test('what is passed through is answered as described for each answer of the nod
   // An older node, which does not have the path.
   answerWith(node, 405, errorBody('web_framework_error', 'method not allowed'), ({ route }) => route === 'account');
   const account = document.operation('getAccount');
-  assertAsDescribed(account, await ask(gateway, account, requestOf(account)), 405);
+  const unread = { ...requestOf(account), target: '/v1/accounts/0x5a77' };
+  assertAsDescribed(account, await ask(gateway, account, unread), 405);
 });
 
 test('refusals for keys and limits are as described, for every operation', async (t) => {
