@@ -121,7 +121,7 @@ export class Shares {
     const { sender, fleet } = this.#parts;
     const askedAtMs = performance.now();
     const need = { kind: 'head', min } as const;
-    const request = { wire, need, promised: form, isIdempotent: true, client, span, onPlace };
+    const request = { wire, need, promised: form, isIdempotent: true, mayStream: true, client, span, onPlace };
     const answer = await sender.whole(request, signal);
     const { upstream, tookMs } = answer;
     return { entry: entryOf(answer, fleet.dialect), upstream: upstream.name, tookMs, askedAtMs };

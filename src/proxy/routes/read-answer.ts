@@ -1,6 +1,7 @@
 /** Answers reads over every transport, from memory or the fleet. */
 import { isOfState } from '../../cache/key.ts';
 import { GatewayError } from '../../ledger/errors.ts';
+import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import type { Read, ReadResult } from '../reads/read-result.ts';
@@ -22,6 +23,7 @@ export function parseTarget(
   const { reader, router, targets } = parts;
   const read = match.parse(accept);
   if (read === undefined || 'shared' in read) return read;
+  if (reader.isLarge(read)) return undefined;
   const parsed = new CachedTarget(match.route, read);
   const comesAgain = isOfLatest(parsed.read) || reader.locate(parsed.read) !== undefined;
   if (!comesAgain || !targets.admits()) return parsed;
@@ -41,7 +43,14 @@ export function answerRead(parts: ServerParts, exchange: Exchange<Outgoing>, rea
   const load = isOfLatest(read)
     ? freshness.load(read, exchange)
     : reader.load(read, exchange, isOfHistory(read) ? freshness.demandOf(exchange.request).min : undefined);
-  return load.then((served) => writeRead(parts, exchange, served));
+  return load.then(
+    (served) => writeRead(parts, exchange, served),
+    (error: unknown) => {
+      // The next request for the target is parsed, and streamed.
+      if (error instanceof LargeAnswerError) parts.targets.drop(exchange.target, read.form);
+      throw error;
+    },
+  );
 }
 
 /**
