@@ -103,8 +103,13 @@ function versionOf(text: unknown): LedgerVersion | undefined {
 function formFault({ form, operation }: ReadFacts, { contentType, json }: AnswerFacts): Decision | undefined {
   if (findForm(contentType) !== form) return 'other form';
   if (form === 'bcs') return undefined;
-  if (json.isOpaque) return lists.has(operation) ? undefined : 'too large';
+  if (json.isOpaque) return isList(operation) ? undefined : 'too large';
   return json.isJson ? undefined : 'other form';
+}
+
+/** Whether answers have as many items as the request asks for, and therefore any size. */
+export function isList(operation: Operation): boolean {
+  return lists.has(operation);
 }
 
 const lists: ReadonlySet<Operation> = new Set(['modules', 'resources', 'transactions', 'auxiliary_info', 'block']);

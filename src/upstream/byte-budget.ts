@@ -5,6 +5,9 @@ export class OverBudgetError extends Error {
   override readonly name = 'OverBudgetError';
 }
 
+/** An answer is larger than any that is read whole. */
+export class TooLargeError extends OverBudgetError {}
+
 /**
  * Bounds of answers to clients, in bytes. The largest transaction has 10 MB of changes, several times as much in JSON;
  * larger lists are streamed. All answers together may be four times the largest.
@@ -93,7 +96,7 @@ export class ByteBudget {
   #take(share: OpenShare, bytes: number): void {
     const held = share.held + bytes;
     if (share.isRevoked) throw tooMany();
-    if (held > this.#largest) throw new OverBudgetError(`the answer is larger than ${this.#largest} bytes`);
+    if (held > this.#largest) throw new TooLargeError(`the answer is larger than ${this.#largest} bytes`);
     if (held > shortBytes) {
       this.#long.add(share);
       if (!this.hasRoomFor(bytes)) this.#revokeYounger(share, bytes);

@@ -2,18 +2,20 @@
  * Reads of ledger state: the one place where cache and upstream meet. A pinned read is looked up in memory; concurrent
  * misses share one request to a node; the policy decides whether the cache stores the answer.
  */
+import { LRUCache } from 'lru-cache';
 import { Coalescer } from '../../cache/coalesce.ts';
 import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } from '../../cache/entry.ts';
 import { cacheKey, isOfState, type CacheKey, type Operation } from '../../cache/key.ts';
 import type { CacheLocation, MemoryCache } from '../../cache/memory/memory.ts';
 import type { MissReason } from '../../cache/memory/miss-history.ts';
-import { committedVersion, decide, isImmutable, isSameAtAllNodes, type Decision } from '../../cache/policy.ts';
+import { committedVersion, decide, isImmutable, isList, isSameAtAllNodes, type Decision } from '../../cache/policy.ts';
 import type { AnswerFacts } from '../../cache/read-facts.ts';
 import type { AnswerLoad, Loaded, ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
 import type { Count } from '../../metrics/counter.ts';
+import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import { joinFlights } from '../../upstream/dispatch/queue.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
@@ -44,6 +46,7 @@ interface CachePlace {
 export class Reader {
   readonly #parts: ReaderParts;
   readonly #codings = new Coalescer<Buffer>();
+  readonly #large = new LRUCache<string, true>({ max: 1_000, ttl: 600_000 });
 
   constructor(parts: ReaderParts) {
     this.#parts = parts;
@@ -53,6 +56,11 @@ export class Reader {
   locate(read: Read): CacheLocation | undefined {
     const key = this.keyOf(read);
     return key === undefined ? undefined : this.#parts.memory.locate(key);
+  }
+
+  /** Whether the list was too large to be read whole a while ago, at some version: it is streamed now. */
+  isLarge(read: Read): boolean {
+    return this.#large.size > 0 && this.#large.has(itemOf(read));
   }
 
   /** See `FleetView.generation`. */
@@ -133,8 +141,12 @@ export class Reader {
     const { operation, form, version, need, wire, atOnce } = read;
     const { generation, chainId = -1 } = this.#parts.fleet;
     const isView = operation === 'view';
-    const request = { wire, atOnce, need, promised: form, isIdempotent: true, isView, client, span, onPlace };
-    const answer = await sender.whole(request, signal);
+    const mayStream = isList(operation);
+    const sent = { wire, atOnce, need, promised: form, isIdempotent: true, isView, mayStream, client, span, onPlace };
+    const answer = await sender.whole(sent, signal).catch((error: unknown) => {
+      if (error instanceof LargeAnswerError) this.#large.set(itemOf(read), true);
+      throw error;
+    });
     const facts = { ...answer, contentType: header(answer, 'content-type') };
     const decision = decide(read, facts, { chainId: place?.chainId ?? chainId, head: this.#parts.fleet.head });
     // An answer of an earlier ledger, or of a node whose chain is in doubt, must not be stored for this one.
@@ -193,6 +205,11 @@ export class Reader {
     read.keyed = { of: read, chainId, key };
     return key;
   }
+}
+
+/** The item of a read at any version. */
+function itemOf({ operation, subject, form }: Read): string {
+  return `${operation}|${form}|${subject}`;
 }
 
 /**

@@ -124,7 +124,7 @@ export class Shares {
     const need = { kind: 'head', min } as const;
     // Some nodes have no BCS for these, and answer in JSON.
     const promised = form === undefined ? undefined : 'either';
-    const request = { wire, need, promised, isIdempotent: true, client, span, onPlace } as const;
+    const request = { wire, need, promised, isIdempotent: true, mayStream: true, client, span, onPlace } as const;
     const answer = await sender.whole(request, signal);
     const { upstream, tookMs } = answer;
     const own = fleet.headersOfLedger.ownOf(answer);

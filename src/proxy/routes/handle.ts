@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { digestInTurns } from '../../cache/canonical-body.ts';
 import { bodyBounds } from '../../ledger/body-bounds.ts';
 import { GatewayError } from '../../ledger/errors.ts';
+import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import { clientOf } from '../http/admitted-request.ts';
 import { answerDespiteHalfClose } from '../http/server/connection-state.ts';
 import { requireJson } from './parse-read.ts';
@@ -100,9 +101,12 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
       return run(parts, received, route, (exchange) => {
         const read = parseTarget(parts, match, accept);
         if (read === undefined) return servePassed(parts, exchange, received, match);
-        return read instanceof CachedTarget
-          ? answerRead(parts, exchange, read.read)
-          : answerShared(parts, exchange, read);
+        const work =
+          read instanceof CachedTarget ? answerRead(parts, exchange, read.read) : answerShared(parts, exchange, read);
+        return work?.catch((error: unknown) => {
+          if (!(error instanceof LargeAnswerError)) throw error;
+          return servePassed(parts, exchange, received, match);
+        });
       });
     case 'wait':
       return run(parts, received, route, (exchange) => answerWait(parts, exchange, match));

@@ -2,6 +2,7 @@
 import { ownBytes } from '../../cache/entry.ts';
 import { isOfState } from '../../cache/key.ts';
 import { GatewayError } from '../../ledger/errors.ts';
+import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import type { Read, ReadResult } from '../reads/read-result.ts';
@@ -24,6 +25,7 @@ export function parseTarget(
   const { reader, router, targets } = parts;
   const read = match.parse(accept);
   if (read === undefined || 'shared' in read) return read;
+  if (reader.isLarge(read)) return undefined;
   const parsed = new CachedTarget(match.route, read);
   const comesAgain = isOfLatest(parsed.read) || reader.locate(parsed.read) !== undefined;
   if (!comesAgain || !targets.admits()) return parsed;
@@ -70,7 +72,14 @@ export function answerRead(parts: ServerParts, exchange: Exchange<Outgoing>, rea
   const load = isOfLatest(read)
     ? freshness.load(read, exchange)
     : reader.load(read, exchange, isOfHistory(read) ? freshness.demandOf(exchange.request).min : undefined);
-  return load.then((served) => writeRead(parts, exchange, served));
+  return load.then(
+    (served) => writeRead(parts, exchange, served),
+    (error: unknown) => {
+      // The next request for the target is parsed, and streamed.
+      if (error instanceof LargeAnswerError) parts.targets.drop(exchange.target, read.form);
+      throw error;
+    },
+  );
 }
 
 /**

@@ -118,6 +118,13 @@ export class TargetCache {
     this.#keep(name, cached);
   }
 
+  /** Forgets the target's read in the form. */
+  drop(target: string, form: AnswerForm): void {
+    const name = nameOf(target, form);
+    this.#fresh.delete(name);
+    this.#older.delete(name);
+  }
+
   #keep(name: string, cached: CachedTarget): void {
     const { read } = cached;
     // Texts are ASCII: a byte per character.

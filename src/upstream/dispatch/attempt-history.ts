@@ -18,6 +18,8 @@ export interface NonFinalOutcome {
   readonly sign?: FailureSign | undefined;
   /** The node shed the request: it refused it as one too many, without work on it. */
   readonly isShed?: boolean;
+  /** The answer is larger than any that is read whole. */
+  readonly isTooLarge?: boolean;
 }
 
 /** The failure of one node at a request; counts against the node once another has answered it. */

@@ -8,7 +8,7 @@ import type { FailureKind } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
 import { AttemptRecorder, endSpan, type AttemptRecorderParts, type FailedAttempt } from './attempt-recorder.ts';
-import { createAnswerBudget, OverBudgetError, type ByteBudget } from '../byte-budget.ts';
+import { createAnswerBudget, OverBudgetError, TooLargeError, type ByteBudget } from '../byte-budget.ts';
 import { classifyAnswer, findShedding, type AnswerClass, type Shedding } from './classify.ts';
 import type { FailureSign } from '../node/ejection.ts';
 import {
@@ -125,7 +125,7 @@ export class Attempts {
     }
     // An attempt that was never sent, or whose answer is too large, is no sign against the node.
     const sign = kind === 'connection' ? 'error' : kind === 'timeout' && mayHaveArrived ? 'timeout' : undefined;
-    return { kind: 'failed', answer: undefined, mayHaveArrived, sign };
+    return { kind: 'failed', answer: undefined, mayHaveArrived, sign, isTooLarge: error instanceof TooLargeError };
   }
 
   #answered<A extends NodeAnswer | StreamedAnswer>(

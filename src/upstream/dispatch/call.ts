@@ -10,7 +10,7 @@ import { nextNodes, readClassOf, unitOf, type NodeCandidate } from '../select/ca
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { chooseFinalAnswer } from './final-answer.ts';
 import type { Fleet } from '../fleet.ts';
-import type { FleetRequest, SendLimits, UpstreamLog } from './fleet-request.ts';
+import { LargeAnswerError, type FleetRequest, type SendLimits, type UpstreamLog } from './fleet-request.ts';
 import { mayGoOn } from './next-step.ts';
 import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
 import type { RetryBudget } from '../node/limits.ts';
@@ -111,6 +111,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
       const last = raced.ended.at(-1);
       if (last === undefined || last.outcome.kind === 'final') break;
       if (!request.isIdempotent && last.outcome.mayHaveArrived) break;
+      if (request.mayStream === true && last.outcome.isTooLarge === true) throw new LargeAnswerError();
       const call = {
         fleet,
         limits,

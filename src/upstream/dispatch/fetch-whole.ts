@@ -2,7 +2,7 @@
 import type { Dispatcher } from 'undici';
 import { stopReason } from '../../ledger/stop.ts';
 import { AnswerHandler, type HandlerParts, type Settle } from './answer-handler.ts';
-import type { Share } from '../byte-budget.ts';
+import { TooLargeError, type Share } from '../byte-budget.ts';
 import {
   requestTo,
   sinceSent,
@@ -56,6 +56,8 @@ class Collector extends AnswerHandler {
 
   protected onHead(head: AnswerHead): void {
     this.#head = head;
+    const length = Number(head.headers['content-length']);
+    if (length > this.#share.largest) throw new TooLargeError(`the node announces ${length} bytes`);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {

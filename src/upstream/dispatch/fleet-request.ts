@@ -1,8 +1,16 @@
 /** A request to the fleet, and the bounds within which it is sent. */
+import { GatewayError } from '../../ledger/errors.ts';
 import type { Span } from '../../trace/span.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Need } from '../select/need.ts';
 import type { PromisedForm } from './validate.ts';
+
+/** The answer to a request with `mayStream` is too large to be read whole. */
+export class LargeAnswerError extends GatewayError {
+  constructor() {
+    super('unavailable', 'the answer is too large to be read whole; try again');
+  }
+}
 
 /** One request to the nodes that can answer it. */
 export interface FleetRequest {
@@ -14,6 +22,8 @@ export interface FleetRequest {
   readonly promised?: PromisedForm | undefined;
   /** The request asks for the health of a node, not for the ledger (protocol 9). */
   readonly isHealthCheck?: boolean;
+  /** The caller streams an answer that is too large to be read whole: no second node is asked for it. */
+  readonly mayStream?: boolean;
   /** The request runs code that the client chose. */
   readonly isView?: boolean;
   /** Fair-queueing key. Default: the gateway itself. */

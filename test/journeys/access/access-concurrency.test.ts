@@ -70,6 +70,8 @@ for (const { what, route, target, body } of outliving) {
 const ending = [
   { what: 'a view', route: 'view', target: '/view?ledger_version=5', body: view },
   { what: 'a read of a table', route: 'tableItem', target: '/tables/0x1/item?ledger_version=5', body: item },
+  { what: 'a kept block', route: 'blockByHeight', target: '/blocks/by_height/5', body: undefined },
+  { what: 'a short share', route: 'estimateGasPrice', target: '/estimate_gas_price', body: undefined },
   {
     what: 'a long poll',
     route: 'waitByHash',

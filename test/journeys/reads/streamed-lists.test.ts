@@ -1,0 +1,85 @@
+/** Lists that are larger than any answer that is read whole: they are streamed, as if they had no cache. */
+import assert from 'node:assert/strict';
+import { createServer, get, type IncomingMessage } from 'node:http';
+import { once } from 'node:events';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { test, type TestContext } from 'node:test';
+import { fakeNode } from '../../support/fake-node.ts';
+import { patient, probeAt, testGateway } from '../../support/gateway.ts';
+import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { listen } from '../../support/listen.ts';
+
+/** Above the bound of 64 MiB. */
+const size = 70_000_000;
+const chunk = Buffer.alloc(1_000_000, ' ');
+
+/** A node whose answers have `size` bytes of JSON, and the targets that it was asked for. */
+async function largeNode(t: TestContext, isAnnounced: boolean) {
+  const targets: string[] = [];
+  const server = createServer((request, response) => {
+    const isLook = /^\/v1\/?$/.test(request.url ?? '');
+    const length = isAnnounced && !isLook ? { 'content-length': size } : {};
+    response.writeHead(200, { ...ledgerHeaders({ version: 900n }), 'content-type': 'application/json', ...length });
+    if (isLook) return void response.end('{}');
+    targets.push(request.url ?? '');
+    const body = Array.from({ length: size / chunk.length }, (_, at) => (at === 0 ? firstOf(chunk) : chunk));
+    void pipeline(Readable.from(body), response).catch(() => undefined);
+  });
+  return { url: `http://127.0.0.1:${await listen(t, server)}/v1`, targets };
+}
+
+function firstOf(block: Buffer): Buffer {
+  return Buffer.concat([Buffer.from('[]'), block.subarray(2)]);
+}
+
+/** Status and bytes of the answer. */
+async function ask(url: string): Promise<readonly [status: number | undefined, bytes: number]> {
+  const [response] = (await once(get(url, { agent: false }), 'response')) as [IncomingMessage];
+  let bytes = 0;
+  for await (const part of response) bytes += (part as Buffer).length;
+  return [response.statusCode, bytes];
+}
+
+const lists = {
+  'a page of resources': '/accounts/0x1/resources?ledger_version=5',
+  'a list of transactions': '/transactions?start=5&limit=100',
+  'a block with transactions': '/blocks/by_height/5?with_transactions=true',
+};
+
+for (const isAnnounced of [true, false]) {
+  const how = isAnnounced ? 'with an announced length' : 'in chunks';
+
+  test(`lists that are too large to be read whole are streamed, ${how}`, async (t) => {
+    const node = await largeNode(t, isAnnounced);
+    const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath: false }, upstream: patient } });
+    for (const [what, target] of Object.entries(lists)) {
+      node.targets.length = 0;
+      for (let round = 0; round < 2; round += 1) {
+        assert.deepEqual(await ask(gateway.url + target), [200, size], `${what}, ${round}`);
+      }
+      // One that the gateway began to read whole, and one for each client.
+      assert.equal(node.targets.length, 3, what);
+    }
+    assert.deepEqual(await ask(`${gateway.url}/accounts/0x1/transactions`), [200, size]);
+  });
+}
+
+test('after one 503, the fast path leaves a list that is too large to be read whole to the server', async (t) => {
+  const node = await largeNode(t, true);
+  const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath: true }, upstream: patient } });
+  for (const target of [...Object.values(lists), '/accounts/0x2/resources']) {
+    const answers = [await ask(gateway.url + target), await ask(gateway.url + target)];
+    assert.deepEqual([answers[0]?.[0], answers[1]], [503, [200, size]], target);
+  }
+  // At every version.
+  assert.deepEqual(await ask(`${gateway.url}/accounts/0x1/resources?ledger_version=6`), [200, size]);
+});
+
+test('a resource that is too large at one node is read from another', async (t) => {
+  const broken = await largeNode(t, true);
+  const whole = await fakeNode(t, { head: 900n, chainId: 4 });
+  const gateway = await testGateway(t, { full: [broken], archival: [whole], config: { upstream: patient } });
+  const reply = await gateway.get(probeAt(600));
+  assert.deepEqual([reply.status, broken.targets.length, whole.reads], [200, 1, 1]);
+});
