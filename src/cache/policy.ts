@@ -100,8 +100,9 @@ function versionOf(text: unknown): LedgerVersion | undefined {
  * JSON must parse to its end; the stored bytes stay the node's. Lists may be too large to parse: their announced length,
  * first and last byte have to do (`validateAnswer`).
  */
-function formFault({ form, operation }: ReadFacts, { contentType, json }: AnswerFacts): Decision | undefined {
+function formFault({ form, operation }: ReadFacts, { contentType, json, body }: AnswerFacts): Decision | undefined {
   if (findForm(contentType) !== form) return 'other form';
+  if (isList(operation) && body.length > largestList) return 'too large';
   if (form === 'bcs') return undefined;
   if (json.isOpaque) return isList(operation) ? undefined : 'too large';
   return json.isJson ? undefined : 'other form';
@@ -111,5 +112,8 @@ function formFault({ form, operation }: ReadFacts, { contentType, json }: Answer
 export function isList(operation: Operation): boolean {
   return lists.has(operation);
 }
+
+/** In bytes. The digest of a longer one would hold up the event loop. */
+const largestList = 8 * 1024 * 1024;
 
 const lists: ReadonlySet<Operation> = new Set(['modules', 'resources', 'transactions', 'auxiliary_info', 'block']);

@@ -40,10 +40,15 @@ class Counting implements Limits {
   }
 }
 
-async function world(t: TestContext, limits: Limits, more: Parameters<typeof accessConfig>[0] = {}) {
+async function world(
+  t: TestContext,
+  limits: Limits,
+  more: Parameters<typeof accessConfig>[0] = {},
+  listen: { readonly fastPath?: boolean } = {},
+) {
   const node = await fakeNode(t, { head: 900n });
   const access = accessConfig({ anonymous: 'free', ...more });
-  return { node, gateway: await testGateway(t, { full: [node], access, limits }) };
+  return { node, gateway: await testGateway(t, { full: [node], access, limits, config: { listen } }) };
 }
 
 test('a passed spelling is counted as the operation that it looks like, asked of a node', async (t) => {
@@ -160,7 +165,8 @@ test('when the leader of a coalesced view hangs up, the next client is charged f
 
 test("a client that hangs up is settled: within a body, and during the node's read", async (t) => {
   const limits = new Counting();
-  const { node, gateway } = await world(t, limits);
+  // The fast path admits a request once it is complete, and those of a pipeline one after another.
+  const { node, gateway } = await world(t, limits, {}, { fastPath: false });
   const hangUp = async (request: string, when: () => Promise<unknown>): Promise<void> => {
     const before = limits.settled.length;
     const socket = connect(gateway.port, '127.0.0.1');
@@ -192,7 +198,7 @@ test("a client that hangs up is settled: within a body, and during the node's re
 
 test('a client that hangs up is settled for pipelined requests, too', async (t) => {
   const limits = new Counting();
-  const { node, gateway } = await world(t, limits);
+  const { node, gateway } = await world(t, limits, {}, { fastPath: false });
   node.fault = { kind: 'latency', ms: 5_000 };
   const socket = connect(gateway.port, '127.0.0.1');
   socket.write(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`);

@@ -246,7 +246,7 @@ async function slowWorld(t: TestContext, way: Way, options: Pick<TestGatewayOpti
     open: () => open(t, gateway, ca?.ca),
     /** Releases the answers once the node has this many requests; the fast path sends them one by one. */
     async release(asked: number): Promise<void> {
-      if (way !== 'with the fast path') await reads(node, asked);
+      if (way === 'without the fast path') await reads(node, asked);
       else if (asked > 0) await reads(node, 1);
       release();
     },
