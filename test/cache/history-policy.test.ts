@@ -146,6 +146,9 @@ rows('a list in BCS', listBcs, [
   { claim: 'without a byte', body: '', ...growing },
 ]);
 const padding = ' '.repeat(1024 * 1024);
+rows('a list in BCS above the size that is parsed', listBcs, [
+  { claim: 'by its length', body: Buffer.concat([Buffer.of(10), Buffer.from(padding)]), ...stored },
+]);
 rows('a list above the size that is parsed', list, [
   { claim: 'with its last version', body: `[${padding}{"version":"509"}]`, ...stored },
   { claim: 'without its last version', body: `[${padding}{"version":"508"}]`, ...growing },
@@ -258,6 +261,22 @@ test('the bytes of state, of BCS and of a block without transactions hold for ev
     assert.equal(isImmutable(read('block', { kind: 'bare block', height: 5n }, { form })), true);
   }
 });
+
+test('rendered history without an extent does not hold for ever', () => {
+  const history = operations.slice(operations.indexOf('transaction'));
+  assert.deepEqual(
+    history.filter((operation) => isImmutable({ operation, form: 'json', version: undefined })),
+    [],
+  );
+});
+
+for (const operation of ['modules', 'resources', 'transactions', 'auxiliary_info'] as const) {
+  test(`${operation} above the size that is parsed are stored as they are`, () => {
+    const extent = operation === 'transactions' || operation === 'auxiliary_info' ? list.extent : undefined;
+    const asked = { operation, form: 'json', version: ledgerVersion(500n), extent } as const;
+    assert.equal(decisionOf(asked, { claim: '', body: `[${padding}{"version":"509"}]`, ...stored }), 'stored');
+  });
+}
 
 test('nodes must agree on the bytes of state, except on JSON that depends on their heads', () => {
   const agreed = (form: 'json' | 'bcs') =>
