@@ -214,22 +214,17 @@ rows('a block by version', read('block_by_version', { kind: 'block', height: und
 
 const events = read('events', { kind: 'page', items: 10 });
 const eventsBcs: ReadFacts = { ...events, form: 'bcs' };
-const page = [
-  { claim: 'of a full page', ...stored },
-  { claim: 'of a full page, at a node behind', told: 500n, ...stored },
-  { claim: 'of a node whose head is not believed', told: head + 1n, ...growing },
-  { claim: 'before a head is known', believed: undefined, ...growing },
-];
-rows(
-  'events',
-  events,
-  page.map((row) => ({ ...row, body: listOf(10) })),
-);
-rows(
-  'events in BCS',
-  eventsBcs,
-  page.map((row) => ({ ...row, body: Buffer.of(10) })),
-);
+function pages(body: string | Buffer): readonly Row[] {
+  return [
+    { claim: 'of a full page', body, ...stored },
+    { claim: 'of a full page, at a node behind', body, told: 500n, ...stored },
+    { claim: 'of a node whose head is not believed', body, told: head + 1n, ...growing },
+    { claim: 'before a head is known', body, believed: undefined, ...growing },
+  ];
+}
+
+rows('events', events, pages(listOf(10)));
+rows('events in BCS', eventsBcs, pages(Buffer.of(10)));
 rows('events', events, [
   { claim: 'with an item too few', body: listOf(9), ...growing },
   { claim: 'with an item too many', body: listOf(11), ...growing },
@@ -278,9 +273,11 @@ for (const operation of ['modules', 'resources', 'transactions', 'auxiliary_info
   });
 }
 
+function agreed(form: 'json' | 'bcs'): readonly Operation[] {
+  return operations.filter((operation) => isSameAtAllNodes({ operation, form, version: undefined }));
+}
+
 test('nodes must agree on the bytes of state, except on JSON that depends on their heads', () => {
-  const agreed = (form: 'json' | 'bcs') =>
-    operations.filter((operation) => isSameAtAllNodes({ operation, form, version: undefined }));
   const state = ['resource', 'module', 'view', 'balance', 'modules', 'table_item', 'raw_table_item'];
   assert.deepEqual(agreed('json'), state);
   assert.deepEqual(agreed('bcs'), operations.slice(0, operations.indexOf('transaction')));

@@ -95,14 +95,15 @@ const expected: Readonly<Record<string, readonly [first: number, second: number]
   waits: [5, 0],
 };
 
+function clientOf(fullnode: string): Client {
+  const config = new AptosConfig({ network: Network.CUSTOM, fullnode });
+  return { aptos: new Aptos(config), config };
+}
+
 async function worldOf(t: TestContext) {
   const node = await fakeNode(t, { dialect: 'aptos', head: 999n });
   const config = { latest: { maxStalenessMs: 3_600_000 }, upstream: patient };
   const gateway = await testGateway(t, { full: [node], config }, 'aptos');
-  const clientOf = (fullnode: string): Client => {
-    const config = new AptosConfig({ network: Network.CUSTOM, fullnode });
-    return { aptos: new Aptos(config), config };
-  };
   return { node, ofGateway: () => clientOf(gateway.url), ofNode: () => clientOf(node.url) };
 }
 
