@@ -146,6 +146,9 @@ rows('a list in BCS', listBcs, [
   { claim: 'without a byte', body: '', ...growing },
 ]);
 const padding = ' '.repeat(1024 * 1024);
+rows('a list in BCS above the size that is parsed', listBcs, [
+  { claim: 'by its length', body: Buffer.concat([Buffer.of(10), Buffer.from(padding)]), ...stored },
+]);
 rows('a list above the size that is parsed', list, [
   { claim: 'with its last version', body: `[${padding}{"version":"509"}]`, ...stored },
   { claim: 'without its last version', body: `[${padding}{"version":"508"}]`, ...growing },
@@ -211,22 +214,17 @@ rows('a block by version', read('block_by_version', { kind: 'block', height: und
 
 const events = read('events', { kind: 'page', items: 10 });
 const eventsBcs: ReadFacts = { ...events, form: 'bcs' };
-const page = [
-  { claim: 'of a full page', ...stored },
-  { claim: 'of a full page, at a node behind', told: 500n, ...stored },
-  { claim: 'of a node whose head is not believed', told: head + 1n, ...growing },
-  { claim: 'before a head is known', believed: undefined, ...growing },
-];
-rows(
-  'events',
-  events,
-  page.map((row) => ({ ...row, body: listOf(10) })),
-);
-rows(
-  'events in BCS',
-  eventsBcs,
-  page.map((row) => ({ ...row, body: Buffer.of(10) })),
-);
+function pages(body: string | Buffer): readonly Row[] {
+  return [
+    { claim: 'of a full page', body, ...stored },
+    { claim: 'of a full page, at a node behind', body, told: 500n, ...stored },
+    { claim: 'of a node whose head is not believed', body, told: head + 1n, ...growing },
+    { claim: 'before a head is known', body, believed: undefined, ...growing },
+  ];
+}
+
+rows('events', events, pages(listOf(10)));
+rows('events in BCS', eventsBcs, pages(Buffer.of(10)));
 rows('events', events, [
   { claim: 'with an item too few', body: listOf(9), ...growing },
   { claim: 'with an item too many', body: listOf(11), ...growing },
@@ -259,9 +257,27 @@ test('the bytes of state, of BCS and of a block without transactions hold for ev
   }
 });
 
+test('rendered history without an extent does not hold for ever', () => {
+  const history = operations.slice(operations.indexOf('transaction'));
+  assert.deepEqual(
+    history.filter((operation) => isImmutable({ operation, form: 'json', version: undefined })),
+    [],
+  );
+});
+
+for (const operation of ['modules', 'resources', 'transactions', 'auxiliary_info'] as const) {
+  test(`${operation} above the size that is parsed are stored as they are`, () => {
+    const extent = operation === 'transactions' || operation === 'auxiliary_info' ? list.extent : undefined;
+    const asked = { operation, form: 'json', version: ledgerVersion(500n), extent } as const;
+    assert.equal(decisionOf(asked, { claim: '', body: `[${padding}{"version":"509"}]`, ...stored }), 'stored');
+  });
+}
+
+function agreed(form: 'json' | 'bcs'): readonly Operation[] {
+  return operations.filter((operation) => isSameAtAllNodes({ operation, form, version: undefined }));
+}
+
 test('nodes must agree on the bytes of state, except on JSON that depends on their heads', () => {
-  const agreed = (form: 'json' | 'bcs') =>
-    operations.filter((operation) => isSameAtAllNodes({ operation, form, version: undefined }));
   const state = ['resource', 'module', 'view', 'balance', 'modules', 'table_item', 'raw_table_item'];
   assert.deepEqual(agreed('json'), state);
   assert.deepEqual(agreed('bcs'), operations.slice(0, operations.indexOf('transaction')));

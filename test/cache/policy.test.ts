@@ -97,6 +97,13 @@ const misshapen: readonly Row[] = [
 ];
 
 const notFound: readonly Row[] = [
+  ...(['table_item', 'raw_table_item'] as const).map((operation) => ({
+    claim: 'no such table item',
+    read: { ...resource, operation },
+    status: 404,
+    body: error('table_item_not_found'),
+    decision: 'stored' as const,
+  })),
   { claim: 'no such resource', read: resource, status: 404, body: error('resource_not_found'), decision: 'stored' },
   { claim: 'no such module', read: module, status: 404, body: error('module_not_found'), decision: 'stored' },
   {

@@ -27,9 +27,12 @@ const coin = '0x1::aptos_coin::AptosCoin';
 const probe = '0x1::ledgergate_sample::Probe';
 const unknownHash = `0x${'ab'.repeat(32)}`;
 
+function at(of: string, version: number): string {
+  return `${of}${of.includes('?') ? '&' : '?'}ledger_version=${version}`;
+}
+
 /** A read of state: `path` may have a query. `missing`: another path, which the node does not know. */
 function stateRead(name: string, path: string, missing?: string, more: Partial<KeptRoute> = {}): KeptRoute {
-  const at = (of: string, version: number): string => `${of}${of.includes('?') ? '&' : '?'}ledger_version=${version}`;
   return {
     name,
     final: at(path, 600),

@@ -1,5 +1,14 @@
 /** Requests for kept and shared reads by their meaning, the many spellings of each, and the requests next to it. */
-import { Draw, plainTag, spellAddress, spellJson, spellTag, type Json, type StructTag, type Tag } from './spellings.ts';
+import {
+  plainTag,
+  spellAddress,
+  spellJson,
+  spellTag,
+  type Draw,
+  type Json,
+  type StructTag,
+  type Tag,
+} from './spellings.ts';
 
 /** One value of a request. */
 export type Value =
@@ -205,11 +214,11 @@ function plain(value: Value): string {
 /** The request as some client might write it. */
 export function spellRequest(draw: Draw, request: KeptRequest): SpelledRequest {
   const { method, path, query, form, body = [] } = request;
-  const segments = path.map((part) => encodeSome(draw, typeof part === 'string' ? part : spell(draw, part, 'path')));
+  const segments = path.map((part) => (typeof part === 'string' ? part : encodeSome(draw, spell(draw, part))));
   const noise = (): string => draw.pick('', '', '', '&');
   const parameters = draw
     .shuffled(query)
-    .map(([name, value]) => `${noise()}${encodeSome(draw, name)}=${encodeSome(draw, spell(draw, value, 'query'))}`);
+    .map(([name, value]) => `${noise()}${encodeSome(draw, name)}=${encodeSome(draw, spell(draw, value))}`);
   const off = draw.upTo(4) === 0 && path[0] === 'blocks' && query.length === 0 ? ['with_transactions=false'] : [];
   const text = [...parameters, ...off].join('&');
   const mark = text === '' ? draw.pick('', '', '?') : '?';
@@ -229,7 +238,7 @@ function spellBody(draw: Draw, body: NonNullable<KeptRequest['body']>): string {
   return spellJson(draw, { members });
 }
 
-function spell(draw: Draw, value: Value, place: 'path' | 'query'): string {
+function spell(draw: Draw, value: Value): string {
   switch (value.of) {
     case 'address':
       return spellAddress(draw, value.digits);
@@ -238,10 +247,9 @@ function spell(draw: Draw, value: Value, place: 'path' | 'query'): string {
     case 'hash':
       return draw.pick('', '0x') + draw.mixedCase(value.digits);
     case 'number': {
-      // A plus sign in a query is a blank, unless it is encoded.
       const sign = draw.pick('', '', '', '+');
       const digits = '0'.repeat(draw.pick(0, 0, 1, 3, 30)) + String(value.number);
-      return place === 'path' || sign === '' ? sign + digits : `${sign}${digits}`;
+      return sign + digits;
     }
     case 'word':
       return value.word;
@@ -252,7 +260,7 @@ function spell(draw: Draw, value: Value, place: 'path' | 'query'): string {
   }
 }
 
-/** Percent-encodes all that must be, and some that need not be, in either case. */
+/** Percent-encodes all that must be (a plus sign in a query is a blank otherwise), and some more, in either case. */
 function encodeSome(draw: Draw, text: string): string {
   let encoded = '';
   for (const character of text) {

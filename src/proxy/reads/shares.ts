@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { Coalescer } from '../../cache/coalesce.ts';
-import { contentDigest, nothingCoded, type CachedResponse } from '../../cache/entry.ts';
+import { contentDigest, nothingCoded, ownBytes, type CachedResponse } from '../../cache/entry.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
 import type { AnswerForm } from '../../ledger/answer-form.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
@@ -137,7 +137,7 @@ function entryOf(answer: NodeAnswer, { gasUsed, cursor }: Dialect, own: OwnHeade
   const content = {
     status: answer.status,
     contentType: headerOf(answer, 'content-type') ?? 'application/octet-stream',
-    body: answer.body,
+    body: ownBytes(answer.body),
     committedAt: undefined,
     gasUsed: headerOf(answer, gasUsed),
     cursor: headerOf(answer, cursor),

@@ -27,9 +27,15 @@ export interface BalanceParameters {
   readonly asset: string;
 }
 
-/** Parses `GET /accounts/{address}/balance/{asset}`. Throws `GatewayError` 400. */
+/**
+ * Parses `GET /accounts/{address}/balance/{asset}`. The public SDK repeats both path parameters in the query, where nodes
+ * ignore them (protocol 4.3); only a repetition to the letter is ignored here too. Throws `GatewayError` 400.
+ */
 export function balanceRead(parameters: BalanceParameters, request: PathRead): Read | undefined {
-  if (knownParameters(request.target, versionOnly) === undefined) return undefined;
+  const given = knownParameters(request.target, balanceParameters);
+  if (given === undefined) return undefined;
+  const { accountAddress = parameters.address, asset: repeated = parameters.asset } = given;
+  if (accountAddress !== parameters.address || repeated !== parameters.asset) return undefined;
   const address = parseAddress(parameters.address);
   const asset = findAddress(parameters.asset);
   const { text, encoded } = asset === undefined ? parseTag(parameters.asset) : { text: asset, encoded: asset };
@@ -37,6 +43,7 @@ export function balanceRead(parameters: BalanceParameters, request: PathRead): R
   return pathRead({ operation: 'balance', subject: `${address}/${text}`, path }, request);
 }
 
+const balanceParameters = ['ledger_version', 'accountAddress', 'asset'];
 const pageParameters = ['ledger_version', 'start', 'limit'];
 
 /** Parses a page of `/accounts/{address}/modules` or `/resources`. Throws `GatewayError` 400. */

@@ -1,6 +1,7 @@
 /** Items of tables. The tables `0x5a......` have an item under every key; every other table is empty. */
 import type { Address } from '../../ledger/address.ts';
 import { canonicalJson } from '../../ledger/json-value.ts';
+import { findTypeTag, formatTypeTag } from '../../ledger/type-tag.ts';
 import { answerIn, bcsAnswer, type SampleAnswer } from '../answer.ts';
 import { standInBytes } from '../bcs.ts';
 import {
@@ -25,7 +26,10 @@ export function answerTableItem(call: SampleCall): SampleAnswer {
   const pinned = pinnedVersion(call);
   const request = jsonBody(call, ['key_type', 'value_type', 'key']);
   const key = canonicalJson(request.members.get('key') ?? null);
-  return answerIn(acceptForm(call), itemAt(call, { handle, key, pinned, type: textMember(request, 'value_type') }));
+  const text = textMember(request, 'value_type') ?? '';
+  const tag = findTypeTag(text);
+  const type = tag === undefined ? text : formatTypeTag(tag);
+  return answerIn(acceptForm(call), itemAt(call, { handle, key, pinned, type }));
 }
 
 /** `POST /tables/{handle}/raw_item`: BCS only. */
@@ -47,7 +51,7 @@ interface ItemRequest {
   readonly handle: Address;
   readonly key: string;
   readonly pinned: bigint | undefined;
-  readonly type: string | undefined;
+  readonly type: string;
 }
 
 function itemAt(call: SampleCall, { handle, key, pinned, type }: ItemRequest): string {

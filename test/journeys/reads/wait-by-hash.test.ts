@@ -80,7 +80,7 @@ test('a thousand waiters on a hundred hashes cost a hundred calls', async (t) =>
 
 test('a wait without a place at the node is shared while it waits for one', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { ...patient, connections: 3 } } });
-  const [one = '', other = ''] = [await submitTo(node, 1), await submitTo(node, 2)];
+  const [one, other] = [await submitTo(node, 1), await submitTo(node, 2)];
   const release = holdWaits(node);
   const first = gateway.get(waitFor(one));
   await until(() => calls(node) === 1);
