@@ -19,7 +19,8 @@ export type KeyRejection = 'no key' | 'bad key' | 'unread';
 
 /** The key of a block of headers, looked up once for each set of keys. */
 export interface KnownKey {
-  keys: KeySet | undefined;
+  /** Of the keys and rules that `entry` is from; a reference to the keys would keep them in memory. */
+  generation: number;
   entry: Readonly<KeyEntry> | undefined;
 }
 
@@ -32,6 +33,8 @@ export class Principals {
   #proxies: Networks;
   readonly #records: Record<KeySource, readonly KeyRecord[] | undefined>;
   #keys: KeySet;
+  /** Number of changes of keys and rules. */
+  #generation = 0;
 
   /** `sources`: those that will call `setKeys`. */
   constructor(rules: PrincipalRules, sources: readonly KeySource[]) {
@@ -86,12 +89,14 @@ export class Principals {
     nowMs: number,
   ): Principal | KeyRejection {
     const { entry } = known;
-    if (entry !== undefined && known.keys === this.#keys && nowMs < entry.expiresAtMs) return entry.principal;
+    if (entry !== undefined && known.generation === this.#generation && nowMs < entry.expiresAtMs) {
+      return entry.principal;
+    }
     const { header } = this.#rules;
     const value = headers[header];
     if (value === undefined) return this.find(headers, connection, nowMs);
     const key = keyIn(header, String(value));
-    known.keys = this.#keys;
+    known.generation = this.#generation;
     known.entry = key === undefined ? undefined : this.#keys.find(key, nowMs);
     return known.entry?.principal ?? this.#rejection;
   }
@@ -108,6 +113,7 @@ export class Principals {
   }
 
   #keySet(): KeySet {
+    this.#generation += 1;
     return new KeySet([...(this.#records.file ?? []), ...(this.#records.redis ?? [])], this.#rules.plans);
   }
 }

@@ -144,6 +144,6 @@ function readBlock(text: string): HeaderBlock | undefined {
   const kept = connection.toLowerCase();
   if (kept !== 'keep-alive' && kept !== 'close') return undefined;
   const isKept = kept === 'keep-alive';
-  const known = { keys: undefined, entry: undefined };
+  const known = { generation: 0, entry: undefined };
   return { headers, isPlain, isKept, form: answerForm(accept), coding: chooseCoding(codings), known };
 }
