@@ -142,10 +142,10 @@ async function play(
 }
 
 function pathOf(subject: Arrival['subject']): string {
-  if (subject === undefined) return '/estimate_gas_price';
+  if (subject === undefined) return '/-/healthy';
   return subject.operation === 'view' ? '/view' : subject.wire;
 }
 
 function readsOf(node: SampleNode): number {
-  return node.requestsTo('resource') + node.requestsTo('view') + node.requestsTo('estimateGasPrice');
+  return node.requestsTo('resource') + node.requestsTo('view') + node.requestsTo('healthy');
 }
