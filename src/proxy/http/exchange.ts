@@ -1,5 +1,4 @@
 /** One client request and its answer. */
-import type { ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
@@ -67,14 +66,12 @@ export interface IncomingExchange<Request extends Incoming, Response extends Out
   readonly response: Response;
   /** Undefined with open access, and for a refused request. */
   readonly admitted?: AdmittedRequest | undefined;
-  /** Bytes of a body that has arrived with the head. */
-  readonly bodyBytes?: number;
 }
 
-/** One client request from its admission to its end. `Response`: Node's own where an answer may be streamed. */
-export class Exchange<Response extends Outgoing = ServerResponse> implements Caller, RequestResult, RequestSummary {
+/** One client request from its admission to its end. */
+export class Exchange implements Caller, RequestResult, RequestSummary {
   readonly request: Incoming;
-  readonly response: Response;
+  readonly response: Outgoing;
   readonly route: RouteName;
   readonly admitted: AdmittedRequest | undefined;
   /** Source of the answer. */
@@ -99,7 +96,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   #hasEnded = false;
 
   /** Begins after admission and, for routes with a body, after its last byte. */
-  constructor(received: IncomingExchange<Incoming, Response>, route: RouteLabel, observer: ExchangeObserver) {
+  constructor(received: IncomingExchange<Incoming, Outgoing>, route: RouteLabel, observer: ExchangeObserver) {
     const { request, response, admitted } = received;
     this.request = request;
     this.response = response;

@@ -207,7 +207,7 @@ function isMostOfItsMemory({ length, buffer }: Buffer): boolean {
 }
 
 /** Whether a body is announced, be it empty. */
-export function announcesBody({ headers }: IncomingMessage): boolean {
+export function announcesBody({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 

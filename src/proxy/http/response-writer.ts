@@ -7,7 +7,6 @@ import type { Fleet } from '../../upstream/fleet.ts';
 import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { chooseCoding, matchesTag, smallestCompressed } from './negotiate.ts';
-import type { Outgoing } from './message.ts';
 import type { Reader } from '../reads/reader.ts';
 import type { ReadResult, Source } from '../reads/read-result.ts';
 import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
@@ -43,7 +42,7 @@ export class ResponseWriter {
   }
 
   /** Writes a read's answer in the client's preferred coding. Returns a promise only if the body must be coded. */
-  read(exchange: Exchange<Outgoing>, served: ReadResult, reader: Reader): void | Promise<void> {
+  read(exchange: Exchange, served: ReadResult, reader: Reader): void | Promise<void> {
     const { entry } = served;
     // Ahead of the wait for a coding: a hang-up meanwhile does not undo the node's work.
     note(exchange, served);
@@ -59,7 +58,7 @@ export class ResponseWriter {
       .then((body) => this.#readAs(exchange, served, body, coding));
   }
 
-  #readAs(exchange: Exchange<Outgoing>, served: ReadResult, body: Buffer, coding: ContentCoding | undefined): void {
+  #readAs(exchange: Exchange, served: ReadResult, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry } = served;
     const scope = !isConditional(exchange) ? 'none' : exchange.admitted?.isPrivate === true ? 'private' : 'public';
     const head = this.commonHeadOf(served, scope);
@@ -110,7 +109,7 @@ export class ResponseWriter {
   }
 
   /** Writes a `GatewayError`; an unexpected exception becomes 500 without details. */
-  error(exchange: Exchange<Outgoing>, error: unknown): void {
+  error(exchange: Exchange, error: unknown): void {
     if (!(error instanceof GatewayError)) exchange.bug = error;
     if (exchange.response.headersSent) {
       // The head of a streamed answer is out: only a cut connection can signal the error.
@@ -139,7 +138,7 @@ export class ResponseWriter {
    * Writes head and body at once, with the common headers. Node joins a text body to the head; a Buffer takes a second
    * write, which costs more than the conversion to text.
    */
-  write(exchange: Exchange<Outgoing>, status: number, head: string[], body: Buffer | string | undefined): void {
+  write(exchange: Exchange, status: number, head: string[], body: Buffer | string | undefined): void {
     const { response } = exchange;
     const length = body === undefined ? 0 : Buffer.byteLength(body);
     const long = typeof body === 'object' && length > pieceBytes && !exchange.isHead ? body : undefined;
@@ -173,7 +172,7 @@ export class ResponseWriter {
   }
 
   /** Adds ledger, limit and CORS headers; closes the connection while draining. */
-  addCommon(exchange: Exchange<Outgoing>, head: string[]): void {
+  addCommon(exchange: Exchange, head: string[]): void {
     for (const item of this.#parts.fleet.view.headers) head.push(item);
     if (exchange.admitted !== undefined) head.push(...exchange.admitted.headers);
     if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request, head));
@@ -186,26 +185,26 @@ export class ResponseWriter {
  * An HTTP/1.0 answer without a length ends with its connection (RFC 9112 6.3). Node decides that late: an answer to
  * bytes behind the request would become part of this one.
  */
-export function endWhereHttpDoes({ request, response }: Exchange<Outgoing>, head: readonly string[]): void {
+export function endWhereHttpDoes({ request, response }: Exchange, head: readonly string[]): void {
   if (request.httpVersion !== '1.0') return;
   const tellsLength = head.some((text, at) => at % 2 === 0 && text.toLowerCase() === 'content-length');
   if (!tellsLength) response.shouldKeepAlive = false;
 }
 
 /** Whether conditions apply to the method. */
-function isConditional({ request: { method } }: Exchange<Outgoing>): boolean {
+function isConditional({ request: { method } }: Exchange): boolean {
   return method === 'GET' || method === 'HEAD';
 }
 
 /** Whether the client holds the answer in `coding`, by its tag. A 304 then needs no body, coded or not. */
-function isKnown(exchange: Exchange<Outgoing>, { entry }: ReadResult, coding: ContentCoding | undefined): boolean {
+function isKnown(exchange: Exchange, { entry }: ReadResult, coding: ContentCoding | undefined): boolean {
   const condition = exchange.request.headers['if-none-match'];
   if (condition === undefined || entry.digest === '' || entry.status !== 200) return false;
   return isConditional(exchange) && matchesTag(condition, entityTag(entry, coding));
 }
 
 /** Records a read's source in its exchange. */
-function note(exchange: Exchange<Outgoing>, { source, entry, version }: ReadResult): void {
+function note(exchange: Exchange, { source, entry, version }: ReadResult): void {
   exchange.version = version;
   if (source.kind === 'upstream') exchange.upstream = source.name;
   if (source.kind !== 'memory' && source.isCollapsed) exchange.outcome = 'collapsed';

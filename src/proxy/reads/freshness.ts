@@ -13,7 +13,7 @@ import type { Fleet } from '../../upstream/fleet.ts';
 import type { Demand, Latest, PublishedState } from '../../upstream/latest.ts';
 import { errorCodeOf } from '../../upstream/dispatch/classify.ts';
 import type { Exchange } from '../http/exchange.ts';
-import type { Incoming, Outgoing } from '../http/message.ts';
+import type { Incoming } from '../http/message.ts';
 import { withVersion } from '../routes/parse-read.ts';
 import type { Read, ReadResult } from './read-result.ts';
 import type { Reader } from './reader.ts';
@@ -87,7 +87,7 @@ export class Freshness {
   }
 
   /** Reads at the shared version, or at a newer one if the demand needs it. Rejects with `GatewayError`. */
-  async load(read: Read, exchange: Exchange<Outgoing>): Promise<ReadResult> {
+  async load(read: Read, exchange: Exchange): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
     const demand = this.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#readAtHead(read, demand, exchange);
@@ -151,7 +151,7 @@ export class Freshness {
   }
 
   /** Without staleness, a node answers that has reached every version that was served. */
-  async #readAtHead(read: Read, { min }: Demand, exchange: Exchange<Outgoing>): Promise<ReadResult> {
+  async #readAtHead(read: Read, { min }: Demand, exchange: Exchange): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
     const served = await latest.aboveFloor(min, exchange.signal, (floor) =>
       reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true } }, exchange),

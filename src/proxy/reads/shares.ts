@@ -19,7 +19,6 @@ import type { Latest } from '../../upstream/latest.ts';
 import type { OwnHeaders } from '../../upstream/ledger-wide-headers.ts';
 import type { WireRequest } from '../../upstream/node/node-client.ts';
 import type { Caller, Exchange } from '../http/exchange.ts';
-import type { Outgoing } from '../http/message.ts';
 import type { Freshness } from './freshness.ts';
 import type { ReadResult } from './read-result.ts';
 
@@ -79,7 +78,7 @@ export class Shares {
   }
 
   /** The held answer, or one that is read for all callers who wait. */
-  async load(read: SharedRead, exchange: Exchange<Outgoing>): Promise<ReadResult> {
+  async load(read: SharedRead, exchange: Exchange): Promise<ReadResult> {
     const { fleet, latest, freshness, tiers } = this.#parts;
     let min: LedgerVersion | undefined;
     let time = '';

@@ -13,7 +13,7 @@ import { answerForm } from '../http/negotiate.ts';
 import type { InfoBody } from '../reads/freshness.ts';
 import type { Read, ReadResult } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
-import { answerRead, writeRead, parseTarget, requireTime } from './read-answer.ts';
+import { answerRead, writeRead, parsePosted, parseTarget, requireTime } from './read-answer.ts';
 import { announcesBody } from '../http/request-body.ts';
 import { faultOfHead } from '../http/request-faults.ts';
 import { endWhereHttpDoes } from '../http/response-writer.ts';
@@ -23,7 +23,13 @@ import type { ServerParts } from './server-parts.ts';
 import { CachedTarget } from './target-cache.ts';
 import { originForm } from '../http/target.ts';
 
-type ServerRequest = IncomingExchange<IncomingMessage, ServerResponse>;
+/** A request whose body Node's server reads on demand. */
+type ServerRequest = IncomingExchange<IncomingMessage, ServerResponse> & { readonly body?: undefined };
+
+/** A request that arrived whole. `body`: empty for GET and HEAD. */
+export type WholeRequest = IncomingExchange<Incoming, Outgoing> & { readonly body: Buffer };
+
+type Received = ServerRequest | WholeRequest;
 
 /** Answers a request whose head has arrived over Node's HTTP/1 server, TLS or HTTP/2. Never throws. */
 export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
@@ -52,15 +58,6 @@ export function refuse(parts: ServerParts, received: IncomingExchange<Incoming, 
   parts.writer.error(new Exchange(received, noRoute, parts.observer), error);
 }
 
-/** Answers a read whose target is in the target cache, or was just parsed. */
-export function answerTarget(
-  parts: ServerParts,
-  received: IncomingExchange<Incoming, Outgoing>,
-  cached: CachedTarget,
-): void {
-  run(parts, received, cached.route, (exchange) => answerRead(parts, exchange, cached.read));
-}
-
 function findTarget(
   { targets }: ServerParts,
   { method, url = '', headers }: IncomingMessage,
@@ -68,46 +65,14 @@ function findTarget(
   return method === 'GET' || method === 'HEAD' ? targets.find(url, answerForm(headers.accept)) : undefined;
 }
 
-/** A parsed read, or the fault that its parser threw. */
-export type ParsedRead = CachedTarget | SharedRead | { readonly fault: unknown };
-
-/** Answers a read that is parsed already. */
-export function answerParsed(
-  parts: ServerParts,
-  received: IncomingExchange<Incoming, Outgoing>,
-  route: Route,
-  parsed: ParsedRead,
-): void {
-  if (parsed instanceof CachedTarget) return answerTarget(parts, received, parsed);
-  return run(parts, received, route, (exchange) => {
-    if ('fault' in parsed) throw parsed.fault;
-    return answerShared(parts, exchange, parsed);
-  });
-}
-
-/** Answers routes whose answers are written whole, and which need no parsed read: long polls, ledger info in JSON. */
-export function answerWhole(parts: ServerParts, received: IncomingExchange<Incoming, Outgoing>, match: Match): void {
-  const answer = match.route.kind === 'wait' ? answerWait : answerInfo;
-  return run(parts, received, match.route, (exchange) => answer(parts, exchange, match));
-}
-
-/** Answers an admitted request by the kind of its route. */
-function answer(parts: ServerParts, received: ServerRequest, match: Match | CachedTarget): void {
-  if (match instanceof CachedTarget) return answerTarget(parts, received, match);
+/** Answers an admitted request by the kind of its route. Never throws. */
+export function answer(parts: ServerParts, received: Received, match: Match | CachedTarget): void {
   const { route } = match;
-  const { accept } = received.request.headers;
+  if (match instanceof CachedTarget)
+    return run(parts, received, route, (exchange) => answerCached(parts, exchange, match));
   switch (route.kind) {
     case 'read':
-      return run(parts, received, route, (exchange) => {
-        const read = parseTarget(parts, match, accept);
-        if (read === undefined) return servePassed(parts, exchange, received, match);
-        const work =
-          read instanceof CachedTarget ? answerRead(parts, exchange, read.read) : answerShared(parts, exchange, read);
-        return work?.catch((error: unknown) => {
-          if (!(error instanceof LargeAnswerError)) throw error;
-          return servePassed(parts, exchange, received, match);
-        });
-      });
+      return run(parts, received, route, (exchange) => answerTarget(parts, exchange, match));
     case 'wait':
       return run(parts, received, route, (exchange) => answerWait(parts, exchange, match));
     case 'posted':
@@ -115,7 +80,7 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
     case 'encode':
       return answerEncode(parts, received, match);
     case 'submit':
-      return withBody(parts, received, { match, check: () => requirePassable(received, match) }, (exchange, body) => {
+      return withBody(parts, received, match, (exchange, body) => {
         answerDespiteHalfClose(exchange.response);
         return parts.passThrough.submit(exchange, match, body);
       });
@@ -130,11 +95,32 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
   }
 }
 
+/** The fault of a request's head, ahead of its body: `GatewayError` 400, 404 or 415. Throws nothing else. */
+export function faultAheadOfBody(parts: ServerParts, request: Incoming, match: Match): GatewayError | undefined {
+  try {
+    checkHead(parts, request, match);
+    return undefined;
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+}
+
+function checkHead(parts: ServerParts, request: Incoming, match: Match): void {
+  const { 'content-type': type, 'content-encoding': coding } = request.headers;
+  const { fault } = match;
+  if (fault !== undefined) throw fault;
+  // Compressed bodies of reads are passed.
+  if (match.route.kind === 'posted' && coding === undefined) match.checkBody(type);
+  else if (isEncoded(parts, match)) requireJson(type);
+  else requirePassable(request, match);
+}
+
 /**
  * A long poll: callers of one hash share one wait at a node. Its node may be behind: what a look-up found committed
  * meanwhile is the newer answer.
  */
-function answerWait(parts: ServerParts, exchange: Exchange<Outgoing>, match: Match): void | Promise<void> {
+function answerWait(parts: ServerParts, exchange: Exchange, match: Match): void | Promise<void> {
   const read = match.parse(exchange.request.headers.accept) as Read;
   const held = parts.reader.find(read);
   if (held !== undefined) return writeRead(parts, exchange, held);
@@ -143,15 +129,36 @@ function answerWait(parts: ServerParts, exchange: Exchange<Outgoing>, match: Mat
   return parts.reader.load(read, exchange).then((served) => writeRead(parts, exchange, newest(served)));
 }
 
-function answerPosted(parts: ServerParts, received: ServerRequest, match: Match): void {
+function answerTarget(parts: ServerParts, exchange: Exchange, match: Match): void | Promise<void> {
+  const read = parseTarget(parts, match, exchange.request.headers.accept);
+  if (read === undefined) return servePassed(parts, exchange, match);
+  if (read instanceof CachedTarget) return answerCached(parts, exchange, read);
+  return orStreamed(parts, exchange, answerShared(parts, exchange, read));
+}
+
+function answerCached(parts: ServerParts, exchange: Exchange, { route, read }: CachedTarget): void | Promise<void> {
+  const work = answerRead(parts, exchange, read);
+  return work === undefined || route.kind !== 'read' ? work : orStreamed(parts, exchange, work);
+}
+
+/** Streams the answer of a node that is too large to be read whole. */
+function orStreamed(parts: ServerParts, exchange: Exchange, work: Promise<void>): Promise<void> {
+  return work.catch((error: unknown) => {
+    if (!(error instanceof LargeAnswerError)) throw error;
+    const { request, target } = exchange;
+    return servePassed(parts, exchange, parts.router.match(request.method ?? '', target));
+  });
+}
+
+function answerPosted(parts: ServerParts, received: Received, match: Match): void {
   const { accept, 'content-type': contentType, 'content-encoding': coding } = received.request.headers;
   // A compressed body has no canonical form here; such requests are rare, and nodes decode them.
   if (coding !== undefined) return answerPassed(parts, received, match);
-  const check = (): void => match.checkBody(contentType);
-  return withBody(parts, received, { match, check }, (exchange, body) => {
+  return withBody(parts, received, match, (exchange, body) => {
     const serve = (digest?: string): void | Promise<void> => {
-      const read = match.parseBody({ target: match.target, accept, contentType, body, digest });
-      if (read === undefined) return servePassed(parts, exchange, received, match, body);
+      const request = { target: match.target, accept, contentType, body, digest };
+      const read = received.body === undefined ? match.parseBody(request) : parsePosted(parts, match, request);
+      if (read === undefined) return servePassed(parts, exchange, match, body);
       return answerRead(parts, exchange, read);
     };
     return body.length > bodyBounds.bytes ? digestInTurns(body).then(serve) : serve();
@@ -159,34 +166,32 @@ function answerPosted(parts: ServerParts, received: ServerRequest, match: Match)
 }
 
 /** Passes a request whose route has a parser, because the parser left it to a node. */
-function servePassed(
-  parts: ServerParts,
-  exchange: Exchange,
-  received: ServerRequest,
-  match: Match,
-  body?: Buffer,
-): Promise<void> {
-  requirePassable(received, match);
+function servePassed(parts: ServerParts, exchange: Exchange, match: Match, body?: Buffer): Promise<void> {
+  requirePassable(exchange.request, match);
   requireTime(parts);
   return parts.passThrough.serve(exchange, match, body);
 }
 
 /** Answers a request for a short share. */
-async function answerShared(parts: ServerParts, exchange: Exchange<Outgoing>, read: SharedRead): Promise<void> {
+async function answerShared(parts: ServerParts, exchange: Exchange, read: SharedRead): Promise<void> {
   requireTime(parts);
   return parts.writer.read(exchange, await parts.shares.load(read, exchange), parts.reader);
 }
 
-/** Without an encoder, or under an unusual spelling of its target, nodes encode. */
-function answerEncode(parts: ServerParts, received: ServerRequest, match: Match): void {
-  const { encoder, router } = parts;
-  const isPlain = match.target === `${router.basePath}/transactions/encode_submission`;
-  if (encoder === undefined || !isPlain) return answerPassed(parts, received, match);
-  const check = (): void => requireJson(received.request.headers['content-type']);
-  return withBody(parts, received, { match, check }, (exchange, body) => {
+function answerEncode(parts: ServerParts, received: Received, match: Match): void {
+  const { encoder } = parts;
+  if (encoder === undefined || !isEncoded(parts, match)) return answerPassed(parts, received, match);
+  return withBody(parts, received, match, (exchange, body) => {
     requireTime(parts);
     return encoder.serve(exchange, match, body);
   });
+}
+
+/** Without an encoder, or under an unusual spelling of its target, nodes encode. */
+function isEncoded({ encoder, router }: ServerParts, { route, target }: Match): boolean {
+  return (
+    encoder !== undefined && route.kind === 'encode' && target === `${router.basePath}/transactions/encode_submission`
+  );
 }
 
 function answerLedgerInfo(parts: ServerParts, exchange: Exchange, match: Match): void | Promise<void> {
@@ -195,31 +200,30 @@ function answerLedgerInfo(parts: ServerParts, exchange: Exchange, match: Match):
   return parts.passThrough.ledgerInfo(exchange, match);
 }
 
-function answerInfo(parts: ServerParts, exchange: Exchange<Outgoing>): void | Promise<void> {
+function answerInfo(parts: ServerParts, exchange: Exchange): void | Promise<void> {
   const { freshness } = parts;
   const info = freshness.findLedgerInfo(exchange.request);
   if (info !== undefined) return writeInfo(parts, exchange, info);
   return freshness.ledgerInfo(exchange.request, exchange.signal).then((found) => writeInfo(parts, exchange, found));
 }
 
-function writeInfo({ writer }: ServerParts, exchange: Exchange<Outgoing>, { body, version }: InfoBody): void {
+function writeInfo({ writer }: ServerParts, exchange: Exchange, { body, version }: InfoBody): void {
   exchange.version = version;
   const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', writer.vary, 'Cache-Control', 'no-store'];
   head.push('Ledgergate-Served-Version', String(version));
   return writer.write(exchange, 200, head, body);
 }
 
-function answerPassed(parts: ServerParts, received: ServerRequest, match: Match): void {
+function answerPassed(parts: ServerParts, received: Received, match: Match): void {
   const { method } = match;
-  const check = (): void => requirePassable(received, match);
   const serve = (exchange: Exchange, body: Buffer | undefined): Promise<void> => {
     if (match.isIdempotent) requireTime(parts);
     return parts.passThrough.serve(exchange, match, body);
   };
   const isBodiless = method === 'GET' || method === 'HEAD' || (method !== 'POST' && !announcesBody(received.request));
-  if (!isBodiless) return withBody(parts, received, { match, check }, serve);
+  if (!isBodiless) return withBody(parts, received, match, serve);
   return run(parts, received, match.route, (exchange) => {
-    check();
+    requirePassable(received.request, match);
     return serve(exchange, undefined);
   });
 }
@@ -228,12 +232,13 @@ function answerPreflight({ cors, router }: ServerParts, exchange: Exchange): voi
   const head = cors.preflight(exchange.request);
   if (head === undefined) throw router.notAllowed(exchange.target);
   endWhereHttpDoes(exchange, head);
-  exchange.response.writeHead(204, head).end();
+  exchange.response.writeHead(204, head);
+  exchange.response.end(undefined);
   exchange.end();
 }
 
 /** Throws `GatewayError` 400, 404 or 415 for a request that no node may receive. */
-function requirePassable({ request: { method, headers } }: ServerRequest, match: Match): void {
+function requirePassable({ method, headers }: Incoming, match: Match): void {
   const { 'content-type': type } = headers;
   const isRead = method === 'GET' || method === 'HEAD';
   if (!isRead && type !== undefined && !mediaTypeForm.test(type)) {
@@ -246,62 +251,52 @@ function requirePassable({ request: { method, headers } }: ServerRequest, match:
 const mediaTypeForm = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/;
 
 /** Runs `serve` with the request's exchange. Errors become error answers. */
-function run<Response extends Outgoing>(
+function run(
   parts: ServerParts,
-  received: IncomingExchange<Incoming, Response>,
+  received: IncomingExchange<Incoming, Outgoing>,
   route: Route,
-  serve: (exchange: Exchange<Response>) => void | Promise<void>,
+  serve: (exchange: Exchange) => void | Promise<void>,
 ): void {
   const exchange = new Exchange(received, route, parts.observer);
-  exchange.bodyBytes = received.bodyBytes ?? 0;
   void guard(parts, exchange, () => serve(exchange));
 }
 
-/** `check`: throws `GatewayError` for a head that is refused before its body is read. */
-interface Bodied {
-  readonly match: Match;
-  readonly check: () => void;
-}
-
-/** Reads the body, then runs `serve`. Faults of head or body become error answers. */
+/** Reads the body of `match`, then runs `serve`. Faults of head or body become error answers. */
 function withBody(
   parts: ServerParts,
-  received: ServerRequest,
-  { match, check }: Bodied,
+  received: Received,
+  match: Match,
   serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
 ): void {
+  if (received.body !== undefined) {
+    const { body } = received;
+    return run(parts, received, match.route, (exchange) => {
+      exchange.bodyBytes = body.length;
+      checkHead(parts, received.request, match);
+      return serve(exchange, body);
+    });
+  }
   const { request, response, admitted } = received;
   // A client that hangs up before the body's end has no exchange.
   admitted?.settleAtClose(response);
-  const faultOfHead = (): GatewayError | undefined => faultIn(check);
-  parts.bodies.read({ request, response, client: clientOf(request, admitted), faultOfHead }, (body, reservation) => {
-    const exchange = new Exchange(received, match.route, parts.observer);
-    exchange.reservation = reservation;
-    if (!Buffer.isBuffer(body)) return parts.writer.error(exchange, body);
-    exchange.bodyBytes = body.length;
-    return guard(parts, exchange, () => serve(exchange, body));
-  });
-}
-
-function faultIn(check: () => void): GatewayError | undefined {
-  try {
-    check();
-    return undefined;
-  } catch (error) {
-    if (error instanceof GatewayError) return error;
-    throw error;
-  }
+  const faultOfHead = (): GatewayError | undefined => faultAheadOfBody(parts, request, match);
+  return parts.bodies.read(
+    { request, response, client: clientOf(request, admitted), faultOfHead },
+    (body, reservation) => {
+      const exchange = new Exchange(received, match.route, parts.observer);
+      exchange.reservation = reservation;
+      if (!Buffer.isBuffer(body)) return parts.writer.error(exchange, body);
+      exchange.bodyBytes = body.length;
+      return guard(parts, exchange, () => serve(exchange, body));
+    },
+  );
 }
 
 /**
  * Runs `serve`; its exception becomes an error answer. The promise, if any, never rejects. Until it resolves, the plan
  * counts the request as in flight.
  */
-function guard<Response extends Outgoing>(
-  { writer }: ServerParts,
-  exchange: Exchange<Response>,
-  serve: () => void | Promise<void>,
-): void | Promise<void> {
+function guard({ writer }: ServerParts, exchange: Exchange, serve: () => void | Promise<void>): void | Promise<void> {
   try {
     const work = serve()?.catch((error: unknown) => writer.error(exchange, error));
     if (work !== undefined) exchange.admitted?.holdFor(work, exchange.response);

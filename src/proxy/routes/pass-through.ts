@@ -3,8 +3,6 @@
  * routed by retention, as pinned reads are.
  */
 import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { GatewayError } from '../../ledger/errors.ts';
 import type { Dialect } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
@@ -27,6 +25,7 @@ import {
 } from '../http/headers.ts';
 import { acceptedCodings } from '../http/negotiate.ts';
 import type { ResponseWriter } from '../http/response-writer.ts';
+import { streamBody } from '../http/streamed-body.ts';
 import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';
 import type { UnsentAnswers } from '../http/unsent-answers.ts';
@@ -142,18 +141,9 @@ export class PassThrough {
       response.end(exchange.isHead ? undefined : body);
       if (response.writableLength > 0) unsent.trackShort(response, body.length);
       exchange.end();
-      return;
+      return undefined;
     }
-    body.on('data', (chunk: Buffer) => {
-      exchange.bytes += chunk.length;
-    });
-    try {
-      await pipeline(body, response);
-      exchange.end();
-    } catch (error) {
-      // After the head, only a cut connection reports an incomplete body.
-      throw new GatewayError('unavailable', 'the answer broke off', { cause: error });
-    }
+    return streamBody(exchange, body);
   }
 
   /** End-to-end headers of the node, and the gateway's own of coding and caching. */

@@ -4,13 +4,14 @@ import { isOfState } from '../../cache/key.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import type { Exchange } from '../http/exchange.ts';
-import type { Incoming, Outgoing } from '../http/message.ts';
+import type { Incoming } from '../http/message.ts';
+import { answerForm } from '../http/negotiate.ts';
 import type { Read, ReadResult } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
 import type { BodyRead } from './parse-read.ts';
 import type { Match } from './router.ts';
 import type { ServerParts } from './server-parts.ts';
-import { CachedTarget } from './target-cache.ts';
+import { CachedTarget, postedName } from './target-cache.ts';
 import { ownCopy } from '../http/target.ts';
 
 /**
@@ -37,24 +38,20 @@ export function parseTarget(
 }
 
 /**
- * Parses the read in the body of `match`, as `parseTarget` does. `name`: of `postedName`. Throws `GatewayError` 400 or
- * 415.
+ * Parses the read in the body of `match`; `undefined`: a node has to answer it. The target cache gets it under the body's
+ * exact bytes, by the rules of `parseTarget`. Throws `GatewayError` 400.
  */
-export function parsePosted(
-  parts: ServerParts,
-  match: Match,
-  request: BodyRead,
-  name: string,
-): CachedTarget | undefined {
-  const { reader, targets } = parts;
-  match.checkBody(request.contentType);
+export function parsePosted({ reader, targets }: ServerParts, match: Match, request: BodyRead): Read | undefined {
   const parsed = match.parseBody(request);
   if (parsed === undefined) return undefined;
   const read = withOwnBody(parsed);
-  const cached = new CachedTarget(match.route, read);
   const comesAgain = isOfLatest(read) || reader.locate(read) !== undefined;
-  if (comesAgain && targets.admits()) targets.addNamed(ownCopy(name), cached);
-  return cached;
+  if (comesAgain && targets.admits()) {
+    const { target, contentType = '', accept, body } = request;
+    const name = postedName(target, contentType, answerForm(accept), body.toString('latin1'));
+    targets.addNamed(ownCopy(name), new CachedTarget(match.route, read));
+  }
+  return read;
 }
 
 /** A slice of received bytes would keep all of them in memory. */
@@ -64,7 +61,7 @@ function withOwnBody(read: Read): Read {
 }
 
 /** Answers a read: from memory at once, or from the fleet. Throws or rejects with `GatewayError`. */
-export function answerRead(parts: ServerParts, exchange: Exchange<Outgoing>, read: Read): void | Promise<void> {
+export function answerRead(parts: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
   const { reader, freshness } = parts;
   const hit = findHit(parts, read, exchange.request);
   if (hit !== undefined) return writeRead(parts, exchange, hit);
@@ -107,7 +104,7 @@ function isOfHistory({ extent }: Read): boolean {
 }
 
 /** Writes the answer. After a committed transaction its connection reads no older state. */
-export function writeRead(parts: ServerParts, exchange: Exchange<Outgoing>, served: ReadResult): void | Promise<void> {
+export function writeRead(parts: ServerParts, exchange: Exchange, served: ReadResult): void | Promise<void> {
   const { committedAt } = served.entry;
   if (committedAt !== undefined) parts.freshness.recordSeen(exchange.request, committedAt);
   return parts.writer.read(exchange, served, parts.reader);

@@ -32,6 +32,8 @@ interface Row {
   readonly bytes: string;
   readonly asked: number;
   readonly statuses: readonly number[];
+  /** On the fast path, if others. */
+  readonly onFastPath?: readonly number[];
 }
 
 const garbage = 'Q\r\n\r\n';
@@ -97,26 +99,29 @@ const rows: readonly Row[] = [
     statuses: [202],
   },
   {
-    title: 'garbage behind 40 requests, of which 32 are answered,',
+    title: 'garbage behind 40 requests, of which the server answers 32,',
     bytes: submit + get('/v1/a//b').repeat(39) + garbage,
     asked: 1,
     statuses: [202, ...Array.from({ length: 31 }, () => 400)],
+    // One request at a time is in flight: none has to be sent again.
+    onFastPath: [202, ...Array.from({ length: 40 }, () => 400)],
   },
 ];
 
 type Way = 'with the fast path' | 'without the fast path' | 'under TLS';
+const isFast = (way: Way): boolean => way !== 'without the fast path';
 const ways: readonly Way[] = ['with the fast path', 'without the fast path', 'under TLS'];
 
 for (const way of ways) {
   test(`${way}, complete requests to slow nodes are answered ahead of the refusal of the bytes behind them`, async (t) => {
-    for (const { title, bytes, asked, statuses } of rows) {
-      await t.test(`${title}: ${statuses.join(', ')}`, async (t) => {
+    for (const { title, bytes, asked, statuses, onFastPath = statuses } of rows) {
+      await t.test(title, async (t) => {
         const world = await slowWorld(t, way);
         const client = world.open();
         client.socket.write(bytes);
         await world.release(asked);
 
-        assertAnswers(await client.received, statuses);
+        assertAnswers(await client.received, isFast(way) ? onFastPath : statuses);
       });
     }
   });
@@ -125,22 +130,26 @@ for (const way of ways) {
     const world = await slowWorld(t, way, { times: { headMs: 150, requestMs: 200, checkMs: 20 } });
     const client = world.open();
     client.socket.write(`${submit}GET /v1/blocks/by_height/1 HTTP/1.1\r\nHost`);
+    // The fast path reads a request once those before it are answered.
+    if (isFast(way)) await world.release(1);
     await eventually(
       () => world.gateway.metric('ledgergate_http_broken_requests_total'),
       (count) => count === 1,
     );
     // The request completes too late, and reaches no node.
     client.socket.write(': a\r\n\r\n');
-    await world.release(1);
+    if (!isFast(way)) await world.release(1);
 
     assertAnswers(await client.received, [202, 408]);
     assert.equal(world.node.log.countOf('blockByHeight'), 0);
   });
 
   test(`${way}, a half-close behind a submission leaves the answers up to that one`, async (t) => {
+    // On the fast path, the submission behind a read that is given up has not begun.
+    const behindRead = isFast(way) ? ([0, []] as const) : ([2, [200, 202]] as const);
     const halves: readonly (readonly [string, string, number, readonly number[]])[] = [
       ['nothing behind', submit, 1, [202]],
-      ['a read ahead', viewOne + submit, 2, [200, 202]],
+      ['a read ahead', viewOne + submit, ...behindRead],
       ['a cut-off request behind', `${submit}GET /v1/accounts/0x1 HT`, 1, [202, 400]],
       ['a cut-off body behind', `${submit}${post('/v1/view', view).slice(0, -5)}`, 1, [202, 400]],
       ['garbage behind', submit + garbage, 1, [202, 400]],
@@ -246,7 +255,7 @@ async function slowWorld(t: TestContext, way: Way, options: Pick<TestGatewayOpti
     open: () => open(t, gateway, ca?.ca),
     /** Releases the answers once the node has this many requests; the fast path sends them one by one. */
     async release(asked: number): Promise<void> {
-      if (way === 'without the fast path') await reads(node, asked);
+      if (!isFast(way)) await reads(node, asked);
       else if (asked > 0) await reads(node, 1);
       release();
     },

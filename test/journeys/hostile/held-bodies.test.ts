@@ -14,8 +14,8 @@ function posted(target: string, body: string): string {
 }
 
 /** A node that withholds answers to `route` until `release`, and the gateway's count of held bytes. */
-async function world(t: TestContext, route: string, shadow = 0) {
-  const { node, gateway } = await nodeAndGateway(t, { config: { encode: { shadow } } });
+async function world(t: TestContext, route: string, { shadow = 0, fastPath = true } = {}) {
+  const { node, gateway } = await nodeAndGateway(t, { config: { encode: { shadow }, listen: { fastPath } } });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: released }, { when: (request) => request.route === route });
   const held = (): Promise<number> => gateway.metric('ledgergate_http_body_bytes');
@@ -23,14 +23,14 @@ async function world(t: TestContext, route: string, shadow = 0) {
 }
 
 test("an unsent signing message counts beside its request's body", async (t) => {
-  const { gateway, release, held } = await world(t, 'tableItem');
+  const { gateway, release, held } = await world(t, 'tableItem', { fastPath: false });
   const message = (JSON.parse((await gateway.post('/transactions/encode_submission', large)).text) as string).length;
   assert.ok(message > 80_000);
   await until(async () => (await held()) === 0);
   const socket = connect(gateway.port, '127.0.0.1');
   t.after(() => socket.destroy());
 
-  // HTTP/1.1 answers leave in order: this one waits for a node.
+  // Answers of the server's pipeline leave in order: this one waits for a node.
   socket.write(posted('/tables/0x1/item?ledger_version=5&x=1', '{}'));
   socket.write(posted('/transactions/encode_submission', large));
   await until(async () => (await held()) === large.length + message);
@@ -40,7 +40,7 @@ test("an unsent signing message counts beside its request's body", async (t) => 
 });
 
 test('the body of a signing request counts while a shadow check sends it', async (t) => {
-  const { node, gateway, release, held } = await world(t, 'encodeSubmission', 1);
+  const { node, gateway, release, held } = await world(t, 'encodeSubmission', { shadow: 1 });
 
   const answered = await gateway.post('/transactions/encode_submission', large);
   assert.equal(answered.status, 200);

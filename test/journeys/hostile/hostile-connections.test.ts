@@ -96,8 +96,9 @@ test('a client that reads none of its answers loses the connection', async (t) =
   await eventually(connections, (count) => count === 0);
 });
 
-test('few requests of an endless pipeline reach a node, and the connection ends', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { connections: 1_000 } } }, { head: 9_000n });
+test('without the fast path, few requests of an endless pipeline reach a node, and the connection ends', async (t) => {
+  const config = { upstream: { connections: 1_000 }, listen: { fastPath: false } };
+  const { node, gateway } = await nodeAndGateway(t, { config }, { head: 9_000n });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   t.after(() => release());
   node.fault = { kind: 'hold', until: released };
@@ -121,6 +122,36 @@ test('few requests of an endless pipeline reach a node, and the connection ends'
   assert.deepEqual([answers.length, new Set(answers.map(({ status }) => status)).size], [32, 1]);
   assert.match(answers.at(-1)?.head ?? '', /^Connection: close\r$/im);
   assert.ok(node.reads <= 64, `${node.reads} reads`);
+});
+
+test('with the fast path, one request of a pipeline at a time reaches a node, and all are answered', async (t) => {
+  const config = { upstream: { connections: 1_000 }, listen: { fastPath: true } };
+  const { node, gateway } = await nodeAndGateway(t, { config }, { head: 9_000n });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  t.after(() => release());
+  node.fault = { kind: 'hold', until: released };
+  const polite = openSocket(t, gateway);
+  let received = '';
+  polite.on('data', (chunk) => (received += String(chunk)));
+  polite.write(ahead(100));
+  const flood = openSocket(t, gateway);
+  flood.write(ahead(2_000));
+  await eventually(
+    () => Promise.resolve(node.reads),
+    (reads) => reads === 2,
+  );
+  // The gateway has read the bytes ahead by the end of these.
+  for (let count = 0; count < 3; count += 1) await gateway.get('/a//b');
+  assert.equal(node.reads, 2);
+
+  flood.destroy();
+  release();
+  await eventually(
+    () => Promise.resolve(answersIn(received).length),
+    (count) => count === 100,
+  );
+
+  assert.deepEqual(new Set(answersIn(received).map(({ status }) => status)), new Set([200]));
 });
 
 test('endless pipelines of hits do not delay other clients', async (t) => {

@@ -5,18 +5,15 @@
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
-import { isRefused, noteFastPath, setAnswering } from '../server/connection-state.ts';
-import type { AccessOperation } from '../../../access/keys/principal.ts';
+import { isRefused, noteFastPath, setAnswering, survivesHalfClose } from '../server/connection-state.ts';
 import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
 import { AdmittedRequest } from '../admitted-request.ts';
-import { answerParsed, answerWhole, refuse, type ParsedRead } from '../../routes/handle.ts';
-import { parsePosted, parseTarget } from '../../routes/read-answer.ts';
+import { answer, faultAheadOfBody, refuse, type WholeRequest } from '../../routes/handle.ts';
 import type { Match } from '../../routes/router.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import { CachedTarget, postedName } from '../../routes/target-cache.ts';
 import { longestTarget } from '../target.ts';
-import type { IncomingExchange } from '../exchange.ts';
-import type { Incoming, Outgoing } from '../message.ts';
+import type { Incoming } from '../message.ts';
 import type { Flushable, TurnEnd } from './turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
 import { FastResponse, type AnswerSink } from './response.ts';
@@ -48,14 +45,12 @@ const plainTarget = /^[!-"$-~]*$/;
 const mostAhead = 64 * 1024;
 
 /** Answers one request. */
-type Begin = (received: IncomingExchange<Incoming, FastResponse>) => void;
+type Begin = (received: WholeRequest) => void;
 
-/** The way to answer a request, and the operation that keys allow and plans charge. */
-interface Plan {
-  readonly operation: AccessOperation;
-  /** The read, if a prepared hit may answer it. */
-  readonly known: CachedTarget | undefined;
-  readonly answer: (parts: ServerParts, received: IncomingExchange<Incoming, Outgoing>) => void;
+/** One request and its bytes. */
+interface PlainRequest {
+  readonly head: PlainHead;
+  readonly body: Buffer;
 }
 
 /** A request of `bytes.length` bytes, of which `filled` have arrived. */
@@ -233,8 +228,11 @@ export class FastConnection implements AnswerSink, Flushable {
     let answered = 0;
     for (let from = 0; from < text.length; answered += 1) {
       const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
-      if (head !== undefined && head.end > text.length) return this.#await(chunk.subarray(from), head.end - from);
-      if (head === undefined || !this.#answer(head, text, chunk)) {
+      const isWhole = head !== undefined && head.end <= text.length;
+      if (head !== undefined && !isWhole && this.#needsBody(head)) {
+        return this.#await(chunk.subarray(from), head.end - from);
+      }
+      if (head === undefined || !isWhole || !this.#answer(head, text, chunk)) {
         return this.#handOver(from === 0 ? chunk : chunk.subarray(from));
       }
       from = head.end;
@@ -275,26 +273,36 @@ export class FastConnection implements AnswerSink, Flushable {
 
   #serveAhead(): void {
     const ahead = this.#ahead;
-    if (ahead === undefined) return;
+    if (ahead === undefined) return undefined;
     this.#ahead = undefined;
+    // Behind a half-close, requests that wait for a node are given up, and others answered.
+    if (this.socket.readableEnded) return this.#handOver(ahead);
     // `#keepAhead` pauses it again if too much remains.
     this.socket.resume();
-    this.#serve(ahead);
+    return this.#serve(ahead);
+  }
+
+  /** Whether the answer depends on the body. The server answers other requests ahead of their bodies. */
+  #needsBody(head: PlainHead): boolean {
+    const { proxy } = this.#parts;
+    const match = this.#match(head);
+    return match !== undefined && faultAheadOfBody(proxy, this.#requestOf(head), match) === undefined;
   }
 
   /** False: the request is unsupported. */
   #answer(head: PlainHead, text: string, chunk: Buffer): boolean {
     const { metrics, proxy } = this.#parts;
-    const name = head.method === 'POST' ? nameOf(head, text) : undefined;
-    const known = name === undefined ? proxy.targets.find(head.target, head.block.form) : proxy.targets.findNamed(name);
-    const { access } = proxy;
+    const { access, targets } = proxy;
+    const isPosted = head.method === 'POST';
+    const known = isPosted ? targets.findNamed(nameOf(head, text)) : targets.find(head.target, head.block.form);
     if (access === undefined && known !== undefined && this.#answerHit(head, known)) return true;
-    const plan = known === undefined ? this.#plan(head, chunk, name) : planOf(known, known);
-    if (plan === undefined) return false;
+    const match = known ?? this.#match(head);
+    if (match === undefined) return false;
+    const request = { head, body: isPosted ? chunk.subarray(head.bodyFrom, head.end) : noBody };
     if (access === undefined) {
       metrics.read.inc();
-      this.#begin(head, (received) => plan.answer(proxy, received));
-    } else this.#admit(head, plan, access);
+      this.#begin(request, (received) => answer(proxy, received, match));
+    } else this.#admit(request, match, access);
     return true;
   }
 
@@ -307,72 +315,45 @@ export class FastConnection implements AnswerSink, Flushable {
   }
 
   /** Answers a request by its key or address and its limits, as `handle` does. */
-  #admit(head: PlainHead, plan: Plan, access: AccessControl): void {
+  #admit({ head, body }: PlainRequest, match: Match | CachedTarget, access: AccessControl): void {
     const { metrics, proxy } = this.#parts;
     const { block } = head;
     let admitted: AdmittedRequest | AwaitedTicket;
     try {
       const request = this.#requestOf(head);
-      admitted = access.enter(access.identify(request, block.known), request, plan.operation);
+      admitted = access.enter(access.identify(request, block.known), request, match.operation);
     } catch (error) {
       metrics.read.inc();
-      this.#begin(head, (received) => refuse(proxy, received, error));
+      this.#begin({ head, body }, (received) => refuse(proxy, received, error));
       return;
     }
-    if (admitted instanceof AdmittedRequest && plan.known !== undefined) {
-      if (this.#answerHit(head, plan.known, admitted)) return;
+    if (admitted instanceof AdmittedRequest && match instanceof CachedTarget) {
+      if (this.#answerHit(head, match, admitted)) return;
     }
     metrics.read.inc();
-    this.#begin(head, (received) => {
-      if (admitted instanceof AdmittedRequest) return plan.answer(proxy, { ...received, admitted });
+    this.#begin({ head, body }, (received) => {
+      if (admitted instanceof AdmittedRequest) return answer(proxy, { ...received, admitted }, match);
       return access.await(admitted, received.response, {
-        serve: (late) => plan.answer(proxy, { ...received, admitted: late }),
+        serve: (late) => answer(proxy, { ...received, admitted: late }, match),
         refuse: (error) => refuse(proxy, received, error),
       });
     });
   }
 
-  /** The way to answer a new request; `undefined`: the server has to. */
-  #plan(head: PlainHead, chunk: Buffer, name: string | undefined): Plan | undefined {
-    const { proxy } = this.#parts;
-    const { method, target, block } = head;
+  /** The route of a new request; `undefined`: the server decides on its target. */
+  #match({ method, target }: PlainHead): Match | undefined {
     if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
-    const match = proxy.router.match(method, target);
-    const { route } = match;
-    const { accept } = block.headers;
-    if (route.kind === 'wait' || (route.kind === 'ledger info' && block.form === 'json')) {
-      const { operation } = route;
-      return { operation, known: undefined, answer: (parts, received) => answerWhole(parts, received, match) };
-    }
-    if (route.kind !== 'read' && route.kind !== 'posted') return undefined;
-    try {
-      const parsed =
-        name === undefined ? parseTarget(proxy, match, accept) : this.#parsePosted(head, match, chunk, name);
-      return parsed === undefined ? undefined : planOf(match, parsed);
-    } catch (fault) {
-      return planOf(match, { fault });
-    }
+    return this.#parts.proxy.router.match(method, target);
   }
 
-  #parsePosted(
-    { target, block, bodyFrom, end }: PlainHead,
-    match: Match,
-    chunk: Buffer,
-    name: string,
-  ): CachedTarget | undefined {
-    const { accept, 'content-type': contentType } = block.headers;
-    const body = chunk.subarray(bodyFrom, end);
-    return parsePosted(this.#parts.proxy, match, { target, accept, contentType, body }, name);
-  }
-
-  #begin(head: PlainHead, begin: Begin): void {
+  #begin({ head, body }: PlainRequest, begin: Begin): void {
     const { socket } = this;
-    const { block, bodyFrom, end } = head;
     const { live } = this.#parts;
-    const response = new FastResponse({ connection: this, live, onDone: (done) => this.#onDone(done) });
-    response.shouldKeepAlive = block.isKept;
+    const isHead = head.method === 'HEAD';
+    const response = new FastResponse({ connection: this, live, isHead, onDone: (done) => this.#onDone(done) });
+    response.shouldKeepAlive = head.block.isKept;
     this.#inFlight = response;
-    begin({ request: this.#requestOf(head), response, bodyBytes: end - bodyFrom });
+    begin({ request: this.#requestOf(head), response, body });
     if (this.#inFlight !== undefined) setAnswering(socket, true);
   }
 
@@ -400,9 +381,9 @@ export class FastConnection implements AnswerSink, Flushable {
 
   /** Treats a half-close as a hang-up, as the HTTP server does. */
   #onEnd(): void {
-    if (this.#inFlight?.headersSent === true) {
-      // The body goes on at the client's pace, then the connection ends.
-      this.#inFlight.shouldKeepAlive = false;
+    if (this.#inFlight !== undefined && survivesHalfClose(this.#inFlight)) {
+      // The answer goes on at the client's pace, then the connection ends; bytes behind the request are the server's.
+      if (this.#ahead === undefined) this.#inFlight.shouldKeepAlive = false;
       return;
     }
     if (this.#partial !== undefined) {
@@ -432,8 +413,4 @@ function nameOf({ target, block, bodyFrom, end }: PlainHead, text: string): stri
   return postedName(target, block.headers['content-type'] ?? '', block.form, text.slice(bodyFrom, end));
 }
 
-function planOf(of: Match | CachedTarget, parsed: ParsedRead): Plan {
-  const { route, operation } = of;
-  const known = parsed instanceof CachedTarget ? parsed : undefined;
-  return { operation, known, answer: (parts, received) => answerParsed(parts, received, route, parsed) };
-}
+const noBody = Buffer.alloc(0);

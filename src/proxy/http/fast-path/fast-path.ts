@@ -49,8 +49,11 @@ export class FastPath {
         metrics.handovers.inc();
         const { socket } = connection;
         passOn(socket);
-        socket.unshift(rest);
-        socket.resume();
+        if (socket.readableEnded) repeatEnd(socket, rest);
+        else {
+          socket.unshift(rest);
+          socket.resume();
+        }
       },
       refuse: ({ socket }, code) => this.#refuse(socket, code),
       onClose: (connection) => this.#open.delete(connection),
@@ -101,4 +104,10 @@ function intercept(server: Server, take: (socket: Socket) => void): (socket: Soc
   server.removeAllListeners('connection');
   server.on('connection', take);
   return (socket) => takeConnection.call(server, socket);
+}
+
+/** A stream takes no bytes behind its end: its new reader gets the events of the last ones. */
+function repeatEnd(socket: Socket, rest: Buffer): void {
+  socket.emit('data', rest);
+  socket.emit('end');
 }

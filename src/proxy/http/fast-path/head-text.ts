@@ -40,6 +40,7 @@ export class CommonHeads {
 const mostKnown = 64;
 
 const keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveMs / 1000}\r\n\r\n`;
+const chunked = 'Transfer-Encoding: chunked\r\n\r\n';
 const close = 'Connection: close\r\n\r\n';
 
 /** Headers shared by all answers of a moment: ledger headers, encoded once per change, and the date, once a second. */
@@ -51,10 +52,11 @@ export class LiveHeaders {
   #kept = Buffer.alloc(0);
   #closing = Buffer.alloc(0);
 
-  /** End of a head, with the empty line. */
-  endOfHead(isKept: boolean): string {
+  /** End of a head, with the empty line. `isChunked`: the body has no length. */
+  endOfHead(isKept: boolean, isChunked = false): string {
     this.#renewDate(performance.now());
-    return this.#date + (isKept ? keepAlive : close);
+    const connection = isKept ? keepAlive : close;
+    return this.#date + (isChunked ? connection.slice(0, -2) + chunked : connection);
   }
 
   /** Ledger headers and the end of a head. `nowMs`: `performance.now()`. */

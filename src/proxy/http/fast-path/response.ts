@@ -28,6 +28,8 @@ export interface AnswerSink {
 export interface ResponseParts {
   readonly connection: AnswerSink;
   readonly live: LiveHeaders;
+  /** The answer to `HEAD` has no body. */
+  readonly isHead: boolean;
   /** Called when the socket has the answer, or the connection ends without one. */
   readonly onDone: (response: FastResponse) => void;
 }
@@ -41,6 +43,8 @@ export class FastResponse implements Outgoing {
   #head = '';
   #isClosed = false;
   #hasPieces = false;
+  /** The body has no length, and goes in chunks (RFC 9112 7.1). */
+  #isChunked = false;
   #onClose: (() => void)[] = [];
 
   constructor(parts: ResponseParts) {
@@ -54,6 +58,7 @@ export class FastResponse implements Outgoing {
   writeHead(status: number, head: readonly string[]): this {
     // Throws before anything is sent, so that an error answer remains possible.
     this.#head = headText(status, head);
+    this.#isChunked = !this.#parts.isHead && status !== 204 && status !== 304 && !hasLength(head);
     this.statusCode = status;
     this.headersSent = true;
     return this;
@@ -62,21 +67,27 @@ export class FastResponse implements Outgoing {
   end(body?: string | Buffer, encoding: 'latin1' | 'utf8' = 'latin1'): this {
     // A write after the connection's end would cut off answers in flight.
     if (this.#isClosed) return this;
-    const { connection, onDone } = this.#parts;
-    const head = this.#hasPieces ? '' : this.#wholeHead();
-    if (this.#hasPieces) {
-      // The body stays in memory until the kernel accepts its last piece; a short piece causes no 'drain'.
-      connection.sendPiece(Buffer.isBuffer(body) ? body : Buffer.from(body ?? '', encoding), () => this.close());
-    } else if (body === undefined) connection.send(head, 'latin1');
-    else if (typeof body === 'string') connection.send(head + body, encoding);
-    else {
-      connection.send(head, 'latin1');
-      connection.sendBehind(body);
+    if (this.#isChunked && body !== undefined && body.length > 0) {
+      this.write(Buffer.isBuffer(body) ? body : Buffer.from(body, encoding));
+      return this.end();
     }
+    const { connection, onDone } = this.#parts;
+    if (this.#hasPieces) {
+      const last = this.#isChunked ? lastChunk : Buffer.isBuffer(body) ? body : Buffer.from(body ?? '', encoding);
+      // The body stays in memory until the kernel accepts its last piece; a short piece causes no 'drain'.
+      connection.sendPiece(last, () => this.close());
+    } else this.#endAtOnce(this.#wholeHead() + (this.#isChunked ? textOfLastChunk : ''), body, encoding);
     onDone(this);
     // The exchange ends in this turn, and would take an earlier 'close' for a hang-up.
     if (!this.#hasPieces && this.#onClose.length > 0) queueMicrotask(() => this.close());
     return this;
+  }
+
+  #endAtOnce(head: string, body: string | Buffer | undefined, encoding: 'latin1' | 'utf8'): void {
+    const { connection } = this.#parts;
+    if (typeof body === 'string') connection.send(head + body, encoding);
+    else connection.send(head, 'latin1');
+    if (Buffer.isBuffer(body)) connection.sendBehind(body);
   }
 
   write(piece: Buffer): boolean {
@@ -87,7 +98,9 @@ export class FastResponse implements Outgoing {
       connection.send(this.#wholeHead(), 'latin1');
       connection.flush();
     }
-    return connection.sendPiece(piece);
+    if (!this.#isChunked) return connection.sendPiece(piece);
+    // An empty chunk would end the body.
+    return piece.length === 0 || connection.sendPiece(chunkOf(piece));
   }
 
   /** 0: the connection itself reports unread short answers. */
@@ -96,7 +109,8 @@ export class FastResponse implements Outgoing {
   }
 
   #wholeHead(): string {
-    return this.#head + this.#parts.live.endOfHead(this.shouldKeepAlive);
+    const { live } = this.#parts;
+    return this.#head + live.endOfHead(this.shouldKeepAlive, this.#isChunked);
   }
 
   destroy(): void {
@@ -114,4 +128,18 @@ export class FastResponse implements Outgoing {
     this.#isClosed = true;
     for (const listener of this.#onClose.splice(0)) listener();
   }
+}
+
+const textOfLastChunk = '0\r\n\r\n';
+const lastChunk = Buffer.from(textOfLastChunk);
+
+function chunkOf(piece: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, endOfChunk]);
+}
+
+const endOfChunk = Buffer.from('\r\n');
+
+/** `head`: names and values in turn. */
+function hasLength(head: readonly string[]): boolean {
+  return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === 'content-length');
 }

@@ -7,7 +7,7 @@ const unanswered = Symbol('unwritten responses');
 const closesWaiting = Symbol('unwritten responses close with the connection');
 const excess = Symbol('ignored requests');
 const isBroken = Symbol('a refusal is queued');
-const survivesHalfClose = Symbol('answered despite a half-close');
+const isKept = Symbol('answered despite a half-close');
 const isOverLimit = Symbol('above the connection limit');
 const answering = Symbol('request of the fast path in flight');
 const onFastPath = Symbol('the fast path has read a request');
@@ -103,7 +103,7 @@ function closeWaiting({ [unanswered]: waiting = [] }: Connection): void {
  */
 function onHalfClose(socket: Duplex, { [unanswered]: waiting, [newest]: last }: Connection): void {
   const responses = waiting ?? (last === undefined ? [] : [last]);
-  const lastKept = responses.findLastIndex((response) => (response as HalfCloseMark)[survivesHalfClose] === true);
+  const lastKept = responses.findLastIndex(survivesHalfClose);
   const aborted = responses.findIndex((response, at) => at > lastKept && !response.writableEnded);
   if (aborted === -1) return;
   const before = responses[aborted - 1];
@@ -111,11 +111,16 @@ function onHalfClose(socket: Duplex, { [unanswered]: waiting, [newest]: last }: 
   else before.once('finish', () => socket.end());
 }
 
-type HalfCloseMark = object & { [survivesHalfClose]?: boolean };
+type HalfCloseMark = object & { [isKept]?: boolean };
 
 /** Keeps `response` alive after a half-close: a node may act on its request, or its body goes out in pieces. */
 export function answerDespiteHalfClose(response: object): void {
-  (response as HalfCloseMark)[survivesHalfClose] = true;
+  (response as HalfCloseMark)[isKept] = true;
+}
+
+/** Whether `answerDespiteHalfClose` was called for the response. */
+export function survivesHalfClose(response: object): boolean {
+  return (response as HalfCloseMark)[isKept] === true;
 }
 
 /**

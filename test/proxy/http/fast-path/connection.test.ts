@@ -37,7 +37,7 @@ function fillWithShort(connection: FastConnection): void {
 /** Sends an answer in pieces; the kernel accepts all but the last. */
 function sendLong({ connection, unsent }: Awaited<ReturnType<typeof fastConnection>>): void {
   const live = new LiveHeaders();
-  const response = new FastResponse({ connection, live, onDone: () => undefined });
+  const response = new FastResponse({ connection, live, isHead: false, onDone: () => undefined });
   const body = Buffer.alloc(pieceBytes + 1_000, 'a');
   unsent.hold(response, body);
   response.writeHead(200, ['Content-Length', String(body.length)]);

@@ -16,7 +16,7 @@ test('a head that HTTP forbids throws before anything is sent, so an error answe
     flush: sent,
     finish: sent,
   };
-  const response = new FastResponse({ connection, live: new LiveHeaders(), onDone: () => undefined });
+  const response = new FastResponse({ connection, live: new LiveHeaders(), isHead: false, onDone: () => undefined });
 
   assert.throws(() => response.writeHead(200, ['X-Node-Cursor', 'a\r\nX: b']), /forbids/);
 

@@ -1,7 +1,7 @@
 /** Streams of client bytes made from a seed: requests, near-requests, and pieces of both. */
 import { Random } from '../../../support/random.ts';
 import { testKey } from '../../../support/keys.ts';
-import { submission } from '../../../support/submission.ts';
+import { encodeRequest, submission } from '../../../support/submission.ts';
 
 /** One connection's bytes, in the pieces of their writes. */
 export interface ClientStream {
@@ -37,6 +37,11 @@ const otherTargets = [
   `/v1/transactions/by_hash/0x${'ab'.repeat(32)}`,
   '/v1/transactions/by_hash/nonsense',
   '/v1/-/healthy',
+  '/v1/spec?x=1',
+  '/v1/unknown',
+  '/v1/accounts/0x1?ledger_version=900&x=1',
+  '/v1/transactions?start=5&limit=2&x=1',
+  '/nowhere',
   '/',
   '*',
   '/livez',
@@ -239,8 +244,15 @@ const postedTargets = [
   '/v1/tables/0x1/raw_item?ledger_version=1000',
   '/v1/tables/0x1/item?ledger_version=1000&x=1',
   '/v1/transactions/encode_submission',
+  '/v1/transactions/encode_submission?x=1',
   '/v1/transactions/simulate',
+  '/v1/transactions',
+  '/v1/transactions/batch',
+  '/v1/transactions/',
   '/v1/accounts/0x1',
+  '/v1/unknown',
+  '/v1//view',
+  '/nowhere',
 ];
 const postedTypes = [
   'Content-Type: application/json',
@@ -263,6 +275,8 @@ const knownBodies = [
     arguments: ['GET / HTTP/1.1\r\n\r\n'],
   }),
   JSON.stringify({ key_type: 'u64', value_type: 'u64', key: '5' }),
+  encodeRequest('0x1::aptos_account::transfer', ['0x2', '5']),
+  submission(),
 ];
 const oddBodies = [
   '',
