@@ -386,6 +386,8 @@ export class FastConnection implements AnswerSink, Flushable {
       if (this.#ahead === undefined) this.#inFlight.shouldKeepAlive = false;
       return;
     }
+    // The submission and its answer are the server's, behind the answer in flight.
+    if (this.#inFlight !== undefined && this.#holdsSubmission(this.#ahead)) return;
     if (this.#partial !== undefined) {
       this.#parts.refuse(this, 'HPE_INVALID_EOF_STATE');
       return;
@@ -393,6 +395,14 @@ export class FastConnection implements AnswerSink, Flushable {
     this.#abandon();
     this.flush();
     this.socket.end();
+  }
+
+  /** Whether a submission may be among the bytes ahead, which its client expects to take effect. */
+  #holdsSubmission(ahead: Buffer | undefined): boolean {
+    const targets = ahead?.toString('latin1').matchAll(postLine) ?? [];
+    const { router } = this.#parts.proxy;
+    for (const [, target = ''] of targets) if (router.match('POST', target).route.kind === 'submit') return true;
+    return false;
   }
 
   #onClose(): void {
@@ -414,3 +424,4 @@ function nameOf({ target, block, bodyFrom, end }: PlainHead, text: string): stri
 }
 
 const noBody = Buffer.alloc(0);
+const postLine = /POST (\/[!-~]{0,200}) HTTP/g;

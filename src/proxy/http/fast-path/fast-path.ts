@@ -109,5 +109,6 @@ function intercept(server: Server, take: (socket: Socket) => void): (socket: Soc
 /** A stream takes no bytes behind its end: its new reader gets the events of the last ones. */
 function repeatEnd(socket: Socket, rest: Buffer): void {
   socket.emit('data', rest);
-  socket.emit('end');
+  // In a later turn, as from the kernel: by then a submission has its body, and is marked to survive the end.
+  setImmediate(() => socket.emit('end'));
 }
