@@ -55,7 +55,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
     'Requests of clients',
     [
       always(createHttpMetrics, (registry) => createBodyMetrics(registry, zero), createLatestMetrics, overload),
-      { when: '`listen.fastPath`, without `access` and `listen.tls`', add: createFastPathMetrics },
+      { when: '`listen.fastPath`', add: createFastPathMetrics },
     ],
   ],
   ['Cache', [always(cache), { when: '`cache.redis`', add: redis }]],

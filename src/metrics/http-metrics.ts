@@ -206,7 +206,7 @@ export type FastPathMetrics = ReturnType<typeof createFastPathMetrics>;
 export function createFastPathMetrics(registry: Registry) {
   const requests = new Counter(registry, {
     name: 'ledgergate_fast_path_requests_total',
-    help: 'Requests taken ahead of the HTTP server: known (answered from memory under a target that was read before), read (other reads).',
+    help: 'Requests taken ahead of the HTTP server: known (answered from memory under a target that was read before), read (all others).',
     labels: { kind: fastPathKinds },
   });
   return {
