@@ -34,7 +34,9 @@ export function connectRedis(target: RedisServers, onError: (error: Error) => vo
 
 /** A separate connection for messages, without the bound on silence: few messages come. */
 export function connectSubscriber(target: RedisServers, onError: (error: Error) => void): RedisClient {
-  const client = createClient(target, { socketTimeout: undefined, enableOfflineQueue: true });
+  // The client's own renewal of subscriptions leaves a rejection without a handler when the server goes away again.
+  const changes = { socketTimeout: undefined, enableOfflineQueue: true, autoResubscribe: false };
+  const client = createClient(target, changes);
   client.on('error', onError);
   client.connect().catch(() => undefined);
   return client;
