@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
-import type { ClientHttp2Session } from 'node:http2';
+import { connect as connectH2, type ClientHttp2Session } from 'node:http2';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { patient, testGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
@@ -245,6 +245,29 @@ test('rapid resets cost their client the connection, and no other client anythin
   assert.ok((await secure.metric('ledgergate_upstream_attempts_total{upstream="full-0",outcome="answered"}')) < 1_000);
   assert.equal((await askH2(session, { path: '/v1' })).status, 200);
 });
+
+for (const fastPath of [true, false]) {
+  test(`an unread answer that is reset with NO_ERROR holds up no drain, fastPath: ${fastPath}`, async (t) => {
+    const { secure, session, ca } = await bothWays(t, { config: { listen: { fastPath } } });
+    const path = `${probe}?ledger_version=700`;
+    await askH2(session, { path });
+    session.close();
+    const narrow = connectH2(new URL(secure.url).origin, { ca: ca.ca, settings: { initialWindowSize: 0 } });
+    t.after(() => narrow.destroy());
+    narrow.on('error', () => undefined);
+    const stalled = narrow.request({ ':path': path });
+    await once(stalled, 'response');
+    stalled.close(0);
+    await once(stalled, 'close');
+    // Its answer comes behind the reset.
+    narrow.settings({ initialWindowSize: 65_535 });
+    assert.equal((await askH2(narrow, { path })).status, 200);
+    const sinceMs = performance.now();
+    await secure.close();
+    // The drain's own bound is 10 s.
+    assert.ok(performance.now() - sinceMs < 5_000);
+  });
+}
 
 test('a connection has at most 100 requests in flight', async (t) => {
   const { node, session } = await bothWays(t, { config: { upstream: patient } });

@@ -59,6 +59,10 @@ export class H2Sessions {
     stream.setTimeout(this.#times.inactivityMs, () => stream.close(constants.NGHTTP2_CANCEL));
     // An aborted stream with unread data would stay open for ever.
     stream.once('aborted', () => queueMicrotask(() => stream.destroy()));
+    // A reset with NO_ERROR leaves a stream with unsent data to its writer, and nobody would destroy it.
+    stream.once('end', () => {
+      if (stream.closed) setImmediate(() => stream.destroy());
+    });
     stream.once('close', () => {
       open.streams -= 1;
       noteStreamEnd(open.socket);
