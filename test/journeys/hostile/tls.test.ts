@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import { connect as connectH2, type ClientHttp2Session } from 'node:http2';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { frame, headOf } from '../../support/h2-frames.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { patient, testGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { encodeRequest, submission } from '../../support/submission.ts';
@@ -363,21 +364,6 @@ async function bothWays(t: TestContext, options: TestGatewayOptions = {}): Promi
   const secure = await testGateway(t, { full: [node], ...options, config: { ...options.config, listen } });
   const session = await h2Session(t, new URL(secure.url).origin, ca.ca);
   return { node, plain, secure, ca, session };
-}
-
-/** A frame of HTTP/2 (RFC 9113 4.1). */
-function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head[3] = type;
-  head[4] = flags;
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
-
-/** GET, https, authority `x`, in the plainest form that there is (RFC 7541). */
-function headOf(path: string): Buffer {
-  return Buffer.concat([Buffer.from([0x82, 0x87, 0x01, 1, 0x78, 0x04, path.length]), Buffer.from(path)]);
 }
 
 /** POST of JSON. */
