@@ -104,7 +104,7 @@ export class UnsentAnswers {
   }
 
   /** Counts a short answer of `bytes` that the kernel has not accepted, until `response` closes. */
-  trackShort(response: Outgoing, bytes: number): void {
+  trackShort(response: Pick<Outgoing, 'destroyed' | 'destroy' | 'once'>, bytes: number): void {
     if (response.destroyed) return;
     this.#wait(response, this.#budget.hold(bytes));
     if (this.#budget.left < 0) this.#endStalled(-this.#budget.left);
@@ -120,7 +120,7 @@ export class UnsentAnswers {
     if (this.#budget.left < 0) this.#endStalled(-this.#budget.left);
   }
 
-  #wait(response: Outgoing, release: () => void): void {
+  #wait(response: Pick<Outgoing, 'destroy' | 'once'>, release: () => void): void {
     const known = this.#waiting.get(response);
     if (known !== undefined) {
       known.releases.push(release);

@@ -65,12 +65,14 @@ export interface PreparedHead extends CacheLocation {
   /** Length of the body, coded and decoded. */
   readonly sentBytes: number;
   readonly bodyBytes: number;
+  /** Status, `common` and `own` as HTTP/2 sends them: lower-case names and values in turn. Made on first use. */
+  fields: readonly string[] | undefined;
 }
 
 /** Bound of targets and reads, in bytes; a target has at most 16 kB. */
 export const targetCacheBytes = 32 * 1024 * 1024;
-/** Bytes of an entry beside its texts, with map slots (measured: 540 to 640) and a prepared head (300). */
-const overheadBytes = 950;
+/** Bytes of an entry beside its texts, with map slots (measured: 540 to 640), a prepared head (300) and its fields. */
+const overheadBytes = 1_300;
 
 /** When the cache is full, 1 in so many new targets is admitted. */
 const admitOneIn = 16;

@@ -4,8 +4,9 @@ import { createHash } from 'node:crypto';
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
-import type { ClientHttp2Session } from 'node:http2';
+import { connect as connectH2, type ClientHttp2Session } from 'node:http2';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { frame, headOf } from '../../support/h2-frames.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { patient, testGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { encodeRequest, submission } from '../../support/submission.ts';
@@ -246,6 +247,29 @@ test('rapid resets cost their client the connection, and no other client anythin
   assert.equal((await askH2(session, { path: '/v1' })).status, 200);
 });
 
+for (const fastPath of [true, false]) {
+  test(`an unread answer that is reset with NO_ERROR holds up no drain, fastPath: ${fastPath}`, async (t) => {
+    const { secure, session, ca } = await bothWays(t, { config: { listen: { fastPath } } });
+    const path = `${probe}?ledger_version=700`;
+    await askH2(session, { path });
+    session.close();
+    const narrow = connectH2(new URL(secure.url).origin, { ca: ca.ca, settings: { initialWindowSize: 0 } });
+    t.after(() => narrow.destroy());
+    narrow.on('error', () => undefined);
+    const stalled = narrow.request({ ':path': path });
+    await once(stalled, 'response');
+    stalled.close(0);
+    await once(stalled, 'close');
+    // Its answer comes behind the reset.
+    narrow.settings({ initialWindowSize: 65_535 });
+    assert.equal((await askH2(narrow, { path })).status, 200);
+    const sinceMs = performance.now();
+    await secure.close();
+    // The drain's own bound is 10 s.
+    assert.ok(performance.now() - sinceMs < 5_000);
+  });
+}
+
 test('a connection has at most 100 requests in flight', async (t) => {
   const { node, session } = await bothWays(t, { config: { upstream: patient } });
   const release = Promise.withResolvers<void>();
@@ -340,21 +364,6 @@ async function bothWays(t: TestContext, options: TestGatewayOptions = {}): Promi
   const secure = await testGateway(t, { full: [node], ...options, config: { ...options.config, listen } });
   const session = await h2Session(t, new URL(secure.url).origin, ca.ca);
   return { node, plain, secure, ca, session };
-}
-
-/** A frame of HTTP/2 (RFC 9113 4.1). */
-function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head[3] = type;
-  head[4] = flags;
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
-
-/** GET, https, authority `x`, in the plainest form that there is (RFC 7541). */
-function headOf(path: string): Buffer {
-  return Buffer.concat([Buffer.from([0x82, 0x87, 0x01, 1, 0x78, 0x04, path.length]), Buffer.from(path)]);
 }
 
 /** POST of JSON. */

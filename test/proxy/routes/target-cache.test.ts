@@ -26,7 +26,7 @@ function ask(targets: TargetCache, account: number): 'cached' | 'added' | 'refus
 
 test('with room every target is added; a full cache admits 1 in 16', () => {
   const targets = new TargetCache();
-  const fits = Math.floor(targetCacheBytes / 2 / 1_300);
+  const fits = Math.floor(targetCacheBytes / 2 / 1_650);
   const first = Array.from({ length: fits }, (_, account) => ask(targets, account));
   assert.deepEqual(new Set(first), new Set(['added']));
   let next = fits;

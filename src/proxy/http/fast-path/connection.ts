@@ -27,7 +27,7 @@ export interface FastPathParts {
   readonly metrics: FastPathMetrics;
   readonly blocks: HeaderBlocks;
   readonly live: LiveHeaders;
-  readonly hits: PreparedHits;
+  readonly hits: PreparedHits<AnswerSink>;
   readonly turnEnd: TurnEnd;
   readonly arenas: Arenas;
   /** Moves the connection to the HTTP server, with `rest` as its next bytes. */

@@ -12,7 +12,10 @@ import type { ServerParts } from '../../routes/server-parts.ts';
 import { TurnEnd } from './turn-end.ts';
 import { Arenas } from './arena.ts';
 import { FastConnection, type FastPathParts } from './connection.ts';
-import { LiveHeaders } from './head-text.ts';
+import { FastStreams } from './fast-streams.ts';
+import { CommonHeads, LiveHeaders } from './head-text.ts';
+import { HitStream } from './hit-stream.ts';
+import { HitText } from './hit-text.ts';
 import { PreparedHits } from './prepared-hits.ts';
 import { HeaderBlocks } from './request-head.ts';
 
@@ -36,12 +39,14 @@ export class FastPath {
     const passOn = parts.tls === undefined ? intercept(server, accept) : parts.tls.intercept(accept);
     const live = new LiveHeaders();
     const arenas = new Arenas();
+    const blocks = new HeaderBlocks();
+    const commonHeads = new CommonHeads();
     const shared: FastPathParts = {
       proxy: parts,
       metrics,
-      blocks: new HeaderBlocks(),
+      blocks,
       live,
-      hits: new PreparedHits(parts, live, arenas),
+      hits: new PreparedHits(parts, new HitText(parts.memory, live, arenas), commonHeads),
       arenas,
       turnEnd: new TurnEnd(),
       handOver: (connection, rest) => {
@@ -58,6 +63,10 @@ export class FastPath {
       refuse: ({ socket }, code) => this.#refuse(socket, code),
       onClose: (connection) => this.#open.delete(connection),
     };
+    if (parts.tls !== undefined) {
+      const hits = new PreparedHits(parts, new HitStream(parts.memory), commonHeads);
+      new FastStreams({ proxy: parts, metrics, blocks, hits, tls: parts.tls }).intercept();
+    }
     const { checkMs = usualCheckMs } = parts.times;
     this.#timer = setInterval(() => this.#closeQuiet(), checkMs);
     this.#timer.unref();

@@ -1,8 +1,9 @@
 /**
  * Answers hits of cached targets: the constant part of the head is prepared, the live part is shared by all answers,
- * and the body is copied from the slab. No object is made per request and few are read: with many targets, memory
- * latency dominates.
+ * and a writer of the transport adds the body. Few objects are made and read: with many targets, memory latency
+ * dominates.
  */
+import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { ContentCoding } from '../../../cache/entry.ts';
 import type { LedgerVersion } from '../../../ledger/version.ts';
@@ -16,16 +17,11 @@ import { isOfLatest } from '../../routes/read-answer.ts';
 import type { Read, ReadResult } from '../../reads/read-result.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { CachedTarget, PreparedHead } from '../../routes/target-cache.ts';
-import { pieceBytes } from '../unsent-answers.ts';
 import type { FleetView } from '../../../upstream/fleet-view.ts';
 import type { PublishedState } from '../../../upstream/latest.ts';
-import type { Arenas } from './arena.ts';
-import type { AnswerSink } from './response.ts';
-import { CommonHeads, fieldLines, type LiveHeaders } from './head-text.ts';
+import { fieldLines, type CommonHeads } from './head-text.ts';
 import type { HeaderBlock } from './request-head.ts';
 
-/** Larger bodies lie in buffers of their own, and are written beside the head. */
-const largestCopied = 16 * 1024;
 const longestHead = 8 * 1024;
 /** Seconds; a prepared head unused for longer is prepared again. */
 const longestUnused = 60;
@@ -48,25 +44,30 @@ class HitSummary implements RequestSummary, RequestResult {
   savedBytes = 0;
 }
 
-/** Answers hits of cached targets, without an `Exchange`. */
-export class PreparedHits {
-  readonly #proxy: ServerParts;
-  readonly #live: LiveHeaders;
-  readonly #commonHeads = new CommonHeads();
-  readonly #hit = new HitSummary();
-  readonly #arenas: Arenas;
+/** Writes hits in the form of a transport. `Sink`: the receiver of one answer. */
+export interface HitWriter<Sink> {
+  /** Queues head and body; false: no answer, because memory has dropped the body in that coding, or it is too long. */
+  write(prepared: PreparedHead, request: HitRequest<Sink>): boolean;
+}
 
-  constructor(proxy: ServerParts, live: LiveHeaders, arenas: Arenas) {
+/** Answers hits of cached targets, without an `Exchange`. */
+export class PreparedHits<Sink extends { readonly socket: Socket }> {
+  readonly #proxy: ServerParts;
+  readonly #writer: HitWriter<Sink>;
+  readonly #commonHeads: CommonHeads;
+  readonly #hit = new HitSummary();
+
+  constructor(proxy: ServerParts, writer: HitWriter<Sink>, commonHeads: CommonHeads) {
     this.#proxy = proxy;
-    this.#live = live;
-    this.#arenas = arenas;
+    this.#writer = writer;
+    this.#commonHeads = commonHeads;
   }
 
   /** Answers a `GET` or a read by `POST`; false: no answer and no side effect. `bodyBytes`: of the request. */
   answer(
     block: HeaderBlock,
     target: CachedTarget,
-    connection: AnswerSink,
+    connection: Sink,
     admitted?: AdmittedRequest,
     bodyBytes = 0,
   ): boolean {
@@ -85,7 +86,7 @@ export class PreparedHits {
   }
 
   /** Looks the answer up in memory, at the latest version for a read without one. */
-  #find({ headers, coding }: HeaderBlock, request: HitRequest): boolean {
+  #find({ headers, coding }: HeaderBlock, request: HitRequest<Sink>): boolean {
     const { freshness } = this.#proxy;
     const { target } = request;
     const isLatest = isOfLatest(target.read);
@@ -108,17 +109,21 @@ export class PreparedHits {
     return made !== undefined && this.#serve(made, request, snapshot);
   }
 
-  #isUsable(prepared: PreparedHead, coding: ContentCoding | undefined, { nowMs, view, scope }: HitRequest): boolean {
+  #isUsable(
+    prepared: PreparedHead,
+    coding: ContentCoding | undefined,
+    { nowMs, view, scope }: HitRequest<Sink>,
+  ): boolean {
     if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
     if (prepared.ledgerWideNames !== view.ledgerWideNames || prepared.scope !== scope) return false;
     return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === coding);
   }
 
-  /** Writes the answer and reports it; false: memory has dropped the body in that coding. */
-  #serve(prepared: PreparedHead, request: HitRequest, snapshot?: PublishedState): boolean {
+  /** Writes the answer and reports it; false: the writer has not answered. */
+  #serve(prepared: PreparedHead, request: HitRequest<Sink>, snapshot?: PublishedState): boolean {
     const { memory, observer, freshness } = this.#proxy;
     const { target, nowMs, admitted, bodyBytes } = request;
-    if (!this.#write(prepared, request)) return false;
+    if (!this.#writer.write(prepared, request)) return false;
     const now = secondsOf(nowMs);
     // Once a second is enough: eviction order is a matter of minutes.
     if (now !== prepared.usedAt) {
@@ -147,36 +152,8 @@ export class PreparedHits {
     return true;
   }
 
-  #write(prepared: PreparedHead, { connection, isKept, nowMs, view, admitted }: HitRequest): boolean {
-    const { coding, common, own, sentBytes } = prepared;
-    const { memory } = this.#proxy;
-    const limits = admitted === undefined || admitted.headers.length === 0 ? '' : fieldLines(admitted.headers);
-    const live =
-      limits === '' ? this.#live.bytes(view.headers, isKept, nowMs) : this.#live.ledgerBytes(view.headers, nowMs);
-    const end = limits === '' ? '' : limits + this.#live.endOfHead(isKept);
-    const body = memory.bodyOf(prepared);
-    const coded = coding === undefined ? undefined : memory.codedOf(prepared)[coding];
-    if (coding !== undefined && coded === undefined) return false;
-    // `Exchange` counts long bodies, and sends them at the client's pace.
-    if (sentBytes > pieceBytes) return false;
-    const whole = coded ?? (sentBytes > largestCopied ? body.bytes.subarray(body.from, body.to) : undefined);
-    const copied = whole === undefined ? sentBytes : 0;
-    const arena = this.#arenas.withRoom(common.length + own.length + live.length + end.length + copied);
-    const { bytes, used: from } = arena;
-    let to = from + common.copy(bytes, from);
-    to += bytes.write(own, to, 'latin1');
-    to += live.copy(bytes, to);
-    if (end !== '') to += bytes.write(end, to, 'latin1');
-    if (whole === undefined) to += body.bytes.copy(bytes, to, body.from, body.to);
-    arena.used = to;
-    connection.sendFrom(arena, from);
-    if (whole !== undefined) connection.sendBehind(whole);
-    if (!isKept) connection.finish();
-    return true;
-  }
-
   /** `undefined`: memory lacks the answer, or its body in the wanted coding. */
-  #prepare(read: Read, form: HeadForm, { view, scope }: HitRequest): PreparedHead | undefined {
+  #prepare(read: Read, form: HeadForm, { view, scope }: HitRequest<Sink>): PreparedHead | undefined {
     const { isLatest, ageSeconds, wanted } = form;
     const { memory, reader, writer } = this.#proxy;
     const held = reader.locate(read);
@@ -203,7 +180,21 @@ export class PreparedHits {
     const { row, stamp, answer } = held;
     const hits = reader.hitsOf(read);
     const where = { row, stamp, answer, chainId, hits, ledgerWideNames, usedAt };
-    return { ...where, version, isLatest, scope, ageSeconds, wanted, isCodable, coding, status, common, own, ...sizes };
+    return {
+      ...where,
+      version,
+      isLatest,
+      scope,
+      ageSeconds,
+      wanted,
+      isCodable,
+      coding,
+      status,
+      common,
+      own,
+      ...sizes,
+      fields: undefined,
+    };
   }
 }
 
@@ -216,9 +207,9 @@ function secondsOf(ms: number): number {
 type HeadForm = Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'>;
 
 /** One request for a prepared hit. */
-interface HitRequest {
+export interface HitRequest<Sink> {
   readonly target: CachedTarget;
-  readonly connection: AnswerSink;
+  readonly connection: Sink;
   /** `performance.now()`. */
   readonly nowMs: number;
   readonly isKept: boolean;

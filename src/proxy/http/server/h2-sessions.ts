@@ -23,7 +23,12 @@ interface SessionState {
   /** Runs while no stream is open. */
   timer: NodeJS.Timeout;
   isEnding: boolean;
+  /** Streams answered in this turn of the event loop count as one. */
+  isAnswering: boolean;
 }
+
+/** Called for a stream that is still open at the end of the turn in which its answer was queued. */
+type OnUnsent = (stream: ServerHttp2Stream) => void;
 
 /** Milliseconds that a client has to close after GOAWAY and its last stream. */
 const closeMs = 1_000;
@@ -33,6 +38,10 @@ export class H2Sessions {
   readonly #times: SessionTimes;
   readonly #open = new Map<ServerHttp2Session, SessionState>();
   #isLeaving = false;
+  #answered: ServerHttp2Stream[] = [];
+  #answering: [ServerHttp2Session, SessionState][] = [];
+  /** The fast path sets it, and counts the unsent bytes there. */
+  onUnsent: OnUnsent = () => undefined;
 
   constructor(times: SessionTimes) {
     this.#times = times;
@@ -42,7 +51,7 @@ export class H2Sessions {
   add(session: ServerHttp2Session, socket: Socket): void {
     bindSession(session, socket);
     const timer = this.#closeAfter(session, this.#times.headMs);
-    this.#open.set(session, { socket, streams: 0, timer, isEnding: false });
+    this.#open.set(session, { socket, streams: 0, timer, isEnding: false, isAnswering: false });
     session.once('close', () => {
       clearTimeout(this.#open.get(session)?.timer);
       this.#open.delete(session);
@@ -59,11 +68,50 @@ export class H2Sessions {
     stream.setTimeout(this.#times.inactivityMs, () => stream.close(constants.NGHTTP2_CANCEL));
     // An aborted stream with unread data would stay open for ever.
     stream.once('aborted', () => queueMicrotask(() => stream.destroy()));
-    stream.once('close', () => {
-      open.streams -= 1;
-      noteStreamEnd(open.socket);
-      if (open.streams === 0) this.#idle(session as ServerHttp2Session, open);
+    // After a reset with NO_ERROR, Node destroys no stream that has unsent data, and clears its time-out.
+    stream.once('end', () => {
+      if (stream.closed) setImmediate(() => stream.destroy());
     });
+    stream.once('close', () => this.#end(session as ServerHttp2Session, open));
+  }
+
+  /**
+   * Tracks a stream whose whole answer is queued. Most of them close within the turn of the event loop, and need neither
+   * time-outs nor listeners; `begin` tracks the others at its end.
+   */
+  answer(stream: ServerHttp2Stream): void {
+    const session = stream.session as ServerHttp2Session | undefined;
+    const open = session === undefined ? undefined : this.#open.get(session);
+    if (session === undefined || open === undefined) return;
+    if (this.#answered.length === 0) setImmediate(this.#endTurn);
+    this.#answered.push(stream);
+    if (open.isAnswering) return;
+    open.isAnswering = true;
+    open.streams += 1;
+    noteStreamBegin(open.socket);
+    this.#answering.push([session, open]);
+  }
+
+  readonly #endTurn = (): void => {
+    const answered = this.#answered;
+    const answering = this.#answering;
+    this.#answered = [];
+    this.#answering = [];
+    for (const stream of answered) {
+      if (stream.closed) stream.destroy();
+      if (stream.destroyed) continue;
+      this.begin(stream);
+      this.onUnsent(stream);
+    }
+    for (const [session, open] of answering) {
+      open.isAnswering = false;
+      this.#end(session, open);
+    }
+  };
+
+  /** The socket of an open session. */
+  socketOf(session: ServerHttp2Session): Socket | undefined {
+    return this.#open.get(session)?.socket;
   }
 
   /** Closes idle sessions now, and each other one after its last stream. */
@@ -76,6 +124,12 @@ export class H2Sessions {
   close(): void {
     this.#isLeaving = true;
     for (const session of this.#open.keys()) this.#close(session);
+  }
+
+  #end(session: ServerHttp2Session, open: SessionState): void {
+    open.streams -= 1;
+    noteStreamEnd(open.socket);
+    if (open.streams === 0) this.#idle(session, open);
   }
 
   #idle(session: ServerHttp2Session, open: SessionState): void {

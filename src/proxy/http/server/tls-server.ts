@@ -1,6 +1,11 @@
 /** TLS ahead of the HTTP server. Accepted sockets pass a handshake, then ALPN selects the HTTP/1.1 parser or HTTP/2. */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
-import { createServer as createH2Server, type Http2Server } from 'node:http2';
+import {
+  createServer as createH2Server,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import type { Socket } from 'node:net';
 import {
   createServer as createTlsServer,
@@ -42,6 +47,17 @@ export interface H2Handlers {
   readonly maxHeaderBytes: number;
 }
 
+/** Handles a request over HTTP/2: the arguments of Node's 'stream' event. `raw`: names and values in turn. */
+export type TakeStream = (
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  flags: number,
+  raw: readonly string[],
+) => void;
+
+/** Passes a stream to the HTTP listener. `serve`: handles its request in place of the listener's function. */
+export type PassStream = (received: Parameters<TakeStream>, serve?: RequestListener) => void;
+
 /** Concurrent streams of one connection: the requests of a web page. */
 const mostStreams = 100;
 /** Bound of unread answers on one connection, bodies included. */
@@ -53,6 +69,9 @@ export class TlsListener {
   readonly #options: TlsListenerOptions;
   readonly #tls: TlsServer;
   #takeHttp1: (socket: Socket) => void = () => undefined;
+  #h2: Http2Server | undefined;
+  /** Handles the stream that is being passed on. */
+  #serveNext: RequestListener | undefined;
 
   /** Throws when certificate and key do not match. */
   constructor(options: TlsListenerOptions) {
@@ -83,6 +102,7 @@ export class TlsListener {
   /** Puts TLS ahead of `server`, and HTTP/2 beside it. */
   wrap(server: Server, handlers: H2Handlers): Server {
     const h2 = this.#createH2(handlers);
+    this.#h2 = h2;
     const plain = server.listeners('connection') as ((this: Server, socket: Socket) => void)[];
     server.removeAllListeners('connection');
     this.#takeHttp1 = (socket) => {
@@ -116,6 +136,26 @@ export class TlsListener {
     return passOn;
   }
 
+  /**
+   * Puts `take` ahead of HTTP/2's compatibility layer, which the returned function passes a stream to. Call it after
+   * `wrap`. Throws when the layer is not the only listener.
+   */
+  interceptStreams(take: TakeStream): PassStream {
+    const h2 = this.#h2;
+    const [passOn, ...others] = (h2?.listeners('stream') ?? []) as TakeStream[];
+    if (h2 === undefined || passOn === undefined || others.length > 0) {
+      throw new Error('the HTTP/2 server has not exactly one listener for streams');
+    }
+    h2.removeAllListeners('stream');
+    h2.on('stream', take as never);
+    return (received, serve) => {
+      // The layer emits 'request' before it returns.
+      this.#serveNext = serve;
+      passOn.apply(h2, received);
+      this.#serveNext = undefined;
+    };
+  }
+
   #startSession(h2: Http2Server, socket: TLSSocket): void {
     // The HTTP/1.1 server accepts half-open connections; here no code would close the other half.
     socket.allowHalfOpen = false;
@@ -147,7 +187,8 @@ export class TlsListener {
       (request: H2Request, response: H2Response): void => {
         this.sessions.begin(request.stream);
         this.#bound(request, response, handlers);
-        serve(request as unknown as IncomingMessage, response as unknown as ServerResponse);
+        const handler = this.#serveNext ?? serve;
+        handler(request as unknown as IncomingMessage, response as unknown as ServerResponse);
       };
     h2.on('request', take(handlers.request));
     h2.on('checkContinue', take(handlers.expecting));

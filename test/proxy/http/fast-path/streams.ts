@@ -20,7 +20,8 @@ export const knownTargets = [
   `${account}/resource/0x1::ledgergate_sample::Padded400`,
   `${account}/resource/0x1::nobody::Here?ledger_version=1004`,
 ];
-const otherTargets = [
+/** Targets that are unknown, malformed, or not for the fast path. */
+export const otherTargets = [
   '/v1',
   '/v1/',
   '/v1/blocks/by_height/1',
@@ -181,6 +182,21 @@ const keyLines = [
   `X-Forwarded-For: 10.1.2.3\r\n`,
   '',
 ];
+
+/** Values of `authorization` for one request, good or bad, sometimes two or none. */
+export function keyedValues(random: Random): readonly string[] {
+  const { all, views, expired } = streamKeys;
+  return random.pick([
+    ...Array.from({ length: 6 }, () => [`Bearer ${all.text}`]),
+    [`bearer  ${all.text}`],
+    [`Bearer ${views.text}`],
+    [`Bearer ${expired.text}`],
+    [`Bearer ${all.text.slice(0, -1)}`],
+    [`Basic ${all.text}`],
+    [`Bearer ${all.text}`, `Bearer ${views.text}`],
+    [],
+  ]);
+}
 
 /** Ends each stream: the server closes the connection after this request. */
 const last = 'GET /v1/-/healthy HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n';

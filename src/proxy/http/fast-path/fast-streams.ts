@@ -1,0 +1,146 @@
+/**
+ * Answers hits over HTTP/2 on their streams. The compatibility layer gets every other stream, together with the decision
+ * on its key and limits if that is made.
+ */
+import type { RequestListener } from 'node:http';
+import type { Http2Session, ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
+import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
+import { answer, refuse } from '../../routes/handle.ts';
+import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
+import type { ServerParts } from '../../routes/server-parts.ts';
+import type { CachedTarget } from '../../routes/target-cache.ts';
+import { AdmittedRequest } from '../admitted-request.ts';
+import type { Incoming } from '../message.ts';
+import { isRefused } from '../server/connection-state.ts';
+import type { TakeStream, TlsListener } from '../server/tls-server.ts';
+import type { StreamSink } from './hit-stream.ts';
+import type { PreparedHits } from './prepared-hits.ts';
+import type { HeaderBlock, HeaderBlocks } from './request-head.ts';
+import { KnownFields } from './request-fields.ts';
+
+/** Parts shared by all streams. */
+export interface FastStreamsParts {
+  readonly proxy: ServerParts;
+  readonly tls: TlsListener;
+  readonly metrics: FastPathMetrics;
+  readonly blocks: HeaderBlocks;
+  readonly hits: PreparedHits<StreamSink>;
+}
+
+/** One stream that may be a hit. */
+interface Candidate {
+  readonly sink: StreamSink;
+  readonly path: string;
+  readonly block: HeaderBlock;
+  readonly target: CachedTarget;
+}
+
+/** Handles a request in the compatibility layer, in place of the listener. */
+type Serve = RequestListener;
+
+/** The streams of one TLS listener. */
+export class FastStreams {
+  readonly #parts: FastStreamsParts;
+  /** Fields of each session's last supported request. */
+  readonly #known = new WeakMap<Http2Session, KnownFields>();
+
+  constructor(parts: FastStreamsParts) {
+    this.#parts = parts;
+  }
+
+  /** Puts itself ahead of the compatibility layer. */
+  intercept(): void {
+    const { tls, proxy } = this.#parts;
+    tls.sessions.onUnsent = (stream) => trackUnsent(proxy, stream);
+    const take: TakeStream = (...received) => {
+      const [stream, , , raw] = received;
+      const serve = this.#take(stream, raw);
+      if (serve !== 'answered') passOn(received, serve);
+    };
+    const passOn = tls.interceptStreams(take);
+  }
+
+  /** The answer, or the way to it: `undefined` leaves the whole request to the listener. */
+  #take(stream: ServerHttp2Stream, raw: readonly string[]): 'answered' | Serve | undefined {
+    const candidate = this.#find(stream, raw);
+    if (candidate === undefined) return undefined;
+    const { access } = this.#parts.proxy;
+    if (access !== undefined) return this.#admit(candidate, access);
+    return this.#answer(candidate) ? 'answered' : undefined;
+  }
+
+  #find(stream: ServerHttp2Stream, raw: readonly string[]): Candidate | undefined {
+    const { session } = stream;
+    if (session === undefined || !stream.endAfterHeaders || stream.closed || stream.destroyed) return undefined;
+    const { tls, proxy } = this.#parts;
+    const socket = tls.sessions.socketOf(session as ServerHttp2Session);
+    const fields = this.#fieldsOf(session, raw);
+    if (fields === undefined || socket === undefined || isRefused(socket)) return undefined;
+    const { block } = fields;
+    const path = raw[fields.pathAt] ?? '';
+    // Names of requests with a body have no leading slash.
+    const target = path.startsWith('/') ? proxy.targets.find(path, block.form) : undefined;
+    return target === undefined ? undefined : { sink: { socket, stream }, path, block, target };
+  }
+
+  #fieldsOf(session: Http2Session, raw: readonly string[]): KnownFields | undefined {
+    const known = this.#known.get(session);
+    if (known?.matches(raw) === true) return known;
+    const fields = KnownFields.read(raw, this.#parts.blocks);
+    if (fields !== undefined) this.#known.set(session, fields);
+    return fields;
+  }
+
+  #answer({ block, target, sink }: Candidate, admitted?: AdmittedRequest): boolean {
+    const { hits, metrics, tls } = this.#parts;
+    if (!hits.answer(block, target, sink, admitted)) return false;
+    tls.sessions.answer(sink.stream);
+    metrics.known.inc();
+    return true;
+  }
+
+  /** Answers a request by its key or address and its limits, as `handle` does. */
+  #admit(candidate: Candidate, access: AccessControl): 'answered' | Serve {
+    const { proxy } = this.#parts;
+    const { path, block, target, sink } = candidate;
+    let admitted: AdmittedRequest | AwaitedTicket;
+    try {
+      const request: Incoming = {
+        method: 'GET',
+        url: path,
+        headers: block.headers,
+        socket: sink.socket,
+        httpVersion: '2.0',
+        httpVersionMajor: 2,
+      };
+      admitted = access.enter(access.identify(request, block.known), request, target.operation);
+    } catch (error) {
+      return (request, response) => refuse(proxy, { request, response }, error);
+    }
+    if (admitted instanceof AdmittedRequest) {
+      if (this.#answer(candidate, admitted)) return 'answered';
+      return (request, response) => answer(proxy, { request, response, admitted }, target);
+    }
+    return (request, response) =>
+      access.await(admitted, response, {
+        serve: (late) => answer(proxy, { request, response, admitted: late }, target),
+        refuse: (error) => refuse(proxy, { request, response }, error),
+      });
+  }
+}
+
+/** Counts the bytes of an answer that its client has not read, as for the compatibility layer. */
+function trackUnsent({ unsent }: ServerParts, stream: ServerHttp2Stream): void {
+  if (stream.writableLength === 0) return;
+  const recipient = {
+    get destroyed() {
+      return stream.destroyed || stream.closed;
+    },
+    destroy: () => stream.close(internalError),
+    once: (event: 'close' | 'drain', listener: () => void) => stream.once(event, listener),
+  };
+  unsent.trackShort(recipient, stream.writableLength);
+}
+
+/** INTERNAL_ERROR (RFC 9113 7). */
+const internalError = 2;

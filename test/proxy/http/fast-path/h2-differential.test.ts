@@ -1,0 +1,143 @@
+/** Over HTTP/2, hits answered on their streams equal those of the compatibility layer: fields, order and bytes. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { PlanConfig } from '../../../../src/config/config.ts';
+import { until } from '../../../support/eventually.ts';
+import { accessConfig, keysFile, planConfig, testKey, type KeysFile } from '../../../support/keys.ts';
+import { askH2, authority } from '../../../support/tls.ts';
+import { bothWays, type BothWays } from './both-ways.ts';
+import { h2Answer, h2Client, h2Requests, type H2Request } from './h2-requests.ts';
+import { knownTargets, streamKeys } from './streams.ts';
+
+const count = Math.ceil(Number(process.env['LEDGERGATE_FAST_PATH_STREAMS'] ?? 600) / 10);
+const first = Number(process.env['LEDGERGATE_FAST_PATH_SEED'] ?? 0);
+/** Requests of one session. */
+const perSession = 24;
+/** Its plan bounds nothing. */
+const filler = testKey('filler', { plan: 'filler' });
+const keys = [...Object.values(streamKeys), filler];
+const generous = planConfig({ requests: 1_000_000, burst: 1_000_000, concurrency: 10_000 });
+
+test(`${count} HTTP/2 sessions get the same answers with and without the fast path`, async (t) => {
+  const both = await secureWays(t);
+  assert.equal(await firstDifference(t, both, false), undefined);
+  const known = await both.fastPath.metric('ledgergate_fast_path_requests_total{kind="known"}');
+  assert.ok(known > count, `${known} hits on streams`);
+  assert.equal(await both.server.metric('ledgergate_fast_path_requests_total{kind="known"}'), 0);
+});
+
+test(`${count} HTTP/2 sessions with keys, good and bad, get the same answers with and without the fast path`, async (t) => {
+  const both = await secureWays(t, { free: generous, file: keysFile(t, keys) });
+  assert.equal(await firstDifference(t, both, true), undefined);
+  assert.ok((await both.fastPath.metric('ledgergate_fast_path_requests_total{kind="known"}')) > count);
+  for (const sample of [
+    'ledgergate_access_refusals_total{reason="bad key",plan=""}',
+    'ledgergate_access_refusals_total{reason="no key",plan=""}',
+  ]) {
+    assert.equal(await both.fastPath.metric(sample), await both.server.metric(sample), sample);
+  }
+});
+
+test('a key revoked between two hits of one session is refused, with and without the fast path', async (t) => {
+  const file = keysFile(t, keys);
+  const both = await secureWays(t, { free: generous, file });
+  const sessions = [both.fastPath, both.server].map((gateway) => h2Client(t, gateway, both.ca));
+  const ask = () => Promise.all(sessions.map((session) => h2Answer(session, keyedHit)));
+  const [hit, expected] = await ask();
+  assert.match(hit ?? '', /^0\r\n:status: 200\r\n/);
+  assert.equal(hit, expected);
+  file.write([streamKeys.views, filler]);
+  await until(async () => (await ask()).every((answer) => answer.startsWith('0\r\n:status: 401\r\n')));
+  const [refused, expectedRefusal] = await ask();
+  assert.equal(refused, expectedRefusal);
+});
+
+test('a hit that waits for its limit is answered after the wait, with and without the fast path', async (t) => {
+  const free = planConfig({ requests: 10, burst: 1, windowMs: 1_000, waitMs: 8_000 });
+  const both = await secureWays(t, { free, file: keysFile(t, keys) });
+  const sessions = [both.fastPath, both.server].map((gateway) => h2Client(t, gateway, both.ca));
+  for (let turn = 0; turn < 3; turn += 1) {
+    const [actual, expected] = await Promise.all(sessions.map((session) => h2Answer(session, keyedHit)));
+    assert.match(actual ?? '', /^0\r\n:status: 200\r\n/);
+    assert.equal(actual, expected);
+  }
+});
+
+test('a hit above its limit is refused, with and without the fast path', async (t) => {
+  const free = planConfig({ requests: 20, burst: 20, windowMs: 3_600_000 });
+  const both = await secureWays(t, { free, file: keysFile(t, keys) });
+  const sessions = [both.fastPath, both.server].map((gateway) => h2Client(t, gateway, both.ca));
+  const statuses: string[] = [];
+  for (let turn = 0; turn < 25; turn += 1) {
+    const [actual = '', expected] = await Promise.all(sessions.map((session) => h2Answer(session, keyedHit)));
+    assert.equal(actual, expected);
+    statuses.push(/:status: (\d+)/.exec(actual)?.[1] ?? '');
+  }
+  assert.deepEqual([statuses[0], statuses.at(-1)], ['200', '429']);
+});
+
+const keyedHit: H2Request = {
+  raw: [':method', 'GET', ':scheme', 'https', ':authority', 'a', ':path', knownTargets[0] ?? ''].concat(
+    'authorization',
+    `Bearer ${streamKeys.all.text}`,
+  ),
+};
+
+interface SecureWays extends BothWays {
+  readonly ca: string;
+}
+
+/** Two gateways with TLS whose caches hold the known targets. `free`: the plan of `streamKeys`, in `file`. */
+async function secureWays(
+  t: TestContext,
+  keyed?: { readonly free: PlanConfig; readonly file: KeysFile },
+): Promise<SecureWays> {
+  const root = authority(t);
+  const access =
+    keyed &&
+    accessConfig({ keys: { file: keyed.file.path, redis: false }, plans: { free: keyed.free, filler: generous } });
+  const both = await bothWays(t, { tls: { ...root.certify('node'), ca: root.ca }, ...(access && { access }) });
+  const headers = { authorization: `Bearer ${filler.text}` };
+  for (const gateway of [both.fastPath, both.server]) {
+    const session = h2Client(t, gateway, root.ca);
+    const isHit = async (path: string): Promise<boolean> => {
+      const answer = await askH2(session, { path, ...(access && { headers }) });
+      return new Map(answer.headers).get('cache-status')?.includes('hit') === true;
+    };
+    // Answers with a new header are stored after a look at the ledger info.
+    for (const path of knownTargets.slice(0, 4)) await until(() => isHit(path));
+    session.destroy();
+  }
+  return { ...both, ca: root.ca };
+}
+
+async function firstDifference(t: TestContext, both: SecureWays, keyed: boolean): Promise<string | undefined> {
+  for (let seed = first; seed < first + count; seed += 1) {
+    const requests = h2Requests(seed, perSession, keyed);
+    const [actual, expected] = await Promise.all([
+      sessionAnswers(t, both.fastPath, both.ca, requests, seed),
+      sessionAnswers(t, both.server, both.ca, requests, seed),
+    ]);
+    for (const [at, request] of requests.entries()) {
+      if (actual[at] === expected[at]) continue;
+      return `session ${seed}\n${JSON.stringify(request)}\nwith the fast path: ${actual[at]}\nwithout:        ${expected[at]}`;
+    }
+  }
+  return undefined;
+}
+
+/** Odd seeds send all requests at once, even ones in turn. */
+async function sessionAnswers(
+  t: TestContext,
+  gateway: BothWays['fastPath'],
+  ca: string,
+  requests: readonly H2Request[],
+  seed: number,
+): Promise<readonly string[]> {
+  const session = h2Client(t, gateway, ca);
+  let answers: string[] = [];
+  if (seed % 2 === 1) answers = await Promise.all(requests.map((request) => h2Answer(session, request)));
+  else for (const request of requests) answers.push(await h2Answer(session, request));
+  session.destroy();
+  return answers;
+}

@@ -1,0 +1,136 @@
+/** Requests over HTTP/2 made from a seed, and one session's answers in comparable form. */
+import { connect, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
+import type { TestContext } from 'node:test';
+import type { TestGateway } from '../../../support/gateway.ts';
+import { Random } from '../../../support/random.ts';
+import { keyedValues, knownTargets, otherTargets } from './streams.ts';
+
+export interface H2Request {
+  /** Names and values in turn, pseudo-headers included. */
+  readonly raw: readonly string[];
+  readonly body?: string;
+  /** Error code of the client's reset at once; absent: it reads the answer. */
+  readonly resetCode?: number;
+}
+
+const plainFields = [
+  ['accept', 'application/json'],
+  ['accept', '*/*'],
+  ['accept', 'application/x-bcs'],
+  ['accept', 'application/x-bcs, application/json'],
+  ['accept-encoding', 'gzip, br'],
+  ['accept-encoding', 'identity'],
+  ['accept-encoding', 'zstd;q=0.5, gzip'],
+  ['accept-encoding', ''],
+  ['user-agent', 'somebody/1.0'],
+  ['x-request-id', '7'],
+  ['cookie', 'a=b'],
+  ['content-type', 'application/json'],
+] as const;
+const oddFields = [
+  ['host', '127.0.0.1'],
+  ['host', 'other'],
+  ['host', ''],
+  ['te', 'trailers'],
+  ['expect', '100-continue'],
+  ['expect', 'something'],
+  ['range', 'bytes=0-3'],
+  ['if-none-match', '*'],
+  ['if-none-match', '"abc"'],
+  ['if-modified-since', 'Sat, 21 Nov 2026 00:00:00 GMT'],
+  ['if-match', '"abc"'],
+  ['origin', 'https://page.example'],
+  ['ledgergate-max-staleness', '1s'],
+  ['ledgergate-max-staleness', 'soon'],
+  ['ledgergate-min-version', '5'],
+  ['ledgergate-min-version', '99999999'],
+  ['traceparent', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'],
+  ['content-type', 'application/json, text/plain'],
+  ['content-encoding', 'gzip'],
+  ['content-length', '0'],
+  ['content-length', '5'],
+  ['trailer', 'x'],
+  ['x', 'caf\xe9'],
+  ['x', ''],
+  ['x', '   y   '],
+  ['constructor', 'y'],
+  ['x', 'y'.repeat(5_000)],
+] as const;
+const methods = [...Array.from({ length: 12 }, () => 'GET'), 'HEAD', 'POST', 'OPTIONS', 'DELETE', 'get', 'CONNECT'];
+const authorities = [...Array.from({ length: 12 }, () => '127.0.0.1'), 'a', '', 'user@host', 'a,b', 'x y'];
+
+/** `keyed`: most requests have a key, good or bad. */
+export function h2Requests(seed: number, count: number, keyed: boolean): readonly H2Request[] {
+  const random = new Random(seed);
+  return Array.from({ length: count }, () => h2Request(random, keyed));
+}
+
+function h2Request(random: Random, keyed: boolean): H2Request {
+  const method = random.pick(methods);
+  const path = random.chance(4) ? random.pick(otherTargets) : random.pick(knownTargets);
+  const pseudo = [
+    [':method', method],
+    [':scheme', random.chance(12) ? 'http' : 'https'],
+    [':authority', random.pick(authorities)],
+    [':path', path],
+  ];
+  // Without one of them, with another order, or none at all.
+  if (random.chance(12)) pseudo.splice(random.below(pseudo.length), 1);
+  if (random.chance(4)) pseudo.reverse();
+  const fields: (readonly string[])[] = [];
+  for (let left = random.below(4); left > 0; left -= 1) fields.push(random.pick(plainFields));
+  if (random.chance(4)) fields.push(random.pick(oddFields));
+  if (random.chance(12) && fields[0] !== undefined) fields.push(fields[0]);
+  if (keyed) fields.push(...keyedValues(random).map((value) => ['authorization', value]));
+  const hasBody = method === 'POST' || random.chance(20);
+  return {
+    raw: [...pseudo, ...fields].flat(),
+    ...(hasBody && { body: random.pick(['', 'hello', '{}']) }),
+    ...(random.chance(15) && { resetCode: random.pick([0, 1, 2, 8]) }),
+  };
+}
+
+/** A session whose end fails no test by itself. */
+export function h2Client(t: TestContext, gateway: TestGateway, ca: string, window?: number): ClientHttp2Session {
+  const settings = window === undefined ? {} : { settings: { initialWindowSize: window } };
+  const session = connect(new URL(gateway.url).origin, { ca, ...settings });
+  session.on('error', () => undefined);
+  t.after(() => session.destroy());
+  return session;
+}
+
+/** Status, fields in their order and body of one answer, or how its stream ended. */
+export function h2Answer(session: ClientHttp2Session, { raw, body, resetCode }: H2Request): Promise<string> {
+  return new Promise((resolve) => {
+    let head = '';
+    const chunks: Buffer[] = [];
+    try {
+      const stream = session.request([...raw] as never, { endStream: body === undefined });
+      stream.on('error', () => undefined);
+      stream.on('response', (_: IncomingHttpHeaders, _flags: number, received: readonly string[]) => {
+        head = received.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${received[at + 1]}`] : [])).join('\r\n');
+      });
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('close', () => {
+        // Its answer may have come before the reset, or not.
+        if (resetCode !== undefined) resolve('reset');
+        else resolve(comparable(`${stream.rstCode}\r\n${head}\r\n\r\n${Buffer.concat(chunks).toString('latin1')}`));
+      });
+      if (body !== undefined) stream.end(body);
+      if (resetCode !== undefined) stream.close(resetCode);
+    } catch (error) {
+      // Refused by the client's own library.
+      resolve(String(error));
+    }
+  });
+}
+
+/** Without what depends on the moment, and on the order in which requests reached a node. */
+function comparable(answer: string): string {
+  return answer
+    .replaceAll(/^date: .*\r\n/gm, 'date\r\n')
+    .replaceAll(/^cache-status: .*\r\n/gm, 'cache-status\r\n')
+    .replaceAll(/^ratelimit: .*\r\n/gm, (line) => line.replaceAll(/\d+/g, '0'))
+    .replaceAll(/^retry-after: \d+\r\n/gm, 'retry-after: seconds\r\n')
+    .replaceAll(/^age: \d+\r\n/gm, 'age: seconds\r\n');
+}
