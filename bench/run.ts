@@ -7,7 +7,8 @@
  *
  * Servers on core 0, load and nodes on core 1. `--quick` shows in short rounds whether it runs, and writes nothing
  * unless `--write` is there too; `--loads` leaves out loads that have none of its texts, parted by semicolons, in their title.
- * The last line of flags is of `mix`: a rate or a closed loop, and another checkout to measure beside this one.
+ * The last line of flags is of `mix`: a rate or a closed loop, and another checkout to measure beside this one, which
+ * `shapes` takes too.
  */
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
@@ -22,6 +23,7 @@ import { misses } from './misses.ts';
 import { mix } from './mix.ts';
 import { pruned } from './pruned.ts';
 import { redis } from './redis.ts';
+import { shapes } from './shapes.ts';
 import { startUp } from './start-up.ts';
 import { workers } from './workers.ts';
 import { loadCpu } from './support/contest.ts';
@@ -37,6 +39,7 @@ const all: readonly Part[] = [
   pruned,
   latest,
   mix,
+  shapes,
   encode,
   redis,
   memory,
