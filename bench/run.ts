@@ -17,6 +17,7 @@ import { encode } from './encode.ts';
 import { fixedRate } from './fixed-rate.ts';
 import { growth } from './growth.ts';
 import { hits } from './hits.ts';
+import { idleTls } from './idle-tls.ts';
 import { latest } from './latest.ts';
 import { memory } from './memory.ts';
 import { misses } from './misses.ts';
@@ -43,6 +44,7 @@ const all: readonly Part[] = [
   encode,
   redis,
   memory,
+  idleTls,
   startUp,
   growth,
   workers,
