@@ -81,7 +81,7 @@ export const idleTls: Part = {
     }
     node.server.stop();
     const heads = ['connections', 'RSS MB without', 'with, at most', 'at the end', 'kB each'];
-    return `Resident memory of the gateway without and with ${count.toLocaleString('en')} connections of HTTP/1.1 that stay idle after one hit each, in the ${seconds} s after the last handshake, each crowd in a gateway of its own. "kB each" is the most it takes: what handshakes leave to the collector counts.
+    return `Resident memory of the gateway without and with ${count.toLocaleString('en')} connections of HTTP/1.1 that stay idle after one hit each, in the ${seconds} s after the last handshake, each crowd in a gateway of its own. "kB each" is the difference of the most and the first, so garbage that handshakes leave counts.
 
 ${table(heads, rows)}`;
   },

@@ -36,7 +36,7 @@ export const shapes: Part = {
     const certificate = createCertificate();
     const standings = new Map<Shape, readonly Standing[]>();
     for (const shape of asked) {
-      // Each shape has processes of its own: what the compiler made of another one is not measured.
+      // Each shape has processes of its own, because compiled code of one shape slows or speeds the next.
       const one = await runMeasuredContest({
         options,
         requests: [shape],
@@ -56,7 +56,7 @@ export const shapes: Part = {
       ...(against === undefined ? {} : { '× the other': cpuBeside(other) }),
       'p99 ms': p99,
     };
-    return `What clients really send, all of it answered from the cache: the complete gateway (the built package, metrics, log level info) beside nginx \`proxy_cache\` that does the same work. nginx keeps POST by target and body, looks up keys in a map and counts their requests (\`limit_req\`), and encrypts by the same cipher. 2,000 different requests of 400 B (GET) and 12 B (view), drawn at random, so that kinds mix on each of ${options.connections} connections; HTTP/2 by h2load, 16 connections of 8 streams. One core each. ${howTaken(options)}. "× nginx" is nginx's processor time per request divided by the row's. No read reached the node while it was measured, which the run checks.${hasHttp2 ? '' : ` ${skipped}`}
+    return `Requests as clients send them, all of them answered from the cache: the complete gateway (the built package, metrics, log level info) beside nginx \`proxy_cache\` that does the same work. nginx keeps POST by target and body, looks up keys in a map and counts their requests (\`limit_req\`), and encrypts by the same cipher. 2,000 different requests of 400 B (GET) and 12 B (view), drawn at random, so that kinds mix on each of ${options.connections} connections; HTTP/2 by h2load, 16 connections of 8 streams. One core each. ${howTaken(options)}. "× nginx" is nginx's processor time per request divided by the row's. No read reached the node while it was measured, which the run checks.${hasHttp2 ? '' : ` ${skipped}`}
 
 ${standingsTable(standings, columns)}`;
   },

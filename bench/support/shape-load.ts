@@ -12,7 +12,7 @@ import { newFolder } from './run-folder.ts';
 import { clientKey } from './shape-servers.ts';
 
 const script = fileURLToPath(new URL('requests.lua', import.meta.url));
-/** Together: twice the connections of HTTP/1.1, because streams of one connection are written together. */
+/** 128 requests in flight, because a client of HTTP/2 sends several on each connection. */
 const http2 = { connections: 16, streams: 8 } as const;
 
 /** Throws with the first answer that is not 200. */
