@@ -6,15 +6,13 @@
  *
  * Gateway on core 0; the crowd, in a process of its own, and the sample node on core 1.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { request, Agent } from 'undici';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadCpu, serverCpu } from './support/contest.ts';
 import { startGateway } from './support/gateway.ts';
 import type { ServerProcess } from './support/process-under-test.ts';
 import { startSampleNode } from './support/sample-node.ts';
+import { requireFiles, startCrowd } from './support/start-crowd.ts';
 
 const [count = 10_000, seconds = 20] = process.argv.slice(2).map(Number);
 
@@ -26,15 +24,6 @@ const crowds: readonly (readonly [kind: string, what: string, path: string, coun
   ['slow heads', 'heads that never end', small, count],
   ['unread', '120 hits of 60 kB each asked for ahead, nothing read', large, count / 10],
 ];
-
-/** Each process holds one end of every connection. */
-function requireFiles(): void {
-  const hard = Number(/^Max open files +\S+ +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity);
-  if (hard >= count + 200) return;
-  throw new Error(
-    `${count} connections need "ulimit -Hn" of ${count + 200} or more, and it is ${hard}: raise it, or say fewer`,
-  );
-}
 
 interface Measured {
   readonly before: number;
@@ -59,17 +48,8 @@ async function measure(gateway: ServerProcess, kind: string, path: string, place
   for (let warm = 0; warm < 5_000; warm += 1) await hit();
   await sleep(1_000);
   const before = gateway.residentMiB() * 2 ** 20;
-  const crowd = spawn('taskset', [
-    '-c',
-    String(loadCpu),
-    process.execPath,
-    'bench/support/crowd.ts',
-    kind,
-    String(places),
-    url,
-  ]);
+  const crowd = await startCrowd({ kind, count: places, url, cpu: loadCpu });
   try {
-    await once(crowd.stdout, 'data', { signal: AbortSignal.timeout(60_000) });
     const waits: number[] = [];
     let most = 0;
     const endMs = performance.now() + seconds * 1_000;
@@ -82,14 +62,14 @@ async function measure(gateway: ServerProcess, kind: string, path: string, place
     const at = (share: number): number => waits[Math.floor(waits.length * share)] ?? Number.NaN;
     return { before, most, p50Ms: at(0.5), p99Ms: at(0.99) };
   } finally {
-    crowd.kill('SIGKILL');
+    await crowd.stop();
     await agent.destroy();
   }
 }
 
 const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(0);
 
-requireFiles();
+requireFiles(count);
 const node = await startSampleNode(loadCpu);
 process.stdout.write(`\n${count} connections, ${seconds} s\n\n`);
 process.stdout.write(

@@ -7,7 +7,8 @@
  *
  * Servers on core 0, load and nodes on core 1. `--quick` shows in short rounds whether it runs, and writes nothing
  * unless `--write` is there too; `--loads` leaves out loads that have none of its texts, parted by semicolons, in their title.
- * The last line of flags is of `mix`: a rate or a closed loop, and another checkout to measure beside this one.
+ * The last line of flags is of `mix`: a rate or a closed loop, and another checkout to measure beside this one, which
+ * `shapes` takes too.
  */
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
@@ -16,12 +17,14 @@ import { encode } from './encode.ts';
 import { fixedRate } from './fixed-rate.ts';
 import { growth } from './growth.ts';
 import { hits } from './hits.ts';
+import { idleTls } from './idle-tls.ts';
 import { latest } from './latest.ts';
 import { memory } from './memory.ts';
 import { misses } from './misses.ts';
 import { mix } from './mix.ts';
 import { pruned } from './pruned.ts';
 import { redis } from './redis.ts';
+import { shapes } from './shapes.ts';
 import { startUp } from './start-up.ts';
 import { workers } from './workers.ts';
 import { loadCpu } from './support/contest.ts';
@@ -37,9 +40,11 @@ const all: readonly Part[] = [
   pruned,
   latest,
   mix,
+  shapes,
   encode,
   redis,
   memory,
+  idleTls,
   startUp,
   growth,
   workers,

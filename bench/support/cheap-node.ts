@@ -1,6 +1,6 @@
 /**
  * A node, or many, that cost next to nothing: nginx that answers from its config, with ledger headers, each account and
- * version with a body of its own. Its ledger stands still.
+ * version with a body of its own. A view returns the version it is called at. Its ledger stands still.
  */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -79,6 +79,7 @@ function httpOf({ oldest = 0n, refusesBelow2e9 = false }: CheapNodeSettings, por
     set $padding '${padding}';
     location ~ ^/v1/?$ { return 200 '{"chain_id":1,"ledger_version":"${head}","oldest_ledger_version":"${oldest}"}'; }
     location = /v1/transactions/by_version/0 { return 200 '{"type":"genesis_transaction","hash":"0x${'5a'.repeat(32)}","version":"0"}'; }
+    location = /v1/view { access_log ${log} mark; return 200 '["$arg_ledger_version"]'; }
     ${sizes.map((bytes) => locationOf(bytes, refusesBelow2e9, log)).join('\n    ')}
   }`;
 }

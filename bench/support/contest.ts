@@ -17,7 +17,10 @@ export interface Request extends Omit<Load, 'connections' | 'seconds'> {
   readonly connections?: number;
 }
 
-export interface Contest<R extends Request = Request> {
+/** The part of a request that tables and rounds need. */
+export type Titled = Pick<Request, 'title' | 'connections'>;
+
+export interface Contest<R extends Titled = Request> {
   readonly options: BenchOptions;
   readonly requests: readonly R[];
   /** Fresh processes, always in the same order, and the one the others are measured against first. */
@@ -28,6 +31,16 @@ export interface Contest<R extends Request = Request> {
   readonly reads?: () => number;
 }
 
+/** A contest whose load is not that of load.lua. */
+export interface MeasuredContest<R extends Titled> extends Contest<R> {
+  /** One measurement; a warm-up is one too, and its result is dropped. */
+  readonly measure: (
+    server: ServerProcess,
+    request: R,
+    load: Pick<BenchOptions, 'connections' | 'seconds'>,
+  ) => Promise<Measured>;
+}
+
 /** Results of one server by round, in one order for all servers of a request. */
 export interface Standing {
   readonly name: string;
@@ -35,7 +48,18 @@ export interface Standing {
 }
 
 /** For each request the standings of all servers, in the order of `start`. */
-export async function runContest<R extends Request>(contest: Contest<R>): Promise<ReadonlyMap<R, Standing[]>> {
+export function runContest<R extends Request>(contest: Contest<R>): Promise<ReadonlyMap<R, Standing[]>> {
+  return runMeasuredContest({
+    ...contest,
+    measure: (server, request, { connections, seconds }) =>
+      measure(server, { connections, ...request, seconds }, loadCpu),
+  });
+}
+
+/** The same with a measurement of the caller's. */
+export async function runMeasuredContest<R extends Titled>(
+  contest: MeasuredContest<R>,
+): Promise<ReadonlyMap<R, Standing[]>> {
   const { options, requests, start } = contest;
   const done = new Map<R, Standing[]>();
   for (let run = 0; run < options.starts; run += 1) {
@@ -58,24 +82,23 @@ export async function runContest<R extends Request>(contest: Contest<R>): Promis
   return done;
 }
 
-async function runRounds<R extends Request>(
+async function runRounds<R extends Titled>(
   servers: readonly ServerProcess[],
   request: R,
-  { options, prepare, reads }: Contest<R>,
+  { options, prepare, reads, measure: measureOne }: MeasuredContest<R>,
 ): Promise<Standing[]> {
-  const { title, ...asked }: Request = request;
-  const load = { connections: options.connections, ...asked, seconds: options.seconds };
-  process.stderr.write(`${title}\n`);
+  const load = { connections: request.connections ?? options.connections, seconds: options.seconds };
+  process.stderr.write(`${request.title}\n`);
   for (const server of servers) {
     await prepare?.(server, request);
-    await measure(server, { ...load, seconds: options.warmUp }, loadCpu);
+    await measureOne(server, request, { ...load, seconds: options.warmUp });
   }
   const standings = servers.map(({ name }) => ({ name, measured: [] as Measured[] }));
   for (let round = 0; round < options.rounds; round += 1) {
     const turn = [...servers.entries()];
     for (const [at, server] of round % 2 === 0 ? turn : turn.toReversed()) {
       const before = reads?.();
-      const measured = await measure(server, load, loadCpu);
+      const measured = await measureOne(server, request, load);
       const counted = before === undefined ? {} : { upstreamReads: (reads?.() ?? 0) - before };
       standings[at]?.measured.push({ ...measured, ...counted });
     }
@@ -84,7 +107,7 @@ async function runRounds<R extends Request>(
 }
 
 /** Throws when a server that was to answer from its cache asked a node. */
-export function requireHits(standings: ReadonlyMap<Request, readonly Standing[]>): void {
+export function requireHits(standings: ReadonlyMap<Titled, readonly Standing[]>): void {
   for (const [{ title }, servers] of standings) {
     for (const { name, measured } of servers) {
       const reads = measured.reduce((sum, { upstreamReads = 0 }) => sum + upstreamReads, 0);

@@ -52,14 +52,31 @@ export function pathsOf({ path, order }: Pick<Load, 'path' | 'order'>): readonly
 export async function measure(server: ServerProcess, load: Load, cpu: number): Promise<Measured> {
   const { connections, seconds, path, order = { kind: 'turns', of: 1 }, body } = load;
   const [kind, from, count] = numbersOf(order, seconds);
+  const args = [kind, String(from), String(count), path, ...(body === undefined ? [] : [body])];
+  return measureScript(server, { connections, seconds, script, args }, cpu);
+}
+
+/** A run of wrk with a script that writes a line `RESULT {json}` as load.lua does. */
+export interface ScriptRun extends Pick<Load, 'connections' | 'seconds'> {
+  /** File of the script. */
+  readonly script: string;
+  /** Arguments of the script. */
+  readonly args: readonly string[];
+}
+
+/** Throws when an answer was none, or an error. */
+export async function measureScript(
+  server: ServerProcess,
+  { connections, seconds, script, args }: ScriptRun,
+  cpu: number,
+): Promise<Measured> {
   const wrk = ['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '10s', '-s', script];
-  const asked = [kind, String(from), String(count), path, ...(body === undefined ? [] : [body])];
   const before = server.cpuMicros();
-  const text = await runProgram('taskset', ['-c', String(cpu), ...wrk, new URL(server.url).origin, '--', ...asked]);
+  const text = await runProgram('taskset', ['-c', String(cpu), ...wrk, new URL(server.url).origin, '--', ...args]);
   const used = server.cpuMicros() - before;
   const told = JSON.parse(/RESULT (.*)/.exec(text)?.[1] ?? 'null') as Told | null;
   if (told === null || told.requests === 0 || told.bad > 0)
-    throw new Error(`${server.name}: ${path.slice(0, 200)}\n${text}`);
+    throw new Error(`${server.name}: ${args.join(' ').slice(0, 200)}\n${text}`);
   return {
     requests: told.requests,
     requestsPerSecond: told.requests / (told.micros / 1e6),

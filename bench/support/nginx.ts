@@ -10,11 +10,14 @@ export interface NginxSettings {
   readonly cpu: number | string;
   /** Default: a free one. */
   readonly port?: number;
+  /** Default: http. */
+  readonly scheme?: 'http' | 'https';
   /** Lines of the `http` block for a port to listen on and a folder to write to. */
   readonly http: (where: { readonly port: number; readonly folder: string }) => string;
 }
 
-export async function startNginx({ name, cpu, http, port: given }: NginxSettings): Promise<ServerProcess> {
+export async function startNginx(settings: NginxSettings): Promise<ServerProcess> {
+  const { name, cpu, http, port: given, scheme = 'http' } = settings;
   const folder = newFolder('nginx');
   const port = given ?? (await freePort());
   const parts = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
@@ -32,5 +35,5 @@ http {
   ${http({ port, folder })}
 }`,
   );
-  return startProgram({ name, command: 'nginx', args: ['-c', file, '-p', folder], cpu, port });
+  return startProgram({ name, command: 'nginx', args: ['-c', file, '-p', folder], cpu, port, scheme });
 }

@@ -17,7 +17,7 @@ export interface ServerProcess {
 }
 
 /** A gateway prints its nodes' addresses too; its own stands behind this word. Other servers print theirs alone. */
-const ownAddress = /(?:^|Clients: +)(http:\/\/127\.0\.0\.1:\d+\S*)/;
+const ownAddress = /(?:^|Clients: +)(https?:\/\/127\.0\.0\.1:\d+\S*)/;
 /** Debian has servers where not everybody looks; and what is to be measured is not to be watched. */
 const environment = { ...process.env, PATH: `${process.env['PATH']}:/usr/sbin`, NODE_V8_COVERAGE: undefined };
 const startMs = 30_000;
@@ -57,17 +57,20 @@ export interface Program {
   readonly cpu: number | string;
   /** The address in its config. */
   readonly port: number;
+  /** Default: http. */
+  readonly scheme?: 'http' | 'https';
 }
 
 /** A program that does not report readiness: resolves when its port takes connections. */
-export async function startProgram({ name, command, args, cpu, port }: Program): Promise<ServerProcess> {
+export async function startProgram(program: Program): Promise<ServerProcess> {
+  const { name, command, args, cpu, port, scheme = 'http' } = program;
   const { child, printed } = launch(command, args, cpu);
   for (const endMs = performance.now() + startMs; !(await listens(port)); await sleep(2)) {
     if (child.exitCode === null && performance.now() < endMs) continue;
     kill(child);
     throw new Error(`${name} does not listen:\n${printed()}`);
   }
-  return account(name, `http://127.0.0.1:${port}`, child);
+  return account(name, `${scheme}://127.0.0.1:${port}`, child);
 }
 
 function launch(command: string, args: readonly string[], cpu: number | string) {
@@ -152,6 +155,7 @@ export const packages = {
   taskset: 'util-linux',
   wrk: 'wrk',
   h2load: 'nghttp2-client',
+  openssl: 'openssl',
   nginx: 'nginx-light',
   varnishd: 'varnish',
   haproxy: 'haproxy',

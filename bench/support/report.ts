@@ -1,5 +1,5 @@
 /** Tables as they stand in RESULTS.md: a line for each server, most figures the median of all rounds. */
-import type { Request, Standing } from './contest.ts';
+import type { Standing, Titled } from './contest.ts';
 import { median, spread, timesAsMany } from './figures.ts';
 import type { Measured } from './load.ts';
 import type { BenchOptions } from './options.ts';
@@ -41,7 +41,7 @@ export const readsPerRequest: Column = ({ measured }) =>
 
 /** All loads in one table, `columns` by their heads after those of the load and the server. */
 export function standingsTable(
-  standings: ReadonlyMap<Request, readonly Standing[]>,
+  standings: ReadonlyMap<Titled, readonly Standing[]>,
   columns: Readonly<Record<string, Column>>,
 ): string {
   const rows = [...standings].flatMap(([{ title }, servers]) =>
