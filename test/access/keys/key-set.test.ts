@@ -54,7 +54,10 @@ test('a key is taken until the moment it expires', () => {
 test('a text that is too long for a key is none, even when its hash is known', () => {
   const long = 'k'.repeat(longestKey + 1);
   assert.equal(new KeySet([recordOf(long)], plans).find(long, 0), undefined);
-  assert.equal(new KeySet([recordOf('k'.repeat(longestKey))], plans).find('k'.repeat(longestKey), 0)?.principal.name, 'wallet');
+  assert.equal(
+    new KeySet([recordOf('k'.repeat(longestKey))], plans).find('k'.repeat(longestKey), 0)?.principal.name,
+    'wallet',
+  );
 });
 
 function rights(more: Partial<KeyRecord>) {
