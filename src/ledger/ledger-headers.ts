@@ -57,6 +57,12 @@ export function dialectOf(name: DialectName): Dialect {
 /** Header values by lowercase name; a repeated header is a list. */
 export type HeaderValues = Readonly<Record<string, string | readonly string[] | undefined>>;
 
+/** The value of the header with this lowercase name; `undefined`: it is absent or repeated. */
+export function headerOf(headers: HeaderValues, name: string): string | undefined {
+  const value = headers[name];
+  return typeof value === 'string' ? value : undefined;
+}
+
 /**
  * Reads a node's snapshot from its answer. `undefined` unless all seven are there and make sense: many answers carry
  * none (protocol 2.2), and a missing number must never be read as zero.

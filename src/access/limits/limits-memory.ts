@@ -36,17 +36,19 @@ export class MemoryCounter implements LimitCounter {
   }
 
   take(charge: Charge): CountResult & { kind: 'counted' } {
-    const account = this.#accountOf(charge);
+    const nowMs = this.#options.now();
+    const account = this.#accountOf(charge, nowMs);
     const bounds = shareOf(charge.bounds, this.#options.processes ?? 1);
-    const count = account.take(bounds, charge.cost, this.#options.now());
+    const count = account.take(bounds, charge.cost, nowMs);
     if (!count.isAdmitted) return { kind: 'counted', count, settle: () => undefined };
     return { kind: 'counted', count, settle: (extraCost) => account.settle(extraCost, this.#options.now()) };
   }
 
   /** Counts a request that another counter admitted; returns its `settle`. */
   note(charge: Charge): (extraCost: number) => void {
-    const account = this.#accountOf(charge);
-    account.add(charge.cost, this.#options.now());
+    const nowMs = this.#options.now();
+    const account = this.#accountOf(charge, nowMs);
+    account.add(charge.cost, nowMs);
     return (extraCost) => account.settle(extraCost, this.#options.now());
   }
 
@@ -55,9 +57,8 @@ export class MemoryCounter implements LimitCounter {
     this.#anonymous.clear();
   }
 
-  #accountOf({ subject, hasKey, bounds: { windowMs } }: Charge): LimitAccount {
+  #accountOf({ subject, hasKey, bounds: { windowMs } }: Charge, nowMs: number): LimitAccount {
     const accounts = hasKey ? this.#keyed : this.#anonymous;
-    const nowMs = this.#options.now();
     const known = accounts.get(subject);
     if (known?.windowMs === windowMs && nowMs - known.usedAtMs < recentMs) return known;
     // A new span begins a new account.

@@ -6,6 +6,7 @@ import { hash } from 'node:crypto';
 import type { CacheKey } from '../../cache/key.ts';
 import { decide } from '../../cache/policy.ts';
 import type { AuditMetrics } from '../../metrics/upstream-metrics.ts';
+import { headerOf } from '../../ledger/ledger-headers.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Upstream } from '../../upstream/node/upstream.ts';
@@ -129,8 +130,7 @@ export class Audits {
     const request = { wire, need, promised: form, isIdempotent: true };
     const answer = await this.#parts.sender.another(request, notOf, signal);
     if (typeof answer === 'string') return answer;
-    const { 'content-type': type } = answer.headers;
-    const contentType = typeof type === 'string' ? type : undefined;
+    const contentType = headerOf(answer.headers, 'content-type');
     const decision = decide(read, { ...answer, contentType }, { chainId, head: answer.info });
     return decision === 'stored' ? answer : 'no answer';
   }

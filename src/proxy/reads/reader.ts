@@ -11,6 +11,7 @@ import type { MissReason } from '../../cache/memory/miss-history.ts';
 import { committedVersion, decide, isImmutable, isList, isSameAtAllNodes, type Decision } from '../../cache/policy.ts';
 import type { AnswerFacts } from '../../cache/read-facts.ts';
 import type { AnswerLoad, Loaded, ReadThrough } from '../../cache/read-through.ts';
+import { headerOf } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
@@ -147,7 +148,7 @@ export class Reader {
       if (error instanceof LargeAnswerError) this.#large.set(itemOf(read), true);
       throw error;
     });
-    const facts = { ...answer, contentType: header(answer, 'content-type') };
+    const facts = { ...answer, contentType: headerOf(answer.headers, 'content-type') };
     const decision = decide(read, facts, { chainId: place?.chainId ?? chainId, head: this.#parts.fleet.head });
     // An answer of an earlier ledger, or of a node whose chain is in doubt, must not be stored for this one.
     const isOfNow = generation === this.#parts.fleet.generation && answer.upstream.chain.doubted === undefined;
@@ -180,13 +181,13 @@ export class Reader {
     const { dialect, head } = this.#parts.fleet;
     const content = {
       status: answer.status,
-      contentType: header(answer, 'content-type') ?? 'application/octet-stream',
+      contentType: headerOf(answer.headers, 'content-type') ?? 'application/octet-stream',
       body: answer.body,
       // No node could ever satisfy a version above the believed head.
       committedAt:
         committedAt !== undefined && head !== undefined && committedAt <= head.version ? committedAt : undefined,
-      gasUsed: header(answer, dialect.gasUsed),
-      cursor: header(answer, dialect.cursor),
+      gasUsed: headerOf(answer.headers, dialect.gasUsed),
+      cursor: headerOf(answer.headers, dialect.cursor),
       ownHeaders,
       isImmutable: isFinal && isImmutable(read),
     };
@@ -228,9 +229,4 @@ function flightOf({ need, atOnce }: Read, min: LedgerVersion | undefined): strin
 function shownCommitted(decision: Decision, { info, json }: AnswerFacts): LedgerVersion | undefined {
   if (decision === 'too large') return info?.version;
   return decision === 'stored' ? (committedVersion(json) ?? info?.version) : undefined;
-}
-
-function header(answer: NodeAnswer, name: string): string | undefined {
-  const value = answer.headers[name];
-  return typeof value === 'string' ? value : undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * Short shares: answers that are the same for everybody for a moment, such as the gas price or an account's newest
+ * Short shares: answers that all clients share for a moment, such as the gas price or an account's newest
  * transactions. Callers share one request to a node, and its answer for the time of their kind. Memory alone holds them.
  */
 import { LRUCache } from 'lru-cache';
@@ -10,7 +10,7 @@ import type { AnswerForm } from '../../ledger/answer-form.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Span } from '../../trace/span.ts';
-import type { Dialect } from '../../ledger/ledger-headers.ts';
+import { headerOf, type Dialect } from '../../ledger/ledger-headers.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import { joinFlights } from '../../upstream/dispatch/queue.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
@@ -92,7 +92,7 @@ export class Shares {
       min = (await latest.reach(demand, exchange.signal)).info.version;
       time = String(min);
     }
-    // After a purge nobody gets an answer from before it, nor joins its flight.
+    // The name counts purges: a later request neither gets an earlier answer nor joins its flight.
     const name = `${fleet.generation}|${tiers.purges}|${time}|${read.form ?? ''}|${read.wire.path}`;
     const ttl = this.#ttlMs(read.shared);
     const held = this.#held.get(name);
@@ -135,21 +135,16 @@ export class Shares {
 function entryOf(answer: NodeAnswer, { gasUsed, cursor }: Dialect, own: OwnHeaders): CachedResponse {
   const content = {
     status: answer.status,
-    contentType: headerOf(answer, 'content-type') ?? 'application/octet-stream',
+    contentType: headerOf(answer.headers, 'content-type') ?? 'application/octet-stream',
     body: ownBytes(answer.body),
     committedAt: undefined,
-    gasUsed: headerOf(answer, gasUsed),
-    cursor: headerOf(answer, cursor),
+    gasUsed: headerOf(answer.headers, gasUsed),
+    cursor: headerOf(answer.headers, cursor),
     ownHeaders: own.text,
     isImmutable: false,
   };
   const isShared = answer.status === 200 && answer.coding === undefined && answer.isFramed && !own.isUndecided;
   return { ...content, digest: isShared ? contentDigest(content) : '', coded: nothingCoded };
-}
-
-function headerOf(answer: NodeAnswer, name: string): string | undefined {
-  const value = answer.headers[name];
-  return typeof value === 'string' ? value : undefined;
 }
 
 function resultOf(answer: SharedAnswer, isHeld: boolean, isCollapsed: boolean): ReadResult {

@@ -15,8 +15,8 @@ import { CachedTarget, postedName } from './target-cache.ts';
 import { ownCopy } from '../http/target.ts';
 
 /**
- * Parses the read of `match`; `undefined`: a node has to answer it. The target cache gets reads of "latest" and those in memory: most other pinned targets
- * come once, and would displace them. Throws `GatewayError` 400.
+ * Parses the read of `match`; `undefined`: a node has to answer it. The target cache gets reads of "latest" and those in
+ * memory: most other pinned targets come once, and would displace them. Throws `GatewayError` 400.
  */
 export function parseTarget(
   parts: ServerParts,

@@ -4,7 +4,13 @@
  */
 import { findForm, type AnswerForm } from '../../ledger/answer-form.ts';
 import type { JsonBody } from '../../ledger/json-body.ts';
-import { ledgerHeaderFault, type Dialect, type HeaderValues, type LedgerInfo } from '../../ledger/ledger-headers.ts';
+import {
+  headerOf,
+  ledgerHeaderFault,
+  type Dialect,
+  type HeaderValues,
+  type LedgerInfo,
+} from '../../ledger/ledger-headers.ts';
 import { isFramed } from './exchange.ts';
 import type { Need } from '../select/need.ts';
 
@@ -95,7 +101,7 @@ function headFault(
   }
   if (need.kind === 'version' && need.version > answer.info.version) return 'version not reached';
   if (need.kind === 'block' && need.height > answer.info.blockHeight) return 'version not reached';
-  const form = findForm(contentTypeOf(answer));
+  const form = findForm(headerOf(answer.headers, 'content-type'));
   return form === undefined || (promised !== 'either' && promised !== form) ? 'other form' : undefined;
 }
 
@@ -105,14 +111,9 @@ function bodyFault(answer: CheckedAnswer, { promised, isHead }: Expected): Inval
   if (isHead || status !== 200) return undefined;
   const isCertain = promised === undefined || isFramed(headers);
   if (body === undefined || json === undefined) return isCertain ? undefined : 'unframed body';
-  const promisesJson = findForm(contentTypeOf(answer)) !== 'bcs';
+  const promisesJson = findForm(headerOf(answer.headers, 'content-type')) !== 'bcs';
   if (promisesJson && !(json.isOpaque ? looksLikeJson(body) : json.isJson)) return 'not JSON';
   return isCertain || (promisesJson && json.isClosed) ? undefined : 'unframed body';
-}
-
-function contentTypeOf({ headers }: CheckedAnswer): string | undefined {
-  const contentType = headers['content-type'];
-  return typeof contentType === 'string' ? contentType : undefined;
 }
 
 const opening = new Set(Buffer.from('{["-0123456789tfn'));
