@@ -28,6 +28,8 @@ interface Bad {
   readonly accept?: Record<string, string>;
   /** Default 900. */
   readonly goodHead?: bigint;
+  /** Tier of the good node, default full. */
+  readonly goodTier?: 'full' | 'archival';
   /** What the failure is counted as. */
   readonly kind?: string;
 }
@@ -103,8 +105,9 @@ const bad: readonly Bad[] = [
     contentType: 'text/html',
     body: '<p>',
     path: '/accounts/0x1/transactions',
-    // A list that is older than the shared latest version is no answer.
+    // A list that is older than the shared latest version is no answer; of two nodes with one head, the full one is asked first.
     goodHead: 901n,
+    goodTier: 'archival',
   },
   {
     what: 'a web page for a passed-through list',
@@ -121,6 +124,7 @@ for (const { what, contentType = 'application/json', headers = headerLines(ledge
     accept = {},
     kind = 'bad answer',
     goodHead = 900n,
+    goodTier = 'full',
     status = 200,
   } = row;
   const pinned = `${path}${path.includes('?') ? '&' : '?'}ledger_version=600`;
@@ -132,7 +136,10 @@ for (const { what, contentType = 'application/json', headers = headerLines(ledge
     // Shallower, so asked first; where the newest state is asked for, a little ahead.
     const liar = await rawNode(t, { version: 901n, oldest: 500n }, wire);
     const good = await fakeNode(t, { head: goodHead, chainId: 4 });
-    const gateway = await testGateway(t, { full: [liar, good] });
+    const gateway = await testGateway(
+      t,
+      goodTier === 'full' ? { full: [liar, good] } : { full: [liar], archival: [good] },
+    );
 
     const replies = [await gateway.get(target, accept), await gateway.get(target, accept)];
 
