@@ -1,9 +1,11 @@
 /** A read, and its result: the answer, its source, and the facts that response headers report. */
-import type { CachedResponse } from '../../cache/entry.ts';
+import { contentDigest, nothingCoded, type CachedResponse } from '../../cache/entry.ts';
 import type { CacheKey } from '../../cache/key.ts';
 import type { ReadFacts } from '../../cache/read-facts.ts';
 import { fromRedis, type Loaded } from '../../cache/read-through.ts';
+import { headerOf, type Dialect } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
+import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { WireRequest } from '../../upstream/node/node-client.ts';
 import type { Need } from '../../upstream/select/need.ts';
 
@@ -55,6 +57,33 @@ export interface Origin {
   readonly tookMs: number;
   /** Version of its answer to an unpinned read. */
   readonly version: LedgerVersion | undefined;
+}
+
+/** Facts of an entry that its node's answer does not hold. `isShared`: requests after its flight get it, by its digest. */
+export interface EntryFacts {
+  readonly committedAt?: LedgerVersion | undefined;
+  readonly ownHeaders: string | undefined;
+  readonly isImmutable: boolean;
+  readonly isShared: boolean;
+}
+
+/** The entry of a node's answer. Only a shared one has a digest. */
+export function entryOf(
+  { status, headers, body }: Pick<NodeAnswer, 'status' | 'headers' | 'body'>,
+  { gasUsed, cursor }: Dialect,
+  { isShared, committedAt, ownHeaders, isImmutable }: EntryFacts,
+): CachedResponse {
+  const content = {
+    status,
+    contentType: headerOf(headers, 'content-type') ?? 'application/octet-stream',
+    body,
+    committedAt,
+    gasUsed: headerOf(headers, gasUsed),
+    cursor: headerOf(headers, cursor),
+    ownHeaders,
+    isImmutable,
+  };
+  return { ...content, digest: isShared ? contentDigest(content) : '', coded: nothingCoded };
 }
 
 /** The result of one read that waited for a load. */

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { Coalescer } from '../../cache/coalesce.ts';
-import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } from '../../cache/entry.ts';
+import type { ContentCoding } from '../../cache/entry.ts';
 import { cacheKey, isOfState, type CacheKey, type Operation } from '../../cache/key.ts';
 import type { CacheLocation, MemoryCache } from '../../cache/memory/memory.ts';
 import type { MissReason } from '../../cache/memory/miss-history.ts';
@@ -18,13 +18,12 @@ import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
 import type { Count } from '../../metrics/counter.ts';
 import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import { joinFlights } from '../../upstream/dispatch/queue.ts';
-import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { StoredRead } from './audits.ts';
 import type { Caller } from '../http/exchange.ts';
 import { compress } from '../http/negotiate.ts';
-import { resultOf, type Origin, type Read, type ReadResult } from './read-result.ts';
+import { entryOf, resultOf, type Origin, type Read, type ReadResult } from './read-result.ts';
 
 /** Parts of a reader. */
 export interface ReaderParts {
@@ -158,8 +157,16 @@ export class Reader {
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && isOfState(operation);
+    const { dialect, head } = this.#parts.fleet;
+    // No node could ever satisfy a version above the believed head.
+    const isBelieved = committedAt !== undefined && head !== undefined && committedAt <= head.version;
     return {
-      answer: this.#entryOf(read, answer, isFinal, committedAt, own.text),
+      answer: entryOf(answer, dialect, {
+        committedAt: isBelieved ? committedAt : undefined,
+        ownHeaders: own.text,
+        isImmutable: isFinal && isImmutable(read),
+        isShared: isFinal,
+      }),
       isFinal,
       head: answer.info?.version,
       origin: {
@@ -169,29 +176,6 @@ export class Reader {
         version: isState && version === undefined ? answer.info?.version : undefined,
       },
     };
-  }
-
-  #entryOf(
-    read: Read,
-    answer: NodeAnswer,
-    isFinal: boolean,
-    committedAt: LedgerVersion | undefined,
-    ownHeaders: string | undefined,
-  ): CachedResponse {
-    const { dialect, head } = this.#parts.fleet;
-    const content = {
-      status: answer.status,
-      contentType: headerOf(answer.headers, 'content-type') ?? 'application/octet-stream',
-      body: answer.body,
-      // No node could ever satisfy a version above the believed head.
-      committedAt:
-        committedAt !== undefined && head !== undefined && committedAt <= head.version ? committedAt : undefined,
-      gasUsed: headerOf(answer.headers, dialect.gasUsed),
-      cursor: headerOf(answer.headers, dialect.cursor),
-      ownHeaders,
-      isImmutable: isFinal && isImmutable(read),
-    };
-    return { ...content, digest: isFinal ? contentDigest(content) : '', coded: nothingCoded };
   }
 
   /** Cache key of a pinned read or of history; `undefined` for others, and before the chain id is known. */

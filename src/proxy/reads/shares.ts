@@ -4,23 +4,20 @@
  */
 import { LRUCache } from 'lru-cache';
 import { Coalescer } from '../../cache/coalesce.ts';
-import { contentDigest, nothingCoded, ownBytes, type CachedResponse } from '../../cache/entry.ts';
+import { ownBytes, type CachedResponse } from '../../cache/entry.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
 import type { AnswerForm } from '../../ledger/answer-form.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Span } from '../../trace/span.ts';
-import { headerOf, type Dialect } from '../../ledger/ledger-headers.ts';
-import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import { joinFlights } from '../../upstream/dispatch/queue.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
-import type { OwnHeaders } from '../../upstream/ledger-wide-headers.ts';
 import type { WireRequest } from '../../upstream/node/node-client.ts';
 import type { Caller, Exchange } from '../http/exchange.ts';
 import type { Freshness } from './freshness.ts';
-import type { ReadResult } from './read-result.ts';
+import { entryOf, type ReadResult } from './read-result.ts';
 
 /**
  * Time for which an answer is shared. `latest`: while the shared latest version is the same, so that the demands of
@@ -127,24 +124,14 @@ export class Shares {
     const answer = await sender.whole(request, signal);
     const { upstream, tookMs } = answer;
     const own = fleet.headersOfLedger.ownOf(answer);
-    return { entry: entryOf(answer, fleet.dialect, own), upstream: upstream.name, tookMs, askedAtMs };
+    const entry = entryOf({ ...answer, body: ownBytes(answer.body) }, fleet.dialect, {
+      ownHeaders: own.text,
+      isImmutable: false,
+      // A success alone has a digest, by which clients revalidate it; nothing else is shared after its flight.
+      isShared: answer.status === 200 && answer.coding === undefined && answer.isFramed && !own.isUndecided,
+    });
+    return { entry, upstream: upstream.name, tookMs, askedAtMs };
   }
-}
-
-/** A success has a digest, by which clients revalidate it; nothing else is shared after its flight. */
-function entryOf(answer: NodeAnswer, { gasUsed, cursor }: Dialect, own: OwnHeaders): CachedResponse {
-  const content = {
-    status: answer.status,
-    contentType: headerOf(answer.headers, 'content-type') ?? 'application/octet-stream',
-    body: ownBytes(answer.body),
-    committedAt: undefined,
-    gasUsed: headerOf(answer.headers, gasUsed),
-    cursor: headerOf(answer.headers, cursor),
-    ownHeaders: own.text,
-    isImmutable: false,
-  };
-  const isShared = answer.status === 200 && answer.coding === undefined && answer.isFramed && !own.isUndecided;
-  return { ...content, digest: isShared ? contentDigest(content) : '', coded: nothingCoded };
 }
 
 function resultOf(answer: SharedAnswer, isHeld: boolean, isCollapsed: boolean): ReadResult {
