@@ -96,8 +96,9 @@ test('a client that reads none of its answers loses the connection', async (t) =
   await eventually(connections, (count) => count === 0);
 });
 
-test('without the fast path, few requests of an endless pipeline reach a node, and the connection ends', async (t) => {
-  const config = { upstream: { connections: 1_000 }, listen: { fastPath: false } };
+/** A gateway whose node holds every answer, a client with 100 requests ahead, and one with 2,000. */
+async function twoPipelines(t: TestContext, fastPath: boolean) {
+  const config = { upstream: { connections: 1_000 }, listen: { fastPath } };
   const { node, gateway } = await nodeAndGateway(t, { config }, { head: 9_000n });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   t.after(() => release());
@@ -105,10 +106,15 @@ test('without the fast path, few requests of an endless pipeline reach a node, a
   const polite = openSocket(t, gateway);
   let received = '';
   polite.on('data', (chunk) => (received += String(chunk)));
-
   polite.write(ahead(100));
   const flood = openSocket(t, gateway);
   flood.write(ahead(2_000));
+  return { node, gateway, polite, received: () => received, flood, release };
+}
+
+test('without the fast path, few requests of an endless pipeline reach a node, and the connection ends', async (t) => {
+  const { node, polite, received, flood, release } = await twoPipelines(t, false);
+
   await ended(flood.resume());
   await eventually(
     () => Promise.resolve(node.reads),
@@ -118,24 +124,15 @@ test('without the fast path, few requests of an endless pipeline reach a node, a
   await ended(polite);
 
   // The flood gets no answer and its reads are aborted; a pipeline of 100 gets 32 answers and has to resend the rest.
-  const answers = answersIn(received);
+  const answers = answersIn(received());
   assert.deepEqual([answers.length, new Set(answers.map(({ status }) => status)).size], [32, 1]);
   assert.match(answers.at(-1)?.head ?? '', /^Connection: close\r$/im);
   assert.ok(node.reads <= 64, `${node.reads} reads`);
 });
 
 test('with the fast path, one request of a pipeline at a time reaches a node, and all are answered', async (t) => {
-  const config = { upstream: { connections: 1_000 }, listen: { fastPath: true } };
-  const { node, gateway } = await nodeAndGateway(t, { config }, { head: 9_000n });
-  const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  t.after(() => release());
-  node.fault = { kind: 'hold', until: released };
-  const polite = openSocket(t, gateway);
-  let received = '';
-  polite.on('data', (chunk) => (received += String(chunk)));
-  polite.write(ahead(100));
-  const flood = openSocket(t, gateway);
-  flood.write(ahead(2_000));
+  const { node, gateway, received, flood, release } = await twoPipelines(t, true);
+
   await eventually(
     () => Promise.resolve(node.reads),
     (reads) => reads === 2,
@@ -147,11 +144,11 @@ test('with the fast path, one request of a pipeline at a time reaches a node, an
   flood.destroy();
   release();
   await eventually(
-    () => Promise.resolve(answersIn(received).length),
+    () => Promise.resolve(answersIn(received()).length),
     (count) => count === 100,
   );
 
-  assert.deepEqual(new Set(answersIn(received).map(({ status }) => status)), new Set([200]));
+  assert.deepEqual(new Set(answersIn(received()).map(({ status }) => status)), new Set([200]));
 });
 
 test('endless pipelines of hits do not delay other clients', async (t) => {
