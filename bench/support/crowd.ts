@@ -1,5 +1,6 @@
 /**
  * A crowd of connections in a process of its own: `node bench/support/crowd.ts KIND COUNT URL`. Runs until it is killed.
+ * `PLACE` in the address becomes 500 to 1499, by the place of the connection.
  * An https address makes TLS connections of HTTP/1.1; NODE_EXTRA_CA_CERTS names the root that they trust.
  */
 import { connect, type Socket } from 'node:net';
@@ -19,6 +20,11 @@ const kinds: Readonly<Record<string, (socket: Socket, request: string, turn: num
     socket.pause();
     if (turn === 0) socket.write(request.repeat(120));
   },
+  'slow readers': (socket, request, turn) => {
+    socket.pause();
+    if (turn === 0) socket.write(request);
+    else socket.read();
+  },
 };
 
 const [, , kind = '', count = '0', address = ''] = process.argv;
@@ -27,6 +33,7 @@ if (act === undefined) throw new Error(`kinds: ${Object.keys(kinds).join(', ')}`
 const url = new URL(address);
 const isTls = url.protocol === 'https:';
 const request = `GET ${url.pathname}${url.search} HTTP/1.1\r\nHost: ${url.host}\r\n\r\n`;
+const requestOf = (place: number): string => request.replace('PLACE', String(500 + (place % 1_000)));
 
 function connectOnce(): Socket {
   const where = { port: Number(url.port), host: url.hostname };
@@ -34,7 +41,7 @@ function connectOnce(): Socket {
 }
 
 /** One place in the crowd, taken anew whenever its connection is closed; `first` is called once, after the handshake. */
-async function stand(first: () => void): Promise<void> {
+async function stand(own: string, first: () => void): Promise<void> {
   let hasStood = false;
   for (;;) {
     const socket = connectOnce();
@@ -42,7 +49,7 @@ async function stand(first: () => void): Promise<void> {
     socket.on('error', () => undefined).resume();
     let turn = 0;
     const next = (): void => {
-      act?.(socket, request, turn);
+      act?.(socket, own, turn);
       turn += 1;
     };
     socket.once(isTls ? 'secureConnect' : 'connect', () => {
@@ -61,7 +68,7 @@ async function stand(first: () => void): Promise<void> {
 const atOnce = 100;
 const coming: Promise<void>[] = [];
 for (let place = 0; place < Number(count); place += 1) {
-  coming.push(new Promise((resolve) => void stand(resolve)));
+  coming.push(new Promise((resolve) => void stand(requestOf(place), resolve)));
   if (coming.length === atOnce) await Promise.all(coming.splice(0));
 }
 await Promise.all(coming);
