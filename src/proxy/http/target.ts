@@ -52,6 +52,8 @@ export function knownParameters(
 ): Readonly<Record<string, string | undefined>> | undefined {
   const query = queryOf(target);
   if (query === '') return {};
+  const version = plainVersion.exec(query)?.[1];
+  if (version !== undefined) return known.includes('ledger_version') ? { ledger_version: version } : undefined;
   const found: Record<string, string> = {};
   for (const [name, value] of parametersOf(query)) {
     // The separator that `parametersOf` adds, and a trailing one, make empty names.
