@@ -1,5 +1,5 @@
 /** Hedging: a second attempt at another node beside a slow one. The first answer wins; the other attempt is cancelled. */
-import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
+import { settlesWithin } from '../../ledger/stop.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, HedgeLimits } from './fleet-request.ts';
@@ -31,7 +31,7 @@ export async function withHedge<A>(
   afterMs: number | undefined,
   begin: () => RunningAttempt<A> | undefined,
 ): Promise<RaceResult<A>> {
-  const isSlow = afterMs !== undefined && !(await endsWithin(first, afterMs));
+  const isSlow = afterMs !== undefined && !(await settlesWithin(first.outcome, afterMs));
   const hedge = isSlow ? begin() : undefined;
   if (hedge === undefined) return { ended: [await endOf(first)], hedge, cancelled: undefined };
   const fastest = await Promise.race([endOf(first), endOf(hedge)]).catch((error: unknown) => {
@@ -99,12 +99,4 @@ function isHedgeable({ isIdempotent, atOnce }: FleetRequest): boolean {
 
 async function endOf<A>(run: RunningAttempt<A>) {
   return { run, outcome: await run.outcome };
-}
-
-function endsWithin<A>({ outcome }: RunningAttempt<A>, ms: number): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const timer = setPatientTimeout(() => resolve(false), ms);
-    const stop = (): void => clearTimeout(timer);
-    outcome.finally(stop).then(() => resolve(true), reject);
-  });
 }

@@ -2,7 +2,7 @@
  * Probes over new connections when the open ones hang: the node's name may have moved to another address, or a middlebox
  * may have dropped the connections silently. Only a new connection looks the name up again.
  */
-import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
+import { settlesWithin } from '../../ledger/stop.ts';
 import type { NodeAnswer } from '../dispatch/exchange.ts';
 import type { NodeClient } from './node-client.ts';
 import type { Upstream } from './upstream.ts';
@@ -21,7 +21,7 @@ export async function overLiveClient(
 ): Promise<NodeAnswer> {
   const { client } = upstream;
   const first = ask(client);
-  if (!(await isPendingAfter(first, Math.min(silentMs, timeoutMs / 4)))) return first;
+  if (await settlesWithin(first, Math.min(silentMs, timeoutMs / 4))) return first;
   const fresh = upstream.openClient();
   let isPending = true;
   let isInUse = false;
@@ -40,16 +40,4 @@ export async function overLiveClient(
     isPending = false;
     if (!isInUse) void fresh.destroy();
   }
-}
-
-/** Whether `promise` has not settled within `ms`. */
-function isPendingAfter(promise: Promise<unknown>, ms: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setPatientTimeout(() => resolve(true), ms);
-    const settle = (): void => {
-      clearTimeout(timer);
-      resolve(false);
-    };
-    promise.then(settle, settle);
-  });
 }
