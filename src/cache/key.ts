@@ -7,7 +7,7 @@
  * bytes: equal bytes are then stored once, and a version costs a few bytes.
  */
 import { hash } from 'node:crypto';
-import type { AnswerForm } from '../ledger/answer-form.ts';
+import type { AnswerForm } from '../ledger/answer-body.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 
 /**

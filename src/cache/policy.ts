@@ -1,7 +1,6 @@
 /** Decides by protocol 1.2 whether an answer may be stored. Fails closed: every fact must be known to be final. */
-import { findForm } from '../ledger/answer-form.ts';
+import { findForm, type JsonBody } from '../ledger/answer-body.ts';
 import { findU64, type LedgerVersion } from '../ledger/version.ts';
-import type { JsonBody } from '../ledger/json-body.ts';
 import { decideHistory } from './history-policy.ts';
 import { isOfState, type Operation } from './key.ts';
 import type { AnswerFacts, BelievedLedger, ReadFacts } from './read-facts.ts';

@@ -1,6 +1,5 @@
 /** The facts of a read and of its answer that decide whether the answer may be stored. */
-import type { AnswerForm } from '../ledger/answer-form.ts';
-import type { JsonBody } from '../ledger/json-body.ts';
+import type { AnswerForm, JsonBody } from '../ledger/answer-body.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Operation } from './key.ts';

@@ -5,7 +5,7 @@
  */
 import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { promisify } from 'node:util';
-import { isFamilyText } from '../ledger/family-headers.ts';
+import { isFamilyText } from '../ledger/node-headers.ts';
 import {
   bodyLength,
   bodyOffset,

@@ -1,7 +1,7 @@
 /** Finality of history: a row for each side of every bound, in JSON and in BCS. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JsonBody } from '../../src/ledger/json-body.ts';
+import { JsonBody } from '../../src/ledger/answer-body.ts';
 import { decide, isImmutable, isSameAtAllNodes, type Decision } from '../../src/cache/policy.ts';
 import { operations, type Operation } from '../../src/cache/key.ts';
 import type { AnswerFacts, Extent, ReadFacts } from '../../src/cache/read-facts.ts';

@@ -12,7 +12,7 @@ import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/steps.ts';
 import { findAddress } from '../../src/ledger/address.ts';
-import { isFamilyText } from '../../src/ledger/family-headers.ts';
+import { isFamilyText } from '../../src/ledger/node-headers.ts';
 import { findFunctionId, isIdentifier } from '../../src/ledger/identifier.ts';
 import { canonicalJson, parseJson } from '../../src/ledger/json-value.ts';
 import { findTypeTag } from '../../src/ledger/type-tag.ts';

@@ -1,7 +1,7 @@
 /** What comes from nodes, from Redis, and from other replicas by way of it. */
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
-import { JsonBody } from '../../src/ledger/json-body.ts';
+import { JsonBody } from '../../src/ledger/answer-body.ts';
 import { keyText } from '../../src/cache/key.ts';
 import { findScope, formatScope, keyMatcher, pageMatcher } from '../../src/cache/purge/purge-scope.ts';
 import { decodeRecord, decodeReference, encodeRecord, encodeReference } from '../../src/cache/record.ts';

@@ -2,7 +2,7 @@
  * Classes of node answers: the fleet's answer, or a fact about that node only. Status and `error_code` decide; message
  * text does only for errors that have nothing better (protocol 10).
  */
-import { JsonBody } from '../../ledger/json-body.ts';
+import { JsonBody } from '../../ledger/answer-body.ts';
 import type { HeaderValues } from '../../ledger/ledger-headers.ts';
 import type { Need } from '../select/need.ts';
 import type { CheckedAnswer } from './validate.ts';

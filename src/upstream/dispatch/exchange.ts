@@ -1,6 +1,6 @@
 /** One request to one node and its answer: types, and the steps without I/O. */
 import type { Readable } from 'node:stream';
-import { JsonBody } from '../../ledger/json-body.ts';
+import { JsonBody } from '../../ledger/answer-body.ts';
 import type { Dialect, HeaderValues, LedgerInfo } from '../../ledger/ledger-headers.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { ByteBudget } from '../byte-budget.ts';

@@ -2,8 +2,7 @@
  * Validates answers: a broken balancer, a captive portal or a broken node may answer 200, or 404 to everything. An
  * invalid answer is never passed on; another node is asked.
  */
-import { findForm, type AnswerForm } from '../../ledger/answer-form.ts';
-import type { JsonBody } from '../../ledger/json-body.ts';
+import { findForm, type AnswerForm, type JsonBody } from '../../ledger/answer-body.ts';
 import {
   headerOf,
   ledgerHeaderFault,

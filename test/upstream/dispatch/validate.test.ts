@@ -1,7 +1,7 @@
 /** Valid and invalid answers of nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JsonBody } from '../../../src/ledger/json-body.ts';
+import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { dialectOf, findLedgerInfo, type HeaderValues } from '../../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
 import {
