@@ -47,7 +47,7 @@ export function isOfState(operation: Operation): boolean {
 export interface KeyParts {
   readonly chainId: number;
   readonly operation: Operation;
-  /** Canonical text of the item: see `view-body.ts` for views. */
+  /** Canonical text of the item: see `canonical-body.ts` for views. */
   readonly subject: string;
   /** Absent where the subject alone decides, such as a committed transaction. */
   readonly version: LedgerVersion | undefined;

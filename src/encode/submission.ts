@@ -1,9 +1,8 @@
 /** The request to encode, JSON text to parsed fields (protocol 5.2; interface specification 4.5). */
 import { findAddress, type Address } from '../ledger/address.ts';
-import { bodyBounds } from '../ledger/body-bounds.ts';
+import { bodyBounds, JsonError, parseNodeJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
 import { quote } from '../ledger/errors.ts';
 import { findFunctionId, type FunctionId } from '../ledger/identifier.ts';
-import { JsonError, parseNodeJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
 import { type TypeTag, findTypeTag } from '../ledger/type-tag.ts';
 import { findU64 } from '../ledger/version.ts';
 import { Handover, EncodeRefusal } from './outcome.ts';
@@ -67,7 +66,7 @@ function parseBody(text: string): JsonValue {
   // A decoder that replaced bad bytes leaves U+FFFD behind; a node would have refused those bytes.
   if (text.includes('\ufffd') || !text.isWellFormed()) throw new Handover('doubtful text');
   try {
-    return parseNodeJson(text, { maxValues: bodyBounds.values });
+    return parseNodeJson(text);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     switch (error.fault) {

@@ -2,9 +2,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../src/ledger/answer-body.ts';
-import { decide, isImmutable, isSameAtAllNodes, type Decision } from '../../src/cache/policy.ts';
+import {
+  decide,
+  isImmutable,
+  isSameAtAllNodes,
+  type Decision,
+  type AnswerFacts,
+  type Extent,
+  type ReadFacts,
+} from '../../src/cache/policy.ts';
 import { operations, type Operation } from '../../src/cache/key.ts';
-import type { AnswerFacts, Extent, ReadFacts } from '../../src/cache/read-facts.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 

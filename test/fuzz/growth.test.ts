@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { holdsKey } from '../../src/access/keys/key-set.ts';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/keys/client-address.ts';
 import { Principals } from '../../src/access/keys/principals.ts';
-import { parseViewBody } from '../../src/cache/view-body.ts';
+import { parseViewBody } from '../../src/cache/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
