@@ -1,25 +1,12 @@
 /** Records attempts in the state of their node, in metrics, log and traces (docs/tracing.md). */
-import type { FailureKind, UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
+import type { FailureKind } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
 import type { AttemptReason } from './attempt-history.ts';
 import type { AnswerClass, Shedding } from './classify.ts';
-import type { Fleet } from '../fleet.ts';
-import type { FleetRequest, UpstreamLog } from './fleet-request.ts';
+import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import type { ReadClass } from '../select/need.ts';
 import type { Health } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
-
-/** Parts of an `AttemptRecorder`. */
-export interface AttemptRecorderParts {
-  readonly fleet: Fleet;
-  readonly metrics: UpstreamMetrics;
-  readonly log: UpstreamLog;
-  /**
-   * Looks at the node's ledger info: the request or a proxy may be at fault for a failure, or an answer reports another
-   * chain. The returned promise settles when the look is done, and never rejects.
-   */
-  readonly onDoubt: (upstream: Upstream) => unknown;
-}
 
 /** A failed attempt. `blame`: `node`, the node is at fault; `doubt`, a probe decides. */
 export interface FailedAttempt {
@@ -28,71 +15,81 @@ export interface FailedAttempt {
   readonly blame: 'none' | 'doubt' | 'node';
 }
 
-/** Records the attempts of one process. */
-export class AttemptRecorder {
-  readonly #parts: AttemptRecorderParts;
+/** Records an answer of any status. */
+export function recordAnswer(parts: SenderParts, upstream: Upstream, status: number, elapsedMs: number): void {
+  const before = upstream.health;
+  upstream.recordAnswer(elapsedMs, performance.now());
+  parts.metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
+  noteHealth(parts, upstream, before);
+}
 
-  constructor(parts: AttemptRecorderParts) {
-    this.#parts = parts;
+/** Records an attempt without a usable answer. */
+export function recordFailure(
+  parts: SenderParts,
+  upstream: Upstream,
+  elapsedMs: number,
+  { kind, cause, blame }: FailedAttempt,
+): void {
+  const { metrics, log, onDoubt } = parts;
+  metrics.observeFailure(upstream.name, kind, elapsedMs / 1000);
+  log.debug({ upstream: upstream.name, kind, cause }, 'attempt failed');
+  const before = upstream.health;
+  if (blame === 'node') upstream.recordFailure(elapsedMs, performance.now());
+  if (blame === 'doubt') {
+    upstream.recordDoubt(elapsedMs, performance.now());
+    onDoubt(upstream);
   }
+  noteHealth(parts, upstream, before, { kind, cause });
+}
 
-  /** Records an answer of any status. */
-  answered(upstream: Upstream, status: number, elapsedMs: number): void {
-    const before = upstream.health;
-    upstream.recordAnswer(elapsedMs, performance.now());
-    this.#parts.metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
-    this.#noteHealth(upstream, before, {});
-  }
+/** Records an answer's time, which delays hedges, bounds requests in flight, and ends deferral and ejection. */
+export function recordTime(
+  { log }: SenderParts,
+  { name, latencies, deferral, places, ejections }: Upstream,
+  startedMs: number,
+  elapsedMs: number,
+  timed: ReadClass | 'look' | undefined,
+): void {
+  const nowMs = performance.now();
+  if (timed !== 'look') deferral.answered(startedMs);
+  if (timed === undefined) return;
+  latencies[timed].record(elapsedMs, nowMs);
+  if (timed === 'look') return;
+  places.observe(timed, elapsedMs, nowMs);
+  if (!ejections[timed].answered(nowMs)) return;
+  log.record('back', { upstream: name, readClass: timed }, 'upstream answers reads of the class again');
+}
 
-  /** Records an attempt without a usable answer. */
-  failed(upstream: Upstream, elapsedMs: number, { kind, cause, blame }: FailedAttempt): void {
-    const { metrics, log, onDoubt } = this.#parts;
-    metrics.observeFailure(upstream.name, kind, elapsedMs / 1000);
-    log.debug({ upstream: upstream.name, kind, cause }, 'attempt failed');
-    const before = upstream.health;
-    if (blame === 'node') upstream.recordFailure(elapsedMs, performance.now());
-    if (blame === 'doubt') {
-      upstream.recordDoubt(elapsedMs, performance.now());
-      onDoubt(upstream);
-    }
-    this.#noteHealth(upstream, before, { kind, cause });
-  }
+/** Records that the node shed a request: its concurrency limit falls, and the others are asked first for a moment. */
+export function recordShedding(
+  { metrics, log }: SenderParts,
+  { name, places, deferral }: Upstream,
+  sentAtMs: number,
+  shedding: Shedding,
+): void {
+  const nowMs = performance.now();
+  places.pushBack(nowMs);
+  const isFirst = deferral.isForgiven(nowMs);
+  const pauseMs = deferral.refused(sentAtMs, shedding, nowMs);
+  if (pauseMs === undefined) return;
+  metrics.deferred(name);
+  const fields = { upstream: name, pauseMs: Math.round(pauseMs) };
+  const message = 'upstream limits or sheds requests: others are asked first';
+  if (isFirst) log.record('deferred', fields, message);
+  else log.debug(fields, message);
+}
 
-  /** Records an answer's time, which delays hedges, bounds requests in flight, and ends deferral and ejection. */
-  time(upstream: Upstream, startedMs: number, elapsedMs: number, isLook: boolean, readClass?: ReadClass): void {
-    const { name, latencies, deferral, places, ejections } = upstream;
-    const nowMs = performance.now();
-    if (isLook) latencies.look.record(elapsedMs, nowMs);
-    else deferral.answered(startedMs);
-    if (readClass === undefined) return;
-    latencies[readClass].record(elapsedMs, nowMs);
-    places.observe(readClass, elapsedMs, nowMs);
-    if (!ejections[readClass].answered(nowMs)) return;
-    this.#parts.log.record('back', { upstream: name, readClass }, 'upstream answers reads of the class again');
-  }
-
-  /** Records that the node shed a request: its concurrency limit falls, and the others are asked first for a moment. */
-  shed({ name, places, deferral }: Upstream, sentAtMs: number, shedding: Shedding): void {
-    const { metrics, log } = this.#parts;
-    const nowMs = performance.now();
-    places.pushBack(nowMs);
-    const isFirst = deferral.isForgiven(nowMs);
-    const pauseMs = deferral.refused(sentAtMs, shedding, nowMs);
-    if (pauseMs === undefined) return;
-    metrics.deferred(name);
-    const fields = { upstream: name, pauseMs: Math.round(pauseMs) };
-    const message = 'upstream limits or sheds requests: others are asked first';
-    if (isFirst) log.record('deferred', fields, message);
-    else log.debug(fields, message);
-  }
-
-  #noteHealth(upstream: Upstream, before: Health, cause: object): void {
-    const { name, health } = upstream;
-    if (health === before) return;
-    this.#parts.fleet.refresh();
-    if (health === 'down') this.#parts.log.record('node down', { upstream: name, ...cause }, 'upstream is down');
-    else this.#parts.log.record('node usable', { upstream: name, health }, `upstream is ${health}`);
-  }
+/** Reports a change of the node's health from `before`. `cause`: further fields of the log line. */
+export function noteHealth(
+  { fleet, log }: Pick<SenderParts, 'fleet' | 'log'>,
+  { name, health, isRemoved }: Upstream,
+  before: Health,
+  cause: object = {},
+): void {
+  if (health === before || isRemoved) return;
+  fleet.refresh();
+  const change = health === 'usable' ? 'node usable' : 'node down';
+  log.record(change, { upstream: name, health, ...cause }, `upstream is ${health}`);
 }
 
 /** The span of one attempt: from the wait for a connection to the answer's end, or to the head of a streamed one. */

@@ -7,7 +7,14 @@ import { doneOrStopped, type Deadline, type CancelSignal } from '../../ledger/st
 import type { FailureKind } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
-import { AttemptRecorder, endSpan, type AttemptRecorderParts, type FailedAttempt } from './attempt-recorder.ts';
+import {
+  endSpan,
+  recordAnswer,
+  recordFailure,
+  recordShedding,
+  recordTime,
+  type FailedAttempt,
+} from './attempt-recorder.ts';
 import { createAnswerBudget, OverBudgetError, TooLargeError, type ByteBudget } from '../byte-budget.ts';
 import { classifyAnswer, findShedding, type AnswerClass, type Shedding } from './classify.ts';
 import type { FailureSign } from '../node/ejection.ts';
@@ -19,7 +26,7 @@ import {
   type Progress,
   type StreamedAnswer,
 } from './exchange.ts';
-import type { FleetRequest } from './fleet-request.ts';
+import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { overLiveConnection } from '../node/lost-connection.ts';
 import type { Need, ReadClass } from '../select/need.ts';
 import { onceClosed } from './node-stream.ts';
@@ -29,14 +36,6 @@ import { validateAnswer, type InvalidAnswerReason } from './validate.ts';
 
 /** Sends a request to one node. `A`: a whole or a streamed answer. */
 export type Fetch<A> = (upstream: Upstream, context: ExchangeContext) => Promise<A>;
-
-/** Parts of `Attempts`. */
-export interface AttemptParts extends AttemptRecorderParts {
-  /** Whether a request that was lost with its connection may be sent once more. Default: always. */
-  readonly mayRepeat?: () => boolean;
-  /** Bounds the bytes of answers that are read whole. Default: the budget of a single process. */
-  readonly budget?: ByteBudget;
-}
 
 /** Options of one attempt, which closes `permit` and ends `deadline` and `span`. */
 export interface AttemptOptions {
@@ -50,13 +49,14 @@ export interface AttemptOptions {
 
 /** Sends requests to single nodes, and records the outcomes. */
 export class Attempts {
-  readonly #parts: AttemptParts;
-  readonly #recorder: AttemptRecorder;
+  readonly #parts: SenderParts;
+  readonly #mayRepeat: () => boolean;
   readonly #budget: ByteBudget;
 
-  constructor(parts: AttemptParts) {
+  /** `mayRepeat`: whether a request that was lost with its connection may be sent once more. */
+  constructor(parts: SenderParts, mayRepeat: () => boolean) {
     this.#parts = parts;
-    this.#recorder = new AttemptRecorder(parts);
+    this.#mayRepeat = mayRepeat;
     this.#budget = parts.budget ?? createAnswerBudget();
   }
 
@@ -74,7 +74,7 @@ export class Attempts {
     const { dialect } = this.#parts.fleet;
     const context = { dialect, signal: deadline, progress, budget: this.#budget, traceHeaders: span?.headers() };
     const exchange = (): Promise<A> => fetch(upstream, context);
-    const mayRepeat = (): boolean => this.#parts.mayRepeat?.() !== false && permit.mayRepeat();
+    const mayRepeat = (): boolean => this.#mayRepeat() && permit.mayRepeat();
     let answer: A;
     try {
       answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, deadline, mayRepeat) : exchange());
@@ -114,7 +114,7 @@ export class Attempts {
     if (deadline.isAbandoned) endSpan(span, 'cancelled');
     else {
       const nowMs = performance.now();
-      this.#recorder.failed(upstream, nowMs - startedMs, {
+      recordFailure(this.#parts, upstream, nowMs - startedMs, {
         kind,
         cause: String(error),
         blame: blameFor[kind] ?? 'none',
@@ -145,14 +145,14 @@ export class Attempts {
     const shedding = isValid && kind === 'failed' ? findShedding(answer, Date.now()) : undefined;
     const failure = kind === 'failed' ? failureOf(answer, isOurs, reason, shedding) : undefined;
     if (failure === undefined || requestMayBeAtFault(failure, answer)) {
-      this.#recorder.answered(upstream, answer.status, elapsedMs);
-    } else this.#recorder.failed(upstream, elapsedMs, failure);
+      recordAnswer(this.#parts, upstream, answer.status, elapsedMs);
+    } else recordFailure(this.#parts, upstream, elapsedMs, failure);
     endSpan(span, kind, failure?.kind, answer.status);
     const isShed = shedding !== undefined;
     const sign = isShed ? undefined : signOf(kind, answer, request.need);
-    if (shedding !== undefined) this.#recorder.shed(upstream, startedMs, shedding);
+    if (shedding !== undefined) recordShedding(this.#parts, upstream, startedMs, shedding);
     else if (sign === undefined)
-      this.#recorder.time(upstream, startedMs, elapsedMs, request.isLook === true, readClass);
+      recordTime(this.#parts, upstream, startedMs, elapsedMs, request.isLook === true ? 'look' : readClass);
     if (kind === 'pruned' && request.need.kind === 'version') {
       const { version } = request.need;
       this.#parts.fleet.recordRefusal(upstream, version, nowMs);

@@ -1,6 +1,7 @@
 /** Looks at the ledger info of quiet nodes, so that their reports stay fresh without traffic (protocol 9). */
 import { performance } from 'node:perf_hooks';
 import { ByteBudget } from '../byte-budget.ts';
+import { noteHealth } from '../dispatch/attempt-recorder.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole } from '../dispatch/fetch-whole.ts';
 import type { Fleet } from '../fleet.ts';
@@ -11,7 +12,6 @@ import { findShedding } from '../dispatch/classify.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { Deadline } from '../../ledger/stop.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
-import type { Health } from '../select/ranking.ts';
 import type { Upstream } from './upstream.ts';
 
 /** Options of a `Prober`, read at each use, so they may change; after a change of the interval see `reschedule`. */
@@ -149,7 +149,7 @@ export class Prober {
     const before = upstream.health;
     upstream.recordAnswer(elapsedMs, nowMs);
     this.#fleet.observe(upstream, info, nowMs);
-    this.#noteHealth(upstream, before);
+    noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, before);
   }
 
   async #round(upstream: Upstream): Promise<void> {
@@ -190,7 +190,7 @@ export class Prober {
       upstream.recordFailure(performance.now() - startedMs, performance.now());
       this.#log.debug({ upstream: upstream.name, cause: String(error) }, 'probe failed');
     }
-    this.#noteHealth(upstream, before);
+    noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, before);
   }
 
   /**
@@ -209,14 +209,6 @@ export class Prober {
       return undefined;
     }
     throw new Error(`GET of the ledger info gave status ${status}, ledger headers ${info !== undefined}`);
-  }
-
-  #noteHealth(upstream: Upstream, before: Health): void {
-    if (upstream.health === before || upstream.isRemoved) return;
-    this.#fleet.refresh();
-    const change = upstream.health === 'usable' ? 'node usable' : 'node down';
-    const fields = { upstream: upstream.name, health: upstream.health };
-    this.#log.record(change, fields, `upstream is ${upstream.health}`);
   }
 
   /**
