@@ -129,9 +129,10 @@ test('nesting is read to depth 128 and not further, however deep the text goes',
   assert.throws(() => parseJson('['.repeat(129)), { fault: 'too deep', at: 128 });
 });
 
+/** A list of `values` values, the list included, and a last item. */
+const after = (values: number, last: string): string => `[${'1,'.repeat(values - 1)}${last}]`;
+
 test('a text for nodes has 20,000 values and escapes at most, and not one more is read', () => {
-  // A list and its items before the last one.
-  const after = (values: number, last: string) => `[${'1,'.repeat(values - 1)}${last}]`;
   for (const [last, values] of [
     ['1', 1],
     ['{"a":{"b":[null]}}', 4],

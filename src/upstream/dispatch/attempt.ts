@@ -27,7 +27,7 @@ import {
   type StreamedAnswer,
 } from './exchange.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
-import { overLiveConnection } from '../node/lost-connection.ts';
+import { overLiveConnection } from '../node/live-connection.ts';
 import type { Need, ReadClass } from '../select/need.ts';
 import { onceClosed } from './node-stream.ts';
 import type { Permit } from './queue.ts';
