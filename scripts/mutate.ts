@@ -29,6 +29,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   ],
   'src/upstream/dispatch/classify.ts': [
     'test/upstream/dispatch/classify.test.ts',
+    'test/upstream/dispatch/validate.test.ts',
     'test/upstream/dispatch/shedding.test.ts',
   ],
 };

@@ -16,7 +16,14 @@ import {
   type FailedAttempt,
 } from './attempt-recorder.ts';
 import { createAnswerBudget, OverBudgetError, TooLargeError, type ByteBudget } from '../byte-budget.ts';
-import { classifyAnswer, findShedding, type AnswerClass, type Shedding } from './classify.ts';
+import {
+  classifyAnswer,
+  findShedding,
+  type AnswerClass,
+  type Shedding,
+  validateAnswer,
+  type InvalidAnswerReason,
+} from './classify.ts';
 import type { FailureSign } from '../node/ejection.ts';
 import {
   isUnsendable,
@@ -32,7 +39,6 @@ import type { Need, ReadClass } from '../select/need.ts';
 import { onceClosed } from './node-stream.ts';
 import type { Permit } from './queue.ts';
 import type { Upstream } from '../node/upstream.ts';
-import { validateAnswer, type InvalidAnswerReason } from './validate.ts';
 
 /** Sends a request to one node. `A`: a whole or a streamed answer. */
 export type Fetch<A> = (upstream: Upstream, context: ExchangeContext) => Promise<A>;

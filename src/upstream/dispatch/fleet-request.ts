@@ -8,7 +8,7 @@ import type { Fleet } from '../fleet.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { Need } from '../select/need.ts';
-import type { PromisedForm } from './validate.ts';
+import type { PromisedForm } from './classify.ts';
 
 /** The answer to a request with `mayStream` is too large to be read whole. */
 export class LargeAnswerError extends GatewayError {

@@ -8,7 +8,7 @@ import {
   validateAnswer,
   type InvalidAnswerReason,
   type PromisedForm,
-} from '../../../src/upstream/dispatch/validate.ts';
+} from '../../../src/upstream/dispatch/classify.ts';
 import type { Need } from '../../../src/upstream/select/need.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
