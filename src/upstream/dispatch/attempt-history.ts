@@ -74,7 +74,7 @@ export class AttemptHistory {
     this.last = outcome;
     if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
     if (kind === 'failed') this.failed.add(upstream);
-    if (kind === 'behind') this.behind.set(upstream, headOf(upstream));
+    if (kind === 'behind') this.behind.set(upstream, upstream.head);
     if (kind === 'pruned') this.anyPruned = true;
     if (answer === undefined) return;
     if (kind === 'pruned' || kind === 'absent') this.prunedAt.add(answer.upstream);
@@ -96,9 +96,4 @@ export function reasonOf({ isRepeating, last }: AttemptHistory): AttemptReason {
   if (last === undefined) return 'first choice';
   if (isRepeating && last.kind === 'behind') return 'again after waiting';
   return last.kind === 'failed' ? 'retry' : `${last.kind} elsewhere`;
-}
-
-/** The newest version that the node has reported; -1 before its first report. */
-export function headOf({ window }: Upstream): bigint {
-  return window.info?.version ?? -1n;
 }

@@ -241,7 +241,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const nowMs = performance.now();
     this.#state.history.failures.push({ upstream, sign: 'outpaced', sentAtMs });
     if (this.#readClass !== undefined) upstream.latencies[this.#readClass].record(nowMs - sentAtMs, nowMs);
-    upstream.recordOutpaced(nowMs - sentAtMs, nowMs);
+    upstream.raiseLatency(nowMs - sentAtMs, nowMs);
   }
 
   /** Ejects nodes that failed a read that `answering` answered, and tries ejected ones. */

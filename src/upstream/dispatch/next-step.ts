@@ -9,7 +9,7 @@ import type { Upstream } from '../node/upstream.ts';
 import { type NodeCandidate, deepest, deepestUnasked } from '../select/candidates.ts';
 import { type Need, positionOf } from '../select/need.ts';
 import { passedOver, trustRank, holdingOf } from '../select/ranking.ts';
-import { headOf, type AttemptHistory, type NonFinalOutcome } from './attempt-history.ts';
+import type { AttemptHistory, NonFinalOutcome } from './attempt-history.ts';
 import type { SendLimits } from './fleet-request.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { errorCodeOf } from './classify.ts';
@@ -104,13 +104,13 @@ export function stepAfter(nodes: readonly NodeCandidate<Upstream>[], last: Upstr
   if (!isAwaited) return otherwise;
   // A node that has just failed mostly answers a repeat at once; the others would have to be waited for.
   const hasErred = history.last?.kind === 'failed' && history.last.sign === 'error';
-  if (hasErred && headOf(last) >= version && mayRepeat && !history.hasRepeated) return 'again';
+  if (hasErred && last.head >= version && mayRepeat && !history.hasRepeated) return 'again';
   return mayWait ? 'wait' : otherwise;
 }
 
 /** Whether the node has reached the version, by a report newer than the attempt there. */
 export function hasArrived(upstream: Upstream, version: bigint, { behind, failed }: AttemptHistory): boolean {
-  const head = headOf(upstream);
+  const { head } = upstream;
   return head >= version && head > (behind.get(upstream) ?? -1n) && !failed.has(upstream);
 }
 
@@ -118,7 +118,7 @@ export function hasArrived(upstream: Upstream, version: bigint, { behind, failed
 export function nearest(nodes: readonly NodeCandidate<Upstream>[]): Upstream | undefined {
   const usable = nodes.filter(({ health, isSuspect }) => health === 'usable' && isSuspect !== true);
   return usable.reduce<Upstream | undefined>(
-    (best, { upstream }) => (best === undefined || headOf(upstream) > headOf(best) ? upstream : best),
+    (best, { upstream }) => (best === undefined || upstream.head > best.head ? upstream : best),
     undefined,
   );
 }

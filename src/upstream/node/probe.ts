@@ -129,9 +129,7 @@ export class Prober {
   compareHeads(): Promise<void> | undefined {
     if (this.#comparison !== undefined || performance.now() - this.#comparedAtMs < comparedMs) return this.#comparison;
     const nowMs = performance.now();
-    const nodes = this.#fleet.upstreams.filter(
-      (upstream) => upstream.health === 'usable' && !upstream.isSuspect && upstream.mayBeAskedMore(nowMs),
-    );
+    const nodes = this.#fleet.upstreams.filter((upstream) => upstream.isTrusted && upstream.mayBeAskedMore(nowMs));
     if (nodes.length < 2) return undefined;
     const looks = Promise.all(nodes.map((upstream) => this.look(upstream)));
     const isLate = new Promise((resolve) => setTimeout(resolve, longestComparisonMs).unref());
