@@ -237,13 +237,9 @@ function requestMayBeAtFault({ kind }: FailedAttempt, { status }: NodeAnswer | S
 function signOf(kind: AnswerClass, { info }: NodeAnswer | StreamedAnswer, need: Need): FailureSign | undefined {
   if (kind === 'failed') return 'error';
   if (kind === 'refused') return 'refused';
-  if (kind !== 'pruned' || need.kind !== 'version') return undefined;
-  return holds(info, need.version) ? 'error' : undefined;
-}
-
-/** Whether the node's own headers contradict its 410: they are of the ledger info that it decides by (protocol 3). */
-function holds(info: LedgerInfo | undefined, version: bigint): boolean {
-  return info !== undefined && version >= info.oldestVersion && version <= info.version;
+  if (kind !== 'pruned' || need.kind !== 'version' || info === undefined) return undefined;
+  // The node's own headers contradict its 410: they are of the ledger info that it decides by (protocol 3).
+  return need.version >= info.oldestVersion && need.version <= info.version ? 'error' : undefined;
 }
 
 /** Whether the request reads state. A broken node still answers looks and fixed answers, and long polls take long. */

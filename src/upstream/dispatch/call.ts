@@ -37,6 +37,8 @@ export interface CallOptions<A> {
 
 /** Bound of an attempt at a node that is down, in ms: a node that cannot report its ledger answers nothing else. */
 const longestTrialMs = 2_000;
+/** Retries, as a share of all requests. */
+const retryShare = 0.2;
 /** Client of the gateway's own requests: no address and no tenant has this name. */
 const ownName = '(gateway)';
 
@@ -76,7 +78,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     // A look chooses the version that reads are pinned to, so it prefers nodes that answer reads.
     const nodes = () => nodesFor(fleet, need, request.isLook === true ? 'head' : readClass);
     this.#state = { fleet, limits, need, nodes, deadlineAtMs, signal, history: new AttemptHistory() };
-    context.retries.deposit();
+    context.retries.deposit(retryShare);
     context.hedging.deposit(request);
   }
 

@@ -54,7 +54,7 @@ const soonestMs = 2;
 export class Hedging {
   readonly #limits: HedgeLimits | undefined;
   readonly #fleet: Fleet;
-  readonly #budget = new RetryBudget({ share: 0, most: mostSaved });
+  readonly #budget = new RetryBudget(mostSaved);
 
   constructor(limits: HedgeLimits | undefined, fleet: Fleet) {
     this.#limits = limits;
@@ -63,7 +63,7 @@ export class Hedging {
 
   /** Records a read, which adds its share to the budget. */
   deposit(request: FleetRequest): void {
-    if (isHedgeable(request)) this.#budget.deposit(this.#limits?.share);
+    if (isHedgeable(request)) this.#budget.deposit(this.#limits?.share ?? 0);
   }
 
   /** Whether the budget allows a hedge; always for looks, which are few and which many requests wait for. */

@@ -16,8 +16,9 @@ import { Outliers } from './outliers.ts';
 import { PlaceQueue } from './queue.ts';
 import type { Upstream } from '../node/upstream.ts';
 
-/** Retries: a share of all requests, and a few a second for a quiet gateway; the burst covers the death of a busy node. */
-const retryBudget = { share: 0.2, perSecond: 10, most: 500 };
+/** Retries beside their share of the requests: a few a second for a quiet gateway; the burst covers the death of a busy node. */
+const retriesPerSecond = 10;
+const mostRetries = 500;
 
 /**
  * Longest wait of a long poll for a place among the polls, in ms: about the time of a commit, and with the node's own wait
@@ -36,7 +37,7 @@ export class Sender {
   constructor(parts: SenderParts) {
     const { fleet, limits, metrics } = parts;
     const { signal } = this.#closing;
-    const retries = new RetryBudget(retryBudget);
+    const retries = new RetryBudget(mostRetries, retriesPerSecond);
     this.#context = {
       ...parts,
       retries,
