@@ -1,5 +1,5 @@
 /** Content codings of nodes' answers (RFC 9110 8.4.1, protocol 2.5), and the decoding of bodies. */
-import { Readable, pipeline, type Transform } from 'node:stream';
+import { pipeline, type Readable, type Transform } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import type { HeaderValues } from '../../ledger/ledger-headers.ts';
 import { stopReason, type CancelSignal } from '../../ledger/stop.ts';

@@ -48,17 +48,15 @@ export function send<A, C extends ExchangeContext>(
 /** Handles one request, which aborts with the context's signal. Subclasses gather or stream the body. */
 export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext> implements Dispatcher.DispatchHandler {
   protected readonly context: C;
-  readonly #upstream: Upstream;
-  readonly #purpose: Purpose;
+  readonly #parts: HandlerParts<C>;
   #controller: Dispatcher.DispatchController | undefined;
   #interim = 0;
   readonly #onAbort = (): void => this.abort(stopReason(this.context.signal));
 
-  constructor({ upstream, context, purpose }: HandlerParts<C>) {
-    this.#upstream = upstream;
-    this.context = context;
-    this.#purpose = purpose;
-    context.signal.addEventListener('abort', this.#onAbort);
+  constructor(parts: HandlerParts<C>) {
+    this.#parts = parts;
+    this.context = parts.context;
+    parts.context.signal.addEventListener('abort', this.#onAbort);
   }
 
   /** Takes the head of the final answer. An error thrown here fails the exchange. */
@@ -86,7 +84,7 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
     if (signal.aborted) {
       const reason = stopReason(signal);
       // Thrown, because `controller.abort` would also close a connection that has carried nothing of this request.
-      if (this.#purpose !== 'submission') throw reason;
+      if (this.#parts.purpose !== 'submission') throw reason;
       // Left open and idle, the connection would serve the next submission, which needs a new one.
       controller.abort(reason);
       return;
@@ -107,7 +105,7 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
     }
     if (status > 599) throw new BadAnswerError('status above 599');
     if (!hasCertainEnd(headers)) throw new BadAnswerError('transfer coding leaves the end of the body uncertain');
-    const upstream = this.#upstream;
+    const { upstream } = this.#parts;
     const info = upstream.infos.find(headers, dialect);
     const tookMs = sinceSent(progress);
     this.onHead({ status, headers, info, upstream, coding: findCoding(headers), tookMs }, controller);
@@ -122,7 +120,7 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
    * long (RFC 9110 15.5.9), and it may cross a request. A repeated request has a new connection, which was never idle.
    */
   #isFarewell(status: number, { connection }: HeaderValues): boolean {
-    if (status !== 408 || this.#purpose === 'submission') return false;
+    if (status !== 408 || this.#parts.purpose === 'submission') return false;
     const { progress } = this.context;
     return progress.isRepeat !== true && isFresh(progress) && String(connection).toLowerCase().includes('close');
   }
