@@ -6,15 +6,15 @@ import { conditions } from '../../ledger/node-headers.ts';
 import { doneOrStopped, type Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import type { FailureKind } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
-import type { AttemptOutcome } from './attempt-history.ts';
 import {
+  type AttemptOutcome,
   endSpan,
   recordAnswer,
   recordFailure,
   recordShedding,
   recordTime,
   type FailedAttempt,
-} from './attempt-recorder.ts';
+} from './attempt-history.ts';
 import { createAnswerBudget, OverBudgetError, TooLargeError, type ByteBudget } from '../byte-budget.ts';
 import {
   classifyAnswer,

@@ -2,8 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
-import { AttemptHistory, reasonOf, type AttemptReason } from './attempt-history.ts';
-import { attemptSpan } from './attempt-recorder.ts';
+import { AttemptHistory, reasonOf, type AttemptReason, attemptSpan } from './attempt-history.ts';
 import { nextNodes, readClassOf, unitOf, type NodeCandidate } from '../select/candidates.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import type { Fleet } from '../fleet.ts';
