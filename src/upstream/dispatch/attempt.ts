@@ -2,7 +2,6 @@
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
-import { conditions } from '../../ledger/node-headers.ts';
 import { doneOrStopped, type Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import type { FailureKind } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
@@ -144,7 +143,7 @@ export class Attempts {
     const { upstream, info } = answer;
     const nowMs = performance.now();
     const elapsedMs = nowMs - startedMs;
-    const reason = this.#validate(answer, request);
+    const reason = validateAnswer(answer, request, this.#parts.fleet.dialect);
     const isValid = isOurs && reason === undefined;
     if (isValid && info !== undefined) this.#recordHeaders(answer, info, request);
     const kind = isValid ? this.#classify(answer, request) : 'failed';
@@ -185,15 +184,6 @@ export class Attempts {
     const { headersOfLedger } = this.#parts.fleet;
     if (isLook === true && status === 200) headersOfLedger.onLook({ upstream, info, headers });
     else headersOfLedger.onReport(upstream, info);
-  }
-
-  /** Every answer to a request that is not idempotent is valid, because no other node may be asked. */
-  #validate(answer: NodeAnswer | StreamedAnswer, request: FleetRequest): InvalidAnswerReason | undefined {
-    const { need, promised, wire, isIdempotent } = request;
-    if (!isIdempotent || promised === undefined) return undefined;
-    const isConditional = answer.status === 304 && conditions.some((name) => Object.hasOwn(wire.headers, name));
-    const asked = { need, promised, isHead: wire.method === 'HEAD', isConditional, hasBody: wire.body !== undefined };
-    return validateAnswer(answer, asked, this.#parts.fleet.dialect);
   }
 
   #classify(answer: NodeAnswer | StreamedAnswer, { need, isHealthCheck }: FleetRequest): AnswerClass {

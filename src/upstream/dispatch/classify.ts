@@ -4,13 +4,12 @@
  * one is the fleet's answer, or a fact about that node only. Status and `error_code` decide; message text does only for
  * errors that have nothing better (protocol 10).
  */
-import { findForm, type AnswerForm } from '../../ledger/answer-body.ts';
+import { findForm } from '../../ledger/answer-body.ts';
 import { type HeaderValues, headerOf, ledgerHeaderFault, type Dialect } from '../../ledger/ledger-headers.ts';
+import { conditions } from '../../ledger/node-headers.ts';
 import type { Need } from '../select/need.ts';
+import type { FleetRequest, PromisedForm } from './fleet-request.ts';
 import { isFramed, type AnswerHead, type NodeAnswer } from './exchange.ts';
-
-/** The form of a success that the request admits. */
-export type PromisedForm = AnswerForm | 'either';
 
 /** Reason why an answer is no node's answer to the request; the cause in log lines. */
 export type InvalidAnswerReason =
@@ -31,43 +30,42 @@ export type CheckedAnswer = Pick<AnswerHead, 'status' | 'headers' | 'info'> &
 
 type AnswerOfError = Pick<CheckedAnswer, 'status' | 'body' | 'json'>;
 
-/** The properties of the request that the validity of its answer depends on. */
-export interface Expected {
-  readonly need: Need;
-  readonly isHead: boolean;
-  /** The request has a condition, which 304 may answer. */
-  readonly isConditional: boolean;
-  /** The request has a body, which a node may find too large. */
-  readonly hasBody: boolean;
-  readonly promised: PromisedForm | undefined;
-}
+/** The properties of a request that the validity of its answer depends on. */
+export type AskedRequest = Pick<FleetRequest, 'need' | 'promised' | 'wire' | 'isIdempotent'>;
 
-/** Why the answer is invalid; `undefined`: valid. `classifyAnswer` gives the meaning of a node's own errors. */
+/**
+ * Why the answer is invalid; `undefined`: valid. `classifyAnswer` gives the meaning of a node's own errors. Every answer
+ * to a request that is not idempotent is valid, because no other node may be asked.
+ */
 export function validateAnswer(
   answer: CheckedAnswer,
-  expected: Expected,
+  request: AskedRequest,
   dialect: Dialect,
 ): InvalidAnswerReason | undefined {
-  if (answer.status >= 300) return isOfNode(answer, expected) ? undefined : 'no error of a node';
-  return answer.status < 200 ? undefined : (headFault(answer, expected, dialect) ?? bodyFault(answer, expected));
+  const { promised, isIdempotent } = request;
+  if (!isIdempotent || promised === undefined) return undefined;
+  if (answer.status >= 300) return isOfNode(answer, request) ? undefined : 'no error of a node';
+  if (answer.status < 200) return undefined;
+  return headFault(answer, request.need, promised, dialect) ?? bodyFault(answer, request.wire.method === 'HEAD');
 }
 
 /** Whether an error is the node's own, and not of a proxy before it (protocol 3). */
-function isOfNode(answer: CheckedAnswer, expected: Expected): boolean {
+function isOfNode(answer: CheckedAnswer, request: AskedRequest): boolean {
   const { status, json } = answer;
-  if (expected.promised === undefined || status >= 500 || ofNodeOrProxy.has(status)) return true;
-  if (status === 304) return expected.isConditional;
+  if (status >= 500 || ofNodeOrProxy.has(status)) return true;
+  if (status === 304) return conditions.some((name) => Object.hasOwn(request.wire.headers, name));
   if (status < 400 || status === 401 || status === 407) return false;
-  return json === undefined || !hasCode(answer, expected) || typeof json.members['error_code'] === 'string';
+  return json === undefined || !hasCode(status, request) || typeof json.members['error_code'] === 'string';
 }
 
 /**
  * Whether a node would have put an `error_code` into the body: always, except with 413 (protocol 2.3 and 3.5). Ledger
  * headers do not replace it: an error whose body was lost or cut must not decide that the ledger lacks the data.
  */
-function hasCode({ status }: CheckedAnswer, expected: Expected): boolean {
-  if (expected.isHead || (status === 413 && expected.hasBody)) return false;
-  return isOwnRead(expected) || (settling.has(status) && expected.need.kind !== 'head');
+function hasCode(status: number, { wire, promised, need }: AskedRequest): boolean {
+  if (wire.method === 'HEAD' || (status === 413 && wire.body !== undefined)) return false;
+  // A read in one form, with no part that the client chose freely, has a closed set of valid answers.
+  return promised === 'json' || promised === 'bcs' || (settling.has(status) && need.kind !== 'head');
 }
 
 /** Statuses by which the ledger does not have a version, block or hash. */
@@ -76,17 +74,12 @@ const settling = new Set([404, 410]);
 /** Statuses of nodes and of proxies that are never final (`classifyAnswer`). */
 const ofNodeOrProxy = new Set([408, 429]);
 
-/** A read in one form, with no part that the client chose freely, has a closed set of valid answers. */
-function isOwnRead({ promised }: Expected): boolean {
-  return promised === 'json' || promised === 'bcs';
-}
-
 function headFault(
   answer: CheckedAnswer,
-  { need, promised }: Expected,
+  need: Need,
+  promised: PromisedForm,
   dialect: Dialect,
 ): InvalidAnswerReason | undefined {
-  if (promised === undefined) return undefined;
   // Every success of a ledger read carries ledger headers (protocol 2.1).
   if (answer.info === undefined) {
     return ledgerHeaderFault(answer.headers, dialect) === 'absurd' ? 'absurd ledger headers' : 'no ledger headers';
@@ -98,10 +91,10 @@ function headFault(
 }
 
 /** Validates a body that was read whole; a streamed one is valid by its announced length alone. */
-function bodyFault(answer: CheckedAnswer, { promised, isHead }: Expected): InvalidAnswerReason | undefined {
+function bodyFault(answer: CheckedAnswer, isHead: boolean): InvalidAnswerReason | undefined {
   const { status, body, json, headers } = answer;
   if (isHead || status !== 200) return undefined;
-  const isCertain = promised === undefined || isFramed(headers);
+  const isCertain = isFramed(headers);
   if (body === undefined || json === undefined) return isCertain ? undefined : 'unframed body';
   const promisesJson = findForm(headerOf(answer.headers, 'content-type')) !== 'bcs';
   if (promisesJson && !(json.isOpaque ? looksLikeJson(body) : json.isJson)) return 'not JSON';

@@ -1,4 +1,5 @@
 /** A request to the fleet, the bounds within which it is sent, and the parts of all that sends it. */
+import type { AnswerForm } from '../../ledger/answer-body.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
@@ -8,7 +9,6 @@ import type { Fleet } from '../fleet.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { Need } from '../select/need.ts';
-import type { PromisedForm } from './classify.ts';
 
 /** The answer to a request with `mayStream` is too large to be read whole. */
 export class LargeAnswerError extends GatewayError {
@@ -16,6 +16,9 @@ export class LargeAnswerError extends GatewayError {
     super('unavailable', 'the answer is too large to be read whole; try again');
   }
 }
+
+/** The form of a success that the request admits. */
+export type PromisedForm = AnswerForm | 'either';
 
 /** One request to the nodes that can answer it. */
 export interface FleetRequest {
