@@ -16,8 +16,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/cache/redis/history-terms.ts': ['test/cache/redis/history-terms.test.ts'],
   'src/cache/key.ts': ['test/proxy/routes/keys.test.ts', 'test/cache/key.test.ts'],
   'src/cache/policy.ts': ['test/cache/policy.test.ts', 'test/cache/history-policy.test.ts'],
-  'src/cache/history-policy.ts': ['test/cache/history-policy.test.ts'],
-  'src/cache/view-body.ts': ['test/cache/view-body.test.ts', 'test/proxy/routes/canonical-vectors.test.ts'],
+  'src/cache/canonical-body.ts': ['test/cache/view-body.test.ts', 'test/proxy/routes/canonical-vectors.test.ts'],
   'src/upstream/monotonic-floor.ts': ['test/upstream/monotonic-floor.test.ts'],
   'src/upstream/select/ranking.ts': [
     'test/upstream/select/candidates.test.ts',
@@ -30,6 +29,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   ],
   'src/upstream/dispatch/classify.ts': [
     'test/upstream/dispatch/classify.test.ts',
+    'test/upstream/dispatch/validate.test.ts',
     'test/upstream/dispatch/shedding.test.ts',
   ],
 };

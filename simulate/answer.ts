@@ -4,7 +4,7 @@
  */
 import { contentDigest, type CachedResponse } from '../src/cache/entry.ts';
 import { decide } from '../src/cache/policy.ts';
-import { JsonBody } from '../src/ledger/json-body.ts';
+import { JsonBody } from '../src/ledger/answer-body.ts';
 import type { LedgerInfo } from '../src/ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../src/ledger/version.ts';
 import { chainId, type SimulatedLedger } from './ledger.ts';

@@ -4,10 +4,18 @@
  */
 import { createHash, hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { bodyBounds } from '../ledger/body-bounds.ts';
-import { GatewayError } from '../ledger/errors.ts';
-import { JsonError, parseNodeJson, type JsonFault, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
+import {
+  bodyBounds,
+  JsonError,
+  parseNodeJson,
+  type JsonFault,
+  type JsonObject,
+  type JsonValue,
+  canonicalJson,
+} from '../ledger/json-value.ts';
+import { GatewayError, quote } from '../ledger/errors.ts';
 import { findTypeTag, formatTypeTag } from '../ledger/type-tag.ts';
+import { formatFunctionId, findFunctionId } from '../ledger/identifier.ts';
 
 /** A body as it is keyed and sent. */
 export interface CanonicalBody {
@@ -23,7 +31,7 @@ export interface CanonicalBody {
  * keyed by its bytes and sent unchanged. `digest`: SHA-256 over `bytes` in base64url, where `digestInTurns` has computed
  * it. Throws `GatewayError` for a body that is no JSON object, and as `canonical` does.
  */
-export function canonicalBody(
+function canonicalBody(
   bytes: Buffer,
   digest: string | undefined,
   canonical: (body: JsonObject) => string | undefined,
@@ -44,14 +52,14 @@ export async function digestInTurns(bytes: Buffer): Promise<string> {
 }
 
 /** SHA-256 in base64url. */
-export function digestOf(bytes: Buffer): string {
+function digestOf(bytes: Buffer): string {
   return hash('sha256', bytes, 'base64url');
 }
 
 /** `undefined`: the body goes to the node unchanged. */
 function canonicalText(text: string, canonical: (body: JsonObject) => string | undefined): string | undefined {
   try {
-    const body = parseNodeJson(text, { maxValues: bodyBounds.values });
+    const body = parseNodeJson(text);
     if (body === null || typeof body !== 'object' || body.kind !== 'object') throw refused('an object is expected');
     return canonical(body);
   } catch (error) {
@@ -86,13 +94,87 @@ function decodeUtf8(bytes: Buffer): string {
 }
 
 /** A type in a body, canonical; `undefined`: a text that only a newer node may parse. Throws `GatewayError` 400. */
-export function canonicalType(value: JsonValue | undefined, name: string): string | undefined {
+function canonicalType(value: JsonValue | undefined, name: string): string | undefined {
   if (typeof value !== 'string') throw refused(`"${name}" holds something that is not a string`);
   const tag = value.length > bodyBounds.typeCharacters ? undefined : findTypeTag(value);
   return tag === undefined ? undefined : formatTypeTag(tag);
 }
 
 /** The error for a body that every node refuses. */
-export function refused(why: string): GatewayError {
+function refused(why: string): GatewayError {
   return new GatewayError('malformed', `parse request payload error: ${why}`);
+}
+
+/** Content types of a view request. */
+export type ViewContentType = 'application/json' | 'application/x.aptos.view_function+bcs';
+
+/**
+ * The canonical body of a view request. Function and type arguments are canonical; `arguments` follow their JSON value,
+ * numbers as source text, strings untouched: only the ABI decides whether `0x1` and `0x01` are one address or two texts
+ * (protocol 6).
+ *
+ * `digest`: SHA-256 over `bytes` in base64url, where `digestInTurns` has computed it.
+ *
+ * Throws `GatewayError` for bodies that every node refuses: not JSON, a missing field, an unreadable function.
+ */
+export function parseViewBody(contentType: ViewContentType, bytes: Buffer, digest?: string): CanonicalBody {
+  // BCS has one spelling per value, so the bytes are the canonical form.
+  if (contentType !== 'application/json') return { subject: `bcs:${digest ?? digestOf(bytes)}`, bytes };
+  return canonicalBody(bytes, digest, canonicalView);
+}
+
+/** `undefined` for type arguments that are too long, or that only a newer node may parse. */
+function canonicalView(request: JsonObject): string | undefined {
+  const types = memberList(request, 'type_arguments');
+  const characters = types.reduce<number>((sum, text) => sum + (typeof text === 'string' ? text.length : 0), 0);
+  if (characters > bodyBounds.typeCharacters) return undefined;
+  const typeArguments = types.map((text) => canonicalType(text, 'type_arguments'));
+  if (typeArguments.includes(undefined)) return undefined;
+  const list = memberList(request, 'arguments').map(canonicalJson);
+  const typeList = typeArguments.map((type) => JSON.stringify(type)).join();
+  return `{"function":"${canonicalFunction(request)}","type_arguments":[${typeList}],"arguments":[${list.join()}]}`;
+}
+
+function canonicalFunction(request: JsonObject): string {
+  const text = request.members.get('function');
+  if (typeof text !== 'string') throw refused('"function" is missing or not a string');
+  const id = findFunctionId(text);
+  if (id === undefined) throw refused(`invalid entry function ID ${quote(text)}`);
+  return formatFunctionId(id);
+}
+
+function memberList(request: JsonObject, name: string): readonly JsonValue[] {
+  const value = request.members.get(name);
+  if (value === null || typeof value !== 'object' || value.kind !== 'array') {
+    throw refused(`"${name}" is missing or not an array`);
+  }
+  return value.items;
+}
+
+/**
+ * The canonical body of a request for a table item (protocol 1, rows 15 and 16): key and value types as type tags; the key by its JSON value, numbers as source text, strings
+ * untouched, because only the type decides whether `0x1` and `0x01` are one key. A member that the gateway does not know
+ * leaves the body as it is. Throws `GatewayError` for bodies that every node refuses.
+ */
+export function parseTableBody(
+  operation: 'table_item' | 'raw_table_item',
+  bytes: Buffer,
+  digest: string | undefined,
+): CanonicalBody {
+  return canonicalBody(bytes, digest, operation === 'table_item' ? canonicalItem : canonicalRawItem);
+}
+
+function canonicalItem(body: JsonObject): string | undefined {
+  const key = body.members.get('key');
+  if (key === undefined) throw refused('"key" is missing');
+  const keyType = canonicalType(body.members.get('key_type'), 'key_type');
+  const valueType = canonicalType(body.members.get('value_type'), 'value_type');
+  if (keyType === undefined || valueType === undefined || body.members.size > 3) return undefined;
+  return `{"key_type":${JSON.stringify(keyType)},"value_type":${JSON.stringify(valueType)},"key":${canonicalJson(key)}}`;
+}
+
+function canonicalRawItem(body: JsonObject): string | undefined {
+  const key = body.members.get('key');
+  if (key === undefined) throw refused('"key" is missing');
+  return body.members.size > 1 ? undefined : `{"key":${canonicalJson(key)}}`;
 }

@@ -7,7 +7,7 @@
  * bytes: equal bytes are then stored once, and a version costs a few bytes.
  */
 import { hash } from 'node:crypto';
-import type { AnswerForm } from '../ledger/answer-form.ts';
+import type { AnswerForm } from '../ledger/answer-body.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 
 /**
@@ -47,7 +47,7 @@ export function isOfState(operation: Operation): boolean {
 export interface KeyParts {
   readonly chainId: number;
   readonly operation: Operation;
-  /** Canonical text of the item: see `view-body.ts` for views. */
+  /** Canonical text of the item: see `canonical-body.ts` for views. */
   readonly subject: string;
   /** Absent where the subject alone decides, such as a committed transaction. */
   readonly version: LedgerVersion | undefined;

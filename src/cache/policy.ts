@@ -1,10 +1,52 @@
 /** Decides by protocol 1.2 whether an answer may be stored. Fails closed: every fact must be known to be final. */
-import { findForm } from '../ledger/answer-form.ts';
+import { findForm, type JsonBody, type AnswerForm } from '../ledger/answer-body.ts';
 import { findU64, type LedgerVersion } from '../ledger/version.ts';
-import type { JsonBody } from '../ledger/json-body.ts';
-import { decideHistory } from './history-policy.ts';
 import { isOfState, type Operation } from './key.ts';
-import type { AnswerFacts, BelievedLedger, ReadFacts } from './read-facts.ts';
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+
+/** The part of history that a read asks for. */
+export type Extent =
+  /** The transaction that was committed at this version. */
+  | { readonly kind: 'transaction'; readonly version: bigint }
+  /** A list of transactions. `last`: the version of the last of its `items` (at most 127), where it is full. */
+  | { readonly kind: 'list'; readonly last: bigint; readonly items: number }
+  /** A block with its transactions. `height`: `undefined` when only the body has it. */
+  | { readonly kind: 'block'; readonly height: bigint | undefined }
+  /** A block without transactions. */
+  | { readonly kind: 'bare block'; readonly height: bigint | undefined }
+  /** A page of an event stream. `items`: the length of a full page, at most 127. */
+  | { readonly kind: 'page'; readonly items: number };
+
+/** The facts of a read. */
+export interface ReadFacts {
+  readonly operation: Operation;
+  readonly form: AnswerForm;
+  readonly version: LedgerVersion | undefined;
+  /** Absent for state, and for a transaction by hash. */
+  readonly extent?: Extent | undefined;
+}
+
+/** The facts of an answer. */
+export interface AnswerFacts {
+  readonly status: number;
+  /** The node's snapshot from the answer's own headers. */
+  readonly info: LedgerInfo | undefined;
+  readonly contentType: string | undefined;
+  /** The body's content coding, which the gateway did not request. */
+  readonly coding: string | undefined;
+  readonly body: Buffer;
+  /** The body as JSON. */
+  readonly json: JsonBody;
+  /** Whether the node announced the body's length or end: otherwise it may be truncated. */
+  readonly isFramed: boolean;
+}
+
+/** The ledger as the fleet believes it to be when the answer arrives. */
+export interface BelievedLedger {
+  readonly chainId: number;
+  /** The newest snapshot; `undefined`: none yet. */
+  readonly head: LedgerInfo | undefined;
+}
 
 /** `stored`, or the first reason against it. */
 export type Decision =
@@ -117,3 +159,68 @@ export function isList(operation: Operation): boolean {
 const largestList = 8 * 1024 * 1024;
 
 const lists: ReadonlySet<Operation> = new Set(['modules', 'resources', 'transactions', 'auxiliary_info', 'block']);
+
+type HistoryBody = Pick<AnswerFacts, 'body' | 'json'>;
+
+/**
+ * Decides on a 200 of history: transactions by version, lists, blocks, events. It is final once all that was asked for
+ * lies within the ledger of the node that answered and within the ledger that the fleet believes in (`head`); before, the
+ * same request will have a longer answer.
+ */
+function decideHistory(
+  { extent, form }: ReadFacts,
+  answer: HistoryBody,
+  info: LedgerInfo,
+  head: LedgerInfo | undefined,
+): Decision {
+  // A node whose head is not believed may be of another history, and its head proves no answer complete.
+  if (extent === undefined || head === undefined || info.version > head.version) return 'not complete';
+  switch (extent.kind) {
+    case 'transaction':
+      if (extent.version > info.version) return 'not complete';
+      return isCommittedAt(extent.version, form, answer) ? 'stored' : 'not committed';
+    case 'list':
+      return extent.last <= info.version && isFullList(extent, form, answer) ? 'stored' : 'not complete';
+    case 'block':
+    case 'bare block': {
+      // The height asked for stands in for the one in a list that is too large to parse.
+      const height = heightIn(form, answer) ?? (answer.json.isOpaque ? extent.height : undefined);
+      if (height === undefined || height !== (extent.height ?? height)) return 'not complete';
+      // The block of the head may still grow.
+      return height < info.blockHeight && height < head.blockHeight ? 'stored' : 'not complete';
+    }
+    case 'page':
+      return lengthOf(form, answer) === extent.items ? 'stored' : 'not complete';
+  }
+}
+
+/** Whether the answer is the transaction committed at `version`, by the members or bytes that nodes must send (1.1). */
+function isCommittedAt(version: bigint, form: ReadFacts['form'], { body, json }: HistoryBody): boolean {
+  if (form === 'bcs') return body.length > 8 && body[0] === 0 && body.readBigUInt64LE(1) === version;
+  const { type, version: text, success } = json.members;
+  if (typeof type !== 'string' || type === 'pending_transaction' || typeof success !== 'boolean') return false;
+  return typeof text === 'string' && findU64(text) === version;
+}
+
+/** Whether the list has all its items: a node that is behind the head that it reports answers a shorter one. */
+function isFullList(
+  { last, items }: Extract<Extent, { readonly kind: 'list' }>,
+  form: ReadFacts['form'],
+  answer: HistoryBody,
+): boolean {
+  // Too large to parse: its last version is searched for instead.
+  if (form === 'json' && answer.json.isOpaque) return answer.body.includes(`"version":"${last}"`);
+  return lengthOf(form, answer) === items;
+}
+
+/** Height in a block: a text in JSON; in BCS the first member, a u64 (protocol 1, row 14). */
+function heightIn(form: ReadFacts['form'], { body, json }: HistoryBody): bigint | undefined {
+  if (form === 'bcs') return body.length < 8 ? undefined : body.readBigUInt64LE();
+  const { block_height: height } = json.members;
+  return typeof height === 'string' ? findU64(height) : undefined;
+}
+
+/** Items of a list: of a JSON array, or by the length that opens a BCS sequence, one byte up to 127 (ULEB128). */
+function lengthOf(form: ReadFacts['form'], { body, json }: HistoryBody): number | undefined {
+  return form === 'json' ? json.items : body[0];
+}

@@ -2,16 +2,31 @@
 import { formatFunctionId } from '../ledger/identifier.ts';
 import type { TypeTag } from '../ledger/type-tag.ts';
 import type { CompiledFunction, CompiledModule, Parameter } from './abi.ts';
-import { everyTypeParameter, substitute } from './abi-type.ts';
+import { everyTypeParameter, substitute, type AbiStruct, type AbiType } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
-import { isPlain, type Layout } from './layout.ts';
-import { createLayoutSource, loadLayout, type LayoutSource, type LoadModule } from './load-layout.ts';
+import { isPlain, type Layout, findLayout, isStandard, vectorOf, type FieldLayout } from './layout.ts';
 import { invalidArgument } from './move-value.ts';
 import { Handover, EncodeRefusal, unencodedBy, type EncodeOutcome } from './outcome.ts';
-import { signingPrefixes, type SigningPrefixes } from './signing-message.ts';
+import {
+  signingPrefixes,
+  type SigningPrefixes,
+  writeSigningMessage,
+  type PreparedCall,
+  type PreparedSubmission,
+} from './transaction.ts';
 import { Steps } from './steps.ts';
 import { parseSubmission, type EntryCall } from './submission.ts';
-import { writeSigningMessage, type PreparedCall, type PreparedSubmission } from './transaction.ts';
+import type { Address } from '../ledger/address.ts';
+
+/**
+ * Supplies the module at head, compiled; `undefined` when there is none. `fresh` asks for one that was read since the
+ * request began. It may reject; the encoding rejects with the same error.
+ */
+export type LoadModule = (
+  address: Address,
+  name: string,
+  options?: { readonly fresh: boolean },
+) => Promise<CompiledModule | undefined>;
 
 /** Inputs of an encoding beside the request: the ledger, and a source of modules. */
 export interface EncodeContext {
@@ -58,8 +73,8 @@ export async function prepareSubmission(
     // The module may have been upgraded since it was read: what was read for earlier requests is not believed.
     compiled = findFunction(call, await loadModule(address, name, { fresh: true }), steps);
   }
-  const source = createLayoutSource(loadModule, steps);
-  const layouts = findLayouts(compiled) ?? (await loadLayouts(compiled, call.typeArguments, source));
+  const source = { loadModule, steps, structsLeft: maxStructs };
+  const layouts = await loadLayouts(compiled, call.typeArguments, source);
   return { submission, prepared: { call, function: compiled, layouts, steps } satisfies PreparedCall };
 }
 
@@ -113,16 +128,7 @@ function findFunction(call: EntryCall, module: CompiledModule | undefined, steps
   return compiled;
 }
 
-/** The layouts that compiling the module fixed, or `undefined` if one is still missing. */
-function findLayouts(compiled: CompiledFunction): readonly Layout[] | undefined {
-  const layouts: Layout[] = [];
-  for (const parameter of compiled.parameters ?? []) {
-    if (parameter.layout === undefined) return undefined;
-    layouts.push(parameter.layout);
-  }
-  return layouts;
-}
-
+/** One layout for each argument: most were found when the function was compiled. */
 async function loadLayouts(
   compiled: CompiledFunction,
   typeArguments: readonly TypeTag[],
@@ -150,4 +156,62 @@ async function loadParameter(
   });
   if (!plain) throw new Handover('generic argument');
   return loadLayout(filled, source);
+}
+
+/** Source of the layouts of one request, and the rest of its bounds. */
+interface LayoutSource {
+  readonly loadModule: LoadModule;
+  readonly steps: Steps;
+  structsLeft: number;
+}
+
+/** Structs that all arguments of one request together may load. */
+const maxStructs = 64;
+/** Structs inside of structs; deeper ones are left to nodes, which have their own bound. */
+const maxDepth = 16;
+
+/**
+ * Finds layouts as `findLayout` does, and those of structs of other modules, by their fields in declared order. Throws
+ * `Handover` for a type that only a node can lay out, and once the request is over its bound of structs or steps.
+ */
+async function loadLayout(type: AbiType, source: LayoutSource, depth = 0): Promise<Layout> {
+  const closed = findLayout(type, source.steps, depth > 0);
+  if (closed !== undefined) return closed;
+  if (depth > maxDepth) throw new Handover('nested too deep');
+  switch (type.kind) {
+    case 'primitive':
+      // A primitive without a layout is a signer inside of something, or a signed integer.
+      throw new Handover(type.name === 'signer' ? 'unsupported parameter' : 'signed integer');
+    case 'vector':
+      return vectorOf(await loadLayout(type.element, source, depth + 1));
+    case 'struct': {
+      const [inner, ...others] = type.typeArguments;
+      const isOption = isStandard(type, 'option', 'Option') && others.length === 0;
+      if (!isOption || inner === undefined) return loadStruct(type, source, depth);
+      return { kind: 'option', element: await loadLayout(inner, source, depth + 1) };
+    }
+    case 'parameter':
+      throw new Handover('unreadable abi');
+    case 'reference':
+    case 'function':
+      throw new Handover('unsupported parameter');
+  }
+}
+
+async function loadStruct(type: AbiStruct, source: LayoutSource, depth: number): Promise<Layout> {
+  source.structsLeft -= 1;
+  if (source.structsLeft < 0) throw new Handover('struct argument');
+  const module = await source.loadModule(type.address, type.module);
+  if (module?.address !== type.address || module.name !== type.module) throw new Handover('struct argument');
+  const struct = module.abi?.findStruct(type.name, source.steps);
+  if (struct === undefined || struct.typeParameterCount !== type.typeArguments.length) {
+    throw new Handover('struct argument');
+  }
+  const fields: FieldLayout[] = [];
+  for (const field of struct.fields) {
+    const fieldType = substitute(field.type, type.typeArguments, source.steps);
+    if (fieldType === undefined) throw new Handover('unreadable abi');
+    fields.push({ name: field.name, layout: await loadLayout(fieldType, source, depth + 1) });
+  }
+  return { kind: 'struct', name: `${type.address}::${type.module}::${type.name}`, fields };
 }

@@ -39,7 +39,7 @@ export function invalidArgument(message: string): EncodeRefusal {
 }
 
 /** The JSON form of a layout, as nodes name it in messages. */
-export function jsonName(layout: Layout): string {
+function jsonName(layout: Layout): string {
   switch (layout.kind) {
     case 'bool':
       return 'boolean';

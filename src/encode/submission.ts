@@ -1,14 +1,13 @@
 /** The request to encode, JSON text to parsed fields (protocol 5.2; interface specification 4.5). */
 import { findAddress, type Address } from '../ledger/address.ts';
-import { bodyBounds } from '../ledger/body-bounds.ts';
+import { bodyBounds, JsonError, parseNodeJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
 import { quote } from '../ledger/errors.ts';
 import { findFunctionId, type FunctionId } from '../ledger/identifier.ts';
-import { JsonError, parseNodeJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
-import type { TypeTag } from '../ledger/type-tag.ts';
+import { type TypeTag, findTypeTag } from '../ledger/type-tag.ts';
 import { findU64 } from '../ledger/version.ts';
 import { Handover, EncodeRefusal } from './outcome.ts';
 import type { Steps } from './steps.ts';
-import { parseTypeArgument } from './type-argument.ts';
+import { maxTypeTagNesting } from './bcs.ts';
 
 /** A parsed request: the raw transaction, and its further signers. */
 export interface Submission {
@@ -67,7 +66,7 @@ function parseBody(text: string): JsonValue {
   // A decoder that replaced bad bytes leaves U+FFFD behind; a node would have refused those bytes.
   if (text.includes('\ufffd') || !text.isWellFormed()) throw new Handover('doubtful text');
   try {
-    return parseNodeJson(text, { maxValues: bodyBounds.values });
+    return parseNodeJson(text);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     switch (error.fault) {
@@ -185,4 +184,45 @@ function readObject(value: JsonValue, what: string): JsonObject {
 
 function malformed(message: string): EncodeRefusal {
   return new EncodeRefusal('web_framework_error', `parse request payload error: ${message}`);
+}
+
+/** Newer nodes reserve these names for the signed integers. */
+const signedNames = new Set(['i8', 'i16', 'i32', 'i64', 'i128', 'i256']);
+
+/**
+ * Parses one type argument, within what every node version takes (protocol 4.2, 4.3, 5.6). Throws `EncodeRefusal` for text that is no type, and `Handover` for signed integers, function
+ * types, and nesting at which node versions part.
+ */
+function parseTypeArgument(text: string, steps: Steps): TypeTag {
+  const tag = findTypeTag(text);
+  if (tag !== undefined) {
+    checkNesting(tag, steps, 0, 0);
+    return tag;
+  }
+  if (text.includes('|')) throw new Handover('type argument');
+  throw new EncodeRefusal(
+    'invalid_input',
+    `'UserTransactionRequest' invalid: Payload 'EntryFunctionPayload' invalid: Unable to parse move type ${quote(text)}`,
+  );
+}
+
+/**
+ * A node counts twice: `nesting`, one for each vector or struct around, and `weight`, where a struct counts one more
+ * for what is inside of it. Neither may pass the limit.
+ */
+function checkNesting(tag: TypeTag, steps: Steps, nesting: number, weight: number): void {
+  steps.take();
+  if (nesting > maxTypeTagNesting || weight > maxTypeTagNesting) throw new Handover('type argument');
+  switch (tag.kind) {
+    case 'primitive':
+      if (signedNames.has(tag.name)) throw new Handover('signed integer');
+      return;
+    case 'vector':
+      checkNesting(tag.element, steps, nesting + 1, weight + 1);
+      return;
+    case 'struct':
+      if (weight + 1 > maxTypeTagNesting) throw new Handover('type argument');
+      if (signedNames.has(tag.module) || signedNames.has(tag.name)) throw new Handover('signed integer');
+      for (const argument of tag.typeArguments) checkNesting(argument, steps, nesting + 1, weight + 2);
+  }
 }

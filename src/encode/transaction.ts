@@ -1,12 +1,12 @@
-/** The bytes of a transaction to be signed (protocol 5.5 to 5.7). */
+/** The bytes of a transaction to be signed, and the prefix that names their kind and domain (protocol 5.5 to 5.7). */
 import { maxU64 } from '../ledger/version.ts';
 import type { CompiledFunction } from './abi.ts';
 import type { BcsWriter } from './bcs.ts';
 import type { Layout } from './layout.ts';
 import { writeArgument } from './move-value.ts';
-import type { SigningPrefixes } from './signing-message.ts';
 import type { Steps } from './steps.ts';
 import type { EntryCall, Submission } from './submission.ts';
+import { hash } from 'node:crypto';
 
 /** A call with everything its bytes depend on. */
 export interface PreparedCall {
@@ -27,7 +27,24 @@ export interface PreparedSubmission {
 /** Variants of TransactionPayload; 0 is Script, 1 the dead module bundle. */
 export const payloadVariant = { entryFunction: 2, multisig: 3, versioned: 4 } as const;
 /** Variants of the executable of a versioned payload; 0 is Script. */
-export const executableVariant = { entryFunction: 1, empty: 2 } as const;
+const executableVariant = { entryFunction: 1, empty: 2 } as const;
+
+/** The prefixes of one signing domain, each `sha3_256("{domain}::{label}")`, 32 bytes (protocol 5.7). */
+export interface SigningPrefixes {
+  /** Before a RawTransaction. */
+  readonly plain: Uint8Array;
+  /** Before a RawTransactionWithData: multi-agent. */
+  readonly withData: Uint8Array;
+}
+
+/** Computes both; do it once for a domain, requests need no hash. Aptos ledgers use the domain `APTOS`. */
+export function signingPrefixes(domain: string): SigningPrefixes {
+  return { plain: sha3(`${domain}::RawTransaction`), withData: sha3(`${domain}::RawTransactionWithData`) };
+}
+
+function sha3(label: string): Uint8Array {
+  return hash('sha3-256', label, 'buffer');
+}
 
 /**
  * Writes prefix ‖ RawTransaction, or with secondary signers prefix ‖ 00 ‖ RawTransaction ‖ `vector<address>`.

@@ -31,11 +31,11 @@ export interface SharedCacheParts {
   readonly settings: LiveSettings['redis'];
   readonly news: NewsListener;
   readonly generation: () => number;
-  /** Asks nodes for the history: see `MembershipParts.readRoots`. */
+  /** Asks nodes for the history: see `HistoryParts.readRoots`. */
   readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<CheckpointReport>;
-  /** See `MembershipParts.onReplaced`. */
+  /** See `HistoryParts.onReplaced`. */
   readonly onReplaced: (version: bigint) => void;
-  /** See `MembershipParts.onForeign`. */
+  /** See `HistoryParts.onForeign`. */
   readonly onForeign: () => void;
   /** Processes of this gateway, which share the rate of comparisons. */
   readonly processes: number;

@@ -1,5 +1,6 @@
-/** Names of modules, structs and functions, and the three-part id of a function (protocol 4.3). */
+/** Names of modules, structs and functions, the three-part id of a function, and transaction hashes (protocol 4.3). */
 import { findAddress, type Address } from './address.ts';
+import { GatewayError, quote } from './errors.ts';
 
 const identifier = /^(?:[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+|<SELF>)$/;
 
@@ -30,4 +31,18 @@ export function findFunctionId(text: string): FunctionId | undefined {
 /** The canonical spelling. */
 export function formatFunctionId(id: FunctionId): string {
   return `${id.address}::${id.module}::${id.name}`;
+}
+
+declare const brand: unique symbol;
+
+/** `0x` and 64 lowercase hex digits. */
+export type TransactionHash = string & { readonly [brand]: 'TransactionHash' };
+
+/** Parses a path's hash: `0x` optional, exactly 64 hex digits in any case. */
+export function parseTransactionHash(text: string): TransactionHash {
+  const hex = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(text)?.[1];
+  if (hex === undefined) {
+    throw new GatewayError('malformed', `failed to parse path txn_hash: ${quote(text)} is not 64 hex digits`);
+  }
+  return `0x${hex.toLowerCase()}` as TransactionHash;
 }

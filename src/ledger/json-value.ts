@@ -31,8 +31,8 @@ export type JsonFault =
   | 'duplicate key'
   | 'reserved key'
   | 'too deep'
+  /** These three from `parseNodeJson` alone. */
   | 'too many values'
-  /** From `parseNodeJson` alone. */
   | 'lone surrogate'
   | 'number out of range';
 
@@ -49,37 +49,38 @@ export class JsonError extends Error {
   }
 }
 
-/** Bounds of one parse; the parser throws `JsonError` beyond them. */
-export interface JsonLimits {
-  /** Arrays and objects may stand this deep in each other; `[]` alone is depth 1. Default 128. */
-  readonly maxDepth?: number;
-  /**
-   * Values, and escapes inside of strings, in the whole text: reading one costs some 50 times as much as a plain
-   * character. Default: no bound.
-   */
-  readonly maxValues?: number;
-}
-
 /**
  * Reads one JSON value with nothing but white space around it. Takes time linear in the length of `text` and a stack
- * bounded by `maxDepth`. Lone surrogates (`"\ud800"`) are kept as they are. Throws `JsonError`.
+ * bounded by depth 128. Lone surrogates (`"\ud800"`) are kept as they are. Throws `JsonError`.
  */
-export function parseJson(text: string, limits: JsonLimits = {}): JsonValue {
-  return new Scanner(text, limits, false).readDocument();
+export function parseJson(text: string): JsonValue {
+  return new Scanner(text, false).readDocument();
 }
-
-/** A node refuses the 128th level (serde_json, `remaining_depth`). */
-const nodeDepth = 127;
 
 /**
  * Parses as `parseJson` does, for a text that nodes read as well. A part for which some reader of nodes refuses the whole
  * text is an error here wherever it stands, in an ignored member too: half of a surrogate pair, a number beyond the range
- * of a double, depth 128. Throws `JsonError`.
+ * of a double, depth 128. So are more values than `bodyBounds` has. Throws `JsonError`.
  */
-export function parseNodeJson(text: string, { maxValues }: Pick<JsonLimits, 'maxValues'>): JsonValue {
-  const limits = maxValues === undefined ? { maxDepth: nodeDepth } : { maxDepth: nodeDepth, maxValues };
-  return new Scanner(text, limits, true).readDocument();
+export function parseNodeJson(text: string): JsonValue {
+  return new Scanner(text, true).readDocument();
 }
+
+/**
+ * Bounds within which the gateway parses the body of a view or of a signing request; a node gets a larger one byte for
+ * byte. A body within the bounds takes some 10 ms at worst, one of the 8 MiB that nodes accept would stop the event loop
+ * for a second or two.
+ */
+export const bodyBounds = {
+  bytes: 128 * 1024,
+  /**
+   * Values, and escapes inside of strings; nearly every body has under a hundred. Reading one costs some 50 times as much
+   * as a plain character.
+   */
+  values: 20_000,
+  /** Characters of all type arguments together: they are read a second time, as types. */
+  typeCharacters: 16 * 1024,
+} as const;
 
 /**
  * The one compact text of a value: members sorted by key (UTF-16 order), strings escaped as `JSON.stringify` does,
@@ -160,11 +161,12 @@ class Scanner {
   #valuesLeft: number;
   #at = 0;
 
-  constructor(text: string, { maxDepth = 128, maxValues = Infinity }: JsonLimits, isForNodes: boolean) {
+  constructor(text: string, isForNodes: boolean) {
     this.#text = text;
     this.#isForNodes = isForNodes;
-    this.#maxDepth = maxDepth;
-    this.#valuesLeft = maxValues;
+    // A node refuses the 128th level (serde_json, `remaining_depth`).
+    this.#maxDepth = isForNodes ? 127 : 128;
+    this.#valuesLeft = isForNodes ? bodyBounds.values : Infinity;
   }
 
   readDocument(): JsonValue {

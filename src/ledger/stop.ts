@@ -1,5 +1,4 @@
-/** Cancellation and deadlines. */
-import { setPatientTimeout } from './patient-timeout.ts';
+/** Cancellation, deadlines, and bounded waits. */
 
 /** The part of an AbortSignal that waits depend on; an AbortSignal is one as well. */
 export interface CancelSignal {
@@ -102,4 +101,25 @@ export function doneOrStopped(done: unknown, signal: CancelSignal): Promise<void
     if (signal.aborted) stop();
     Promise.resolve(done).finally(leave).then(stop, reject);
   });
+}
+
+/** Whether `promise` settles within `ms`, in either way. */
+export function settlesWithin(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setPatientTimeout(() => resolve(false), ms);
+    const settle = (): void => {
+      clearTimeout(timer);
+      resolve(true);
+    };
+    promise.then(settle, settle);
+  });
+}
+
+/**
+ * A `setTimeout` that runs `action` after the sockets were read once more. Node runs timers before it polls sockets, so
+ * after a pause of this process every due time-out would fire although its answer lies in the kernel. `action` checks
+ * whether it is still wanted: clearing the timer does not stop it once it is due.
+ */
+export function setPatientTimeout(action: () => void, ms: number): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(action), ms);
 }

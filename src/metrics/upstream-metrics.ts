@@ -7,7 +7,7 @@ import { Histogram } from './histogram.ts';
 
 /**
  * `connection`: refused, reset, cut off. `status`: a status of a broken node. `chain`: another chain's answer.
- * `bad answer`: a success that cannot answer the request (`upstream/dispatch/validate.ts`). Two are no fault of the node:
+ * `bad answer`: a success that cannot answer the request (`upstream/dispatch/classify.ts`). Two are no fault of the node:
  * `queue`, no connection became free in time, and `size`, larger than the gateway reads at once.
  */
 const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;

@@ -1,6 +1,5 @@
 /** Transactions that were submitted to a sample node: pending at first, then committed at the head of that moment. */
-import type { JsonObject } from '../ledger/json-value.ts';
-import { canonicalJson } from '../ledger/json-value.ts';
+import { type JsonObject, canonicalJson } from '../ledger/json-value.ts';
 import { committedFields, syntheticHash } from './synthetic.ts';
 
 /** More than any test or demonstration submits; beyond it the oldest goes. */

@@ -4,7 +4,6 @@
  * restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { isConfirmed, isCredible } from './node/credible-head.ts';
 import { electChain } from './node/ledger-identity.ts';
 import type { Upstream } from './node/upstream.ts';
 
@@ -98,7 +97,7 @@ export class FleetLedger {
         const fields = { upstream: upstream.name, chainId, fleetChainId: agreed };
         this.#parts.events.onChange('node foreign', fields, 'upstream reports another chain: it is not asked');
       }
-      upstream.markForeign(isForeign);
+      upstream.isForeign = isForeign;
     }
     if (isAnother) this.startOver();
   }
@@ -155,7 +154,7 @@ export class FleetLedger {
   #review(speaker: Upstream, head: LedgerInfo, hasGoneBack: boolean, nowMs: number): void {
     if (hasGoneBack) this.#goneBack.add(speaker);
     const isOrphan = this.source === undefined;
-    if (headOf(speaker) >= head.version) {
+    if (speaker.head >= head.version) {
       this.#goneBack.delete(speaker);
       if (isOrphan) this.#source = speaker;
       return;
@@ -184,8 +183,8 @@ export class FleetLedger {
 
   /** Whether a node that has not gone back is near the head. */
   #isConfirmed({ version }: LedgerInfo): boolean {
-    const others = this.#parts.upstreams().filter(({ health, isSuspect }) => health === 'usable' && !isSuspect);
-    return others.some((other) => !this.#goneBack.has(other) && isConfirmed(version, headOf(other)));
+    const others = this.#parts.upstreams().filter(({ isTrusted }) => isTrusted);
+    return others.some((other) => !this.#goneBack.has(other) && isConfirmed(version, other.head));
   }
 
   /** Whether the other nodes leave the claim of `upstream` credible. */
@@ -198,11 +197,58 @@ export class FleetLedger {
 
 function freshest(upstreams: readonly Upstream[]): Upstream | undefined {
   return upstreams.reduce<Upstream | undefined>(
-    (best, upstream) => (headOf(upstream) > headOf(best) ? upstream : best),
+    (best, upstream) => (upstream.head > (best?.head ?? -1n) ? upstream : best),
     undefined,
   );
 }
 
-function headOf(upstream: Upstream | undefined): bigint {
-  return upstream?.window.info?.version ?? -1n;
+/*
+ * The rules that decide whether a head is believed, pure. The freshest node gives no proof that it is ahead. A head that
+ * the other nodes cannot have fallen so far behind is false, and reads pinned to it would stall every client. So a claim is
+ * believed while more nodes agree with it than contradict it. When two nodes contradict each other, the lower head is safe,
+ * because both hold it.
+ */
+
+/** The head of one node: its version, and the ledger time in microseconds since the epoch. */
+export interface HeadReport {
+  readonly version: bigint;
+  readonly timestampUsec: bigint;
+}
+
+/** Heads of nodes at one moment differ by blocks in flight and by probes in between. */
+const slackVersions = 10_000n;
+/** A ledger commits no faster than this for long: lag in time explains so much lag in versions. */
+const versionsPerSecond = 1_000n;
+/** A node that is behind by more than this is broken, and explains no more. */
+const longestLagUsec = 900n * 1_000_000n;
+/** A node whose ledger time is this close to our clock is in step with the ledger. */
+const currentUsec = 60n * 1_000_000n;
+
+/** Whether a node with head `other` proves that the ledger has not gone back from `head`. */
+function isConfirmed(head: bigint, other: bigint): boolean {
+  return other + slackVersions >= head;
+}
+
+/**
+ * Whether the claim of a new head is believed. `others`: the last reports of the other usable nodes. `nowUsec`: our
+ * clock, microseconds since the epoch.
+ */
+export function isCredible(claim: HeadReport, others: readonly HeadReport[], nowUsec: bigint): boolean {
+  const against = others.filter((other) => contradicts(other, claim, nowUsec)).length;
+  return against === 0 || others.length + 1 - against > against;
+}
+
+function contradicts(other: HeadReport, claim: HeadReport, nowUsec: bigint): boolean {
+  const ahead = claim.version - other.version;
+  if (ahead <= slackVersions) return false;
+  // A node that is behind by its own clock does not contradict one that is in step.
+  if (isCurrent(claim, nowUsec) && !isCurrent(other, nowUsec)) return false;
+  const lag = claim.timestampUsec - other.timestampUsec;
+  const explaining = lag < 0n ? 0n : lag > longestLagUsec ? longestLagUsec : lag;
+  return ahead > slackVersions + (explaining * versionsPerSecond) / 1_000_000n;
+}
+
+function isCurrent({ timestampUsec }: HeadReport, nowUsec: bigint): boolean {
+  const apart = nowUsec - timestampUsec;
+  return apart <= currentUsec && apart >= -currentUsec;
 }

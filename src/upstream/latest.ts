@@ -57,9 +57,9 @@ export interface Demand {
  * Share of the bound after which the next look begins while reads of "latest" come: late, for every look costs a node a
  * request, but before the bound, so that the look is in flight when a read would need it.
  */
-export const renewAt = 0.98;
+const renewAt = 0.98;
 /** Without reads of "latest" for this many bounds, the looks end. */
-export const idleBounds = 5;
+const idleBounds = 5;
 /** The cheapest request there is: a node that takes longer must not hold up every read of "latest". */
 const lookTimeoutMs = 500;
 /** Most looks of one caller: a look misses at a node that is behind, or when it began too early. */
@@ -180,13 +180,15 @@ export class Latest {
     min: LedgerVersion | undefined,
     signal: CancelSignal,
   ): Promise<PublishedState> {
+    const { fleet } = this.#parts;
+    const { waitForVersionMs } = this.#options;
     const askedMs = performance.now();
     // A look in flight may have begun before the bound; one that begins after it always satisfies the bound.
     for (let looks = 0; looks < maxLooks && !signal.aborted; looks += 1) {
       await this.#renew(min);
       const state = this.#current;
       if (state !== undefined && state.asOfMs >= askedMs - maxStalenessMs && isAtLeast(state, min)) return state;
-      if (this.#isAboveHead(min) && !(await this.#awaitVersion(min, signal))) break;
+      if (this.#isAboveHead(min) && !(await fleet.waiters.wait(min, waitForVersionMs, signal))) break;
     }
     const isBehind = this.#isAboveHead(min);
     throw new GatewayError(
@@ -200,10 +202,6 @@ export class Latest {
   /** Whether no believed node has reported the version yet. */
   #isAboveHead(version: LedgerVersion | undefined): version is LedgerVersion {
     return version !== undefined && this.#head !== undefined && version > this.#head;
-  }
-
-  #awaitVersion(min: LedgerVersion, signal: CancelSignal): Promise<boolean> {
-    return this.#parts.fleet.waiters.wait(min, this.#options.waitForVersionMs, signal);
   }
 
   /** Single flight: one look at a time, shared by all callers; a look that finds no better state does not reject. */

@@ -12,7 +12,7 @@ import {
   mostFamilyFields,
   textOfFields,
   type FamilyFields,
-} from '../ledger/family-headers.ts';
+} from '../ledger/node-headers.ts';
 import { titleCase, type Dialect, type HeaderValues, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { Upstream } from './node/upstream.ts';
 

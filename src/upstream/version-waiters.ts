@@ -40,7 +40,8 @@ export class VersionWaiters {
     signal: CancelSignal,
     isFit: (upstream: Upstream) => boolean = () => true,
   ): Promise<boolean> {
-    const isReached = (): boolean => this.#nodes().some((upstream) => hasReached(upstream, version) && isFit(upstream));
+    const isReached = (): boolean =>
+      this.#nodes().some((upstream) => upstream.isTrusted && upstream.head >= version && isFit(upstream));
     if (isReached() || timeoutMs <= 0 || signal.aborted || this.#waiters.size >= maxWaiters) return isReached();
     if (!this.isAwaited) this.#onAwaited();
     await new Promise<void>((resolve) => {
@@ -69,8 +70,4 @@ export class VersionWaiters {
     }
     this.#nearest = nearest;
   }
-}
-
-function hasReached({ health, isSuspect, window }: Upstream, version: LedgerVersion): boolean {
-  return health === 'usable' && !isSuspect && (window.info?.version ?? -1n) >= version;
 }

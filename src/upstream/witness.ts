@@ -18,7 +18,7 @@ export interface Root {
  * The agreement of nodes on a root. `same`: a node reports it, and none reports another. `other`: every node reports
  * another. `pruned`: no node reports one, and one holds nothing that old.
  */
-export type RootAgreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
+export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
 
 /** Nodes that are asked for the root at their head. */
 const mostAsked = 3;
@@ -41,8 +41,8 @@ export class Witness {
   async look(
     known: Root | undefined,
     wantsNext: boolean,
-  ): Promise<{ readonly agreement: RootAgreement; readonly next: Root | undefined }> {
-    const nodes = this.#fleet.upstreams.filter(({ health, isSuspect }) => health === 'usable' && !isSuspect);
+  ): Promise<{ readonly agreement: Agreement; readonly next: Root | undefined }> {
+    const nodes = this.#fleet.upstreams.filter(({ isTrusted }) => isTrusted);
     const head = wantsNext ? await this.#findHead(nodes) : undefined;
     const next = head?.root;
     if (known === undefined) return { agreement: 'unknown', next };
@@ -50,7 +50,7 @@ export class Witness {
       nodes.map(async (node) => ({
         isFirst: node === head?.node,
         root: await this.#rootAt(node, known.version),
-        head: node.window.info?.version ?? -1n,
+        head: node.head,
         oldest: node.window.info?.oldestVersion ?? 0n,
       })),
     );
@@ -60,20 +60,14 @@ export class Witness {
 
   /** The root at the head of the freshest node that reports one: a node without roots would stop every checkpoint. */
   async #findHead(nodes: readonly Upstream[]): Promise<{ readonly node: Upstream; readonly root: Root } | undefined> {
-    const reported = nodes.flatMap((node) => {
-      const version = node.window.info?.version;
-      return version === undefined ? [] : [{ node, version }];
-    });
-    const freshest = reported.sort(
-      (one, other) => Number(other.version > one.version) - Number(other.version < one.version),
-    );
+    const reported = nodes.filter(({ window }) => window.info !== undefined);
+    const freshest = reported.sort((one, other) => Number(other.head > one.head) - Number(other.head < one.head));
     // All at one moment: nodes that hang together cost one timeout.
     const heads = await Promise.all(
-      freshest.slice(0, mostAsked).map(async ({ node, version }) => ({
-        node,
-        version,
-        root: await this.#rootAt(node, version),
-      })),
+      freshest.slice(0, mostAsked).map(async (node) => {
+        const { head: version } = node;
+        return { node, version, root: await this.#rootAt(node, version) };
+      }),
     );
     for (const { node, version, root } of heads) if (root !== undefined) return { node, root: { version, root } };
     return undefined;
@@ -95,7 +89,7 @@ export interface RootReport {
 }
 
 /** The agreement on `known` after these reports. */
-export function agreementOf(known: Root, reports: readonly RootReport[]): RootAgreement {
+export function agreementOf(known: Root, reports: readonly RootReport[]): Agreement {
   const isConfirmed = reports.some(({ root }) => root === known.root);
   const isDenied = reports.some(({ root }) => root !== undefined && root !== known.root);
   if (isConfirmed) return isDenied ? 'mixed' : 'same';

@@ -1,10 +1,17 @@
 /** Finality of history: a row for each side of every bound, in JSON and in BCS. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JsonBody } from '../../src/ledger/json-body.ts';
-import { decide, isImmutable, isSameAtAllNodes, type Decision } from '../../src/cache/policy.ts';
+import { JsonBody } from '../../src/ledger/answer-body.ts';
+import {
+  decide,
+  isImmutable,
+  isSameAtAllNodes,
+  type Decision,
+  type AnswerFacts,
+  type Extent,
+  type ReadFacts,
+} from '../../src/cache/policy.ts';
 import { operations, type Operation } from '../../src/cache/key.ts';
-import type { AnswerFacts, Extent, ReadFacts } from '../../src/cache/read-facts.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 

@@ -1,9 +1,8 @@
 /** The answers that may be stored: a row for every rule of protocol 1.2 and 1.1. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JsonBody } from '../../src/ledger/json-body.ts';
-import { committedVersion, decide, type Decision } from '../../src/cache/policy.ts';
-import type { AnswerFacts, ReadFacts } from '../../src/cache/read-facts.ts';
+import { JsonBody } from '../../src/ledger/answer-body.ts';
+import { committedVersion, decide, type Decision, type AnswerFacts, type ReadFacts } from '../../src/cache/policy.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 

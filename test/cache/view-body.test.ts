@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { digestInTurns } from '../../src/cache/canonical-body.ts';
-import { parseViewBody } from '../../src/cache/view-body.ts';
+import { digestInTurns, parseViewBody } from '../../src/cache/canonical-body.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
 
 function body(values: string, { types = '', space = '' } = {}): Buffer {

@@ -3,7 +3,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { sha3_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
-import { signingPrefixes } from '../../src/encode/signing-message.ts';
+import { signingPrefixes } from '../../src/encode/transaction.ts';
 
 test('the prefixes of the domain APTOS are the published ones (protocol 5.7)', () => {
   const { plain, withData } = signingPrefixes('APTOS');

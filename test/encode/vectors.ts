@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { compileModule, type CompiledModule } from '../../src/encode/abi.ts';
-import type { LoadModule } from '../../src/encode/load-layout.ts';
+import type { LoadModule } from '../../src/encode/encode-submission.ts';
 
 export interface Vector {
   readonly name: string;

@@ -1,9 +1,8 @@
 /** What comes from nodes, from Redis, and from other replicas by way of it. */
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
-import { JsonBody } from '../../src/ledger/json-body.ts';
-import { keyText } from '../../src/cache/key.ts';
-import { findScope, formatScope, keyMatcher, pageMatcher } from '../../src/cache/purge/purge-scope.ts';
+import { JsonBody } from '../../src/ledger/answer-body.ts';
+import { findScope, formatScope, keyMatcher } from '../../src/cache/purge/purge-scope.ts';
 import { decodeRecord, decodeReference, encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import type { RedisClient } from '../../src/cache/redis/redis-client.ts';
 import type { RedisLink } from '../../src/cache/redis/redis-link.ts';
@@ -169,7 +168,6 @@ export const neighbourTargets = [
     const found = findScope(text);
     if (found === undefined) return;
     assert.deepEqual(findScope(formatScope(found)), found);
-    assert.equal(typeof pageMatcher(found)(keyText(key)), 'boolean');
     assert.equal(typeof keyMatcher(found)(key), 'boolean');
   }),
   fuzzTarget('news of other replicas', messages, (message) => {

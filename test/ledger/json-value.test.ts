@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { canonicalJson, JsonError, parseJson, type JsonValue } from '../../src/ledger/json-value.ts';
+import { canonicalJson, JsonError, parseJson, parseNodeJson, type JsonValue } from '../../src/ledger/json-value.ts';
 import { fc } from '../support/fast-check.ts';
 
 /** The value as JSON.parse reads it. */
@@ -126,14 +126,22 @@ test('nesting is read to depth 128 and not further, however deep the text goes',
   assert.equal(faultOf('['.repeat(128) + ']'.repeat(128)), 'none');
   assert.equal(faultOf('['.repeat(129) + ']'.repeat(129)), 'too deep');
   assert.equal(faultOf('{"a":'.repeat(1_000_000)), 'too deep');
-  assert.throws(() => parseJson('[[[]]]', { maxDepth: 2 }), { fault: 'too deep', at: 2 });
+  assert.throws(() => parseJson('['.repeat(129)), { fault: 'too deep', at: 128 });
 });
 
-test('values and escapes are counted where a bound is given, and not one more is read', () => {
-  const limits = { maxValues: 4 };
-  for (const text of ['[1,2,3]', '{"a":{"b":[null]}}', '["\\n",1]']) parseJson(text, limits);
-  for (const text of ['[1,2,3,4]', '{"a":{"b":[[null]]}}', '["\\n\\n",1]', '{"\\n\\n":1,"b":2}']) {
-    assert.throws(() => parseJson(text, limits), { fault: 'too many values' }, text);
+/** A list of `values` values, the list included, and a last item. */
+const after = (values: number, last: string): string => `[${'1,'.repeat(values - 1)}${last}]`;
+
+test('a text for nodes has 20,000 values and escapes at most, and not one more is read', () => {
+  for (const [last, values] of [
+    ['1', 1],
+    ['{"a":{"b":[null]}}', 4],
+    ['"\\n"', 2],
+    ['{"\\n\\n":1}', 4],
+  ] as const) {
+    parseNodeJson(after(20_000 - values, last));
+    assert.throws(() => parseNodeJson(after(20_001 - values, last)), { fault: 'too many values' }, last);
+    parseJson(after(20_001 - values, last));
   }
 });
 

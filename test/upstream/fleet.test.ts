@@ -518,9 +518,9 @@ test('a node is unproven, then usable, down after two failures in a row, and usa
   };
   for (const isAnswer of [false, true, false, true, false, false, true]) record(isAnswer);
   assert.deepEqual(seen, ['unproven', 'unproven', 'usable', 'usable', 'usable', 'usable', 'down', 'usable']);
-  upstream.markForeign(true);
+  upstream.isForeign = true;
   assert.equal(upstream.health, 'foreign');
-  upstream.markForeign(false);
+  upstream.isForeign = false;
   assert.equal(upstream.health, 'usable');
 });
 

@@ -76,9 +76,9 @@ test('a suspect, a node of another chain and an earlier generation set nothing',
   const head = look(b, 500n, { [key]: 'of a suspect' });
   assert.deepEqual(headers.listAt(head), []);
   look(a, 100n, { [key]: 'v' });
-  a.markForeign(true);
+  a.isForeign = true;
   assert.deepEqual(headers.listAt(head), []);
-  a.markForeign(false);
+  a.isForeign = false;
   assert.deepEqual(headers.listAt(head), ['X-Node-Key', 'v']);
   a.isSuspect = true;
   b.isSuspect = false;

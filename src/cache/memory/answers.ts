@@ -1,4 +1,4 @@
-import { bodyLength, bodyOffset, bodyOffsetOf, readHead, writeHead } from '../answer-record.ts';
+import { bodyLength, bodyOffset, bodyOffsetOf, readHead, writeHead } from '../record.ts';
 import { nothingCoded, ownBytes, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';
 import { largestPiece, mostPages, Slabs } from './slabs.ts';

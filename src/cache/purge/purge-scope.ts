@@ -26,22 +26,6 @@ export function accountStarts(chainId: number, address: string): readonly string
 const ofAccount: readonly Operation[] = ['resource', 'module', 'account', 'balance', 'modules', 'resources', 'events'];
 const ofAnyAccount: readonly Operation[] = ['view', 'table_item', 'raw_table_item'];
 
-/** A predicate: whether something on a page of keys is within the scope. */
-export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
-  switch (scope.kind) {
-    case 'read':
-      return (page) => page === scope.key.page;
-    case 'versions':
-      return (page) => page.startsWith(scope.read) && /^\d*$/.test(page.slice(scope.read.length));
-    case 'account': {
-      const starts = accountStarts(scope.chainId, scope.address);
-      return (page) => starts.some((start) => page.startsWith(start));
-    }
-    case 'everything':
-      return () => true;
-  }
-}
-
 /** Numbers that memory has in place of a page's text. A purge compares hashes: a collision drops one read too many. */
 export interface PurgeMarks {
   /** Hash of the read without its version. */
@@ -71,7 +55,7 @@ function kindOf(page: string): number {
   return operations.findIndex((kind) => kind.length === length && page.startsWith(kind, from));
 }
 
-/** `pageMatcher` by a page's marks. */
+/** A predicate: whether a page with these marks is within the scope. */
 export function marksMatcher(
   scope: Exclude<PurgeScope, { kind: 'read' }>,
 ): (marks: Pick<PurgeMarks, 'read' | 'account'>) => boolean {
@@ -113,9 +97,9 @@ function markOf(text: string, end = text.length, from = end, to = end): number {
 
 /** A predicate: whether a key is within the scope. */
 export function keyMatcher(scope: PurgeScope): (key: CacheKey) => boolean {
-  const matches = pageMatcher(scope);
-  if (scope.kind !== 'read') return ({ page }) => matches(page);
-  return ({ page, slot }) => matches(page) && slot === scope.key.slot;
+  if (scope.kind === 'read') return ({ page, slot }) => page === scope.key.page && slot === scope.key.slot;
+  const matches = marksMatcher(scope);
+  return ({ page }) => matches(marksOf(page));
 }
 
 /** The scope as text in messages between replicas, the inverse of `findScope`. */

@@ -2,23 +2,27 @@ import { randomBytes } from 'node:crypto';
 import type { HistoryRegistry } from './history-registry.ts';
 import { continued, type Checkpoint, type CheckpointReport, type Term, type Terms } from './history-terms.ts';
 
-/** Parts of a `Membership`. */
-export interface MembershipParts {
-  /** Chain id and first transaction. */
-  readonly ledger: string;
+/** Parts of a `History` and its memberships. */
+export interface HistoryParts {
   readonly registry: HistoryRegistry;
-  /** Reads the terms in Redis; `undefined` while Redis gives no answer. */
-  readonly read: () => Promise<Terms | undefined>;
+  /** Chain id and first transaction; `undefined` while they are not known. */
+  readonly ledger: () => string | undefined;
+  /** The fleet's generation: when it rises, earlier confirmations do not count. */
+  readonly generation: () => number;
   /** Reads every node's root at `known`; `wantsNext`: before that, one node's root at its head. */
   readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<CheckpointReport>;
-  /** Whether ledger and generation are unchanged; otherwise no result of a step counts. */
-  readonly isCurrent: () => boolean;
   /** All nodes report a new root at `version`: the ledger's history was replaced. */
   readonly onReplaced: (version: bigint) => void;
   /** A replica that uses the same name is on another history: answers from Redis may belong to it. */
   readonly onForeign: () => void;
-  /** Ms of waiting for nodes to reach a checkpoint above every head, before a term begins beside it. */
-  readonly patienceMs: number;
+  /** Milliseconds between two checks. */
+  readonly intervalMs: number;
+  /**
+   * Ms of waiting for nodes to reach a checkpoint above every head, before a term begins beside it. Default 30,000.
+   */
+  readonly patienceMs?: number;
+  /** Ms for which nodes' confirmation allows the use of Redis. Default 10,000: a rollback is noticed within that. */
+  readonly trustedMs?: number;
 }
 
 /** A term with the checkpoint that nodes compared. */
@@ -29,10 +33,15 @@ interface TermComparison extends Partial<CheckpointReport> {
 }
 
 const termIdBytes = 5;
+const usualPatienceMs = 30_000;
 
 /** The membership of this process in a term: it confirms the term with nodes, joins a replica's, or begins one. */
 export class Membership {
-  readonly #parts: MembershipParts;
+  /** Chain id and first transaction. */
+  readonly ledger: string;
+  readonly #parts: HistoryParts;
+  readonly #generation: number;
+  readonly #read: () => Promise<Terms | undefined>;
   #term: Term | undefined;
   #confirmedAtMs = -Infinity;
   /** Terms whose root nodes contradicted. */
@@ -41,16 +50,17 @@ export class Membership {
   readonly #awaited = new Map<string, Checkpoint>();
   #waitingSinceMs: number | undefined;
 
-  constructor(parts: MembershipParts) {
+  /** `read` reads the terms in Redis; `undefined` while Redis gives no answer. */
+  constructor(parts: HistoryParts, ledger: string, read: () => Promise<Terms | undefined>) {
     this.#parts = parts;
+    this.ledger = ledger;
+    this.#generation = parts.generation();
+    this.#read = read;
   }
 
-  get ledger(): string {
-    return this.#parts.ledger;
-  }
-
+  /** Whether ledger and generation are unchanged; otherwise no result of a step counts. */
   get isCurrent(): boolean {
-    return this.#parts.isCurrent();
+    return this.#generation === this.#parts.generation() && this.ledger === this.#parts.ledger();
   }
 
   get term(): Term | undefined {
@@ -64,7 +74,7 @@ export class Membership {
 
   /** Compares the term with nodes and with the terms in Redis; with nodes also while Redis is away. */
   async check(): Promise<void> {
-    const terms = await this.#parts.read();
+    const terms = await this.#read();
     if (!this.isCurrent) return;
     for (const id of this.#awaited.keys())
       if (terms?.open.some((term) => term.id === id) === false) this.#awaited.delete(id);
@@ -191,14 +201,14 @@ export class Membership {
     await this.#take(begun, false);
     await this.#parts.registry.tidy(this.ledger, terms);
     // Another replica may have begun one at the same moment.
-    const after = await this.#parts.read();
+    const after = await this.#read();
     if (after !== undefined && this.isCurrent) await this.#preferOlder(begun.term, after);
   }
 
   /** Whether `patienceMs` have passed since the first call. */
   #hasWaitedLong(): boolean {
     this.#waitingSinceMs ??= performance.now();
-    return performance.now() - this.#waitingSinceMs >= this.#parts.patienceMs;
+    return performance.now() - this.#waitingSinceMs >= (this.#parts.patienceMs ?? usualPatienceMs);
   }
 }
 

@@ -12,15 +12,13 @@ export interface Checkpoint {
   readonly root: string;
 }
 
-/**
- * Nodes' roots at a checkpoint's version. `same`: nodes report its root, and none another. `mixed`: some do. `other`:
- * none does. `pruned`: no node reports a root, and one has pruned the version. `unknown`: no report.
- */
-type RootAgreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
-
 /** The answers of nodes about a checkpoint. */
 export interface CheckpointReport {
-  readonly agreement: RootAgreement;
+  /**
+   * Nodes' roots at a checkpoint's version. `same`: nodes report its root, and none another. `mixed`: some do. `other`:
+   * none does. `pruned`: no node reports a root, and one has pruned the version. `unknown`: no report.
+   */
+  readonly agreement: 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
   /** A newer checkpoint, of a node that confirmed the compared one afterwards. */
   readonly next: Checkpoint | undefined;
 }

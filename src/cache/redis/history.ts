@@ -1,23 +1,7 @@
-import { Membership, type MembershipParts } from './history-membership.ts';
-import type { HistoryRegistry } from './history-registry.ts';
+import { Membership, type HistoryParts } from './history-membership.ts';
 import type { Term, Terms } from './history-terms.ts';
 
-interface HistoryParts extends Pick<MembershipParts, 'readRoots' | 'onReplaced' | 'onForeign'> {
-  readonly registry: HistoryRegistry;
-  /** Chain id and first transaction; `undefined` while they are not known. */
-  readonly ledger: () => string | undefined;
-  /** The fleet's generation: when it rises, earlier confirmations do not count. */
-  readonly generation: () => number;
-  /** Milliseconds between two checks. */
-  readonly intervalMs: number;
-  /** See `MembershipParts.patienceMs`. Default 30,000. */
-  readonly patienceMs?: number;
-  /** Ms for which nodes' confirmation allows the use of Redis. Default 10,000: a rollback is noticed within that. */
-  readonly trustedMs?: number;
-}
-
 const usualTrustedMs = 10_000;
-const usualPatienceMs = 30_000;
 /** Pause in ms after the first check without a result; each further one adds as much. */
 const retryMs = 1_100;
 /** Terms at most in `#ended`. */
@@ -112,16 +96,10 @@ export class History {
     const { term, ledger: before } = this.#membership ?? {};
     if (term !== undefined && before !== undefined) this.#left = { id: term.id, ledger: before };
     this.#membership = undefined;
-    const [generation, ledger] = [this.#parts.generation(), this.#parts.ledger()];
+    const ledger = this.#parts.ledger();
     if (ledger === undefined) return;
     this.#fruitless = 0;
-    this.#membership = new Membership({
-      ...this.#parts,
-      ledger,
-      read: () => this.#read(ledger),
-      isCurrent: () => generation === this.#parts.generation() && ledger === this.#parts.ledger(),
-      patienceMs: this.#parts.patienceMs ?? usualPatienceMs,
-    });
+    this.#membership = new Membership(this.#parts, ledger, () => this.#read(ledger));
   }
 
   /** The terms in Redis, without those that this process ended: a returning member may have published one again. */

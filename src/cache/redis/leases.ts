@@ -1,5 +1,6 @@
+import { setTimeout } from 'node:timers/promises';
 import type { Span } from '../../trace/span.ts';
-import type { CancelSignal } from '../../ledger/stop.ts';
+import { doneOrStopped, type CancelSignal } from '../../ledger/stop.ts';
 import type { CacheKey } from '../key.ts';
 import type { RedisLink } from './redis-link.ts';
 import type { Lookup, SharedTier } from './shared-tier.ts';
@@ -72,7 +73,7 @@ export class Leases {
     const untilMs = performance.now() + this.#options.followMs;
     let pauseMs = firstPollMs;
     while (performance.now() < untilMs && !signal.aborted) {
-      await pause(pauseMs, signal);
+      await doneOrStopped(setTimeout(pauseMs), signal);
       // The lease first: its holder writes the answer before it releases the lease.
       const lease = await this.#link.read(name, (client) => client.get(name));
       const lookup = await tier.find(key, performance.now() + tier.timeoutMs);
@@ -99,17 +100,4 @@ export class Leases {
       },
     };
   }
-}
-
-/** Resolves after `ms`, or when `signal` aborts. */
-function pause(ms: number, signal: CancelSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener('abort', end);
-  });
 }

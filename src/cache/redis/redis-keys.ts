@@ -8,7 +8,7 @@
  */
 import { hash } from 'node:crypto';
 import { segmentAt, type Term } from './history-terms.ts';
-import { recordFormat } from '../answer-record.ts';
+import { recordFormat } from '../record.ts';
 import { keyText, versionOf, type CacheKey } from '../key.ts';
 import { accountStarts } from '../purge/purge-scope.ts';
 

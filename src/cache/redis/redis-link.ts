@@ -1,5 +1,5 @@
 import calculateSlot from 'cluster-key-slot';
-import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
+import { setPatientTimeout } from '../../ledger/stop.ts';
 import type { Span } from '../../trace/span.ts';
 import { Breaker } from './breaker.ts';
 import type { Redis } from 'ioredis';

@@ -30,6 +30,20 @@ interface SharedStateOptions {
   readonly history: () => string | undefined;
 }
 
+/** The news of one ledger. */
+interface FollowedLedger {
+  readonly name: string;
+  readonly channel: string;
+  /** Redis key of the highest version served. */
+  readonly key: string;
+  readonly purges: PurgeNews;
+  /** The version served before has been read. */
+  hasFloor: boolean;
+  published: bigint;
+  /** The last version received: not to be published again by every replica that serves it next. */
+  received: bigint;
+}
+
 /** Ms from a served version to its publication: the highest of that time is published. */
 const publishDelayMs = 2;
 /** Longer messages are ignored. */
@@ -45,12 +59,8 @@ export class SharedState {
   readonly #subscriber: RedisClient;
   readonly #listener: NewsListener;
   readonly #options: SharedStateOptions;
-  #ledger: string | undefined;
-  #purges: PurgeNews | undefined;
-  #published = -1n;
-  /** The last version received: not to be published again by every replica that serves it next. */
-  #received = -1n;
-  #hasFloor = false;
+  #followed: FollowedLedger | undefined;
+  /** The highest version to publish. */
   #pending = -1n;
   #timer: NodeJS.Timeout | undefined;
   #refusals = { second: 0, count: 0 };
@@ -68,28 +78,29 @@ export class SharedState {
 
   /** Subscribes to the current ledger's channel and reads the version served before. Idempotent for one ledger. */
   async follow(): Promise<void> {
-    const ledger = this.#options.ledger();
-    if (ledger === this.#ledger) return this.#hasFloor ? undefined : this.#readFloor();
-    const before = this.#ledger;
-    this.#ledger = ledger;
-    this.#hasFloor = false;
-    this.#published = -1n;
-    this.#received = -1n;
+    const name = this.#options.ledger();
+    const before = this.#followed;
+    if (name === before?.name) return before?.hasFloor === false ? this.#readFloor(before) : undefined;
     if (before !== undefined) {
       this.#pending = -1n;
-      this.#subscriber.unsubscribe(this.#channel(before)).catch(() => undefined);
+      this.#subscriber.unsubscribe(before.channel).catch(() => undefined);
+      before.purges.close();
     }
-    this.#purges?.close();
-    this.#purges = undefined;
-    if (ledger === undefined) return;
-    this.#purges = new PurgeNews(this.#link, {
-      channel: this.#channel(ledger),
-      key: `${this.#options.prefix}:purge:${ledger}`,
+    this.#followed = undefined;
+    if (name === undefined) return;
+    const { prefix } = this.#options;
+    const channel = `${prefix}:news:${name}`;
+    const purges = new PurgeNews(this.#link, {
+      channel,
+      key: `${prefix}:purge:${name}`,
       onPurge: (scope) => this.#listener.onPurge(scope),
     });
+    const key = `${prefix}:state:${name}`;
+    const ledger = { name, channel, key, purges, hasFloor: false, published: -1n, received: -1n };
+    this.#followed = ledger;
     this.#subscribe();
-    void this.#purges.catchUp();
-    await this.#readFloor();
+    void purges.catchUp();
+    await this.#readFloor(ledger);
   }
 
   /** Publishes, after `publishDelayMs`, that this process serves `version`. Never waits. */
@@ -115,67 +126,60 @@ export class SharedState {
 
   /** Deletes the served version after a change of history: it is no floor for replicas that start later. */
   forgetServed(): void {
-    const ledger = this.#ledger;
+    const ledger = this.#followed;
     this.#pending = -1n;
-    this.#published = -1n;
-    this.#received = -1n;
     if (ledger === undefined) return;
-    const key = this.#key(ledger);
-    void this.#link.write(key, (client) => client.unlink(key));
+    ledger.published = -1n;
+    ledger.received = -1n;
+    void this.#link.write(ledger.key, (client) => client.unlink(ledger.key));
   }
 
   /** Purges the other replicas: see `PurgeNews.publish`. */
   async publishPurge(scope: PurgeScope): Promise<PeerPurge | undefined> {
     await this.follow();
-    return this.#purges?.publish(scope);
+    return this.#followed?.purges.publish(scope);
   }
 
   close(): void {
     clearTimeout(this.#timer);
-    this.#purges?.close();
+    this.#followed?.purges.close();
     this.#subscriber.disconnect();
   }
 
   #subscribe(): void {
-    if (this.#ledger !== undefined) this.#subscriber.subscribe(this.#channel(this.#ledger)).catch(() => undefined);
+    if (this.#followed !== undefined) this.#subscriber.subscribe(this.#followed.channel).catch(() => undefined);
   }
 
   /** Reads the version served before, once, as soon as Redis answers. */
-  async #readFloor(): Promise<void> {
-    const ledger = this.#ledger;
-    if (ledger === undefined) return;
-    const key = this.#key(ledger);
-    const kept = await this.#link.read(key, (client) => client.zscore(key, member));
-    if (!('value' in kept) || ledger !== this.#ledger) return;
-    this.#hasFloor = true;
+  async #readFloor(ledger: FollowedLedger): Promise<void> {
+    const kept = await this.#link.read(ledger.key, (client) => client.zscore(ledger.key, member));
+    if (!('value' in kept) || ledger !== this.#followed) return;
+    ledger.hasFloor = true;
     const version = kept.value === null ? undefined : findU64(kept.value);
     if (version !== undefined) this.#listener.onServed(version);
   }
 
   #publishPending(): void {
     void this.follow();
-    const ledger = this.#ledger;
-    if (ledger === undefined || this.#pending <= this.#published) return;
-    const version = this.#pending.toString();
-    this.#published = this.#pending;
+    const [ledger, version] = [this.#followed, this.#pending];
+    if (ledger === undefined || version <= ledger.published) return;
+    ledger.published = version;
     // Only an equal version is skipped: a wrong higher one must not suppress a true one.
-    if (this.#pending === this.#received) return;
+    if (version === ledger.received) return;
     const history = this.#options.history();
     this.#publish(history === undefined ? `served ${version}` : `served ${version} ${history}`);
-    const key = this.#key(ledger);
-    void this.#link.write(key, (client) => client.zadd(key, 'GT', version, member));
+    void this.#link.write(ledger.key, (client) => client.zadd(ledger.key, 'GT', version.toString(), member));
   }
 
   #publish(message: string): void {
-    const ledger = this.#ledger;
-    if (ledger === undefined) return;
-    const channel = this.#channel(ledger);
-    void this.#link.write(channel, (client) => client.publish(channel, message));
+    const { channel } = this.#followed ?? {};
+    if (channel !== undefined) void this.#link.write(channel, (client) => client.publish(channel, message));
   }
 
   #onMessage(channel: string, message: string): void {
-    if (this.#ledger === undefined || channel !== this.#channel(this.#ledger)) return;
-    this.#purges?.onMessage(message);
+    const ledger = this.#followed;
+    if (channel !== ledger?.channel) return;
+    ledger.purges.onMessage(message);
     const [, kind, node = '', number = '', theirs] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
     const version = findU64(number);
     if (version === undefined) return;
@@ -183,17 +187,9 @@ export class SharedState {
       const history = this.#options.history();
       // A version of another history is no floor here. With one history unknown, it counts.
       if (theirs !== undefined && history !== undefined && theirs !== history) return;
-      this.#received = version;
+      ledger.received = version;
       this.#listener.onServed(version);
     } else this.#listener.onRefused(node.trim(), version);
-  }
-
-  #key(ledger: string): string {
-    return `${this.#options.prefix}:state:${ledger}`;
-  }
-
-  #channel(ledger: string): string {
-    return `${this.#options.prefix}:news:${ledger}`;
   }
 }
 

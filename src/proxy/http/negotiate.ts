@@ -2,7 +2,7 @@
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib';
 import type { ContentCoding } from '../../cache/entry.ts';
-import type { AnswerForm } from '../../ledger/answer-form.ts';
+import type { AnswerForm } from '../../ledger/answer-body.ts';
 import { ownCopy } from './target.ts';
 
 /**

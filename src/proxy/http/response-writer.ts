@@ -1,6 +1,6 @@
 /** Writes answers: stored bodies with live ledger headers, conditions, codings, and the gateway's own errors. */
 import { errorBody, GatewayError } from '../../ledger/errors.ts';
-import { listOfText } from '../../ledger/family-headers.ts';
+import { listOfText } from '../../ledger/node-headers.ts';
 import type { Dialect } from '../../ledger/ledger-headers.ts';
 import { mutableTtlMs, type CachedResponse, type ContentCoding } from '../../cache/entry.ts';
 import type { Fleet } from '../../upstream/fleet.ts';

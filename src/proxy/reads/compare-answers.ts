@@ -1,6 +1,6 @@
 /** Compares two nodes' answers to one pinned read. Pure. */
 import { canonicalJson, parseJson } from '../../ledger/json-value.ts';
-import type { JsonBody } from '../../ledger/json-body.ts';
+import type { JsonBody } from '../../ledger/answer-body.ts';
 
 /** A final answer: status 200, or a 404 that stays true. */
 export interface FinalAnswer {

@@ -1,7 +1,7 @@
 /** A read, and its result: the answer, its source, and the facts that response headers report. */
 import { contentDigest, nothingCoded, type CachedResponse } from '../../cache/entry.ts';
 import type { CacheKey } from '../../cache/key.ts';
-import type { ReadFacts } from '../../cache/read-facts.ts';
+import type { ReadFacts } from '../../cache/policy.ts';
 import { fromRedis, type Loaded } from '../../cache/read-through.ts';
 import { headerOf, type Dialect } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';

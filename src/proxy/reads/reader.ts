@@ -8,8 +8,15 @@ import type { ContentCoding } from '../../cache/entry.ts';
 import { cacheKey, isOfState, type CacheKey, type Operation } from '../../cache/key.ts';
 import type { CacheLocation, MemoryCache } from '../../cache/memory/memory.ts';
 import type { MissReason } from '../../cache/memory/miss-history.ts';
-import { committedVersion, decide, isImmutable, isList, isSameAtAllNodes, type Decision } from '../../cache/policy.ts';
-import type { AnswerFacts } from '../../cache/read-facts.ts';
+import {
+  committedVersion,
+  decide,
+  isImmutable,
+  isList,
+  isSameAtAllNodes,
+  type Decision,
+  type AnswerFacts,
+} from '../../cache/policy.ts';
 import type { AnswerLoad, Loaded, ReadThrough } from '../../cache/read-through.ts';
 import { headerOf } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';

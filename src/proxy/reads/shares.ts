@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache';
 import { Coalescer } from '../../cache/coalesce.ts';
 import { ownBytes, type CachedResponse } from '../../cache/entry.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
-import type { AnswerForm } from '../../ledger/answer-form.ts';
+import type { AnswerForm } from '../../ledger/answer-body.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Span } from '../../trace/span.ts';

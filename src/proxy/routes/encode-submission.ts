@@ -6,7 +6,7 @@ import type { EncodeMetrics, ForwardReasonName } from '../../metrics/encode-metr
 import { encodeSubmission } from '../../encode/encode-submission.ts';
 import type { EncodeOutcome } from '../../encode/outcome.ts';
 import type { ShadowProof } from '../../encode/shadow.ts';
-import { bodyBounds } from '../../ledger/body-bounds.ts';
+import { bodyBounds } from '../../ledger/json-value.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Exchange } from '../http/exchange.ts';

@@ -1,7 +1,7 @@
 /** Every client request over every transport: match, admit, answer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { digestInTurns } from '../../cache/canonical-body.ts';
-import { bodyBounds } from '../../ledger/body-bounds.ts';
+import { bodyBounds } from '../../ledger/json-value.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import { clientOf } from '../http/admitted-request.ts';

@@ -2,7 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import { ownBytes, type CachedResponse } from '../../cache/entry.ts';
 import { compileModule, type CompiledModule } from '../../encode/abi.ts';
-import type { LoadModule } from '../../encode/load-layout.ts';
+import type { LoadModule } from '../../encode/encode-submission.ts';
 import type { Address } from '../../ledger/address.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { FairFlights, type FlightTurn } from './fair-flights.ts';

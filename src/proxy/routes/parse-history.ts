@@ -3,7 +3,7 @@
  * node, unchanged: malformed and unknown parameters are the node's to refuse.
  */
 import type { Operation } from '../../cache/key.ts';
-import type { Extent } from '../../cache/read-facts.ts';
+import type { Extent } from '../../cache/policy.ts';
 import { parseAddress } from '../../ledger/address.ts';
 import { isIdentifier } from '../../ledger/identifier.ts';
 import { findU64, type LedgerVersion } from '../../ledger/version.ts';

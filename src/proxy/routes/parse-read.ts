@@ -1,11 +1,10 @@
 /** Parsers of reads: a resource, a module, a transaction, a view. Each yields a canonical `Read`. */
 import { LRUCache } from 'lru-cache';
 import type { Operation } from '../../cache/key.ts';
-import { parseViewBody, type ViewContentType } from '../../cache/view-body.ts';
+import { parseViewBody, type ViewContentType } from '../../cache/canonical-body.ts';
 import { parseAddress } from '../../ledger/address.ts';
 import { GatewayError, quote } from '../../ledger/errors.ts';
-import { isIdentifier } from '../../ledger/identifier.ts';
-import { parseTransactionHash } from '../../ledger/transaction-hash.ts';
+import { isIdentifier, parseTransactionHash } from '../../ledger/identifier.ts';
 import { formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Need } from '../../upstream/select/need.ts';

@@ -3,7 +3,7 @@
  * a request to a node, unchanged: the gateway keeps no answer to a question that it reads only in part.
  */
 import type { Operation } from '../../cache/key.ts';
-import { parseTableBody } from '../../cache/table-body.ts';
+import { parseTableBody } from '../../cache/canonical-body.ts';
 import { findAddress, parseAddress } from '../../ledger/address.ts';
 import { findU64 } from '../../ledger/version.ts';
 import { answerForm } from '../http/negotiate.ts';

@@ -1,6 +1,5 @@
 /** The standing proof: after the client's answer a node encodes the same request, and the bytes are compared. */
-import { encodeSubmission } from '../../encode/encode-submission.ts';
-import type { LoadModule } from '../../encode/load-layout.ts';
+import { encodeSubmission, type LoadModule } from '../../encode/encode-submission.ts';
 import { compareWithNode, isOfUpgrade, type NodeEncoding, type ShadowProof } from '../../encode/shadow.ts';
 import type { EncodeMetrics } from '../../metrics/encode-metrics.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';

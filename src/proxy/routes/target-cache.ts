@@ -5,7 +5,7 @@
 import type { CacheLocation } from '../../cache/memory/memory.ts';
 import type { ContentCoding } from '../../cache/entry.ts';
 import type { AccessOperation } from '../../access/keys/principal.ts';
-import type { AnswerForm } from '../../ledger/answer-form.ts';
+import type { AnswerForm } from '../../ledger/answer-body.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Count } from '../../metrics/counter.ts';
 import type { CacheScope } from '../http/response-writer.ts';

@@ -2,14 +2,27 @@
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
-import { conditions } from '../../ledger/node-headers.ts';
 import { doneOrStopped, type Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import type { FailureKind } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
-import type { AttemptOutcome } from './attempt-history.ts';
-import { AttemptRecorder, endSpan, type AttemptRecorderParts, type FailedAttempt } from './attempt-recorder.ts';
+import {
+  type AttemptOutcome,
+  endSpan,
+  recordAnswer,
+  recordFailure,
+  recordShedding,
+  recordTime,
+  type FailedAttempt,
+} from './attempt-history.ts';
 import { createAnswerBudget, OverBudgetError, TooLargeError, type ByteBudget } from '../byte-budget.ts';
-import { classifyAnswer, findShedding, type AnswerClass, type Shedding } from './classify.ts';
+import {
+  classifyAnswer,
+  findShedding,
+  type AnswerClass,
+  type Shedding,
+  validateAnswer,
+  type InvalidAnswerReason,
+} from './classify.ts';
 import type { FailureSign } from '../node/ejection.ts';
 import {
   isUnsendable,
@@ -19,24 +32,15 @@ import {
   type Progress,
   type StreamedAnswer,
 } from './exchange.ts';
-import type { FleetRequest } from './fleet-request.ts';
-import { overLiveConnection } from '../node/lost-connection.ts';
+import type { FleetRequest, SenderParts } from './fleet-request.ts';
+import { overLiveConnection } from '../node/live-connection.ts';
 import type { Need, ReadClass } from '../select/need.ts';
 import { onceClosed } from './node-stream.ts';
 import type { Permit } from './queue.ts';
 import type { Upstream } from '../node/upstream.ts';
-import { validateAnswer, type InvalidAnswerReason } from './validate.ts';
 
 /** Sends a request to one node. `A`: a whole or a streamed answer. */
 export type Fetch<A> = (upstream: Upstream, context: ExchangeContext) => Promise<A>;
-
-/** Parts of `Attempts`. */
-export interface AttemptParts extends AttemptRecorderParts {
-  /** Whether a request that was lost with its connection may be sent once more. Default: always. */
-  readonly mayRepeat?: () => boolean;
-  /** Bounds the bytes of answers that are read whole. Default: the budget of a single process. */
-  readonly budget?: ByteBudget;
-}
 
 /** Options of one attempt, which closes `permit` and ends `deadline` and `span`. */
 export interface AttemptOptions {
@@ -50,13 +54,14 @@ export interface AttemptOptions {
 
 /** Sends requests to single nodes, and records the outcomes. */
 export class Attempts {
-  readonly #parts: AttemptParts;
-  readonly #recorder: AttemptRecorder;
+  readonly #parts: SenderParts;
+  readonly #mayRepeat: () => boolean;
   readonly #budget: ByteBudget;
 
-  constructor(parts: AttemptParts) {
+  /** `mayRepeat`: whether a request that was lost with its connection may be sent once more. */
+  constructor(parts: SenderParts, mayRepeat: () => boolean) {
     this.#parts = parts;
-    this.#recorder = new AttemptRecorder(parts);
+    this.#mayRepeat = mayRepeat;
     this.#budget = parts.budget ?? createAnswerBudget();
   }
 
@@ -74,7 +79,7 @@ export class Attempts {
     const { dialect } = this.#parts.fleet;
     const context = { dialect, signal: deadline, progress, budget: this.#budget, traceHeaders: span?.headers() };
     const exchange = (): Promise<A> => fetch(upstream, context);
-    const mayRepeat = (): boolean => this.#parts.mayRepeat?.() !== false && permit.mayRepeat();
+    const mayRepeat = (): boolean => this.#mayRepeat() && permit.mayRepeat();
     let answer: A;
     try {
       answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, deadline, mayRepeat) : exchange());
@@ -114,7 +119,7 @@ export class Attempts {
     if (deadline.isAbandoned) endSpan(span, 'cancelled');
     else {
       const nowMs = performance.now();
-      this.#recorder.failed(upstream, nowMs - startedMs, {
+      recordFailure(this.#parts, upstream, nowMs - startedMs, {
         kind,
         cause: String(error),
         blame: blameFor[kind] ?? 'none',
@@ -138,21 +143,21 @@ export class Attempts {
     const { upstream, info } = answer;
     const nowMs = performance.now();
     const elapsedMs = nowMs - startedMs;
-    const reason = this.#validate(answer, request);
+    const reason = validateAnswer(answer, request, this.#parts.fleet.dialect);
     const isValid = isOurs && reason === undefined;
     if (isValid && info !== undefined) this.#recordHeaders(answer, info, request);
     const kind = isValid ? this.#classify(answer, request) : 'failed';
     const shedding = isValid && kind === 'failed' ? findShedding(answer, Date.now()) : undefined;
     const failure = kind === 'failed' ? failureOf(answer, isOurs, reason, shedding) : undefined;
     if (failure === undefined || requestMayBeAtFault(failure, answer)) {
-      this.#recorder.answered(upstream, answer.status, elapsedMs);
-    } else this.#recorder.failed(upstream, elapsedMs, failure);
+      recordAnswer(this.#parts, upstream, answer.status, elapsedMs);
+    } else recordFailure(this.#parts, upstream, elapsedMs, failure);
     endSpan(span, kind, failure?.kind, answer.status);
     const isShed = shedding !== undefined;
     const sign = isShed ? undefined : signOf(kind, answer, request.need);
-    if (shedding !== undefined) this.#recorder.shed(upstream, startedMs, shedding);
+    if (shedding !== undefined) recordShedding(this.#parts, upstream, startedMs, shedding);
     else if (sign === undefined)
-      this.#recorder.time(upstream, startedMs, elapsedMs, request.isLook === true, readClass);
+      recordTime(this.#parts, upstream, startedMs, elapsedMs, request.isLook === true ? 'look' : readClass);
     if (kind === 'pruned' && request.need.kind === 'version') {
       const { version } = request.need;
       this.#parts.fleet.recordRefusal(upstream, version, nowMs);
@@ -179,15 +184,6 @@ export class Attempts {
     const { headersOfLedger } = this.#parts.fleet;
     if (isLook === true && status === 200) headersOfLedger.onLook({ upstream, info, headers });
     else headersOfLedger.onReport(upstream, info);
-  }
-
-  /** Every answer to a request that is not idempotent is valid, because no other node may be asked. */
-  #validate(answer: NodeAnswer | StreamedAnswer, request: FleetRequest): InvalidAnswerReason | undefined {
-    const { need, promised, wire, isIdempotent } = request;
-    if (!isIdempotent || promised === undefined) return undefined;
-    const isConditional = answer.status === 304 && conditions.some((name) => Object.hasOwn(wire.headers, name));
-    const asked = { need, promised, isHead: wire.method === 'HEAD', isConditional, hasBody: wire.body !== undefined };
-    return validateAnswer(answer, asked, this.#parts.fleet.dialect);
   }
 
   #classify(answer: NodeAnswer | StreamedAnswer, { need, isHealthCheck }: FleetRequest): AnswerClass {
@@ -231,13 +227,9 @@ function requestMayBeAtFault({ kind }: FailedAttempt, { status }: NodeAnswer | S
 function signOf(kind: AnswerClass, { info }: NodeAnswer | StreamedAnswer, need: Need): FailureSign | undefined {
   if (kind === 'failed') return 'error';
   if (kind === 'refused') return 'refused';
-  if (kind !== 'pruned' || need.kind !== 'version') return undefined;
-  return holds(info, need.version) ? 'error' : undefined;
-}
-
-/** Whether the node's own headers contradict its 410: they are of the ledger info that it decides by (protocol 3). */
-function holds(info: LedgerInfo | undefined, version: bigint): boolean {
-  return info !== undefined && version >= info.oldestVersion && version <= info.version;
+  if (kind !== 'pruned' || need.kind !== 'version' || info === undefined) return undefined;
+  // The node's own headers contradict its 410: they are of the ledger info that it decides by (protocol 3).
+  return need.version >= info.oldestVersion && need.version <= info.version ? 'error' : undefined;
 }
 
 /** Whether the request reads state. A broken node still answers looks and fixed answers, and long polls take long. */

@@ -1,17 +1,13 @@
 /** One request on its way through the fleet: attempts at one node after another, within one budget and one deadline. */
 import { performance } from 'node:perf_hooks';
 import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
-import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
-import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
-import { AttemptHistory, reasonOf, type AttemptReason } from './attempt-history.ts';
-import { attemptSpan } from './attempt-recorder.ts';
+import { AttemptHistory, reasonOf, type AttemptReason, attemptSpan } from './attempt-history.ts';
 import { nextNodes, readClassOf, unitOf, type NodeCandidate } from '../select/candidates.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
-import { chooseFinalAnswer } from './final-answer.ts';
 import type { Fleet } from '../fleet.ts';
-import { LargeAnswerError, type FleetRequest, type SendLimits, type UpstreamLog } from './fleet-request.ts';
-import { mayGoOn } from './next-step.ts';
+import { LargeAnswerError, type FleetRequest, type SenderParts } from './fleet-request.ts';
+import { chooseFinalAnswer, mayGoOn, type CallState } from './next-step.ts';
 import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
 import type { RetryBudget } from '../node/limits.ts';
 import { positionOf, type Need, type ReadClass } from '../select/need.ts';
@@ -21,18 +17,12 @@ import { holdingOf, trustRank } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** State and bounds that all calls share. */
-export interface DispatchContext {
-  readonly fleet: Fleet;
-  readonly limits: SendLimits;
-  readonly metrics: UpstreamMetrics & SenderMetrics;
+export interface DispatchContext extends SenderParts {
   readonly attempts: Attempts;
   readonly queue: PlaceQueue;
   readonly retries: RetryBudget;
   readonly hedging: Hedging;
-  readonly log: UpstreamLog;
   readonly outliers: Outliers;
-  /** Looks at the heads of all nodes; `undefined`: their heads are fresh. */
-  readonly lookAround: (() => Promise<void> | undefined) | undefined;
 }
 
 /** Options of one call. `A`: the answer that `fetch` resolves with. */
@@ -46,16 +36,10 @@ export interface CallOptions<A> {
 
 /** Bound of an attempt at a node that is down, in ms: a node that cannot report its ledger answers nothing else. */
 const longestTrialMs = 2_000;
+/** Retries, as a share of all requests. */
+const retryShare = 0.2;
 /** Client of the gateway's own requests: no address and no tenant has this name. */
 const ownName = '(gateway)';
-
-/** Asks nodes until one gives a final answer, or none has more to add. Throws `GatewayError` (`chooseFinalAnswer`). */
-export function callFleet<A extends NodeAnswer | StreamedAnswer>(
-  context: DispatchContext,
-  options: CallOptions<A>,
-): Promise<A | NodeAnswer> {
-  return new FleetCall(context, options).run();
-}
 
 /** The nodes of the fleet's chain. `readClass`: marks the nodes that are ejected for it. */
 export function nodesFor(fleet: Fleet, need: Need, readClass?: ReadClass): readonly NodeCandidate<Upstream>[] {
@@ -63,17 +47,17 @@ export function nodesFor(fleet: Fleet, need: Need, readClass?: ReadClass): reado
   return nodes.filter(({ health }) => health !== 'foreign');
 }
 
-class FleetCall<A extends NodeAnswer | StreamedAnswer> {
+/** One call of the fleet. */
+export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   readonly #context: DispatchContext;
   readonly #options: CallOptions<A>;
-  readonly #history = new AttemptHistory();
+  readonly #state: CallState;
   readonly #readClass: ReadClass | undefined;
   readonly #permitKind: PermitKind;
-  /** In ms of `performance.now()`. */
-  readonly #deadlineAtMs: number;
 
   constructor(context: DispatchContext, options: CallOptions<A>) {
-    const { request, isStreamed } = options;
+    const { request, isStreamed, signal } = options;
+    const { need } = request;
     const { fleet, limits } = context;
     const nowMs = performance.now();
     this.#context = context;
@@ -82,22 +66,27 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     if (request.isLook === true) this.#permitKind = 'look';
     else if (request.atOnce !== undefined) this.#permitKind = 'poll';
     else this.#permitKind = isStreamed ? 'stream' : 'read';
-    this.#readClass = isStateRead(request)
-      ? readClassOf(request.need, request.isView === true, fleet.upstreams, nowMs)
+    const readClass = isStateRead(request)
+      ? readClassOf(need, request.isView === true, fleet.upstreams, nowMs)
       : undefined;
+    this.#readClass = readClass;
     // In an outage a request waits no longer than the probes that will end it.
     const isHopeless = request.isIdempotent && fleet.outageSinceMs !== undefined;
     const { deadlineMs, timeoutMs } = limits;
-    this.#deadlineAtMs = nowMs + (isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs);
-    context.retries.deposit();
+    const deadlineAtMs = nowMs + (isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs);
+    // A look chooses the version that reads are pinned to, so it prefers nodes that answer reads.
+    const nodes = () => nodesFor(fleet, need, request.isLook === true ? 'head' : readClass);
+    this.#state = { fleet, limits, need, nodes, deadlineAtMs, signal, history: new AttemptHistory() };
+    context.retries.deposit(retryShare);
     context.hedging.deposit(request);
   }
 
+  /** Asks nodes until one gives a final answer, or none has more to add. Throws `GatewayError` (`chooseFinalAnswer`). */
   async run(): Promise<A | NodeAnswer> {
     const { request, signal } = this.#options;
-    const { fleet, limits, lookAround } = this.#context;
+    const { limits, lookAround } = this.#context;
     const { need, onPlace } = request;
-    const history = this.#history;
+    const { history } = this.#state;
     if (need.kind === 'head' && need.isExact === true) await lookAround?.();
     while (history.attempts < limits.maxAttempts + (history.isRepeating ? 1 : 0)) {
       const nodes = this.#nextNodes();
@@ -112,39 +101,24 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
       if (last === undefined || last.outcome.kind === 'final') break;
       if (!request.isIdempotent && last.outcome.mayHaveArrived) break;
       if (request.mayStream === true && last.outcome.isTooLarge === true) throw new LargeAnswerError();
-      const call = {
-        fleet,
-        limits,
-        need,
-        history,
-        nodes: () => this.#nodes(),
-        deadlineAtMs: this.#deadlineAtMs,
-        signal,
-      };
-      if (!(await mayGoOn(call, last.run.upstream, last.outcome.kind))) break;
+      if (!(await mayGoOn(this.#state, last.run.upstream, last.outcome.kind))) break;
     }
-    return chooseFinalAnswer({ fleet, need, nodes: nodesFor(fleet, need), history }, signal);
+    return chooseFinalAnswer(this.#state);
   }
 
   get #leftMs(): number {
-    return this.#deadlineAtMs - performance.now();
-  }
-
-  #nodes(): readonly NodeCandidate<Upstream>[] {
-    const { need, isLook } = this.#options.request;
-    // A look chooses the version that reads are pinned to, so it prefers nodes that answer reads.
-    return nodesFor(this.#context.fleet, need, isLook === true ? 'head' : this.#readClass);
+    return this.#state.deadlineAtMs - performance.now();
   }
 
   #nextNodes(): readonly NodeCandidate<Upstream>[] {
-    const { attempts } = this.#history;
-    const isLast = attempts > 0 && attempts >= this.#context.limits.maxAttempts - 1;
-    return nextNodes(this.#nodes(), this.#options.request.need, this.#history, isLast);
+    const { nodes, need, limits, history } = this.#state;
+    const isLast = history.attempts > 0 && history.attempts >= limits.maxAttempts - 1;
+    return nextNodes(nodes(), need, history, isLast);
   }
 
   /** A retry after a failure is within a budget: when every node fails, no node gets each request three times. */
   #mayAsk([best]: readonly NodeCandidate<Upstream>[]): boolean {
-    const { last } = this.#history;
+    const { last } = this.#state.history;
     if (best === undefined) return false;
     // When all nodes shed requests, all are deferred, and the next one's attempt is a retry as well.
     if (last?.kind !== 'failed' || (last.isShed === true && best.isDeferred !== true)) return true;
@@ -170,7 +144,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const permit = await queue.acquire(nodes, { client, signal, withinMs: this.#leftMs, kind });
     if (typeof permit === 'object') return permit;
     if (permit === 'withheld') return this.#acquireElsewhere(nodes);
-    this.#history.queueFullFor = client;
+    this.#state.history.queueFullFor = client;
     if (!signal.aborted) metrics.refused(permit);
     return undefined;
   }
@@ -201,7 +175,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
 
   /** One attempt, and a hedge beside it when the attempt is slow. */
   #attempt(permit: Permit): Promise<RaceResult<A>> {
-    const first = this.#run(permit, reasonOf(this.#history));
+    const first = this.#run(permit, reasonOf(this.#state.history));
     const { request } = this.#options;
     const afterMs = this.#context.hedging.afterMs(request, permit.upstream, this.#readClass);
     return withHedge(first, afterMs, () => {
@@ -213,7 +187,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   #permitForHedge(): Permit | undefined {
     const { request, signal } = this.#options;
     const { limits, hedging, metrics } = this.#context;
-    if (this.#history.attempts >= limits.maxAttempts || this.#leftMs <= 0 || signal.aborted) return undefined;
+    if (this.#state.history.attempts >= limits.maxAttempts || this.#leftMs <= 0 || signal.aborted) return undefined;
     const nowMs = performance.now();
     const nodes = this.#nextNodes().filter(({ upstream }) => upstream.mayBeAskedMore(nowMs));
     // A node that is passed over, or may not hold the version, is no help.
@@ -229,8 +203,8 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const { request, fetch, signal } = this.#options;
     const { limits, attempts } = this.#context;
     const { upstream } = permit;
-    const span = attemptSpan(request, upstream, reason, this.#history.attempts);
-    this.#history.ask(upstream);
+    const span = attemptSpan(request, upstream, reason, this.#state.history.attempts);
+    this.#state.history.ask(upstream);
     // A node may answer looks and refuse all other requests.
     if (request.isLook !== true) upstream.deferral.asked(performance.now());
     const longestMs = upstream.health === 'down' && request.isIdempotent ? longestTrialMs : limits.timeoutMs;
@@ -247,7 +221,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   /** Records the outcomes. Returns the final answer, if there is one. */
   #record({ ended, hedge, cancelled }: RaceResult<A>): A | undefined {
     const { metrics } = this.#context;
-    const history = this.#history;
+    const history = this.#state.history;
     for (const { run, outcome } of ended) {
       if (outcome.kind !== 'final') {
         history.record(outcome, run.upstream, run.sentAtMs);
@@ -266,16 +240,16 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   /** The hedge answered first: the other node took at least this long. */
   #recordOutpaced({ upstream, sentAtMs }: RunningAttempt<A>): void {
     const nowMs = performance.now();
-    this.#history.failures.push({ upstream, sign: 'outpaced', sentAtMs });
+    this.#state.history.failures.push({ upstream, sign: 'outpaced', sentAtMs });
     if (this.#readClass !== undefined) upstream.latencies[this.#readClass].record(nowMs - sentAtMs, nowMs);
-    upstream.recordOutpaced(nowMs - sentAtMs, nowMs);
+    upstream.raiseLatency(nowMs - sentAtMs, nowMs);
   }
 
   /** Ejects nodes that failed a read that `answering` answered, and tries ejected ones. */
   #compare(answering: Upstream): void {
     const { outliers } = this.#context;
     if (this.#readClass === undefined) return;
-    outliers.blame(this.#readClass, this.#history.failures);
+    outliers.blame(this.#readClass, this.#state.history.failures);
     outliers.tryOut(this.#options.request, this.#options.fetch, this.#readClass, answering);
   }
 }

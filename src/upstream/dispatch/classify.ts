@@ -1,11 +1,121 @@
 /**
- * Classes of node answers: the fleet's answer, or a fact about that node only. Status and `error_code` decide; message
- * text does only for errors that have nothing better (protocol 10).
+ * Judges nodes' answers. An invalid answer is no node's answer to the request: a broken balancer, a captive portal or a
+ * broken node may answer 200, or 404 to everything. It is never passed on, and another node is asked. The class of a valid
+ * one is the fleet's answer, or a fact about that node only. Status and `error_code` decide; message text does only for
+ * errors that have nothing better (protocol 10).
  */
-import { JsonBody } from '../../ledger/json-body.ts';
-import type { HeaderValues } from '../../ledger/ledger-headers.ts';
+import { findForm } from '../../ledger/answer-body.ts';
+import { type HeaderValues, headerOf, ledgerHeaderFault, type Dialect } from '../../ledger/ledger-headers.ts';
+import { conditions } from '../../ledger/node-headers.ts';
 import type { Need } from '../select/need.ts';
-import type { CheckedAnswer } from './validate.ts';
+import type { FleetRequest, PromisedForm } from './fleet-request.ts';
+import { isFramed, type AnswerHead, type NodeAnswer } from './exchange.ts';
+
+/** Reason why an answer is no node's answer to the request; the cause in log lines. */
+export type InvalidAnswerReason =
+  | 'no ledger headers'
+  | 'absurd ledger headers'
+  /** The node has not reached the version or block of its answer. */
+  | 'version not reached'
+  | 'other form'
+  | 'not JSON'
+  /** The body has neither length nor chunks, so it may be incomplete. */
+  | 'unframed body'
+  /** A redirect, a demand for credentials, a page: a proxy before the node answered. */
+  | 'no error of a node';
+
+/** An answer; without `body` and `json`, the head of a streamed one. */
+export type CheckedAnswer = Pick<AnswerHead, 'status' | 'headers' | 'info'> &
+  Partial<Pick<NodeAnswer, 'body' | 'json'>>;
+
+type AnswerOfError = Pick<CheckedAnswer, 'status' | 'body' | 'json'>;
+
+/** The properties of a request that the validity of its answer depends on. */
+export type AskedRequest = Pick<FleetRequest, 'need' | 'promised' | 'wire' | 'isIdempotent'>;
+
+/**
+ * Why the answer is invalid; `undefined`: valid. `classifyAnswer` gives the meaning of a node's own errors. Every answer
+ * to a request that is not idempotent is valid, because no other node may be asked.
+ */
+export function validateAnswer(
+  answer: CheckedAnswer,
+  request: AskedRequest,
+  dialect: Dialect,
+): InvalidAnswerReason | undefined {
+  const { promised, isIdempotent } = request;
+  if (!isIdempotent || promised === undefined) return undefined;
+  if (answer.status >= 300) return isOfNode(answer, request) ? undefined : 'no error of a node';
+  if (answer.status < 200) return undefined;
+  return headFault(answer, request.need, promised, dialect) ?? bodyFault(answer, request.wire.method === 'HEAD');
+}
+
+/** Whether an error is the node's own, and not of a proxy before it (protocol 3). */
+function isOfNode(answer: CheckedAnswer, request: AskedRequest): boolean {
+  const { status, json } = answer;
+  if (status >= 500 || ofNodeOrProxy.has(status)) return true;
+  if (status === 304) return conditions.some((name) => Object.hasOwn(request.wire.headers, name));
+  if (status < 400 || status === 401 || status === 407) return false;
+  return json === undefined || !hasCode(status, request) || typeof json.members['error_code'] === 'string';
+}
+
+/**
+ * Whether a node would have put an `error_code` into the body: always, except with 413 (protocol 2.3 and 3.5). Ledger
+ * headers do not replace it: an error whose body was lost or cut must not decide that the ledger lacks the data.
+ */
+function hasCode(status: number, { wire, promised, need }: AskedRequest): boolean {
+  if (wire.method === 'HEAD' || (status === 413 && wire.body !== undefined)) return false;
+  // A read in one form, with no part that the client chose freely, has a closed set of valid answers.
+  return promised === 'json' || promised === 'bcs' || (settling.has(status) && need.kind !== 'head');
+}
+
+/** Statuses by which the ledger does not have a version, block or hash. */
+const settling = new Set([404, 410]);
+
+/** Statuses of nodes and of proxies that are never final (`classifyAnswer`). */
+const ofNodeOrProxy = new Set([408, 429]);
+
+function headFault(
+  answer: CheckedAnswer,
+  need: Need,
+  promised: PromisedForm,
+  dialect: Dialect,
+): InvalidAnswerReason | undefined {
+  // Every success of a ledger read carries ledger headers (protocol 2.1).
+  if (answer.info === undefined) {
+    return ledgerHeaderFault(answer.headers, dialect) === 'absurd' ? 'absurd ledger headers' : 'no ledger headers';
+  }
+  if (need.kind === 'version' && need.version > answer.info.version) return 'version not reached';
+  if (need.kind === 'block' && need.height > answer.info.blockHeight) return 'version not reached';
+  const form = findForm(headerOf(answer.headers, 'content-type'));
+  return form === undefined || (promised !== 'either' && promised !== form) ? 'other form' : undefined;
+}
+
+/** Validates a body that was read whole; a streamed one is valid by its announced length alone. */
+function bodyFault(answer: CheckedAnswer, isHead: boolean): InvalidAnswerReason | undefined {
+  const { status, body, json, headers } = answer;
+  if (isHead || status !== 200) return undefined;
+  const isCertain = isFramed(headers);
+  if (body === undefined || json === undefined) return isCertain ? undefined : 'unframed body';
+  const promisesJson = findForm(headerOf(answer.headers, 'content-type')) !== 'bcs';
+  if (promisesJson && !(json.isOpaque ? looksLikeJson(body) : json.isJson)) return 'not JSON';
+  return isCertain || (promisesJson && json.isClosed) ? undefined : 'unframed body';
+}
+
+const opening = new Set(Buffer.from('{["-0123456789tfn'));
+const closing = new Set(Buffer.from('}]"0123456789el'));
+
+/** Checks first and last byte: detects pages and most cut bodies without a parse, which would block the event loop. */
+function looksLikeJson(body: Buffer): boolean {
+  let end = body.length - 1;
+  while (end >= 0 && isSpace(body[end])) end -= 1;
+  let start = 0;
+  while (start < end && isSpace(body[start])) start += 1;
+  return end >= 0 && opening.has(body[start] ?? 0) && closing.has(body[end] ?? 0);
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === 32 || byte === 10 || byte === 13 || byte === 9;
+}
 
 /** The meaning of one node's answer for the call. */
 export type AnswerClass =
@@ -22,14 +132,6 @@ export type AnswerClass =
   /** The node is broken, overloaded, or of another kind: another may be better. */
   | 'failed';
 
-/** An answer that was read whole. */
-export interface WholeAnswer {
-  readonly status: number;
-  readonly body: Buffer;
-  /** The parsed body, when the caller has it. */
-  readonly json?: JsonBody;
-}
-
 /** `error_code` of an unhealthy node (protocol 9): final for a health check, a failure for every other request. */
 export const healthCheckFailed = 'health_check_failed';
 
@@ -37,7 +139,7 @@ export const healthCheckFailed = 'health_check_failed';
  * Classifies a valid answer that was read whole (`validateAnswer`). `isHealthCheck`: the request asks for the health of a
  * node.
  */
-export function classifyAnswer(answer: WholeAnswer, need: Need, isHealthCheck = false): AnswerClass {
+export function classifyAnswer(answer: AnswerOfError, need: Need, isHealthCheck = false): AnswerClass {
   if (answer.status < 300) return 'final';
   const error = errorOf(answer);
   switch (answer.status) {
@@ -68,13 +170,13 @@ export function classifyAnswer(answer: WholeAnswer, need: Need, isHealthCheck = 
 const aboveHead = new Set(['version_not_found', 'block_not_found', 'transaction_not_found']);
 
 /** The `error_code` of a node's error body; `undefined` for any other body. */
-export function errorCodeOf(answer: WholeAnswer): string | undefined {
+export function errorCodeOf(answer: AnswerOfError): string | undefined {
   return errorOf(answer)?.code;
 }
 
-function errorOf({ body, json = new JsonBody(body) }: WholeAnswer) {
+function errorOf({ body, json }: AnswerOfError) {
   // Error bodies of nodes are small.
-  if (body.length > 64 * 1024) return undefined;
+  if (body === undefined || json === undefined || body.length > 64 * 1024) return undefined;
   const { error_code: code, message } = json.members;
   return typeof code === 'string' ? { code, message: typeof message === 'string' ? message : '' } : undefined;
 }
@@ -94,12 +196,12 @@ const sheddingCodes = new Set(['overloaded', 'rate_limited']);
  * `Retry-After` (RFC 9110 10.2.3). `epochMs`: the wall clock, for a date in `Retry-After`.
  */
 export function findShedding(answer: CheckedAnswer, epochMs: number): Shedding | undefined {
-  const { status, headers, info, body } = answer;
+  const { status, headers, info } = answer;
   // A client can provoke a 500 at every node; the mempool answers one for a sender's submissions (protocol 3.5).
   if (status !== 429 && status <= 500) return undefined;
   const retryAfterMs = findRetryAfter(headers['retry-after'], epochMs);
   if (status === 429) return { retryAfterMs, isOfNode: true };
-  const code = body === undefined ? undefined : errorCodeOf({ ...answer, body });
+  const code = errorCodeOf(answer);
   if (code === healthCheckFailed) return undefined;
   const isOfNode = info !== undefined || sheddingCodes.has(code ?? '');
   return isOfNode || (status === 503 && retryAfterMs !== undefined) ? { retryAfterMs, isOfNode } : undefined;

@@ -1,10 +1,14 @@
 /** Content codings of nodes' answers (RFC 9110 8.4.1, protocol 2.5), and the decoding of bodies. */
-import { Readable, pipeline, type Transform } from 'node:stream';
+import { pipeline, type Readable, type Transform } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import type { HeaderValues } from '../../ledger/ledger-headers.ts';
 import { stopReason, type CancelSignal } from '../../ledger/stop.ts';
-import { BadAnswerError } from './bad-answer.ts';
-import type { ByteBudget } from '../byte-budget.ts';
+import type { Share } from '../byte-budget.ts';
+
+/** The bytes from a node are no acceptable answer: a failed attempt. */
+export class BadAnswerError extends Error {
+  override readonly name = 'BadAnswerError';
+}
 
 /** A coding that the gateway decodes. */
 export type NodeCoding = 'zstd' | 'br' | 'gzip' | 'deflate';
@@ -64,19 +68,13 @@ export async function* decode(body: Readable, coding: NodeCoding): AsyncGenerato
 }
 
 /**
- * Decodes a whole body within the budget. Throws as `decode`, `OverBudgetError` beyond the budget, and the reason of
- * `signal` when that aborts.
+ * The bytes of a body, gathered within its share of the budget, which is closed then. Throws as `chunks` does,
+ * `OverBudgetError` beyond the budget, and the reason of `signal` when that aborts.
  */
-export async function decodeWhole(
-  body: Buffer,
-  coding: NodeCoding,
-  { budget, signal }: { readonly budget: ByteBudget; readonly signal: CancelSignal },
-): Promise<Buffer> {
-  // A revoked share throws at the next part.
-  const share = budget.open(() => undefined);
+export async function gather(chunks: AsyncIterable<Buffer>, share: Share, signal: CancelSignal): Promise<Buffer> {
   const parts: Buffer[] = [];
   try {
-    for await (const part of decode(Readable.from([body]), coding)) {
+    for await (const part of chunks) {
       if (signal.aborted) throw stopReason(signal);
       share.take(part.length);
       parts.push(part);

@@ -1,10 +1,10 @@
 /** One request to one node and its answer: types, and the steps without I/O. */
-import type { Readable } from 'node:stream';
-import { JsonBody } from '../../ledger/json-body.ts';
+import { Readable } from 'node:stream';
+import { JsonBody } from '../../ledger/answer-body.ts';
 import type { Dialect, HeaderValues, LedgerInfo } from '../../ledger/ledger-headers.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { ByteBudget } from '../byte-budget.ts';
-import { decodeWhole, type NodeCoding } from './content-coding.ts';
+import { decode, gather, type NodeCoding } from './content-coding.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 
@@ -102,12 +102,14 @@ export function isUnsendable(error: unknown): boolean {
 export function wholeAnswer(
   head: AnswerHead,
   sent: Buffer,
-  context: Pick<ExchangeContext, 'budget' | 'signal'>,
+  { budget, signal }: Pick<ExchangeContext, 'budget' | 'signal'>,
 ): NodeAnswer | Promise<NodeAnswer> {
   const withBody = (body: Buffer): NodeAnswer => {
     return { ...head, body, sent, json: new JsonBody(body), isFramed: isFramed(head.headers) };
   };
   // An answer to HEAD names the coding that GET would have.
   if (head.coding === undefined || sent.length === 0) return withBody(sent);
-  return decodeWhole(sent, head.coding, context).then(withBody);
+  // A revoked share throws at the next part.
+  const share = budget.open(() => undefined);
+  return gather(decode(Readable.from([sent]), head.coding), share, signal).then(withBody);
 }

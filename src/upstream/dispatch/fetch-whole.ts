@@ -1,7 +1,6 @@
-/** One request to one node whose answer is read to its end. */
+/** One request to one node: the checks of its answer's head, and the answer that is read to its end. */
 import type { Dispatcher } from 'undici';
 import { stopReason } from '../../ledger/stop.ts';
-import { AnswerHandler, type HandlerParts, type Settle } from './answer-handler.ts';
 import { TooLargeError, type Share } from '../byte-budget.ts';
 import {
   requestTo,
@@ -13,6 +12,127 @@ import {
 } from './exchange.ts';
 import type { NodeClient, Purpose, WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
+import type { HeaderValues } from '../../ledger/ledger-headers.ts';
+import { BadAnswerError, findCoding } from './content-coding.ts';
+import { isFresh, LostConnectionError } from '../node/live-connection.ts';
+
+/** Most interim answers (1xx) of one request. */
+const mostInterim = 16;
+
+/** Settles the promise of an exchange. */
+export interface Settle<A> {
+  resolve(answer: A | Promise<A>): void;
+  reject(error: Error): void;
+}
+
+/** Parts of one exchange: the node, its time and memory bounds, and the set of connections. */
+export interface HandlerParts<C extends ExchangeContext = ExchangeContext> {
+  readonly upstream: Upstream;
+  readonly context: C;
+  readonly purpose: Purpose;
+}
+
+/** Sends `request` with the handler that `create` makes. Rejects at once when the signal has aborted. */
+export function send<A, C extends ExchangeContext>(
+  client: NodeClient,
+  request: WireRequest,
+  { upstream, context, purpose }: HandlerParts<C>,
+  create: (settle: Settle<A>) => AnswerHandler<C>,
+): Promise<A> {
+  return new Promise((resolve, reject) => {
+    if (context.signal.aborted) reject(stopReason(context.signal));
+    else client.dispatch(purpose, requestTo(upstream, request, context), create({ resolve, reject }));
+  });
+}
+
+/** Handles one request, which aborts with the context's signal. Subclasses gather or stream the body. */
+export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext> implements Dispatcher.DispatchHandler {
+  protected readonly context: C;
+  readonly #parts: HandlerParts<C>;
+  #controller: Dispatcher.DispatchController | undefined;
+  #interim = 0;
+  readonly #onAbort = (): void => this.abort(stopReason(this.context.signal));
+
+  constructor(parts: HandlerParts<C>) {
+    this.#parts = parts;
+    this.context = parts.context;
+    parts.context.signal.addEventListener('abort', this.#onAbort);
+  }
+
+  /** Takes the head of the final answer. An error thrown here fails the exchange. */
+  protected abstract onHead(head: AnswerHead, controller: Dispatcher.DispatchController): void;
+  /** Takes the failure of the exchange. May be called again, to no effect. */
+  protected abstract onFailure(error: Error): void;
+  /** Takes a part of the body. */
+  abstract onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void;
+  /** Takes the end of the body. */
+  abstract onResponseEnd(): void;
+
+  /** Ends the exchange with `reason`. A request that still waits for a connection is never sent. */
+  protected abort(reason: Error): void {
+    if (this.#controller === undefined) this.onFailure(reason);
+    else this.#controller.abort(reason);
+  }
+
+  /** Removes the listener of the signal. */
+  protected unfollow(): void {
+    this.context.signal.removeEventListener('abort', this.#onAbort);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    const { progress, signal } = this.context;
+    if (signal.aborted) {
+      const reason = stopReason(signal);
+      // Thrown, because `controller.abort` would also close a connection that has carried nothing of this request.
+      if (this.#parts.purpose !== 'submission') throw reason;
+      // Left open and idle, the connection would serve the next submission, which needs a new one.
+      controller.abort(reason);
+      return;
+    }
+    this.#controller = controller;
+    progress.sentAtMs = performance.now();
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
+    const { progress, dialect } = this.context;
+    if (this.#isFarewell(status, headers)) throw new LostConnectionError('the node closed an idle connection (408)');
+    progress.isAnswered = true;
+    if (status < 200) {
+      this.#interim += 1;
+      if (status === 101 || this.#interim > mostInterim)
+        throw new BadAnswerError('status 101, or too many interim answers');
+      return;
+    }
+    if (status > 599) throw new BadAnswerError('status above 599');
+    if (!hasCertainEnd(headers)) throw new BadAnswerError('transfer coding leaves the end of the body uncertain');
+    const { upstream } = this.#parts;
+    const info = upstream.infos.find(headers, dialect);
+    const tookMs = sinceSent(progress);
+    this.onHead({ status, headers, info, upstream, coding: findCoding(headers), tookMs }, controller);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.onFailure(error);
+  }
+
+  /**
+   * Whether the answer belongs to no request: nodes and balancers send 408 with `close` on a connection that was idle too
+   * long (RFC 9110 15.5.9), and it may cross a request. A repeated request has a new connection, which was never idle.
+   */
+  #isFarewell(status: number, { connection }: HeaderValues): boolean {
+    if (status !== 408 || this.#parts.purpose === 'submission') return false;
+    const { progress } = this.context;
+    return progress.isRepeat !== true && isFresh(progress) && String(connection).toLowerCase().includes('close');
+  }
+}
+
+/**
+ * Whether the transfer coding ends the body with a last chunk (RFC 9112 6.1). undici passes on bytes of other codings, and
+ * takes the end of the connection for the end of a body. It refuses a length that contradicts itself or the coding.
+ */
+function hasCertainEnd({ 'transfer-encoding': coding }: HeaderValues): boolean {
+  return coding === undefined || (typeof coding === 'string' && coding.trimEnd().toLowerCase() === 'chunked');
+}
 
 /**
  * Sends `request` and reads the whole answer. Rejects when the connection or the body fails, or on abort. `client`: the
@@ -25,14 +145,8 @@ export function fetchWhole(
   purpose: Purpose = 'read',
   client: NodeClient = upstream.client,
 ): Promise<NodeAnswer> {
-  return new Promise((resolve, reject) => {
-    if (context.signal.aborted) {
-      reject(stopReason(context.signal));
-      return;
-    }
-    const handler = new Collector({ upstream, context, purpose }, { resolve, reject });
-    client.dispatch(purpose, requestTo(upstream, request, context), handler);
-  });
+  const parts = { upstream, context, purpose };
+  return send(client, request, parts, (settle) => new Collector(parts, settle));
 }
 
 /** Largest announced body, in bytes, that is allocated at once; others are allocated as they arrive. */
@@ -75,20 +189,16 @@ class Collector extends AnswerHandler {
 
   /** Doubles the room, up to the announced length. Throws `OverBudgetError`. */
   #makeRoom(filled: number): void {
+    const { largest } = this.#share;
     const length = Number(this.#head?.headers['content-length']);
     const before = this.#room;
     const announced = length <= mostAtOnce ? length : 0;
-    const wanted = filled === 0 ? announced : Math.min(before.length * 2, this.#longest(length));
+    // Without an announced length, NaN, the share is the bound.
+    const wanted = filled === 0 ? announced : Math.min(before.length * 2, length < largest ? length : largest);
     const size = Math.max(this.#filled, wanted);
     this.#share.take(size - before.length);
     this.#room = Buffer.allocUnsafe(size);
     before.copy(this.#room, 0, 0, filled);
-  }
-
-  /** Bound of the body in bytes. `length`: the announced one, NaN without. */
-  #longest(length: number): number {
-    const { largest } = this.#share;
-    return length < largest ? length : largest;
   }
 
   onResponseEnd(): void {

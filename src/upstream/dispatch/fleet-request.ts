@@ -1,9 +1,14 @@
-/** A request to the fleet, and the bounds within which it is sent. */
+/** A request to the fleet, the bounds within which it is sent, and the parts of all that sends it. */
+import type { AnswerForm } from '../../ledger/answer-body.ts';
 import { GatewayError } from '../../ledger/errors.ts';
+import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
+import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
+import type { ByteBudget } from '../byte-budget.ts';
+import type { Fleet } from '../fleet.ts';
 import type { WireRequest } from '../node/node-client.ts';
+import type { Upstream } from '../node/upstream.ts';
 import type { Need } from '../select/need.ts';
-import type { PromisedForm } from './validate.ts';
 
 /** The answer to a request with `mayStream` is too large to be read whole. */
 export class LargeAnswerError extends GatewayError {
@@ -11,6 +16,9 @@ export class LargeAnswerError extends GatewayError {
     super('unavailable', 'the answer is too large to be read whole; try again');
   }
 }
+
+/** The form of a success that the request admits. */
+export type PromisedForm = AnswerForm | 'either';
 
 /** One request to the nodes that can answer it. */
 export interface FleetRequest {
@@ -72,4 +80,21 @@ export interface UpstreamLog {
   debug(fields: object, message: string): void;
   /** Records a change of a node's state, once per change. */
   record(change: NodeChange, fields: object, message: string): void;
+}
+
+/** Parts of a `Sender`, and of everything in this folder that sends. */
+export interface SenderParts {
+  readonly fleet: Fleet;
+  readonly limits: SendLimits;
+  readonly metrics: UpstreamMetrics & SenderMetrics;
+  readonly log: UpstreamLog;
+  /**
+   * Looks at the node's ledger info: the request or a proxy may be at fault for a failure, or an answer reports another
+   * chain. The returned promise settles when the look is done, and never rejects.
+   */
+  readonly onDoubt: (upstream: Upstream) => unknown;
+  /** Bounds the bytes of answers that are read whole. Default: the budget of a single process. */
+  readonly budget?: ByteBudget;
+  /** Looks at the heads of all nodes before a choice by heads (see `Prober.compareHeads`). Default: never. */
+  readonly lookAround?: () => Promise<void> | undefined;
 }

@@ -1,5 +1,5 @@
 /** Hedging: a second attempt at another node beside a slow one. The first answer wins; the other attempt is cancelled. */
-import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
+import { settlesWithin } from '../../ledger/stop.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, HedgeLimits } from './fleet-request.ts';
@@ -31,7 +31,7 @@ export async function withHedge<A>(
   afterMs: number | undefined,
   begin: () => RunningAttempt<A> | undefined,
 ): Promise<RaceResult<A>> {
-  const isSlow = afterMs !== undefined && !(await endsWithin(first, afterMs));
+  const isSlow = afterMs !== undefined && !(await settlesWithin(first.outcome, afterMs));
   const hedge = isSlow ? begin() : undefined;
   if (hedge === undefined) return { ended: [await endOf(first)], hedge, cancelled: undefined };
   const fastest = await Promise.race([endOf(first), endOf(hedge)]).catch((error: unknown) => {
@@ -54,7 +54,7 @@ const soonestMs = 2;
 export class Hedging {
   readonly #limits: HedgeLimits | undefined;
   readonly #fleet: Fleet;
-  readonly #budget = new RetryBudget({ share: 0, most: mostSaved });
+  readonly #budget = new RetryBudget(mostSaved);
 
   constructor(limits: HedgeLimits | undefined, fleet: Fleet) {
     this.#limits = limits;
@@ -63,7 +63,7 @@ export class Hedging {
 
   /** Records a read, which adds its share to the budget. */
   deposit(request: FleetRequest): void {
-    if (isHedgeable(request)) this.#budget.deposit(this.#limits?.share);
+    if (isHedgeable(request)) this.#budget.deposit(this.#limits?.share ?? 0);
   }
 
   /** Whether the budget allows a hedge; always for looks, which are few and which many requests wait for. */
@@ -99,12 +99,4 @@ function isHedgeable({ isIdempotent, atOnce }: FleetRequest): boolean {
 
 async function endOf<A>(run: RunningAttempt<A>) {
   return { run, outcome: await run.outcome };
-}
-
-function endsWithin<A>({ outcome }: RunningAttempt<A>, ms: number): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const timer = setPatientTimeout(() => resolve(false), ms);
-    const stop = (): void => clearTimeout(timer);
-    outcome.finally(stop).then(() => resolve(true), reject);
-  });
 }

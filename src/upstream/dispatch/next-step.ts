@@ -1,13 +1,20 @@
-/** Decides whether a call goes on after an attempt, and waits for a node that is about to reach its version. */
+/**
+ * Decides after an attempt without a final answer: whether the call goes on, where it waits for a node that is about to
+ * reach its version, and which answer it gives in the end.
+ */
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Fleet } from '../fleet.ts';
 import type { Upstream } from '../node/upstream.ts';
-import type { NodeCandidate } from '../select/candidates.ts';
-import type { Need } from '../select/need.ts';
-import { passedOver, trustRank } from '../select/ranking.ts';
-import { headOf, type AttemptHistory, type NonFinalOutcome } from './attempt-history.ts';
+import { type NodeCandidate, deepest, deepestUnasked } from '../select/candidates.ts';
+import { type Need, positionOf } from '../select/need.ts';
+import { passedOver, trustRank, holdingOf } from '../select/ranking.ts';
+import type { AttemptHistory, NonFinalOutcome } from './attempt-history.ts';
 import type { SendLimits } from './fleet-request.ts';
+import { GatewayError } from '../../ledger/errors.ts';
+import { errorCodeOf } from './classify.ts';
+import type { NodeAnswer } from './exchange.ts';
+import { QueueFullError } from './queue.ts';
 
 /** Heads do not come this much nearer within a wait. */
 const reachableVersions = 1_000_000n;
@@ -97,13 +104,13 @@ export function stepAfter(nodes: readonly NodeCandidate<Upstream>[], last: Upstr
   if (!isAwaited) return otherwise;
   // A node that has just failed mostly answers a repeat at once; the others would have to be waited for.
   const hasErred = history.last?.kind === 'failed' && history.last.sign === 'error';
-  if (hasErred && headOf(last) >= version && mayRepeat && !history.hasRepeated) return 'again';
+  if (hasErred && last.head >= version && mayRepeat && !history.hasRepeated) return 'again';
   return mayWait ? 'wait' : otherwise;
 }
 
 /** Whether the node has reached the version, by a report newer than the attempt there. */
 export function hasArrived(upstream: Upstream, version: bigint, { behind, failed }: AttemptHistory): boolean {
-  const head = headOf(upstream);
+  const { head } = upstream;
   return head >= version && head > (behind.get(upstream) ?? -1n) && !failed.has(upstream);
 }
 
@@ -111,7 +118,7 @@ export function hasArrived(upstream: Upstream, version: bigint, { behind, failed
 export function nearest(nodes: readonly NodeCandidate<Upstream>[]): Upstream | undefined {
   const usable = nodes.filter(({ health, isSuspect }) => health === 'usable' && isSuspect !== true);
   return usable.reduce<Upstream | undefined>(
-    (best, { upstream }) => (best === undefined || headOf(upstream) > headOf(best) ? upstream : best),
+    (best, { upstream }) => (best === undefined || upstream.head > best.head ? upstream : best),
     undefined,
   );
 }
@@ -128,4 +135,71 @@ function hasReported(
   { asked }: AttemptHistory,
 ): boolean {
   return !asked.has(upstream) && window !== undefined && height <= window.head;
+}
+
+/** The best answer, unless it would be a false claim about the ledger. Throws `GatewayError` 503 when there is none. */
+export function chooseFinalAnswer(call: CallState): NodeAnswer {
+  const { signal } = call;
+  if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
+  const { bestAnswer } = call.history;
+  // An answer from an older state does not count, nor does "not there yet" from a node behind the others.
+  const isTooOld = bestAnswer?.kind === 'behind' && (call.need.kind === 'head' || isReached(call));
+  if (bestAnswer !== undefined && !isTooOld && !mayStillBeHeld(call)) {
+    if (bestAnswer.kind !== 'failed' || errorCodeOf(bestAnswer.answer) !== undefined) return bestAnswer.answer;
+  }
+  const { queueFullFor } = call.history;
+  if (queueFullFor !== undefined) throw new QueueFullError(queueFullFor);
+  const waitMs = withheldForMs(call, performance.now());
+  const headers = waitMs === undefined ? [] : ['Retry-After', String(Math.ceil(waitMs / 1000))];
+  throw new GatewayError('unavailable', explain(call), { headers });
+}
+
+/** Ms until one of the nodes that may answer takes requests again; `undefined`: one does now, or none is known. */
+function withheldForMs({ nodes, need, history: { prunedAt } }: CallState, nowMs: number): number | undefined {
+  const position = positionOf(need);
+  let leastMs: number | undefined;
+  for (const { upstream, health, window } of nodes()) {
+    const isFutile = position !== undefined && holdingOf(window, position) === 'pruned';
+    if (health === 'down' || prunedAt.has(upstream) || isFutile) continue;
+    const waitMs = upstream.withheldForMs(nowMs);
+    if (waitMs === 0) return undefined;
+    leastMs = Math.min(waitMs, leastMs ?? Infinity);
+  }
+  return leastMs;
+}
+
+/** Whether the ledger has reached the version or block that the request needs. */
+function isReached({ fleet: { head }, need }: CallState): boolean {
+  if (head === undefined) return false;
+  return need.kind === 'block' ? need.height <= head.blockHeight : (positionOf(need) ?? head.version) <= head.version;
+}
+
+/** Whether a node without an answer may hold the data that the others have pruned: then a client must not get their 410. */
+function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt } }: CallState): boolean {
+  if (prunedAt.size === 0) return false;
+  const nodes = nodesNow();
+  // The history of an archival node is unknown while it reports another chain, and it may be the deepest.
+  if (fleet.upstreams.some(({ health, tier }) => health === 'foreign' && tier === 'archival')) return true;
+  if (need.kind === 'transaction') {
+    // Only the node of the submission surely has the transaction in its mempool.
+    const submittedTo = nodes.find(({ name }) => name === need.submittedTo)?.upstream;
+    const last = deepest(nodes)?.upstream;
+    return [submittedTo, last].some((upstream) => upstream !== undefined && !prunedAt.has(upstream));
+  }
+  const position = positionOf(need);
+  if (position === undefined) return deepestUnasked(nodes, prunedAt) !== undefined;
+  return nodes.some(({ upstream, window }) => !prunedAt.has(upstream) && holdingOf(window, position) !== 'pruned');
+}
+
+function explain({ fleet, need, history: { prunedAt, asked } }: CallState): string {
+  if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'all nodes report another chain';
+  const head = fleet.head?.version ?? 0n;
+  if (need.kind === 'head' && need.min !== undefined && head < need.min) {
+    return `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;
+  }
+  const position = positionOf(need);
+  const subject =
+    position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
+  if (prunedAt.size > 0) return `the nodes that may hold ${subject} cannot be reached now; try again`;
+  return `no node answered ${subject} (${asked.size} asked); try again`;
 }

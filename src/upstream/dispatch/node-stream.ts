@@ -4,10 +4,9 @@
  */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { stopReason } from '../../ledger/stop.ts';
-import { AnswerHandler, type HandlerParts, type Settle } from './answer-handler.ts';
+import { gather } from './content-coding.ts';
+import { AnswerHandler, send, type HandlerParts, type Settle } from './fetch-whole.ts';
 import {
-  requestTo,
   wholeAnswer,
   type AnswerHead,
   type ExchangeContext,
@@ -45,14 +44,8 @@ export function fetchStream(
   context: ExchangeContext & StreamBounds,
   purpose: Purpose,
 ): Promise<StreamedAnswer> {
-  return new Promise((resolve, reject) => {
-    if (context.signal.aborted) {
-      reject(stopReason(context.signal));
-      return;
-    }
-    const handler = new Streamer({ upstream, context, purpose }, { resolve, reject });
-    upstream.client.dispatch(purpose, requestTo(upstream, request, context), handler);
-  });
+  const parts = { upstream, context, purpose };
+  return send(upstream.client, request, parts, (settle) => new Streamer(parts, settle));
 }
 
 /** Calls `then` when the stream closes, at once when it is closed already. */
@@ -66,18 +59,10 @@ export async function readWhole(
   answer: StreamedAnswer,
   context: Pick<ExchangeContext, 'budget' | 'signal'>,
 ): Promise<NodeAnswer> {
-  const chunks: Buffer[] = [];
   const share = context.budget.open((reason) => answer.stream.destroy(reason));
-  try {
-    for await (const chunk of answer.stream) {
-      share.take((chunk as Buffer).length);
-      chunks.push(chunk as Buffer);
-    }
-  } finally {
-    share.close();
-  }
+  const sent = await gather(answer.stream, share, context.signal);
   const { stream: _, ...head } = answer;
-  return wholeAnswer(head, Buffer.concat(chunks), context);
+  return wholeAnswer(head, sent, context);
 }
 
 /** Makes a stream of one exchange. */

@@ -1,38 +1,31 @@
 /** Ejects nodes that do worse than the others, and returns them by trials (see `Ejection`). */
-import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
 import type { NodeFailure, AttemptOutcome } from './attempt-history.ts';
 import type { Fetch } from './attempt.ts';
 import { unitOf } from '../select/candidates.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
-import type { Fleet } from '../fleet.ts';
-import type { FleetRequest, SendLimits, UpstreamLog } from './fleet-request.ts';
+import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { positionOf, readClasses, type Need, type ReadClass } from '../select/need.ts';
 import { holdingOf } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 
-/** Parts of `Outliers`. */
-export interface OutliersParts {
-  readonly fleet: Fleet;
-  readonly metrics: SenderMetrics;
-  readonly log: UpstreamLog;
-  readonly limits: Pick<SendLimits, 'timeoutMs'>;
-  /** Sends a copy of a read to `upstream` in the background; `undefined`: the end of the process cut it off. */
-  readonly send: <A extends NodeAnswer | StreamedAnswer>(
-    request: FleetRequest,
-    fetch: Fetch<A>,
-    upstream: Upstream,
-    readClass: ReadClass,
-  ) => Promise<AttemptOutcome<A> | undefined>;
-}
+/** Sends a copy of a read to `upstream` in the background; `undefined`: the end of the process cut it off. */
+type SendTrial = <A extends NodeAnswer | StreamedAnswer>(
+  request: FleetRequest,
+  fetch: Fetch<A>,
+  upstream: Upstream,
+  readClass: ReadClass,
+) => Promise<AttemptOutcome<A> | undefined>;
 
 /** Compares nodes by reads that another node answered. */
 export class Outliers {
-  readonly #parts: OutliersParts;
+  readonly #parts: SenderParts;
+  readonly #send: SendTrial;
   /** Nodes that may be ejected for a class; `#dueForTrial` removes those that are not. */
   readonly #out = new Set<Upstream>();
 
-  constructor(parts: OutliersParts) {
+  constructor(parts: SenderParts, send: SendTrial) {
     this.#parts = parts;
+    this.#send = send;
   }
 
   /** Records failures at a read that another node answered, or one of these when the call repeated it. */
@@ -61,7 +54,7 @@ export class Outliers {
     if (this.#out.size === 0) return;
     const upstream = this.#dueForTrial(readClass, request.need);
     if (upstream === undefined || upstream === answering) return;
-    void this.#parts.send(request, fetch, upstream, readClass).then((outcome) => {
+    void this.#send(request, fetch, upstream, readClass).then((outcome) => {
       if (outcome === undefined) return;
       if (outcome.kind === 'final' && 'stream' in outcome.answer) outcome.answer.stream.destroy();
       // A node that has not reached a version, or has pruned it, has answered; a failure of its own has a sign.

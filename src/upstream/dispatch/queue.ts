@@ -119,7 +119,7 @@ export interface PlaceWait {
   readonly kind: 'read' | 'stream';
 }
 
-interface QueuedRequest extends Pick<PlaceWait, 'client' | 'kind'> {
+interface PlaceRequest extends Pick<PlaceWait, 'client' | 'kind'> {
   readonly nodes: readonly NodeCandidate<Upstream>[];
   end(outcome: Permit | QueueRefusal): void;
 }
@@ -145,7 +145,7 @@ export interface PlaceQueueOptions {
 export class PlaceQueue {
   readonly #options: Required<PlaceQueueOptions>;
   /** Clients in the order of their turns; each one's requests in the order of arrival. */
-  readonly #clients = new Map<string, Set<QueuedRequest>>();
+  readonly #clients = new Map<string, Set<PlaceRequest>>();
   #waiting = 0;
   #beganAtMs = 0;
   #freed = 0;
@@ -225,7 +225,7 @@ export class PlaceQueue {
       const quit = (): void => waiter.end('late');
       const timer = setTimeout(quit, Math.max(0, Math.min(withinMs, longestWaitMs)));
       signal.addEventListener('abort', quit, { once: true });
-      const waiter: QueuedRequest = {
+      const waiter: PlaceRequest = {
         client,
         kind,
         nodes,
@@ -244,14 +244,14 @@ export class PlaceQueue {
 
   /** Ends the newest request of the client with the most, when `client` has clearly fewer. */
   #makeRoom(client: string): boolean {
-    let longest = new Set<QueuedRequest>();
+    let longest = new Set<PlaceRequest>();
     for (const waiters of this.#clients.values()) if (waiters.size > longest.size) longest = waiters;
     if (longest.size <= (this.#clients.get(client)?.size ?? 0) + 1) return false;
     [...longest].at(-1)?.end('full');
     return true;
   }
 
-  #remove(waiter: QueuedRequest): void {
+  #remove(waiter: PlaceRequest): void {
     const waiters = this.#clients.get(waiter.client);
     if (waiters?.delete(waiter) !== true) return;
     this.#waiting -= 1;

@@ -1,14 +1,12 @@
 /** Sends requests to the fleet, and holds the state that they share: places, queue, budgets. */
-import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
-import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
 import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
-import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
+import { Attempts, type Fetch } from './attempt.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
-import { callFleet, isSureOf, nodesFor, type DispatchContext } from './call.ts';
+import { FleetCall, isSureOf, nodesFor, type DispatchContext } from './call.ts';
 import { nextUpstreams } from '../select/candidates.ts';
 import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
-import type { FleetRequest, SendLimits } from './fleet-request.ts';
+import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { Hedging } from './hedge.ts';
 import { RetryBudget } from '../node/limits.ts';
 import { positionOf, type ReadClass } from '../select/need.ts';
@@ -18,16 +16,9 @@ import { Outliers } from './outliers.ts';
 import { PlaceQueue } from './queue.ts';
 import type { Upstream } from '../node/upstream.ts';
 
-/** Parts of a `Sender`. */
-export interface SenderParts extends Omit<AttemptParts, 'metrics' | 'mayRepeat'> {
-  readonly limits: SendLimits;
-  readonly metrics: UpstreamMetrics & SenderMetrics;
-  /** Looks at the heads of all nodes before a choice by heads (see `Prober.compareHeads`). Default: never. */
-  readonly lookAround?: () => Promise<void> | undefined;
-}
-
-/** Retries: a share of all requests, and a few a second for a quiet gateway; the burst covers the death of a busy node. */
-const retryBudget = { share: 0.2, perSecond: 10, most: 500 };
+/** Retries beside their share of the requests: a few a second for a quiet gateway; the burst covers the death of a busy node. */
+const retriesPerSecond = 10;
+const mostRetries = 500;
 
 /**
  * Longest wait of a long poll for a place among the polls, in ms: about the time of a commit, and with the node's own wait
@@ -41,34 +32,27 @@ const streamedBytes = 64 * 1024;
 /** Sends requests of clients, looks, and requests in the background. */
 export class Sender {
   readonly #context: DispatchContext;
-  readonly #queue: PlaceQueue;
-  readonly #attempts: Attempts;
   readonly #closing = new AbortController();
 
   constructor(parts: SenderParts) {
-    const { fleet, limits, metrics, log, lookAround } = parts;
-    const retries = new RetryBudget(retryBudget);
-    const queue = new PlaceQueue({ onWaited: (seconds) => metrics.waited(seconds) });
-    const attempts = new Attempts({ ...parts, mayRepeat: () => retries.withdraw(performance.now()) });
+    const { fleet, limits, metrics } = parts;
     const { signal } = this.#closing;
-    const outliers = new Outliers({
-      fleet,
-      limits,
-      metrics,
-      log,
-      send: async (request, fetch, upstream, readClass) => {
+    const retries = new RetryBudget(mostRetries, retriesPerSecond);
+    this.#context = {
+      ...parts,
+      retries,
+      queue: new PlaceQueue({ onWaited: (seconds) => metrics.waited(seconds) }),
+      attempts: new Attempts(parts, () => retries.withdraw(performance.now())),
+      hedging: new Hedging(limits.hedge, fleet),
+      outliers: new Outliers(parts, async (request, fetch, upstream, readClass) => {
         const outcome = await this.#inBackground(request, fetch, upstream, signal, readClass);
         return signal.aborted ? undefined : outcome;
-      },
-    });
-    const hedging = new Hedging(limits.hedge, fleet);
-    this.#queue = queue;
-    this.#attempts = attempts;
-    this.#context = { fleet, limits, metrics, attempts, queue, retries, hedging, log, outliers, lookAround };
+      }),
+    };
   }
 
   get waiting(): number {
-    return this.#queue.waiting;
+    return this.#context.queue.waiting;
   }
 
   /** Ends the requests in the background. */
@@ -84,7 +68,7 @@ export class Sender {
       request.atOnce === undefined
         ? fetchWhole(upstream, wire, context, purpose)
         : this.#poll(request, upstream, context);
-    return callFleet(this.#context, { request, fetch, isStreamed: false, signal });
+    return new FleetCall(this.#context, { request, fetch, isStreamed: false, signal }).run();
   }
 
   /** Sends as `whole` does, but a success goes to the client while it arrives. */
@@ -96,7 +80,7 @@ export class Sender {
       // A small answer is read whole: it can be validated, and another node is asked when it breaks off.
       return answer.status < 300 && !isSmall ? answer : readWhole(answer, context);
     };
-    return callFleet(this.#context, { request, fetch, isStreamed: true, signal });
+    return new FleetCall(this.#context, { request, fetch, isStreamed: true, signal }).run();
   }
 
   /**
@@ -127,9 +111,10 @@ export class Sender {
     signal: CancelSignal,
     readClass?: ReadClass,
   ): Promise<AttemptOutcome<A>> {
-    const permit = this.#queue.acquireUnbounded(upstream, 'read');
-    const deadline = new Deadline(signal, this.#context.limits.timeoutMs);
-    return this.#attempts.make(request, fetch, { permit, deadline, readClass });
+    const { queue, limits, attempts } = this.#context;
+    const permit = queue.acquireUnbounded(upstream, 'read');
+    const deadline = new Deadline(signal, limits.timeoutMs);
+    return attempts.make(request, fetch, { permit, deadline, readClass });
   }
 
   /**
@@ -149,7 +134,7 @@ export class Sender {
     }
     return fetchWhole(upstream, wire, context).finally(() => {
       upstream.polls.release();
-      this.#queue.offer(upstream);
+      this.#context.queue.offer(upstream);
     });
   }
 }

@@ -34,7 +34,7 @@ const trialsForErrors = 3;
 
 /** The ejection of one node for one class. All times in ms of one clock. */
 export class Ejection {
-  readonly #inARow: Record<FailureSign, number> = { timeout: 0, error: 0, outpaced: 0, refused: 0 };
+  readonly #inARow = new Map<FailureSign, number>();
   #answeredAtMs = -Infinity;
   #recent = { answered: 0, failed: 0 };
   #older = { answered: 0, failed: 0 };
@@ -66,7 +66,7 @@ export class Ejection {
     this.#turn(nowMs);
     this.#answeredAtMs = nowMs;
     this.#recent.answered += 1;
-    this.#clearRows();
+    this.#inARow.clear();
     // The first answer proves that the node no longer hangs; trials decide about occasional errors.
     if (this.#reason === undefined || this.#reason === 'error share') return false;
     this.#return(nowMs);
@@ -84,8 +84,9 @@ export class Ejection {
     // Reads of one moment fail together: one sent before the ejection ended proves nothing new.
     if (sentAtMs < this.#changedAtMs) return undefined;
     const isInARow = sign === 'error' || sentAtMs > this.#answeredAtMs;
-    if (isInARow) this.#inARow[sign] += 1;
-    if (isInARow && this.#inARow[sign] >= enough[sign]) return this.#eject(sign, nowMs);
+    const inARow = (this.#inARow.get(sign) ?? 0) + Number(isInARow);
+    this.#inARow.set(sign, inARow);
+    if (isInARow && inARow >= enough[sign]) return this.#eject(sign, nowMs);
     const share = this.errorShare(nowMs);
     const failures = this.#recent.failed + this.#older.failed;
     const isWorse = failures >= errorsCounted && share >= errorShare && share >= timesOthers * othersShare;
@@ -127,16 +128,9 @@ export class Ejection {
   #return(nowMs: number): void {
     this.#reason = undefined;
     this.#changedAtMs = nowMs;
-    this.#clearRows();
+    this.#inARow.clear();
     this.#recent = { answered: 0, failed: 0 };
     this.#older = { answered: 0, failed: 0 };
-  }
-
-  #clearRows(): void {
-    this.#inARow.timeout = 0;
-    this.#inARow.error = 0;
-    this.#inARow.outpaced = 0;
-    this.#inARow.refused = 0;
   }
 
   #turn(nowMs: number): void {

@@ -2,39 +2,34 @@
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { ReadClass } from '../select/need.ts';
 
-/** Options of a `RetryBudget`. */
-export interface RetryBudgetOptions {
-  /** Deposit of one ordinary request, in parts of one extra request. */
-  readonly share: number;
-  /** Deposit of time, so that a quiet gateway may retry too. Default 0. */
-  readonly perSecond?: number;
-  /** Largest and first balance: the largest burst. */
-  readonly most: number;
-}
-
 /**
  * Bounds retries, or hedges, to a share of the ordinary requests: when all nodes fail at once, their load grows by the
  * share and not by a multiple.
  */
 export class RetryBudget {
-  readonly #options: Required<RetryBudgetOptions>;
+  readonly #most: number;
+  readonly #perSecond: number;
   #balance: number;
   #atMs: number | undefined;
 
-  constructor({ share, perSecond = 0, most }: RetryBudgetOptions) {
-    this.#options = { share, perSecond, most };
+  /**
+   * `most`: largest and first balance, the largest burst. `perSecond`: deposit of time, so that a quiet gateway may retry
+   * too.
+   */
+  constructor(most: number, perSecond = 0) {
+    this.#most = most;
+    this.#perSecond = perSecond;
     this.#balance = most;
   }
 
-  /** Records an ordinary request. `share`: for a share that changes at run time. */
-  deposit(share = this.#options.share): void {
-    this.#balance = Math.min(this.#options.most, this.#balance + share);
+  /** Records an ordinary request. `share`: its deposit, in parts of one extra request. */
+  deposit(share: number): void {
+    this.#balance = Math.min(this.#most, this.#balance + share);
   }
 
   /** Takes one extra request out of the balance; false when it is empty. `nowMs`: of a monotonic clock. */
   withdraw(nowMs: number): boolean {
-    const { perSecond, most } = this.#options;
-    this.#balance = Math.min(most, this.#balance + ((nowMs - (this.#atMs ?? nowMs)) / 1000) * perSecond);
+    this.deposit(((nowMs - (this.#atMs ?? nowMs)) / 1000) * this.#perSecond);
     this.#atMs = nowMs;
     if (this.#balance < 1) return false;
     this.#balance -= 1;
@@ -115,6 +110,8 @@ const ownLagMs = 20;
 /** The usual time follows a slower node by this part of the difference, unless the gateway's own load slows it. */
 const adaptation = 0.1;
 
+type PlainRead = Exclude<ReadClass, 'view'>;
+
 /**
  * Bounds the requests in flight at a node: as many as it answers without a queue.
  *
@@ -131,8 +128,8 @@ export class ConcurrencyLimit {
   #beganAtMs = -Infinity;
   #slow = 0;
   #isOwnDoing = false;
-  readonly #times: Partial<Record<ReadClass, number[]>> = {};
-  readonly #usualMs: Partial<Record<ReadClass, number>> = {};
+  readonly #times: Readonly<Record<PlainRead, number[]>> = { head: [], archive: [] };
+  readonly #usualMs: Partial<Record<PlainRead, number>> = {};
   readonly #ownLag: () => number;
 
   /** `most`: the configured limit. `ownLag`: how late this process runs, in ms. */
@@ -175,7 +172,7 @@ export class ConcurrencyLimit {
     const usualMs = this.#usualMs[readClass];
     this.#isOwnDoing ||= this.#ownLag() > ownLagMs;
     if (usualMs !== undefined && elapsedMs > usualMs * timesUsual + slackMs) this.#slow += 1;
-    (this.#times[readClass] ??= []).push(elapsedMs);
+    this.#times[readClass].push(elapsedMs);
     if (nowMs - this.#beganAtMs >= windowMs && this.#answers >= fewestAnswers) this.#decide(nowMs);
   }
 
@@ -187,7 +184,7 @@ export class ConcurrencyLimit {
   }
 
   get #answers(): number {
-    return (this.#times.head?.length ?? 0) + (this.#times.archive?.length ?? 0);
+    return this.#times.head.length + this.#times.archive.length;
   }
 
   #decide(nowMs: number): void {
@@ -207,10 +204,10 @@ export class ConcurrencyLimit {
     this.#limit = Math.max(this.#least, Math.min(this.#limit, Math.max(this.#peak, 1)) * factor);
   }
 
-  #learn(readClass: 'head' | 'archive', isUnloaded: boolean): void {
-    const times = this.#times[readClass];
-    if (times === undefined || times.length === 0) return;
-    const median = times.sort((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0;
+  #learn(readClass: PlainRead, isUnloaded: boolean): void {
+    const times = this.#times[readClass].sort((a, b) => a - b);
+    const median = times[Math.floor(times.length / 2)];
+    if (median === undefined) return;
     const usual = this.#usualMs[readClass];
     if (usual === undefined || median < usual) this.#usualMs[readClass] = median;
     else if (isUnloaded) this.#usualMs[readClass] = usual + (median - usual) * adaptation;
@@ -221,7 +218,7 @@ export class ConcurrencyLimit {
     this.#slow = 0;
     this.#isOwnDoing = false;
     this.#peak = this.#inFlight;
-    if (this.#times.head !== undefined) this.#times.head.length = 0;
-    if (this.#times.archive !== undefined) this.#times.archive.length = 0;
+    this.#times.head.length = 0;
+    this.#times.archive.length = 0;
   }
 }

@@ -1,17 +1,16 @@
 /** Looks at the ledger info of quiet nodes, so that their reports stay fresh without traffic (protocol 9). */
 import { performance } from 'node:perf_hooks';
 import { ByteBudget } from '../byte-budget.ts';
+import { noteHealth } from '../dispatch/attempt-history.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole } from '../dispatch/fetch-whole.ts';
 import type { Fleet } from '../fleet.ts';
-import { overLiveClient } from './live-client.ts';
-import { overLiveConnection } from './lost-connection.ts';
+import { overLiveClient, overLiveConnection } from './live-connection.ts';
 import type { NodeClient } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { Deadline } from '../../ledger/stop.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
-import type { Health } from '../select/ranking.ts';
 import type { Upstream } from './upstream.ts';
 
 /** Options of a `Prober`, read at each use, so they may change; after a change of the interval see `reschedule`. */
@@ -130,9 +129,7 @@ export class Prober {
   compareHeads(): Promise<void> | undefined {
     if (this.#comparison !== undefined || performance.now() - this.#comparedAtMs < comparedMs) return this.#comparison;
     const nowMs = performance.now();
-    const nodes = this.#fleet.upstreams.filter(
-      (upstream) => upstream.health === 'usable' && !upstream.isSuspect && upstream.mayBeAskedMore(nowMs),
-    );
+    const nodes = this.#fleet.upstreams.filter((upstream) => upstream.isTrusted && upstream.mayBeAskedMore(nowMs));
     if (nodes.length < 2) return undefined;
     const looks = Promise.all(nodes.map((upstream) => this.look(upstream)));
     const isLate = new Promise((resolve) => setTimeout(resolve, longestComparisonMs).unref());
@@ -149,7 +146,7 @@ export class Prober {
     const before = upstream.health;
     upstream.recordAnswer(elapsedMs, nowMs);
     this.#fleet.observe(upstream, info, nowMs);
-    this.#noteHealth(upstream, before);
+    noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, before);
   }
 
   async #round(upstream: Upstream): Promise<void> {
@@ -190,7 +187,7 @@ export class Prober {
       upstream.recordFailure(performance.now() - startedMs, performance.now());
       this.#log.debug({ upstream: upstream.name, cause: String(error) }, 'probe failed');
     }
-    this.#noteHealth(upstream, before);
+    noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, before);
   }
 
   /**
@@ -209,14 +206,6 @@ export class Prober {
       return undefined;
     }
     throw new Error(`GET of the ledger info gave status ${status}, ledger headers ${info !== undefined}`);
-  }
-
-  #noteHealth(upstream: Upstream, before: Health): void {
-    if (upstream.health === before || upstream.isRemoved) return;
-    this.#fleet.refresh();
-    const change = upstream.health === 'usable' ? 'node usable' : 'node down';
-    const fields = { upstream: upstream.name, health: upstream.health };
-    this.#log.record(change, fields, `upstream is ${upstream.health}`);
   }
 
   /**

@@ -39,6 +39,7 @@ const streamShare = 0.75;
 const pollShare = 0.5;
 /** Share of the connections for plain reads alone. */
 const readShare = 1 / 8;
+
 /** A node. The fleet, the sender and the prober of one process share its state. */
 export class Upstream {
   readonly name: string;
@@ -69,7 +70,6 @@ export class Upstream {
   readonly streams: Semaphore;
   /** Connections for long polls: reads must not wait behind them. */
   readonly polls: Semaphore;
-  readonly #connections: number;
   readonly #clientOptions: NodeClientOptions;
   #client: NodeClient;
   /** Clients that were replaced and have requests in flight. */
@@ -79,7 +79,8 @@ export class Upstream {
   isSuspect = false;
   /** Removed from the fleet: requests in flight complete, and no new one is sent. */
   isRemoved = false;
-  #foreign = false;
+  /** Reports another chain than the fleet's: never asked. */
+  isForeign = false;
   #failures = 0;
   /** A request timed out or was answered 502 to 504; a probe decides whether the node is at fault. */
   #isDoubted = false;
@@ -98,7 +99,6 @@ export class Upstream {
     this.streams = new Semaphore(Math.max(1, Math.floor(options.connections * streamShare)));
     this.polls = new Semaphore(Math.max(1, Math.floor(options.connections * pollShare)));
     this.allowance = new Allowance(options.maxRequestsPerSecond);
-    this.#connections = options.connections;
     this.#clientOptions = options;
     this.#client = this.openClient();
   }
@@ -122,14 +122,24 @@ export class Upstream {
   }
 
   get health(): Health {
-    if (this.#foreign) return 'foreign';
+    if (this.isForeign) return 'foreign';
     if (this.#failures >= failuresUntilDown) return 'down';
     return this.#answered ? 'usable' : 'unproven';
   }
 
+  /** Whether it answers, and its head is believed. */
+  get isTrusted(): boolean {
+    return this.health === 'usable' && !this.isSuspect;
+  }
+
+  /** The newest version that it has reported; -1 before its first report. */
+  get head(): bigint {
+    return this.window.info?.version ?? -1n;
+  }
+
   /** Whether the newest request in flight waits for a connection, because the gateway's own requests hold them all. */
   get isBusy(): boolean {
-    return this.inFlight > this.#connections;
+    return this.inFlight > this.#clientOptions.connections;
   }
 
   /** Ms until it takes any request again, by its own `Retry-After` and its allowance; 0: it does now. */
@@ -149,8 +159,8 @@ export class Upstream {
 
   /** Whether a stream or a long poll may hold one more connection: together they leave some to plain reads. */
   get mayBeHeld(): boolean {
-    const reserved = Math.max(1, Math.floor(this.#connections * readShare));
-    return this.streams.taken + this.polls.taken < Math.max(1, this.#connections - reserved);
+    const reserved = Math.max(1, Math.floor(this.#clientOptions.connections * readShare));
+    return this.streams.taken + this.polls.taken < Math.max(1, this.#clientOptions.connections - reserved);
   }
 
   /** Decaying peak of the answer times (peak EWMA), in milliseconds. */
@@ -170,10 +180,6 @@ export class Upstream {
     this.window.adopt(info, nowMs);
   }
 
-  markForeign(foreign: boolean): void {
-    this.#foreign = foreign;
-  }
-
   /** Records an answer of any status: the node is alive. */
   recordAnswer(elapsedMs: number, nowMs: number): void {
     this.#answered = true;
@@ -188,7 +194,7 @@ export class Upstream {
   recordFailure(elapsedMs: number, nowMs: number): void {
     this.#failures += this.#isDoubted ? 2 : 1;
     this.#isDoubted = false;
-    this.#raiseLatency(elapsedMs, nowMs);
+    this.raiseLatency(elapsedMs, nowMs);
   }
 
   /**
@@ -197,15 +203,11 @@ export class Upstream {
    */
   recordDoubt(elapsedMs: number, nowMs: number): void {
     this.#isDoubted = true;
-    this.#raiseLatency(Math.max(elapsedMs, failureMs), nowMs);
+    this.raiseLatency(Math.max(elapsedMs, failureMs), nowMs);
   }
 
-  /** Records that a hedge at another node answered first, after `elapsedMs` without an answer here. */
-  recordOutpaced(elapsedMs: number, nowMs: number): void {
-    this.#raiseLatency(elapsedMs, nowMs);
-  }
-
-  #raiseLatency(elapsedMs: number, nowMs: number): void {
+  /** Records that the node takes at least this long, whether or not it answers. */
+  raiseLatency(elapsedMs: number, nowMs: number): void {
     this.#latencyMs = Math.max(this.latencyMs(nowMs), elapsedMs);
     this.#latencyAtMs = nowMs;
   }

@@ -8,11 +8,11 @@ import {
   keyMatcher,
   marksMatcher,
   marksOf,
-  pageMatcher,
   type PurgeScope,
 } from '../../../src/cache/purge/purge-scope.ts';
 import { LedgerNames, AnswerNames } from '../../../src/cache/redis/redis-keys.ts';
 import { anyTerm } from '../../support/answers.ts';
+import { pageMatcher } from '../../support/purged-pages.ts';
 import { parseAddress } from '../../../src/ledger/address.ts';
 import type { Read } from '../../../src/proxy/reads/read-result.ts';
 import { readModule, readResource, readTransaction, readView } from '../../support/reads.ts';

@@ -1,7 +1,7 @@
 /** Equality of two final answers to one read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JsonBody } from '../../../src/ledger/json-body.ts';
+import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import {
   compareAnswers,
   firstDifference,

@@ -1,21 +1,18 @@
 /** Classes of answers: status x `error_code` x need. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
 import type { Need } from '../../../src/upstream/select/need.ts';
-import {
-  classifyAnswer,
-  errorCodeOf,
-  type AnswerClass,
-  type WholeAnswer,
-} from '../../../src/upstream/dispatch/classify.ts';
+import { classifyAnswer, errorCodeOf, type AnswerClass } from '../../../src/upstream/dispatch/classify.ts';
 
 const version: Need = { kind: 'version', version: ledgerVersion(5n) };
 const head: Need = { kind: 'head' };
 const transaction: Need = { kind: 'transaction' };
 
-function answer(status: number, body: string | Buffer = '{}'): WholeAnswer {
-  return { status, body: Buffer.from(body) };
+function answer(status: number, text: string | Buffer = '{}') {
+  const body = Buffer.from(text);
+  return { status, body, json: new JsonBody(body) };
 }
 
 function error(code: string, message = 'm'): string {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { dialectOf, findLedgerInfo } from '../../../src/ledger/ledger-headers.ts';
 import { findShedding } from '../../../src/upstream/dispatch/classify.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
@@ -13,9 +14,10 @@ function error(code: string): string {
   return JSON.stringify({ message: 'm', error_code: code, vm_error_code: null });
 }
 
-function found(status: number, headers: Record<string, string> = {}, body = '') {
+function found(status: number, headers: Record<string, string> = {}, text = '') {
   const info = findLedgerInfo(headers, dialectOf('node'));
-  return findShedding({ status, headers, info, body: Buffer.from(body) }, epochMs);
+  const body = Buffer.from(text);
+  return findShedding({ status, headers, info, body, json: new JsonBody(body) }, epochMs);
 }
 
 const rows = [

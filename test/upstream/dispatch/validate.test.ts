@@ -1,14 +1,11 @@
 /** Valid and invalid answers of nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JsonBody } from '../../../src/ledger/json-body.ts';
+import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { dialectOf, findLedgerInfo, type HeaderValues } from '../../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
-import {
-  validateAnswer,
-  type InvalidAnswerReason,
-  type PromisedForm,
-} from '../../../src/upstream/dispatch/validate.ts';
+import { validateAnswer, type InvalidAnswerReason } from '../../../src/upstream/dispatch/classify.ts';
+import type { PromisedForm } from '../../../src/upstream/dispatch/fleet-request.ts';
 import type { Need } from '../../../src/upstream/select/need.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
@@ -141,7 +138,7 @@ const rows: readonly Row[] = [
     body: '<html>',
     promised: null,
     need: head,
-    fault: 'not JSON',
+    fault: undefined,
   },
   { what: 'a stream of anything', headers: html, promised: null, need: head, fault: undefined },
   { what: 'an accepted submission', status: 202, body: '', promised: null, need: head, fault: undefined },
@@ -245,7 +242,13 @@ for (const row of rows) {
       info: findLedgerInfo(headers, node),
       ...(bytes === undefined ? {} : { body: bytes, json: new JsonBody(bytes) }),
     };
-    const asked = { need, promised: promised ?? undefined, isHead, isConditional, hasBody };
+    const wire = {
+      method: isHead ? 'HEAD' : 'GET',
+      path: '/',
+      headers: isConditional ? { 'if-none-match': '"1"' } : {},
+      body: hasBody ? Buffer.from('{}') : undefined,
+    } as const;
+    const asked = { need, promised: promised ?? undefined, wire, isIdempotent: true };
     assert.equal(validateAnswer(answer, asked, node), fault);
   });
 }

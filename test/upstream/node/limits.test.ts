@@ -3,18 +3,18 @@ import { test } from 'node:test';
 import { RetryBudget, Semaphore } from '../../../src/upstream/node/limits.ts';
 
 test('extra requests are a share of the traffic plus the saved balance', () => {
-  const budget = new RetryBudget({ share: 0.2, most: 5 });
+  const budget = new RetryBudget(5);
   let given = 0;
   for (let request = 0; request < 1_000; request += 1) {
-    budget.deposit();
+    budget.deposit(0.2);
     for (let asked = 0; asked < 3; asked += 1) if (budget.withdraw(0)) given += 1;
   }
   assert.ok(given >= 200 && given <= 205, String(given));
 });
 
 test('an unused balance is saved up to a bound', () => {
-  const budget = new RetryBudget({ share: 1, most: 3 });
-  for (let request = 0; request < 100; request += 1) budget.deposit();
+  const budget = new RetryBudget(3);
+  for (let request = 0; request < 100; request += 1) budget.deposit(1);
   assert.deepEqual(
     [1, 2, 3, 4].map(() => budget.withdraw(0)),
     [true, true, true, false],
@@ -22,7 +22,7 @@ test('an unused balance is saved up to a bound', () => {
 });
 
 test('time adds to the balance when configured', () => {
-  const budget = new RetryBudget({ share: 0, perSecond: 10, most: 2 });
+  const budget = new RetryBudget(2, 10);
   assert.deepEqual([budget.withdraw(0), budget.withdraw(0), budget.withdraw(0)], [true, true, false]);
   assert.deepEqual([budget.withdraw(99), budget.withdraw(101)], [false, true]);
   assert.deepEqual([budget.withdraw(60_000), budget.withdraw(60_000), budget.withdraw(60_000)], [true, true, false]);

@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { KnownKey } from '../../../access/keys/principals.ts';
 import type { ContentCoding } from '../../../cache/entry.ts';
-import type { AnswerForm } from '../../../ledger/answer-form.ts';
+import type { AnswerForm } from '../../../ledger/answer-body.ts';
 import { answerForm, chooseCoding } from '../negotiate.ts';
 import { isAuthority, ownCopy } from '../target.ts';
 

@@ -1,4 +1,17 @@
-/** The JSON of a body: parsed once, at the first use, and only up to a size that does not stall the event loop. */
+/** Bodies of answers: their form (protocol 2.3), and their JSON, parsed once. */
+
+/** The encoding of an answer. */
+export type AnswerForm = 'json' | 'bcs';
+
+/** The form that a `Content-Type` promises; `undefined` for anything that no node sends. */
+export function findForm(contentType: string | undefined): AnswerForm | undefined {
+  // The exact texts of nodes, ahead of the general parser.
+  if (contentType === 'application/json') return 'json';
+  if (contentType === 'application/x-bcs') return 'bcs';
+  const mediaType = contentType?.split(';', 1)[0]?.trim().toLowerCase();
+  if (mediaType === 'application/json') return 'json';
+  return mediaType === 'application/x-bcs' ? 'bcs' : undefined;
+}
 
 /** Parsing a megabyte blocks the event loop for some ten milliseconds. */
 const largestParsed = 1024 * 1024;

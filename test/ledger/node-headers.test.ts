@@ -7,7 +7,7 @@ import {
   mostFamilyBytes,
   mostFamilyFields,
   textOfFields,
-} from '../../src/ledger/family-headers.ts';
+} from '../../src/ledger/node-headers.ts';
 import { dialectOf, type HeaderValues } from '../../src/ledger/ledger-headers.ts';
 import { fc } from '../support/fast-check.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
