@@ -1,6 +1,6 @@
 /** Loads the config from file, environment, flags and defaults. */
 import { dirname, resolve } from 'node:path';
-import type { Config } from '../config.ts';
+import { type Config, toConfig } from '../config.ts';
 import { findContradictions } from '../schema/consistency.ts';
 import { explainIssues } from '../explain.ts';
 import type { Environment } from './interpolate.ts';
@@ -11,7 +11,6 @@ import { ConfigError, type Where } from './problem.ts';
 import { readText } from './text-file.ts';
 import { configSchema } from '../schema/schema.ts';
 import { type RedactedConfig, redactConfig } from '../effective-config.ts';
-import { toConfig } from '../schema/to-config.ts';
 import { readYaml, type YamlSource } from './yaml-source.ts';
 
 /** The sources of a config. */
