@@ -4,7 +4,6 @@ import type { Registry } from 'prom-client';
 import { readFamilies } from '../metrics/family.ts';
 import { countedFamilies, countsOf, type Counts } from '../proxy/operations/status/counts.ts';
 import { Distances } from '../proxy/operations/status/distances.ts';
-import { EdgeWatch } from '../proxy/operations/status/edges.ts';
 import { Journal } from '../proxy/operations/status/events.ts';
 import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus } from '../proxy/operations/status/facts.ts';
 import type { LineLog } from '../proxy/operations/status/line-throttle.ts';
@@ -34,7 +33,6 @@ export class StatusSource {
   readonly journal: Journal;
   readonly distances = new Distances();
   readonly #windows = new Windows(performance.now());
-  readonly #edges = new EdgeWatch();
   readonly #startedAtMs = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
@@ -73,15 +71,13 @@ export class StatusSource {
       disagreements: parts.disagreements(),
       load: parts.load(),
       certificateExpiresMs: parts.certificateExpiresMs(),
-      events: [...this.journal.events, ...this.#edges.events],
+      events: this.journal.events,
     };
   }
 
   /** Reads the metric families, and records a snapshot when a window needs one. */
   #sample({ fleet, registry }: Sampled, nowMs: number): Counts {
     this.distances.head = fleet.head?.version;
-    const edges = fleet.upstreams.map(({ name, window }) => ({ name, oldest: window.info?.oldestVersion }));
-    this.#edges.sample(edges, Date.now());
     const counts = countsOf(readFamilies(registry, countedFamilies), this.distances.cells());
     this.#windows.record(counts, nowMs);
     return counts;

@@ -47,11 +47,7 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
       waiting: sum(({ load }) => load.waiting),
     },
     certificateExpiresMs: earliest(reports.map(({ certificateExpiresMs }) => certificateExpiresMs)),
-    events: mergeEvents([
-      ...reports.map(({ events }) => events.filter(({ kind }) => kind !== 'edge moved')),
-      // Each process groups the same steps of an edge at other moments: one report is enough.
-      first.events.filter(({ kind }) => kind === 'edge moved'),
-    ]),
+    events: mergeEvents(reports.map(({ events }) => events)),
   };
 }
 

@@ -1,6 +1,6 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
 import { outcomes, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
-import { eventKinds, withoutAddresses } from './event-kinds.ts';
+import { eventKinds, eventText, withoutAddresses } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
 import type {
   WindowedCount,
@@ -28,9 +28,6 @@ import {
 import { binBounds, distancesOf } from './distances.ts';
 import { overall } from './overall.ts';
 import type { WindowCounts } from './windows.ts';
-
-/** The journal's 200 and moved edges together may be more. */
-const mostEvents = 200;
 
 /** All facts of the page; `status` is `undefined` while no process answers. */
 export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatus): StatusFacts {
@@ -67,10 +64,7 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     disagreements: status?.disagreements ?? [],
     load: status?.load ?? { connections: 0, maxConnections: 0, loopLagMs: 0, isOverloaded: false, waiting: 0 },
     certificateExpires: status?.certificateExpiresMs === undefined ? undefined : iso(status.certificateExpiresMs),
-    events: [...(status?.events ?? [])]
-      .sort((one, other) => other.atMs - one.atMs)
-      .slice(0, mostEvents)
-      .map(eventFacts),
+    events: (status?.events ?? []).toReversed().map(eventFacts),
   };
 }
 
@@ -172,7 +166,7 @@ function eventFacts({ atMs, kind, fields, workers }: StatusEvent): EventFacts {
     at: iso(atMs),
     kind,
     level: eventKinds[kind].level,
-    text: eventKinds[kind].text(fields),
+    text: eventText(kind, fields),
     fields: withoutAddresses(fields),
     ...(workers === undefined ? {} : { workers }),
   };

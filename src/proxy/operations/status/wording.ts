@@ -1,5 +1,5 @@
 /** Words, signs and tones of states, for the page and the terminal alike. */
-import type { Level } from './event-kinds.ts';
+import { readClasses, type Level } from './event-kinds.ts';
 import type { NodeFacts, OverallState } from './facts.ts';
 
 /** Tone of a colour on the page and in a terminal. */
@@ -36,8 +36,6 @@ export const levels: Readonly<
   warn: { sign: '▲', tone: 'warn', word: 'warning' },
   error: { sign: '■', tone: 'bad', word: 'error' },
 };
-
-const readClasses: Readonly<Record<string, string>> = { head: 'recent reads', archive: 'old reads', view: 'views' };
 
 /** Classes of reads with their reasons: `recent reads (timeout)`. */
 export function ejectedClasses({ ejected }: Pick<NodeFacts, 'ejected'>): readonly string[] {
