@@ -1,7 +1,7 @@
 /** `status [URL]`: what the status page of a running gateway shows, in a terminal. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { get } from '../proxy/http/server/lean-http.ts';
-import type { StatusFacts } from '../proxy/operations/status/facts.ts';
+import type { StatusFacts } from '../proxy/operations/status/present.ts';
 import { statusLines } from '../proxy/operations/status/terminal.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, type Screen, type Terminal } from './command.ts';
 import { operationsUrl } from './operations-url.ts';

@@ -11,7 +11,8 @@ import { createBuildMetrics, createReloadMetrics } from '../metrics/reload-metri
 import { portOf, reachable, schemeOf } from './address.ts';
 import { startServing } from './serving.ts';
 import type { ServingOptions } from './serving-graph.ts';
-import { createOperationsServer, type UpstreamStatus } from '../proxy/operations/operations-server.ts';
+import { createOperationsServer } from '../proxy/operations/operations-server.ts';
+import type { NodeStatus } from '../proxy/operations/status/facts.ts';
 import { factsOf } from '../proxy/operations/status/present.ts';
 
 /** A listening gateway. */
@@ -21,7 +22,7 @@ export interface RunningGateway {
   readonly operationsUrl: string;
   readonly port: number;
   readonly operationsPort: number;
-  fleet(): readonly UpstreamStatus[];
+  fleet(): readonly NodeStatus[];
   /** Applies configs at run time. */
   readonly reloads: Reloads;
   /** Turns readiness off, stops accepting, drains requests in flight within a bound, and frees everything. */
@@ -78,7 +79,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
     operationsUrl: `http://${reachable(config.operations.host)}:${operationsPort}`,
     port: serving.port,
     operationsPort,
-    fleet: () => serving.readiness().upstreams,
+    fleet: () => serving.readiness().nodes,
     reloads,
     async close() {
       await serving.close();

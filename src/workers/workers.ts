@@ -15,15 +15,13 @@ import { portOf, reachable, schemeOf } from '../gateway/address.ts';
 import { drainMs } from '../gateway/serving.ts';
 import { createOperationsServer } from '../proxy/operations/operations-server.ts';
 import { Journal, mergeEvents } from '../proxy/operations/status/events.ts';
-import type { StatusFacts } from '../proxy/operations/status/facts.ts';
-import { mergeStatus } from '../proxy/operations/status/merge.ts';
-import { factsOf } from '../proxy/operations/status/present.ts';
+import { mergeReadiness, mergeStatus } from '../proxy/operations/status/merge.ts';
+import { factsOf, type StatusFacts } from '../proxy/operations/status/present.ts';
 import { adminOf } from './admin.ts';
 import { HangWatch } from './hang-watch.ts';
 import { LimitService } from './limit-service.ts';
 import { WorkerMetrics } from './metrics.ts';
 import { packConfig } from './protocol.ts';
-import { mergeReadiness } from './readiness.ts';
 import { WorkerBroadcast } from './worker-broadcast.ts';
 import { WorkerPool } from './worker-pool.ts';
 import type { WorkerProcess } from './worker-process.ts';
@@ -131,8 +129,9 @@ export async function startWorkers(
     });
   };
   const readiness = async () => {
-    const reports = await pool.askAll(({ channel }) => channel.call('readiness', undefined, answerMs));
-    return mergeReadiness([...reports.values()], count);
+    const reports = [...(await pool.askAll(({ channel }) => channel.call('readiness', undefined, answerMs))).values()];
+    const ready = reports.filter(({ isReady }) => isReady).length;
+    return { ...mergeReadiness(reports), workers: { wanted: count, answering: reports.length, ready } };
   };
   const operations = createOperationsServer({
     isDraining: () => isDraining,
@@ -151,14 +150,14 @@ export async function startWorkers(
     const port = await pool.start(count);
     isUp = true;
     await operations.listen({ host: config.operations.host, port: config.operations.port });
-    const { upstreams } = await readiness();
+    const { nodes } = await readiness();
     const operationsPort = portOf(operations);
     return {
       url: `${schemeOf(config)}://${reachable(config.listen.host)}:${port}${config.listen.basePath}`,
       operationsUrl: `http://${reachable(config.operations.host)}:${operationsPort}`,
       port,
       operationsPort,
-      fleet: () => upstreams,
+      fleet: () => nodes,
       reloads,
       async close() {
         isDraining = true;

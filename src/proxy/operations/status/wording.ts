@@ -1,12 +1,12 @@
 /** Words, signs and tones of states, for the page and the terminal alike. */
 import { readClasses, type Level } from './event-kinds.ts';
-import type { NodeFacts, OverallState } from './facts.ts';
+import type { NodeStatus, OverallState } from './facts.ts';
 
 /** Tone of a colour on the page and in a terminal. */
 export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 
 /** State of a node as word, sign and tone; the sign makes it readable without colours. */
-export function nodeState({ state, isSuspect, ejected }: Pick<NodeFacts, 'state' | 'isSuspect' | 'ejected'>): {
+export function nodeState({ state, isSuspect, ejected }: Pick<NodeStatus, 'state' | 'isSuspect' | 'ejected'>): {
   readonly word: string;
   readonly sign: string;
   readonly tone: NodeTone;
@@ -38,6 +38,6 @@ export const levels: Readonly<
 };
 
 /** Classes of reads with their reasons: `recent reads (timeout)`. */
-export function ejectedClasses({ ejected }: Pick<NodeFacts, 'ejected'>): readonly string[] {
+export function ejectedClasses({ ejected }: Pick<NodeStatus, 'ejected'>): readonly string[] {
   return ejected.map(({ readClass, reason }) => `${readClasses[readClass] ?? readClass} (${reason})`);
 }

@@ -6,7 +6,7 @@ import { Registry } from 'prom-client';
 import { createHttpMetrics, outcomes, type Outcome, type RouteName } from '../../../../src/metrics/http-metrics.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { countedFamilies, countsOf } from '../../../../src/proxy/operations/status/counts.ts';
-import type { StatusFacts } from '../../../../src/proxy/operations/status/facts.ts';
+import type { StatusFacts } from '../../../../src/proxy/operations/status/present.ts';
 import { statusPage } from '../../../../src/proxy/operations/status/page/page.ts';
 import { statusLines } from '../../../../src/proxy/operations/status/terminal.ts';
 import { fc } from '../../../support/fast-check.ts';

@@ -1,6 +1,6 @@
 /** Rates, shares and times: by window, by source of the answer, by class of request. */
 import type { Outcome, RouteName } from '../../../../metrics/http-metrics.ts';
-import type { NodeNeed, StatusFacts, TimedFacts, WindowFacts } from '../facts.ts';
+import type { StatusFacts, WindowFacts } from '../present.ts';
 import { html, type Markup, type Piece } from './html.ts';
 import { inMs, percent, perSecond } from '../format.ts';
 
@@ -74,13 +74,17 @@ export function routeSection(facts: StatusFacts): Markup {
   return table('Last 100 s, most requests to nodes first', columns, rows);
 }
 
-function routeRow(name: string, facts: TimedFacts & NodeNeed): readonly Piece[] {
+function routeRow(name: string, facts: WindowFacts['routes'][number]): readonly Piece[] {
   const { requestsPerSecond, toNodesPerSecond, withoutNodeShare, p50Ms, p99Ms } = facts;
   const rates = [perSecond(requestsPerSecond), perSecond(toNodesPerSecond)];
   return [name, ...rates, shareCell(withoutNodeShare), inMs(p50Ms), inMs(p99Ms)];
 }
 
-function timedRow(name: string, { requestsPerSecond, p50Ms, p99Ms }: TimedFacts, share: number | undefined) {
+function timedRow(
+  name: string,
+  { requestsPerSecond, p50Ms, p99Ms }: WindowFacts['outcomes'][number],
+  share: number | undefined,
+) {
   return [name, perSecond(requestsPerSecond), shareCell(share), inMs(p50Ms), inMs(p99Ms)];
 }
 
