@@ -1,5 +1,7 @@
 /** The part of the gateway that answers clients, one in every serving process: start, reload and drain. */
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import type { Config, LogConfig } from '../config/config.ts';
 import type { Admin } from '../proxy/operations/admin.ts';
@@ -7,7 +9,6 @@ import { drain } from '../proxy/http/server/drain.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 import type { ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
-import { portOf } from './address.ts';
 import { applyPeerEvent } from './peer-events.ts';
 import type { PeerEvent } from './peer-workers.ts';
 import {
@@ -20,6 +21,11 @@ import {
   type ServingOptions,
 } from './serving-graph.ts';
 import { readinessOf } from './status.ts';
+
+/** The port that a server listens on; the config may have 0. */
+export function portOf(app: FastifyInstance): number {
+  return (app.server.address() as AddressInfo).port;
+}
 
 /** A serving process. */
 export interface Serving {

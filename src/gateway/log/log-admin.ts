@@ -23,10 +23,6 @@ export class LogAdmin implements LogFunctions {
     this.#parts = parts;
   }
 
-  get inForce(): LogConfig {
-    return this.#inForce;
-  }
-
   reload(config: LogConfig): void {
     this.#put(config, 'config');
   }

@@ -23,7 +23,7 @@ export interface ReloadStatus {
 }
 
 /** Readiness of all processes together. */
-interface GatewayReadiness extends Readiness {
+export interface GatewayReadiness extends Readiness {
   /** Absent with one process. */
   readonly workers?: WorkersFacts & { readonly ready: number };
 }
