@@ -62,7 +62,7 @@ export async function startWorkers(
       if (isUp) journal.note('worker back', { worker: id });
     },
     onLost: (id, how, againMs) => {
-      metrics.restarts.inc();
+      metrics.pool.restarts.inc();
       journal.record('worker lost', { worker: id, how, againMs }, 'a worker exited and is being replaced');
     },
     onGone: ({ id }) => {
@@ -73,7 +73,7 @@ export async function startWorkers(
   const watch = new HangWatch({
     workers: () => pool.workers.filter(({ isLoaded }) => isLoaded),
     onHung: ({ id }, silentMs) => {
-      metrics.hangs.inc();
+      metrics.pool.hangs.inc();
       pool.end(id, `no answer for ${silentMs / 1_000} s`);
     },
   });

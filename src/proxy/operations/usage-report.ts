@@ -1,13 +1,11 @@
 /** `GET /admin/usage`: use by key, tenant and hour, as JSON or CSV. Pure but for `UsageSource`. */
 import { z } from 'zod';
-import { maxRows, type UsageReport } from '../../access/usage/usage.ts';
+import { maxRows, type Usage } from '../../access/usage/usage.ts';
 import { mergeRows, type UsageQuery, type UsageRow } from '../../access/usage/usage-tally.ts';
 import { AdminFault, fieldsOf, parseBy, type AdminAnswer } from './purge-request.ts';
 
 /** Reads the hourly counts, from Redis or from this process. */
-export interface UsageSource {
-  report(query: UsageQuery): Promise<UsageReport>;
-}
+export type UsageSource = Pick<Usage, 'report'>;
 
 const dayMs = 24 * 3_600_000;
 const longestMs = 40 * dayMs;
