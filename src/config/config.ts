@@ -29,8 +29,6 @@ export type AccessConfig = NonNullable<Config['access']>;
 export type LogLevel = LogConfig['level'];
 /** One plan. An absent bound is no bound. */
 export type PlanConfig = AccessConfig['plans'][string];
-/** An operation that a plan allows. */
-export type OperationName = PlanConfig['operations'][number];
 
 /** A frozen value; keys that may be undefined are left out then. */
 type Frozen<T> = T extends URL
