@@ -1,7 +1,7 @@
 /** The config a call asks for: its file, under its flags and variables. */
 import { type LoadedConfig, loadConfig } from '../config/source/load.ts';
 import { overridesOf } from '../config/source/overrides.ts';
-import { type CommandCall, UsageError } from './command.ts';
+import { type CommandCall, type ExitCode, UsageError } from './command.ts';
 import { strayVariables } from './flags.ts';
 
 /** The config of a call, and the file it was read from, if any. */
@@ -28,4 +28,13 @@ export function givenFile(command: string, { operand, given }: CommandCall): str
     throw new UsageError(`${command}: give the file once: as ${operand} or by --config`);
   }
   return operand ?? setting?.values[0];
+}
+
+/** `config FILE`: the effective config as YAML that could be read again, secrets masked. */
+export async function config(call: CommandCall): Promise<ExitCode> {
+  const { redacted, warnings } = loadGivenConfig('config', call);
+  for (const warning of warnings) call.terminal.error(`warning: ${warning}`);
+  const { stringify } = await import('yaml');
+  call.terminal.out(stringify(redacted).trimEnd());
+  return 0;
 }

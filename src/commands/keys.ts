@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { createKey, hashKey } from '../access/keys/key-set.ts';
 import { nearMissHint } from '../config/source/near-miss.ts';
 import { withKey, withoutKey } from '../config/keys-edit.ts';
-import { parseKeysFile, type FileKey } from '../config/keys-file.ts';
+import { parseKeysFile, type FileKey, type KeyInput } from '../config/keys-file.ts';
 import { readText } from '../config/source/text-file.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
 import type { FlagName } from './flags.ts';
@@ -34,7 +34,7 @@ function create(call: CommandCall, file: string): ExitCode {
     plan: required(call, 'plan'),
     sha256: hashKey(key),
     // A faulty value is reported below, with its place in the file.
-    operations: words(call, 'operations') as FileKey['operations'],
+    operations: words(call, 'operations') as KeyInput['operations'],
     origins: words(call, 'origins'),
     expires: text(call, 'expires'),
   };
@@ -98,6 +98,6 @@ function required(call: CommandCall, flag: FlagName): string {
 }
 
 /** Repeated, or separated by commas. */
-function words({ given }: CommandCall, flag: FlagName): readonly string[] | undefined {
+function words({ given }: CommandCall, flag: FlagName): string[] | undefined {
   return given.get(flag)?.values.flatMap((value) => value.split(',').map((word) => word.trim()));
 }

@@ -1,16 +1,18 @@
-/** Starts a gateway from a config, announces its ports, and stops it on a signal. Shared by `serve` and `sample`. */
+/** `serve`: starts a gateway from a config, announces its ports, and stops it on a signal. `sample` shares this. */
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { checkKeysFile } from '../config/keys-file.ts';
 import type { LoadedConfig } from '../config/source/load.ts';
+import { inspectTls } from '../config/tls-pair.ts';
+import { digestOf } from '../config/source/text-file.ts';
 import { ConfigError } from '../config/source/problem.ts';
 import { createProcessLog } from '../gateway/log/log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway/gateway.ts';
-import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
+import { type CommandCall, type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
+import { givenFile, loadGivenConfig } from './given-config.ts';
 import { Reloading, type ConfigSource } from './reload.ts';
-import { inspectTls } from './check/inspect-tls.ts';
 import { formatTable } from './text-table.ts';
 
 /** Terminal, reload source and announcements of a run. */
@@ -22,6 +24,18 @@ export interface RunOptions {
   readonly source?: ConfigSource;
   /** More lines for the terminal, once the gateway answers. */
   readonly announce?: (gateway: RunningGateway) => readonly string[];
+}
+
+/** Balancers that poll readiness every second or two stop sending within it; slower ones need a `preStop`. */
+export const drainDelayMs = 2_000;
+
+/** `serve`: the gateway in front of the nodes the config names. */
+export async function serve(call: CommandCall): Promise<ExitCode> {
+  const file = givenFile('serve', call);
+  // Taken before the file is read: a change in between counts as one.
+  const digest = file === undefined ? undefined : digestOf(file);
+  const load = () => loadGivenConfig('serve', call);
+  return runGateway(load(), { terminal: call.terminal, drainDelayMs, source: { file, digest, load } });
 }
 
 /** Resolves when the gateway has stopped. Lines for people go to stdout, log lines (JSON) to stderr. */

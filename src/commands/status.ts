@@ -1,15 +1,12 @@
 /** `status [URL]`: what the status page of a running gateway shows, in a terminal. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { get } from '../proxy/http/server/lean-http.ts';
-import type { StatusFacts } from '../proxy/operations/status/facts.ts';
+import type { StatusFacts } from '../proxy/operations/status/present.ts';
 import { statusLines } from '../proxy/operations/status/terminal.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, type Screen, type Terminal } from './command.ts';
-import { operationsUrl } from './operations-url.ts';
+import { fetchText, operationsUrl } from './operations-port.ts';
 
 const everyMs = 1_000;
 const timeoutMs = 3_000;
-/** A status has some tens of kilobytes. */
-const mostBytes = 8 * 1024 * 1024;
 /** Wider than any line, for output without a width. */
 const unbounded = 1_000;
 
@@ -73,7 +70,7 @@ function messageOf(error: unknown): string {
 
 /** Throws RuntimeFailure when there is no answer, or one that is not of a gateway. */
 async function fetchFacts(url: URL): Promise<StatusFacts> {
-  const text = await fetchText(url);
+  const text = await fetchText(url, timeoutMs);
   const facts = parseFacts(text);
   if (facts === undefined) throw new RuntimeFailure(`${url.href} is not the status of a gateway`);
   return facts;
@@ -86,29 +83,4 @@ function parseFacts(text: string): StatusFacts | undefined {
   } catch {
     return undefined;
   }
-}
-
-function fetchText(url: URL): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const fail = (why: string): void => reject(new RuntimeFailure(`${url.href} ${why}`));
-  const request = get(url, { signal: AbortSignal.timeout(timeoutMs), agent: false }, (response) => {
-    if (response.statusCode !== 200) {
-      fail(`answered ${response.statusCode}`);
-      response.destroy();
-      return;
-    }
-    const chunks: Buffer[] = [];
-    let size = 0;
-    response.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size > mostBytes) response.destroy(new Error('too much'));
-    });
-    response.on('end', () => resolve(Buffer.concat(chunks).toString()));
-    response.on('error', () => fail('broke off'));
-  });
-  request.on('error', (error: NodeJS.ErrnoException) =>
-    fail(error.name === 'AbortError' ? `gave no answer within ${timeoutMs} ms` : `cannot be reached (${error.code})`),
-  );
-  return promise;
 }

@@ -9,7 +9,7 @@ export const commands: readonly CliCommand[] = [
     summary: 'Serves the ledger interface in front of a fleet of nodes.',
     usage: ['serve --config FILE', 'serve --upstream URL [--upstream URL ...] [--archival URL ...] [--dialect aptos]'],
     flags: configFlags,
-    load: async () => (await import('./serve.ts')).serve,
+    load: async () => (await import('./run-gateway.ts')).serve,
   },
   {
     name: 'check',
@@ -25,7 +25,7 @@ export const commands: readonly CliCommand[] = [
     usage: ['config FILE'],
     flags: configFlags,
     operand: 'FILE',
-    load: async () => (await import('./config.ts')).config,
+    load: async () => (await import('./given-config.ts')).config,
   },
   {
     name: 'sample',

@@ -1,167 +1,135 @@
-/** The parsed config. Durations are in ms, sizes in bytes. */
-import type { DialectName } from '../ledger/ledger-headers.ts';
+/**
+ * The parsed config, from a checked file: durations to ms, sizes to bytes, addresses to URLs, paths to absolute ones. Its
+ * types follow from the schema, which describes each key.
+ */
+import { resolve } from 'node:path';
+import { chainIds } from './schema/schema-parts.ts';
+import type { FileConfig } from './schema/schema.ts';
+import { durationMs, sizeBytes } from './schema/units.ts';
 
-/** A checked config with every default, deeply frozen. `docs/configuration.md` describes each key. */
-export interface Config {
-  readonly listen: {
-    readonly host: string;
-    readonly port: number;
-    readonly basePath: string;
-    /** Connections of clients to all processes together. */
-    readonly maxConnections: number;
-    /** Whether the fast path answers hits ahead of the HTTP server. */
-    readonly fastPath: boolean;
-    /** Absent: plain HTTP. */
-    readonly tls?: TlsConfig | undefined;
-  };
-  readonly operations: {
-    readonly host: string;
-    readonly port: number;
-    readonly token?: string | undefined;
-    /** Lower case: public names, or `*.` and a domain. Absent: not configured, `check` warns. */
-    readonly hosts?: readonly string[] | undefined;
-    /** Whether the gateway stays ready while no node answers. */
-    readonly readyInOutage: boolean;
-  };
-  readonly dialect: DialectName;
-  /** 1 to 255: nodes of other chains get no request. Absent: the chain that most nodes report at the start. */
-  readonly chainId?: number | undefined;
-  readonly workers: number | 'auto';
-  readonly upstreams: readonly UpstreamConfig[];
-  readonly upstream: UpstreamLimits;
-  readonly cache: {
-    readonly gasPriceTtlMs: number;
-    readonly memory: { readonly maxBytes: number };
-    readonly redis?: RedisConfig | undefined;
-  };
-  readonly latest: {
-    readonly maxStalenessMs: number;
-    readonly waitForVersionMs: number;
-    /** Bounds of the `Ledgergate-Max-Staleness` of clients. */
-    readonly minClientStalenessMs: number;
-    readonly maxClientStalenessMs: number;
-  };
-  /** Absent: the endpoint is open. */
-  readonly access?: AccessConfig | undefined;
-  readonly encode: { readonly enabled: boolean; readonly shadow: number; readonly signingDomain: string };
-  readonly log: LogConfig;
-}
-
-/** TLS towards clients. */
-export interface TlsConfig extends TlsFiles {
-  /** OpenSSL names, best first. Absent: `defaultCiphers`. */
-  readonly ciphers?: readonly string[] | undefined;
-}
-
+/** A checked config with every default, deeply frozen. */
+export type Config = ReturnType<typeof toConfig>;
+/** TLS towards clients: absolute names of PEM files; absent ciphers are `defaultCiphers`. */
+export type TlsConfig = NonNullable<Config['listen']['tls']>;
 /** Absolute names of PEM files. */
-export interface TlsFiles {
-  readonly cert: string;
-  readonly key: string;
-}
-
+export type TlsFiles = Pick<TlsConfig, 'cert' | 'key'>;
 /** One node. */
-export interface UpstreamConfig {
-  readonly name: string;
-  readonly url: URL;
-  readonly tier: 'full' | 'archival';
-  /** Credentials of the gateway at this node, names in lower case. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Requests a second that the gateway sends to it, above 0. Absent: unlimited. */
-  readonly maxRequestsPerSecond?: number | undefined;
-}
-
-/** Bounds on the work for one request and on the load of one node. */
-interface UpstreamLimits {
-  readonly timeoutMs: number;
-  readonly deadlineMs: number;
-  readonly probeIntervalMs: number;
-  readonly connections: number;
-  readonly maxAttempts: number;
-  /** A node that lags more behind the fleet serves only versions that it holds. */
-  readonly maxLagMs: number;
-  /** Absent: no second attempt before the first has failed. */
-  readonly hedge?: { readonly quantile: number; readonly share: number } | undefined;
-  /** Share of pinned reads, 0 to 1, whose answer is compared with a second node's. */
-  readonly audit: number;
-}
-
+export type UpstreamConfig = Config['upstreams'][number];
 /** The cache tier that replicas share. */
-export interface RedisConfig {
-  readonly target: RedisTargetConfig;
-  readonly keyPrefix: string;
-  /** Longest delay that Redis may add to a read. */
-  readonly timeoutMs: number;
-  readonly ttlMs: number;
-}
-
+export type RedisConfig = NonNullable<Config['cache']['redis']>;
 /** Addresses of Redis in one of its three topologies. */
-export type RedisTargetConfig =
-  | { readonly kind: 'single'; readonly url: string }
-  | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
-  | { readonly kind: 'cluster'; readonly urls: readonly string[] };
-
+export type RedisTargetConfig = RedisConfig['target'];
 /** The log level and the rules of access lines. */
-export interface LogConfig {
-  readonly level: LogLevel;
-  readonly access: AccessLogConfig;
-}
-
-/** The requests that get an access line. */
-export interface AccessLogConfig {
-  /** Share of all requests, 0 to 1. */
-  readonly share: number;
-  /** Slower requests get a line. */
-  readonly slowMs: number;
-  /** Requests answered 5xx get a line. */
-  readonly failed: boolean;
-}
-
-/** Levels of pino, least serious first. */
-export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
-
-/** An operation that a plan allows. */
-export type OperationName = 'read' | 'view' | 'encode' | 'submit' | 'pass';
-
+export type LogConfig = Config['log'];
+/** The requests that get an access line: a share of all, slow ones, those answered 5xx. */
+export type AccessLogConfig = LogConfig['access'];
 /** Keys, plans and costs. */
-export interface AccessConfig {
-  /** Lower case. In `authorization` the key follows `Bearer`. */
-  readonly header: string;
-  readonly keys: {
-    /** Absolute path. */
-    readonly file?: string | undefined;
-    readonly redis: boolean;
-  };
-  /** The plan of requests without a key. Absent: 401. */
-  readonly anonymous?: string | undefined;
-  /** Networks in CIDR form. */
-  readonly trustedProxies: readonly string[];
-  readonly whenRedisIsDown: 'local' | 'refuse' | 'allow';
-  readonly plans: Readonly<Record<string, PlanConfig>>;
-  readonly costs: CostConfig;
-  readonly usage: { readonly metricsByKey: boolean };
-}
-
+export type AccessConfig = NonNullable<Config['access']>;
+/** Levels of pino, least serious first. */
+export type LogLevel = LogConfig['level'];
 /** One plan. An absent bound is no bound. */
-export interface PlanConfig {
-  readonly windowMs: number;
-  readonly requests?: number | undefined;
-  readonly cost?: number | undefined;
-  /** Requests within a second. */
-  readonly burst?: number | undefined;
-  readonly concurrency?: number | undefined;
-  readonly waitMs: number;
-  readonly operations: readonly OperationName[];
-  readonly origins?: readonly string[] | undefined;
+export type PlanConfig = AccessConfig['plans'][string];
+
+/** A frozen value; keys that may be undefined are left out then. */
+type Frozen<T> = T extends URL
+  ? T
+  : T extends readonly (infer Item)[]
+    ? readonly Frozen<Item>[]
+    : T extends object
+      ? { readonly [Key in keyof T as undefined extends T[Key] ? never : Key]: Frozen<T[Key]> } & {
+          readonly [Key in keyof T as undefined extends T[Key] ? Key : never]?: Frozen<T[Key]>;
+        }
+      : T;
+
+type RedisFile = NonNullable<FileConfig['cache']['redis']>;
+
+/** The config of `file`, frozen. `folder`: the config file's, base of relative paths. */
+export function toConfig(file: FileConfig, folder: string) {
+  const { listen, operations, chainId, upstream, cache, latest, log } = file;
+  return deepFreeze({
+    listen: { ...listen, tls: listen.tls && tlsOf(listen.tls, folder) },
+    operations: { ...operations, hosts: operations.hosts?.map((name) => name.toLowerCase()) },
+    dialect: file.dialect,
+    chainId: typeof chainId === 'string' ? chainIds[chainId] : chainId,
+    workers: file.workers,
+    upstreams: file.upstreams.map(({ name, url, tier, headers, maxRequestsPerSecond }) => ({
+      name,
+      url: upstreamUrl(url),
+      tier,
+      headers: headers && lowerCase(headers),
+      maxRequestsPerSecond,
+    })),
+    upstream: {
+      timeoutMs: durationMs(upstream.timeout),
+      deadlineMs: durationMs(upstream.deadline),
+      probeIntervalMs: durationMs(upstream.probeInterval),
+      connections: upstream.connections,
+      maxAttempts: upstream.maxAttempts,
+      maxLagMs: durationMs(upstream.maxLag),
+      hedge: upstream.hedge === false ? undefined : upstream.hedge,
+      audit: upstream.audit,
+    },
+    cache: {
+      gasPriceTtlMs: durationMs(cache.gasPriceTtl),
+      memory: { maxBytes: sizeBytes(cache.memory.maxBytes) },
+      redis: cache.redis && redisOf(cache.redis),
+    },
+    latest: {
+      maxStalenessMs: durationMs(latest.maxStaleness),
+      waitForVersionMs: durationMs(latest.waitForVersion),
+      minClientStalenessMs: durationMs(latest.minClientStaleness),
+      maxClientStalenessMs: durationMs(latest.maxClientStaleness),
+    },
+    access: file.access && accessOf(file.access, folder),
+    encode: file.encode,
+    log: logOf(log),
+  });
 }
 
-/** Costs: per request, per ms of a node, per unit of gas, per KiB. */
-interface CostConfig {
-  readonly hit: number;
-  readonly miss: number;
-  readonly upstreamMs: number;
-  readonly gasUnit: number;
-  readonly encode: number;
-  readonly encodeKiB: number;
-  readonly submit: number;
-  readonly pass: number;
+function logOf({ level, access: { slow, ...access } }: FileConfig['log']) {
+  return { level, access: { ...access, slowMs: durationMs(slow) } };
+}
+
+function tlsOf(file: NonNullable<FileConfig['listen']['tls']>, folder: string) {
+  const { cert, key, ciphers } = file;
+  return { cert: resolve(folder, cert), key: resolve(folder, key), ciphers: ciphers as typeof ciphers | undefined };
+}
+
+function accessOf(file: NonNullable<FileConfig['access']>, folder: string) {
+  const plans = Object.entries(file.plans).map(([name, { window, wait, ...plan }]) => {
+    return [name, { ...plan, windowMs: durationMs(window), waitMs: durationMs(wait) }] as const;
+  });
+  const keys = { ...file.keys, file: file.keys.file && resolve(folder, file.keys.file) };
+  return { ...file, keys, plans: Object.fromEntries(plans) };
+}
+
+/** Without a trailing slash, since `{url}/accounts/...` adds one (the root path stays `/`). */
+function upstreamUrl(text: string): URL {
+  return new URL(text.replace(/\/+$/, ''));
+}
+
+function lowerCase(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+function redisOf({ keyPrefix, timeout, ttl, ...servers }: RedisFile) {
+  const target = targetOf(servers);
+  return target && { target, keyPrefix, timeoutMs: durationMs(timeout), ttlMs: durationMs(ttl) };
+}
+
+/** `consistency.ts` ensures that exactly one of the three is set. */
+function targetOf({ url, cluster, sentinel }: Partial<RedisFile>) {
+  if (url !== undefined) return { kind: 'single' as const, url };
+  if (cluster !== undefined) return { kind: 'cluster' as const, urls: cluster };
+  return sentinel && { kind: 'sentinel' as const, name: sentinel.name, urls: sentinel.nodes };
+}
+
+/** Freezes a value and its parts, without keys that are undefined. A URL stays mutable: its state is internal. */
+function deepFreeze<T>(value: T): Frozen<T> {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value as Frozen<T>;
+  for (const [key, part] of Object.entries(value)) {
+    if (part === undefined) Reflect.deleteProperty(value, key);
+    else deepFreeze(part);
+  }
+  return Object.freeze(value) as Frozen<T>;
 }

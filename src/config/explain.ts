@@ -1,26 +1,43 @@
 /** Schema issues as config problems with place, key, expected and given value. */
-import type { z } from 'zod';
+import { z } from 'zod';
 import { findValue, formatPath, isMapping, type KeyPath } from './source/key-path.ts';
 import { findNearMiss, nearMissHint } from './source/near-miss.ts';
 import type { Positions } from './source/positions.ts';
-import { isSamePlace, type Problem } from './source/problem.ts';
-import { configJsonSchema } from './schema/schema.ts';
+import { ConfigError, isSamePlace, type Problem } from './source/problem.ts';
+import type { YamlSource } from './source/yaml-source.ts';
 
 /** The checked value and its places. */
-export interface ExplainContext {
+interface ExplainContext {
   /** The checked value: the file, overridden by flags and variables. */
   readonly root: unknown;
   readonly positions: Positions;
   /** Problems reported before; issues in the same place are left out. */
   readonly known: readonly Problem[];
-  /** JSON Schema for near-miss hints. Default: the config's. */
-  readonly schema?: unknown;
+  /** For near-miss hints. */
+  readonly schema: z.ZodType;
   /** Messages quote no value: any may be a misplaced secret. */
   readonly isSecret?: boolean;
 }
 
+/**
+ * The value of `root` by its schema. Throws ConfigError with all problems: those of the text, of the schema, and `further`
+ * ones. `root`: the text's value, overridden by flags and variables.
+ */
+export function checkRoot<Schema extends z.ZodType>(
+  schema: Schema,
+  root: unknown,
+  { problems: known, positions }: YamlSource,
+  { further, isSecret = false }: { readonly further: readonly Problem[]; readonly isSecret?: boolean },
+): z.output<Schema> {
+  const checked = schema.safeParse(root);
+  const issues = checked.error?.issues ?? [];
+  const problems = [...known, ...explainIssues(issues, { root, positions, known, schema, isSecret }), ...further];
+  if (!checked.success || problems.length > 0) throw new ConfigError(problems);
+  return checked.data;
+}
+
 /** One problem for each issue, unknown keys one by one. */
-export function explainIssues(issues: readonly z.core.$ZodIssue[], context: ExplainContext): readonly Problem[] {
+function explainIssues(issues: readonly z.core.$ZodIssue[], context: ExplainContext): readonly Problem[] {
   const problems: Problem[] = [];
   for (const issue of issues) {
     const path = issue.path as KeyPath;
@@ -69,7 +86,7 @@ function alternatives(words: readonly string[]): string {
 
 function unknownKey(path: KeyPath, context: ExplainContext): Problem {
   const word = String(path.at(-1));
-  const { schema = configJsonSchema() } = context;
+  const schema = z.toJSONSchema(context.schema, { io: 'input' });
   const parent = schemaAt(schema, path.slice(0, -1));
   const near = findNearMiss(word, Object.keys(propertiesOf(parent))) ?? findElsewhere(schema, word, []);
   const hint = near === undefined ? '' : ` (did you mean "${near}"?)`;

@@ -1,22 +1,11 @@
 /** Edits of a keys file that keep its other text, comments included. */
 import { isMap, isSeq, parseDocument, type Document, type YAMLSeq } from 'yaml';
-import type { OperationName } from './config.ts';
-
-/** A key of the file; absent fields are left out. */
-interface NewKey {
-  readonly name: string;
-  readonly tenant?: string | undefined;
-  readonly plan: string;
-  readonly sha256: string;
-  readonly operations?: readonly OperationName[] | undefined;
-  readonly origins?: readonly string[] | undefined;
-  readonly expires?: string | undefined;
-}
+import type { KeyInput } from './keys-file.ts';
 
 const heading = `# Keys of ledgergate: made by \`ledgergate keys create\`, stored as SHA-256 hashes only.\nkeys: []\n`;
 
-/** The text with one more key. `text`: a valid keys file, or empty. */
-export function withKey(text: string, key: NewKey): string {
+/** The text with one more key; absent fields are left out. `text`: a valid keys file, or empty. */
+export function withKey(text: string, key: KeyInput): string {
   const document = parseDocument(text.trim() === '' ? heading : text);
   const keys = keysOf(document);
   // Flow style would put all keys on one line.

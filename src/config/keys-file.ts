@@ -1,8 +1,8 @@
 /** The keys file: strict like the config, reloaded at run time. No message quotes a value. */
 import { z } from 'zod';
 import { operations, origins, planName } from './schema/access-schema.ts';
-import type { Config, OperationName } from './config.ts';
-import { explainIssues } from './explain.ts';
+import type { Config } from './config.ts';
+import { checkRoot } from './explain.ts';
 import { findValue } from './source/key-path.ts';
 import { nearMissHint } from './source/near-miss.ts';
 import type { Positions } from './source/positions.ts';
@@ -12,15 +12,10 @@ import { readText } from './source/text-file.ts';
 import { readYaml } from './source/yaml-source.ts';
 
 /** A key of the file; `tenant` defaults to the name, `sha256` is lower case. */
-export interface FileKey {
-  readonly name: string;
-  readonly tenant: string;
-  readonly plan: string;
-  readonly sha256: string;
-  readonly operations?: readonly OperationName[] | undefined;
-  readonly origins?: readonly string[] | undefined;
-  readonly expiresAtMs?: number | undefined;
-}
+export type FileKey = Readonly<ReturnType<typeof fileKey>>;
+
+/** A key as the file has it. */
+export type KeyInput = z.input<typeof key>;
 
 const nameFault = 'must be a letter, then at most 62 letters, digits or any of "._-"';
 const name = pattern(/^[A-Za-z][\w.-]{0,62}$/, nameFault);
@@ -70,15 +65,8 @@ export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<st
   const { positions } = source;
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
   const root = source.value ?? {};
-  const checked = keysFileSchema.safeParse(root);
-  const problems = [...source.problems];
-  if (!checked.success) {
-    const schema = z.toJSONSchema(keysFileSchema, { io: 'input' });
-    problems.push(...explainIssues(checked.error.issues, { root, positions, known: problems, schema, isSecret: true }));
-  }
-  problems.push(...problemsOf(root, positions, plans));
-  if (!checked.success || problems.length > 0) throw new ConfigError(problems);
-  return checked.data.keys.map(fileKey);
+  const further = problemsOf(root, positions, plans);
+  return checkRoot(keysFileSchema, root, source, { further, isSecret: true }).keys.map(fileKey);
 }
 
 /**
@@ -94,7 +82,7 @@ export function findKey(sha256: string, text: string): FileKey | undefined {
   }
 }
 
-function fileKey({ name, tenant = name, plan, sha256, operations, origins, expires }: z.output<typeof key>): FileKey {
+function fileKey({ name, tenant = name, plan, sha256, operations, origins, expires }: z.output<typeof key>) {
   const expiresAtMs = expires === undefined ? undefined : Date.parse(expires);
   return { name, tenant, plan, sha256: sha256.toLowerCase(), operations, origins, expiresAtMs };
 }

@@ -1,7 +1,11 @@
+/** The certificate and its key: read, inspected, and their problems placed in the config file. */
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import type { TlsFiles } from './config.ts';
+import type { LoadedConfig } from './source/load.ts';
+import type { Problem } from './source/problem.ts';
 import { readText } from './source/text-file.ts';
+import { defaultCiphers, weaknessesOf } from './tls-ciphers.ts';
 
 /** PEM texts. */
 export interface TlsPair {
@@ -27,6 +31,21 @@ interface InspectedPair {
 const dayMs = 24 * 60 * 60 * 1000;
 /** Renewals run weeks before expiry: one this near has failed. */
 const soonMs = 7 * dayMs;
+
+/** Problems and warnings about the certificate and the ciphers that the config names; none without TLS. */
+export function inspectTls({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+} {
+  const { tls } = config.listen;
+  if (tls === undefined) return { problems: [], warnings: [] };
+  const { problems, warnings } = readTlsPair(tls, Date.now());
+  const placed = problems.map(({ at, message }): Problem => {
+    const path = ['listen', 'tls', at];
+    return { path, message, where: whereIs(path) };
+  });
+  return { problems: placed, warnings: [...warnings, ...weaknessesOf(tls.ciphers ?? defaultCiphers)] };
+}
 
 /** Reads and inspects both files. Never throws. `nowMs`: Unix time. */
 export function readTlsPair(files: TlsFiles, nowMs: number): InspectedPair {

@@ -7,7 +7,6 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import { createSenderMetrics } from '../metrics/sender-metrics.ts';
 import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
-import type { OutageStatus, UpstreamStatus } from '../proxy/operations/operations-server.ts';
 import type { ByteBudget } from '../upstream/byte-budget.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Latest, type LatestEvents } from '../upstream/latest.ts';
@@ -121,35 +120,12 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   return { fleet, nodes, prober, sender, latest, registry, witness };
 }
 
-/** The state of each node. */
-export function statusOf(fleet: Fleet): readonly UpstreamStatus[] {
-  const head = fleet.head?.version;
-  return fleet.upstreams.map(({ name, url, tier, health, chain, chainId, window: { info } }) => ({
-    name,
-    url: url.href,
-    tier,
-    state: health,
-    ...(health === 'foreign' ? { reason: 'other chain' as const } : {}),
-    chainId: chainId ?? chain.doubted,
-    oldest: info?.oldestVersion.toString(),
-    head: info?.version.toString(),
-    lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),
-  }));
-}
-
 function placesOf(fleet: Fleet) {
   return fleet.upstreams.map(({ name, places, ejections }) => ({
     name,
     limit: places.limit,
     ejected: readClasses.filter((readClass) => ejections[readClass].isOut),
   }));
-}
-
-/** The outage, while no node answers. */
-export function outageOf(fleet: Fleet): OutageStatus | undefined {
-  const { outageSinceMs, head } = fleet;
-  if (outageSinceMs === undefined) return undefined;
-  return { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() };
 }
 
 function gaugesOf(fleet: Fleet) {

@@ -1,17 +1,18 @@
-/** The composition root for one process: builds the gateway from a config. */
+/** The composition root: joins the operations port, reloads and log settings to the part that serves clients. */
 import type { Config } from '../config/config.ts';
 import { createLog } from './log/log.ts';
 import { LogAdmin } from './log/log-admin.ts';
 import { Reloads } from './reloads.ts';
 import { expose } from '../metrics/exposition.ts';
-import { familiesOf } from '../metrics/family.ts';
+import { familiesOf, type FamilyData } from '../metrics/family.ts';
 import { createLogMetrics, type LogLines } from '../metrics/log-metrics.ts';
 import { packageVersion } from './package-version.ts';
 import { createBuildMetrics, createReloadMetrics } from '../metrics/reload-metrics.ts';
-import { portOf, reachable, schemeOf } from './address.ts';
-import { startServing } from './serving.ts';
+import { portOf, startServing, type Serving } from './serving.ts';
 import type { ServingOptions } from './serving-graph.ts';
-import { createOperationsServer, type UpstreamStatus } from '../proxy/operations/operations-server.ts';
+import type { AdminFunctions } from '../proxy/operations/admin-routes.ts';
+import { createOperationsServer, type GatewayReadiness } from '../proxy/operations/operations-server.ts';
+import type { NodeStatus, ProcessStatus, WorkersFacts } from '../proxy/operations/status/facts.ts';
 import { factsOf } from '../proxy/operations/status/present.ts';
 
 /** A listening gateway. */
@@ -21,7 +22,7 @@ export interface RunningGateway {
   readonly operationsUrl: string;
   readonly port: number;
   readonly operationsPort: number;
-  fleet(): readonly UpstreamStatus[];
+  fleet(): readonly NodeStatus[];
   /** Applies configs at run time. */
   readonly reloads: Reloads;
   /** Turns readiness off, stops accepting, drains requests in flight within a bound, and frees everything. */
@@ -34,55 +35,96 @@ export interface GatewayOptions extends Partial<Omit<ServingOptions, 'processes'
   readonly logLines?: LogLines | undefined;
 }
 
+/** The log of `options`, or a new one, and the counts of its lines. */
+export function logOf({ log: { level } }: Config, { log, logLines }: GatewayOptions) {
+  return log === undefined ? createLog(level) : { log, lines: logLines };
+}
+
+/** The part that serves clients and listens: this process, or several workers. */
+export interface ServingPart extends Pick<
+  Serving,
+  'port' | 'isDraining' | 'registry' | 'journal' | 'apply' | 'setLog' | 'close' | 'stop'
+> {
+  readonly admin: AdminFunctions;
+  /** The nodes, as last reported. */
+  nodes(): readonly NodeStatus[];
+  readiness(): GatewayReadiness | Promise<GatewayReadiness>;
+  /** The report of all processes; `undefined` while none answers. */
+  report(): Promise<{ readonly status: ProcessStatus | undefined; readonly workers?: WorkersFacts }>;
+  families(): Promise<readonly FamilyData[]>;
+}
+
 /** Starts a gateway in this process. Rejects when a port is in use; nodes may be down. */
 export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
-  const { log, lines } =
-    options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
-  const serving = await startServing(config, { ...options, log });
-  createBuildMetrics(serving.registry, { version: packageVersion(), node: process.version, dialect: config.dialect });
-  createLogMetrics(serving.registry, lines);
-  const apply = (next: Config): Promise<void> => serving.apply(next);
-  const logAdmin = new LogAdmin(config.log, { log, apply: (inForce) => serving.setLog(inForce) });
+  const gatewayLog = logOf(config, options);
+  const serving = await startServing(config, { ...options, log: gatewayLog.log });
+  return openGateway(config, gatewayLog, {
+    ...serving,
+    get isDraining() {
+      return serving.isDraining;
+    },
+    nodes: () => serving.readiness().nodes,
+    report: async () => Promise.resolve({ status: serving.status() }),
+    families: () => familiesOf(serving.registry),
+  });
+}
+
+/** Opens the operations port of a serving part. Stops the part and rejects when that port is in use. */
+export async function openGateway(
+  config: Config,
+  gatewayLog: ReturnType<typeof logOf>,
+  part: ServingPart,
+): Promise<RunningGateway> {
+  const { log, lines } = gatewayLog;
+  const version = packageVersion();
+  createBuildMetrics(part.registry, { version, node: process.version, dialect: config.dialect });
+  createLogMetrics(part.registry, lines);
+  const logAdmin = new LogAdmin(config.log, { log, apply: (inForce) => part.setLog(inForce) });
   const reloads = new Reloads(config, {
-    journal: serving.journal,
-    metrics: createReloadMetrics(serving.registry),
-    apply,
+    journal: part.journal,
+    metrics: createReloadMetrics(part.registry),
+    apply: (next) => part.apply(next),
     onInForce: ({ log }) => logAdmin.reload(log),
   });
   const operations = createOperationsServer({
-    isDraining: () => serving.isDraining,
-    readiness: () => serving.readiness(),
-    metrics: async (accept) => expose(await familiesOf(serving.registry), accept),
-    admin: serving.admin,
+    isDraining: () => part.isDraining,
+    readiness: () => part.readiness(),
+    metrics: async (accept) => expose(await part.families(), accept),
+    admin: part.admin,
     log: logAdmin,
     rules: () => reloads.config.operations,
     reload: () => reloads.status,
-    status: () =>
-      factsOf(serving.status(), {
-        version: packageVersion(),
-        nowMs: Date.now(),
-        isDraining: serving.isDraining,
-        reload: reloads.status,
-      }),
+    status: async () => {
+      const { status, workers } = await part.report();
+      const { isDraining } = part;
+      return factsOf(status, { version, nowMs: Date.now(), isDraining, reload: reloads.status, workers });
+    },
   });
   try {
     await operations.listen({ host: config.operations.host, port: config.operations.port });
   } catch (error) {
-    await serving.stop();
+    await part.stop();
     throw error;
   }
-
+  const { port } = part;
   const operationsPort = portOf(operations);
+  const scheme = config.listen.tls === undefined ? 'http' : 'https';
   return {
-    url: `${schemeOf(config)}://${reachable(config.listen.host)}:${serving.port}${config.listen.basePath}`,
+    url: `${scheme}://${reachable(config.listen.host)}:${port}${config.listen.basePath}`,
     operationsUrl: `http://${reachable(config.operations.host)}:${operationsPort}`,
-    port: serving.port,
+    port,
     operationsPort,
-    fleet: () => serving.readiness().upstreams,
+    fleet: () => part.nodes(),
     reloads,
     async close() {
-      await serving.close();
+      await part.close();
       await operations.close();
     },
   };
+}
+
+/** `host` as part of a URL that works on this machine. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
+  return host.includes(':') ? `[${host}]` : host;
 }

@@ -86,15 +86,16 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
   };
 
   function counterOf(): LimitCounter {
+    const memory = new MemoryCounter({ now, processes });
     if (counted !== undefined) {
       return new FallbackCounter({
-        redis: counted,
-        memory: new MemoryCounter({ now, processes }),
+        shared: counted,
+        memory,
         choice: () => current.whenRedisIsDown,
         onFallback: (choice) => metrics.fellBack(choice),
       });
     }
-    if (limitService !== undefined) return new RemoteCounter(limitService, new MemoryCounter({ now, processes }));
+    if (limitService !== undefined) return new FallbackCounter({ shared: new RemoteCounter(limitService), memory });
     return new MemoryCounter({ now });
   }
 }

@@ -124,7 +124,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const accessLog = new AccessLog({
     log,
     metrics: createAccessLogMetrics(registry),
-    rules: () => context.logging.access,
+    rules: () => context.logging.inForce.access,
   });
   const tracer = findTracer();
   const observer = {

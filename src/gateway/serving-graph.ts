@@ -191,8 +191,9 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
       isOverloaded: isOverloaded(),
       waiting: sender.waiting,
     }),
-    encode: () => ({ isEncoding: settings.encode.enabled, distrusted: [...proof.distrusted] }),
-    disagreements: () => proxy.audits.disagreements.map(({ upstreams, count, last }) => ({ upstreams, count, last })),
+    isEncoding: () => settings.encode.enabled,
+    distrusted: () => [...proof.distrusted],
+    disagreements: () => proxy.audits.disagreements,
     certificateExpiresMs: () => encryption?.expiresMs(),
   };
   return {

@@ -1,15 +1,14 @@
 /** The part of the gateway that answers clients, one in every serving process: start, reload and drain. */
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import type { Config, LogConfig } from '../config/config.ts';
 import type { Admin } from '../proxy/operations/admin.ts';
 import { drain } from '../proxy/http/server/drain.ts';
-import type { Readiness } from '../proxy/operations/operations-server.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
-import type { ProcessStatus } from '../proxy/operations/status/facts.ts';
-import { portOf } from './address.ts';
-import { outageOf, statusOf } from './fleet.ts';
+import type { ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
 import { applyPeerEvent } from './peer-events.ts';
 import type { PeerEvent } from './peer-workers.ts';
 import {
@@ -21,6 +20,12 @@ import {
   type Parts,
   type ServingOptions,
 } from './serving-graph.ts';
+import { readinessOf } from './status.ts';
+
+/** The port that a server listens on; the config may have 0. */
+export function portOf(app: FastifyInstance): number {
+  return (app.server.address() as AddressInfo).port;
+}
 
 /** A serving process. */
 export interface Serving {
@@ -74,7 +79,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     get isDraining() {
       return draining.isOn;
     },
-    readiness: () => readinessOf(parts),
+    readiness: () => readinessOf(parts.statusParts),
     status: () => status.report(parts.statusParts),
     apply(next) {
       const apply = () => applyTo(parts, shareOf(next, processes), options.times);
@@ -122,15 +127,4 @@ async function applyTo(parts: Parts, next: Config, times: ConnectionTimes | unde
   prober.reschedule();
   // In the background: evicts in steps.
   void cache.memory.resize(next.cache.memory.maxBytes);
-}
-
-function readinessOf({ cache, fleet, proof, proxy }: Parts): Readiness {
-  return {
-    isReady: fleet.isReady,
-    outage: outageOf(fleet),
-    upstreams: statusOf(fleet),
-    distrusted: [...proof.distrusted],
-    disagreements: proxy.audits.disagreements,
-    redis: cache.redisStatus(),
-  };
 }

@@ -4,15 +4,13 @@ import type { Registry } from 'prom-client';
 import { readFamilies } from '../metrics/family.ts';
 import { countedFamilies, countsOf, type Counts } from '../proxy/operations/status/counts.ts';
 import { Distances } from '../proxy/operations/status/distances.ts';
-import { EdgeWatch } from '../proxy/operations/status/edges.ts';
 import { Journal } from '../proxy/operations/status/events.ts';
-import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus } from '../proxy/operations/status/facts.ts';
+import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
 import type { LineLog } from '../proxy/operations/status/line-throttle.ts';
 import { Windows } from '../proxy/operations/status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import { readClasses } from '../upstream/select/need.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
-import { statusOf } from './fleet.ts';
 
 interface Sampled {
   readonly fleet: Fleet;
@@ -22,10 +20,11 @@ interface Sampled {
 /** The sources of one status report. */
 export interface StatusParts extends Sampled {
   cache(): CacheFacts;
-  redis(): ProcessStatus['redis'];
+  redis(): Readiness['redis'];
   load(): LoadFacts;
-  encode(): Pick<ProcessStatus, 'isEncoding' | 'distrusted'>;
-  disagreements(): ProcessStatus['disagreements'];
+  isEncoding(): boolean;
+  distrusted(): Readiness['distrusted'];
+  disagreements(): Readiness['disagreements'];
   certificateExpiresMs(): number | undefined;
 }
 
@@ -34,7 +33,6 @@ export class StatusSource {
   readonly journal: Journal;
   readonly distances = new Distances();
   readonly #windows = new Windows(performance.now());
-  readonly #edges = new EdgeWatch();
   readonly #startedAtMs = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
@@ -57,51 +55,62 @@ export class StatusSource {
     const nowMs = performance.now();
     const total = this.#sample(parts, nowMs);
     return {
+      ...readinessOf(parts),
       startedAtMs: this.#startedAtMs,
-      isReady: fleet.isReady,
-      outageSince: fleet.outageSinceMs === undefined ? undefined : new Date(fleet.outageSinceMs).toISOString(),
       chainId: fleet.chainId,
       head: fleet.head?.version.toString(),
       oldest: fleet.oldest?.oldestVersion.toString(),
       headSpeed: (fleet.headSource?.window.headSpeed ?? 0) * 1_000,
-      nodes: nodesOf(fleet, nowMs),
       windows: this.#windows.read(total, nowMs),
       total,
       cache: parts.cache(),
-      redis: parts.redis(),
-      ...parts.encode(),
-      disagreements: parts.disagreements(),
+      isEncoding: parts.isEncoding(),
       load: parts.load(),
       certificateExpiresMs: parts.certificateExpiresMs(),
-      events: [...this.journal.events, ...this.#edges.events],
+      events: this.journal.events,
     };
   }
 
   /** Reads the metric families, and records a snapshot when a window needs one. */
   #sample({ fleet, registry }: Sampled, nowMs: number): Counts {
     this.distances.head = fleet.head?.version;
-    const edges = fleet.upstreams.map(({ name, window }) => ({ name, oldest: window.info?.oldestVersion }));
-    this.#edges.sample(edges, Date.now());
     const counts = countsOf(readFamilies(registry, countedFamilies), this.distances.cells());
     this.#windows.record(counts, nowMs);
     return counts;
   }
 }
 
+/** The readiness of this process. */
+export function readinessOf(parts: StatusParts): Readiness {
+  const { fleet } = parts;
+  const { isReady, outageSinceMs, head } = fleet;
+  return {
+    isReady,
+    outage:
+      outageSinceMs === undefined
+        ? undefined
+        : { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() },
+    nodes: nodesOf(fleet, performance.now()),
+    distrusted: parts.distrusted(),
+    disagreements: parts.disagreements(),
+    redis: parts.redis(),
+  };
+}
+
 function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
-  const views = statusOf(fleet);
-  return fleet.upstreams.map((upstream, index) => {
-    const { name, tier, window, ejections, isSuspect, inFlight, places } = upstream;
-    const { state = 'unproven', chainId, oldest, head, lag } = views[index] ?? {};
+  const head = fleet.head?.version;
+  return fleet.upstreams.map((upstream) => {
+    const { name, tier, health, chain, chainId, window, ejections, isSuspect, inFlight, places } = upstream;
+    const { info } = window;
     return {
       name,
       tier,
-      state,
+      state: health,
       isSuspect,
-      chainId,
-      oldest,
-      head,
-      lag,
+      chainId: chainId ?? chain.doubted,
+      oldest: info?.oldestVersion.toString(),
+      head: info?.version.toString(),
+      lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),
       edgeSpeed: window.edgeSpeed * 1_000,
       edgeMargin: marginOf(upstream, nowMs),
       inFlight,

@@ -1,4 +1,8 @@
 /** Faults on demand of a sample node, for all requests or for some. */
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { findU64 } from '../ledger/version.ts';
+import type { SampleAnswer } from './answer.ts';
+import { bareError, nodeError, versionPruned } from './node-error.ts';
 import type { ReceivedRequest } from './request-log.ts';
 
 /** One fault of a node. */
@@ -72,66 +76,14 @@ export class Faults {
   }
 }
 
-/** The faults of one request, sorted by the step of an answer on which they act. */
-export interface FaultPlan {
-  readonly delayMs: number;
-  readonly holds: readonly Promise<unknown>[];
-  readonly end: 'answer' | 'hang' | 'reset';
-  readonly lag: bigint;
-  readonly chainId: number | undefined;
-  readonly ledgerHeaders: boolean;
-  /** The fault whose answer replaces the node's own. */
-  readonly replacement: Replacement | undefined;
-  readonly body: Extract<SampleFault, { kind: 'slow body' | 'truncated body' }> | undefined;
-}
-
-/** A fault that replaces the answer as a whole. */
-export type Replacement = Extract<
-  SampleFault,
-  { kind: 'pruned' | 'pruned while reading' | 'unavailable' | 'html' | 'answer' }
->;
-
-const noFault: FaultPlan = {
-  delayMs: 0,
-  holds: [],
-  end: 'answer',
-  lag: 0n,
-  chainId: undefined,
-  ledgerHeaders: true,
-  replacement: undefined,
-  body: undefined,
-};
-
-/** The later of two faults of a kind counts; holds add up. */
-export function planFaults(faults: readonly SampleFault[]): FaultPlan {
-  return faults.reduce(withFault, noFault);
-}
-
-function withFault(plan: FaultPlan, fault: SampleFault): FaultPlan {
-  switch (fault.kind) {
-    case 'lag':
-      return { ...plan, lag: fault.versions };
-    case 'latency':
-      return { ...plan, delayMs: fault.ms };
-    case 'hold':
-      return { ...plan, holds: [...plan.holds, fault.until] };
-    case 'hang':
-    case 'reset':
-      return { ...plan, end: fault.kind };
-    case 'wrong chain id':
-      return { ...plan, chainId: fault.chainId };
-    case 'no ledger headers':
-      return { ...plan, ledgerHeaders: false };
-    case 'slow body':
-    case 'truncated body':
-      return { ...plan, body: fault };
-    case 'pruned':
-    case 'pruned while reading':
-    case 'unavailable':
-    case 'html':
-    case 'answer':
-      return { ...plan, replacement: fault };
-  }
+/** The last of these faults that is of one of `kinds`: the later of two counts. */
+export function findFault<Kind extends SampleFault['kind']>(
+  faults: readonly SampleFault[],
+  ...kinds: readonly Kind[]
+): Extract<SampleFault, { kind: Kind }> | undefined {
+  const isOf = (fault: SampleFault): fault is Extract<SampleFault, { kind: Kind }> =>
+    kinds.some((kind) => kind === fault.kind);
+  return faults.findLast(isOf);
 }
 
 const readsAtVersion = new Set([
@@ -152,3 +104,41 @@ function usualScope(fault: SampleFault): (request: ReceivedRequest) => boolean {
   const isPruned = fault.kind === 'pruned' || fault.kind === 'pruned while reading';
   return isPruned ? (request) => readsAtVersion.has(request.route) : () => true;
 }
+
+/**
+ * The answer of a fault that replaces the node's own; `undefined` without one. `pinned`: the text of the request's
+ * `ledger_version`, which the message names.
+ */
+export function findReplacement(
+  faults: readonly SampleFault[],
+  ledger: LedgerInfo,
+  pinned: string | null,
+): SampleAnswer | undefined {
+  const fault = findFault(faults, 'pruned', 'pruned while reading', 'unavailable', 'html', 'answer');
+  const version = findU64(pinned ?? '') ?? ledger.version;
+  switch (fault?.kind) {
+    case undefined:
+      return undefined;
+    case 'pruned':
+      return versionPruned(version).answer;
+    case 'pruned while reading': {
+      const bound = `min available version is ${version + 1n}.`;
+      return nodeError(500, 'internal_error', `Transaction at version ${version} is pruned, ${bound}`).answer;
+    }
+    case 'unavailable':
+      return bareError(503, 'internal_error', 'Failed to read latest ledger info').answer;
+    case 'html':
+      return page;
+    case 'answer': {
+      const { status, body, headers = {}, contentType = 'application/json' } = fault;
+      return { status, body, headers, contentType, ledgerHeaders: false };
+    }
+  }
+}
+
+const page: SampleAnswer = {
+  status: 200,
+  contentType: 'text/html; charset=utf-8',
+  body: '<!doctype html><title>Sign in</title><p>This is not a ledger node.',
+  ledgerHeaders: false,
+};

@@ -3,17 +3,24 @@ import type { SampleAnswer } from './answer.ts';
 import type { SampleCall } from './call.ts';
 import { answerAccountSummaries, answerAccountTransactions } from './operations/account-history-operations.ts';
 import { answerBlockByHeight, answerBlockByVersion } from './operations/block-operations.ts';
-import { answerEncodeSubmission } from './operations/encode-operation.ts';
 import { answerEventsByHandle, answerEventsByNumber } from './operations/event-operations.ts';
-import { answerGasPrice, answerHealthy, answerLedgerInfo } from './operations/ledger-operations.ts';
+import {
+  answerGasPrice,
+  answerHealthy,
+  answerInfo,
+  answerLedgerInfo,
+  answerSpec,
+  answerSpecJson,
+  answerSpecYaml,
+} from './operations/ledger-operations.ts';
 import { answerAuxiliaryInfo, answerTransactions } from './operations/list-operations.ts';
-import { answerInfo, answerSpec, answerSpecJson, answerSpecYaml } from './operations/node-operations.ts';
 import { answerAccount, answerBalance, answerModule, answerResource } from './operations/state-operations.ts';
 import { answerModules, answerResources } from './operations/state-page-operations.ts';
 import { answerRawTableItem, answerTableItem } from './operations/table-operations.ts';
 import {
   answerByHash,
   answerByVersion,
+  answerEncodeSubmission,
   answerSimulate,
   answerSubmit,
   answerWaitByHash,

@@ -5,30 +5,13 @@
 import type { FleetState } from './curl-examples.ts';
 import { advancingClock, type AdvancingClockOptions } from './ledger-clock.ts';
 import { Mempool } from './mempool.ts';
-import { createSampleNode, type SampleNode } from './sample-node.ts';
+import { createSampleNode } from './sample-node.ts';
 
-/** Host, window and clock of a sample fleet. */
-export interface SampleFleetOptions {
+interface SampleFleetOptions {
   readonly host?: string;
   /** How many versions the full node keeps. Default 100,000: about nine minutes, so that its edge can be watched. */
   readonly window?: bigint;
   readonly now?: () => number;
-}
-
-/** One running node of the fleet. */
-export interface FleetNode {
-  readonly name: string;
-  readonly url: string;
-  readonly tier: 'full' | 'archival';
-  readonly node: SampleNode;
-}
-
-/** A running fleet: a pruned full node and an archival one on one ledger. */
-export interface SampleFleet {
-  readonly nodes: readonly FleetNode[];
-  /** State of the ledger, for `curlExamples`. */
-  state(): FleetState;
-  close(): Promise<void>;
 }
 
 /** Version 0. A fixed day, so that a restarted fleet goes on where the last one was. */
@@ -37,7 +20,7 @@ const ledgerStartMs = Date.UTC(2024, 0, 1);
 const pruneStep = 1000n;
 
 /** Starts both nodes on free loopback ports. */
-export async function startSampleFleet(options: SampleFleetOptions = {}): Promise<SampleFleet> {
+export async function startSampleFleet(options: SampleFleetOptions = {}) {
   const { host = '127.0.0.1', window = 100_000n, now = Date.now } = options;
   const ledger: AdvancingClockOptions = { startMs: ledgerStartMs, pruneStep, now };
   const mempool = new Mempool({ now });
@@ -45,10 +28,11 @@ export async function startSampleFleet(options: SampleFleetOptions = {}): Promis
   const archival = await createSampleNode({ host, mempool, clock: advancingClock(ledger) });
   return {
     nodes: [
-      { name: 'sample-full', url: full.url, tier: 'full', node: full },
-      { name: 'sample-archival', url: archival.url, tier: 'archival', node: archival },
+      { name: 'sample-full', url: full.url, tier: 'full' as const, node: full },
+      { name: 'sample-archival', url: archival.url, tier: 'archival' as const, node: archival },
     ],
-    state() {
+    /** State of the ledger, for `curlExamples`. */
+    state(): FleetState {
       const { version: head, oldestVersion: oldest } = full.ledger();
       return { head, oldest, archivalOldest: archival.ledger().oldestVersion };
     },

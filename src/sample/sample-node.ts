@@ -8,11 +8,10 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { SampleAnswer } from './answer.ts';
-import { Faults, planFaults, type SampleFault, type FaultPlan } from './faults.ts';
+import { Faults, findFault, findReplacement, type SampleFault } from './faults.ts';
 import { advancingClock, type LedgerClock } from './ledger-clock.ts';
 import { Mempool } from './mempool.ts';
 import { bareError, frameworkError, NodeError } from './node-error.ts';
-import { replacementAnswer } from './replacement.ts';
 import { RequestLog, type ReceivedRequest } from './request-log.ts';
 import { findRoute, type SampleRouteName, type Routing } from './routes.ts';
 import { writeAnswer } from './write-answer.ts';
@@ -155,17 +154,15 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     // A body that is too large is refused unread, by its announced length.
     const body = refusal === undefined ? await readBody(request) : Buffer.alloc(0);
     const received: ReceivedRequest = { method, url, route, headers: request.headers, body };
-    const plan = planFaults(this.faults.take(received));
+    const faults = this.faults.take(received);
     this.log.add(received);
-    if (!(await this.#wait(plan))) return;
-    if (plan.end === 'hang') return;
-    if (plan.end === 'reset') {
-      request.socket.resetAndDestroy();
-      return;
-    }
-    const own = this.ledger(plan.lag);
-    const ledger = plan.chainId === undefined ? own : { ...own, chainId: plan.chainId };
-    const answer = refusal?.answer ?? (await this.#operate(routing, received, { query, plan, ledger }));
+    if (!(await this.#wait(faults))) return;
+    const end = findFault(faults, 'hang', 'reset')?.kind;
+    if (end === 'reset') request.socket.resetAndDestroy();
+    if (end !== undefined) return;
+    const own = this.ledger(findFault(faults, 'lag')?.versions);
+    const ledger = { ...own, chainId: findFault(faults, 'wrong chain id')?.chainId ?? own.chainId };
+    const answer = refusal?.answer ?? (await this.#operate(routing, received, { query, faults, ledger }));
     const { compression = true, headers } = this.#options;
     const signal = this.#closing.signal;
     await writeAnswer(response, answer, {
@@ -173,7 +170,7 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
       ledger,
       further: headers?.(received, ledger) ?? {},
       dialect: this.#dialect,
-      plan,
+      faults,
       compression,
       signal,
     });
@@ -187,22 +184,22 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
   }
 
   /** False if the node was closed meanwhile. */
-  async #wait(plan: FaultPlan): Promise<boolean> {
+  async #wait(faults: readonly SampleFault[]): Promise<boolean> {
     const { signal } = this.#closing;
-    await Promise.allSettled(plan.holds);
-    if (plan.delayMs > 0) await delay(plan.delayMs, undefined, { signal });
+    await Promise.allSettled(faults.flatMap((fault) => (fault.kind === 'hold' ? [fault.until] : [])));
+    const { ms = 0 } = findFault(faults, 'latency') ?? {};
+    if (ms > 0) await delay(ms, undefined, { signal });
     return !signal.aborted;
   }
 
   async #operate(
     routing: Routing,
     request: ReceivedRequest,
-    context: { readonly query: URLSearchParams; readonly plan: FaultPlan; readonly ledger: LedgerInfo },
+    context: { readonly query: URLSearchParams; readonly faults: readonly SampleFault[]; readonly ledger: LedgerInfo },
   ): Promise<SampleAnswer> {
-    const { query, ledger, plan } = context;
-    if (plan.replacement !== undefined) {
-      return replacementAnswer(plan.replacement, ledger, query.get('ledger_version'));
-    }
+    const { query, ledger, faults } = context;
+    const replacement = findReplacement(faults, ledger, query.get('ledger_version'));
+    if (replacement !== undefined) return replacement;
     try {
       if (routing.kind !== 'found') throw routingError(routing);
       const { params, operation } = routing;

@@ -5,6 +5,7 @@
 import { createCipheriv, createHash } from 'node:crypto';
 import type { Address } from '../ledger/address.ts';
 import { formatTypeTag, type StructTag } from '../ledger/type-tag.ts';
+import { versionsPerBlock } from './ledger-clock.ts';
 import { hasRecordings } from './recorded.ts';
 
 const module = 'ledgergate_sample';
@@ -112,4 +113,29 @@ function padding(seed: string, length: number): string {
   const key = createHash('sha256').update(seed).digest().subarray(0, 16);
   const stream = createCipheriv('aes-128-ctr', key, Buffer.alloc(16)).update(Buffer.alloc(Math.ceil(length / 2)));
   return stream.toString('hex').slice(0, length);
+}
+
+/**
+ * The versions of one stream of an account: its transactions, or its events by creation number. The nth member stands in
+ * the nth block, at a place that depends on the stream, so that every stream grows with the head.
+ */
+export interface Stream {
+  versionOf(sequence: bigint): bigint;
+  /** Sequence number of the newest member at `version`; -1 before the first one. */
+  lastAt(version: bigint): bigint;
+}
+
+/** The stream `name` of an account. */
+export function streamOf(address: Address, name: string): Stream {
+  const digest = createHash('sha256').update(`${address} ${name}`).digest();
+  const place = BigInt(digest.readUInt16BE()) % versionsPerBlock;
+  return {
+    versionOf: (sequence) => sequence * versionsPerBlock + place,
+    lastAt: (version) => (version < place ? -1n : (version - place) / versionsPerBlock),
+  };
+}
+
+/** The transactions that an account has sent. */
+export function transactionsOf(address: Address): Stream {
+  return streamOf(address, 'transactions');
 }

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { SampleAnswer } from './answer.ts';
-import type { FaultPlan } from './faults.ts';
+import { findFault, type SampleFault } from './faults.ts';
 
 /** Request, ledger and faults that shape the written answer. */
 export interface WriteOptions {
@@ -13,7 +13,7 @@ export interface WriteOptions {
   /** Headers that go with the ledger headers. */
   readonly further: Readonly<Record<string, string>>;
   readonly dialect: Dialect;
-  readonly plan: FaultPlan;
+  readonly faults: readonly SampleFault[];
   readonly compression: boolean;
   /** Stops a slow body. */
   readonly signal: AbortSignal;
@@ -25,22 +25,23 @@ export async function writeAnswer(
   answer: SampleAnswer,
   options: WriteOptions,
 ): Promise<void> {
-  const { plan } = options;
+  const { faults } = options;
   const isCoded = answer.headers?.['content-encoding'] !== undefined;
   const gzip = options.compression && !isCoded && /\bgzip\b/i.test(options.request['accept-encoding'] ?? '');
   const plain = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body;
   const body = gzip ? gzipSync(plain) : plain;
   const headers = ['Content-Type', answer.contentType, 'Content-Length', String(body.length)];
   if (gzip) headers.push('Content-Encoding', 'gzip');
-  if (answer.ledgerHeaders && plan.ledgerHeaders) {
+  if (answer.ledgerHeaders && findFault(faults, 'no ledger headers') === undefined) {
     headers.push(...ledgerHeaderList(options.ledger, options.dialect), ...Object.entries(options.further).flat());
   }
   if (answer.gasUsed !== undefined) headers.push(options.dialect.gasUsed, String(answer.gasUsed));
   if (answer.cursor !== undefined) headers.push(options.dialect.cursor, answer.cursor);
   for (const [name, value] of Object.entries(answer.headers ?? {})) headers.push(name, value);
   response.writeHead(answer.status, headers);
-  if (plan.body?.kind === 'slow body') await writeSlowly(response, body, plan.body, options.signal);
-  else if (plan.body?.kind === 'truncated body') writeHalf(response, body);
+  const fault = findFault(faults, 'slow body', 'truncated body');
+  if (fault?.kind === 'slow body') await writeSlowly(response, body, fault, options.signal);
+  else if (fault !== undefined) writeHalf(response, body);
   else response.end(body);
 }
 

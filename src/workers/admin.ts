@@ -1,11 +1,7 @@
 /** Admin requests: one worker answers for all; a purge reaches every worker before the response. */
 import type { AdminFunctions } from '../proxy/operations/admin-routes.ts';
-import {
-  AdminFault,
-  parsePurgeRequest,
-  type AdminAnswer,
-  type PurgeRequest,
-} from '../proxy/operations/purge-request.ts';
+import { orFault } from '../proxy/operations/admin.ts';
+import { parsePurgeRequest, type AdminAnswer, type PurgeRequest } from '../proxy/operations/purge-request.ts';
 import { mergeUsage } from '../proxy/operations/usage-report.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
@@ -21,14 +17,7 @@ const noAnswer: AdminAnswer = { status: 503, body: { message: 'a worker did not 
 export function adminOf(serving: () => readonly WorkerProcess[]): AdminFunctions {
   return {
     // Parsed here: a message cannot carry every nesting of a body.
-    purge: (request, from) => {
-      try {
-        return purgeAll(serving, parsePurgeRequest(request), from);
-      } catch (error) {
-        if (!(error instanceof AdminFault)) throw error;
-        return Promise.resolve({ status: error.status, body: { message: error.message } });
-      }
-    },
+    purge: (request, from) => orFault(async () => purgeAll(serving, parsePurgeRequest(request), from)),
     async explain(request) {
       const [chosen] = serving();
       if (chosen === undefined) return noWorker;

@@ -1,17 +1,11 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { Counter, type Count } from '../metrics/counter.ts';
+import { Counter } from '../metrics/counter.ts';
 import { familiesOf, type FamilyData } from '../metrics/family.ts';
 import { Gauge } from '../metrics/gauge.ts';
 import { joinFamilies } from '../metrics/join.ts';
 
-/** Counters of the worker pool. */
-export interface PoolMetrics {
-  readonly restarts: Count;
-  readonly hangs: Count;
-}
-
 /** Metrics of the worker processes, counted by the primary. `readServing` is called at each scrape. */
-export function createPoolMetrics(registry: Registry, readServing: () => number): PoolMetrics {
+export function createPoolMetrics(registry: Registry, readServing: () => number) {
   new Gauge(registry, { name: 'ledgergate_workers', help: 'Serving workers.', read: readServing });
   return {
     restarts: new Counter(registry, {
@@ -29,10 +23,9 @@ export function createPoolMetrics(registry: Registry, readServing: () => number)
  * Joins the families of the workers. Counters of an exited or silent worker stay in the sum with their last values:
  * Prometheus reads a falling sum as a restart of all.
  */
-export class WorkerMetrics implements PoolMetrics {
-  readonly restarts: Count;
-  readonly hangs: Count;
+export class WorkerMetrics {
   readonly registry = new Registry();
+  readonly pool: ReturnType<typeof createPoolMetrics>;
   readonly #last = new Map<number, readonly FamilyData[]>();
   #departed: readonly FamilyData[] = [];
 
@@ -42,9 +35,7 @@ export class WorkerMetrics implements PoolMetrics {
     for (const { name } of this.registry.getMetricsAsArray()) {
       if (!/^process_(cpu|resident|start)/.test(name)) this.registry.removeSingleMetric(name);
     }
-    const { restarts, hangs } = createPoolMetrics(this.registry, readServing);
-    this.restarts = restarts;
-    this.hangs = hangs;
+    this.pool = createPoolMetrics(this.registry, readServing);
   }
 
   forget(worker: number): void {

@@ -1,7 +1,7 @@
 /** A pod is given the time that the gateway takes to end, whatever it is set to. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { drainDelayMs } from '../../src/commands/serve.ts';
+import { drainDelayMs } from '../../src/commands/run-gateway.ts';
 import { drainMs } from '../../src/gateway/serving.ts';
 import { slackMs } from '../../src/workers/workers.ts';
 import { exitMs } from '../../src/workers/worker-process.ts';

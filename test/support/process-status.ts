@@ -1,6 +1,6 @@
 /** Sample reports of a process, for tests of the status page. */
-import type { NodeStatus, StatusFacts, GatewayStatus, ProcessStatus } from '../../src/proxy/operations/status/facts.ts';
-import { factsOf } from '../../src/proxy/operations/status/present.ts';
+import type { NodeStatus, GatewayStatus, ProcessStatus } from '../../src/proxy/operations/status/facts.ts';
+import { factsOf, type StatusFacts } from '../../src/proxy/operations/status/present.ts';
 import type { Counts } from '../../src/proxy/operations/status/counts.ts';
 import type { WindowCounts } from '../../src/proxy/operations/status/windows.ts';
 
@@ -27,7 +27,7 @@ export function processStatus(known: Partial<ProcessStatus> = {}): ProcessStatus
   return {
     startedAtMs: 1_000,
     isReady: true,
-    outageSince: undefined,
+    outage: undefined,
     chainId: 1,
     head: '3412674839',
     oldest: '0',

@@ -1,5 +1,5 @@
 /** State of a gateway from its operations port. */
-import type { StatusFacts } from '../../src/proxy/operations/status/facts.ts';
+import type { StatusFacts } from '../../src/proxy/operations/status/present.ts';
 import { fetchReply } from './gateway.ts';
 
 export async function statusOf({ operationsUrl }: { readonly operationsUrl: string }): Promise<StatusFacts> {

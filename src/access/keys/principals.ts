@@ -70,35 +70,30 @@ export class Principals {
     return this.#keys.size;
   }
 
-  /** The principal, or a rejection. A wrong key is refused even where none is required: its sender expects its plan. */
-  find(headers: IncomingHttpHeaders, connection: string | undefined, nowMs: number): Principal | KeyRejection {
+  /**
+   * The principal, or a rejection. A wrong key is refused even where none is required: its sender expects its plan.
+   * `known`: of headers that come again; it holds the key's entry while the same keys and rules are in force.
+   */
+  find(
+    headers: IncomingHttpHeaders,
+    connection: string | undefined,
+    nowMs: number,
+    known?: KnownKey,
+  ): Principal | KeyRejection {
+    if (known?.entry !== undefined && known.generation === this.#generation && nowMs < known.entry.expiresAtMs) {
+      return known.entry.principal;
+    }
     const { header, anonymous } = this.#rules;
     const value = headers[header];
     if (value === undefined)
       return anonymous === undefined ? 'no key' : this.#anonymous(anonymous, headers, connection);
     const key = keyIn(header, String(value));
     const entry = key === undefined ? undefined : this.#keys.find(key, nowMs);
-    return entry?.principal ?? this.#rejection;
-  }
-
-  /** `find` for headers that come again: `known` holds the key's entry while the same keys and rules are in force. */
-  findKnown(
-    known: KnownKey,
-    headers: IncomingHttpHeaders,
-    connection: string | undefined,
-    nowMs: number,
-  ): Principal | KeyRejection {
-    const { entry } = known;
-    if (entry !== undefined && known.generation === this.#generation && nowMs < entry.expiresAtMs) {
-      return entry.principal;
+    if (known !== undefined) {
+      known.generation = this.#generation;
+      known.entry = entry;
     }
-    const { header } = this.#rules;
-    const value = headers[header];
-    if (value === undefined) return this.find(headers, connection, nowMs);
-    const key = keyIn(header, String(value));
-    known.generation = this.#generation;
-    known.entry = key === undefined ? undefined : this.#keys.find(key, nowMs);
-    return known.entry?.principal ?? this.#rejection;
+    return entry?.principal ?? this.#rejection;
   }
 
   get #rejection(): KeyRejection {

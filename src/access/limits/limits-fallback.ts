@@ -1,21 +1,21 @@
 import type { Charge, LimitCounter, CountResult } from './counter.ts';
 import type { MemoryCounter } from './limits-memory.ts';
-import type { RedisCounter } from './limits-redis.ts';
 
 /** `local`: this process counts alone. `refuse`: no request is admitted. `allow`: all are, uncounted. */
 export type WhenRedisIsDown = 'local' | 'refuse' | 'allow';
 
 interface FallbackParts {
-  readonly redis: RedisCounter;
-  /** Also counts the requests that Redis admits, so that windows continue when Redis is away. */
+  /** Redis or the primary; `undefined` when it did not answer in time. */
+  readonly shared: { take(charge: Charge): Promise<CountResult | undefined>; close?(): Promise<void> };
+  /** Also counts the requests that the shared counter admits, so that windows continue when it is away. */
   readonly memory: MemoryCounter;
-  /** The current choice: the config may change. */
-  readonly choice: () => WhenRedisIsDown;
-  /** Called once per request that Redis did not count. */
-  readonly onFallback: (choice: WhenRedisIsDown) => void;
+  /** The current choice: the config may change. Default `local`. */
+  readonly choice?: () => WhenRedisIsDown;
+  /** Called once per request that the shared counter did not count. */
+  readonly onFallback?: (choice: WhenRedisIsDown) => void;
 }
 
-/** Counts in Redis while it answers, and follows `access.whenRedisIsDown` while it does not. */
+/** Counts in a shared counter while it answers, and follows `access.whenRedisIsDown` while it does not. */
 export class FallbackCounter implements LimitCounter {
   readonly #parts: FallbackParts;
 
@@ -24,11 +24,11 @@ export class FallbackCounter implements LimitCounter {
   }
 
   async take(charge: Charge): Promise<CountResult> {
-    const { redis, memory, onFallback } = this.#parts;
-    const choice = this.#parts.choice();
-    const taken = await redis.take(charge);
+    const { shared, memory, onFallback } = this.#parts;
+    const choice = this.#parts.choice?.() ?? 'local';
+    const taken = await shared.take(charge);
     if (taken === undefined) {
-      onFallback(choice);
+      onFallback?.(choice);
       return takeAnyway(charge, choice, memory);
     }
     if (choice !== 'local' || taken.kind !== 'counted' || !taken.count.isAdmitted) return taken;
@@ -44,7 +44,7 @@ export class FallbackCounter implements LimitCounter {
 
   close(): void {
     this.#parts.memory.close();
-    void this.#parts.redis.close();
+    void this.#parts.shared.close?.();
   }
 }
 

@@ -1,5 +1,4 @@
-import type { Charge, LimitCount, LimitCounter, CountResult } from './counter.ts';
-import type { MemoryCounter } from './limits-memory.ts';
+import type { Charge, LimitCount, CountResult } from './counter.ts';
 
 /** The primary's limit service over IPC. Messages arrive in the order in which they were sent. */
 export interface LimitServiceClient {
@@ -12,39 +11,27 @@ export interface LimitServiceClient {
 /** Pause after a missing answer. */
 const pauseMs = 1_000;
 
-/** Counts in the primary, for all workers; while it does not answer in time, this process grants its share. */
-export class RemoteCounter implements LimitCounter {
+/** Counts in the primary, for all workers. */
+export class RemoteCounter {
   readonly #service: LimitServiceClient;
-  /** Grants one process's share. */
-  readonly #memory: MemoryCounter;
   #lastId = 0;
   #pausedUntilMs = -Infinity;
 
-  constructor(limitService: LimitServiceClient, memory: MemoryCounter) {
+  constructor(limitService: LimitServiceClient) {
     this.#service = limitService;
-    this.#memory = memory;
   }
 
-  async take(charge: Charge): Promise<CountResult> {
-    if (performance.now() < this.#pausedUntilMs) return this.#memory.take(charge);
+  /** Like `LimitCounter.take`; `undefined` when the primary did not answer in time. */
+  async take(charge: Charge): Promise<CountResult | undefined> {
+    if (performance.now() < this.#pausedUntilMs) return undefined;
     const id = (this.#lastId += 1);
     try {
       const count = await this.#service.take({ id, charge });
-      if (!count.isAdmitted) return { kind: 'counted', count, settle: () => undefined };
-      const settleHere = this.#memory.note(charge);
-      const settle = (extraCost: number): void => {
-        settleHere(extraCost);
-        this.#service.settle({ id, extraCost });
-      };
-      return { kind: 'counted', count, settle };
+      return { kind: 'counted', count, settle: (extraCost) => this.#service.settle({ id, extraCost }) };
     } catch {
       this.#pausedUntilMs = performance.now() + pauseMs;
       this.#service.settle({ id, extraCost: 0 });
-      return this.#memory.take(charge);
+      return undefined;
     }
-  }
-
-  close(): void {
-    this.#memory.close();
   }
 }

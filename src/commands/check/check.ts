@@ -1,14 +1,13 @@
 /** `check FILE`: checks the config, probes every upstream against it, and inspects Redis. */
 import { checkKeysFile } from '../../config/keys-file.ts';
 import { ConfigError, type Problem } from '../../config/source/problem.ts';
+import { inspectTls } from '../../config/tls-pair.ts';
 import type { CommandCall, ExitCode } from '../command.ts';
 import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { inspectFleet, type Inspection } from './inspect-fleet.ts';
-import { inspectRedis, type RedisInspection } from './inspect-redis.ts';
-import { inspectTls, noTls } from './inspect-tls.ts';
 import { probe } from './probe.ts';
-import { probeRedis } from './probe-redis.ts';
+import { inspectRedis, probeRedis, type RedisInspection } from './probe-redis.ts';
 
 /** Longest wait for Redis. */
 const redisTimeoutMs = 2_000;
@@ -18,21 +17,22 @@ export async function check(call: CommandCall): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
   const isOffline = call.given.has('offline');
   const inspection = loaded === undefined || isOffline ? undefined : await inspect(loaded);
-  const tls = loaded === undefined ? noTls : inspectTls(loaded);
+  const tls = loaded && inspectTls(loaded);
   const found = [...(inspection?.fleet.findings ?? []), ...(inspection?.redis.findings ?? [])];
   const findings = found.map(({ path, message }): Problem => ({
     path,
     message,
     where: loaded?.whereIs(path) ?? { kind: 'nowhere' },
   }));
+  const broken = [...problems, ...(tls?.problems ?? [])];
   const report = {
     file: loaded?.file ?? givenFile('check', call),
-    problems: [...problems, ...tls.problems, ...findings],
-    warnings: [...(loaded?.warnings ?? []), ...tls.warnings, ...(inspection?.redis.warnings ?? [])],
+    problems: [...broken, ...findings],
+    warnings: [...(loaded?.warnings ?? []), ...(tls?.warnings ?? []), ...(inspection?.redis.warnings ?? [])],
     upstreams: inspection?.fleet.upstreams,
   };
   call.terminal.out(call.given.get('format')?.values[0] === 'json' ? jsonReport(report) : formatReport(report));
-  if (problems.length + tls.problems.length > 0) return 2;
+  if (broken.length > 0) return 2;
   return report.problems.length > 0 ? 1 : 0;
 }
 

@@ -1,21 +1,22 @@
 /** One look at the shared cache from outside: can it be used as the gateway will use it, and how does it forget? */
 import type { Redis } from 'ioredis';
 import { connectRedis, type RedisClient, type RedisServers } from '../../cache/redis/redis-client.ts';
+import type { CheckFinding } from './inspect-fleet.ts';
 import { connectionFault } from './probe.ts';
 
 /** Settings that one server reports. */
-export interface RedisServerFacts {
+interface RedisServerFacts {
   /** `INFO memory`, or `undefined` where the user may not ask for it. */
   readonly memory: { readonly maxBytes: number; readonly policy: string } | undefined;
 }
 
 /** Outcome of a probe. `writeFault`: Redis answers reads and refuses writes with this message. */
-export type RedisProbe =
+type RedisProbe =
   | { readonly kind: 'usable'; readonly servers: readonly RedisServerFacts[]; readonly writeFault: string | undefined }
   | { readonly kind: 'unusable'; readonly why: string };
 
 /** Prefix of the gateway's keys, and the bound of the probe in milliseconds. */
-export interface RedisProbeOptions {
+interface RedisProbeOptions {
   readonly keyPrefix: string;
   readonly timeoutMs: number;
 }
@@ -55,4 +56,37 @@ async function factsOf(server: Redis): Promise<RedisServerFacts> {
   return {
     memory: maxBytes === undefined || policy === undefined ? undefined : { maxBytes: Number(maxBytes), policy },
   };
+}
+
+/** Problems and warnings about Redis. */
+export interface RedisInspection {
+  readonly findings: readonly CheckFinding[];
+  readonly warnings: readonly string[];
+}
+
+const path = ['cache', 'redis'];
+const advice = 'set maxmemory and maxmemory-policy volatile-lfu (docs/redis.md)';
+
+/** Turns a probe into problems and warnings. */
+export function inspectRedis(probe: RedisProbe): RedisInspection {
+  if (probe.kind === 'unusable') {
+    return { findings: [{ path, message: `cannot be used: ${probe.why}` }], warnings: [] };
+  }
+  const { writeFault, servers } = probe;
+  const refusal = writeFault === undefined ? [] : [`takes no writes, so nothing is shared: ${writeFault}`];
+  // The servers of a cluster mostly share one setting: a set reports it once.
+  const warnings = new Set([...refusal, ...servers.flatMap(memoryFaults)]);
+  return { findings: [], warnings: [...warnings].map((warning) => `cache.redis ${warning}`) };
+}
+
+function memoryFaults({ memory }: RedisServerFacts): readonly string[] {
+  if (memory === undefined) return [`hides its memory limit, because INFO is not allowed: ${advice}`];
+  const { maxBytes, policy } = memory;
+  const faults: string[] = [];
+  if (maxBytes === 0) faults.push(`has no memory limit, and answers are kept for cache.redis.ttl: ${advice}`);
+  if (policy === 'noeviction') faults.push(`evicts nothing: once it is full nothing new is shared; ${advice}`);
+  if (policy.startsWith('allkeys-')) {
+    faults.push(`may evict what must stay (maxmemory-policy ${policy}); ${advice}`);
+  }
+  return faults;
 }

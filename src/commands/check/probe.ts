@@ -2,12 +2,13 @@
 import { Agent, errors, request } from 'undici';
 import { type DialectName, dialectOf, findLedgerInfo, type LedgerInfo } from '../../ledger/ledger-headers.ts';
 
-/** Outcome of a probe: a ledger, a ledger in the other dialect, another answer, or none. */
-export type ProbeOutcome =
-  | { readonly kind: 'ledger'; readonly ledger: LedgerInfo }
-  | { readonly kind: 'other dialect'; readonly dialect: DialectName; readonly ledger: LedgerInfo }
-  | { readonly kind: 'no ledger'; readonly status: number }
-  | { readonly kind: 'unreachable'; readonly why: string };
+/** Outcome of a probe. `fault`: why the gateway could not use the node, whatever its chain. */
+export interface ProbeOutcome {
+  readonly reachable: boolean;
+  readonly dialect?: DialectName;
+  readonly ledger?: LedgerInfo;
+  readonly fault?: string;
+}
 
 /** Dialect, bound in milliseconds, and headers of a probe. */
 export interface CheckProbeOptions {
@@ -33,21 +34,27 @@ export async function probe(url: URL, { dialect, timeoutMs, headers = {} }: Chec
     await body.dump();
     return outcomeOf(statusCode, answered, dialect);
   } catch (error) {
-    return { kind: 'unreachable', why: connectionFault(error, timeoutMs) };
+    return { reachable: false, fault: `cannot be reached: ${connectionFault(error, timeoutMs)}` };
   } finally {
     await agent.destroy();
   }
 }
 
 function outcomeOf(status: number, headers: Parameters<typeof findLedgerInfo>[0], dialect: DialectName): ProbeOutcome {
-  if (status < 200 || status > 299) return { kind: 'no ledger', status };
-  const ledger = findLedgerInfo(headers, dialectOf(dialect));
-  if (ledger !== undefined) return { kind: 'ledger', ledger };
-  const other = dialect === 'node' ? 'aptos' : 'node';
-  const otherLedger = findLedgerInfo(headers, dialectOf(other));
-  return otherLedger === undefined
-    ? { kind: 'no ledger', status }
-    : { kind: 'other dialect', dialect: other, ledger: otherLedger };
+  if (status < 200 || status > 299) {
+    return {
+      reachable: true,
+      fault: `answers ${status} instead of its ledger: is this the base address, path included?`,
+    };
+  }
+  for (const spoken of [dialect, dialect === 'node' ? 'aptos' : 'node'] as const) {
+    const ledger = findLedgerInfo(headers, dialectOf(spoken));
+    if (ledger === undefined) continue;
+    if (spoken === dialect) return { reachable: true, dialect, ledger };
+    const fault = `speaks the ${spoken} dialect, the config says ${dialect} (set "dialect: ${spoken}")`;
+    return { reachable: true, dialect: spoken, ledger, fault };
+  }
+  return { reachable: true, fault: 'answers without ledger headers: is this the base address of a ledger node?' };
 }
 
 const reasons: Readonly<Record<string, string>> = {

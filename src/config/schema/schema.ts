@@ -1,7 +1,7 @@
 /**
  * The keys of the config file with form, default and description: the source of `config/schema.json` and
  * `docs/configuration.md`. Parsing fills in defaults and keeps the file's form (`5s`, `256MiB`), which the `config`
- * command prints; `to-config.ts` converts it. Messages that begin with "expected" get the given value appended.
+ * command prints; `config.ts` converts it. Messages that begin with "expected" get the given value appended.
  */
 import { z } from 'zod';
 import { access } from './access-schema.ts';

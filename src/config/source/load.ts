@@ -1,8 +1,8 @@
 /** Loads the config from file, environment, flags and defaults. */
 import { dirname, resolve } from 'node:path';
-import type { Config } from '../config.ts';
+import { type Config, toConfig } from '../config.ts';
 import { findContradictions } from '../schema/consistency.ts';
-import { explainIssues } from '../explain.ts';
+import { checkRoot } from '../explain.ts';
 import type { Environment } from './interpolate.ts';
 import type { KeyPath } from './key-path.ts';
 import { applyOverrides, type Override } from './overrides.ts';
@@ -11,7 +11,6 @@ import { ConfigError, type Where } from './problem.ts';
 import { readText } from './text-file.ts';
 import { configSchema } from '../schema/schema.ts';
 import { type RedactedConfig, redactConfig } from '../effective-config.ts';
-import { toConfig } from '../schema/to-config.ts';
 import { readYaml, type YamlSource } from './yaml-source.ts';
 
 /** The sources of a config. */
@@ -42,15 +41,8 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
 
   const root = applyOverrides(source.value ?? {}, overrides, positions);
-  const checked = configSchema.safeParse(root);
-  const problems = [...source.problems];
-  if (!checked.success) {
-    problems.push(...explainIssues(checked.error.issues, { root, positions, known: problems }));
-  }
-  problems.push(...findContradictions(root, positions));
-  if (!checked.success || problems.length > 0) throw new ConfigError(problems);
-
-  const config = toConfig(checked.data, file === undefined ? process.cwd() : dirname(resolve(file)));
+  const checked = checkRoot(configSchema, root, source, { further: findContradictions(root, positions) });
+  const config = toConfig(checked, file === undefined ? process.cwd() : dirname(resolve(file)));
   return {
     config,
     warnings: [
@@ -58,7 +50,7 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
       ...sameAddressWarnings(config.upstreams),
       ...hostWarnings(config.operations),
     ],
-    redacted: redactConfig(checked.data, positions),
+    redacted: redactConfig(checked, positions),
     whereIs: (path) => positions.ofValue(path),
   };
 }

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { LogConfig } from '../../config/config.ts';
 import { logChange } from '../../config/schema/log-schema.ts';
 import { durationMs } from '../../config/schema/units.ts';
-import type { AdminAnswer } from '../../proxy/operations/purge-request.ts';
+import { faultsOf, type AdminAnswer } from '../../proxy/operations/purge-request.ts';
 import type { LogFunctions } from '../../proxy/operations/admin-routes.ts';
 
 interface LogAdminParts {
@@ -23,10 +23,6 @@ export class LogAdmin implements LogFunctions {
     this.#parts = parts;
   }
 
-  get inForce(): LogConfig {
-    return this.#inForce;
-  }
-
   reload(config: LogConfig): void {
     this.#put(config, 'config');
   }
@@ -37,10 +33,7 @@ export class LogAdmin implements LogFunctions {
 
   change(request: unknown, from: string): AdminAnswer {
     const parsed = logChange.safeParse(request);
-    if (!parsed.success) {
-      const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the body'}: ${message}`);
-      return { status: 400, body: { message: problems.join('; ') } };
-    }
+    if (!parsed.success) return { status: 400, body: { message: faultsOf(parsed.error, 'the body') } };
     const { level = this.#inForce.level, access: { slow, ...access } = {} } = parsed.data;
     const before = this.#inForce.access;
     const slowMs = slow === undefined ? before.slowMs : durationMs(slow);

@@ -1,7 +1,7 @@
 /** The log of a process: JSON lines, warnings and errors counted. */
 import { hostname } from 'node:os';
 import { pino, type DestinationStream, type Logger } from 'pino';
-import type { AccessLogConfig, LogConfig, LogLevel } from '../../config/config.ts';
+import type { LogConfig, LogLevel } from '../../config/config.ts';
 import { LogLines } from '../../metrics/log-metrics.ts';
 import { LogOutput } from './log-output.ts';
 
@@ -61,8 +61,8 @@ export class LogControl {
     this.#inForce = config;
   }
 
-  get access(): AccessLogConfig {
-    return this.#inForce.access;
+  get inForce(): LogConfig {
+    return this.#inForce;
   }
 
   set(next: LogConfig): void {

@@ -76,9 +76,14 @@ export class Admin {
   }
 }
 
-async function answered(serve: () => Promise<AdminAnswer['body']>): Promise<AdminAnswer> {
+function answered(serve: () => Promise<AdminAnswer['body']>): Promise<AdminAnswer> {
+  return orFault(async () => ({ status: 200, body: await serve() }));
+}
+
+/** The answer of `serve`, or to its `AdminFault`. */
+export async function orFault(serve: () => Promise<AdminAnswer>): Promise<AdminAnswer> {
   try {
-    return { status: 200, body: await serve() };
+    return await serve();
   } catch (error) {
     if (!(error instanceof AdminFault)) throw error;
     return { status: error.status, body: { message: error.message } };

@@ -4,62 +4,14 @@ import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import type { AdminAccessRules } from './admin-access.ts';
 import type { Exposition } from '../../metrics/exposition.ts';
 import type { ReloadResult } from '../../metrics/reload-metrics.ts';
-import type { StatusFacts } from './status/facts.ts';
+import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
+import type { StatusFacts } from './status/present.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
-import type { Disagreement } from '../reads/audits.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
 import { enterPipeline } from '../http/server/connection-state.ts';
 import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
 import { createServer, schemaController } from '../http/server/lean-http.ts';
 import { findHostRefusal, type HostRefusal, type HostRules } from './operations-hosts.ts';
-
-/** One node in the details of `/readyz`; 64-bit numbers are text. */
-export interface UpstreamStatus {
-  readonly name: string;
-  readonly url: string;
-  readonly tier: 'full' | 'archival';
-  readonly state: 'unproven' | 'usable' | 'down' | 'foreign';
-  /** Present while `foreign`. */
-  readonly reason?: 'other chain';
-  readonly chainId: number | undefined;
-  readonly oldest: string | undefined;
-  readonly head: string | undefined;
-  /** Versions behind the head of the fleet. */
-  readonly lag: string | undefined;
-  /** Workers that report it usable; the other fields are those of the best report. Absent with one process. */
-  readonly usableBy?: number;
-}
-
-/** No node answers that did before. */
-export interface OutageStatus {
-  /** ISO 8601. */
-  readonly since: string;
-  /** The version that headers go on reporting. */
-  readonly head: string | undefined;
-}
-
-/** Readiness of the gateway and its details; workers send it as plain data. */
-export interface Readiness {
-  /** At least one node is usable. */
-  readonly isReady: boolean;
-  readonly outage: OutageStatus | undefined;
-  readonly upstreams: readonly UpstreamStatus[];
-  /** Functions left to nodes, after one encoded them differently. */
-  readonly distrusted: readonly string[];
-  readonly disagreements: readonly Disagreement[];
-  /** `undefined` without Redis; `trouble`: its present fault. */
-  readonly redis: { readonly trouble: string | undefined } | undefined;
-  /** Absent with one process. */
-  readonly workers?: WorkersStatus;
-}
-
-/** Numbers of worker processes. */
-interface WorkersStatus {
-  readonly wanted: number;
-  /** Workers that serve and reported in time. */
-  readonly answering: number;
-  readonly ready: number;
-}
 
 /** The last reload of the config. */
 export interface ReloadStatus {
@@ -68,6 +20,12 @@ export interface ReloadStatus {
   readonly result: ReloadResult;
   /** Keys whose new values wait for a restart. */
   readonly needsRestart: readonly string[];
+}
+
+/** Readiness of all processes together. */
+export interface GatewayReadiness extends Readiness {
+  /** Absent with one process. */
+  readonly workers?: WorkersFacts & { readonly ready: number };
 }
 
 /** Config of the operations port; read at each request, because a reload may change it. */
@@ -79,7 +37,7 @@ interface OperationsRules extends AdminAccessRules, HostRules {
 /** Parts of the gateway behind the port. */
 interface OperationsParts {
   isDraining(): boolean;
-  readiness(): Readiness | Promise<Readiness>;
+  readiness(): GatewayReadiness | Promise<GatewayReadiness>;
   /** The answer to a scrape; `accept`: the header. */
   metrics(accept: string | undefined): Promise<Exposition>;
   readonly admin: AdminFunctions;
@@ -112,6 +70,12 @@ function statusOf({ isReady, outage }: Readiness): string {
   return outage === undefined ? 'no usable node is known' : 'outage';
 }
 
+/** One node in the details. No address: readiness is often published further than the config. */
+function publishedNode({ name, tier, state, chainId, oldest, head, lag, usableBy }: NodeStatus) {
+  const reason = state === 'foreign' ? 'other chain' : undefined;
+  return { name, tier, state, reason, chainId, oldest, head, lag, usableBy };
+}
+
 /** Creates the server of the operations port, with all its routes. */
 export function createOperationsServer(parts: OperationsParts): FastifyInstance {
   const app = fastify({
@@ -137,8 +101,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     const status = parts.isDraining() ? 'draining' : statusOf(readiness);
     const isReady = status === 'ready' || (status === 'outage' && parts.rules().readyInOutage);
     reply.code(isReady ? 200 : 503);
-    // No addresses: readiness is often published further than the config.
-    const upstreams = readiness.upstreams.map(({ url: _url, ...published }) => published);
+    const upstreams = readiness.nodes.map(publishedNode);
     const redis = redisOf(readiness);
     const reload = parts.reload();
     return { status, outage, upstreams, audit: { disagreements }, encode: { distrusted }, redis, workers, reload };

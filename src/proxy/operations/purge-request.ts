@@ -1,4 +1,5 @@
 /** An operator's purge, in plain data, and its scope in the cache. */
+import { z } from 'zod';
 import { readText } from '../../cache/key.ts';
 import type { PurgeScope } from '../../cache/purge/purge-scope.ts';
 import { findAddress } from '../../ledger/address.ts';
@@ -6,10 +7,6 @@ import { quote } from '../../ledger/errors.ts';
 import { parseRequest, type DescribedRequest } from './described-request.ts';
 import type { Reader } from '../reads/reader.ts';
 import type { Router } from '../routes/router.ts';
-
-/** The parsed body of `POST /admin/purge`. */
-export type PurgeRequest =
-  { readonly read: DescribedRequest } | { readonly account: string } | { readonly everything: true };
 
 /** An answer to an operator: plain data that can cross to another process. */
 export interface AdminAnswer {
@@ -28,42 +25,61 @@ export class AdminFault extends Error {
   }
 }
 
-const kinds = ['read', 'account', 'everything'] as const;
-const parameters = ['target', 'method', 'accept', 'contentType', 'body'] as const;
+/** The faults of a request by their place, without quoting it; `where` names the request itself. */
+export function faultsOf({ issues }: z.ZodError, where: string): string {
+  return issues.map(({ path, message }) => `${path.join('.') || where} ${message}`).join('; ');
+}
+
+/** The value by its schema. Throws `AdminFault` 400. */
+export function parseBy<T>(schema: z.ZodType<T>, value: unknown, where: string): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new AdminFault(400, faultsOf(parsed.error, where));
+}
+
+/** An object with these fields and no other. */
+export function fieldsOf<Shape extends z.ZodRawShape>(shape: Shape) {
+  const names = Object.keys(shape).join(', ');
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys'
+        ? `has an unknown field ${quote(issue.keys[0] ?? '')}; use ${names}`
+        : 'must be an object',
+  });
+}
+
+const text = z
+  .string({ error: 'must be given once, as text' })
+  // UTF-8 would replace a lone surrogate, and the text would describe another request.
+  .refine((given) => given.isWellFormed(), { error: 'must be text that UTF-8 can hold' });
+
+const described = fieldsOf({
+  target: text,
+  method: text.optional(),
+  accept: text.optional(),
+  contentType: text.optional(),
+  body: text.optional(),
+});
+
+const purge = fieldsOf({
+  read: described.optional(),
+  account: z.string({ error: 'must be an address as text' }).optional(),
+  everything: z.literal(true, { error: 'must be true' }).optional(),
+}).refine((given) => Object.keys(given).length === 1, {
+  error: 'must have exactly one of {"read": {…}}, {"account": "0x…"}, {"everything": true}',
+});
+
+/** The parsed body of `POST /admin/purge`: one of its fields is set. */
+export type PurgeRequest = z.output<typeof purge>;
 
 /** Parses the body of a purge. Throws `AdminFault` 400. */
 export function parsePurgeRequest(value: unknown): PurgeRequest {
-  const expected = 'exactly one of {"read": {…}}, {"account": "0x…"}, {"everything": true}';
-  const given = memberNames(value);
-  if (given === undefined) throw new AdminFault(400, `the body must be a JSON object: ${expected}`);
-  refuseUnknown(given, kinds, 'the body');
-  const { read, account, everything } = value as Readonly<Record<string, unknown>>;
-  if (given.length !== 1) throw new AdminFault(400, `the body must have ${expected}`);
-  if (given[0] === 'read') return { read: parseDescribed(read, '"read"') };
-  if (given[0] === 'everything') {
-    if (everything !== true) throw new AdminFault(400, '"everything" must be true');
-    return { everything };
-  }
-  if (typeof account === 'string') return { account };
-  throw new AdminFault(400, '"account" must be an address as text');
+  return parseBy(purge, value, 'the body');
 }
 
 /** Parses a described request. Throws `AdminFault` 400; `where` names the place in its message. */
 export function parseDescribed(value: unknown, where: string): DescribedRequest {
-  const given = memberNames(value);
-  if (given === undefined) throw new AdminFault(400, `${where} must be an object`);
-  refuseUnknown(given, parameters, where);
-  const described = value as Readonly<Record<string, unknown>>;
-  for (const name of given) {
-    const text = described[name];
-    if (typeof text !== 'string') throw new AdminFault(400, `"${name}" must be given once, as text`);
-    // UTF-8 would replace a lone surrogate, and the text would describe another request.
-    if (!text.isWellFormed()) throw new AdminFault(400, `"${name}" must be text that UTF-8 can hold`);
-  }
-  const { target, ...rest } = described as Readonly<Partial<Record<(typeof parameters)[number], string>>>;
-  if (target === undefined)
-    throw new AdminFault(400, `${where} needs a "target", such as "/v1/accounts/0x1/module/coin"`);
-  return { target, ...rest };
+  return parseBy(described, value, where);
 }
 
 /** Parts that turn a described read into a scope. */
@@ -75,12 +91,13 @@ export interface ScopeParts {
 
 /** The scope in the cache. Throws `AdminFault`: 400, or 503 while no node has reported its chain. */
 export function scopeOf(request: PurgeRequest, parts: ScopeParts): PurgeScope {
-  if ('everything' in request) return { kind: 'everything' };
+  const { read, account = '', everything } = request;
+  if (everything === true) return { kind: 'everything' };
   const chainId = parts.chainId();
   if (chainId === undefined) throw new AdminFault(503, 'no node has reported its chain yet: try again');
-  if ('read' in request) return scopeOfRead(request.read, chainId, parts);
-  const address = findAddress(request.account);
-  if (address === undefined) throw new AdminFault(400, `"account" is no address: ${quote(request.account)}`);
+  if (read !== undefined) return scopeOfRead(read, chainId, parts);
+  const address = findAddress(account);
+  if (address === undefined) throw new AdminFault(400, `"account" is no address: ${quote(account)}`);
   return { kind: 'account', chainId, address };
 }
 
@@ -93,14 +110,4 @@ function scopeOfRead(request: DescribedRequest, chainId: number, { router, reade
   if (parsed.kind !== 'read') throw new AdminFault(400, 'answers to this request are never kept');
   const key = reader.keyOf(parsed.read);
   return key === undefined ? { kind: 'versions', read: readText({ ...parsed.read, chainId }) } : { kind: 'read', key };
-}
-
-function memberNames(value: unknown): readonly string[] | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value) : undefined;
-}
-
-function refuseUnknown(given: readonly string[], known: readonly string[], where: string): void {
-  const unknown = given.find((name) => !known.includes(name));
-  if (unknown === undefined) return;
-  throw new AdminFault(400, `${where} has an unknown field ${quote(unknown)}; use ${known.join(', ')}`);
 }

@@ -1,33 +1,32 @@
 /** `GET /admin/usage`: use by key, tenant and hour, as JSON or CSV. Pure but for `UsageSource`. */
-import { maxRows, type UsageReport } from '../../access/usage/usage.ts';
+import { z } from 'zod';
+import { maxRows, type Usage } from '../../access/usage/usage.ts';
 import { mergeRows, type UsageQuery, type UsageRow } from '../../access/usage/usage-tally.ts';
-import { AdminFault, type AdminAnswer } from './purge-request.ts';
+import { AdminFault, fieldsOf, parseBy, type AdminAnswer } from './purge-request.ts';
 
 /** Reads the hourly counts, from Redis or from this process. */
-export interface UsageSource {
-  report(query: UsageQuery): Promise<UsageReport>;
-}
+export type UsageSource = Pick<Usage, 'report'>;
 
 const dayMs = 24 * 3_600_000;
 const longestMs = 40 * dayMs;
-const parameters = new Set(['from', 'to', 'key', 'tenant', 'format']);
+const timeFault = 'must be a time in UTC such as 2027-01-31 or 2027-01-31T08:00Z';
+const time = z
+  .string({ error: timeFault })
+  .regex(/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?Z)?$/, { error: timeFault })
+  .transform((text) => Date.parse(text))
+  .refine((ms) => !Number.isNaN(ms), { error: timeFault })
+  .optional();
+const name = z.string({ error: 'must be one name' }).optional();
+const format = z.enum(['json', 'csv'], { error: 'must be json or csv' }).optional();
+const usageQuery = fieldsOf({ from: time, to: time, key: name, tenant: name, format });
 
 /** Parses the query of the operations port; the default span is the last day. Throws `AdminFault` 400. */
 export function parseUsageQuery(request: unknown, nowMs: number): UsageQuery {
-  const given = request as Readonly<Record<string, unknown>>;
-  for (const name of Object.keys(given)) {
-    if (!parameters.has(name))
-      throw new AdminFault(400, `unknown parameter ${name}: use ${[...parameters].join(', ')}`);
-  }
-  const toMs = timeOf(given['to'], 'to') ?? nowMs + 1;
-  const fromMs = timeOf(given['from'], 'from') ?? toMs - dayMs;
+  const { from, to: toMs = nowMs + 1, key, tenant } = parseBy(usageQuery, request, 'the query');
+  const fromMs = from ?? toMs - dayMs;
   if (fromMs >= toMs) throw new AdminFault(400, 'from must be before to');
   if (toMs - fromMs > longestMs) throw new AdminFault(400, 'usage is kept for 40 days: ask for a shorter span');
-  const format = given['format'];
-  if (format !== undefined && format !== 'json' && format !== 'csv') {
-    throw new AdminFault(400, 'format must be json or csv');
-  }
-  return { fromMs, toMs, key: textOf(given['key'], 'key'), tenant: textOf(given['tenant'], 'tenant') };
+  return { fromMs, toMs, key, tenant };
 }
 
 /** The answer's body. Throws `AdminFault`: 400 for a bad query or too many rows, 404 without a source. */
@@ -86,19 +85,4 @@ function cellOf(value: string | number | null): string {
   // A spreadsheet would run such a text as a formula; names of tenants may come from outside.
   const text = /^[=+\-@\t\r]/.test(value ?? '') ? `'${value}` : (value ?? '');
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-function timeOf(value: unknown, name: string): number | undefined {
-  if (value === undefined) return undefined;
-  const text = typeof value === 'string' ? value : '';
-  const isTime = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?Z)?$/.test(text);
-  const ms = isTime ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(ms))
-    throw new AdminFault(400, `${name} must be a time in UTC such as 2027-01-31 or 2027-01-31T08:00Z`);
-  return ms;
-}
-
-function textOf(value: unknown, name: string): string | undefined {
-  if (value === undefined || typeof value === 'string') return value;
-  throw new AdminFault(400, `${name} must be one name`);
 }

@@ -70,11 +70,7 @@ export class AccessControl {
     if (holdsKey(url)) throw this.#misplacedKey();
     const { principals, metrics } = this.#parts;
     const nowMs = Date.now();
-    const address = socket.remoteAddress;
-    const found =
-      known === undefined
-        ? principals.find(headers, address, nowMs)
-        : principals.findKnown(known, headers, address, nowMs);
+    const found = principals.find(headers, socket.remoteAddress, nowMs, known);
     if (typeof found !== 'string') return found;
     metrics.refused(found, undefined);
     throw this.#unauthorized(found, headers[this.header]);

@@ -5,8 +5,7 @@ import { listBytes, standInBytes } from '../bcs.ts';
 import { acceptForm, addressParam, historyAt, u64Query, type SampleCall } from '../call.ts';
 import { accountNotFound, versionPruned } from '../node-error.ts';
 import { historyPage, mapRange, pageLimit, pageOf, type PageRange } from '../page.ts';
-import { transactionsOf } from '../stream.ts';
-import { committedFields, isKnownAccount, syntheticTransactionHash } from '../synthetic.ts';
+import { committedFields, isKnownAccount, syntheticTransactionHash, transactionsOf } from '../synthetic.ts';
 import { onChainBytes } from './transaction-operations.ts';
 
 /** `GET /accounts/{a}/transactions?start=&limit=`: `start` is a sequence number. */

@@ -7,8 +7,7 @@ import { acceptForm, addressParam, historyAt, structTagParam, u64Param, u64Query
 import { accountNotFound, eventsPruned, resourceNotFound, structFieldNotFound } from '../node-error.ts';
 import { historyPage, mapRange, pageLimit, pageOf } from '../page.ts';
 import { findResource } from '../recorded.ts';
-import { streamOf, type Stream } from '../stream.ts';
-import { findSyntheticResource, isKnownAccount } from '../synthetic.ts';
+import { findSyntheticResource, isKnownAccount, streamOf, type Stream } from '../synthetic.ts';
 
 /** Creation numbers below this have a stream; above it there never was an event. */
 const streams = 16n;

@@ -1,4 +1,4 @@
-/** Ledger information, health and gas price. */
+/** Ledger information, health, gas price, and answers about the node itself. */
 import { acceptForm, type SampleCall } from '../call.ts';
 import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
 import { u64Bytes } from '../bcs.ts';
@@ -37,4 +37,31 @@ export function answerHealthy(call: SampleCall): SampleAnswer {
 export function answerGasPrice(call: SampleCall): SampleAnswer {
   const json = '{"deprioritized_gas_estimate":100,"gas_estimate":100,"prioritized_gas_estimate":150}';
   return answerIn(acceptForm(call), json, () => u64Bytes(100n));
+}
+
+const openapi = { openapi: '3.0.0', info: { title: 'Ledgergate sample node', version: '1.2.0' }, paths: {} };
+
+/** `GET /spec`: a page that shows the specification. */
+export function answerSpec(): SampleAnswer {
+  return bare('text/html', '<!doctype html><title>Ledgergate sample node</title><a href="spec.json">spec.json</a>');
+}
+
+/** `GET /spec.json`. */
+export function answerSpecJson(): SampleAnswer {
+  return bare('application/json', JSON.stringify(openapi));
+}
+
+/** `GET /spec.yaml`. JSON is YAML. */
+export function answerSpecYaml(): SampleAnswer {
+  return bare('application/x-yaml', JSON.stringify(openapi, undefined, 2));
+}
+
+/** `GET /info`. */
+export function answerInfo(): SampleAnswer {
+  return bare('application/json', '{"build_package_name":"ledgergate-sample","chain_role":"full_node"}');
+}
+
+/** About the node itself: no ledger headers (protocol 2.2). */
+function bare(contentType: string, body: string): SampleAnswer {
+  return { status: 200, contentType, body, ledgerHeaders: false };
 }

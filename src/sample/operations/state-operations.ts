@@ -15,8 +15,7 @@ import {
 } from '../call.ts';
 import { accountNotFound, frameworkError, moduleNotFound, resourceNotFound } from '../node-error.ts';
 import { findModule, findResource } from '../recorded.ts';
-import { transactionsOf } from '../stream.ts';
-import { findSyntheticResource, isKnownAccount, syntheticBalance } from '../synthetic.ts';
+import { findSyntheticResource, isKnownAccount, syntheticBalance, transactionsOf } from '../synthetic.ts';
 
 /** `GET /accounts/{address}`. Real nodes answer a missing account in two ways; this is the 404. */
 export function answerAccount(call: SampleCall): SampleAnswer {

@@ -1,4 +1,4 @@
-/** Look-up of transactions, and submission. */
+/** Look-up of transactions, submission, and the signing message ahead of it. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
 import { standInBytes, u64Bytes } from '../bcs.ts';
@@ -6,14 +6,16 @@ import {
   acceptForm,
   expectContentType,
   historyAt,
+  isJsonMediaType,
   jsonBody,
   resolveVersion,
+  textMember,
   u64Param,
   type SampleCall,
 } from '../call.ts';
 import type { JsonObject } from '../../ledger/json-value.ts';
-import { frameworkError, transactionNotFound } from '../node-error.ts';
-import { findTransactionByHash, findTransactionByVersion } from '../recorded.ts';
+import { bareError, frameworkError, nodeError, transactionNotFound } from '../node-error.ts';
+import { findEncodeAnswer, findTransactionByHash, findTransactionByVersion } from '../recorded.ts';
 import {
   committedFields,
   syntheticHash,
@@ -117,7 +119,7 @@ function signedTransaction(call: SampleCall): JsonObject | undefined {
 
 const signedTransactionType = 'application/x.aptos.signed_transaction+bcs';
 /** Members of an unsigned transaction in JSON. */
-export const unsignedMembers = [
+const unsignedMembers = [
   'sender',
   'sequence_number',
   'max_gas_amount',
@@ -132,4 +134,26 @@ function hashParam(call: SampleCall): string {
   if (hex !== undefined) return `0x${hex.toLowerCase()}`;
   const reason = 'failed to parse "string(HashValue)": unable to parse HashValue';
   throw frameworkError(400, `failed to parse path \`txn_hash\`: ${reason}`);
+}
+
+/**
+ * `POST /transactions/encode_submission`: a sample node has no encoder. The recorded answer for this node's chain; a request without a recording is refused
+ * as unknown code is.
+ */
+export function answerEncodeSubmission(call: SampleCall): SampleAnswer {
+  expectContentType(call, isJsonMediaType);
+  const request = jsonBody(call, unsignedMembers);
+  const payload = request.members.get('payload');
+  const recorded = findEncodeAnswer(call.ledger.chainId, call.body.toString());
+  if (acceptForm(call) === 'bcs') {
+    throw bareError(400, 'bcs_not_supported', 'BCS is not supported for encode submission');
+  }
+  if (recorded !== undefined) {
+    const framework = recorded.status !== 200 && recorded.body.includes('"web_framework_error"');
+    return { ...jsonAnswer(recorded.body, recorded.status), ledgerHeaders: !framework };
+  }
+  const isObject = typeof payload === 'object' && payload !== null && payload.kind === 'object';
+  const name = (isObject ? textMember(payload, 'function') : undefined) ?? 'an unrecorded payload';
+  const prefix = 'The given transaction is invalid: Failed to parse transaction payload';
+  throw nodeError(400, 'invalid_input', `${prefix}: could not find entry function by ${name}`);
 }

@@ -2,7 +2,6 @@
 import { canonicalAddress } from '../../ledger/address.ts';
 import { findFunctionId, formatFunctionId, isIdentifier, type FunctionId } from '../../ledger/identifier.ts';
 import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
-import { ByteReader } from '../byte-reader.ts';
 import {
   acceptForm,
   expectContentType,
@@ -12,7 +11,6 @@ import {
   textMember,
   type SampleCall,
 } from '../call.ts';
-import { memberSource } from '../json-source.ts';
 import { bareError, nodeError } from '../node-error.ts';
 import { findModule, findView } from '../recorded.ts';
 import { findSyntheticView } from '../synthetic.ts';
@@ -79,4 +77,76 @@ function notFound(id: FunctionId): Error {
       ? `Module ModuleId { address: ${id.address}, name: Identifier("${id.module}") } can't be found`
       : `could not find view function by ${formatFunctionId(id)}`;
   return nodeError(400, 'invalid_input', message);
+}
+
+/**
+ * The source text of the member `name` of a JSON object, spaces and all; `undefined` if there is none. The text must
+ * have been checked to be a JSON object without double keys.
+ */
+function memberSource(text: string, name: string): string | undefined {
+  let at = text.indexOf('{') + 1;
+  while (at > 0 && at < text.length) {
+    const key = endOfValue(text, at, ':');
+    const value = endOfValue(text, key + 1, ',');
+    if (text.slice(at, key).trim() === JSON.stringify(name)) return text.slice(key + 1, value).trim();
+    at = value + 1;
+  }
+  return undefined;
+}
+
+/** End of the value that starts at `from`: at `separator`, or at the bracket that closes what it stands in. */
+function endOfValue(text: string, from: number, separator: string): number {
+  let depth = 0;
+  let at = from;
+  for (; at < text.length; at += 1) {
+    const letter = text.charAt(at);
+    if (letter === '"') at = endOfString(text, at);
+    else if (letter === '[' || letter === '{') depth += 1;
+    else if (depth === 0 && (letter === separator || letter === '}' || letter === ']')) break;
+    else if (letter === ']' || letter === '}') depth -= 1;
+  }
+  return at;
+}
+
+/** The closing quotation mark. */
+function endOfString(text: string, from: number): number {
+  let at = from + 1;
+  while (at < text.length && text.charAt(at) !== '"') at += text.charAt(at) === '\\' ? 2 : 1;
+  return at;
+}
+
+/** Reads BCS bytes from front to back. The first overrun is final: `failed` stays set and what follows is empty. */
+class ByteReader {
+  readonly #bytes: Uint8Array;
+  #at = 0;
+  failed = false;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  take(length: number): Uint8Array {
+    if (this.failed || length > this.#bytes.length - this.#at) {
+      this.failed = true;
+      return new Uint8Array();
+    }
+    this.#at += length;
+    return this.#bytes.subarray(this.#at - length, this.#at);
+  }
+
+  /** A ULEB128 number of at most 32 bits: a length, or a variant. */
+  takeLength(): number {
+    let value = 0;
+    for (let shift = 0; shift < 35; shift += 7) {
+      const byte = this.take(1)[0] ?? 0;
+      value += (byte & 0x7f) * 2 ** shift;
+      if (byte < 0x80) return value;
+    }
+    this.failed = true;
+    return 0;
+  }
+
+  takeText(): string {
+    return Buffer.from(this.take(this.takeLength())).toString();
+  }
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Charge, CountResult } from '../../../src/access/limits/counter.ts';
 import { MemoryCounter } from '../../../src/access/limits/limits-memory.ts';
+import { FallbackCounter } from '../../../src/access/limits/limits-fallback.ts';
 import { RemoteCounter, type LimitServiceClient } from '../../../src/access/limits/limits-remote.ts';
 import { LimitService } from '../../../src/workers/limit-service.ts';
 
@@ -49,9 +50,12 @@ test('workers together get what one process would grant, and a worker that is go
       take: async (request) => structuredClone(take(structuredClone(request))),
       settle,
     };
-    return new RemoteCounter(remote, new MemoryCounter({ now: () => 0, processes: 2 }));
+    return new FallbackCounter({
+      shared: new RemoteCounter(remote),
+      memory: new MemoryCounter({ now: () => 0, processes: 2 }),
+    });
   };
-  const hammer = async (...workers: readonly RemoteCounter[]) => {
+  const hammer = async (...workers: readonly FallbackCounter[]) => {
     const turns = [...Array(20).keys()].map((at) => workers[at % workers.length]!.take(charge('a', { bounds })));
     return (await Promise.all(turns)).filter(isAdmitted).length;
   };
@@ -86,7 +90,10 @@ test('a primary that does not answer is not waited for twice, and gets back what
     },
     settle: ({ id }) => settled.push(id),
   };
-  const counter = new RemoteCounter(limitService, new MemoryCounter({ now: () => 0, processes: 3 }));
+  const counter = new FallbackCounter({
+    shared: new RemoteCounter(limitService),
+    memory: new MemoryCounter({ now: () => 0, processes: 3 }),
+  });
   const taken = [await counter.take(charge('a')), await counter.take(charge('a'))];
   assert.deepEqual(taken.map(isAdmitted), [true, false], 'one of three: its share of three processes');
   assert.equal(asked, 1);

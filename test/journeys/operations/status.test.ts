@@ -104,29 +104,6 @@ test('an outage is an event, and so is its end', async (t) => {
   );
 });
 
-test('an edge that moves is an event, its steps together', async (t) => {
-  const { node, gateway } = await nodeAndGateway(
-    t,
-    { config: { upstream: { probeIntervalMs: 50 } } },
-    { oldest: 100n },
-  );
-  for (const oldest of [150n, 180n, 250n]) {
-    node.clock.advance(1n);
-    node.clock.oldest = oldest;
-    await eventually(
-      () => statusOf(gateway),
-      ({ nodes }) => nodes[0]?.oldest === String(oldest),
-    );
-  }
-
-  const moves = (await statusOf(gateway)).events.filter(({ kind }) => kind === 'edge moved');
-
-  assert.deepEqual(
-    moves.map(({ fields }) => fields),
-    [{ upstream: 'full-0', from: '100', to: '250', steps: '3', versions: '150' }],
-  );
-});
-
 test('an ejected node is shown with the reason', async (t) => {
   // Asked first, because its window is the shorter one.
   const [hung, well] = [await fakeNode(t, { oldest: 50_000n, head: 90_000n }), await fakeNode(t, { head: 90_000n })];
@@ -139,7 +116,7 @@ test('an ejected node is shown with the reason', async (t) => {
   assert.deepEqual(nodes[0]?.ejected, [{ readClass: 'head', reason: 'timeout' }]);
   assert.deepEqual(problems, ['full-0 is passed over for recent reads (timeout)']);
   const event = events.find(({ kind }) => kind === 'ejected');
-  assert.match(event?.text ?? '', /^full-0 is passed over for reads of recent state: timeout, 1 s$/);
+  assert.match(event?.text ?? '', /^full-0 is passed over for recent reads: timeout, \d+ ms$/);
   assert.ok((repairs.find(({ what }) => what === 'retried')?.count.total ?? 0) >= 2);
 });
 

@@ -2,7 +2,6 @@
  * The closed set of events: for each, level and bound of its log lines, the fields that are kept, and its text. No other
  * field of a log line is kept, because causes may hold addresses.
  */
-import { grouped } from './format.ts';
 
 /** Level of the log line of an event. */
 export type Level = 'info' | 'warn' | 'error';
@@ -10,28 +9,31 @@ export type Level = 'info' | 'warn' | 'error';
 /** Kept fields of an event: short texts by name. */
 export type EventFields = Readonly<Record<string, string>>;
 
-/** Level, fields and text of one kind of event. */
-export interface EventKindRule {
-  readonly level: Level;
-  /** Kept fields that distinguish two events of the kind. */
-  readonly about: readonly string[];
-  /** Further kept fields. */
-  readonly also: readonly string[];
-  /** One clause, without a full stop. Fields may be missing. */
-  readonly text: (fields: EventFields) => string;
+/** Bounds and further fields of one kind of event. */
+interface EventKindOptions {
+  /** Kept fields beside those of `about` and of the text. */
+  readonly also?: readonly string[];
   /** Opposite kinds, such as `node down` and `node usable`, share the bound of their log lines. Default: the kind. */
   readonly topic?: string;
   /** Log lines at once about one thing (`LineThrottle`). Default 10. */
   readonly lines?: number;
 }
 
-const rule = (
-  level: Level,
-  about: readonly string[],
-  also: readonly string[],
-  text: EventKindRule['text'],
-  bounds: Pick<EventKindRule, 'topic' | 'lines'> = {},
-): EventKindRule => ({ level, about, also, text, ...bounds });
+/** Level, fields and text of one kind of event. */
+export interface EventKindRule extends EventKindOptions {
+  readonly level: Level;
+  /** Kept fields that distinguish two events of the kind. */
+  readonly about: readonly string[];
+  /**
+   * One clause, without a full stop. `{name}` is a field, `{name|text}` has a text for a missing one, and a part in
+   * brackets is left out without its fields.
+   */
+  readonly text: string;
+}
+
+function rule(level: Level, about: readonly string[], text: string, options: EventKindOptions = {}): EventKindRule {
+  return { level, about, text, ...options };
+}
 
 const health = { topic: 'health' };
 const redis = { topic: 'redis' };
@@ -40,207 +42,116 @@ const outages = { topic: 'outage' };
 const limits = { topic: 'limits' };
 const ejections = { topic: 'ejections' };
 
-const classes: Readonly<Record<string, string>> = {
-  head: 'reads of recent state',
-  archive: 'reads of old state',
-  view: 'views',
-};
+/** Classes of reads for people. */
+export const readClasses: EventFields = { head: 'recent reads', archive: 'old reads', view: 'views' };
 
-function readsOf(readClass: string | undefined): string {
-  return classes[readClass ?? ''] ?? readClass ?? 'reads';
-}
-
-function seconds(ms: string | undefined): string {
-  return `${Math.round(Number(ms ?? 0) / 100) / 10} s`;
-}
-
-/** All kinds of events. */
-export const eventKinds = {
-  'node usable': rule('info', ['upstream'], [], (f) => `${f['upstream']} answers`, health),
-  'node down': rule('warn', ['upstream'], ['health'], (f) => `${f['upstream']} is ${f['health'] ?? 'down'}`, health),
+const kinds = {
+  'node usable': rule('info', ['upstream'], '{upstream} answers', health),
+  'node down': rule('warn', ['upstream'], '{upstream} is {health|down}', health),
   'node foreign': rule(
     'error',
     ['upstream'],
-    ['chainId', 'fleetChainId'],
-    (f) => `${f['upstream']} is not asked: it is of chain ${f['chainId']}, the fleet of ${f['fleetChainId']}`,
+    '{upstream} is not asked: it is of chain {chainId}, the fleet of {fleetChainId}',
     health,
   ),
   'chain doubted': rule(
     'warn',
     ['upstream'],
-    ['chainId', 'fleetChainId'],
-    (f) => `an answer of ${f['upstream']} is of chain ${f['chainId']}, the fleet of ${f['fleetChainId']}`,
+    'an answer of {upstream} is of chain {chainId}, the fleet of {fleetChainId}',
   ),
-  'node suspect': rule(
-    'error',
-    ['upstream'],
-    ['head'],
-    (f) => `${f['upstream']} reports a head, ${f['head']}, that other nodes contradict`,
-  ),
-  'headers left out': rule(
-    'warn',
-    ['upstream'],
-    [],
-    (f) => `${f['upstream']} sends more headers of the ledger than clients get`,
-  ),
-  'nodes changed': rule('info', ['added', 'removed'], [], (f) =>
-    [
-      f['added'] === '' ? '' : `the fleet has new nodes: ${f['added']}`,
-      f['removed'] === '' ? '' : `nodes have left the fleet: ${f['removed']}`,
-    ]
-      .filter(Boolean)
-      .join('; '),
-  ),
+  'node suspect': rule('error', ['upstream'], '{upstream} reports a head, {head}, that other nodes contradict'),
+  'headers left out': rule('warn', ['upstream'], '{upstream} sends more headers of the ledger than clients get'),
+  'nodes changed': rule('info', ['added', 'removed'], 'nodes of the fleet changed[, new: {added}][, gone: {removed}]'),
   ejected: rule(
     'warn',
     ['upstream', 'readClass'],
-    ['reason', 'pauseMs'],
-    (f) => `${f['upstream']} is passed over for ${readsOf(f['readClass'])}: ${f['reason']}, ${seconds(f['pauseMs'])}`,
+    '{upstream} is passed over for {readClass}: {reason}, {pauseMs} ms',
     ejections,
   ),
-  deferred: rule(
-    'warn',
-    ['upstream'],
-    ['pauseMs'],
-    (f) => `${f['upstream']} limits or sheds requests: others are asked first`,
-  ),
-  'allowance used up': rule(
-    'warn',
-    ['upstream'],
-    [],
-    (f) => `the allowance of ${f['upstream']} (maxRequestsPerSecond) is used up`,
-  ),
-  back: rule(
-    'info',
-    ['upstream', 'readClass'],
-    [],
-    (f) => `${f['upstream']} is asked again for ${readsOf(f['readClass'])}`,
-    ejections,
-  ),
-  'edge moved': rule(
-    'info',
-    ['upstream'],
-    ['from', 'to', 'steps', 'versions'],
-    (f) =>
-      `the edge of ${f['upstream']} moved from ${grouped(f['from'])} to ${grouped(f['to'])}${f['steps'] === '1' ? '' : `, ${f['steps']} steps`}`,
-  ),
+  deferred: rule('warn', ['upstream'], '{upstream} limits or sheds requests: others are asked first', {
+    also: ['pauseMs'],
+  }),
+  'allowance used up': rule('warn', ['upstream'], 'the allowance of {upstream} (maxRequestsPerSecond) is used up'),
+  back: rule('info', ['upstream', 'readClass'], '{upstream} is asked again for {readClass}', ejections),
   rollback: rule(
     'error',
     ['upstream'],
-    ['before', 'after'],
-    (f) =>
-      `the ledger went back from ${f['before']} to ${f['after']}, by the report of ${f['upstream']}: the cache is dropped`,
+    'the ledger went back from {before} to {after}, by the report of {upstream}: the cache is dropped',
   ),
   'history replaced': rule(
     'error',
     [],
-    ['version', 'head'],
-    (f) => `nodes report another history of the ledger at ${f['version']} than before: the cache is dropped`,
+    'nodes report another history of the ledger at {version} than before: the cache is dropped',
+    { also: ['head'] },
   ),
-  outage: rule(
-    'error',
-    [],
-    ['head'],
-    (f) => `no node answers any more; the last head was ${f['head'] ?? 'never reported'}`,
-    outages,
-  ),
-  'outage over': rule('info', [], ['head'], () => 'a node answers again', outages),
-  'redis away': rule(
-    'warn',
-    ['server'],
-    [],
-    (f) => `Redis${of(f['server'])} is left alone until it answers again`,
-    redis,
-  ),
-  'redis back': rule('info', ['server'], [], (f) => `Redis${of(f['server'])} answers again`, redis),
-  'redis read-only': rule('warn', ['server'], [], (f) => `Redis${of(f['server'])} refuses writes`, redisWrites),
-  'redis writable': rule('info', ['server'], [], (f) => `Redis${of(f['server'])} takes writes again`, redisWrites),
-  'limits alone': rule(
-    'warn',
-    ['server'],
-    ['whenRedisIsDown'],
-    (f) => `limits are not counted in Redis${f['whenRedisIsDown'] === undefined ? '' : ` (${f['whenRedisIsDown']})`}`,
-    limits,
-  ),
-  'limits shared': rule('info', ['server'], [], () => 'limits are counted in Redis again', limits),
-  'encode mismatch': rule(
-    'error',
-    ['functionId'],
-    ['upstream'],
-    (f) => `${f['upstream']} encodes ${f['functionId']} differently: it is left to nodes`,
-  ),
+  outage: rule('error', [], 'no node answers any more; the last head was {head|never reported}', outages),
+  'outage over': rule('info', [], 'a node answers again', { ...outages, also: ['head'] }),
+  'redis away': rule('warn', ['server'], 'a server of Redis is left alone until it answers again', redis),
+  'redis back': rule('info', ['server'], 'a server of Redis answers again', redis),
+  'redis read-only': rule('warn', ['server'], 'a server of Redis refuses writes', redisWrites),
+  'redis writable': rule('info', ['server'], 'a server of Redis takes writes again', redisWrites),
+  'limits alone': rule('warn', ['server'], 'limits are not counted in Redis[ ({whenRedisIsDown})]', limits),
+  'limits shared': rule('info', ['server'], 'limits are counted in Redis again', limits),
+  'encode mismatch': rule('error', ['functionId'], '{upstream} encodes {functionId} differently: it is left to nodes'),
   'encode unread': rule(
     'error',
     ['functionId'],
-    ['upstream'],
-    (f) => `${f['upstream']} cannot read a request of ${f['functionId']} that was encoded here`,
+    '{upstream} cannot read a request of {functionId} that was encoded here',
   ),
   disagreement: rule(
     'error',
     ['upstream', 'other'],
-    ['route', 'version', 'loser'],
-    (f) =>
-      `${f['upstream']} and ${f['other']} answer a pinned read differently${f['loser'] === undefined ? '' : `; a third node contradicts ${f['loser']}`}`,
+    '{upstream} and {other} answer a pinned read differently[; a third node contradicts {loser}]',
     // Each line is evidence: the digests of another read are nowhere else.
-    { lines: 100 },
+    { also: ['route', 'version'], lines: 100 },
   ),
-  'drop incomplete': rule('warn', [], [], () => 'a read that nodes disagree on could not be dropped everywhere'),
-  purge: rule(
-    'info',
-    ['what'],
-    ['memory'],
-    (f) => `purged: ${f['what']}`,
-    // An audit trail: each purge is logged with the operator's address.
-    { lines: Infinity },
-  ),
-  'config applied': rule('info', ['keys'], [], (f) => `another config is in force: ${f['keys']}`),
-  'config unchanged': rule('info', [], [], () => 'the config was read again: nothing has changed that can change now'),
-  'config restart': rule(
-    'warn',
-    ['needsRestart'],
-    [],
-    (f) => `keys of the config wait for a restart: ${f['needsRestart']}`,
-  ),
-  'config refused': rule('error', [], [], () => 'a config was refused: the one before stays in force'),
-  certificate: rule(
-    'info',
-    [],
-    ['expires'],
-    (f) => `new connections are shown a new certificate, until ${f['expires']}`,
-  ),
-  'certificate refused': rule('error', [], [], () => 'new certificate files cannot be used: the old certificate stays'),
-  'keys read': rule(
-    'info',
-    [],
-    ['keys'],
-    (f) => `keys were read again${f['keys'] === undefined ? '' : `: ${f['keys']} in all`}`,
-  ),
-  'keys refused': rule(
-    'error',
-    [],
-    [],
-    () => 'keys are malformed: the ones before stay in force, or some are left out',
-  ),
-  'keys away': rule('warn', [], [], () => 'keys in Redis cannot be read: the ones before stay in force'),
-  'worker lost': rule('error', ['worker'], ['againMs'], (f) => `${worker(f)} ended and is started again`),
-  'worker back': rule('info', ['worker'], [], (f) => `${worker(f)} serves`),
+  'drop incomplete': rule('warn', [], 'a read that nodes disagree on could not be dropped everywhere'),
+  // An audit trail: each purge is logged with the operator's address.
+  purge: rule('info', ['what'], 'purged: {what}', { also: ['memory'], lines: Infinity }),
+  'config applied': rule('info', ['keys'], 'another config is in force: {keys}'),
+  'config unchanged': rule('info', [], 'the config was read again: nothing has changed that can change now'),
+  'config restart': rule('warn', ['needsRestart'], 'keys of the config wait for a restart: {needsRestart}'),
+  'config refused': rule('error', [], 'a config was refused: the one before stays in force'),
+  certificate: rule('info', [], 'new connections are shown a new certificate, until {expires}'),
+  'certificate refused': rule('error', [], 'new certificate files cannot be used: the old certificate stays'),
+  'keys read': rule('info', [], 'keys were read again[: {keys} in all]'),
+  'keys refused': rule('error', [], 'keys are malformed: the ones before stay in force, or some are left out'),
+  'keys away': rule('warn', [], 'keys in Redis cannot be read: the ones before stay in force'),
+  'worker lost': rule('error', ['worker'], 'worker[ {worker}] ended and is started again', { also: ['againMs'] }),
+  'worker back': rule('info', ['worker'], 'worker {worker} serves'),
 } as const satisfies Readonly<Record<string, EventKindRule>>;
 
 /** Name of a kind of event. */
-export type EventKind = keyof typeof eventKinds;
+export type EventKind = keyof typeof kinds;
 
-/** Fields that distinguish events and are not published: the address of a Redis server. */
-const unpublished: ReadonlySet<string> = new Set(['server']);
+/** All kinds of events. */
+export const eventKinds: Readonly<Record<EventKind, EventKindRule>> = kinds;
 
-/** The fields of an event that may be published. */
-export function withoutAddresses(fields: EventFields): EventFields {
-  return Object.fromEntries(Object.entries(fields).filter(([name]) => !unpublished.has(name)));
+const placeholder = /\{(\w+)(?:\|([^}]*))?\}/g;
+
+/** Names of the fields of a kind that are kept. */
+export function keptNames(kind: EventKind): readonly string[] {
+  const { about, text, also = [] } = eventKinds[kind];
+  return [...about, ...[...text.matchAll(placeholder)].map(([, name = '']) => name), ...also];
 }
 
-function of(server: string | undefined): string {
-  return server === undefined ? '' : ' node';
+/** The text of an event; fields may be missing. */
+export function eventText(kind: EventKind, fields: EventFields): string {
+  const valueOf = (name: string): string | undefined => {
+    const value = fields[name];
+    return name === 'readClass' && value !== undefined ? (readClasses[value] ?? value) : value;
+  };
+  const fill = (text: string): string =>
+    text.replace(placeholder, (_, name: string, missing = '') => valueOf(name) ?? String(missing));
+  return fill(
+    eventKinds[kind].text.replace(/\[([^\]]*)\]/g, (_, part: string) => {
+      const names = [...part.matchAll(placeholder)].map(([, name = '']) => name);
+      return names.every((name) => (fields[name] ?? '') !== '') ? part : '';
+    }),
+  );
 }
 
-function worker({ worker: id }: EventFields): string {
-  return id === undefined ? 'a worker' : `worker ${id}`;
+/** The fields of an event that may be published: no address of a Redis server, which only distinguishes events. */
+export function withoutAddresses({ server: _, ...published }: EventFields): EventFields {
+  return published;
 }

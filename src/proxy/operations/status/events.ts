@@ -1,5 +1,5 @@
 /** The journal: changes of state, logged and kept for the status page. */
-import { eventKinds, type EventFields, type EventKind, type EventKindRule } from './event-kinds.ts';
+import { eventKinds, keptNames, type EventFields, type EventKind } from './event-kinds.ts';
 import { LineThrottle, type LineLog } from './line-throttle.ts';
 
 /** One change of state: plain data, so that a worker can send it. */
@@ -40,7 +40,7 @@ export class Journal {
 
   /** Logs `fields` at the level of the kind, and keeps those fields of `kept` that the kind lists. */
   record(kind: EventKind, fields: object, message: string, kept = fields): void {
-    const { level, about, topic = kind, lines = usualLines }: EventKindRule = eventKinds[kind];
+    const { level, about, topic = kind, lines = usualLines } = eventKinds[kind];
     const given = keptFields(kind, fields);
     const name = JSON.stringify(about.map((field) => given[field]));
     this.#throttle.write({ level, fields, message }, topic, name, lines);
@@ -73,10 +73,9 @@ export class Journal {
 
 /** The fields that the kind lists, as short texts. */
 function keptFields(kind: EventKind, fields: object): EventFields {
-  const { about, also }: EventKindRule = eventKinds[kind];
   const given = fields as Readonly<Record<string, unknown>>;
   const kept: Record<string, string> = {};
-  for (const name of [...about, ...also]) {
+  for (const name of keptNames(kind)) {
     const value = given[name];
     if (value !== undefined && value !== null) kept[name] = textOf(value);
   }
@@ -118,6 +117,6 @@ function withReporters(event: StatusEvent, workers: number): StatusEvent {
 
 /** Equal for events of one kind about one thing. */
 function nameOf({ kind, fields }: StatusEvent): string {
-  const { about }: EventKindRule = eventKinds[kind];
+  const { about } = eventKinds[kind];
   return JSON.stringify([kind, ...about.map((name) => fields[name])]);
 }

@@ -1,11 +1,29 @@
 /** The reports of several processes as one. */
 import { mergeEvents } from './events.ts';
-import type { DisagreementFacts, EjectedClass, NodeStatus, ProcessStatus } from './facts.ts';
+import type { EjectedClass, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
+import type { Disagreement } from '../../reads/audits.ts';
 import { mergeCounts } from './counts.ts';
 import { mergeWindows } from './windows.ts';
 
 /** Best first: one process that reaches a node proves it usable. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
+
+/** The readiness of the gateway: ready when one process is, since connections go to serving processes. */
+export function mergeReadiness(reports: readonly Readiness[]): Readiness {
+  const isReady = reports.some((one) => one.isReady);
+  return {
+    isReady,
+    outage: isReady ? undefined : mergeOutage(reports.flatMap(({ outage }) => outage ?? [])),
+    nodes: namesOf(reports).map((name) =>
+      mergeNode(reports.flatMap(({ nodes }) => nodes.filter((node) => node.name === name))),
+    ),
+    distrusted: [...new Set(reports.flatMap(({ distrusted }) => distrusted))],
+    disagreements: mergeDisagreements(reports.flatMap(({ disagreements }) => disagreements)),
+    redis: reports[0]?.redis && {
+      trouble: reports.map(({ redis }) => redis?.trouble).find((trouble) => trouble !== undefined),
+    },
+  };
+}
 
 /** Merges the reports of processes; `undefined` without any. */
 export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | undefined {
@@ -13,19 +31,14 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
   if (first === undefined) return undefined;
   const newest = reports.reduce((found, other) => (versionOf(other.head) > versionOf(found.head) ? other : found));
   const deepest = reports.reduce((found, other) => (isDeeper(other.oldest, found.oldest) ? other : found));
-  const isReady = reports.some((one) => one.isReady);
   const sum = (read: (one: ProcessStatus) => number): number => reports.reduce((total, one) => total + read(one), 0);
   return {
+    ...mergeReadiness(reports),
     startedAtMs: Math.min(...reports.map(({ startedAtMs }) => startedAtMs)),
-    isReady,
-    outageSince: isReady ? undefined : latest(reports.map(({ outageSince }) => outageSince)),
     chainId: newest.chainId,
     head: newest.head,
     oldest: deepest.oldest,
     headSpeed: newest.headSpeed,
-    nodes: namesOf(reports).map((name) =>
-      mergeNode(reports.flatMap(({ nodes }) => nodes.filter((node) => node.name === name))),
-    ),
     windows: mergeWindows(reports.map(({ windows }) => windows)),
     total: mergeCounts(reports.map(({ total }) => total)),
     cache: {
@@ -33,12 +46,7 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
       bytes: sum(({ cache }) => cache.bytes),
       maxBytes: sum(({ cache }) => cache.maxBytes),
     },
-    redis: first.redis && {
-      trouble: reports.map(({ redis }) => redis?.trouble).find((trouble) => trouble !== undefined),
-    },
     isEncoding: first.isEncoding,
-    distrusted: [...new Set(reports.flatMap(({ distrusted }) => distrusted))],
-    disagreements: mergeDisagreements(reports.flatMap(({ disagreements }) => disagreements)),
     load: {
       connections: sum(({ load }) => load.connections),
       maxConnections: sum(({ load }) => load.maxConnections),
@@ -47,16 +55,23 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
       waiting: sum(({ load }) => load.waiting),
     },
     certificateExpiresMs: earliest(reports.map(({ certificateExpiresMs }) => certificateExpiresMs)),
-    events: mergeEvents([
-      ...reports.map(({ events }) => events.filter(({ kind }) => kind !== 'edge moved')),
-      // Each process groups the same steps of an edge at other moments: one report is enough.
-      first.events.filter(({ kind }) => kind === 'edge moved'),
-    ]),
+    events: mergeEvents(reports.map(({ events }) => events)),
   };
 }
 
+/** The outage since the last process noticed it, with the newest head of all. */
+function mergeOutage(reports: readonly NonNullable<Readiness['outage']>[]): Readiness['outage'] {
+  return reports.reduce<Readiness['outage']>((found, { since, head }) => {
+    if (found === undefined) return { since, head };
+    return {
+      since: since > found.since ? since : found.since,
+      head: versionOf(head) > versionOf(found.head) ? head : found.head,
+    };
+  }, undefined);
+}
+
 /** In the order of the config; a node that some processes lack comes last. */
-function namesOf(reports: readonly ProcessStatus[]): readonly string[] {
+function namesOf(reports: readonly Readiness[]): readonly string[] {
   return [...new Set(reports.flatMap(({ nodes }) => nodes.map(({ name }) => name)))];
 }
 
@@ -84,13 +99,18 @@ function mergeEjected(ejected: readonly EjectedClass[]): readonly EjectedClass[]
   return [...byClass.values()].sort((one, other) => (one.readClass < other.readClass ? -1 : 1));
 }
 
-function mergeDisagreements(disagreements: readonly DisagreementFacts[]): readonly DisagreementFacts[] {
-  const merged = new Map<string, DisagreementFacts>();
-  for (const one of disagreements) {
-    const pair = one.upstreams.join(' ');
+function mergeDisagreements(disagreements: readonly Disagreement[]): readonly Disagreement[] {
+  const merged = new Map<string, Disagreement>();
+  for (const { upstreams, count, lost, last } of disagreements) {
+    const pair = upstreams.join(' ');
     const known = merged.get(pair);
-    const last = known === undefined || one.last > known.last ? one.last : known.last;
-    merged.set(pair, { upstreams: one.upstreams, count: one.count + (known?.count ?? 0), last });
+    const losses = Object.entries(lost).map(([name, here]) => [name, here + (known?.lost[name] ?? 0)] as const);
+    merged.set(pair, {
+      upstreams,
+      count: count + (known?.count ?? 0),
+      lost: Object.fromEntries(losses),
+      last: known === undefined || last > known.last ? last : known.last,
+    });
   }
   return [...merged.values()];
 }
@@ -101,10 +121,6 @@ function versionOf(version: string | undefined): bigint {
 
 function isDeeper(oldest: string | undefined, than: string | undefined): boolean {
   return oldest !== undefined && (than === undefined || BigInt(oldest) < BigInt(than));
-}
-
-function latest(times: readonly (string | undefined)[]): string | undefined {
-  return times.reduce((found, time) => (time !== undefined && (found === undefined || time > found) ? time : found));
 }
 
 function earliest(times: readonly (number | undefined)[]): number | undefined {

@@ -28,7 +28,7 @@ export function overall(status: ProcessStatus | undefined, gateway: GatewayStatu
 
 function stateOf(status: ProcessStatus | undefined, { isDraining }: GatewayStatus, problems: number): OverallState {
   if (isDraining) return 'draining';
-  if (status?.isReady !== true) return status?.outageSince === undefined ? 'starting' : 'outage';
+  if (status?.isReady !== true) return status?.outage === undefined ? 'starting' : 'outage';
   return problems === 0 ? 'ready' : 'degraded';
 }
 

@@ -1,19 +1,8 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
 import { outcomes, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
-import { eventKinds, withoutAddresses } from './event-kinds.ts';
+import { eventKinds, eventText, withoutAddresses } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
-import type {
-  WindowedCount,
-  EventFacts,
-  NodeFacts,
-  NodeNeed,
-  NodeStatus,
-  StatusFacts,
-  GatewayStatus,
-  TimedFacts,
-  ProcessStatus,
-  WindowFacts,
-} from './facts.ts';
+import type { GatewayStatus, NodeStatus, ProcessStatus } from './facts.ts';
 import {
   attemptTimes,
   encodings,
@@ -29,19 +18,28 @@ import { binBounds, distancesOf } from './distances.ts';
 import { overall } from './overall.ts';
 import type { WindowCounts } from './windows.ts';
 
-/** The journal's 200 and moved edges together may be more. */
-const mostEvents = 200;
+/** All facts of `/status`, `/status.json` and `ledgergate status`. */
+export type StatusFacts = ReturnType<typeof factsOf>;
+/** A node on the page. */
+export type NodeFacts = StatusFacts['nodes'][number];
+/** Answers to clients in one window. */
+export type WindowFacts = StatusFacts['windows'][number];
+/** An event on the page. */
+export type EventFacts = StatusFacts['events'][number];
+/** Counts by window, and since the start. */
+export type WindowedCount = ReturnType<typeof windowedCount>;
 
-/** All facts of the page; `status` is `undefined` while no process answers. */
-export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatus): StatusFacts {
+/** The facts for people and programs; `status` is `undefined` while no process answers. Times are ISO 8601. */
+export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatus) {
   const { version, nowMs, workers } = gateway;
   const startedAtMs = status?.startedAtMs ?? nowMs;
   return {
-    name: 'ledgergate',
+    name: 'ledgergate' as const,
     version,
     at: iso(nowMs),
     startedAt: iso(startedAtMs),
     uptimeSeconds: Math.max(0, Math.floor((nowMs - startedAtMs) / 1_000)),
+    /** State, a sentence for it, and problems, worst first. */
     ...overall(status, gateway),
     workers,
     ledger: {
@@ -51,6 +49,7 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
       versionsPerSecond: round(status?.headSpeed ?? 0),
     },
     nodes: (status?.nodes ?? []).map((node) => nodeFacts(node, status)),
+    /** Shortest first. */
     windows: (status?.windows ?? []).map(windowFacts),
     cache: {
       ...(status?.cache ?? { entries: 0, bytes: 0, maxBytes: 0 }),
@@ -64,47 +63,52 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
       counts: encodings.map((what) => ({ what, count: windowedCount(status, `encoding ${what}`) })),
       distrusted: status?.distrusted ?? [],
     },
-    disagreements: status?.disagreements ?? [],
+    disagreements: (status?.disagreements ?? []).map(({ upstreams, count, last }) => ({ upstreams, count, last })),
     load: status?.load ?? { connections: 0, maxConnections: 0, loopLagMs: 0, isOverloaded: false, waiting: 0 },
+    /** Absent without TLS. */
     certificateExpires: status?.certificateExpiresMs === undefined ? undefined : iso(status.certificateExpiresMs),
-    events: [...(status?.events ?? [])]
-      .sort((one, other) => other.atMs - one.atMs)
-      .slice(0, mostEvents)
-      .map(eventFacts),
+    /** Newest first. */
+    events: (status?.events ?? []).toReversed().map(eventFacts),
   };
 }
 
-function windowedCount(status: ProcessStatus | undefined, cell: string): WindowedCount {
+function windowedCount(status: ProcessStatus | undefined, cell: string) {
   const [short = 0, middle = 0, long = 0] = (status?.windows ?? []).map(({ counts }) => counts.get(cell) ?? 0);
   return { last10s: short, last100s: middle, last1000s: long, total: status?.total.get(cell) ?? 0 };
 }
 
-function redisFacts(status: ProcessStatus | undefined): StatusFacts['redis'] {
+function redisFacts(status: ProcessStatus | undefined): {
+  readonly state: 'off' | 'up' | 'degraded';
+  readonly reason?: string;
+} {
   if (status?.redis === undefined) return { state: 'off' };
   const { trouble } = status.redis;
   return trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: trouble };
 }
 
-function nodeFacts(node: NodeStatus, status: ProcessStatus | undefined): NodeFacts {
+function nodeFacts(node: NodeStatus, status: ProcessStatus | undefined) {
   const recent = status?.windows[0];
   const times = recent === undefined ? [] : attemptTimes(recent.counts, node.name);
   return {
     ...node,
     edgeSpeed: round(node.edgeSpeed),
+    /** Quantiles over attempts of the last 10 s, failed ones included; `undefined` without any. */
     p50Ms: roundTime(quantile(times, 0.5)),
     p99Ms: roundTime(quantile(times, 0.99)),
     requestsPerSecond: rate(recent?.counts.get(`answered ${node.name}`) ?? 0, recent),
+    /** Attempts without a usable answer. */
     failures: windowedCount(status, `failed ${node.name}`),
   };
 }
 
-function windowFacts(window: WindowCounts): WindowFacts {
+function windowFacts(window: WindowCounts) {
   const { seconds, coveredSeconds, counts } = window;
   const all = requestTimes(counts, {});
   return {
     seconds,
     coveredSeconds: round(coveredSeconds),
     requests: totalOf(all),
+    /** Share, 0 to 1, of cacheable reads that memory or Redis answered; `undefined` without any. */
     hitShare: hitShare((outcome) => totalOf(requestTimes(counts, { outcome }))),
     ...nodeNeed(routes, window),
     ...timed(all, window),
@@ -113,6 +117,7 @@ function windowFacts(window: WindowCounts): WindowFacts {
       const requests = totalOf(times);
       return requests === 0 ? [] : [{ outcome, requests, ...timed(times, window) }];
     }),
+    /** Most requests to nodes first. */
     routes: routes
       .toSorted((one, other) => requestCount(counts, other, withNode) - requestCount(counts, one, withNode))
       .flatMap((route) => {
@@ -121,6 +126,7 @@ function windowFacts(window: WindowCounts): WindowFacts {
         if (totalOf(times) === 0) return [];
         return [{ route, hitShare: share, ...nodeNeed([route], window), ...timed(times, window) }];
       }),
+    /** Reads by versions behind the head, `to` excluded, by whether a node was asked; only bins with reads. */
     distances: distancesOf(counts).flatMap(({ held, asked }, bin) => {
       const [from, to] = binBounds(bin);
       return held + asked === 0 ? [] : [{ from, to, held, asked }];
@@ -128,7 +134,7 @@ function windowFacts(window: WindowCounts): WindowFacts {
   };
 }
 
-function timed(times: Buckets, window: WindowCounts): TimedFacts {
+function timed(times: Buckets, window: WindowCounts) {
   return {
     requestsPerSecond: rate(totalOf(times), window),
     p50Ms: roundTime(quantile(times, 0.5)),
@@ -140,7 +146,11 @@ function timed(times: Buckets, window: WindowCounts): TimedFacts {
 const withoutNode: readonly Outcome[] = ['memory', 'redis', 'collapsed', 'local'];
 const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
 
-function nodeNeed(among: readonly RouteName[], window: WindowCounts): NodeNeed {
+/**
+ * Requests that a node can answer, by whether they needed one: refusals and preflights are neither. A request that needed
+ * one may be several attempts.
+ */
+function nodeNeed(among: readonly RouteName[], window: WindowCounts) {
   // No node answers preflights and requests without a route.
   const known = among.filter((route) => route !== 'none');
   const sum = (of: readonly Outcome[]): number =>
@@ -167,12 +177,12 @@ function rate(count: number, window: WindowCounts | undefined): number {
   return round(count / Math.max(1, window?.coveredSeconds ?? 1));
 }
 
-function eventFacts({ atMs, kind, fields, workers }: StatusEvent): EventFacts {
+function eventFacts({ atMs, kind, fields, workers }: StatusEvent) {
   return {
     at: iso(atMs),
     kind,
     level: eventKinds[kind].level,
-    text: eventKinds[kind].text(fields),
+    text: eventText(kind, fields),
     fields: withoutAddresses(fields),
     ...(workers === undefined ? {} : { workers }),
   };

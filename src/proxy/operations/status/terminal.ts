@@ -1,5 +1,5 @@
 /** The status as lines of text, for a terminal. */
-import type { NodeFacts, StatusFacts, WindowFacts } from './facts.ts';
+import type { NodeFacts, StatusFacts, WindowFacts } from './present.ts';
 import { bytes, clock, duration, grouped, milliseconds, perSecond, percent, short } from './format.ts';
 import { levels, nodeState, stateTones, type NodeTone } from './wording.ts';
 

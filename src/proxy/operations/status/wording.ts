@@ -1,12 +1,12 @@
 /** Words, signs and tones of states, for the page and the terminal alike. */
-import type { Level } from './event-kinds.ts';
-import type { NodeFacts, OverallState } from './facts.ts';
+import { readClasses, type Level } from './event-kinds.ts';
+import type { NodeStatus, OverallState } from './facts.ts';
 
 /** Tone of a colour on the page and in a terminal. */
 export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 
 /** State of a node as word, sign and tone; the sign makes it readable without colours. */
-export function nodeState({ state, isSuspect, ejected }: Pick<NodeFacts, 'state' | 'isSuspect' | 'ejected'>): {
+export function nodeState({ state, isSuspect, ejected }: Pick<NodeStatus, 'state' | 'isSuspect' | 'ejected'>): {
   readonly word: string;
   readonly sign: string;
   readonly tone: NodeTone;
@@ -37,9 +37,7 @@ export const levels: Readonly<
   error: { sign: '■', tone: 'bad', word: 'error' },
 };
 
-const readClasses: Readonly<Record<string, string>> = { head: 'recent reads', archive: 'old reads', view: 'views' };
-
 /** Classes of reads with their reasons: `recent reads (timeout)`. */
-export function ejectedClasses({ ejected }: Pick<NodeFacts, 'ejected'>): readonly string[] {
+export function ejectedClasses({ ejected }: Pick<NodeStatus, 'ejected'>): readonly string[] {
   return ejected.map(({ readClass, reason }) => `${readClasses[readClass] ?? readClass} (${reason})`);
 }

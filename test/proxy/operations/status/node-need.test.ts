@@ -6,7 +6,7 @@ import { Registry } from 'prom-client';
 import { createHttpMetrics, outcomes, type Outcome, type RouteName } from '../../../../src/metrics/http-metrics.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { countedFamilies, countsOf } from '../../../../src/proxy/operations/status/counts.ts';
-import type { StatusFacts } from '../../../../src/proxy/operations/status/facts.ts';
+import type { StatusFacts } from '../../../../src/proxy/operations/status/present.ts';
 import { statusPage } from '../../../../src/proxy/operations/status/page/page.ts';
 import { statusLines } from '../../../../src/proxy/operations/status/terminal.ts';
 import { fc } from '../../../support/fast-check.ts';
@@ -105,7 +105,7 @@ test('page and terminal show the share and the table', () => {
     .replace(/<[^>]*>/g, ' ')
     .replace(/\s+/g, ' ');
   assert.match(page, /Last Requests No node Hits p50 ms p99 ms 10 s 46\/s 53\.8 %/);
-  assert.match(page, /Class Requests To nodes No node p50 ms p99 ms passed on 3\.0\/s 3\.0\/s 0 % /);
+  assert.match(page, /Class Requests To nodes No node p50 ms p99 ms pass through 3\.0\/s 3\.0\/s 0 % /);
   const lines = statusLines(facts, { columns: 80, hasColours: true, events: 0 }).map(stripVTControlCharacters);
   assert.ok(lines.some((line) => /^ *LAST +RATE +NO NODE +HITS +P50 +P99/.test(line)));
   assert.ok(

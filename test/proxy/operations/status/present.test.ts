@@ -16,7 +16,7 @@ test('without problems the state is ready', () => {
 test('problems are listed worst first and make the state degraded', () => {
   const { state, problems } = factsFrom(
     {
-      disagreements: [{ upstreams: ['a', 'b'], count: 2, last: '2026-01-01T00:00:00Z' }],
+      disagreements: [{ upstreams: ['a', 'b'], count: 2, lost: {}, last: '2026-01-01T00:00:00Z' }],
       distrusted: ['0x1::m::f'],
       nodes: [
         nodeStatus({ name: 'a', state: 'down' }),
@@ -46,7 +46,7 @@ test('problems are listed worst first and make the state degraded', () => {
 
 test('an outage, a start and an end are distinct states', () => {
   assert.equal(factsFrom({ isReady: false }).state, 'starting');
-  assert.equal(factsFrom({ isReady: false, outageSince: '2026-01-01T00:00:00Z' }).state, 'outage');
+  assert.equal(factsFrom({ isReady: false, outage: { since: '2026-01-01T00:00:00Z', head: '90' } }).state, 'outage');
   assert.equal(factsFrom({}, { isDraining: true }).state, 'draining');
   const { state, nodes } = factsOf(undefined, { version: '1', nowMs: 0, isDraining: false, reload: undefined });
   assert.deepEqual({ state, nodes }, { state: 'starting', nodes: [] });
@@ -80,7 +80,7 @@ test('facts have a form in JSON that programs can read: no number that is none, 
 test('the reports of several workers add up', () => {
   const one = processStatus({
     isReady: false,
-    outageSince: '2026-01-01T00:00:00.000Z',
+    outage: { since: '2026-01-01T00:00:00.000Z', head: '90' },
     head: '90',
     oldest: '5',
     nodes: [nodeStatus({ state: 'down', head: '90' })],
@@ -111,7 +111,7 @@ test('the reports of several workers add up', () => {
 
   const merged = mergeStatus([one, other]);
 
-  assert.deepEqual([merged?.isReady, merged?.outageSince, merged?.head, merged?.oldest], [true, undefined, '100', '5']);
+  assert.deepEqual([merged?.isReady, merged?.outage, merged?.head, merged?.oldest], [true, undefined, '100', '5']);
   const [node] = merged?.nodes ?? [];
   assert.deepEqual(
     [node?.state, node?.head, node?.usableBy, node?.inFlight, node?.limit],
@@ -154,7 +154,7 @@ test('the address of a Redis server distinguishes events, and is not published',
   const merged = mergeStatus([processStatus({ events }), processStatus({ events })]);
   const facts = factsOf(merged, { version: '1', nowMs: 60_000, isDraining: false, reload: undefined });
 
-  const text = 'Redis node is left alone until it answers again';
+  const text = 'a server of Redis is left alone until it answers again';
   assert.deepEqual(
     facts.events.map((event) => [event.text, event.workers]),
     [

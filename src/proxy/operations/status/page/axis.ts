@@ -3,7 +3,7 @@
  * the head, while archives go back to 0. So the axis is the distance from the head: linear for the first thousand
  * versions, logarithmic from there on.
  */
-import type { DistanceFacts, NodeFacts, StatusFacts } from '../facts.ts';
+import type { NodeFacts, StatusFacts, WindowFacts } from '../present.ts';
 import { html, type Markup } from './html.ts';
 import { duration, grouped, short } from '../format.ts';
 import { nodeState } from '../wording.ts';
@@ -90,7 +90,7 @@ function ticks(axis: Axis, speed: number, bottom: number): readonly Markup[] {
   return [...marks, html`<line class="base" x1="0" x2="100%" y1="${bottom}" y2="${bottom}" />`];
 }
 
-function joinNear(distances: readonly DistanceFacts[]): readonly DistanceFacts[] {
+function joinNear(distances: WindowFacts['distances']): WindowFacts['distances'] {
   const close = distances.filter(({ from }) => from < near);
   const held = close.reduce((sum, one) => sum + one.held, 0);
   const asked = close.reduce((sum, one) => sum + one.asked, 0);

@@ -1,5 +1,5 @@
 /** Cache, Redis, the encoder and its proof, refusals, and events. */
-import type { WindowedCount, EventFacts, StatusFacts } from '../facts.ts';
+import type { WindowedCount, EventFacts, StatusFacts } from '../present.ts';
 import { html, type Markup, type Piece } from './html.ts';
 import { meter, table } from './traffic.ts';
 import { bytes, clock, duration, milliseconds, percent, short } from '../format.ts';

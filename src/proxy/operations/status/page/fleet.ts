@@ -1,5 +1,5 @@
 /** The nodes as a table, coloured by state; colour is never the only sign. */
-import type { NodeFacts, StatusFacts } from '../facts.ts';
+import type { NodeFacts, StatusFacts } from '../present.ts';
 import { html, type Markup } from './html.ts';
 import { grouped, milliseconds, perSecond, short } from '../format.ts';
 import { ejectedClasses, nodeState } from '../wording.ts';

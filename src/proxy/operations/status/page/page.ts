@@ -1,6 +1,6 @@
 /** The status page: one self-contained answer. Its script fetches it again, so that only the server renders facts. */
 import { createHash } from 'node:crypto';
-import type { StatusFacts } from '../facts.ts';
+import type { StatusFacts } from '../present.ts';
 import { html, Markup, type Piece } from './html.ts';
 import { encodeSection, eventSection, limitSection, storeSection } from './details.ts';
 import { fleetSection } from './fleet.ts';

@@ -47,18 +47,18 @@ main > * { grid-column: span 6; min-width: 0; }
 @media (min-width: 1120px) {
   #store-card, #encode-card, #limits-card { grid-column: span 2; }
 }
-.state { border: 1px solid; border-left-width: 6px; border-radius: 8px; padding: 10px 16px; }
-.state.good { background: var(--good-ground); border-color: var(--good); }
-.state.warn { background: var(--warn-ground); border-color: var(--warn); }
-.state.bad { background: var(--bad-ground); border-color: var(--bad); }
-.state.idle { background: var(--idle-ground); border-color: var(--idle); }
+/* A tone is set once, on the element that has it. */
+.good { --tone: var(--good); --tone-ground: var(--good-ground); }
+.warn { --tone: var(--warn); --tone-ground: var(--warn-ground); }
+.bad { --tone: var(--bad); --tone-ground: var(--bad-ground); }
+.idle { --tone: var(--idle); --tone-ground: var(--idle-ground); }
+span:is(.good, .warn, .bad, .idle), tspan:is(.good, .warn, .bad, .idle) { color: var(--tone); fill: var(--tone); }
+.word strong, .word .sign, .fleet .sign, .fleet .tone { color: var(--tone); }
+.axis .window { fill: var(--tone); }
+.state { background: var(--tone-ground); border: 1px solid var(--tone); border-left-width: 6px; border-radius: 8px; padding: 10px 16px; }
 .word { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 8px; }
 .word strong { font-size: 18px; }
 .state ul { margin: 4px 0 0 28px; }
-.good > .word strong, .good > .word .sign { color: var(--good); }
-.warn > .word strong, .warn > .word .sign { color: var(--warn); }
-.bad > .word strong, .bad > .word .sign { color: var(--bad); }
-.idle > .word strong, .idle > .word .sign { color: var(--idle); }
 table { border-collapse: collapse; width: 100%; }
 caption { text-align: left; color: var(--soft); font-size: 12px; padding-bottom: 4px; }
 table + table { margin-top: 12px; }
@@ -71,17 +71,9 @@ tbody tr { border-top: 1px solid var(--grid); }
 thead th { color: var(--soft); font-size: 12px; white-space: nowrap; }
 .number { text-align: right; white-space: nowrap; }
 .none { color: var(--soft); }
-span.good, tspan.good { color: var(--good); fill: var(--good); }
-span.warn, tspan.warn { color: var(--warn); fill: var(--warn); }
-span.bad, tspan.bad { color: var(--bad); fill: var(--bad); }
-span.idle, tspan.idle { color: var(--idle); fill: var(--idle); }
 .fleet th[scope="row"] { white-space: nowrap; }
 .fleet small { display: block; }
 .fleet .name { font-weight: 600; }
-.fleet .good .sign, .fleet .good .tone { color: var(--good); }
-.fleet .warn .sign, .fleet .warn .tone { color: var(--warn); }
-.fleet .bad .sign, .fleet .bad .tone { color: var(--bad); }
-.fleet .idle .sign, .fleet .idle .tone { color: var(--idle); }
 .fleet .tone { font-weight: 600; }
 .fleet th small { padding-left: 17px; }
 .fleet .sign { display: inline-block; width: 13px; }
@@ -98,10 +90,7 @@ span.idle, tspan.idle { color: var(--idle); fill: var(--idle); }
 .axis .grid.major, .axis .base { stroke: var(--line); }
 .axis .held { fill: var(--held); }
 .axis .asked { fill: var(--asked); }
-.axis .window.good { fill: var(--good); }
-.axis .window.warn { fill: var(--warn); }
-.axis .window.bad { fill: none; stroke: var(--bad); stroke-width: 2; stroke-dasharray: 4 3; }
-.axis .window.idle { fill: var(--idle); }
+.axis .window.bad { fill: none; stroke: var(--tone); stroke-width: 2; stroke-dasharray: 4 3; }
 .legend { color: var(--soft); font-size: 12px; margin-top: 6px; }
 .key { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 4px 0 12px; }
 .key:first-child { margin-left: 0; }

@@ -1,6 +1,6 @@
 /** Rates, shares and times: by window, by source of the answer, by class of request. */
-import type { Outcome, RouteName } from '../../../../metrics/http-metrics.ts';
-import type { NodeNeed, StatusFacts, TimedFacts, WindowFacts } from '../facts.ts';
+import type { Outcome } from '../../../../metrics/http-metrics.ts';
+import type { StatusFacts, WindowFacts } from '../present.ts';
 import { html, type Markup, type Piece } from './html.ts';
 import { inMs, percent, perSecond } from '../format.ts';
 
@@ -38,49 +38,24 @@ export function outcomeSection(facts: StatusFacts): Markup {
   return table('Last 100 s', ['From', 'Requests', 'Share', 'p50 ms', 'p99 ms'], rows);
 }
 
-const routeWords: Readonly<Record<RouteName, string>> = {
-  resource: 'resource',
-  module: 'module',
-  view: 'view',
-  transaction_by_hash: 'by hash',
-  wait_by_hash: 'wait by hash',
-  encode_submission: 'encode',
-  submit: 'submit',
-  ledger_info: 'ledger info',
-  account: 'account',
-  balance: 'balance',
-  resources: 'resources',
-  modules: 'modules',
-  table_item: 'table item',
-  raw_table_item: 'raw table item',
-  transaction_by_version: 'by version',
-  transactions: 'transactions',
-  auxiliary_info: 'auxiliary info',
-  block_by_height: 'block by height',
-  block_by_version: 'block by version',
-  events: 'events',
-  account_transactions: "account's transactions",
-  transaction_summaries: 'summaries',
-  gas_price: 'gas price',
-  build: 'build',
-  pass_through: 'passed on',
-  none: 'unknown',
-};
-
 /** Requests of the last 100 s by class, those that need nodes most first. */
 export function routeSection(facts: StatusFacts): Markup {
-  const rows = (middle(facts)?.routes ?? []).map((route) => routeRow(routeWords[route.route], route));
+  const rows = (middle(facts)?.routes ?? []).map((route) => routeRow(route.route.replaceAll('_', ' '), route));
   const columns = ['Class', 'Requests', 'To nodes', 'No node', 'p50 ms', 'p99 ms'];
   return table('Last 100 s, most requests to nodes first', columns, rows);
 }
 
-function routeRow(name: string, facts: TimedFacts & NodeNeed): readonly Piece[] {
+function routeRow(name: string, facts: WindowFacts['routes'][number]): readonly Piece[] {
   const { requestsPerSecond, toNodesPerSecond, withoutNodeShare, p50Ms, p99Ms } = facts;
   const rates = [perSecond(requestsPerSecond), perSecond(toNodesPerSecond)];
   return [name, ...rates, shareCell(withoutNodeShare), inMs(p50Ms), inMs(p99Ms)];
 }
 
-function timedRow(name: string, { requestsPerSecond, p50Ms, p99Ms }: TimedFacts, share: number | undefined) {
+function timedRow(
+  name: string,
+  { requestsPerSecond, p50Ms, p99Ms }: WindowFacts['outcomes'][number],
+  share: number | undefined,
+) {
   return [name, perSecond(requestsPerSecond), shareCell(share), inMs(p50Ms), inMs(p99Ms)];
 }
 

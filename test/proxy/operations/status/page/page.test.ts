@@ -22,7 +22,7 @@ const hostileFacts = factsFrom(
     nodes: [nodeStatus({ name: hostile, ejected: [{ readClass: hostile, reason: hostile }] })],
     redis: { trouble: hostile },
     distrusted: [hostile],
-    disagreements: [{ upstreams: [hostile, hostile], count: 1, last: hostile }],
+    disagreements: [{ upstreams: [hostile, hostile], count: 1, lost: {}, last: hostile }],
     events: [{ atMs: 0, kind: 'encode mismatch', fields: { functionId: hostile, upstream: hostile } }],
   },
   { version: hostile },
