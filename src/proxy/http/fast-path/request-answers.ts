@@ -1,0 +1,153 @@
+/** Answers the requests of one connection, one at a time: a prepared hit, or the route's answer. */
+import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
+import { setAnswering } from '../server/connection-state.ts';
+import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
+import { AdmittedRequest } from '../admitted-request.ts';
+import { answer, faultAheadOfBody, refuse, type WholeRequest } from '../../routes/handle.ts';
+import type { Match } from '../../routes/router.ts';
+import type { ServerParts } from '../../routes/server-parts.ts';
+import { CachedTarget, postedName } from '../../routes/target-cache.ts';
+import { longestTarget } from '../target.ts';
+import type { Incoming } from '../message.ts';
+import { FastResponse, type AnswerSink } from './response.ts';
+import type { LiveHeaders } from './head-text.ts';
+import type { PreparedHits } from './prepared-hits.ts';
+import type { PlainHead } from './request-head.ts';
+
+/** Parts shared by all connections. */
+export interface RequestAnswersParts {
+  readonly proxy: ServerParts;
+  readonly metrics: FastPathMetrics;
+  readonly live: LiveHeaders;
+  readonly hits: PreparedHits<AnswerSink>;
+}
+
+/** Characters of a target without a fragment; Node's parser decides on all others. */
+const plainTarget = /^[!-"$-~]*$/;
+
+/** Answers one request. */
+type Begin = (received: WholeRequest) => void;
+
+/** One request and its bytes. */
+interface PlainRequest {
+  readonly head: PlainHead;
+  readonly body: Buffer;
+}
+
+/** The request in flight on one connection, and those that are answered at once. */
+export class RequestAnswers {
+  readonly #parts: RequestAnswersParts;
+  readonly #sink: AnswerSink;
+  readonly #onDone: (isKept: boolean) => void;
+  #inFlight: FastResponse | undefined;
+
+  /** `onDone`: called when the socket has an answer that was in flight, or the last one (`isKept` is false). */
+  constructor(sink: AnswerSink, parts: RequestAnswersParts, onDone: (isKept: boolean) => void) {
+    this.#sink = sink;
+    this.#parts = parts;
+    this.#onDone = onDone;
+  }
+
+  /** The answer that is not complete. */
+  get inFlight(): FastResponse | undefined {
+    return this.#inFlight;
+  }
+
+  /** Whether the answer depends on the body. The server answers other requests ahead of their bodies. */
+  needsBody(head: PlainHead): boolean {
+    const match = this.#match(head);
+    return match !== undefined && faultAheadOfBody(this.#parts.proxy, this.#requestOf(head), match) === undefined;
+  }
+
+  /** Answers the request at `head` in `chunk`, whose text is `text`, now or later. False: it is unsupported. */
+  answer(head: PlainHead, text: string, chunk: Buffer): boolean {
+    const { metrics, proxy } = this.#parts;
+    const { access, targets } = proxy;
+    const isPosted = head.method === 'POST';
+    const known = isPosted ? targets.findNamed(nameOf(head, text)) : targets.find(head.target, head.block.form);
+    if (access === undefined && known !== undefined && this.#answerHit(head, known)) return true;
+    const match = known ?? this.#match(head);
+    if (match === undefined) return false;
+    const request = { head, body: isPosted ? chunk.subarray(head.bodyFrom, head.end) : noBody };
+    if (access === undefined) {
+      metrics.read.inc();
+      this.#begin(request, (received) => answer(proxy, received, match));
+    } else this.#admit(request, match, access);
+    return true;
+  }
+
+  /** Gives the answer in flight up, because its connection ends. */
+  abandon(): void {
+    const response = this.#inFlight;
+    this.#inFlight = undefined;
+    response?.close();
+  }
+
+  #answerHit(head: PlainHead, target: CachedTarget, admitted?: AdmittedRequest): boolean {
+    const { hits, metrics } = this.#parts;
+    const { method, block, bodyFrom, end } = head;
+    if (method === 'HEAD' || !hits.answer(block, target, this.#sink, admitted, end - bodyFrom)) return false;
+    metrics.known.inc();
+    return true;
+  }
+
+  /** Answers a request by its key or address and its limits, as `handle` does. */
+  #admit({ head, body }: PlainRequest, match: Match | CachedTarget, access: AccessControl): void {
+    const { metrics, proxy } = this.#parts;
+    const { block } = head;
+    let admitted: AdmittedRequest | AwaitedTicket;
+    try {
+      const request = this.#requestOf(head);
+      admitted = access.enter(access.identify(request, block.known), request, match.operation);
+    } catch (error) {
+      metrics.read.inc();
+      this.#begin({ head, body }, (received) => refuse(proxy, received, error));
+      return;
+    }
+    if (admitted instanceof AdmittedRequest && match instanceof CachedTarget) {
+      if (this.#answerHit(head, match, admitted)) return;
+    }
+    metrics.read.inc();
+    this.#begin({ head, body }, (received) => {
+      if (admitted instanceof AdmittedRequest) return answer(proxy, { ...received, admitted }, match);
+      return access.await(admitted, received.response, {
+        serve: (late) => answer(proxy, { ...received, admitted: late }, match),
+        refuse: (error) => refuse(proxy, received, error),
+      });
+    });
+  }
+
+  /** The route of a new request; `undefined`: the server decides on its target. */
+  #match({ method, target }: PlainHead): Match | undefined {
+    if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
+    return this.#parts.proxy.router.match(method, target);
+  }
+
+  #begin({ head, body }: PlainRequest, begin: Begin): void {
+    const sink = this.#sink;
+    const { live } = this.#parts;
+    const isHead = head.method === 'HEAD';
+    const response = new FastResponse({ connection: sink, live, isHead, onDone: (done) => this.#end(done) });
+    response.shouldKeepAlive = head.block.isKept;
+    this.#inFlight = response;
+    begin({ request: this.#requestOf(head), response, body });
+    if (this.#inFlight !== undefined) setAnswering(sink.socket, true);
+  }
+
+  #end(response: FastResponse): void {
+    if (this.#inFlight !== response) return;
+    this.#inFlight = undefined;
+    setAnswering(this.#sink.socket, false);
+    this.#onDone(response.shouldKeepAlive);
+  }
+
+  #requestOf({ method, target, block: { headers } }: PlainHead): Incoming {
+    return { method, url: target, headers, socket: this.#sink.socket, httpVersion: '1.1', httpVersionMajor: 1 };
+  }
+}
+
+function nameOf({ target, block, bodyFrom, end }: PlainHead, text: string): string {
+  return postedName(target, block.headers['content-type'] ?? '', block.form, text.slice(bodyFrom, end));
+}
+
+const noBody = Buffer.alloc(0);
