@@ -3,10 +3,14 @@
  * connection over to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
+import type { GatewayError } from '../../../ledger/errors.ts';
+import type { BodyReservation } from '../body-pool.ts';
+import { Pieces } from '../pieces.ts';
 import { isRefused, noteFastPath, setAnswering, survivesHalfClose } from '../server/connection-state.ts';
 import { AnswerQueue, type AnswerQueueParts } from './answer-queue.ts';
 import { RequestAnswers, type RequestAnswersParts } from './request-answers.ts';
-import { readHead, type HeaderBlocks } from './request-head.ts';
+import { PartialRequest } from './partial-request.ts';
+import { readHead, type HeaderBlocks, type PlainHead } from './request-head.ts';
 
 /** Parts shared by all connections. */
 export interface FastPathParts extends RequestAnswersParts, Pick<AnswerQueueParts, 'turnEnd' | 'arenas'> {
@@ -18,18 +22,12 @@ export interface FastPathParts extends RequestAnswersParts, Pick<AnswerQueuePart
   onClose(connection: FastConnection): void;
 }
 
+/** Code of Node's error for a request that did not arrive in time. */
+export const lateCode = 'ERR_HTTP_REQUEST_TIMEOUT';
 /** Requests answered from one chunk; the server bounds longer pipelines. */
 const mostAtOnce = 16;
 /** Bytes ahead of an answer that pause the socket, and unread bytes of answers under TLS. */
 const mostAhead = 64 * 1024;
-
-/** A request of `bytes.length` bytes, of which `filled` have arrived. */
-interface PartialRequest {
-  readonly bytes: Buffer;
-  filled: number;
-  /** In ms of `performance.now()`. */
-  readonly sinceMs: number;
-}
 
 /** Reads requests from one socket, until it hands the socket over. */
 export class FastConnection {
@@ -45,7 +43,7 @@ export class FastConnection {
   /** A request whose body is still arriving. */
   #partial: PartialRequest | undefined;
   /** Bytes received while an answer is in flight. */
-  #ahead: Buffer | undefined;
+  #ahead: Pieces | undefined;
 
   constructor(socket: Socket, parts: FastPathParts) {
     this.socket = socket;
@@ -67,9 +65,12 @@ export class FastConnection {
     return this.#answers.inFlight === undefined && this.#partial === undefined && this.queue.isEmpty;
   }
 
-  /** Whether the rest of a request has been awaited for longer than `boundMs`. `nowMs`: `performance.now()`. */
-  isLate(boundMs: number, nowMs: number): boolean {
-    return this.#partial !== undefined && nowMs - this.#partial.sinceMs > boundMs;
+  /** Refuses a request whose rest has been awaited for longer than `boundMs`. `nowMs`: `performance.now()`. */
+  refuseLate(boundMs: number, nowMs: number): void {
+    if (this.#partial === undefined || nowMs - this.#partial.sinceMs <= boundMs) return;
+    // A second answer would be that of the next request.
+    if (this.#partial.isRefused) this.socket.destroy();
+    else this.#parts.refuse(this, lateCode);
   }
 
   /** Whether the connection has carried a request. */
@@ -113,17 +114,29 @@ export class FastConnection {
     else this.#serve(chunk);
   }
 
-  /** Answers the requests in `chunk` in order, until the first unsupported one. */
-  #serve(chunk: Buffer): void {
+  #serveOrKeep(chunk: Buffer): void {
+    if (chunk.length === 0 || this.socket.writableEnded) return undefined;
+    return this.#answers.inFlight === undefined ? this.#serve(chunk) : this.#keepAhead(chunk);
+  }
+
+  /**
+   * Answers the requests in `chunk` in order, until the first unsupported one. `reserved`: memory of the first one's body.
+   */
+  #serve(chunk: Buffer, reserved?: BodyReservation): void {
     const text = chunk.toString('latin1');
     let answered = 0;
     for (let from = 0; from < text.length; answered += 1) {
       const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
       const isWhole = head !== undefined && head.end <= text.length;
       if (head !== undefined && !isWhole && this.#answers.needsBody(head)) {
-        return this.#await(chunk.subarray(from), head.end - from);
+        return this.#await(head, head.end - from, chunk.subarray(from));
       }
-      if (head === undefined || !isWhole || !this.#answers.answer(head, text, chunk)) {
+      if (
+        head === undefined ||
+        !isWhole ||
+        !this.#answers.answer(head, text, chunk, from === 0 ? reserved : undefined)
+      ) {
+        if (from === 0) reserved?.close();
         return this.#handOver(from === 0 ? chunk : chunk.subarray(from));
       }
       from = head.end;
@@ -135,21 +148,34 @@ export class FastConnection {
   }
 
   /** Waits for the rest of a request of `length` bytes, of which `begun` have arrived. */
-  #await(begun: Buffer, length: number): void {
-    // One buffer: a list of pieces would take a hundred bytes for each byte that arrives alone.
-    const bytes = Buffer.allocUnsafeSlow(length);
-    begun.copy(bytes);
-    this.#partial = { bytes, filled: begun.length, sinceMs: performance.now() };
+  #await(head: PlainHead, length: number, begun: Buffer): void {
+    const partial = new PartialRequest(head, length);
+    this.#partial = partial;
     setAnswering(this.socket, true);
+    this.#fill(partial, begun);
   }
 
   #fill(partial: PartialRequest, chunk: Buffer): void {
-    const taken = chunk.copy(partial.bytes, partial.filled);
-    partial.filled += taken;
-    if (partial.filled < partial.bytes.length) return;
+    if (partial.needsMemoryFor(chunk.length)) {
+      const reservation = this.#answers.reserve(partial.head, (fault) => this.#refuse(partial, fault));
+      if (reservation === undefined) return this.#handOver(Buffer.concat([partial.received, chunk]));
+      partial.reserve(reservation);
+    }
+    const taken = partial.take(chunk);
+    if (!partial.isWhole) return undefined;
     this.#partial = undefined;
-    setAnswering(this.socket, false);
-    this.#serve(taken === chunk.length ? partial.bytes : Buffer.concat([partial.bytes, chunk.subarray(taken)]));
+    setAnswering(this.socket, this.#answers.inFlight !== undefined);
+    const rest = chunk.subarray(taken);
+    if (partial.isRefused) return this.#serveOrKeep(rest);
+    partial.reservation?.arrived();
+    const { received, reservation } = partial;
+    return this.#serve(rest.length === 0 ? received : Buffer.concat([received, rest]), reservation);
+  }
+
+  /** Answers a request whose body the pool ended; the rest of the body is dropped. */
+  #refuse(partial: PartialRequest, fault: GatewayError): void {
+    partial.refuse();
+    this.#answers.refuse(partial.head, fault);
   }
 
   /** The server answers on refused connections, and to clients that read no answers. */
@@ -158,19 +184,20 @@ export class FastConnection {
   }
 
   #keepAhead(bytes: Buffer): void {
-    this.#ahead = this.#ahead === undefined ? bytes : Buffer.concat([this.#ahead, bytes]);
+    this.#ahead ??= new Pieces();
+    this.#ahead.add(bytes);
     if (this.#ahead.length > mostAhead) this.socket.pause();
   }
 
   #serveAhead(): void {
-    const ahead = this.#ahead;
+    const ahead = this.#ahead?.whole();
     if (ahead === undefined) return undefined;
     this.#ahead = undefined;
     // Behind a half-close, requests that wait for a node are given up, and others answered.
-    if (this.socket.readableEnded) return this.#handOver(ahead);
+    if (this.socket.readableEnded) return this.#partial === undefined ? this.#handOver(ahead) : this.#end();
     // `#keepAhead` pauses it again if too much remains.
     this.socket.resume();
-    return this.#serve(ahead);
+    return this.#partial === undefined ? this.#serve(ahead) : this.#fill(this.#partial, ahead);
   }
 
   #onAnswered(isKept: boolean): void {
@@ -181,6 +208,8 @@ export class FastConnection {
 
   #handOver(rest: Buffer): void {
     this.queue.flush();
+    if (this.#partial !== undefined) setAnswering(this.socket, false);
+    this.#partial?.close();
     for (const [event, listener] of Object.entries(this.#listeners)) this.socket.off(event, listener);
     this.#parts.handOver(this, rest);
   }
@@ -194,22 +223,18 @@ export class FastConnection {
       return;
     }
     // The submission and its answer are the server's, behind the answer in flight.
-    if (inFlight !== undefined && this.#holdsSubmission(this.#ahead)) return;
-    if (this.#partial !== undefined) {
+    if (inFlight !== undefined && this.#answers.hasSubmission(this.#ahead?.whole())) return;
+    if (this.#partial?.isRefused === false) {
       this.#parts.refuse(this, 'HPE_INVALID_EOF_STATE');
       return;
     }
+    this.#end();
+  }
+
+  #end(): void {
     this.#abandon();
     this.queue.flush();
     this.socket.end();
-  }
-
-  /** Whether a submission may be among the bytes ahead, which its client expects to take effect. */
-  #holdsSubmission(ahead: Buffer | undefined): boolean {
-    const targets = ahead?.toString('latin1').matchAll(postLine) ?? [];
-    const { router } = this.#parts.proxy;
-    for (const [, target = ''] of targets) if (router.match('POST', target).route.kind === 'submit') return true;
-    return false;
   }
 
   #onClose(): void {
@@ -218,10 +243,9 @@ export class FastConnection {
   }
 
   #abandon(): void {
+    this.#partial?.close();
     this.#partial = undefined;
     this.#ahead = undefined;
     this.#answers.abandon();
   }
 }
-
-const postLine = /POST (\/[!-~]{0,200}) HTTP/g;

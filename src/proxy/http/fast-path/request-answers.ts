@@ -1,8 +1,11 @@
 /** Answers the requests of one connection, one at a time: a prepared hit, or the route's answer. */
+import type { GatewayError } from '../../../ledger/errors.ts';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { setAnswering } from '../server/connection-state.ts';
 import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
-import { AdmittedRequest } from '../admitted-request.ts';
+import { AdmittedRequest, clientOf } from '../admitted-request.ts';
+import type { BodyReservation } from '../body-pool.ts';
+import { uncountedBytes } from '../request-body.ts';
 import { answer, faultAheadOfBody, refuse, type WholeRequest } from '../../routes/handle.ts';
 import type { Match } from '../../routes/router.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
@@ -32,6 +35,10 @@ type Begin = (received: WholeRequest) => void;
 interface PlainRequest {
   readonly head: PlainHead;
   readonly body: Buffer;
+  /** Memory of a body large enough to count. */
+  readonly reservation?: BodyReservation | undefined;
+  /** Its body was ended for lack of memory. */
+  readonly fault?: GatewayError | undefined;
 }
 
 /** The request in flight on one connection, and those that are answered at once. */
@@ -59,21 +66,49 @@ export class RequestAnswers {
     return match !== undefined && faultAheadOfBody(this.#parts.proxy, this.#requestOf(head), match) === undefined;
   }
 
-  /** Answers the request at `head` in `chunk`, whose text is `text`, now or later. False: it is unsupported. */
-  answer(head: PlainHead, text: string, chunk: Buffer): boolean {
-    const { metrics, proxy } = this.#parts;
-    const { access, targets } = proxy;
+  /**
+   * Reserves memory for the body of `head`; `undefined`: the server answers ahead of the body. The pool calls `onEnded`
+   * when it ends the body.
+   */
+  reserve(head: PlainHead, onEnded: (fault: GatewayError) => void): BodyReservation | undefined {
+    const { access, bodies } = this.#parts.proxy;
+    const request = this.#requestOf(head);
+    const client = access === undefined ? clientOf(request, undefined) : access.tenantOf(request, head.block.known);
+    return client === undefined ? undefined : bodies.reserve(client, onEnded);
+  }
+
+  /**
+   * Answers the request at `head` in `chunk`, whose text is `text`, now or later. `reserved`: memory of its body, if that
+   * arrived in pieces. False: it is unsupported.
+   */
+  answer(head: PlainHead, text: string, chunk: Buffer, reserved?: BodyReservation): boolean {
+    const { access, targets } = this.#parts.proxy;
     const isPosted = head.method === 'POST';
     const known = isPosted ? targets.findNamed(nameOf(head, text)) : targets.find(head.target, head.block.form);
-    if (access === undefined && known !== undefined && this.#answerHit(head, known)) return true;
+    if (access === undefined && known !== undefined && this.#answerHit(head, known)) {
+      reserved?.close();
+      return true;
+    }
     const match = known ?? this.#match(head);
     if (match === undefined) return false;
-    const request = { head, body: isPosted ? chunk.subarray(head.bodyFrom, head.end) : noBody };
-    if (access === undefined) {
-      metrics.read.inc();
-      this.#begin(request, (received) => answer(proxy, received, match));
-    } else this.#admit(request, match, access);
+    const body = isPosted ? chunk.subarray(head.bodyFrom, head.end) : noBody;
+    const isCounted = reserved !== undefined || body.length > uncountedBytes;
+    this.#route(isCounted ? this.#counted(head, body, reserved) : { head, body }, match);
     return true;
+  }
+
+  /** Answers a request whose body was ended. */
+  refuse(head: PlainHead, fault: GatewayError): void {
+    const match = this.#match(head);
+    if (match !== undefined) this.#route({ head, body: noBody, fault }, match);
+  }
+
+  /** Whether a submission may be among the bytes, which its client expects to take effect. */
+  hasSubmission(ahead: Buffer | undefined): boolean {
+    const targets = ahead?.toString('latin1').matchAll(postLine) ?? [];
+    const { router } = this.#parts.proxy;
+    for (const [, target = ''] of targets) if (router.match('POST', target).route.kind === 'submit') return true;
+    return false;
   }
 
   /** Gives the answer in flight up, because its connection ends. */
@@ -81,6 +116,28 @@ export class RequestAnswers {
     const response = this.#inFlight;
     this.#inFlight = undefined;
     response?.close();
+  }
+
+  #counted(head: PlainHead, body: Buffer, reserved: BodyReservation | undefined): PlainRequest {
+    let fault: GatewayError | undefined;
+    const reservation = reserved ?? this.reserve(head, (error) => (fault = error));
+    if (reserved === undefined) reservation?.arrive(body.length);
+    reservation?.arrived();
+    return fault === undefined ? { head, body, reservation } : { head, body: noBody, fault };
+  }
+
+  #route(request: PlainRequest, match: Match | CachedTarget): void {
+    const { metrics, proxy } = this.#parts;
+    if (proxy.access === undefined) {
+      metrics.read.inc();
+      this.#begin(request, (received) => this.#serve(request, received, match));
+    } else this.#admit(request, match, proxy.access);
+  }
+
+  #serve({ fault }: PlainRequest, received: WholeRequest, match: Match | CachedTarget): void {
+    const { proxy } = this.#parts;
+    if (fault === undefined) answer(proxy, received, match);
+    else refuse(proxy, received, fault, match.route);
   }
 
   #answerHit(head: PlainHead, target: CachedTarget, admitted?: AdmittedRequest): boolean {
@@ -92,26 +149,29 @@ export class RequestAnswers {
   }
 
   /** Answers a request by its key or address and its limits, as `handle` does. */
-  #admit({ head, body }: PlainRequest, match: Match | CachedTarget, access: AccessControl): void {
+  #admit(plain: PlainRequest, match: Match | CachedTarget, access: AccessControl): void {
     const { metrics, proxy } = this.#parts;
-    const { block } = head;
+    const { head, reservation, fault } = plain;
     let admitted: AdmittedRequest | AwaitedTicket;
     try {
       const request = this.#requestOf(head);
-      admitted = access.enter(access.identify(request, block.known), request, match.operation);
+      admitted = access.enter(access.identify(request, head.block.known), request, match.operation);
     } catch (error) {
       metrics.read.inc();
-      this.#begin({ head, body }, (received) => refuse(proxy, received, error));
+      this.#begin(plain, (received) => refuse(proxy, received, error));
       return;
     }
-    if (admitted instanceof AdmittedRequest && match instanceof CachedTarget) {
-      if (this.#answerHit(head, match, admitted)) return;
+    if (admitted instanceof AdmittedRequest && match instanceof CachedTarget && fault === undefined) {
+      if (this.#answerHit(head, match, admitted)) {
+        reservation?.close();
+        return;
+      }
     }
     metrics.read.inc();
-    this.#begin({ head, body }, (received) => {
-      if (admitted instanceof AdmittedRequest) return answer(proxy, { ...received, admitted }, match);
+    this.#begin(plain, (received) => {
+      if (admitted instanceof AdmittedRequest) return this.#serve(plain, { ...received, admitted }, match);
       return access.await(admitted, received.response, {
-        serve: (late) => answer(proxy, { ...received, admitted: late }, match),
+        serve: (late) => this.#serve(plain, { ...received, admitted: late }, match),
         refuse: (error) => refuse(proxy, received, error),
       });
     });
@@ -123,14 +183,15 @@ export class RequestAnswers {
     return this.#parts.proxy.router.match(method, target);
   }
 
-  #begin({ head, body }: PlainRequest, begin: Begin): void {
+  #begin({ head, body, reservation }: PlainRequest, begin: Begin): void {
     const sink = this.#sink;
     const { live } = this.#parts;
     const isHead = head.method === 'HEAD';
     const response = new FastResponse({ connection: sink, live, isHead, onDone: (done) => this.#end(done) });
     response.shouldKeepAlive = head.block.isKept;
+    if (reservation !== undefined) response.once('close', () => reservation.release());
     this.#inFlight = response;
-    begin({ request: this.#requestOf(head), response, body });
+    begin({ request: this.#requestOf(head), response, body, reservation });
     if (this.#inFlight !== undefined) setAnswering(sink.socket, true);
   }
 
@@ -151,3 +212,4 @@ function nameOf({ target, block, bodyFrom, end }: PlainHead, text: string): stri
 }
 
 const noBody = Buffer.alloc(0);
+const postLine = /POST (\/[!-~]{0,200}) HTTP/g;

@@ -40,8 +40,8 @@ const endOfHead = '\r\n\r\n';
 /** Longer blocks are rare, and would bloat the cache. */
 const longestBlock = 4 * 1024;
 const mostHeaders = 64;
-/** Longer bodies are counted (request-body.ts), which the server does. In bytes. */
-const longestBody = 16 * 1024;
+/** In bytes; the server reads longer bodies. */
+const longestBody = 64 * 1024;
 
 /** Reads the head at `from`; `undefined`: incomplete or unsupported. `text`: latin1. */
 export function readHead(text: string, from: number, blocks: HeaderBlocks): PlainHead | undefined {

@@ -302,7 +302,13 @@ const oddBodies = [
   `${view}GET /v1 HTTP/1.1\r\nHost: a\r\n\r\n`,
   '\xff\xfe',
   JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: ['a'.repeat(15_000)] }),
-  JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: ['a'.repeat(17_000)] }),
+  ...[17_000, 30_000, 64_000, 66_000].map((length) =>
+    JSON.stringify({
+      function: '0x1::ledgergate_sample::version',
+      type_arguments: [],
+      arguments: ['a'.repeat(length)],
+    }),
+  ),
 ];
 
 function posted(target: string, body: string): string {
