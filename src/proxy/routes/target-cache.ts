@@ -19,6 +19,8 @@ export class CachedTarget {
   readonly read: Read;
   /** Head of the last answer from memory. */
   prepared: PreparedHead | undefined;
+  /** Head of the last 304. */
+  unchanged: PreparedHead | undefined;
 
   constructor(route: Route, read: Read) {
     this.route = route;
@@ -58,6 +60,10 @@ export interface PreparedHead extends CacheLocation {
   /** The coding of the body. */
   readonly coding: ContentCoding | undefined;
   readonly status: number;
+  /** See `conditionalTag`. */
+  readonly tag: string | undefined;
+  /** Names in `own` that CORS exposes beside those of every answer (`Cors.furtherIn`). */
+  readonly exposed: string;
   /** Status line and headers that many answers share: one buffer for all. */
   readonly common: Buffer;
   /** Headers behind `common`, up to the live headers. */
@@ -71,8 +77,8 @@ export interface PreparedHead extends CacheLocation {
 
 /** Bound of targets and reads, in bytes; a target has at most 16 kB. */
 export const targetCacheBytes = 32 * 1024 * 1024;
-/** Bytes of an entry beside its texts, with map slots (measured: 540 to 640), a prepared head (300) and its fields. */
-const overheadBytes = 1_300;
+/** Bytes of an entry beside its texts, with map slots (measured: 540 to 640), two prepared heads (370 each) and fields. */
+const overheadBytes = 1_750;
 
 /** When the cache is full, 1 in so many new targets is admitted. */
 const admitOneIn = 16;

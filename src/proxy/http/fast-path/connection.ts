@@ -22,7 +22,7 @@ export interface FastPathParts extends RequestAnswersParts, Pick<AnswerQueuePart
   onClose(connection: FastConnection): void;
 }
 
-/** Code of Node's error for a request that did not arrive in time. */
+/** Node's code for a request that did not arrive in time. */
 export const lateCode = 'ERR_HTTP_REQUEST_TIMEOUT';
 /** Requests answered from one chunk; the server bounds longer pipelines. */
 const mostAtOnce = 16;

@@ -43,7 +43,7 @@ export class FastPath {
       metrics,
       blocks,
       live,
-      hits: new PreparedHits(parts, new HitText(parts.memory, live, arenas), commonHeads),
+      hits: new PreparedHits(parts, new HitText(parts, live, arenas), commonHeads),
       arenas,
       turnEnd: new TurnEnd(),
       handOver: (connection, rest) => {

@@ -5,24 +5,22 @@
  */
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import type { ContentCoding } from '../../../cache/entry.ts';
 import type { LedgerVersion } from '../../../ledger/version.ts';
 import type { RouteName } from '../../../metrics/http-metrics.ts';
 import type { AdmittedRequest, RequestResult } from '../admitted-request.ts';
 import type { RequestSummary } from '../exchange.ts';
+import { isUnchanged } from '../conditions.ts';
 import type { CacheScope } from '../response-writer.ts';
 import { ageOf } from '../../reads/freshness.ts';
-import { smallestCompressed } from '../negotiate.ts';
 import { isOfLatest } from '../../routes/read-answer.ts';
-import type { Read, ReadResult } from '../../reads/read-result.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { CachedTarget, PreparedHead } from '../../routes/target-cache.ts';
 import type { FleetView } from '../../../upstream/fleet-view.ts';
 import type { PublishedState } from '../../../upstream/latest.ts';
-import { fieldLines, type CommonHeads } from './head-text.ts';
+import type { CommonHeads } from './head-text.ts';
+import { PreparedHeads, secondsOf, type HeadSlot } from './prepared-heads.ts';
 import type { HeaderBlock } from './request-head.ts';
 
-const longestHead = 8 * 1024;
 /** Seconds; a prepared head unused for longer is prepared again. */
 const longestUnused = 60;
 
@@ -36,7 +34,7 @@ class HitSummary implements RequestSummary, RequestResult {
   readonly gasUsed = undefined;
   admitted: AdmittedRequest | undefined;
   bodyBytes = 0;
-  method: 'GET' | 'POST' = 'GET';
+  method: 'GET' | 'HEAD' | 'POST' = 'GET';
   route: RouteName = 'none';
   status = 200;
   version: LedgerVersion | undefined;
@@ -48,81 +46,95 @@ class HitSummary implements RequestSummary, RequestResult {
 export interface HitWriter<Sink> {
   /** Queues head and body; false: no answer, because memory has dropped the body in that coding, or it is too long. */
   write(prepared: PreparedHead, request: HitRequest<Sink>): boolean;
+  /** It writes answers to `HEAD`, 304, and the headers of CORS as well. */
+  readonly takesVariants?: boolean;
 }
 
 /** Answers hits of cached targets, without an `Exchange`. */
 export class PreparedHits<Sink extends { readonly socket: Socket }> {
   readonly #proxy: ServerParts;
   readonly #writer: HitWriter<Sink>;
-  readonly #commonHeads: CommonHeads;
+  readonly #heads: PreparedHeads;
   readonly #hit = new HitSummary();
 
   constructor(proxy: ServerParts, writer: HitWriter<Sink>, commonHeads: CommonHeads) {
     this.#proxy = proxy;
     this.#writer = writer;
-    this.#commonHeads = commonHeads;
+    this.#heads = new PreparedHeads(proxy, commonHeads);
   }
 
-  /** Answers a `GET` or a read by `POST`; false: no answer and no side effect. `bodyBytes`: of the request. */
+  /** Answers a `GET`, `HEAD` or a read by `POST`; false: no answer and no side effect. `bodyBytes`: of the request. */
   answer(
     block: HeaderBlock,
     target: CachedTarget,
     connection: Sink,
     admitted?: AdmittedRequest,
     bodyBytes = 0,
+    isHead = false,
   ): boolean {
     const { fleet, observer, writer } = this.#proxy;
     const { view } = fleet;
-    const { isPlain, isKept, coding } = block;
-    if (!isPlain || !view.isPlain || writer.isDraining || observer.spans !== undefined) return false;
+    const { isPlain, isKept, isDemanding, condition } = block;
+    if (!isPlain && (isDemanding || this.#writer.takesVariants !== true)) return false;
+    if (!view.isPlain || writer.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
     const scope: CacheScope = admitted?.isPrivate === true && target.scope === 'public' ? 'private' : target.scope;
-    const request = { target, connection, nowMs, isKept, view, admitted, scope, bodyBytes };
-    const { prepared } = target;
-    if (prepared !== undefined && !prepared.isLatest && this.#isUsable(prepared, coding, request)) {
+    const { origin } = block.headers;
+    const request = { target, connection, nowMs, isKept, view, admitted, scope, bodyBytes, isHead, origin };
+    // Conditions do not apply to POST.
+    if (condition === undefined || scope === 'none') return this.#answerAs('prepared', block, request);
+    const { prepared = target.unchanged } = target;
+    const isLikely = prepared === undefined || isUnchanged(condition, prepared.tag);
+    const [first, second] = isLikely ? likelyUnchanged : likelyChanged;
+    return this.#answerAs(first, block, request) || this.#answerAs(second, block, request);
+  }
+
+  #answerAs(slot: HeadSlot, block: HeaderBlock, request: HitRequest<Sink>): boolean {
+    const prepared = request.target[slot];
+    if (prepared !== undefined && !prepared.isLatest && this.#isUsable(prepared, slot, block, request)) {
       return this.#serve(prepared, request);
     }
-    return this.#find(block, request);
+    return this.#find(slot, block, request);
   }
 
   /** Looks the answer up in memory, at the latest version for a read without one. */
-  #find({ headers, coding }: HeaderBlock, request: HitRequest<Sink>): boolean {
+  #find(slot: HeadSlot, block: HeaderBlock, request: HitRequest<Sink>): boolean {
     const { freshness } = this.#proxy;
+    const { headers } = block;
     const { target } = request;
     const isLatest = isOfLatest(target.read);
     const snapshot = isLatest ? freshness.find({ headers, socket: request.connection.socket }) : undefined;
     if (isLatest && snapshot === undefined) return false;
     const version = snapshot === undefined ? target.read.version : snapshot.info.version;
-    const { prepared } = target;
+    const prepared = target[slot];
     const ageSeconds = snapshot === undefined ? 0 : ageOf(snapshot, request.nowMs);
     if (
       prepared?.version === version &&
       prepared?.isLatest === isLatest &&
       prepared?.ageSeconds === ageSeconds &&
-      this.#isUsable(prepared, coding, request)
+      this.#isUsable(prepared, slot, block, request)
     ) {
       return this.#serve(prepared, request, snapshot);
     }
     const read = snapshot === undefined ? target.read : freshness.pinned(target.read, snapshot);
-    const made = this.#prepare(read, { isLatest, ageSeconds, wanted: coding }, request);
-    target.prepared = made;
-    return made !== undefined && this.#serve(made, request, snapshot);
+    const { view, scope } = request;
+    const made = this.#heads.prepare(read, { slot, isLatest, ageSeconds, wanted: block.coding, view, scope });
+    target[slot] = made;
+    return made !== undefined && isOfSlot(slot, made, block, request) && this.#serve(made, request, snapshot);
   }
 
-  #isUsable(
-    prepared: PreparedHead,
-    coding: ContentCoding | undefined,
-    { nowMs, view, scope }: HitRequest<Sink>,
-  ): boolean {
+  #isUsable(prepared: PreparedHead, slot: HeadSlot, block: HeaderBlock, request: HitRequest<Sink>): boolean {
+    const { nowMs, view, scope } = request;
+    if (!isOfSlot(slot, prepared, block, request)) return false;
     if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
     if (prepared.ledgerWideNames !== view.ledgerWideNames || prepared.scope !== scope) return false;
-    return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === coding);
+    return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === block.coding);
   }
 
   /** Writes the answer and reports it; false: the writer has not answered. */
   #serve(prepared: PreparedHead, request: HitRequest<Sink>, snapshot?: PublishedState): boolean {
     const { memory, observer, freshness } = this.#proxy;
-    const { target, nowMs, admitted, bodyBytes } = request;
+    const { target, nowMs, admitted, bodyBytes, isHead } = request;
     if (!this.#writer.write(prepared, request)) return false;
     const now = secondsOf(nowMs);
     // Once a second is enough: eviction order is a matter of minutes.
@@ -134,11 +146,11 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     prepared.hits.inc();
     if (snapshot !== undefined) freshness.countServed(snapshot);
     const hit = this.#hit;
-    hit.method = target.scope === 'none' ? 'POST' : 'GET';
+    hit.method = isHead ? 'HEAD' : target.scope === 'none' ? 'POST' : 'GET';
     hit.route = target.route.name;
     hit.status = prepared.status;
     hit.version = prepared.version;
-    hit.bytes = prepared.sentBytes;
+    hit.bytes = isHead ? 0 : prepared.sentBytes;
     hit.savedBytes = prepared.bodyBytes;
     hit.admitted = admitted;
     hit.bodyBytes = bodyBytes;
@@ -151,60 +163,20 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     observer.onEnd(hit, seconds);
     return true;
   }
-
-  /** `undefined`: memory lacks the answer, or its body in the wanted coding. */
-  #prepare(read: Read, form: HeadForm, { view, scope }: HitRequest<Sink>): PreparedHead | undefined {
-    const { isLatest, ageSeconds, wanted } = form;
-    const { memory, reader, writer } = this.#proxy;
-    const held = reader.locate(read);
-    if (held === undefined) return undefined;
-    const entry = memory.answerOf(held);
-    const { status, body } = entry;
-    const isCodable = body.length >= smallestCompressed;
-    const coding = isCodable ? wanted : undefined;
-    const sent = coding === undefined ? body : entry.coded[coding];
-    if (sent === undefined) return undefined;
-    const source = { kind: 'memory' } as const;
-    const { version } = read;
-    const served: ReadResult = { entry, version, isFinal: true, isLatest, ageSeconds, source };
-    const common = this.#commonHeads.of(status, writer.commonHeadOf(served, scope));
-    const head = writer.ownHeadOf(served, coding);
-    if (coding !== undefined) head.push('Content-Encoding', coding);
-    head.push('Content-Length', String(sent.length));
-    const own = fieldLines(head);
-    if (common.length + own.length > longestHead) return undefined;
-    memory.use(held);
-    const sizes = { sentBytes: sent.length, bodyBytes: body.length };
-    const { chainId, ledgerWideNames } = view;
-    const usedAt = secondsOf(performance.now());
-    const { row, stamp, answer } = held;
-    const hits = reader.hitsOf(read);
-    const where = { row, stamp, answer, chainId, hits, ledgerWideNames, usedAt };
-    return {
-      ...where,
-      version,
-      isLatest,
-      scope,
-      ageSeconds,
-      wanted,
-      isCodable,
-      coding,
-      status,
-      common,
-      own,
-      ...sizes,
-      fields: undefined,
-    };
-  }
 }
 
-/** Small integers lie in the object itself; other numbers cost a heap box. */
-function secondsOf(ms: number): number {
-  return (ms / 1000) | 0;
-}
+const likelyUnchanged = ['unchanged', 'prepared'] as const;
+const likelyChanged = ['prepared', 'unchanged'] as const;
 
-/** Variant of the head. */
-type HeadForm = Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'>;
+/** Whether the request's condition selects the slot. */
+function isOfSlot(
+  slot: HeadSlot,
+  { tag }: PreparedHead,
+  { condition }: HeaderBlock,
+  { scope }: Pick<HitRequest<unknown>, 'scope'>,
+): boolean {
+  return (slot === 'unchanged') === (scope !== 'none' && isUnchanged(condition, tag));
+}
 
 /** One request for a prepared hit. */
 export interface HitRequest<Sink> {
@@ -218,4 +190,8 @@ export interface HitRequest<Sink> {
   readonly scope: CacheScope;
   /** Bytes of the request's body. */
   readonly bodyBytes: number;
+  /** The answer has no body. */
+  readonly isHead: boolean;
+  /** Value of `Origin`. */
+  readonly origin: string | undefined;
 }

@@ -143,7 +143,7 @@ export class RequestAnswers {
   #answerHit(head: PlainHead, target: CachedTarget, admitted?: AdmittedRequest): boolean {
     const { hits, metrics } = this.#parts;
     const { method, block, bodyFrom, end } = head;
-    if (method === 'HEAD' || !hits.answer(block, target, this.#sink, admitted, end - bodyFrom)) return false;
+    if (!hits.answer(block, target, this.#sink, admitted, end - bodyFrom, method === 'HEAD')) return false;
     metrics.known.inc();
     return true;
   }
