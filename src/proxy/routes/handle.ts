@@ -12,7 +12,7 @@ import type { BodyReservation } from '../http/body-pool.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import type { RouteLabel } from '../http/request-span.ts';
 import { answerForm } from '../http/negotiate.ts';
-import type { InfoBody } from '../reads/freshness.ts';
+import { infoHead, type InfoBody } from '../reads/freshness.ts';
 import type { Read, ReadResult } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
 import { answerRead, writeRead, parsePosted, parseTarget, requireTime } from './read-answer.ts';
@@ -221,9 +221,7 @@ function answerInfo(parts: ServerParts, exchange: Exchange): void | Promise<void
 
 function writeInfo({ writer }: ServerParts, exchange: Exchange, { body, version }: InfoBody): void {
   exchange.version = version;
-  const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', writer.vary, 'Cache-Control', 'no-store'];
-  head.push('Ledgergate-Served-Version', String(version));
-  return writer.write(exchange, 200, head, body);
+  return writer.write(exchange, 200, infoHead(writer.vary, version), body);
 }
 
 function answerPassed(parts: ServerParts, received: Received, match: Match): void {

@@ -19,8 +19,6 @@ export class CachedTarget {
   readonly read: Read;
   /** Head of the last answer from memory. */
   prepared: PreparedHead | undefined;
-  /** Head of the last 304. */
-  unchanged: PreparedHead | undefined;
 
   constructor(route: Route, read: Read) {
     this.route = route;
@@ -62,6 +60,12 @@ export interface PreparedHead extends CacheLocation {
   readonly status: number;
   /** See `conditionalTag`. */
   readonly tag: string | undefined;
+  /** `common` of a 304. */
+  readonly unchanged: Buffer | undefined;
+  /** Length of `own` in a 304, without the headers of its content. */
+  readonly unchangedLength: number;
+  /** False: memory lacks the body in that coding, and only a 304 can be answered. */
+  readonly hasBody: boolean;
   /** Names in `own` that CORS exposes beside those of every answer (`Cors.furtherIn`). */
   readonly exposed: string;
   /** Status line and headers that many answers share: one buffer for all. */
@@ -77,8 +81,8 @@ export interface PreparedHead extends CacheLocation {
 
 /** Bound of targets and reads, in bytes; a target has at most 16 kB. */
 export const targetCacheBytes = 32 * 1024 * 1024;
-/** Bytes of an entry beside its texts, with map slots (measured: 540 to 640), two prepared heads (370 each) and fields. */
-const overheadBytes = 1_750;
+/** Bytes of an entry beside its texts, with map slots (measured: 540 to 640), a prepared head (350) and its fields. */
+const overheadBytes = 1_350;
 
 /** When the cache is full, 1 in so many new targets is admitted. */
 const admitOneIn = 16;

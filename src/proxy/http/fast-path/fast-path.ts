@@ -17,6 +17,7 @@ import { CommonHeads, LiveHeaders } from './head-text.ts';
 import { HitStream } from './hit-stream.ts';
 import { HitText } from './hit-text.ts';
 import { PreparedHits } from './prepared-hits.ts';
+import { PreparedInfo } from './prepared-info.ts';
 import { HeaderBlocks } from './request-head.ts';
 
 type TakeConnection = (this: Server, socket: Socket) => void;
@@ -38,12 +39,14 @@ export class FastPath {
     const arenas = new Arenas();
     const blocks = new HeaderBlocks();
     const commonHeads = new CommonHeads();
+    const hitText = new HitText(parts, live, arenas);
     const shared: FastPathParts = {
       proxy: parts,
       metrics,
       blocks,
       live,
-      hits: new PreparedHits(parts, new HitText(parts, live, arenas), commonHeads),
+      hits: new PreparedHits(parts, hitText, commonHeads),
+      info: new PreparedInfo(parts, hitText),
       arenas,
       turnEnd: new TurnEnd(),
       handOver: (connection, rest) => {

@@ -11,12 +11,8 @@ import { fieldLines, type CommonHeads } from './head-text.ts';
 
 const longestHead = 8 * 1024;
 
-/** Member of a cached target: the head of its answer, or of its 304. */
-export type HeadSlot = 'prepared' | 'unchanged';
-
 /** Variant of the head. */
 export interface HeadForm extends Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'> {
-  readonly slot: HeadSlot;
   readonly view: FleetView;
   readonly scope: CacheScope;
 }
@@ -31,27 +27,24 @@ export class PreparedHeads {
     this.#commonHeads = commonHeads;
   }
 
-  /** `undefined`: memory lacks the answer, or its body in the wanted coding, or the answer has no 304. */
-  prepare(read: Read, { slot, isLatest, ageSeconds, wanted, view, scope }: HeadForm): PreparedHead | undefined {
+  /** `undefined`: memory lacks the answer. */
+  prepare(read: Read, { isLatest, ageSeconds, wanted, view, scope }: HeadForm): PreparedHead | undefined {
     const { memory, reader, writer, cors } = this.#proxy;
     const held = reader.locate(read);
     if (held === undefined) return undefined;
     const entry = memory.answerOf(held);
-    const { body } = entry;
+    const { status, body } = entry;
     const isCodable = body.length >= smallestCompressed;
-    const wantedCoding = isCodable ? wanted : undefined;
-    const tag = conditionalTag(entry, wantedCoding);
-    const sent = slot === 'unchanged' ? nothing : wantedCoding === undefined ? body : entry.coded[wantedCoding];
-    if (sent === undefined || (slot === 'unchanged' && tag === undefined)) return undefined;
+    const coding = isCodable ? wanted : undefined;
+    const tag = conditionalTag(entry, coding);
+    const sent = coding === undefined ? body : entry.coded[coding];
     const { version } = read;
     const served: ReadResult = { entry, version, isFinal: true, isLatest, ageSeconds, source: { kind: 'memory' } };
     const commonHead = writer.commonHeadOf(served, scope);
-    const head = writer.ownHeadOf(served, wantedCoding);
-    const exposed = cors.furtherIn(head);
-    const status = slot === 'unchanged' ? 304 : entry.status;
-    if (slot === 'prepared') head.push(...contentHead(wantedCoding, sent.length));
-    const common = this.#commonHeads.of(status, slot === 'unchanged' ? unchangedHead(commonHead) : commonHead);
-    const own = fieldLines(head);
+    const common = this.#commonHeads.of(status, commonHead);
+    const ownHead = writer.ownHeadOf(served, coding);
+    const unchangedOwn = fieldLines(ownHead);
+    const own = sent === undefined ? unchangedOwn : unchangedOwn + fieldLines(contentHead(coding, sent.length));
     if (common.length + own.length > longestHead) return undefined;
     memory.use(held);
     const { chainId, ledgerWideNames } = view;
@@ -70,20 +63,21 @@ export class PreparedHeads {
       ageSeconds,
       wanted,
       isCodable,
-      coding: slot === 'unchanged' ? undefined : wantedCoding,
+      coding,
       status,
       tag,
-      exposed,
+      unchanged: tag === undefined ? undefined : this.#commonHeads.of(304, unchangedHead(commonHead)),
+      unchangedLength: unchangedOwn.length,
+      hasBody: sent !== undefined,
+      exposed: cors.furtherIn(ownHead),
       common,
       own,
-      sentBytes: sent.length,
+      sentBytes: sent?.length ?? 0,
       bodyBytes: body.length,
       fields: undefined,
     };
   }
 }
-
-const nothing = Buffer.alloc(0);
 
 function contentHead(coding: ContentCoding | undefined, length: number): readonly string[] {
   const head = ['Content-Length', String(length)];

@@ -5,11 +5,8 @@
  */
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import type { LedgerVersion } from '../../../ledger/version.ts';
-import type { RouteName } from '../../../metrics/http-metrics.ts';
-import type { AdmittedRequest, RequestResult } from '../admitted-request.ts';
-import type { RequestSummary } from '../exchange.ts';
-import { isUnchanged } from '../conditions.ts';
+import type { AdmittedRequest } from '../admitted-request.ts';
+import { isUnchanged as matchesCondition } from '../conditions.ts';
 import type { CacheScope } from '../response-writer.ts';
 import { ageOf } from '../../reads/freshness.ts';
 import { isOfLatest } from '../../routes/read-answer.ts';
@@ -18,29 +15,12 @@ import type { CachedTarget, PreparedHead } from '../../routes/target-cache.ts';
 import type { FleetView } from '../../../upstream/fleet-view.ts';
 import type { PublishedState } from '../../../upstream/latest.ts';
 import type { CommonHeads } from './head-text.ts';
-import { PreparedHeads, secondsOf, type HeadSlot } from './prepared-heads.ts';
+import { HitSummary } from './hit-summary.ts';
+import { PreparedHeads, secondsOf } from './prepared-heads.ts';
 import type { HeaderBlock } from './request-head.ts';
 
 /** Seconds; a prepared head unused for longer is prepared again. */
 const longestUnused = 60;
-
-/** Summary of a hit, one object for all of them. */
-class HitSummary implements RequestSummary, RequestResult {
-  readonly isHeadSent = true;
-  readonly outcome = 'memory';
-  readonly upstream = undefined;
-  readonly upstreamMs = 0;
-  readonly bug = undefined;
-  readonly gasUsed = undefined;
-  admitted: AdmittedRequest | undefined;
-  bodyBytes = 0;
-  method: 'GET' | 'HEAD' | 'POST' = 'GET';
-  route: RouteName = 'none';
-  status = 200;
-  version: LedgerVersion | undefined;
-  bytes = 0;
-  savedBytes = 0;
-}
 
 /** Writes hits in the form of a transport. `Sink`: the receiver of one answer. */
 export interface HitWriter<Sink> {
@@ -55,7 +35,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
   readonly #proxy: ServerParts;
   readonly #writer: HitWriter<Sink>;
   readonly #heads: PreparedHeads;
-  readonly #hit = new HitSummary();
+  readonly #hit = new HitSummary('memory');
 
   constructor(proxy: ServerParts, writer: HitWriter<Sink>, commonHeads: CommonHeads) {
     this.#proxy = proxy;
@@ -74,31 +54,24 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
   ): boolean {
     const { fleet, observer, writer } = this.#proxy;
     const { view } = fleet;
-    const { isPlain, isKept, isDemanding, condition } = block;
+    const { isPlain, isKept, isDemanding } = block;
     if (!isPlain && (isDemanding || this.#writer.takesVariants !== true)) return false;
     if (!view.isPlain || writer.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
     const scope: CacheScope = admitted?.isPrivate === true && target.scope === 'public' ? 'private' : target.scope;
     const { origin } = block.headers;
-    const request = { target, connection, nowMs, isKept, view, admitted, scope, bodyBytes, isHead, origin };
     // Conditions do not apply to POST.
-    if (condition === undefined || scope === 'none') return this.#answerAs('prepared', block, request);
-    const { prepared = target.unchanged } = target;
-    const isLikely = prepared === undefined || isUnchanged(condition, prepared.tag);
-    const [first, second] = isLikely ? likelyUnchanged : likelyChanged;
-    return this.#answerAs(first, block, request) || this.#answerAs(second, block, request);
-  }
-
-  #answerAs(slot: HeadSlot, block: HeaderBlock, request: HitRequest<Sink>): boolean {
-    const prepared = request.target[slot];
-    if (prepared !== undefined && !prepared.isLatest && this.#isUsable(prepared, slot, block, request)) {
+    const condition = scope === 'none' ? undefined : block.condition;
+    const request = { target, connection, nowMs, isKept, view, admitted, scope, bodyBytes, isHead, origin, condition };
+    const { prepared } = target;
+    if (prepared !== undefined && !prepared.isLatest && this.#isUsable(prepared, block, request)) {
       return this.#serve(prepared, request);
     }
-    return this.#find(slot, block, request);
+    return this.#find(block, request);
   }
 
   /** Looks the answer up in memory, at the latest version for a read without one. */
-  #find(slot: HeadSlot, block: HeaderBlock, request: HitRequest<Sink>): boolean {
+  #find(block: HeaderBlock, request: HitRequest<Sink>): boolean {
     const { freshness } = this.#proxy;
     const { headers } = block;
     const { target } = request;
@@ -106,26 +79,26 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     const snapshot = isLatest ? freshness.find({ headers, socket: request.connection.socket }) : undefined;
     if (isLatest && snapshot === undefined) return false;
     const version = snapshot === undefined ? target.read.version : snapshot.info.version;
-    const prepared = target[slot];
+    const { prepared } = target;
     const ageSeconds = snapshot === undefined ? 0 : ageOf(snapshot, request.nowMs);
     if (
       prepared?.version === version &&
       prepared?.isLatest === isLatest &&
       prepared?.ageSeconds === ageSeconds &&
-      this.#isUsable(prepared, slot, block, request)
+      this.#isUsable(prepared, block, request)
     ) {
       return this.#serve(prepared, request, snapshot);
     }
     const read = snapshot === undefined ? target.read : freshness.pinned(target.read, snapshot);
     const { view, scope } = request;
-    const made = this.#heads.prepare(read, { slot, isLatest, ageSeconds, wanted: block.coding, view, scope });
-    target[slot] = made;
-    return made !== undefined && isOfSlot(slot, made, block, request) && this.#serve(made, request, snapshot);
+    const made = this.#heads.prepare(read, { isLatest, ageSeconds, wanted: block.coding, view, scope });
+    target.prepared = made;
+    return made !== undefined && this.#isUsable(made, block, request) && this.#serve(made, request, snapshot);
   }
 
-  #isUsable(prepared: PreparedHead, slot: HeadSlot, block: HeaderBlock, request: HitRequest<Sink>): boolean {
+  #isUsable(prepared: PreparedHead, block: HeaderBlock, request: HitRequest<Sink>): boolean {
     const { nowMs, view, scope } = request;
-    if (!isOfSlot(slot, prepared, block, request)) return false;
+    if (!prepared.hasBody && !is304(prepared, request)) return false;
     if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
     if (prepared.ledgerWideNames !== view.ledgerWideNames || prepared.scope !== scope) return false;
     return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === block.coding);
@@ -136,62 +109,54 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     const { memory, observer, freshness } = this.#proxy;
     const { target, nowMs, admitted, bodyBytes, isHead } = request;
     if (!this.#writer.write(prepared, request)) return false;
+    const isUnchanged = is304(prepared, request);
     const now = secondsOf(nowMs);
     // Once a second is enough: eviction order is a matter of minutes.
     if (now !== prepared.usedAt) {
       prepared.usedAt = now;
       memory.use(prepared);
     }
-    observer.metrics.started();
     prepared.hits.inc();
     if (snapshot !== undefined) freshness.countServed(snapshot);
     const hit = this.#hit;
     hit.method = isHead ? 'HEAD' : target.scope === 'none' ? 'POST' : 'GET';
     hit.route = target.route.name;
-    hit.status = prepared.status;
+    hit.status = isUnchanged ? 304 : prepared.status;
     hit.version = prepared.version;
-    hit.bytes = isHead ? 0 : prepared.sentBytes;
+    hit.bytes = isHead || isUnchanged ? 0 : prepared.sentBytes;
     hit.savedBytes = prepared.bodyBytes;
     hit.admitted = admitted;
     hit.bodyBytes = bodyBytes;
-    const seconds = (performance.now() - nowMs) / 1000;
-    observer.metrics.finished(hit, seconds);
-    if (admitted !== undefined) {
-      admitted.follow(hit);
-      admitted.settle({ headersSent: true, statusCode: prepared.status });
-    }
-    observer.onEnd(hit, seconds);
+    hit.report(observer, nowMs);
     return true;
   }
 }
 
-const likelyUnchanged = ['unchanged', 'prepared'] as const;
-const likelyChanged = ['prepared', 'unchanged'] as const;
-
-/** Whether the request's condition selects the slot. */
-function isOfSlot(
-  slot: HeadSlot,
-  { tag }: PreparedHead,
-  { condition }: HeaderBlock,
-  { scope }: Pick<HitRequest<unknown>, 'scope'>,
-): boolean {
-  return (slot === 'unchanged') === (scope !== 'none' && isUnchanged(condition, tag));
-}
-
-/** One request for a prepared hit. */
-export interface HitRequest<Sink> {
-  readonly target: CachedTarget;
+/** One request that is answered without an `Exchange`. */
+export interface PreparedRequest<Sink> {
   readonly connection: Sink;
   /** `performance.now()`. */
   readonly nowMs: number;
   readonly isKept: boolean;
   readonly view: FleetView;
   readonly admitted: AdmittedRequest | undefined;
-  readonly scope: CacheScope;
-  /** Bytes of the request's body. */
-  readonly bodyBytes: number;
   /** The answer has no body. */
   readonly isHead: boolean;
   /** Value of `Origin`. */
   readonly origin: string | undefined;
+}
+
+/** One request for a prepared hit. */
+export interface HitRequest<Sink> extends PreparedRequest<Sink> {
+  readonly target: CachedTarget;
+  readonly scope: CacheScope;
+  /** Bytes of the request's body. */
+  readonly bodyBytes: number;
+  /** Value of `If-None-Match`, where conditions apply. */
+  readonly condition: string | undefined;
+}
+
+/** Whether the client holds the answer. */
+export function is304({ tag }: PreparedHead, { condition }: Pick<HitRequest<unknown>, 'condition'>): boolean {
+  return condition !== undefined && matchesCondition(condition, tag);
 }

@@ -15,6 +15,7 @@ import type { Incoming } from '../message.ts';
 import { FastResponse, type AnswerSink } from './response.ts';
 import type { LiveHeaders } from './head-text.ts';
 import type { PreparedHits } from './prepared-hits.ts';
+import type { PreparedInfo } from './prepared-info.ts';
 import type { PlainHead } from './request-head.ts';
 
 /** Parts shared by all connections. */
@@ -23,6 +24,7 @@ export interface RequestAnswersParts {
   readonly metrics: FastPathMetrics;
   readonly live: LiveHeaders;
   readonly hits: PreparedHits<AnswerSink>;
+  readonly info: PreparedInfo;
 }
 
 /** Characters of a target without a fragment; Node's parser decides on all others. */
@@ -85,12 +87,12 @@ export class RequestAnswers {
     const { access, targets } = this.#parts.proxy;
     const isPosted = head.method === 'POST';
     const known = isPosted ? targets.findNamed(nameOf(head, text)) : targets.find(head.target, head.block.form);
-    if (access === undefined && known !== undefined && this.#answerHit(head, known)) {
+    const match = known ?? this.#match(head);
+    if (match === undefined) return false;
+    if (access === undefined && this.#answerHit(head, match)) {
       reserved?.close();
       return true;
     }
-    const match = known ?? this.#match(head);
-    if (match === undefined) return false;
     const body = isPosted ? chunk.subarray(head.bodyFrom, head.end) : noBody;
     const isCounted = reserved !== undefined || body.length > uncountedBytes;
     this.#route(isCounted ? this.#counted(head, body, reserved) : { head, body }, match);
@@ -140,12 +142,21 @@ export class RequestAnswers {
     else refuse(proxy, received, fault, match.route);
   }
 
-  #answerHit(head: PlainHead, target: CachedTarget, admitted?: AdmittedRequest): boolean {
-    const { hits, metrics } = this.#parts;
-    const { method, block, bodyFrom, end } = head;
-    if (!hits.answer(block, target, this.#sink, admitted, end - bodyFrom, method === 'HEAD')) return false;
-    metrics.known.inc();
+  #answerHit(head: PlainHead, match: Match | CachedTarget, admitted?: AdmittedRequest): boolean {
+    if (!this.#answerPrepared(head, match, admitted)) return false;
+    this.#parts.metrics.known.inc();
     return true;
+  }
+
+  #answerPrepared(head: PlainHead, match: Match | CachedTarget, admitted?: AdmittedRequest): boolean {
+    const { hits, info } = this.#parts;
+    const connection = this.#sink;
+    if (match instanceof CachedTarget) {
+      const { method, block, bodyFrom, end } = head;
+      return hits.answer(block, match, connection, admitted, end - bodyFrom, method === 'HEAD');
+    }
+    const { route } = match;
+    return route.kind === 'ledger info' && info.answer({ head, route, connection, admitted });
   }
 
   /** Answers a request by its key or address and its limits, as `handle` does. */
@@ -161,7 +172,7 @@ export class RequestAnswers {
       this.#begin(plain, (received) => refuse(proxy, received, error));
       return;
     }
-    if (admitted instanceof AdmittedRequest && match instanceof CachedTarget && fault === undefined) {
+    if (admitted instanceof AdmittedRequest && fault === undefined) {
       if (this.#answerHit(head, match, admitted)) {
         reservation?.close();
         return;

@@ -56,3 +56,24 @@ test('answers of one target that alternate keep their own status, coding and ori
     assert.deepEqual([head.headers['content-length'], head.text], [String(text.length), '']);
   }
 });
+
+test('the ledger info is a prepared answer, but not for a client that demands a version', async (t) => {
+  const { node, gateway } = await nodeAndGateway(t, options);
+  const first = await gateway.get('');
+  const before = await gateway.metric(known);
+
+  const second = await gateway.get('', { origin: 'https://page.example' });
+  const head = await gateway.send('HEAD', '');
+  const prepared = (await gateway.metric(known)) - before;
+  node.clock.advance(1n);
+  const newer = await gateway.get('', { 'ledgergate-min-version': '901' });
+  const shared = await gateway.get('');
+
+  assert.deepEqual([second.text, head.text, prepared], [first.text, '', 2]);
+  assert.equal(second.headers['access-control-allow-origin'], 'https://page.example');
+  assert.equal(head.headers['content-length'], String(first.text.length));
+  assert.equal(newer.headers['ledgergate-served-version'], '901');
+  // The shared version never goes backward.
+  assert.equal(shared.headers['ledgergate-served-version'], '901');
+  assert.match(shared.text, /"ledger_version": ?"901"/);
+});
