@@ -141,8 +141,18 @@ export class BodyReservation {
 
   /** Adds bytes of the body, which may end the reservation. */
   arrive(bytes: number): void {
+    this.noteArrival(bytes);
+    this.#take(bytes);
+  }
+
+  /** Records the arrival of bytes that are reserved already. */
+  noteArrival(bytes: number): void {
     this.#turn(this.#owner.now());
     this.#cameInSpan += bytes;
+  }
+
+  /** Adds memory for bytes that have not arrived, which may end the reservation. */
+  addAhead(bytes: number): void {
     this.#take(bytes);
   }
 

@@ -23,13 +23,18 @@ export class Cors {
 
   /** Flat CORS headers for an answer with `head`, names and values in turn; empty for a request without `Origin`. */
   headers({ headers: { origin } }: Incoming, head: readonly string[]): readonly string[] {
+    return this.grant(origin, this.furtherIn(head));
+  }
+
+  /** Flat CORS headers for `origin`. `further`: of `furtherIn`, for all headers of the answer. */
+  grant(origin: string | undefined, further: string): readonly string[] {
     if (!isReadable(origin)) return [];
-    const exposed = this.#exposed + this.#furtherIn(head);
+    const exposed = this.#exposed + further;
     return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': exposed }).flat();
   }
 
   /** The interface's names in `head` that are not exposed yet, each behind a comma. */
-  #furtherIn(head: readonly string[]): string {
+  furtherIn(head: readonly string[]): string {
     let further = '';
     for (let at = 0; at < head.length; at += 2) {
       const written = head[at] as string;

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../../ledger/errors.ts';
 import { BodyPool, type BodyReservation } from './body-pool.ts';
+import { Pieces } from './pieces.ts';
 import { isHttp2 } from './request-faults.ts';
 
 /** Bounds of request bodies. */
@@ -38,8 +39,8 @@ export type FaultOfHead = () => GatewayError | undefined;
 
 /** Default of `maxHeldBytes`. */
 export const allHeldBytes = 256 * 1024 * 1024;
-/** Smaller bodies are uncounted: they take no more than the buffers of any connection. */
-const uncountedBytes = 16 * 1024;
+/** In bytes; smaller bodies are uncounted: they take no more than the buffers of any connection. */
+export const uncountedBytes = 16 * 1024;
 
 /** Reads request bodies within their bounds. */
 export class Bodies {
@@ -56,6 +57,16 @@ export class Bodies {
   /** Bytes reserved for bodies, and answers made of them. */
   get heldBytes(): number {
     return this.#pool.heldBytes;
+  }
+
+  /**
+   * Reserves memory for a body of `client` that is read elsewhere. The pool calls `onEnded` with the fault when it ends
+   * the body and frees the reservation.
+   */
+  reserve(client: string, onEnded: (fault: GatewayError) => void): BodyReservation {
+    return this.#pool.open(client, () =>
+      onEnded(new GatewayError('unavailable', 'too many request bodies are held at once; try again')),
+    );
   }
 
   /**
@@ -89,9 +100,7 @@ export class Bodies {
       void done(error);
     };
     const open = (): BodyReservation => {
-      const opened = this.#pool.open(client, () =>
-        refuse(new GatewayError('unavailable', 'too many request bodies are held at once; try again')),
-      );
+      const opened = this.reserve(client, refuse);
       if (response.destroyed) opened.release();
       else response.once('close', () => opened.release());
       return opened;
@@ -161,49 +170,6 @@ function writeContinue(response: Expecting): void {
   // Behind another answer, Node would write this answer's head ahead of the 100.
   if (response.socket === null) response.once('socket', () => response.headersSent || response.writeContinue());
   else response.writeContinue();
-}
-
-/** Smaller pieces are copied into blocks. */
-const smallPiece = 4 * 1024;
-const blockBytes = 16 * 1024;
-
-/**
- * Collects the pieces of a body. A piece of one byte takes a hundred bytes of memory, and 8 MiB of them a gigabyte; so,
- * after the first, small pieces are copied into blocks.
- */
-class Pieces {
-  readonly #whole: Buffer[] = [];
-  #block: Buffer | undefined;
-  #used = 0;
-
-  add(piece: Buffer): void {
-    if (piece.length >= smallPiece || (this.#whole.length === 0 && this.#block === undefined)) {
-      this.#closeBlock();
-      this.#whole.push(isMostOfItsMemory(piece) ? piece : Buffer.concat([piece]));
-      return;
-    }
-    if (this.#block !== undefined && this.#used + piece.length > blockBytes) this.#closeBlock();
-    this.#block ??= Buffer.allocUnsafeSlow(blockBytes);
-    this.#used += piece.copy(this.#block, this.#used);
-  }
-
-  /** A single piece is returned without a copy. */
-  whole(): Buffer {
-    this.#closeBlock();
-    const [first] = this.#whole;
-    return this.#whole.length === 1 && first !== undefined ? first : Buffer.concat(this.#whole);
-  }
-
-  #closeBlock(): void {
-    if (this.#block !== undefined) this.#whole.push(this.#block.subarray(0, this.#used));
-    this.#block = undefined;
-    this.#used = 0;
-  }
-}
-
-/** An HTTP/2 piece may be 4 kB of a 64 kB read, and would keep all of it in memory. */
-function isMostOfItsMemory({ length, buffer }: Buffer): boolean {
-  return length >= buffer.byteLength / 2;
 }
 
 /** Whether a body is announced, be it empty. */

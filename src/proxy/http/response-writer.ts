@@ -2,11 +2,12 @@
 import { errorBody, GatewayError } from '../../ledger/errors.ts';
 import { listOfText } from '../../ledger/node-headers.ts';
 import type { Dialect } from '../../ledger/ledger-headers.ts';
-import { mutableTtlMs, type CachedResponse, type ContentCoding } from '../../cache/entry.ts';
+import { mutableTtlMs, type ContentCoding } from '../../cache/entry.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
-import { chooseCoding, matchesTag, smallestCompressed } from './negotiate.ts';
+import { conditionalTag, entityTag, isUnchanged } from './conditions.ts';
+import { chooseCoding, smallestCompressed } from './negotiate.ts';
 import type { Reader } from '../reads/reader.ts';
 import type { ReadResult, Source } from '../reads/read-result.ts';
 import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
@@ -61,13 +62,13 @@ export class ResponseWriter {
   #readAs(exchange: Exchange, served: ReadResult, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry } = served;
     const scope = !isConditional(exchange) ? 'none' : exchange.admitted?.isPrivate === true ? 'private' : 'public';
-    const head = this.commonHeadOf(served, scope);
-    head.push(...this.ownHeadOf(served, coding));
+    const common = this.commonHeadOf(served, scope);
+    const own = this.ownHeadOf(served, coding);
     if (isKnown(exchange, served, coding)) {
-      // Without the content type, which a cache would copy to its stored answer (RFC 9110 15.4.5).
-      this.write(exchange, 304, head.slice(2), undefined);
+      this.write(exchange, 304, [...unchangedHead(common), ...own], undefined);
       return;
     }
+    const head = [...common, ...own];
     if (coding !== undefined) head.push('Content-Encoding', coding);
     this.write(exchange, entry.status, head, body);
   }
@@ -191,6 +192,11 @@ export function endWhereHttpDoes({ request, response }: Exchange, head: readonly
   if (!tellsLength) response.shouldKeepAlive = false;
 }
 
+/** Head of a 304, from `commonHeadOf`: without the content type, which a cache would copy (RFC 9110 15.4.5). */
+export function unchangedHead(commonHead: readonly string[]): string[] {
+  return commonHead.slice(2);
+}
+
 /** Whether conditions apply to the method. */
 function isConditional({ request: { method } }: Exchange): boolean {
   return method === 'GET' || method === 'HEAD';
@@ -199,8 +205,7 @@ function isConditional({ request: { method } }: Exchange): boolean {
 /** Whether the client holds the answer in `coding`, by its tag. A 304 then needs no body, coded or not. */
 function isKnown(exchange: Exchange, { entry }: ReadResult, coding: ContentCoding | undefined): boolean {
   const condition = exchange.request.headers['if-none-match'];
-  if (condition === undefined || entry.digest === '' || entry.status !== 200) return false;
-  return isConditional(exchange) && matchesTag(condition, entityTag(entry, coding));
+  return isConditional(exchange) && isUnchanged(condition, conditionalTag(entry, coding));
 }
 
 /** Records a read's source in its exchange. */
@@ -230,11 +235,6 @@ function cacheControl({ entry, isFinal, isLatest }: ReadResult, scope: CacheScop
   const isRevalidated = isLatest || !isFinal || entry.committedAt !== undefined;
   if (isRevalidated) return scope === 'private' ? 'private, no-cache' : 'no-cache';
   return entry.isImmutable ? `${scope}, max-age=31536000, immutable` : `${scope}, max-age=${mutableTtlMs / 1000}`;
-}
-
-/** Strong tag: equal tags mean equal bytes, so each coding has its own (RFC 9110 8.8.3.3). */
-function entityTag(entry: CachedResponse, coding: ContentCoding | undefined): string {
-  return coding === undefined ? `"${entry.digest}"` : `"${entry.digest}-${coding}"`;
 }
 
 function headerText(value: string | readonly string[] | undefined): string | undefined {

@@ -44,6 +44,13 @@ export interface InfoBody {
 
 type DemandSource = Pick<Incoming, 'headers' | 'socket'>;
 
+/** Head of the ledger info up to its length, names and values in turn. */
+export function infoHead(vary: string, version: LedgerVersion): string[] {
+  const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', vary, 'Cache-Control', 'no-store'];
+  head.push('Ledgergate-Served-Version', String(version));
+  return head;
+}
+
 /** Decides the version of each read of "latest", by the client's demand and its connection's history. */
 export class Freshness {
   readonly #parts: FreshnessParts;
@@ -115,9 +122,9 @@ export class Freshness {
   }
 
   #infoOf(state: PublishedState): InfoBody {
-    this.countServed(state, performance.now());
     const { oldest } = this.#parts.fleet;
     if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known');
+    this.countServed(state, performance.now());
     const last = this.#info;
     if (last?.state === state && last.oldest === oldest) return last;
     const text = state.body

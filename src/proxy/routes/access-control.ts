@@ -66,14 +66,22 @@ export class AccessControl {
   }
 
   /** The request's principal. `known`: for headers that come again. Throws `GatewayError` 400, 401 or 503. */
-  identify({ url = '', headers, socket }: Incoming, known?: KnownKey): Principal {
-    if (holdsKey(url)) throw this.#misplacedKey();
-    const { principals, metrics } = this.#parts;
-    const nowMs = Date.now();
-    const found = principals.find(headers, socket.remoteAddress, nowMs, known);
+  identify(request: Incoming, known?: KnownKey): Principal {
+    if (holdsKey(request.url ?? '')) throw this.#misplacedKey();
+    const found = this.#find(request, known);
     if (typeof found !== 'string') return found;
-    metrics.refused(found, undefined);
-    throw this.#unauthorized(found, headers[this.header]);
+    this.#parts.metrics.refused(found, undefined);
+    throw this.#unauthorized(found, request.headers[this.header]);
+  }
+
+  /** The tenant ahead of `identify`, which counts refusals; `undefined`: it will refuse the request. */
+  tenantOf(request: Incoming, known: KnownKey): string | undefined {
+    const found = this.#find(request, known);
+    return typeof found === 'string' || holdsKey(request.url ?? '') ? undefined : found.tenant;
+  }
+
+  #find({ headers, socket: { remoteAddress } }: Incoming, known?: KnownKey): Principal | KeyRejection {
+    return this.#parts.principals.find(headers, remoteAddress, Date.now(), known);
   }
 
   /** Admits a request by rights and limits, now or after a wait. Throws `GatewayError` 403, 429 or 503. */

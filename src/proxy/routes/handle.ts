@@ -8,9 +8,11 @@ import { clientOf } from '../http/admitted-request.ts';
 import { answerDespiteHalfClose } from '../http/server/connection-state.ts';
 import { requireJson } from './parse-read.ts';
 import { Exchange, type IncomingExchange } from '../http/exchange.ts';
+import type { BodyReservation } from '../http/body-pool.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
+import type { RouteLabel } from '../http/request-span.ts';
 import { answerForm } from '../http/negotiate.ts';
-import type { InfoBody } from '../reads/freshness.ts';
+import { infoHead, type InfoBody } from '../reads/freshness.ts';
 import type { Read, ReadResult } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
 import { answerRead, writeRead, parsePosted, parseTarget, requireTime } from './read-answer.ts';
@@ -26,8 +28,13 @@ import { originForm } from '../http/target.ts';
 /** A request whose body Node's server reads on demand. */
 type ServerRequest = IncomingExchange<IncomingMessage, ServerResponse> & { readonly body?: undefined };
 
-/** A request that arrived whole. `body`: empty for GET and HEAD. */
-export type WholeRequest = IncomingExchange<Incoming, Outgoing> & { readonly body: Buffer };
+/** A request that arrived whole. */
+export interface WholeRequest extends IncomingExchange<Incoming, Outgoing> {
+  /** Empty for GET and HEAD. */
+  readonly body: Buffer;
+  /** Memory of a body large enough to count, which its owner releases when the response closes. */
+  readonly reservation?: BodyReservation | undefined;
+}
 
 type Received = ServerRequest | WholeRequest;
 
@@ -53,9 +60,14 @@ export function handle(parts: ServerParts, request: IncomingMessage, response: S
   }
 }
 
-/** Answers a request without a route: `error` becomes an error answer. */
-export function refuse(parts: ServerParts, received: IncomingExchange<Incoming, Outgoing>, error: unknown): void {
-  parts.writer.error(new Exchange(received, noRoute, parts.observer), error);
+/** Answers a request ahead of its route: `error` becomes an error answer. */
+export function refuse(
+  parts: ServerParts,
+  received: IncomingExchange<Incoming, Outgoing>,
+  error: unknown,
+  route: RouteLabel = noRoute,
+): void {
+  parts.writer.error(new Exchange(received, route, parts.observer), error);
 }
 
 function findTarget(
@@ -209,9 +221,7 @@ function answerInfo(parts: ServerParts, exchange: Exchange): void | Promise<void
 
 function writeInfo({ writer }: ServerParts, exchange: Exchange, { body, version }: InfoBody): void {
   exchange.version = version;
-  const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', writer.vary, 'Cache-Control', 'no-store'];
-  head.push('Ledgergate-Served-Version', String(version));
-  return writer.write(exchange, 200, head, body);
+  return writer.write(exchange, 200, infoHead(writer.vary, version), body);
 }
 
 function answerPassed(parts: ServerParts, received: Received, match: Match): void {
@@ -269,12 +279,16 @@ function withBody(
   serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
 ): void {
   if (received.body !== undefined) {
-    const { body } = received;
-    return run(parts, received, match.route, (exchange) => {
-      exchange.bodyBytes = body.length;
+    const { body, reservation } = received;
+    const exchange = new Exchange(received, match.route, parts.observer);
+    exchange.reservation = reservation;
+    exchange.bodyBytes = body.length;
+    const work = guard(parts, exchange, () => {
       checkHead(parts, received.request, match);
       return serve(exchange, body);
     });
+    if (work !== undefined) reservation?.holdFor(work);
+    return undefined;
   }
   const { request, response, admitted } = received;
   // A client that hangs up before the body's end has no exchange.

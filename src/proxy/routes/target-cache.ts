@@ -58,6 +58,16 @@ export interface PreparedHead extends CacheLocation {
   /** The coding of the body. */
   readonly coding: ContentCoding | undefined;
   readonly status: number;
+  /** See `conditionalTag`. */
+  readonly tag: string | undefined;
+  /** `common` of a 304. */
+  readonly unchanged: Buffer | undefined;
+  /** Length of `own` in a 304, without the headers of its content. */
+  readonly unchangedLength: number;
+  /** False: memory lacks the body in that coding, and only a 304 can be answered. */
+  readonly hasBody: boolean;
+  /** Names in `own` that CORS exposes beside those of every answer (`Cors.furtherIn`). */
+  readonly exposed: string;
   /** Status line and headers that many answers share: one buffer for all. */
   readonly common: Buffer;
   /** Headers behind `common`, up to the live headers. */
@@ -71,8 +81,8 @@ export interface PreparedHead extends CacheLocation {
 
 /** Bound of targets and reads, in bytes; a target has at most 16 kB. */
 export const targetCacheBytes = 32 * 1024 * 1024;
-/** Bytes of an entry beside its texts, with map slots (measured: 540 to 640), a prepared head (300) and its fields. */
-const overheadBytes = 1_300;
+/** Bytes of an entry beside its texts, with map slots (measured: 540 to 640), a prepared head (350) and its fields. */
+const overheadBytes = 1_350;
 
 /** When the cache is full, 1 in so many new targets is admitted. */
 const admitOneIn = 16;

@@ -11,16 +11,14 @@ import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs, usualRequest
 import type { ServerParts } from '../../routes/server-parts.ts';
 import { TurnEnd } from './turn-end.ts';
 import { Arenas } from './arena.ts';
-import { FastConnection, type FastPathParts } from './connection.ts';
+import { FastConnection, lateCode, type FastPathParts } from './connection.ts';
 import { FastStreams } from './fast-streams.ts';
 import { CommonHeads, LiveHeaders } from './head-text.ts';
 import { HitStream } from './hit-stream.ts';
 import { HitText } from './hit-text.ts';
 import { PreparedHits } from './prepared-hits.ts';
+import { PreparedInfo } from './prepared-info.ts';
 import { HeaderBlocks } from './request-head.ts';
-
-/** Code of Node's error for a request that did not arrive in time. */
-const lateCode = 'ERR_HTTP_REQUEST_TIMEOUT';
 
 type TakeConnection = (this: Server, socket: Socket) => void;
 
@@ -41,12 +39,14 @@ export class FastPath {
     const arenas = new Arenas();
     const blocks = new HeaderBlocks();
     const commonHeads = new CommonHeads();
+    const hitText = new HitText(parts, live, arenas);
     const shared: FastPathParts = {
       proxy: parts,
       metrics,
       blocks,
       live,
-      hits: new PreparedHits(parts, new HitText(parts.memory, live, arenas), commonHeads),
+      hits: new PreparedHits(parts, hitText, commonHeads),
+      info: new PreparedInfo(parts, hitText),
       arenas,
       turnEnd: new TurnEnd(),
       handOver: (connection, rest) => {
@@ -88,7 +88,7 @@ export class FastPath {
     for (const connection of this.#open) {
       const { socket } = connection;
       connection.watch(inactivityMs);
-      if (connection.isLate(requestMs, nowMs)) this.#refuse(socket, lateCode);
+      connection.refuseLate(requestMs, nowMs);
       const quietMs = connection.quietMs(nowMs);
       if (connection.hasRequest) {
         if (quietMs > keepAliveMs) socket.destroy();

@@ -1,10 +1,12 @@
 /** Writes prepared hits over HTTP/1.1, head and body into one arena where the body is short. */
+import type { BytesRange } from '../../../cache/memory/answers.ts';
 import { pieceBytes } from '../unsent-answers.ts';
 import type { PreparedHead } from '../../routes/target-cache.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { Arenas } from './arena.ts';
+import { CorsLines } from './cors-lines.ts';
 import { fieldLines, type LiveHeaders } from './head-text.ts';
-import type { HitRequest, HitWriter } from './prepared-hits.ts';
+import { is304, type HitRequest, type HitWriter, type PreparedRequest } from './prepared-hits.ts';
 import type { AnswerSink } from './response.ts';
 
 /** Larger bodies lie in buffers of their own, and are written beside the head. */
@@ -12,40 +14,78 @@ export const largestCopied = 16 * 1024;
 
 /** Writes hits to connections of the fast path. */
 export class HitText implements HitWriter<AnswerSink> {
+  readonly takesVariants = true;
   readonly #memory: ServerParts['memory'];
   readonly #live: LiveHeaders;
   readonly #arenas: Arenas;
+  readonly #corsLines: CorsLines;
 
-  constructor(memory: ServerParts['memory'], live: LiveHeaders, arenas: Arenas) {
+  constructor({ memory, cors }: Pick<ServerParts, 'memory' | 'cors'>, live: LiveHeaders, arenas: Arenas) {
     this.#memory = memory;
     this.#live = live;
     this.#arenas = arenas;
+    this.#corsLines = new CorsLines(cors);
   }
 
-  write(prepared: PreparedHead, { connection, isKept, nowMs, view, admitted }: HitRequest<AnswerSink>): boolean {
-    const { coding, common, own, sentBytes } = prepared;
-    const limits = admitted === undefined || admitted.headers.length === 0 ? '' : fieldLines(admitted.headers);
-    const live =
-      limits === '' ? this.#live.bytes(view.headers, isKept, nowMs) : this.#live.ledgerBytes(view.headers, nowMs);
-    const end = limits === '' ? '' : limits + this.#live.endOfHead(isKept);
+  write(prepared: PreparedHead, request: HitRequest<AnswerSink>): boolean {
+    const { coding, sentBytes, exposed, unchanged, unchangedLength } = prepared;
+    if (unchanged !== undefined && is304(prepared, request)) {
+      const head = { common: unchanged, own: prepared.own.slice(0, unchangedLength), exposed };
+      this.#put(head, request, undefined, undefined);
+      return true;
+    }
     const body = this.#memory.bodyOf(prepared);
     const coded = coding === undefined ? undefined : this.#memory.codedOf(prepared)[coding];
     if (coding !== undefined && coded === undefined) return false;
     // `Exchange` counts long bodies, and sends them at the client's pace.
     if (sentBytes > pieceBytes) return false;
-    const whole = coded ?? (sentBytes > largestCopied ? body.bytes.subarray(body.from, body.to) : undefined);
-    const copied = whole === undefined ? sentBytes : 0;
-    const arena = this.#arenas.withRoom(common.length + own.length + live.length + end.length + copied);
+    if (request.isHead || sentBytes === 0) this.#put(prepared, request, undefined, undefined);
+    else if (coded !== undefined) this.#put(prepared, request, undefined, coded);
+    else if (sentBytes <= largestCopied) this.#put(prepared, request, body, undefined);
+    else this.#put(prepared, request, undefined, body.bytes.subarray(body.from, body.to));
+    return true;
+  }
+
+  /** Queues an answer whose body does not change. */
+  writeBody(head: HeadText, body: Buffer, request: PreparedRequest<AnswerSink>): void {
+    if (request.isHead) this.#put(head, request, undefined, undefined);
+    else if (body.length > largestCopied) this.#put(head, request, undefined, body);
+    else this.#put(head, request, { bytes: body, from: 0, to: body.length }, undefined);
+  }
+
+  /** `copied`: a body that goes behind the head, at most `largestCopied`; `beside`: one in a buffer of its own. */
+  #put(
+    head: HeadText,
+    request: PreparedRequest<AnswerSink>,
+    copied: BytesRange | undefined,
+    beside: Buffer | undefined,
+  ): void {
+    const { connection, isKept, nowMs, view } = request;
+    const { common, own } = head;
+    const further = this.#furtherLines(head, request);
+    const live =
+      further === '' ? this.#live.bytes(view.headers, isKept, nowMs) : this.#live.ledgerBytes(view.headers, nowMs);
+    const end = further === '' ? '' : further + this.#live.endOfHead(isKept);
+    const length = copied === undefined ? 0 : copied.to - copied.from;
+    const arena = this.#arenas.withRoom(common.length + own.length + live.length + end.length + length);
     const { bytes, used: from } = arena;
     let to = from + common.copy(bytes, from);
     to += bytes.write(own, to, 'latin1');
     to += live.copy(bytes, to);
     if (end !== '') to += bytes.write(end, to, 'latin1');
-    if (whole === undefined) to += body.bytes.copy(bytes, to, body.from, body.to);
+    if (copied !== undefined) to += copied.bytes.copy(bytes, to, copied.from, copied.to);
     arena.used = to;
     connection.sendFrom(arena, from);
-    if (whole !== undefined) connection.sendBehind(whole);
+    if (beside !== undefined) connection.sendBehind(beside);
     if (!isKept) connection.finish();
-    return true;
+  }
+
+  /** Lines of limits and CORS behind the ledger headers. */
+  #furtherLines({ exposed }: HeadText, { admitted, origin, view }: PreparedRequest<AnswerSink>): string {
+    const limits = admitted === undefined || admitted.headers.length === 0 ? '' : fieldLines(admitted.headers);
+    return origin === undefined ? limits : limits + this.#corsLines.of(origin, exposed, view.headers);
   }
 }
+
+/** The constant part of a head. */
+export type HeadText = Pick<PreparedHead, 'common' | 'own' | 'exposed'>;

@@ -15,6 +15,10 @@ export interface HeaderBlock {
   readonly headers: IncomingHttpHeaders;
   /** Nothing but the form and the coding depends on these headers. */
   readonly isPlain: boolean;
+  /** Demands of freshness, which only the general way meets. */
+  readonly isDemanding: boolean;
+  /** Value of `If-None-Match`. */
+  readonly condition: string | undefined;
   /** False: the connection closes after the answer. */
   readonly isKept: boolean;
   readonly form: AnswerForm;
@@ -40,8 +44,8 @@ const endOfHead = '\r\n\r\n';
 /** Longer blocks are rare, and would bloat the cache. */
 const longestBlock = 4 * 1024;
 const mostHeaders = 64;
-/** Longer bodies are counted (request-body.ts), which the server does. In bytes. */
-const longestBody = 16 * 1024;
+/** In bytes; the server reads longer bodies. */
+const longestBody = 64 * 1024;
 
 /** Reads the head at `from`; `undefined`: incomplete or unsupported. `text`: latin1. */
 export function readHead(text: string, from: number, blocks: HeaderBlocks): PlainHead | undefined {
@@ -77,9 +81,7 @@ function takeLength(lines: string): { readonly lines: string; readonly length: n
   const found = lengthLine.exec(lines);
   const length = Number(found?.[1]);
   if (found === null || length > longestBody) return undefined;
-  const before = lines.slice(0, found.index);
-  const after = lines.slice(found.index + found[0].length);
-  return { lines: before === '' ? after.slice(2) : before + after, length };
+  return { lines: without(lines, found), length };
 }
 
 /** Caches parsed blocks by their text, which clients of one kind share. */
@@ -100,6 +102,8 @@ export class HeaderBlocks {
   #lookUp(text: string): HeaderBlock | undefined {
     if (text.length > longestBlock) return undefined;
     if (this.#parsed.has(text)) return this.#parsed.get(text);
+    const conditional = takeCondition(text);
+    if (conditional !== undefined) return this.#withCondition(conditional);
     // A substring would keep the text of the whole chunk in memory.
     const own = ownCopy(text);
     const block = readBlock(own);
@@ -108,9 +112,38 @@ export class HeaderBlocks {
     this.#parsed.set(own, block);
     return block;
   }
+
+  #withCondition({
+    lines,
+    condition,
+  }: {
+    readonly lines: string;
+    readonly condition: string;
+  }): HeaderBlock | undefined {
+    const block = this.#lookUp(lines);
+    // A second condition.
+    if (block === undefined || block.condition !== undefined) return undefined;
+    const own = ownCopy(condition);
+    return { ...block, headers: { ...block.headers, 'if-none-match': own }, isPlain: false, condition: own };
+  }
 }
 
 const mostBlocks = 512;
+
+const conditionLine = /(?:^|\r\n)if-none-match: ?((?:[!-~](?:[\t -~]*[!-~])?)?)(?=\r\n|$)/i;
+
+/** Takes the condition out of the lines, which are then the same for all targets of a client. */
+function takeCondition(lines: string): { readonly lines: string; readonly condition: string } | undefined {
+  const found = conditionLine.exec(lines);
+  if (found === null) return undefined;
+  return { lines: without(lines, found), condition: found[1] ?? '' };
+}
+
+function without(lines: string, found: RegExpExecArray): string {
+  const before = lines.slice(0, found.index);
+  const after = lines.slice(found.index + found[0].length);
+  return before === '' ? after.slice(2) : before + after;
+}
 
 /** One header: a token, a value of visible ASCII, and at most one blank between. */
 const field = /^([!#$%&'*+.^`|~\w-]+): ?([!-~](?:[\t -~]*[!-~])?)?$/;
@@ -122,28 +155,29 @@ const refused: ReadonlySet<string> = new Set(
     'content-encoding range if-range if-match if-modified-since if-unmodified-since proxy-authorization __proto__',
   ].flatMap((names) => names.split(' ')),
 );
-/** Headers that can change more of an answer than its form and coding. */
-const decisive = /^(?:ledgergate-|origin$|if-none-match$)/;
+const demand = /^ledgergate-/;
 
 function readBlock(text: string): HeaderBlock | undefined {
   const lines = text.split('\r\n');
   if (lines.length > mostHeaders) return undefined;
   const headers: Record<string, string> = {};
-  let isPlain = true;
+  let isDemanding = false;
   for (const line of lines) {
     const [, given, value = ''] = field.exec(line) ?? [];
     if (given === undefined) return undefined;
     const name = given.toLowerCase();
     if (refused.has(name) || Object.hasOwn(headers, name)) return undefined;
-    if (decisive.test(name)) isPlain = false;
+    if (demand.test(name)) isDemanding = true;
     headers[name] = value;
   }
-  const { host = '', 'content-type': type = '' } = headers;
+  const { host = '', 'content-type': type = '', origin } = headers;
   if (host === '' || !isAuthority(host) || type.includes(',')) return undefined;
   const { accept, 'accept-encoding': codings, connection = 'keep-alive' } = headers;
   const kept = connection.toLowerCase();
   if (kept !== 'keep-alive' && kept !== 'close') return undefined;
   const isKept = kept === 'keep-alive';
   const known = { generation: 0, entry: undefined };
-  return { headers, isPlain, isKept, form: answerForm(accept), coding: chooseCoding(codings), known };
+  const isPlain = !isDemanding && origin === undefined;
+  const form = answerForm(accept);
+  return { headers, isPlain, isDemanding, condition: undefined, isKept, form, coding: chooseCoding(codings), known };
 }

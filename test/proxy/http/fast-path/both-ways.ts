@@ -6,7 +6,7 @@ import { until } from '../../../support/eventually.ts';
 import { fakeNode } from '../../../support/fake-node.ts';
 import { testGateway, type TestGateway } from '../../../support/gateway.ts';
 import type { AccessConfig } from '../../../../src/config/config.ts';
-import { knownTargets, makeStream, streamKeys, type ClientStream } from './streams.ts';
+import { knownTags, knownTargets, makeStream, streamKeys, type ClientStream } from './streams.ts';
 
 /** A certificate's files, and its root as PEM text. */
 export interface TlsFiles {
@@ -68,6 +68,9 @@ export async function bothWays(
     // Answers with a new header are stored after a look at the ledger info.
     await until(async () => (await gateway.get(first, headers)).headers['cache-status']?.includes('hit') === true);
     for (const target of others) await gateway.get(target, headers);
+    for (const [at, target] of [first, ...others].entries()) {
+      knownTags[at] = (await gateway.get(target, headers)).headers['etag'] ?? '*';
+    }
   }
   return {
     fastPath,

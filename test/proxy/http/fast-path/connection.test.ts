@@ -29,15 +29,15 @@ async function fastConnection(t: TestContext) {
 /** Sends short answers until the kernel's buffer is full. */
 function fillWithShort(connection: FastConnection): void {
   while (connection.socket.writableLength === 0) {
-    connection.send('a'.repeat(32 * 1024), 'latin1');
-    connection.flush();
+    connection.queue.send('a'.repeat(32 * 1024), 'latin1');
+    connection.queue.flush();
   }
 }
 
 /** Sends an answer in pieces; the kernel accepts all but the last. */
 function sendLong({ connection, unsent }: Awaited<ReturnType<typeof fastConnection>>): void {
   const live = new LiveHeaders();
-  const response = new FastResponse({ connection, live, isHead: false, onDone: () => undefined });
+  const response = new FastResponse({ connection: connection.queue, live, isHead: false, onDone: () => undefined });
   const body = Buffer.alloc(pieceBytes + 1_000, 'a');
   unsent.hold(response, body);
   response.writeHead(200, ['Content-Length', String(body.length)]);
@@ -90,8 +90,8 @@ test('an answer in pieces counts until its client is gone', async (t) => {
 
 test('a connection is quiet from the moment its answer is read, not from the write', async (t) => {
   const { connection, client } = await fastConnection(t);
-  connection.send('a'.repeat(32 * 1024 * 1024), 'latin1');
-  connection.flush();
+  connection.queue.send('a'.repeat(32 * 1024 * 1024), 'latin1');
+  connection.queue.flush();
   assert.equal(connection.quietMs(0), 0);
   assert.equal(connection.quietMs(80_000), 0);
 

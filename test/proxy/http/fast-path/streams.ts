@@ -20,6 +20,8 @@ export const knownTargets = [
   `${account}/resource/0x1::ledgergate_sample::Padded400`,
   `${account}/resource/0x1::nobody::Here?ledger_version=1004`,
 ];
+/** Entity tags of `knownTargets`, in their order, from the first answers of a gateway. */
+export const knownTags: string[] = [];
 /** Targets that are unknown, malformed, or not for the fast path. */
 export const otherTargets = [
   '/v1',
@@ -302,7 +304,13 @@ const oddBodies = [
   `${view}GET /v1 HTTP/1.1\r\nHost: a\r\n\r\n`,
   '\xff\xfe',
   JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: ['a'.repeat(15_000)] }),
-  JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: ['a'.repeat(17_000)] }),
+  ...[17_000, 30_000, 64_000, 66_000].map((length) =>
+    JSON.stringify({
+      function: '0x1::ledgergate_sample::version',
+      type_arguments: [],
+      arguments: ['a'.repeat(length)],
+    }),
+  ),
 ];
 
 function posted(target: string, body: string): string {
@@ -355,14 +363,26 @@ function postedRequest(random: Random): string {
 /** The usual form of clients: the fast path answers most of these. */
 function plainRequest(random: Random): string {
   const fields = ['Host: 127.0.0.1', ...plainFields.filter(() => random.chance(5))];
+  if (random.chance(6)) fields.push(`${random.pick(['Origin', 'origin'])}: ${random.pick(origins)}`);
   const names = new Set<string>();
   const once = fields.filter((field) => {
     const [name = ''] = field.toLowerCase().split(':');
     return !names.has(name) && names.add(name);
   });
   const cold = `${account}/resource/0x1::ledgergate_sample::Padded${200 + random.below(900)}?ledger_version=${random.below(3_000)}`;
-  const target = random.chance(4) ? cold : random.pick(knownTargets);
+  const target = random.chance(4) ? cold : random.chance(12) ? '/v1' : random.pick(knownTargets);
+  if (random.chance(4)) once.push(`${random.pick(['If-None-Match', 'if-none-match'])}: ${conditionOf(random, target)}`);
   return `${random.chance(6) ? 'HEAD' : 'GET'} ${target} HTTP/1.1\r\n${once.join('\r\n')}\r\n\r\n`;
+}
+
+const origins = ['https://page.example', 'https://other.example:8443', 'null', `https://${'a'.repeat(600)}`];
+
+/** A condition that holds for the target, or nearly. */
+function conditionOf(random: Random, target: string): string {
+  const tag = knownTags[knownTargets.indexOf(target)] ?? '*';
+  const other = random.pick(['"abc"', '*', ...knownTags]);
+  const coded = tag.replace(/"$/, `-${random.pick(['gzip', 'br', 'zstd'])}"`);
+  return random.pick([tag, tag, coded, `W/${tag}`, `${other}, ${tag}`, `${tag},${coded}`, other, tag.slice(1), '']);
 }
 
 /** Adds, removes or changes a byte in a third of all streams. */

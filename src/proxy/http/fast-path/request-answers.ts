@@ -1,0 +1,226 @@
+/** Answers the requests of one connection, one at a time: a prepared hit, or the route's answer. */
+import type { GatewayError } from '../../../ledger/errors.ts';
+import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
+import { setAnswering } from '../server/connection-state.ts';
+import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
+import { AdmittedRequest, clientOf } from '../admitted-request.ts';
+import type { BodyReservation } from '../body-pool.ts';
+import { uncountedBytes } from '../request-body.ts';
+import { answer, faultAheadOfBody, refuse, type WholeRequest } from '../../routes/handle.ts';
+import type { Match } from '../../routes/router.ts';
+import type { ServerParts } from '../../routes/server-parts.ts';
+import { CachedTarget, postedName } from '../../routes/target-cache.ts';
+import { longestTarget } from '../target.ts';
+import type { Incoming } from '../message.ts';
+import { FastResponse, type AnswerSink } from './response.ts';
+import type { LiveHeaders } from './head-text.ts';
+import type { PreparedHits } from './prepared-hits.ts';
+import type { PreparedInfo } from './prepared-info.ts';
+import type { PlainHead } from './request-head.ts';
+
+/** Parts shared by all connections. */
+export interface RequestAnswersParts {
+  readonly proxy: ServerParts;
+  readonly metrics: FastPathMetrics;
+  readonly live: LiveHeaders;
+  readonly hits: PreparedHits<AnswerSink>;
+  readonly info: PreparedInfo;
+}
+
+/** Characters of a target without a fragment; Node's parser decides on all others. */
+const plainTarget = /^[!-"$-~]*$/;
+
+/** Answers one request. */
+type Begin = (received: WholeRequest) => void;
+
+/** One request and its bytes. */
+interface PlainRequest {
+  readonly head: PlainHead;
+  readonly body: Buffer;
+  /** Memory of a body large enough to count. */
+  readonly reservation?: BodyReservation | undefined;
+  /** Its body was ended for lack of memory. */
+  readonly fault?: GatewayError | undefined;
+}
+
+/** The request in flight on one connection, and those that are answered at once. */
+export class RequestAnswers {
+  readonly #parts: RequestAnswersParts;
+  readonly #sink: AnswerSink;
+  readonly #onDone: (isKept: boolean) => void;
+  #inFlight: FastResponse | undefined;
+
+  /** `onDone`: called when the socket has an answer that was in flight, or the last one (`isKept` is false). */
+  constructor(sink: AnswerSink, parts: RequestAnswersParts, onDone: (isKept: boolean) => void) {
+    this.#sink = sink;
+    this.#parts = parts;
+    this.#onDone = onDone;
+  }
+
+  /** The answer that is not complete. */
+  get inFlight(): FastResponse | undefined {
+    return this.#inFlight;
+  }
+
+  /** Whether the answer depends on the body. The server answers other requests ahead of their bodies. */
+  needsBody(head: PlainHead): boolean {
+    const match = this.#match(head);
+    return match !== undefined && faultAheadOfBody(this.#parts.proxy, this.#requestOf(head), match) === undefined;
+  }
+
+  /**
+   * Reserves memory for the body of `head`; `undefined`: the server answers ahead of the body. The pool calls `onEnded`
+   * when it ends the body.
+   */
+  reserve(head: PlainHead, onEnded: (fault: GatewayError) => void): BodyReservation | undefined {
+    const { access, bodies } = this.#parts.proxy;
+    const request = this.#requestOf(head);
+    const client = access === undefined ? clientOf(request, undefined) : access.tenantOf(request, head.block.known);
+    return client === undefined ? undefined : bodies.reserve(client, onEnded);
+  }
+
+  /**
+   * Answers the request at `head` in `chunk`, whose text is `text`, now or later. `reserved`: memory of its body, if that
+   * arrived in pieces. False: it is unsupported.
+   */
+  answer(head: PlainHead, text: string, chunk: Buffer, reserved?: BodyReservation): boolean {
+    const { access, targets } = this.#parts.proxy;
+    const isPosted = head.method === 'POST';
+    const known = isPosted ? targets.findNamed(nameOf(head, text)) : targets.find(head.target, head.block.form);
+    const match = known ?? this.#match(head);
+    if (match === undefined) return false;
+    if (access === undefined && this.#answerHit(head, match)) {
+      reserved?.close();
+      return true;
+    }
+    const body = isPosted ? chunk.subarray(head.bodyFrom, head.end) : noBody;
+    const isCounted = reserved !== undefined || body.length > uncountedBytes;
+    this.#route(isCounted ? this.#counted(head, body, reserved) : { head, body }, match);
+    return true;
+  }
+
+  /** Answers a request whose body was ended. */
+  refuse(head: PlainHead, fault: GatewayError): void {
+    const match = this.#match(head);
+    if (match !== undefined) this.#route({ head, body: noBody, fault }, match);
+  }
+
+  /** Whether a submission may be among the bytes, which its client expects to take effect. */
+  hasSubmission(ahead: Buffer | undefined): boolean {
+    const targets = ahead?.toString('latin1').matchAll(postLine) ?? [];
+    const { router } = this.#parts.proxy;
+    for (const [, target = ''] of targets) if (router.match('POST', target).route.kind === 'submit') return true;
+    return false;
+  }
+
+  /** Gives the answer in flight up, because its connection ends. */
+  abandon(): void {
+    const response = this.#inFlight;
+    this.#inFlight = undefined;
+    response?.close();
+  }
+
+  #counted(head: PlainHead, body: Buffer, reserved: BodyReservation | undefined): PlainRequest {
+    let fault: GatewayError | undefined;
+    const reservation = reserved ?? this.reserve(head, (error) => (fault = error));
+    if (reserved === undefined) reservation?.arrive(body.length);
+    reservation?.arrived();
+    return fault === undefined ? { head, body, reservation } : { head, body: noBody, fault };
+  }
+
+  #route(request: PlainRequest, match: Match | CachedTarget): void {
+    const { metrics, proxy } = this.#parts;
+    if (proxy.access === undefined) {
+      metrics.read.inc();
+      this.#begin(request, (received) => this.#serve(request, received, match));
+    } else this.#admit(request, match, proxy.access);
+  }
+
+  #serve({ fault }: PlainRequest, received: WholeRequest, match: Match | CachedTarget): void {
+    const { proxy } = this.#parts;
+    if (fault === undefined) answer(proxy, received, match);
+    else refuse(proxy, received, fault, match.route);
+  }
+
+  #answerHit(head: PlainHead, match: Match | CachedTarget, admitted?: AdmittedRequest): boolean {
+    if (!this.#answerPrepared(head, match, admitted)) return false;
+    this.#parts.metrics.known.inc();
+    return true;
+  }
+
+  #answerPrepared(head: PlainHead, match: Match | CachedTarget, admitted?: AdmittedRequest): boolean {
+    const { hits, info } = this.#parts;
+    const connection = this.#sink;
+    if (match instanceof CachedTarget) {
+      const { method, block, bodyFrom, end } = head;
+      return hits.answer(block, match, connection, admitted, end - bodyFrom, method === 'HEAD');
+    }
+    const { route } = match;
+    return route.kind === 'ledger info' && info.answer({ head, route, connection, admitted });
+  }
+
+  /** Answers a request by its key or address and its limits, as `handle` does. */
+  #admit(plain: PlainRequest, match: Match | CachedTarget, access: AccessControl): void {
+    const { metrics, proxy } = this.#parts;
+    const { head, reservation, fault } = plain;
+    let admitted: AdmittedRequest | AwaitedTicket;
+    try {
+      const request = this.#requestOf(head);
+      admitted = access.enter(access.identify(request, head.block.known), request, match.operation);
+    } catch (error) {
+      metrics.read.inc();
+      this.#begin(plain, (received) => refuse(proxy, received, error));
+      return;
+    }
+    if (admitted instanceof AdmittedRequest && fault === undefined) {
+      if (this.#answerHit(head, match, admitted)) {
+        reservation?.close();
+        return;
+      }
+    }
+    metrics.read.inc();
+    this.#begin(plain, (received) => {
+      if (admitted instanceof AdmittedRequest) return this.#serve(plain, { ...received, admitted }, match);
+      return access.await(admitted, received.response, {
+        serve: (late) => this.#serve(plain, { ...received, admitted: late }, match),
+        refuse: (error) => refuse(proxy, received, error),
+      });
+    });
+  }
+
+  /** The route of a new request; `undefined`: the server decides on its target. */
+  #match({ method, target }: PlainHead): Match | undefined {
+    if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
+    return this.#parts.proxy.router.match(method, target);
+  }
+
+  #begin({ head, body, reservation }: PlainRequest, begin: Begin): void {
+    const sink = this.#sink;
+    const { live } = this.#parts;
+    const isHead = head.method === 'HEAD';
+    const response = new FastResponse({ connection: sink, live, isHead, onDone: (done) => this.#end(done) });
+    response.shouldKeepAlive = head.block.isKept;
+    if (reservation !== undefined) response.once('close', () => reservation.release());
+    this.#inFlight = response;
+    begin({ request: this.#requestOf(head), response, body, reservation });
+    if (this.#inFlight !== undefined) setAnswering(sink.socket, true);
+  }
+
+  #end(response: FastResponse): void {
+    if (this.#inFlight !== response) return;
+    this.#inFlight = undefined;
+    setAnswering(this.#sink.socket, false);
+    this.#onDone(response.shouldKeepAlive);
+  }
+
+  #requestOf({ method, target, block: { headers } }: PlainHead): Incoming {
+    return { method, url: target, headers, socket: this.#sink.socket, httpVersion: '1.1', httpVersionMajor: 1 };
+  }
+}
+
+function nameOf({ target, block, bodyFrom, end }: PlainHead, text: string): string {
+  return postedName(target, block.headers['content-type'] ?? '', block.form, text.slice(bodyFrom, end));
+}
+
+const noBody = Buffer.alloc(0);
+const postLine = /POST (\/[!-~]{0,200}) HTTP/g;
