@@ -3,10 +3,15 @@
  * `npm run mutate` prints them.
  */
 const equal = 'the result is the same either way';
+const typesAlone = 'for types alone';
+const noSuchName = 'no parameter has that name';
+const plainPath = 'spares plain paths the decoding; `pathBelow` refuses plain dot segments';
+const shortcut = 'spares the usual case the work, with the same result';
 
 export const explained: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'src/access/limits/account.ts': {
     'extraCost > 0 => extraCost >= 0': 'nothing is added',
+    '-Infinity => +Infinity': 'the owner sets the time of the first use as soon as the account is made',
   },
   'src/access/limits/window.ts': {
     'this.#used <= 0 => this.#used < 0': equal,
@@ -15,6 +20,13 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'this.#oldest < this.#newest => true': 'the loop ends at what is in use, which is not above the newest part',
     'this.#oldest < this.#newest => this.#oldest <= this.#newest': 'the loop ends at what is in use',
   },
+  'src/cache/canonical-body.ts': {
+    'at < bytes.length => at <= bytes.length': 'no bytes change no digest',
+    'at > 0 => true': 'one turn more',
+    'at > 0 => at >= 0': 'one turn more',
+    "typeof body !== 'object' => false": 'for types alone: a boolean or a text has no kind',
+    "typeof text === 'string' => true": 'for types alone: `canonicalType` refuses other values next',
+  },
   'src/cache/redis/history-terms.ts': {
     'one.id < other.id => one.id <= other.id': 'no two fields of a hash have one name',
     '\'\' => "Stryker was here!"': 'for types alone: a group of a match, or no match and no number',
@@ -22,7 +34,24 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'version === undefined => false': 'undefined is at or below no version',
   },
   'src/cache/policy.ts': {
+    'height === undefined => false': 'for types alone: undefined is below no height',
     'version !== undefined => true': 'for types alone: undefined is at or below no head',
+  },
+  'src/proxy/reads/demand.ts': {
+    '\'\' => "Stryker was here!"': 'a text without unit is refused as well',
+    '[] => ["Stryker was here"]': 'without a match there is no number',
+    'version > other => version >= other': equal,
+  },
+  'src/proxy/routes/parse-history.ts': {
+    '[] => ["Stryker was here"]': noSuchName,
+    'startText === undefined => false': 'for types alone: undefined is no u64',
+    'limitText === undefined => false': 'for types alone: undefined is no u64',
+    'startText !== undefined && start === undefined => false': '`newestList` knows no start either',
+    'given === undefined => false': '`newestList` leaves unknown parameters to nodes as well',
+  },
+  'src/proxy/routes/parse-shared.ts': {
+    '[] => ["Stryker was here"]': noSuchName,
+    'text === undefined => false': 'for types alone: undefined is no u64',
   },
   'src/upstream/monotonic-floor.ts': {
     'this.#served !== undefined => true': 'for types alone: no version is at or below undefined',
@@ -34,5 +63,38 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'answer.status < 300 => answer.status <= 300': 'the default is final as well',
     '\'\' => "Stryker was here!"': equal,
     'answer.status > 500 => answer.status >= 500': '500 has a case of its own',
+    "typeof value !== 'string' => false": 'for types alone: an absent or repeated value has neither form',
+  },
+  'src/upstream/select/ranking.ts': {
+    'at < a.length => at <= a.length': 'all places of a ranking have one length, and 0 equals 0 behind them',
+    "need.kind === 'transaction' => true": 'for types alone: no other need has a submission',
+    '\'holding\' => ""': 'shown after a miss for transactions alone, which have no position to hold',
+  },
+  'src/upstream/select/candidates.ts': {
+    'asked.size === 0 => false': shortcut,
+    'left.length < 2 => false': shortcut,
+    'nodes.length < 2 => false': shortcut,
+    'ahead.length === nodes.length => false': shortcut,
+    'left.length > 0 => left.length >= 0': 'no node is next where none is left',
+    '() => 0 => () => undefined': 'the nodes are in order of cost already',
+    'last === undefined => false': 'for types alone: without a node of this chain there is no refusal',
+    'a.window.oldest < b.window.oldest => a.window.oldest <= b.window.oldest': 'equal edges are compared before',
+    '[] => ["Stryker was here"]': 'the first node replaces it',
+    'first !== undefined && second !== undefined => true': typesAlone,
+    'first !== undefined && second !== undefined => first !== undefined || second !== undefined': typesAlone,
+    'first !== undefined => true': typesAlone,
+    'second !== undefined => true': typesAlone,
+    'winner === undefined => false': typesAlone,
+  },
+  'src/proxy/http/target.ts': {
+    "target.startsWith('/') => false": shortcut,
+    "query === '' => false": shortcut,
+    "!path.includes('%') => false": plainPath,
+    '\'%\' => ""': plainPath,
+    '/^ledger_version=(\\d{1,20})$/ => /^ledger_version=(\\d)$/': shortcut,
+    '/^ledger_version=(\\d{1,20})$/ => /^ledger_version=(\\D{1,20})$/': shortcut,
+    '\'\' => "Stryker was here!"': 'for types alone: a text that is split has a first part, and a match its groups',
+    '[] => ["Stryker was here"]': 'without a match there is no authority',
+    'text === null => false': 'for types alone: null is no u64',
   },
 };

@@ -12,11 +12,27 @@ import { explained } from './mutants-explained.ts';
 /** Each file of decisions, with the tests that have to notice when it is wrong. */
 const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/access/limits/account.ts': ['test/access/limits/window.test.ts', 'test/access/limits/limits-memory.test.ts'],
+  'src/access/limits/cost.ts': ['test/access/limits/cost.test.ts'],
   'src/access/limits/window.ts': ['test/access/limits/window.test.ts'],
   'src/cache/redis/history-terms.ts': ['test/cache/redis/history-terms.test.ts'],
+  'src/cache/canonical-body.ts': [
+    'test/cache/view-body.test.ts',
+    'test/cache/table-body.test.ts',
+    'test/proxy/routes/canonical-vectors.test.ts',
+  ],
   'src/cache/key.ts': ['test/proxy/routes/keys.test.ts', 'test/cache/key.test.ts'],
   'src/cache/policy.ts': ['test/cache/policy.test.ts', 'test/cache/history-policy.test.ts'],
-  'src/cache/canonical-body.ts': ['test/cache/view-body.test.ts', 'test/proxy/routes/canonical-vectors.test.ts'],
+  'src/ledger/json-value.ts': ['test/ledger/json-value.test.ts', 'test/cache/view-body.test.ts'],
+  'src/proxy/http/target.ts': ['test/proxy/http/target.test.ts', 'test/proxy/http/target-spellings.test.ts'],
+  'src/proxy/reads/demand.ts': ['test/proxy/reads/demand.test.ts'],
+  'src/proxy/routes/parse-history.ts': ['test/proxy/routes/parsed-reads.test.ts'],
+  'src/proxy/routes/parse-read.ts': [
+    'test/proxy/routes/parsed-reads.test.ts',
+    'test/proxy/routes/parsers.test.ts',
+    'test/proxy/routes/parse-read.test.ts',
+  ],
+  'src/proxy/routes/parse-shared.ts': ['test/proxy/routes/parsed-reads.test.ts'],
+  'src/proxy/routes/parse-state.ts': ['test/proxy/routes/parsed-reads.test.ts'],
   'src/upstream/monotonic-floor.ts': ['test/upstream/monotonic-floor.test.ts'],
   'src/upstream/select/ranking.ts': [
     'test/upstream/select/candidates.test.ts',
@@ -58,7 +74,7 @@ function mutantsOf(file: string, tests: readonly string[]): readonly Mutant[] {
     config,
     JSON.stringify({
       testRunner: 'command',
-      commandRunner: { command: `node --test ${tests.join(' ')}` },
+      commandRunner: { command: `node --test --test-isolation=none ${tests.join(' ')}` },
       mutate: [file],
       // TypeScript 7 lacks the function that Stryker would rewrite it with; node runs the sources as they are.
       tsconfigFile: 'absent.json',

@@ -429,7 +429,9 @@ for (const row of [...answered, ...misshapen, ...notFound, ...errorStatuses, ...
   });
 }
 
-test('a body too large to be parsed is not stored', () => {
+const largestList = 8 * 1024 * 1024;
+
+test('a body too large to be parsed is not stored, but a list of up to 8 MiB', () => {
   const body = Buffer.from(
     JSON.stringify({ type: 'user_transaction', version: '5', success: true, pad: 'a'.repeat(1024 * 1024) }),
   );
@@ -439,6 +441,12 @@ test('a body too large to be parsed is not stored', () => {
   const believed = { chainId: 4, head: facts.info };
   assert.equal(decide({ ...read, operation: 'transaction', version: undefined }, facts, believed), 'too large');
   assert.equal(decide({ ...read, operation: 'resource', version: ledgerVersion(5n) }, facts, believed), 'too large');
+  const decisions = [largestList, largestList + 1].map((bytes) => {
+    const list = Buffer.alloc(bytes, '[');
+    const answer = { ...facts, body: list, json: new JsonBody(list) };
+    return decide({ ...read, operation: 'resources', version: ledgerVersion(5n) }, answer, believed);
+  });
+  assert.deepEqual(decisions, ['stored', 'too large']);
 });
 
 function versionIn(text: string): bigint | undefined {

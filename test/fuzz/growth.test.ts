@@ -27,7 +27,7 @@ import { requestHeaders } from '../../src/proxy/http/headers.ts';
 import { parseRequest } from '../../src/proxy/operations/described-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
-import { parseDemand } from '../../src/proxy/reads/freshness.ts';
+import { parseDemand } from '../../src/proxy/reads/demand.ts';
 import { isAuthority, originForm, versionParameter } from '../../src/proxy/http/target.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import { parseDemand } from '../../src/proxy/reads/freshness.ts';
+import { parseDemand } from '../../src/proxy/reads/demand.ts';
 import { requestHeaders } from '../../src/proxy/http/headers.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
 import { Router } from '../../src/proxy/routes/router.ts';

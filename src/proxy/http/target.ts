@@ -11,8 +11,8 @@ export const longestTarget = 16 * 1024;
  */
 export function originForm(target: string): string {
   if (target.startsWith('/')) return target;
-  const [prefix, authority] = /^https?:\/\/([^/?#]*)/i.exec(target) ?? [];
-  if (prefix === undefined || authority === undefined || authority === '' || !isAuthority(authority)) return target;
+  const [prefix = '', authority = ''] = /^https?:\/\/([^/?#]*)/i.exec(target) ?? [];
+  if (authority === '' || !isAuthority(authority)) return target;
   const rest = target.slice(prefix.length);
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
@@ -56,8 +56,6 @@ export function knownParameters(
   if (version !== undefined) return known.includes('ledger_version') ? { ledger_version: version } : undefined;
   const found: Record<string, string> = {};
   for (const [name, value] of parametersOf(query)) {
-    // The separator that `parametersOf` adds, and a trailing one, make empty names.
-    if (name === '' && value === '') continue;
     if (!known.includes(name) || Object.hasOwn(found, name)) return undefined;
     found[name] = value;
   }
@@ -113,7 +111,7 @@ const visible = /^[!$-;=?-[\]_a-z|~]*$/;
  * Dot segments, plain or encoded, with or without parameters; encoded slashes, backslashes, control characters and
  * percent signs; stray percent signs; empty segments.
  */
-const escapes = /(?:^|\/)(?:\.|%2e){1,2}(?=\/|;|%3b|$)|%(?:2f|5c|[01][\da-f]|7f|25)|%(?![\da-f]{2})|\/\//i;
+const escapes = /\/(?:\.|%2e){1,2}(?=\/|;|%3b|$)|%(?:2f|5c|[01][\da-f]|7f|25)|%(?![\da-f]{2})|\/\//i;
 
 /** Copies latin1 `text`: a substring would keep its whole source in memory. */
 export function ownCopy(text: string): string {

@@ -191,7 +191,6 @@ const criterionTexts: Readonly<Record<Criterion, string>> = {
     'health: it answers worse, other nodes contradict its head, it is ejected from such reads, or it is far behind',
   holding: 'holding: it holds the version less surely',
   distance: 'distance: its head is farther from the version',
-  edge: 'edge: its oldest version is farther from the version',
   tier: 'tier: archival nodes keep their capacity for what only they can answer',
   lag: 'lag: its head is older',
   submission: 'submission: the one before took the transaction',

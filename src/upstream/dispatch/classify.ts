@@ -221,6 +221,7 @@ const date = /^[A-Z][a-z]{2,8},? .{1,32}$/;
 function findRetryAfter(value: HeaderValues[string], epochMs: number): number | undefined {
   if (typeof value !== 'string') return undefined;
   if (seconds.test(value)) return Number(value) * 1000;
-  const atMs = date.test(value) ? Date.parse(value) : NaN;
+  // The oldest form names no zone, and would be read in the zone of this process.
+  const atMs = date.test(value) ? Date.parse(`${value} GMT`) : NaN;
   return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - epochMs);
 }

@@ -158,7 +158,7 @@ export function deepestUnasked<N, C extends NodeCandidate<N>>(
   prunedAt: ReadonlySet<N>,
 ): C | undefined {
   const last = deepest(nodes);
-  if (last === undefined || prunedAt.has(last.upstream)) return undefined;
+  if (last === undefined) return undefined;
   return nodes.some((node) => prunedAt.has(node.upstream) && !isDeeper(last, node)) ? undefined : last;
 }
 
@@ -226,7 +226,7 @@ function shallowestFirst<C extends Candidate>(nodes: readonly C[], random: () =>
   const byDepth = nodes.map((node) => ({ node, depth: depthOf(node) })).sort((a, b) => a.depth - b.depth);
   const ordered: C[] = [];
   let alike: C[] = [];
-  let shallowest = byDepth[0]?.depth ?? 0;
+  let shallowest = 0;
   for (const { node, depth } of byDepth) {
     if (depth > shallowest * depthTolerance) {
       ordered.push(...byLoad(alike, random));

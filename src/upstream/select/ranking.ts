@@ -51,10 +51,10 @@ export function trustRank({ health, isSuspect, isEjected, isDeferred, isWithheld
 
 /**
  * The criteria of a ranking. `health`: whether the node answers and is believed. `holding`: how surely it holds the
- * version. `distance`: from its head up to the version. `edge`: from its edge down to the version. `lag`: versions behind
- * the freshest. `submission`: whether it is the node of the submission. `depth`: the oldest version of its window.
+ * version. `distance`: from the nearer end of its window to the version. `lag`: versions behind the freshest. `submission`:
+ * whether it is the node of the submission. `depth`: the oldest version of its window.
  */
-export type Criterion = 'health' | 'holding' | 'distance' | 'edge' | 'tier' | 'lag' | 'submission' | 'depth' | 'load';
+export type Criterion = 'health' | 'holding' | 'distance' | 'tier' | 'lag' | 'submission' | 'depth' | 'load';
 
 /** The first criterion decides first; the tier decides among nodes that are equal in all. */
 export interface Ranking {
@@ -105,16 +105,19 @@ const holdingRank: Readonly<Record<Holding, number>> = { held: 0, edge: 1, unkno
 
 function byPosition(position: bigint): Ranking {
   return {
-    criteria: ['health', 'holding', 'distance', 'edge'],
+    criteria: ['health', 'holding', 'distance'],
     tier: 'full',
     of: (candidate) => {
       const holding = holdingOf(candidate.window, position);
-      // Above all heads, the nearest node may reach the version first; below all edges, the deepest node's 410 is final.
-      const distance = holding === 'unknown' ? -headOf(candidate) : 0;
-      const edge = holding === 'pruned' ? Number(candidate.window?.oldest ?? 0n) : 0;
-      return [trustRank(candidate), holdingRank[holding], distance, edge];
+      return [trustRank(candidate), holdingRank[holding], distanceOf(candidate, holding)];
     },
   };
+}
+
+/** Above all heads, the nearest node may reach the version first; below all edges, the deepest node's 410 is final. */
+function distanceOf(candidate: Candidate, holding: Holding): number {
+  if (holding === 'unknown') return -headOf(candidate);
+  return holding === 'pruned' ? edgeOf(candidate) : 0;
 }
 
 /** `isExact`: a node whose head is behind never counts as equally fresh. */

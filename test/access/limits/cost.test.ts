@@ -24,6 +24,7 @@ const table: readonly (readonly [string, Partial<Settled>, number])[] = [
     { operation: 'view', outcome: 'error', upstreamMs: 30, gasUsed: 700n },
     2 + 3 + 7,
   ],
+  ['a view that waited for another run', { operation: 'view', outcome: 'collapsed', upstreamMs: 30 }, 1 + 3],
   ['a view that failed here', { operation: 'view', outcome: 'error' }, 1],
   ['a signing message', { operation: 'encode', outcome: 'local', bodyBytes: 1_536 }, 1 + 1.5],
   ['a signing message that a node made', { operation: 'encode', ...miss, bodyBytes: 1_024 }, 1 + 1 + 3],
@@ -35,6 +36,15 @@ const table: readonly (readonly [string, Partial<Settled>, number])[] = [
 for (const [what, changes, cost] of table) {
   test(`${what} costs ${cost}`, () => assert.equal(costOf({ ...hit, ...changes }, usualCosts), cost));
 }
+
+test('each operation is charged at least its own amount, a read or view the smaller of hit and miss', () => {
+  const costs = { ...usualCosts, hit: 3, miss: 2, encode: 5, encodeKiB: 4, submit: 7, pass: 11 };
+  const least = (['read', 'view', 'encode', 'submit', 'pass'] as const).map((operation) =>
+    leastCostOf(operation, costs),
+  );
+  assert.deepEqual(least, [2, 2, 5, 7, 11]);
+  assert.equal(costOf({ ...hit, operation: 'encode', outcome: 'local', bodyBytes: 1_536 }, costs), 5 + 1.5 * 4);
+});
 
 test('no request costs less than it was charged, whatever the table', () => {
   const amount = fc.double({ min: 0, max: 1_000_000, noNaN: true });

@@ -74,6 +74,11 @@ for (const target of outside) {
   });
 }
 
+test('a refused path is named in the message, one that is not found is not', () => {
+  assert.throws(() => pathBelow('/v1', '/v1/a/../b'), { message: 'the path "/a/../b" is not in plain form' });
+  assert.throws(() => pathBelow('/v1', '/v2'), { message: 'not found' });
+});
+
 test('without a base path an absolute target is not found either', () => {
   for (const target of ['http://host/v1', 'host:443', '*']) assert.equal(statusOf('', target), 404);
 });

@@ -160,7 +160,9 @@ test('health_check_failed is final for a health check alone', () => {
     [version, head, transaction].map((need) => classifyAnswer(unhealthy, need)),
     ['failed', 'failed', 'failed'],
   );
-  assert.equal(classifyAnswer(answer(503, error('overloaded')), head, true), 'failed');
+  for (const body of [error('overloaded'), '']) {
+    assert.equal(classifyAnswer(answer(503, body), head, true), 'failed');
+  }
 });
 
 /** An error body of so many bytes. */

@@ -14,10 +14,14 @@ function error(code: string): string {
   return JSON.stringify({ message: 'm', error_code: code, vm_error_code: null });
 }
 
-function found(status: number, headers: Record<string, string> = {}, text = '') {
+/** Without `text`: the body was not read. */
+function found(status: number, headers: Record<string, string> = {}, text?: string) {
   const info = findLedgerInfo(headers, dialectOf('node'));
-  const body = Buffer.from(text);
-  return findShedding({ status, headers, info, body, json: new JsonBody(body) }, epochMs);
+  const body = text === undefined ? undefined : Buffer.from(text);
+  return findShedding(
+    { status, headers, info, ...(body !== undefined && { body, json: new JsonBody(body) }) },
+    epochMs,
+  );
 }
 
 const rows = [
@@ -27,6 +31,7 @@ const rows = [
   { what: '503 with ledger headers', status: 503, headers: ledger, body: error('internal_error'), isOfNode: true },
   { what: '503 with Retry-After', status: 503, headers: { 'retry-after': '1' }, isOfNode: false },
   { what: '503 alone', status: 503, isOfNode: undefined },
+  { what: '503 with an empty body', status: 503, body: '', isOfNode: undefined },
   { what: '503 of a node that starts', status: 503, body: error('internal_error'), isOfNode: undefined },
   {
     what: '503 health_check_failed with ledger headers',
@@ -58,9 +63,15 @@ const waits: readonly (readonly [string, number | undefined])[] = [
   ['soon', undefined],
   ['', undefined],
   ['Sun, 01 Mar 2026 12:00:30 GMT', 30_000],
+  ['Sunday, 01-Mar-26 12:00:30 GMT', 30_000],
+  ['Sun Mar  1 12:00:30 2026', 30_000],
   ['Sun, 01 Mar 2026 11:00:00 GMT', 0],
+  ['at Sun, 01 Mar 2026 12:00:30 GMT', undefined],
   [`Sun, 01 Mar 2026 12:00:30 GMT${' '.repeat(100_000)}`, undefined],
 ];
+
+// A form without a zone is of GMT as well (RFC 9110 5.6.7), wherever the gateway runs.
+process.env['TZ'] = 'Asia/Tokyo';
 
 for (const [text, expected] of waits) {
   test(`Retry-After ${JSON.stringify(text.slice(0, 40))}: ${expected} ms`, () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion, type LedgerVersion } from '../../../src/ledger/version.ts';
-import type { WindowView } from '../../../src/upstream/node/retention-window.ts';
+import type { Unit, WindowView } from '../../../src/upstream/node/retention-window.ts';
 import {
   deepest,
   deepestUnasked,
@@ -77,6 +77,7 @@ const pinned: readonly (readonly [string, readonly Candidate[], number, string])
   ],
   ['archival nodes when needed', [full, middle, archive], 100, 'archive middle'],
   ['below every edge only the deepest is asked', [full, middle], 100, 'middle'],
+  ['below the deepest edge one node of two', [full, node('twin', { oldest: 500, head: 1000, cost: 0 })], 100, 'twin'],
   ['below every edge, among three', [full, middle, node('deep', { oldest: 200, head: 1000 })], 100, 'deep'],
   ['a deeper full node before an archival one', [archive, node('all', { oldest: 0, head: 1000 })], 700, 'all archive'],
   [
@@ -86,6 +87,7 @@ const pinned: readonly (readonly [string, readonly Candidate[], number, string])
     'full small',
   ],
   ['a node that holds it before one not known', [unknown, full], 800, 'full unknown'],
+  ['of nodes not known the cheaper first', [unknown, { ...unknown, name: 'other', cost: 0 }], 800, 'other unknown'],
   ['archival before a node not known', [unknown, archive], 800, 'archive unknown'],
   ['a node not known before one that has pruned it', [full, unknown], 400, 'unknown full'],
   ['a node behind after the ones that hold it', [lagging, full, archive], 950, 'full archive lagging'],
@@ -114,6 +116,7 @@ const pinned: readonly (readonly [string, readonly Candidate[], number, string])
     800,
     'full broken',
   ],
+  ['a deferred node after one that answers', [{ ...full, isDeferred: true }, archive], 800, 'archive full'],
   ['a node far behind serves what it holds', [{ ...full, isLagging: true }, middle], 800, 'full middle'],
   ['nobody is known', [], 800, ''],
 ];
@@ -132,6 +135,7 @@ const newest: readonly (readonly [string, readonly Candidate[], string])[] = [
     'ahead full lagging',
   ],
   ['among equals a full node before an archival one', [archive, full], 'full archive'],
+  ['among equals the cheaper, however deep', [full, node('deep', { head: 1000, cost: 0 })], 'deep full'],
   ['a fresher archival node before a full one', [lagging, archive], 'archive lagging'],
   ['an unproven node after those that answer', [unknown, lagging], 'lagging unknown'],
   ['a node that is down after a lagging one', [node('gone', { head: 2000, ...down }), lagging], 'lagging gone'],
@@ -142,6 +146,7 @@ const newest: readonly (readonly [string, readonly Candidate[], string])[] = [
   ],
   ['a node far behind before one that is down', [broken, node('far', { head: 900, isLagging: true })], 'far broken'],
   ['nodes of another chain never', [foreign, full], 'full'],
+  ['a deferred node after one that answers, though fresher', [{ ...full, isDeferred: true }, lagging], 'lagging full'],
   ['a node without a window, though usable, last of them', [node('new', {}), lagging], 'lagging new'],
 ];
 
@@ -187,7 +192,9 @@ test('after a 410 or 404, the deepest node that may hold the data is asked', () 
   // A sure holder comes before a possible one.
   assert.equal(missed([middle, node('y', archival)], at(800)), 'middle');
   assert.equal(missed([middle, node('y', archival)], hash), 'y');
+  assert.equal(missed([middle, node('x', {})], hash), 'middle');
   assert.equal(missed([full, node('twin', { oldest: 500, head: 1000, cost: 0 })], hash), 'twin full');
+  assert.equal(missed([node('twin', { oldest: 0, head: 1000, cost: 0 }), archive], hash), 'archive twin');
 });
 
 test('in any fleet, the next nodes are the first of the whole order', () => {
@@ -205,13 +212,18 @@ test('in any fleet, the next nodes are the first of the whole order', () => {
   );
 });
 
-test('head: nodes within the tolerance are equally fresh and share by load', () => {
+test('head: nodes within the tolerance of the freshest believed head are equally fresh and share by load', () => {
   const fleet = [
     node('first', { head: 1000, headTolerance: 20, cost: 9 }),
     node('close', { head: 980, headTolerance: 20, cost: 1 }),
     node('late', { head: 979, headTolerance: 20, cost: 0 }),
   ];
   assert.equal(order(fleet, { kind: 'head' }), 'close first late');
+  assert.equal(
+    order([...fleet, node('doubted', { head: 5000, isSuspect: true })], { kind: 'head' }),
+    'close first late doubted',
+  );
+  assert.equal(order([...fleet, node('gone', { head: 5000, ...down })], { kind: 'head' }), 'close first late gone');
 });
 
 const hashes: readonly (readonly [string, readonly Candidate[], string | undefined, string])[] = [
@@ -228,6 +240,12 @@ const hashes: readonly (readonly [string, readonly Candidate[], string | undefin
     [broken, full, archive],
     'broken',
     'full broken archive',
+  ],
+  [
+    'so does a submission node that is passed over',
+    [{ ...full, isEjected: true }, middle, archive],
+    'full',
+    'middle full archive',
   ],
   ['a submission node of another chain is not asked', [foreign, full], 'foreign', 'full'],
   ['a submission node that was removed does not matter', [full, archive], 'removed', 'full archive'],
@@ -258,6 +276,7 @@ test('the deepest is the one with the lowest edge; of equals, or of the unknown,
   assert.equal(nameOfDeepest(node('a', { oldest: 0, head: 10 }), node('b', { oldest: 0, head: 10, ...archival })), 'b');
   assert.equal(nameOfDeepest(node('a', {}), node('b', archival)), 'b');
   assert.equal(nameOfDeepest(full, node('b', archival)), 'b');
+  assert.equal(nameOfDeepest(node('b', archival), full), 'b');
   assert.equal(nameOfDeepest(foreign), undefined);
   assert.equal(nameOfDeepest(), undefined);
 });
@@ -269,6 +288,9 @@ test('after a refusal the deepest is asked, unless one as deep has refused', () 
   assert.equal(lastWord([full, broken], full), undefined);
   assert.equal(lastWord([full, { ...middle, ...down }], full), 'middle');
   assert.equal(lastWord([], full), undefined);
+  const second = { ...archive, name: 'second' };
+  assert.equal(lastWord([archive, second], archive), undefined);
+  assert.equal(lastWord([archive, second], second), undefined);
 });
 
 test('a block is read from its holder, as a version is', () => {
@@ -299,6 +321,12 @@ test('the cheaper of two nodes drawn at random is first, the rest follow by cost
   assert.equal(drawn(0.99, 0), 'n4 n1 n3 n2 n0');
 });
 
+test('of two nodes of one cost the first drawn is first, so that equal nodes share evenly', () => {
+  const equal = alike.map((candidate) => ({ ...candidate, cost: 1 }));
+  const firsts = [0, 0.2, 0.4, 0.6, 0.8].map((drawn) => order(equal, at(800), () => drawn).split(' ')[0]);
+  assert.deepEqual(firsts, ['n0', 'n1', 'n2', 'n3', 'n4']);
+});
+
 test('power of two choices: the dearest node is never first, and the cheaper the likelier', () => {
   const draw = new Draw(7);
   const firsts = new Map<string, number>();
@@ -311,13 +339,13 @@ test('power of two choices: the dearest node is never first, and the cheaper the
   for (const [index, share] of byCost.entries()) assert.ok(Math.abs(share - (4 - index) / 10) < 0.03, byCost.join());
 });
 
-test('nodes of about one depth share a load; a much deeper one is reserved for older versions', () => {
+test('nodes up to a quarter deeper than the shallowest share its load; a deeper one is reserved for older versions', () => {
   const fleet = [
     node('shallow', { oldest: 800, head: 1000, cost: 9 }),
-    node('similar', { oldest: 760, head: 1000, cost: 1 }),
-    node('deep', { oldest: 700, head: 1000, cost: 0 }),
+    node('quarter', { oldest: 750, head: 1000, cost: 1 }),
+    node('deeper', { oldest: 749, head: 1000, cost: 0 }),
   ];
-  assert.equal(order(fleet, at(900)), 'similar shallow deep');
+  assert.equal(order(fleet, at(900)), 'quarter shallow deeper');
 });
 
 const anyCandidate: fc.Arbitrary<Candidate> = fc
@@ -448,9 +476,9 @@ function after(fleet: readonly Candidate[], need: Need, answers: MadeUpAnswers =
   const { asked = [], prunedAt = [], anyPruned = prunedAt.length > 0, bestAnswer, isLast = false } = answers;
   const nodes = fleet.map((candidate) => ({ ...candidate, upstream: candidate.name }));
   const soFar = { asked: new Set(asked), prunedAt: new Set(prunedAt), anyPruned, bestAnswer };
-  return nextNodes(nodes, need, soFar, isLast)
-    .map(({ name }) => name)
-    .join(' ');
+  const next = nextNodes(nodes, need, soFar, isLast);
+  assert.ok(next.every((candidate) => nodes.includes(candidate)));
+  return next.map(({ name }) => name).join(' ');
 }
 
 test('the next node is one that was not asked; the last attempt belongs to the deepest holder', () => {
@@ -463,10 +491,14 @@ test('the next node is one that was not asked; the last attempt belongs to the d
 
 test('after a 410 only a node that may hold the version is asked, and the deepest first', () => {
   assert.equal(after([full, middle, archive], at(505), { asked: ['full'], prunedAt: ['full'] }), 'archive');
+  assert.equal(after([full, middle, archive], at(505), { asked: ['full', 'archive'], prunedAt: ['full'] }), 'middle');
   assert.equal(after([full, middle], at(100), { asked: ['middle'], prunedAt: ['middle'] }), '');
   assert.equal(after([full, middle], at(100), { asked: ['middle'] }), 'full');
   // The refusal without a usable body counts as well.
   assert.equal(after([full, middle], at(100), { asked: ['middle'], anyPruned: true }), '');
+  assert.equal(after([full], at(505), { asked: ['full'], prunedAt: ['full'] }), '');
+  const refused = { asked: ['full'], prunedAt: ['full'] };
+  assert.equal(after([full, middle, archive], { kind: 'transaction' }, refused), 'archive');
   // A 404 of a transaction is a miss, and no 410.
   const missed = { asked: ['full'], prunedAt: ['full'], anyPruned: false };
   assert.equal(after([full, middle, archive], { kind: 'transaction' }, missed), 'archive');
@@ -488,22 +520,23 @@ test('a node that is not believed adds nothing to the answer of one that is', ()
   assert.equal(after([], at(800), { bestAnswer: 'an answer' }), '');
 });
 
-test('a read is of the archive when some full node has pruned its version, or may have on arrival', () => {
-  const windowOf = (candidate: Candidate) => ({
+test('a read is of the archive when some full node has pruned its version or block, or may have on arrival', () => {
+  const windowOf = (candidate: Candidate, ofBlocks = archive) => ({
     tier: candidate.tier,
     latencyMs: () => 5,
     window: {
-      around: (atMs: number, unit: string) => {
+      around: (atMs: number, unit: Unit) => {
         assert.equal(atMs, 105);
-        return unit === 'versions' ? candidate.window : archive.window;
+        return { versions: candidate, blocks: ofBlocks }[unit].window;
       },
     },
   });
-  const nodes = [archive, middle, full].map(windowOf);
+  const nodes = [archive, middle, full].map((candidate) => windowOf(candidate));
   const classes = [1000, 520, 519, 499, 1001].map((version) => readClassOf(at(version), false, nodes, 100));
   assert.deepEqual(classes, ['head', 'head', 'archive', 'archive', 'head']);
   assert.equal(readClassOf(at(100), false, [windowOf({ ...archive, window: full.window })], 100), 'head');
   assert.equal(readClassOf(block(100n), false, nodes, 100), 'head');
+  assert.equal(readClassOf(block(400n), false, [windowOf(middle, full)], 100), 'archive');
   assert.equal(readClassOf(at(100), true, nodes, 100), 'view');
   assert.equal(readClassOf({ kind: 'head' }, false, nodes, 100), 'head');
 });

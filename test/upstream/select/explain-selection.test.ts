@@ -30,7 +30,10 @@ function told(need: Need, ...candidates: readonly Candidate[]): string {
 
 const full = node('full', 500, 1000);
 const dear = node('dear', 500, 1000, { cost: 9 });
+const usual = node('usual', 500, 1000, { cost: 5 });
 const deep = node('deep', 100, 1000);
+const dearDeep = node('dear and deep', 100, 1000, { cost: 9 });
+const quarter = node('quarter', 375, 1000, { cost: 9 });
 const archive = node('archive', 0, 1000, { tier: 'archival' });
 const down = node('down', 500, 1000, { health: 'down' });
 const suspect = node('suspect', 500, 1000, { isSuspect: true });
@@ -38,8 +41,10 @@ const foreign = node('foreign', 0, 1000, { health: 'foreign' });
 const unheard: Candidate = { ...full, name: 'unheard', window: undefined };
 
 const cases: readonly (readonly [string, Need, readonly Candidate[], string])[] = [
-  ['the cheaper of equal nodes is first', at(800), [dear, full], 'full, dear (load)'],
+  ['equal nodes are in order of cost', at(800), [dear, usual, full], 'full, usual (load), dear (load)'],
   ['a deeper window is kept for later', at(800), [deep, full], 'full, deep (depth)'],
+  ['a window a quarter deeper shares the load', at(800), [quarter, full], 'full, quarter (load)'],
+  ['depth is no matter to the newest state', { kind: 'head' }, [dearDeep, full], 'full, dear and deep (load)'],
   ['archival nodes come last', at(800), [archive, deep, full], 'full, deep (depth), archive (tier)'],
   ['a node that is down comes after all others', at(800), [down, archive], 'archive, down (health)'],
   ['a suspect node comes after all others', at(800), [suspect, full], 'full, suspect (health)'],
@@ -59,6 +64,18 @@ const cases: readonly (readonly [string, Need, readonly Candidate[], string])[] 
     { kind: 'transaction', submittedTo: 'deep' },
     [full, deep, archive, down],
     'deep, archive (submission), full (depth), down (health)',
+  ],
+  [
+    'of nodes with the newest state, one that is down comes last',
+    { kind: 'head' },
+    [down, full],
+    'full, down (health)',
+  ],
+  [
+    'a submission node that is down is asked second',
+    { kind: 'transaction', submittedTo: 'down' },
+    [down, full, archive],
+    'full, down (health), archive (submission)',
   ],
 ];
 

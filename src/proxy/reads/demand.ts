@@ -1,0 +1,52 @@
+/** The demand of a client on the age and the version of "latest", by its headers (docs/consistency.md). */
+import { GatewayError, quote } from '../../ledger/errors.ts';
+import { findU64, type LedgerVersion } from '../../ledger/version.ts';
+import type { Demand } from '../../upstream/latest.ts';
+import type { Incoming } from '../http/message.ts';
+
+/** Staleness bounds of the config, in milliseconds; read at each use. */
+export interface StalenessLimits {
+  /** Default of a request. */
+  readonly maxStalenessMs: number;
+  /** Limits of `Ledgergate-Max-Staleness`. */
+  readonly minClientStalenessMs: number;
+  readonly maxClientStalenessMs: number;
+}
+
+/** Parses the demand of a connection that received version `seen`. Throws `GatewayError` 400 for malformed headers. */
+export function parseDemand(
+  headers: Incoming['headers'],
+  limits: StalenessLimits,
+  seen: LedgerVersion | undefined,
+): Demand {
+  const version = headers['ledgergate-min-version'];
+  const staleness = headers['ledgergate-max-staleness'];
+  return {
+    maxStalenessMs: staleness === undefined ? limits.maxStalenessMs : boundOf(String(staleness), limits),
+    min: version === undefined ? seen : newest(parseMinVersion(String(version)), seen),
+  };
+}
+
+const unitMs = { ms: 1, s: 1_000, m: 60_000 } as const;
+
+/** Parses `0`, `200ms`, `2s`, `1m`, and clamps it to the config's limits. */
+function boundOf(text: string, { minClientStalenessMs, maxClientStalenessMs }: StalenessLimits): number {
+  const [, number = '', unit] = /^(\d{1,9})(ms|s|m)?$/.exec(text.trim()) ?? [];
+  if (number === '' || (unit === undefined && Number(number) !== 0)) {
+    const fault = `Ledgergate-Max-Staleness is no duration such as 200ms or 2s: ${quote(text)}`;
+    throw new GatewayError('invalidInput', fault);
+  }
+  const boundMs = Number(number) * (unit === undefined ? 1 : unitMs[unit as keyof typeof unitMs]);
+  return Math.min(Math.max(boundMs, minClientStalenessMs), maxClientStalenessMs);
+}
+
+function parseMinVersion(text: string): LedgerVersion {
+  const version = findU64(text);
+  if (version !== undefined) return version as LedgerVersion;
+  throw new GatewayError('invalidInput', `Ledgergate-Min-Version is not a u64: ${quote(text)}`);
+}
+
+/** The newer of two versions. */
+export function newest(version: LedgerVersion, other: LedgerVersion | undefined): LedgerVersion {
+  return other === undefined || version > other ? version : other;
+}

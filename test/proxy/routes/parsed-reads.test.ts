@@ -1,0 +1,305 @@
+/** Requests as the parsers of the routes read them: the canonical request to a node, its cache key, and its need. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { GatewayError } from '../../../src/ledger/errors.ts';
+import { Router } from '../../../src/proxy/routes/router.ts';
+import { Submissions } from '../../../src/proxy/routes/submissions.ts';
+
+const router = new Router({ basePath: '/v1', submissions: new Submissions() });
+const json = { accept: 'application/json' };
+
+function parse(path: string, accept?: string) {
+  return router.match('GET', `/v1${path}`).parse(accept);
+}
+
+const pin = { version: 5n, need: { kind: 'version', version: 5n } };
+const newest = { version: undefined, need: { kind: 'head' } };
+
+/** Reads that have a key: the path, the operation and subject of the key, the path to the node, version, need, extent. */
+const kept: readonly (readonly [path: string, operation: string, subject: string, sent: string, rest: object])[] = [
+  ['/accounts/0x0A?ledger_version=05', 'account', '0xa/', '/accounts/0xa?ledger_version=5', pin],
+  ['/accounts/a', 'account', '0xa/', '/accounts/0xa', newest],
+  [
+    '/accounts/0x1/resource/0x01::a::B%3Cu8%3E?ledger_version=5',
+    'resource',
+    '0x1/0x1::a::B<u8>',
+    '/accounts/0x1/resource/0x1%3A%3Aa%3A%3AB%3Cu8%3E?ledger_version=5',
+    pin,
+  ],
+  [
+    '/accounts/0x01/module/Coin?ledger_version=5',
+    'module',
+    '0x1/Coin',
+    '/accounts/0x1/module/Coin?ledger_version=5',
+    pin,
+  ],
+  [
+    '/accounts/0x01/balance/0x0a?ledger_version=5',
+    'balance',
+    '0x1/0xa',
+    '/accounts/0x1/balance/0xa?ledger_version=5',
+    pin,
+  ],
+  [
+    '/accounts/0x01/balance/0x0a::b::C?accountAddress=0x01&asset=0x0a%3A%3Ab%3A%3AC',
+    'balance',
+    '0x1/0xa::b::C',
+    '/accounts/0x1/balance/0xa%3A%3Ab%3A%3AC',
+    newest,
+  ],
+  [
+    '/accounts/0x01/modules?limit=010&ledger_version=5&start=0a',
+    'modules',
+    '0x1/?start=0a&limit=10',
+    '/accounts/0x1/modules?start=0a&limit=10&ledger_version=5',
+    pin,
+  ],
+  [
+    '/accounts/0x1/resources?start=aB-_9',
+    'resources',
+    '0x1/?start=aB-_9',
+    '/accounts/0x1/resources?start=aB-_9',
+    newest,
+  ],
+  [
+    '/accounts/0x1/resources?limit=65535',
+    'resources',
+    '0x1/?limit=65535',
+    '/accounts/0x1/resources?limit=65535',
+    newest,
+  ],
+  ['/accounts/0x1/resources', 'resources', '0x1/', '/accounts/0x1/resources', newest],
+  [
+    '/transactions/by_version/05',
+    'by_version',
+    '',
+    '/transactions/by_version/5',
+    { ...pin, extent: { kind: 'transaction', version: 5n } },
+  ],
+  [
+    '/transactions?limit=010&start=05',
+    'transactions',
+    '?start=5&limit=10',
+    '/transactions?start=5&limit=10',
+    { ...pin, version: undefined, extent: { kind: 'list', last: 14n, items: 10 } },
+  ],
+  [
+    '/transactions?start=5&limit=101',
+    'transactions',
+    '?start=5&limit=101',
+    '/transactions?start=5&limit=101',
+    { ...pin, version: undefined, extent: { kind: 'list', last: 104n, items: 100 } },
+  ],
+  [
+    '/transactions/auxiliary_info?start_version=5',
+    'auxiliary_info',
+    '?start_version=5',
+    '/transactions/auxiliary_info?start_version=5',
+    { ...pin, version: undefined, extent: { kind: 'list', last: 29n, items: 25 } },
+  ],
+  ...(['', '?with_transactions=false'] as const).flatMap((query) => [
+    [
+      `/blocks/by_height/07${query}`,
+      'block',
+      '7/false',
+      '/blocks/by_height/7',
+      { version: undefined, need: { kind: 'block', height: 7n }, extent: { kind: 'bare block', height: 7n } },
+    ] as const,
+    [
+      `/blocks/by_version/05${query}`,
+      'block_by_version',
+      'false',
+      '/blocks/by_version/5',
+      { ...pin, extent: { kind: 'bare block', height: undefined } },
+    ] as const,
+  ]),
+  [
+    '/blocks/by_height/7?with_transactions=true',
+    'block',
+    '7/true',
+    '/blocks/by_height/7?with_transactions=true',
+    { version: undefined, need: { kind: 'block', height: 7n }, extent: { kind: 'block', height: 7n } },
+  ],
+  [
+    '/blocks/by_version/5?with_transactions=true',
+    'block_by_version',
+    'true',
+    '/blocks/by_version/5?with_transactions=true',
+    { ...pin, extent: { kind: 'block', height: undefined } },
+  ],
+  [
+    '/accounts/0x01/events/07?start=03&limit=2',
+    'events',
+    '0x1/7?start=3&limit=2',
+    '/accounts/0x1/events/7?start=3&limit=2',
+    { ...newest, extent: { kind: 'page', items: 2 } },
+  ],
+  [
+    '/accounts/0x1/events/0x01::a::B/put?start=0',
+    'events',
+    '0x1/0x1::a::B/put?start=0',
+    '/accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put?start=0',
+    { ...newest, extent: { kind: 'page', items: 25 } },
+  ],
+  [
+    `/transactions/by_hash/${'AB'.repeat(32)}`,
+    'transaction',
+    `0x${'ab'.repeat(32)}`,
+    `/transactions/by_hash/0x${'ab'.repeat(32)}`,
+    { version: undefined, need: { kind: 'transaction', submittedTo: undefined } },
+  ],
+];
+
+for (const [path, operation, subject, sent, rest] of kept) {
+  test(`GET ${path} is a read of ${operation} ${subject}`, () => {
+    const read = parse(path);
+    assert.ok(read !== undefined && !('shared' in read));
+    const { keyed: _, extent, ...parsed } = { extent: undefined, ...read };
+    assert.deepEqual(
+      { ...parsed, ...(extent !== undefined && { extent }) },
+      { operation, subject, form: 'json', wire: { method: 'GET', path: sent, headers: json }, ...rest },
+    );
+  });
+}
+
+/** Short shares: the path, and the path to the node. */
+const shared: readonly (readonly [path: string, sent: string])[] = [
+  ['/transactions', '/transactions'],
+  ['/transactions?limit=010', '/transactions?limit=10'],
+  ['/accounts/0x01/events/07?limit=010', '/accounts/0x1/events/7?limit=10'],
+  ['/accounts/0x1/events/0x01::a::B/put', '/accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put'],
+  ['/accounts/0x01/transactions?limit=05&start=01', '/accounts/0x1/transactions?start=1&limit=5'],
+  [
+    '/accounts/0x01/transaction_summaries?limit=3&end_version=2&start_version=1',
+    '/accounts/0x1/transaction_summaries?start_version=1&end_version=2&limit=3',
+  ],
+];
+
+for (const [path, sent] of shared) {
+  test(`GET ${path} shares the newest answer to ${sent}`, () => {
+    for (const form of ['json', 'bcs'] as const) {
+      const accept = form === 'json' ? 'application/json' : 'application/x-bcs';
+      const wire = { method: 'GET', path: sent, headers: { accept } };
+      assert.deepEqual(parse(path, accept), { shared: 'latest', form, wire });
+    }
+  });
+}
+
+test('a document of the build is shared in any media type, the gas price in the form that was asked for', () => {
+  for (const path of ['/spec', '/spec.json', '/spec.yaml', '/info']) {
+    const wire = { method: 'GET', path, headers: { accept: '*/*' } };
+    assert.deepEqual(parse(path, 'application/x-bcs'), { shared: 'build', form: undefined, wire });
+  }
+  const wire = { method: 'GET', path: '/estimate_gas_price', headers: { accept: 'application/x-bcs' } };
+  const { shared: time, ...rest } = { shared: undefined, ...parse('/estimate_gas_price', 'application/x-bcs') };
+  assert.deepEqual([time === undefined, rest], [false, { form: 'bcs', wire }]);
+});
+
+const left: readonly string[] = [
+  '/accounts/0x1?limit=5',
+  '/accounts/0x1/balance/0xa?accountAddress=0x01',
+  '/accounts/0x1/balance/0xa?asset=0x0a',
+  '/accounts/0x1/balance/0xa?limit=5',
+  '/accounts/0x1/modules?limit=0',
+  '/accounts/0x1/modules?limit=65536',
+  '/accounts/0x1/modules?limit=x',
+  '/accounts/0x1/modules?start=',
+  '/accounts/0x1/modules?start=a%20',
+  '/accounts/0x1/modules?start=%20a',
+  `/accounts/0x1/modules?start=${'a'.repeat(2049)}`,
+  '/accounts/0x1/modules?page=5',
+  '/transactions/by_version/x',
+  '/transactions/by_version/5?limit=1',
+  '/transactions?start=x',
+  '/transactions?start=5&limit=0',
+  '/transactions?limit=x',
+  '/transactions?start_version=5',
+  '/transactions/auxiliary_info',
+  '/transactions/auxiliary_info?limit=5',
+  '/transactions/auxiliary_info?start=5',
+  '/blocks/by_height/x',
+  '/blocks/by_height/7?with_transactions=1',
+  '/blocks/by_height/7?limit=1',
+  '/blocks/by_version/x',
+  '/blocks/by_version/5?with_transactions=',
+  '/accounts/0x1/events/x',
+  '/accounts/0x1/events/5?start=x',
+  '/accounts/0x1/events/5?ledger_version=1',
+  '/accounts/0x1/events/0x1::a::B/not-a-name',
+  '/accounts/0x1/transactions?start=x',
+  '/accounts/0x1/transactions?end_version=1',
+  '/accounts/0x1/transaction_summaries?start=1',
+  '/spec?a=b',
+  '/estimate_gas_price?a=b',
+];
+
+for (const path of left) {
+  test(`GET ${path.slice(0, 80)} is left to nodes`, () => {
+    assert.equal(parse(path), undefined);
+  });
+}
+
+test('a cursor of 2,048 characters is read', () => {
+  const start = 'a'.repeat(2048);
+  const read = parse(`/accounts/0x1/modules?start=${start}`);
+  assert.equal(read?.wire.path, `/accounts/0x1/modules?start=${start}`);
+});
+
+const refused = ['/accounts/0xg', '/accounts/0xg/transactions', '/accounts/0xg/events/5', '/accounts/0x1/resource/B'];
+
+for (const path of [
+  ...refused,
+  '/accounts/0x1/module/a-b',
+  '/accounts/0x1?ledger_version=x',
+  '/transactions/by_hash/0x1',
+]) {
+  test(`GET ${path} is refused with 400`, () => {
+    assert.throws(
+      () => parse(path),
+      (error) => error instanceof GatewayError && error.status === 400,
+    );
+  });
+}
+
+const item = '{"key_type":"u8","value_type":"u8","key":1}';
+const rawItem = '{"key":"0x1"}';
+
+function post(path: string, body: string) {
+  const target = `/v1${path}`;
+  const given = { target, accept: 'application/x-bcs', contentType: 'application/json', body: Buffer.from(body) };
+  return router.match('POST', target).parseBody(given);
+}
+
+/** Reads by POST: the path, the body, the operation and subject of the key, the path to the node, version and need. */
+const posted: readonly (readonly [
+  path: string,
+  body: string,
+  operation: string,
+  subject: string,
+  sent: string,
+  rest: object,
+])[] = [
+  ['/tables/0x0A/item?ledger_version=5', item, 'table_item', '0xa/', '/tables/0xa/item?ledger_version=5', pin],
+  ['/tables/a/item', item, 'table_item', '0xa/', '/tables/0xa/item', newest],
+  [
+    '/tables/0x1/raw_item?ledger_version=5',
+    rawItem,
+    'raw_table_item',
+    '0x1/',
+    '/tables/0x1/raw_item?ledger_version=5',
+    pin,
+  ],
+];
+
+for (const [path, body, operation, subject, sent, rest] of posted) {
+  test(`POST ${path} is a read of ${operation}`, () => {
+    const headers = { accept: 'application/x-bcs', 'content-type': 'application/json' };
+    const wire = { method: 'POST', path: sent, headers, body: Buffer.from(body) };
+    assert.deepEqual(post(path, body), { operation, subject: `${subject}json:${body}`, form: 'bcs', wire, ...rest });
+  });
+}
+
+test('a table item with a parameter that the gateway does not know is left to nodes', () => {
+  assert.equal(post('/tables/0x1/item?limit=5', item), undefined);
+  assert.equal(post('/tables/0x1/raw_item?limit=5', rawItem), undefined);
+});
