@@ -6,11 +6,10 @@ import type { RequestListener } from 'node:http';
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { answer, refuse } from '../../routes/handle.ts';
-import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
+import type { AccessControl } from '../../routes/access-control.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { CachedTarget } from '../../routes/target-cache.ts';
 import { AdmittedRequest } from '../admitted-request.ts';
-import type { Incoming } from '../message.ts';
 import type { OpenSession } from '../server/h2-sessions.ts';
 import type { TakeStream, TlsListener } from '../server/tls-server.ts';
 import type { StreamSink } from './hit-stream.ts';
@@ -111,29 +110,16 @@ export class FastStreams {
   #admit(candidate: Candidate, access: AccessControl): 'answered' | Serve {
     const { proxy } = this.#parts;
     const { path, block, target, socket } = candidate;
-    let admitted: AdmittedRequest | AwaitedTicket;
-    try {
-      const request: Incoming = {
-        method: 'GET',
-        url: path,
-        headers: block.headers,
-        socket,
-        httpVersion: '2.0',
-        httpVersionMajor: 2,
-      };
-      admitted = access.enter(access.identify(request, block.known), request, target.operation);
-    } catch (error) {
-      return (request, response) => refuse(proxy, { request, response }, error);
-    }
-    if (admitted instanceof AdmittedRequest) {
-      if (this.#answer(candidate, admitted)) return 'answered';
-      return (request, response) => answer(proxy, { request, response, admitted }, target);
-    }
-    return (request, response) =>
-      access.await(admitted, response, {
-        serve: (late) => answer(proxy, { request, response, admitted: late }, target),
-        refuse: (error) => refuse(proxy, { request, response }, error),
-      });
+    const head = { method: 'GET', url: path, headers: block.headers, socket, httpVersion: '2.0', httpVersionMajor: 2 };
+    const decision = access.decide(head, target, block.known);
+    const isAdmitted = decision instanceof AdmittedRequest;
+    if (isAdmitted && this.#answer(candidate, decision)) return 'answered';
+    return (request, response) => {
+      const serve = (admitted: AdmittedRequest | undefined): void =>
+        answer(proxy, { request, response, admitted }, target);
+      if (isAdmitted) serve(decision);
+      else decision(response, { serve, refuse: (error) => refuse(proxy, { request, response }, error) });
+    };
   }
 }
 
