@@ -25,6 +25,9 @@ export interface Admission {
   readonly refuse: (error: unknown) => void;
 }
 
+/** Ends an admission that needs a response: the request waits for its limits, or is refused. */
+export type LateAdmission = (response: Outgoing, ends: Admission) => void;
+
 /** A request whose limits are decided elsewhere or later. */
 export interface AwaitedTicket {
   readonly principal: Principal;
@@ -47,22 +50,36 @@ export class AccessControl {
     return this.#parts.principals.header;
   }
 
-  /**
-   * Calls `serve`, now or when the limits allow it, or `refuse`. Throws `GatewayError` 400, 401, 403, 429 or 503 for an
-   * immediate refusal. `match.operation` is computed for authenticated requests only.
-   */
+  /** Calls `serve` or `refuse`, now or when the limits allow it. `match.operation`: as in `decide`. */
   admit(
     request: IncomingMessage,
     response: ServerResponse,
     match: { readonly operation: AccessOperation },
-    { serve, refuse }: Admission,
+    ends: Admission,
   ): void {
     // Browsers send no key with a preflight. Other OPTIONS requests are refused by the route.
-    if (request.method === 'OPTIONS') return serve(undefined);
-    const principal = this.identify(request);
-    const admitted = this.enter(principal, request, match.operation);
-    if (admitted instanceof AdmittedRequest) serve(admitted);
-    else this.await(admitted, response, { serve, refuse });
+    if (request.method === 'OPTIONS') return ends.serve(undefined);
+    const decision = this.decide(request, match);
+    if (decision instanceof AdmittedRequest) ends.serve(decision);
+    else decision(response, ends);
+  }
+
+  /**
+   * Decides on a request by its key or address, its rights and its limits. `match.operation` is computed for
+   * authenticated requests only. `known`: for headers that come again. Never throws.
+   */
+  decide(
+    request: Incoming,
+    match: { readonly operation: AccessOperation },
+    known?: KnownKey,
+  ): AdmittedRequest | LateAdmission {
+    try {
+      const entered = this.enter(this.identify(request, known), request, match.operation);
+      if (entered instanceof AdmittedRequest) return entered;
+      return (response, ends) => this.await(entered, response, ends);
+    } catch (error) {
+      return (_response, { refuse }) => refuse(error);
+    }
   }
 
   /** The request's principal. `known`: for headers that come again. Throws `GatewayError` 400, 401 or 503. */

@@ -3,15 +3,14 @@
  * on its key and limits if that is made.
  */
 import type { RequestListener } from 'node:http';
-import type { Http2Session, ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
+import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { answer, refuse } from '../../routes/handle.ts';
-import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
+import type { AccessControl } from '../../routes/access-control.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { CachedTarget } from '../../routes/target-cache.ts';
 import { AdmittedRequest } from '../admitted-request.ts';
-import type { Incoming } from '../message.ts';
-import { isRefused } from '../server/connection-state.ts';
+import type { OpenSession } from '../server/h2-sessions.ts';
 import type { TakeStream, TlsListener } from '../server/tls-server.ts';
 import type { StreamSink } from './hit-stream.ts';
 import type { PreparedHits } from './prepared-hits.ts';
@@ -28,11 +27,17 @@ export interface FastStreamsParts {
 }
 
 /** One stream that may be a hit. */
-interface Candidate {
-  readonly sink: StreamSink;
+interface Candidate extends StreamSink {
+  readonly open: OpenSession;
   readonly path: string;
   readonly block: HeaderBlock;
   readonly target: CachedTarget;
+}
+
+/** An open session, and the fields of its last supported request. */
+interface KnownSession {
+  readonly open: OpenSession;
+  readonly fields: KnownFields;
 }
 
 /** Handles a request in the compatibility layer, in place of the listener. */
@@ -41,8 +46,8 @@ type Serve = RequestListener;
 /** The streams of one TLS listener. */
 export class FastStreams {
   readonly #parts: FastStreamsParts;
-  /** Fields of each session's last supported request. */
-  readonly #known = new WeakMap<Http2Session, KnownFields>();
+  /** One look-up per request: with many sessions, each costs a cache miss. */
+  readonly #known = new WeakMap<ServerHttp2Session, KnownSession>();
 
   constructor(parts: FastStreamsParts) {
     this.#parts = parts;
@@ -52,10 +57,9 @@ export class FastStreams {
   intercept(): void {
     const { tls, proxy } = this.#parts;
     tls.sessions.onUnsent = (stream) => trackUnsent(proxy, stream);
-    const take: TakeStream = (...received) => {
-      const [stream, , , raw] = received;
+    const take: TakeStream = (stream, headers, flags, raw) => {
       const serve = this.#take(stream, raw);
-      if (serve !== 'answered') passOn(received, serve);
+      if (serve !== 'answered') passOn([stream, headers, flags, raw], serve);
     };
     const passOn = tls.interceptStreams(take);
   }
@@ -72,29 +76,32 @@ export class FastStreams {
   #find(stream: ServerHttp2Stream, raw: readonly string[]): Candidate | undefined {
     const { session } = stream;
     if (session === undefined || !stream.endAfterHeaders || stream.closed || stream.destroyed) return undefined;
-    const { tls, proxy } = this.#parts;
-    const socket = tls.sessions.socketOf(session as ServerHttp2Session);
-    const fields = this.#fieldsOf(session, raw);
-    if (fields === undefined || socket === undefined || isRefused(socket)) return undefined;
+    const known = this.#knownOf(session as ServerHttp2Session, raw);
+    if (known === undefined || known.open.isRefused) return undefined;
+    const { open, fields } = known;
     const { block } = fields;
     const path = raw[fields.pathAt] ?? '';
     // Names of requests with a body have no leading slash.
-    const target = path.startsWith('/') ? proxy.targets.find(path, block.form) : undefined;
-    return target === undefined ? undefined : { sink: { socket, stream }, path, block, target };
+    const target = path.startsWith('/') ? this.#parts.proxy.targets.find(path, block.form) : undefined;
+    return target === undefined ? undefined : { stream, open, socket: open.socket, path, block, target };
   }
 
-  #fieldsOf(session: Http2Session, raw: readonly string[]): KnownFields | undefined {
+  #knownOf(session: ServerHttp2Session, raw: readonly string[]): KnownSession | undefined {
     const known = this.#known.get(session);
-    if (known?.matches(raw) === true) return known;
-    const fields = KnownFields.read(raw, this.#parts.blocks);
-    if (fields !== undefined) this.#known.set(session, fields);
-    return fields;
+    if (known?.fields.matches(raw) === true) return known;
+    const { tls, blocks } = this.#parts;
+    const open = known?.open ?? tls.sessions.find(session);
+    const fields = KnownFields.read(raw, blocks);
+    if (open === undefined || fields === undefined) return undefined;
+    const read = { open, fields };
+    this.#known.set(session, read);
+    return read;
   }
 
-  #answer({ block, target, sink }: Candidate, admitted?: AdmittedRequest): boolean {
+  #answer(candidate: Candidate, admitted?: AdmittedRequest): boolean {
     const { hits, metrics, tls } = this.#parts;
-    if (!hits.answer(block, target, sink, admitted)) return false;
-    tls.sessions.answer(sink.stream);
+    if (!hits.answer(candidate.block, candidate.target, candidate, admitted)) return false;
+    tls.sessions.answer(candidate.stream, candidate.open);
     metrics.known.inc();
     return true;
   }
@@ -102,30 +109,17 @@ export class FastStreams {
   /** Answers a request by its key or address and its limits, as `handle` does. */
   #admit(candidate: Candidate, access: AccessControl): 'answered' | Serve {
     const { proxy } = this.#parts;
-    const { path, block, target, sink } = candidate;
-    let admitted: AdmittedRequest | AwaitedTicket;
-    try {
-      const request: Incoming = {
-        method: 'GET',
-        url: path,
-        headers: block.headers,
-        socket: sink.socket,
-        httpVersion: '2.0',
-        httpVersionMajor: 2,
-      };
-      admitted = access.enter(access.identify(request, block.known), request, target.operation);
-    } catch (error) {
-      return (request, response) => refuse(proxy, { request, response }, error);
-    }
-    if (admitted instanceof AdmittedRequest) {
-      if (this.#answer(candidate, admitted)) return 'answered';
-      return (request, response) => answer(proxy, { request, response, admitted }, target);
-    }
-    return (request, response) =>
-      access.await(admitted, response, {
-        serve: (late) => answer(proxy, { request, response, admitted: late }, target),
-        refuse: (error) => refuse(proxy, { request, response }, error),
-      });
+    const { path, block, target, socket } = candidate;
+    const head = { method: 'GET', url: path, headers: block.headers, socket, httpVersion: '2.0', httpVersionMajor: 2 };
+    const decision = access.decide(head, target, block.known);
+    const isAdmitted = decision instanceof AdmittedRequest;
+    if (isAdmitted && this.#answer(candidate, decision)) return 'answered';
+    return (request, response) => {
+      const serve = (admitted: AdmittedRequest | undefined): void =>
+        answer(proxy, { request, response, admitted }, target);
+      if (isAdmitted) serve(decision);
+      else decision(response, { serve, refuse: (error) => refuse(proxy, { request, response }, error) });
+    };
   }
 }
 

@@ -17,11 +17,15 @@ export interface SessionTimes {
   readonly inactivityMs: number;
 }
 
-interface SessionState {
+/** A session until its 'close' event. */
+export interface OpenSession {
+  readonly session: ServerHttp2Session;
   readonly socket: Socket;
+  /** Above the limit of connections: its requests are refused. */
+  readonly isRefused: boolean;
   streams: number;
   /** Runs while no stream is open. */
-  timer: NodeJS.Timeout;
+  timer: NodeJS.Timeout | undefined;
   isEnding: boolean;
   /** Streams answered in this turn of the event loop count as one. */
   isAnswering: boolean;
@@ -36,10 +40,10 @@ const closeMs = 1_000;
 /** The HTTP/2 sessions of one TLS listener. */
 export class H2Sessions {
   readonly #times: SessionTimes;
-  readonly #open = new Map<ServerHttp2Session, SessionState>();
+  readonly #open = new Map<ServerHttp2Session, OpenSession>();
   #isLeaving = false;
   #answered: ServerHttp2Stream[] = [];
-  #answering: [ServerHttp2Session, SessionState][] = [];
+  #answering: OpenSession[] = [];
   /** The fast path sets it, and counts the unsent bytes there. */
   onUnsent: OnUnsent = () => undefined;
 
@@ -50,10 +54,13 @@ export class H2Sessions {
   /** Tracks a new session. */
   add(session: ServerHttp2Session, socket: Socket): void {
     bindSession(session, socket);
-    const timer = this.#closeAfter(session, this.#times.headMs);
-    this.#open.set(session, { socket, streams: 0, timer, isEnding: false, isAnswering: false });
+    // A connection is refused when it is accepted, or never.
+    const state = { isRefused: isRefused(socket), streams: 0, timer: undefined, isEnding: false, isAnswering: false };
+    const open: OpenSession = { session, socket, ...state };
+    this.#open.set(session, open);
+    open.timer = this.#closeAfter(open, this.#times.headMs);
     session.once('close', () => {
-      clearTimeout(this.#open.get(session)?.timer);
+      clearTimeout(open.timer);
       this.#open.delete(session);
     });
   }
@@ -72,24 +79,21 @@ export class H2Sessions {
     stream.once('end', () => {
       if (stream.closed) setImmediate(() => stream.destroy());
     });
-    stream.once('close', () => this.#end(session as ServerHttp2Session, open));
+    stream.once('close', () => this.#end(open));
   }
 
   /**
    * Tracks a stream whose whole answer is queued. Most of them close within the turn of the event loop, and need neither
    * time-outs nor listeners; `begin` tracks the others at its end.
    */
-  answer(stream: ServerHttp2Stream): void {
-    const session = stream.session as ServerHttp2Session | undefined;
-    const open = session === undefined ? undefined : this.#open.get(session);
-    if (session === undefined || open === undefined) return;
+  answer(stream: ServerHttp2Stream, open: OpenSession): void {
     if (this.#answered.length === 0) setImmediate(this.#endTurn);
     this.#answered.push(stream);
     if (open.isAnswering) return;
     open.isAnswering = true;
     open.streams += 1;
     noteStreamBegin(open.socket);
-    this.#answering.push([session, open]);
+    this.#answering.push(open);
   }
 
   readonly #endTurn = (): void => {
@@ -103,54 +107,54 @@ export class H2Sessions {
       this.begin(stream);
       this.onUnsent(stream);
     }
-    for (const [session, open] of answering) {
+    for (const open of answering) {
       open.isAnswering = false;
-      this.#end(session, open);
+      this.#end(open);
     }
   };
 
-  /** The socket of an open session. */
-  socketOf(session: ServerHttp2Session): Socket | undefined {
-    return this.#open.get(session)?.socket;
+  /** `undefined`: the session is closed. */
+  find(session: ServerHttp2Session): OpenSession | undefined {
+    return this.#open.get(session);
   }
 
   /** Closes idle sessions now, and each other one after its last stream. */
   leave(): void {
     this.#isLeaving = true;
-    for (const [session, { streams }] of this.#open) if (streams === 0) this.#close(session);
+    for (const open of this.#open.values()) if (open.streams === 0) this.#close(open);
   }
 
   /** Sends GOAWAY on every session; open streams finish. */
   close(): void {
     this.#isLeaving = true;
-    for (const session of this.#open.keys()) this.#close(session);
+    for (const open of this.#open.values()) this.#close(open);
   }
 
-  #end(session: ServerHttp2Session, open: SessionState): void {
+  #end(open: OpenSession): void {
     open.streams -= 1;
     noteStreamEnd(open.socket);
-    if (open.streams === 0) this.#idle(session, open);
+    if (open.streams === 0) this.#idle(open);
   }
 
-  #idle(session: ServerHttp2Session, open: SessionState): void {
-    if (session.destroyed) return;
-    if (this.#isLeaving || isRefused(open.socket)) {
-      this.#close(session);
+  #idle(open: OpenSession): void {
+    if (open.session.destroyed) return;
+    if (this.#isLeaving || open.isRefused) {
+      this.#close(open);
       return;
     }
     clearTimeout(open.timer);
-    open.timer = this.#closeAfter(session, this.#times.idleMs);
+    open.timer = this.#closeAfter(open, this.#times.idleMs);
   }
 
-  #closeAfter(session: ServerHttp2Session, ms: number): NodeJS.Timeout {
+  #closeAfter(open: OpenSession, ms: number): NodeJS.Timeout {
     return setTimeout(() => {
-      if (this.#open.get(session)?.streams === 0) this.#close(session);
+      if (open.streams === 0) this.#close(open);
     }, ms);
   }
 
-  #close(session: ServerHttp2Session): void {
-    const open = this.#open.get(session);
-    if (session.destroyed || open === undefined) return;
+  #close(open: OpenSession): void {
+    const { session } = open;
+    if (session.destroyed) return;
     if (!session.closed) session.close();
     if (open.streams > 0 || open.isEnding) return;
     open.isEnding = true;
