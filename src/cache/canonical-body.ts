@@ -152,9 +152,10 @@ function memberList(request: JsonObject, name: string): readonly JsonValue[] {
 }
 
 /**
- * The canonical body of a request for a table item (protocol 1, rows 15 and 16): key and value types as type tags; the key by its JSON value, numbers as source text, strings
- * untouched, because only the type decides whether `0x1` and `0x01` are one key. A member that the gateway does not know
- * leaves the body as it is. Throws `GatewayError` for bodies that every node refuses.
+ * The canonical body of a request for a table item (protocol 1, rows 15 and 16): key and value types as type tags; the key
+ * by its JSON value, numbers as source text, strings untouched, because only the type decides whether `0x1` and `0x01` are
+ * one key. A member that the gateway does not know leaves the body as it is. Throws `GatewayError` for bodies that every
+ * node refuses.
  */
 export function parseTableBody(
   operation: 'table_item' | 'raw_table_item',

@@ -152,7 +152,7 @@ function readValue(reader: PartReader, layout: Layout, field: string): void {
   }
 }
 
-/** The reading half of BCS: every method takes one part from the front, and throws `RangeError` where the bytes do not match. */
+/** The reading half of BCS: every method takes one part from the front; it throws `RangeError` where bytes do not match. */
 class PartReader {
   readonly #bytes: Buffer;
   readonly #parts: ExplainedPart[] = [];

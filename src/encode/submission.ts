@@ -190,8 +190,8 @@ function malformed(message: string): EncodeRefusal {
 const signedNames = new Set(['i8', 'i16', 'i32', 'i64', 'i128', 'i256']);
 
 /**
- * Parses one type argument, within what every node version takes (protocol 4.2, 4.3, 5.6). Throws `EncodeRefusal` for text that is no type, and `Handover` for signed integers, function
- * types, and nesting at which node versions part.
+ * Parses one type argument, within what every node version takes (protocol 4.2, 4.3, 5.6). Throws `EncodeRefusal` for text
+ * that is no type, and `Handover` for signed integers, function types, and nesting at which node versions part.
  */
 function parseTypeArgument(text: string, steps: Steps): TypeTag {
   const tag = findTypeTag(text);

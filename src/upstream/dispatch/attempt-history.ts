@@ -1,4 +1,4 @@
-/** Records of attempts: those of one call, and those in the state of nodes, in metrics, log and traces (docs/tracing.md). */
+/** Records of attempts: of one call, and in the state of nodes, in metrics, log and traces (docs/tracing.md). */
 import type { AnswerClass, Shedding } from './classify.ts';
 import type { FailureSign } from '../node/ejection.ts';
 import type { NodeAnswer } from './exchange.ts';

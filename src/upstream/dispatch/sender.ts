@@ -16,8 +16,9 @@ import { Outliers } from './outliers.ts';
 import { PlaceQueue } from './queue.ts';
 import type { Upstream } from '../node/upstream.ts';
 
-/** Retries beside their share of the requests: a few a second for a quiet gateway; the burst covers the death of a busy node. */
+/** Retries beside their share of the requests: a few a second, for a quiet gateway. */
 const retriesPerSecond = 10;
+/** The burst covers the death of a busy node. */
 const mostRetries = 500;
 
 /**

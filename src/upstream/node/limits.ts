@@ -13,8 +13,8 @@ export class RetryBudget {
   #atMs: number | undefined;
 
   /**
-   * `most`: largest and first balance, the largest burst. `perSecond`: deposit of time, so that a quiet gateway may retry
-   * too.
+   * `most`: largest and first balance, the largest burst. `perSecond`: deposit of time, so that a quiet gateway may
+   * retry too.
    */
   constructor(most: number, perSecond = 0) {
     this.#most = most;

@@ -1,8 +1,8 @@
 /**
- * Requests over another connection, for the two ways in which an open one fails without the node's fault. A node may close
- * an idle connection just when a request leaves on it: the node has not received the request, so an idempotent one is sent
- * once more. And connections may hang, because the node's name has moved to another address or a middlebox has dropped
- * them silently: a probe goes out over new ones as well, which alone look the name up again.
+ * Requests over another connection, for the two ways in which an open one fails without the node's fault. A node may
+ * close an idle connection just when a request leaves on it: the node has not received the request, so an idempotent one
+ * is sent once more. And connections may hang, because the node's name has moved to another address or a middlebox has
+ * dropped them silently: a probe goes out over new ones as well, which alone look the name up again.
  */
 import { setImmediate } from 'node:timers/promises';
 import { settlesWithin, type CancelSignal } from '../../ledger/stop.ts';
