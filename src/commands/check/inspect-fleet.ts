@@ -25,10 +25,7 @@ export type Inspection = ReturnType<typeof inspectFleet>;
 export type InspectedUpstream = Inspection['upstreams'][number];
 
 /** `fixedChainId`: the chain that the config names; absent: that of most nodes. */
-export function inspectFleet(
-  probed: readonly ProbedUpstream[],
-  { chainId: fixedChainId }: Pick<Config, 'chainId'>,
-) {
+export function inspectFleet(probed: readonly ProbedUpstream[], { chainId: fixedChainId }: Pick<Config, 'chainId'>) {
   const ledgers = probed.flatMap(({ outcome }) => outcome.ledger ?? []);
   const chainId = fixedChainId ?? mostCommon(ledgers.map((ledger) => ledger.chainId));
   const wanted =
