@@ -1,6 +1,6 @@
 /**
- * The parsed config, from a checked file: durations to ms, sizes to bytes, addresses to URLs, paths to absolute ones. Its
- * types follow from the schema, which describes each key.
+ * The parsed config, from a checked file: durations in ms, sizes in bytes, absolute paths. It is plain data, so that workers
+ * get it as a message. Its types follow from the schema, which describes each key.
  */
 import { resolve } from 'node:path';
 import { chainIds } from './schema/schema-parts.ts';
@@ -31,15 +31,13 @@ export type LogLevel = LogConfig['level'];
 export type PlanConfig = AccessConfig['plans'][string];
 
 /** A frozen value; keys that may be undefined are left out then. */
-type Frozen<T> = T extends URL
-  ? T
-  : T extends readonly (infer Item)[]
-    ? readonly Frozen<Item>[]
-    : T extends object
-      ? { readonly [Key in keyof T as undefined extends T[Key] ? never : Key]: Frozen<T[Key]> } & {
-          readonly [Key in keyof T as undefined extends T[Key] ? Key : never]?: Frozen<T[Key]>;
-        }
-      : T;
+type Frozen<T> = T extends readonly (infer Item)[]
+  ? readonly Frozen<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T as undefined extends T[Key] ? never : Key]: Frozen<T[Key]> } & {
+        readonly [Key in keyof T as undefined extends T[Key] ? Key : never]?: Frozen<T[Key]>;
+      }
+    : T;
 
 type RedisFile = NonNullable<FileConfig['cache']['redis']>;
 
@@ -104,8 +102,8 @@ function accessOf(file: NonNullable<FileConfig['access']>, folder: string) {
 }
 
 /** Without a trailing slash, since `{url}/accounts/...` adds one (the root path stays `/`). */
-function upstreamUrl(text: string): URL {
-  return new URL(text.replace(/\/+$/, ''));
+function upstreamUrl(text: string): string {
+  return new URL(text.replace(/\/+$/, '')).href;
 }
 
 function lowerCase(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
@@ -124,7 +122,7 @@ function targetOf({ url, cluster, sentinel }: Partial<RedisFile>) {
   return sentinel && { kind: 'sentinel' as const, name: sentinel.name, urls: sentinel.nodes };
 }
 
-/** Freezes a value and its parts, without keys that are undefined. A URL stays mutable: its state is internal. */
+/** Freezes a value and its parts, without keys that are undefined. */
 function deepFreeze<T>(value: T): Frozen<T> {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value as Frozen<T>;
   for (const [key, part] of Object.entries(value)) {

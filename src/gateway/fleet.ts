@@ -50,7 +50,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   const create = ({ name, url, tier, headers, maxRequestsPerSecond }: UpstreamConfig): Upstream =>
     new Upstream({
       name,
-      url,
+      url: new URL(url),
       tier,
       headers,
       maxRequestsPerSecond,

@@ -3,7 +3,7 @@
  * calls the method of its name. Messages are structured clones: 64-bit numbers are bigint, bytes are bytes.
  */
 import type { Charge, LimitCount } from '../access/limits/counter.ts';
-import type { Config, LogConfig, UpstreamConfig } from '../config/config.ts';
+import type { Config, LogConfig } from '../config/config.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { PeerEvent } from '../gateway/peer-workers.ts';
 import type { FamilyData } from '../metrics/family.ts';
@@ -28,7 +28,7 @@ export interface WorkerHandlers {
   explain(request: unknown): Promise<AdminAnswer>;
   usage(request: unknown): Promise<AdminAnswer>;
   /** Applies the live keys of a config; the answer is the reason of a refusal, or `undefined`. */
-  apply(config: PackedConfig): Promise<string | undefined>;
+  apply(config: Config): Promise<string | undefined>;
   log(config: LogConfig): void;
   /** Finishes the requests in flight, then answers. */
   drain(): Promise<void>;
@@ -58,7 +58,7 @@ export interface Published {
 
 /** Everything a worker needs to serve. */
 export interface Setup {
-  readonly config: PackedConfig;
+  readonly config: Config;
   readonly drainDelayMs: number;
   readonly processes: number;
   readonly distrusted: Distrusted;
@@ -76,19 +76,4 @@ export interface StartFailure {
   readonly syscall?: string | undefined;
   readonly address?: string | undefined;
   readonly port?: number | undefined;
-}
-
-/** A config without URL objects, which have no structured clone. */
-interface PackedConfig extends Omit<Config, 'upstreams'> {
-  readonly upstreams: readonly (Omit<UpstreamConfig, 'url'> & { readonly url: string })[];
-}
-
-/** The message of a config. */
-export function packConfig(config: Config): PackedConfig {
-  return { ...config, upstreams: config.upstreams.map((upstream) => ({ ...upstream, url: upstream.url.href })) };
-}
-
-/** The config of a message. */
-export function unpackConfig(packed: PackedConfig): Config {
-  return { ...packed, upstreams: packed.upstreams.map((upstream) => ({ ...upstream, url: new URL(upstream.url) })) };
 }

@@ -7,7 +7,7 @@ import { familiesOf } from '../metrics/family.ts';
 import { createLogMetrics } from '../metrics/log-metrics.ts';
 import { Channel } from './channel.ts';
 import { PeerLink } from './peer-link.ts';
-import { unpackConfig, type StartFailure, type PrimaryHandlers, type Setup, type WorkerHandlers } from './protocol.ts';
+import type { StartFailure, PrimaryHandlers, Setup, WorkerHandlers } from './protocol.ts';
 
 /** Longest wait of a request for the primary to count it. */
 const countedMs = 100;
@@ -33,9 +33,9 @@ export async function serveAsWorker(): Promise<void> {
     purgeHere: async (request) => (await started.promise).admin.purgeHere(request),
     explain: async (request) => (await started.promise).admin.explain(request),
     usage: async (request) => (await started.promise).admin.usage(request),
-    apply: async (packed) => {
+    apply: async (config) => {
       const serving = await started.promise;
-      return serving.apply(unpackConfig(packed)).then(() => undefined, String);
+      return serving.apply(config).then(() => undefined, String);
     },
     log: (config) => void whenServing((serving) => serving.setLog(config)),
     drain: async () => {
@@ -46,9 +46,8 @@ export async function serveAsWorker(): Promise<void> {
   const primary = new Channel<PrimaryHandlers>(sendToPrimary, handlers);
   process.on('message', (message) => primary.take(message));
   primary.notify('loaded', undefined);
-  const { config: packed, drainDelayMs, processes, distrusted, ledger, published, keys } = await set.promise;
+  const { config, drainDelayMs, processes, distrusted, ledger, published, keys } = await set.promise;
   process.title = 'ledgergate worker';
-  const config = unpackConfig(packed);
   const { log, lines, flush } = createProcessLog(config.log.level, { worker: cluster.worker?.id });
   own.flush = flush;
   const link = new PeerLink(primary, ledger);

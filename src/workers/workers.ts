@@ -12,7 +12,6 @@ import { adminOf } from './admin.ts';
 import { HangWatch } from './hang-watch.ts';
 import { LimitService } from './limit-service.ts';
 import { WorkerMetrics } from './metrics.ts';
-import { packConfig } from './protocol.ts';
 import { WorkerBroadcast } from './worker-broadcast.ts';
 import { WorkerPool } from './worker-pool.ts';
 import type { WorkerProcess } from './worker-process.ts';
@@ -46,7 +45,7 @@ export async function startWorkers(
   const pool: WorkerPool = new WorkerPool(config.listen.port, {
     setup: (port) => ({
       ...broadcast.setup,
-      config: packConfig({ ...inForce, log: logging.inForce, listen: { ...inForce.listen, port } }),
+      config: { ...inForce, log: logging.inForce, listen: { ...inForce.listen, port } },
       drainDelayMs,
       processes: count,
       keys,
@@ -79,7 +78,7 @@ export async function startWorkers(
   });
   /** The reason of a refusal; `undefined` also for a timeout, which is logged. */
   const applyAt = async ({ id, channel, isServing }: WorkerProcess, next: Config): Promise<string | undefined> => {
-    const applied = channel.call('apply', packConfig(next), isServing ? applyMs : startMs + applyMs);
+    const applied = channel.call('apply', next, isServing ? applyMs : startMs + applyMs);
     const reported = applied.catch((error: unknown) => {
       log.error({ worker: id, cause: String(error) }, 'a worker did not apply the config');
       return undefined;

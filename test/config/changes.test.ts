@@ -66,7 +66,7 @@ test('the effective config has new values of live keys alone', (t) => {
   const { effective, live } = compareConfigs(before, after);
 
   assert.deepEqual(live, ['upstream.hedge', 'upstreams']);
-  assert.equal(effective.upstreams[0]?.url.href, 'http://10.0.0.2/v1');
+  assert.equal(effective.upstreams[0]?.url, 'http://10.0.0.2/v1');
   assert.equal(effective.listen.port, before.listen.port);
   assert.equal(effective.upstream.connections, before.upstream.connections);
   assert.equal(effective.upstream.hedge, undefined);

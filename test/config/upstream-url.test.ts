@@ -14,7 +14,7 @@ test('valid base addresses are accepted, with or without a trailing slash', (t) 
     'http://node.example/': 'http://node.example/',
   };
   for (const [url, href] of Object.entries(table)) {
-    assert.equal(loadText(t, fleet(url)).config.upstreams[0]?.url.href, href, url);
+    assert.equal(loadText(t, fleet(url)).config.upstreams[0]?.url, href, url);
   }
 });
 

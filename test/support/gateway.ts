@@ -110,7 +110,7 @@ export function testConfig(options: TestGatewayOptions): Config {
 
 function upstreamsOf(name: string, tier: 'full' | 'archival', nodes: readonly NodeAddress[]) {
   return nodes.map(({ url, headers, maxRequestsPerSecond }, index) => {
-    return { name: `${name}-${index}`, url: new URL(url), tier, headers, maxRequestsPerSecond };
+    return { name: `${name}-${index}`, url: new URL(url).href, tier, headers, maxRequestsPerSecond };
   });
 }
 

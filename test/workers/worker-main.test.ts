@@ -5,7 +5,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { packConfig, type Setup } from '../../src/workers/protocol.ts';
+import type { Setup } from '../../src/workers/protocol.ts';
 import { testConfig } from '../support/gateway.ts';
 
 const exec = fileURLToPath(new URL('../../src/workers/worker-main.ts', import.meta.url));
@@ -51,7 +51,7 @@ test('a worker that cannot start reports the reason alone', async (t) => {
   const said = text(worker.stderr ?? assert.fail());
   await once(worker, 'message');
   const { port } = server.address() as AddressInfo;
-  const config = packConfig(testConfig({ full: [{ url: 'http://127.0.0.1:1/v1' }], config: { listen: { port } } }));
+  const config = testConfig({ full: [{ url: 'http://127.0.0.1:1/v1' }], config: { listen: { port } } });
   const distrusted = { names: [], marked: { salt: '', table: undefined } };
   const setup: Setup = {
     config,

@@ -19,7 +19,10 @@ export interface CheckProbeOptions {
 }
 
 /** `GET {url}` on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
-export async function probe(url: URL, { dialect, timeoutMs, headers = {} }: CheckProbeOptions): Promise<ProbeOutcome> {
+export async function probe(
+  url: string,
+  { dialect, timeoutMs, headers = {} }: CheckProbeOptions,
+): Promise<ProbeOutcome> {
   const agent = new Agent({ connections: 1 });
   try {
     const {

@@ -63,8 +63,8 @@ function attemptWarnings({ maxAttempts }: Config['upstream']): readonly string[]
 function sameAddressWarnings(upstreams: Config['upstreams']): readonly string[] {
   const first = new Map<string, string>();
   return upstreams.flatMap(({ name, url }) => {
-    const earlier = first.get(url.href);
-    first.set(url.href, earlier ?? name);
+    const earlier = first.get(url);
+    first.set(url, earlier ?? name);
     return earlier === undefined ? [] : [`upstreams ${earlier} and ${name} have the same address: they are one node`];
   });
 }
