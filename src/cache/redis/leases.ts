@@ -73,7 +73,7 @@ export class Leases {
     const untilMs = performance.now() + this.#options.followMs;
     let pauseMs = firstPollMs;
     while (performance.now() < untilMs && !signal.aborted) {
-      await doneOrStopped(setTimeout(pauseMs), signal);
+      await doneOrStopped(setTimeout(pauseMs, undefined, { ref: false }), signal);
       // The lease first: its holder writes the answer before it releases the lease.
       const lease = await this.#link.read(name, (client) => client.get(name));
       const lookup = await tier.find(key, performance.now() + tier.timeoutMs);

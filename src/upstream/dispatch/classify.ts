@@ -4,7 +4,7 @@
  * one is the fleet's answer, or a fact about that node only. Status and `error_code` decide; message text does only for
  * errors that have nothing better (protocol 10).
  */
-import { findForm } from '../../ledger/answer-body.ts';
+import { findForm, JsonBody } from '../../ledger/answer-body.ts';
 import { type HeaderValues, headerOf, ledgerHeaderFault, type Dialect } from '../../ledger/ledger-headers.ts';
 import { conditions } from '../../ledger/node-headers.ts';
 import type { Need } from '../select/need.ts';
@@ -176,8 +176,8 @@ export function errorCodeOf(answer: AnswerOfError): string | undefined {
 
 function errorOf({ body, json }: AnswerOfError) {
   // Error bodies of nodes are small.
-  if (body === undefined || json === undefined || body.length > 64 * 1024) return undefined;
-  const { error_code: code, message } = json.members;
+  if (body === undefined || body.length > 64 * 1024) return undefined;
+  const { error_code: code, message } = (json ?? new JsonBody(body)).members;
   return typeof code === 'string' ? { code, message: typeof message === 'string' ? message : '' } : undefined;
 }
 
@@ -221,7 +221,7 @@ const date = /^[A-Z][a-z]{2,8},? .{1,32}$/;
 function findRetryAfter(value: HeaderValues[string], epochMs: number): number | undefined {
   if (typeof value !== 'string') return undefined;
   if (seconds.test(value)) return Number(value) * 1000;
-  // The oldest form names no zone, and would be read in the zone of this process.
-  const atMs = date.test(value) ? Date.parse(`${value} GMT`) : NaN;
+  // The oldest form ends with its year, names no zone, and would be read in the zone of this process.
+  const atMs = date.test(value) ? Date.parse(/ \d{4}$/.test(value) ? `${value} GMT` : value) : NaN;
   return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - epochMs);
 }

@@ -65,3 +65,27 @@ test('an answer of the earlier ledger reaches its waiting clients, and is not st
   assert.equal(again.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
   assert.match(again.headers['cache-control'] ?? '', /immutable/);
 });
+
+test('a read of latest whose version its node lost meanwhile is refused with 503: the client named no version', async (t) => {
+  const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
+  const { promise: held, resolve: release } = Promise.withResolvers<undefined>();
+  const isHeld = ({ url }: { readonly url: string }): boolean => url.endsWith('ledger_version=900');
+  node.faults.add({ kind: 'hold', until: held }, { when: isHeld });
+  const asked = node.log.next();
+  const waiting = gateway.get(probe);
+  await asked;
+  const isOn = async (chainId: number): Promise<boolean> => {
+    await gateway.get('/accounts/0x1/module/coin?ledger_version=401', { accept: 'text/html' });
+    return gateway.fleet()[0]?.chainId === chainId;
+  };
+  // Another chain, and then a ledger of the first one that does not have version 900 yet.
+  node.clock.head = 500n;
+  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: (request) => !isHeld(request) });
+  await until(() => isOn(2));
+  node.faults.clear();
+  await until(() => isOn(1));
+  release(undefined);
+
+  const { status, headers, text } = await waiting;
+  assert.deepEqual([status, headers['retry-after']], [503, '1'], text);
+});

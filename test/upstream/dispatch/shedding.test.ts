@@ -65,6 +65,7 @@ const waits: readonly (readonly [string, number | undefined])[] = [
   ['Sun, 01 Mar 2026 12:00:30 GMT', 30_000],
   ['Sunday, 01-Mar-26 12:00:30 GMT', 30_000],
   ['Sun Mar  1 12:00:30 2026', 30_000],
+  ['Sun, 01 Mar 2026 07:00:30 -0500', 30_000],
   ['Sun, 01 Mar 2026 11:00:00 GMT', 0],
   ['at Sun, 01 Mar 2026 12:00:30 GMT', undefined],
   [`Sun, 01 Mar 2026 12:00:30 GMT${' '.repeat(100_000)}`, undefined],

@@ -36,6 +36,8 @@ interface Row {
   readonly isHead?: boolean;
   readonly isConditional?: boolean;
   readonly hasBody?: boolean;
+  /** Default true. */
+  readonly isIdempotent?: boolean;
   readonly fault: InvalidAnswerReason | undefined;
 }
 
@@ -43,6 +45,13 @@ const large = 2 * 1024 * 1024;
 const whole = { ...ledger, ...json, ...framed };
 
 const rows: readonly Row[] = [
+  {
+    what: 'a web page for a submission, which no other node may get',
+    headers: html,
+    body: '<p>',
+    isIdempotent: false,
+    fault: undefined,
+  },
   { what: 'an object', body: '{"a":1}', fault: undefined },
   { what: 'a list between white space', body: ' [1]\n', fault: undefined },
   { what: 'a bare number', body: '18446744073709551615', fault: undefined },
@@ -233,7 +242,7 @@ const rows: readonly Row[] = [
 
 for (const row of rows) {
   const { what, status = 200, headers = whole, body, need = at(500n), promised = 'json', fault } = row;
-  const { isHead = false, isConditional = false, hasBody = false } = row;
+  const { isHead = false, isConditional = false, hasBody = false, isIdempotent = true } = row;
   test(`${status} with ${what}: ${fault ?? 'valid'}`, () => {
     const bytes = body === undefined ? undefined : Buffer.from(body);
     const answer = {
@@ -248,7 +257,7 @@ for (const row of rows) {
       headers: isConditional ? { 'if-none-match': '"1"' } : {},
       body: hasBody ? Buffer.from('{}') : undefined,
     } as const;
-    const asked = { need, promised: promised ?? undefined, wire, isIdempotent: true };
+    const asked = { need, promised: promised ?? undefined, wire, isIdempotent };
     assert.equal(validateAnswer(answer, asked, node), fault);
   });
 }
