@@ -49,6 +49,14 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'startText !== undefined && start === undefined => false': '`newestList` knows no start either',
     'given === undefined => false': '`newestList` leaves unknown parameters to nodes as well',
   },
+  'src/proxy/routes/parse-read.ts': {
+    'cached !== undefined => false': shortcut,
+    'contentType === undefined => false': 'for types alone: undefined is no media type',
+    'spelling.length <= longestCached => false': 'the cache is a shortcut',
+    'spelling.length <= longestCached => true': 'the size of the cache alone',
+    'spelling.length <= longestCached => spelling.length < longestCached': 'the size of the cache alone',
+    'spelling.length <= longestCached => spelling.length > longestCached': 'the size of the cache alone',
+  },
   'src/proxy/routes/parse-shared.ts': {
     '[] => ["Stryker was here"]': noSuchName,
     'text === undefined => false': 'for types alone: undefined is no u64',
@@ -88,6 +96,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   },
   'src/proxy/http/target.ts': {
     "target.startsWith('/') => false": shortcut,
+    'version !== undefined => false': shortcut,
     "query === '' => false": shortcut,
     "!path.includes('%') => false": plainPath,
     '\'%\' => ""': plainPath,
