@@ -5,6 +5,7 @@
 const equal = 'the result is the same either way';
 const typesAlone = 'for types alone';
 const noSuchName = 'no parameter has that name';
+const bodyAndJson = 'for types alone: a body that was read comes with its JSON';
 const plainPath = 'spares plain paths the decoding; `pathBelow` refuses plain dot segments';
 const shortcut = 'spares the usual case the work, with the same result';
 
@@ -71,6 +72,11 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'answer.status < 300 => answer.status <= 300': 'the default is final as well',
     '\'\' => "Stryker was here!"': equal,
     'answer.status > 500 => answer.status >= 500': '500 has a case of its own',
+    "need.kind === 'version' => true": 'for types alone: undefined is above no version',
+    "need.kind === 'block' => true": 'for types alone: undefined is above no height',
+    'body === undefined => false': bodyAndJson,
+    'json === undefined => false': bodyAndJson,
+    'body === undefined || json === undefined => body === undefined && json === undefined': bodyAndJson,
     "typeof value !== 'string' => false": 'for types alone: an absent or repeated value has neither form',
   },
   'src/upstream/select/ranking.ts': {
