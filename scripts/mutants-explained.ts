@@ -5,6 +5,7 @@
 const equal = 'the result is the same either way';
 const typesAlone = 'for types alone';
 const noSuchName = 'no parameter has that name';
+const bodyAndJson = 'for types alone: a body that was read comes with its JSON';
 const plainPath = 'spares plain paths the decoding; `pathBelow` refuses plain dot segments';
 const shortcut = 'spares the usual case the work, with the same result';
 
@@ -49,6 +50,14 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'startText !== undefined && start === undefined => false': '`newestList` knows no start either',
     'given === undefined => false': '`newestList` leaves unknown parameters to nodes as well',
   },
+  'src/proxy/routes/parse-read.ts': {
+    'cached !== undefined => false': shortcut,
+    'contentType === undefined => false': 'for types alone: undefined is no media type',
+    'spelling.length <= longestCached => false': 'the cache is a shortcut',
+    'spelling.length <= longestCached => true': 'the size of the cache alone',
+    'spelling.length <= longestCached => spelling.length < longestCached': 'the size of the cache alone',
+    'spelling.length <= longestCached => spelling.length > longestCached': 'the size of the cache alone',
+  },
   'src/proxy/routes/parse-shared.ts': {
     '[] => ["Stryker was here"]': noSuchName,
     'text === undefined => false': 'for types alone: undefined is no u64',
@@ -63,6 +72,11 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'answer.status < 300 => answer.status <= 300': 'the default is final as well',
     '\'\' => "Stryker was here!"': equal,
     'answer.status > 500 => answer.status >= 500': '500 has a case of its own',
+    "need.kind === 'version' => true": 'for types alone: undefined is above no version',
+    "need.kind === 'block' => true": 'for types alone: undefined is above no height',
+    'body === undefined => false': bodyAndJson,
+    'json === undefined => false': bodyAndJson,
+    'body === undefined || json === undefined => body === undefined && json === undefined': bodyAndJson,
     "typeof value !== 'string' => false": 'for types alone: an absent or repeated value has neither form',
   },
   'src/upstream/select/ranking.ts': {
@@ -88,6 +102,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   },
   'src/proxy/http/target.ts': {
     "target.startsWith('/') => false": shortcut,
+    'version !== undefined => false': shortcut,
     "query === '' => false": shortcut,
     "!path.includes('%') => false": plainPath,
     '\'%\' => ""': plainPath,

@@ -107,10 +107,10 @@ const closing = new Set(Buffer.from('}]"0123456789el'));
 /** Checks first and last byte: detects pages and most cut bodies without a parse, which would block the event loop. */
 function looksLikeJson(body: Buffer): boolean {
   let end = body.length - 1;
-  while (end >= 0 && isSpace(body[end])) end -= 1;
+  while (isSpace(body[end])) end -= 1;
   let start = 0;
-  while (start < end && isSpace(body[start])) start += 1;
-  return end >= 0 && opening.has(body[start] ?? 0) && closing.has(body[end] ?? 0);
+  while (isSpace(body[start])) start += 1;
+  return opening.has(body[start] ?? 0) && closing.has(body[end] ?? 0);
 }
 
 function isSpace(byte: number | undefined): boolean {

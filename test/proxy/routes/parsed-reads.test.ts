@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../../src/ledger/errors.ts';
+import { requireJson, viewContentType, viewRead } from '../../../src/proxy/routes/parse-read.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 
@@ -261,7 +262,12 @@ for (const path of [
   });
 }
 
+test('a refused name of a module is named in the message', () => {
+  assert.throws(() => parse('/accounts/0x1/module/a-b'), { message: '\'module_name\' invalid: "a-b"' });
+});
+
 const item = '{"key_type":"u8","value_type":"u8","key":1}';
+const call = '{"function":"0x1::m::f","type_arguments":[],"arguments":[]}';
 const rawItem = '{"key":"0x1"}';
 
 function post(path: string, body: string) {
@@ -280,6 +286,8 @@ const posted: readonly (readonly [
   rest: object,
 ])[] = [
   ['/tables/0x0A/item?ledger_version=5', item, 'table_item', '0xa/', '/tables/0xa/item?ledger_version=5', pin],
+  ['/view?ledger_version=5', call, 'view', '', '/view?ledger_version=5', pin],
+  ['/view', call, 'view', '', '/view', newest],
   ['/tables/a/item', item, 'table_item', '0xa/', '/tables/0xa/item', newest],
   [
     '/tables/0x1/raw_item?ledger_version=5',
@@ -298,6 +306,57 @@ for (const [path, body, operation, subject, sent, rest] of posted) {
     assert.deepEqual(post(path, body), { operation, subject: `${subject}json:${body}`, form: 'bcs', wire, ...rest });
   });
 }
+
+test('a call in BCS is sent in BCS, with an answer in JSON', () => {
+  const contentType = 'application/x.aptos.view_function+bcs';
+  const body = Buffer.of(1, 2, 3);
+  const { wire, form } = viewRead({ target: '/v1/view', accept: undefined, contentType, body });
+  assert.deepEqual(wire, { method: 'POST', path: '/view', headers: { ...json, 'content-type': contentType }, body });
+  assert.equal(form, 'json');
+});
+
+test('the wait for a transaction is a read of it whose first answer may come at once', () => {
+  const hash = `0x${'ab'.repeat(32)}`;
+  const read = parse(`/transactions/wait_by_hash/${hash}`);
+  assert.ok(read !== undefined && !('shared' in read));
+  assert.deepEqual([read.operation, read.subject, read.version], ['transaction', hash, undefined]);
+  assert.deepEqual(read.wire, { method: 'GET', path: `/transactions/wait_by_hash/${hash}`, headers: json });
+  assert.deepEqual(read.atOnce, { method: 'GET', path: `/transactions/by_hash/${hash}`, headers: json });
+});
+
+const missing = 'the client request does not include the `Content-Type` header';
+const unsupported = 'the `Content-Type` requested by the client is not supported';
+
+test('a view is JSON or BCS to the letter; another content type is refused with 415', () => {
+  for (const type of ['application/json', 'application/x.aptos.view_function+bcs']) {
+    assert.equal(viewContentType(type), type);
+  }
+  assert.throws(() => viewContentType(undefined), { status: 415, message: missing });
+  for (const type of ['', 'text/plain', 'application/json; charset=utf-8', 'application/JSON']) {
+    assert.throws(() => viewContentType(type), { status: 415, message: unsupported }, type);
+  }
+});
+
+test('a table item is JSON by its media type; another content type is refused with 415', () => {
+  const types = [
+    'application/json',
+    ' Application/JSON ;charset=utf-8',
+    '  application/json  ',
+    'application/vnd.a-b+json',
+  ];
+  for (const type of types) requireJson(type);
+  assert.throws(() => requireJson(undefined), { status: 415, message: missing });
+  for (const type of [
+    '',
+    'text/json',
+    'xapplication/json',
+    'application/jsonp',
+    'application/+json',
+    'application/json,a',
+  ]) {
+    assert.throws(() => requireJson(type), { status: 415, message: unsupported }, type);
+  }
+});
 
 test('a table item with a parameter that the gateway does not know is left to nodes', () => {
   assert.equal(post('/tables/0x1/item?limit=5', item), undefined);
