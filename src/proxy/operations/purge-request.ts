@@ -27,7 +27,7 @@ export class AdminFault extends Error {
 
 /** The faults of a request by their place, without quoting it; `where` names the request itself. */
 export function faultsOf({ issues }: z.ZodError, where: string): string {
-  return issues.map(({ path, message }) => `${path.join('.') || where} ${message}`).join('; ');
+  return issues.map(({ path, message }) => `${path.join('.') || where}: ${message}`).join('; ');
 }
 
 /** The value by its schema. Throws `AdminFault` 400. */

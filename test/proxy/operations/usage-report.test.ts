@@ -62,8 +62,8 @@ test('usage as JSON and as CSV, behind the token', async () => {
 test('a bad query gets an error that names its fault', async () => {
   const get = serverOf({ report: async () => ({ source: 'memory', isComplete: true, rows: [] }) });
   for (const [query, part] of [
-    ['from=yesterday', 'from must be a time'],
-    ['from=2027-13-45', 'from must be a time'],
+    ['from=yesterday', 'from: must be a time'],
+    ['from=2027-13-45', 'from: must be a time'],
     ['from=2027-01-02&to=2027-01-01', 'before'],
     ['from=2027-01-01&to=2027-03-01', '40 days'],
     ['format=xml', 'json or csv'],
