@@ -20,7 +20,7 @@ export function metricsMarkdown(): string {
 const preface = [
   '# Metrics',
   '',
-  '`GET /metrics` on the operations port. Prometheus, and whoever else prefers it (`Accept: application/openmetrics-text`),',
+  '`GET /metrics` on the operations port. Prometheus, and any client that prefers it (`Accept: application/openmetrics-text`),',
   'gets OpenMetrics 1.0, any other client the classic text format; series and labels are the same in both, bounds of buckets',
   '(`le="1.0"`) included.',
   '',

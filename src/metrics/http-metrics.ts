@@ -97,7 +97,7 @@ export function createHttpMetrics(registry: Registry) {
   const byStatus = { route: routes, status: labelSources.status };
   const requests = new Counter(registry, {
     name: 'ledgergate_http_requests_total',
-    help: 'Requests of clients that have ended, by route and status (499: the client hung up before it was told anything); other statuses than 200, 500 and 503 have no series before the first.',
+    help: 'Requests of clients that have ended, by route and status (499: the client hung up before its answer); other statuses than 200, 500 and 503 have no series before the first.',
     labels: byStatus,
     known: () => expected.flatMap((status) => combinations(byStatus, { status })),
   });
@@ -185,7 +185,7 @@ export function createLatestMetrics(registry: Registry) {
   }).of({});
   const lag = new Histogram(registry, {
     name: 'ledgergate_served_version_lag_versions',
-    help: 'Versions from the one that a read of the latest state is answered from to the newest that the fleet has told by then.',
+    help: 'Versions from the one that a read of the latest state is answered from to the newest that the fleet has reported by then.',
     buckets: [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000],
   }).of({});
   return {

@@ -43,7 +43,7 @@ export function createLogMetrics(registry: Registry, lines = new LogLines()): vo
   });
   new Counter(registry, {
     name: 'ledgergate_log_lines_dropped_total',
-    help: 'Log lines that were lost because whoever reads them is too slow, or gone.',
+    help: 'Log lines that were lost because their reader is too slow, or gone.',
     counted: () => lines.dropped,
   });
 }

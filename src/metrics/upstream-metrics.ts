@@ -152,7 +152,7 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
     ({ tokens }) => tokens,
   );
   // Edges only rise: the highest value of several workers is the newest.
-  gauge('max', 'ledgergate_upstream_head_version', 'Newest ledger version the upstream told.', (u) => u.head);
+  gauge('max', 'ledgergate_upstream_head_version', 'Newest ledger version that the upstream reported.', (u) => u.head);
   gauge('max', 'ledgergate_upstream_oldest_version', 'Oldest ledger version the upstream holds.', (u) => u.oldest);
   gauge(
     'max',
@@ -181,7 +181,12 @@ function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
   gauge('min', 'ledgergate_outage', '1 while no upstream answers that did before, 0 otherwise.', ({ isOut }) =>
     Number(isOut),
   );
-  gauge('max', 'ledgergate_fleet_head_version', 'Newest ledger version the fleet has told.', ({ head }) => head);
+  gauge(
+    'max',
+    'ledgergate_fleet_head_version',
+    'Newest ledger version that the fleet has reported.',
+    ({ head }) => head,
+  );
   gauge('min', 'ledgergate_fleet_oldest_version', 'Oldest ledger version the fleet can serve.', ({ oldest }) => oldest);
 }
 

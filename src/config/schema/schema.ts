@@ -39,7 +39,7 @@ const listen = z
       .describe(
         'Most open connections of clients. Above it the longest idle ones are closed; without an idle one, new ones get 503.',
       ),
-    fastPath: flag(true).describe('Fast path: plain requests bypass the HTTP server, at half the cost.'),
+    fastPath: flag(true).describe('Fast path: plain requests bypass the HTTP server; a hit costs about a quarter.'),
     tls: z
       .strictObject({
         cert: filled('expected the name of a file').describe(
