@@ -41,7 +41,7 @@ export class LogAdmin implements LogFunctions {
     const next = { level, access: { share, slowMs, failed } };
     // Logged at the more verbose of both levels.
     const { log } = this.#parts;
-    const logChanged = (): void => log.info({ from, ...shown(next) }, 'an operator changed the log settings');
+    const logChanged = (): void => log.info({ from, settings: shown(next) }, 'an operator changed the log settings');
     const isLogged = log.isLevelEnabled('info');
     if (isLogged) logChanged();
     this.#put(next, 'operator');

@@ -25,9 +25,15 @@ export class AdminFault extends Error {
   }
 }
 
-/** The faults of a request by their place, without quoting it; `where` names the request itself. */
+/**
+ * The faults of a request by their place, without quoting it; `where` names the request itself. An unknown field is the
+ * only one reported: the others mostly follow from it.
+ */
 export function faultsOf({ issues }: z.ZodError, where: string): string {
-  return issues.map(({ path, message }) => `${path.join('.') || where}: ${message}`).join('; ');
+  const unknown = issues.filter(({ code }) => code === 'unrecognized_keys');
+  return (unknown.length === 0 ? issues : unknown)
+    .map(({ path, message }) => `${path.join('.') || where}: ${message}`)
+    .join('; ');
 }
 
 /** The value by its schema. Throws `AdminFault` 400. */
@@ -37,19 +43,22 @@ export function parseBy<T>(schema: z.ZodType<T>, value: unknown, where: string):
   throw new AdminFault(400, faultsOf(parsed.error, where));
 }
 
-/** An object with these fields and no other. */
-export function fieldsOf<Shape extends z.ZodRawShape>(shape: Shape) {
+/** An object with these fields and no other. `forms`: examples for a request that is no object. */
+export function fieldsOf<Shape extends z.ZodRawShape>(shape: Shape, forms = '') {
   const names = Object.keys(shape).join(', ');
   return z.strictObject(shape, {
     error: (issue) =>
       issue.code === 'unrecognized_keys'
         ? `has an unknown field ${quote(issue.keys[0] ?? '')}; use ${names}`
-        : 'must be an object',
+        : `must be an object${forms}`,
   });
 }
 
 const text = z
-  .string({ error: 'must be given once, as text' })
+  .string({
+    error: ({ input }) =>
+      input === undefined ? 'is needed, such as "/v1/accounts/0x1/module/coin"' : 'must be given once, as text',
+  })
   // UTF-8 would replace a lone surrogate, and the text would describe another request.
   .refine((given) => given.isWellFormed(), { error: 'must be text that UTF-8 can hold' });
 
@@ -61,13 +70,16 @@ const described = fieldsOf({
   body: text.optional(),
 });
 
-const purge = fieldsOf({
-  read: described.optional(),
-  account: z.string({ error: 'must be an address as text' }).optional(),
-  everything: z.literal(true, { error: 'must be true' }).optional(),
-}).refine((given) => Object.keys(given).length === 1, {
-  error: 'must have exactly one of {"read": {…}}, {"account": "0x…"}, {"everything": true}',
-});
+const purgeForms = '{"read": {…}}, {"account": "0x…"}, {"everything": true}';
+
+const purge = fieldsOf(
+  {
+    read: described.optional(),
+    account: z.string({ error: 'must be an address as text' }).optional(),
+    everything: z.literal(true, { error: 'must be true' }).optional(),
+  },
+  `: one of ${purgeForms}`,
+).refine((given) => Object.keys(given).length === 1, { error: `must have exactly one of ${purgeForms}` });
 
 /** The parsed body of `POST /admin/purge`: one of its fields is set. */
 export type PurgeRequest = z.output<typeof purge>;

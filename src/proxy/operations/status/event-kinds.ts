@@ -43,7 +43,7 @@ const limits = { topic: 'limits' };
 const ejections = { topic: 'ejections' };
 
 /** Classes of reads for people. */
-export const readClasses: EventFields = { head: 'recent reads', archive: 'old reads', view: 'views' };
+export const readClasses: EventFields = { head: 'reads of recent state', archive: 'reads of old state', view: 'views' };
 
 const kinds = {
   'node usable': rule('info', ['upstream'], '{upstream} answers', health),
@@ -65,7 +65,7 @@ const kinds = {
   ejected: rule(
     'warn',
     ['upstream', 'readClass'],
-    '{upstream} is passed over for {readClass}: {reason}, {pauseMs} ms',
+    '{upstream} is passed over for {readClass}: {reason}, {pauseMs}',
     ejections,
   ),
   deferred: rule('warn', ['upstream'], '{upstream} limits or sheds requests: others are asked first', {
@@ -86,10 +86,10 @@ const kinds = {
   ),
   outage: rule('error', [], 'no node answers any more; the last head was {head|never reported}', outages),
   'outage over': rule('info', [], 'a node answers again', { ...outages, also: ['head'] }),
-  'redis away': rule('warn', ['server'], 'a server of Redis is left alone until it answers again', redis),
-  'redis back': rule('info', ['server'], 'a server of Redis answers again', redis),
-  'redis read-only': rule('warn', ['server'], 'a server of Redis refuses writes', redisWrites),
-  'redis writable': rule('info', ['server'], 'a server of Redis takes writes again', redisWrites),
+  'redis away': rule('warn', ['server'], 'Redis, or one of its nodes, is not asked until it answers again', redis),
+  'redis back': rule('info', ['server'], 'Redis, or one of its nodes, answers again', redis),
+  'redis read-only': rule('warn', ['server'], 'Redis, or one of its nodes, refuses writes', redisWrites),
+  'redis writable': rule('info', ['server'], 'Redis, or one of its nodes, takes writes again', redisWrites),
   'limits alone': rule('warn', ['server'], 'limits are not counted in Redis[ ({whenRedisIsDown})]', limits),
   'limits shared': rule('info', ['server'], 'limits are counted in Redis again', limits),
   'encode mismatch': rule('error', ['functionId'], '{upstream} encodes {functionId} differently: it is left to nodes'),
@@ -139,7 +139,9 @@ export function keptNames(kind: EventKind): readonly string[] {
 export function eventText(kind: EventKind, fields: EventFields): string {
   const valueOf = (name: string): string | undefined => {
     const value = fields[name];
-    return name === 'readClass' && value !== undefined ? (readClasses[value] ?? value) : value;
+    if (value === undefined) return undefined;
+    if (name === 'pauseMs') return `${Math.round(Number(value) / 100) / 10} s`;
+    return name === 'readClass' ? (readClasses[value] ?? value) : value;
   };
   const fill = (text: string): string =>
     text.replace(placeholder, (_, name: string, missing = '') => valueOf(name) ?? String(missing));

@@ -154,7 +154,7 @@ test('the address of a Redis server distinguishes events, and is not published',
   const merged = mergeStatus([processStatus({ events }), processStatus({ events })]);
   const facts = factsOf(merged, { version: '1', nowMs: 60_000, isDraining: false, reload: undefined });
 
-  const text = 'a server of Redis is left alone until it answers again';
+  const text = 'Redis, or one of its nodes, is not asked until it answers again';
   assert.deepEqual(
     facts.events.map((event) => [event.text, event.workers]),
     [
