@@ -74,7 +74,8 @@ export class Bodies {
    * pool ended. After a hang-up in mid-body, never. The reservation lasts until the response closes and the promise of
    * `done` resolves: a submission outlives its client.
    */
-  read({ request, response, client, faultOfHead }: Upload, done: BodyHandler): void {
+  read(upload: Upload, done: BodyHandler): void {
+    const { request, response, faultOfHead } = upload;
     const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
     // Nodes require a length; a chunked body is measured while it arrives.
     const announced = length ?? (coding === undefined ? undefined : 0);
@@ -84,7 +85,12 @@ export class Bodies {
       void done(fault);
       return;
     }
-    writeContinue(response);
+    // Without a listener, a hang-up would end the process.
+    request.on('error', () => undefined);
+    afterContinue(response, () => this.#receive(upload, done));
+  }
+
+  #receive({ request, response, client }: Upload, done: BodyHandler): void {
     let pieces = new Pieces();
     let size = 0;
     let reservation: BodyReservation | undefined;
@@ -135,8 +141,6 @@ export class Bodies {
     request.on('data', onData).on('end', onEnd);
     // Refused bodies are read too, and take time.
     request.on('data', (chunk: Buffer) => this.#pace.note(request, chunk.length));
-    // Without a listener, a hang-up would end the process.
-    request.on('error', () => undefined);
   }
 }
 
@@ -164,12 +168,18 @@ export function awaitContinue(request: IncomingMessage, response: Expecting): vo
   else response._expect_continue = false;
 }
 
-function writeContinue(response: Expecting): void {
-  if (response[isAwaited] !== true) return;
+/** Calls `receive` once the client that awaits `100 Continue` has it. */
+function afterContinue(response: Expecting, receive: () => void): void {
+  if (response[isAwaited] !== true) return receive();
   response[isAwaited] = false;
-  // Behind another answer, Node would write this answer's head ahead of the 100.
-  if (response.socket === null) response.once('socket', () => response.headersSent || response.writeContinue());
-  else response.writeContinue();
+  const proceed = (): void => {
+    response.writeContinue();
+    receive();
+  };
+  // Behind another answer the body waits, too: an answer to it ahead of the 100 would close the connection.
+  if (response.socket === null) response.once('socket', proceed);
+  else proceed();
+  return undefined;
 }
 
 /** Whether a body is announced, be it empty. */

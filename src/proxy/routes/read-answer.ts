@@ -39,22 +39,22 @@ export function parseTarget(
 
 /**
  * Parses the read in the body of `match`; `undefined`: a node has to answer it. The target cache gets it under the body's
- * exact bytes, by the rules of `parseTarget`. Throws `GatewayError` 400.
+ * exact bytes, by the rules of `parseTarget`. The read may share the received bytes, which no later read of the socket
+ * changes: Node gives each chunk memory of its own. Throws `GatewayError` 400.
  */
 export function parsePosted({ reader, targets }: ServerParts, match: Match, request: BodyRead): Read | undefined {
-  const parsed = match.parseBody(request);
-  if (parsed === undefined) return undefined;
-  const read = withOwnBody(parsed);
+  const read = match.parseBody(request);
+  if (read === undefined) return undefined;
   const comesAgain = isOfLatest(read) || reader.locate(read) !== undefined;
   if (comesAgain && targets.admits()) {
     const { target, contentType = '', accept, body } = request;
     const name = postedName(target, contentType, answerForm(accept), body.toString('latin1'));
-    targets.addNamed(ownCopy(name), new CachedTarget(match.route, read));
+    targets.addNamed(ownCopy(name), new CachedTarget(match.route, withOwnBody(read)));
   }
   return read;
 }
 
-/** A slice of received bytes would keep all of them in memory. */
+/** A slice of received bytes would keep all of them in memory for as long as the target is cached. */
 function withOwnBody(read: Read): Read {
   const { body } = read.wire;
   return body === undefined ? read : { ...read, wire: { ...read.wire, body: ownBytes(body) } };

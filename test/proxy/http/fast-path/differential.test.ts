@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { authority } from '../../../support/tls.ts';
 import { bothWays, compareStreams } from './both-ways.ts';
+import { exchangeRaw } from '../../../support/raw-http.ts';
 import { accessConfig, keysFile, planConfig } from '../../../support/keys.ts';
 import { knownTargets, makeBrokenStream, makeKeyedStream, streamKeys } from './streams.ts';
 
@@ -76,4 +77,20 @@ test('a request split at any byte gets the same answer with and without the fast
   for (let at = 0; at <= bytes.length; at += 1) {
     assert.equal(await both.differenceOf([bytes.subarray(0, at), bytes.subarray(at)]), undefined, `cut at ${at}`);
   }
+});
+
+test('an expectation behind other requests is met with and without the fast path', async (t) => {
+  const both = await bothWays(t);
+  const [first = '', , , large = ''] = knownTargets;
+  const head = 'HTTP/1.1\r\nHost: a\r\n';
+  // Two spaces: the server's, and every request behind it.
+  const before = `GET  ${large} ${head}\r\nHEAD ${large} ${head}\r\nGET ${first} ${head}\r\n`;
+  const json = 'Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n{}';
+  const last = `GET ${first} ${head}Connection: close\r\n\r\n`;
+  const bytes = Buffer.from(`${before}POST /v1/tables/0x1/raw_item?ledger_version=1000 ${head}${json}${last}`);
+
+  assert.equal(await both.differenceOf([bytes]), undefined);
+  const received = await exchangeRaw(both.fastPath.port, bytes);
+  const statuses = [...received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => status);
+  assert.deepEqual(statuses, ['200', '200', '200', '100', '400', '200']);
 });
