@@ -38,6 +38,14 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'height === undefined => false': 'for types alone: undefined is below no height',
     'version !== undefined => true': 'for types alone: undefined is at or below no head',
   },
+  'src/ledger/json-value.ts': {
+    '/^[ !#-[\\]-~]*$/ => /^[ !#-[\\]-~]$/': shortcut,
+    "value === '' => false": shortcut,
+    '\'\' => "Stryker was here!"': shortcut,
+    'start > opening + 1 => true': 'spares strings without an escape, which are UTF-8',
+    'start > opening + 1 => start >= opening + 1': 'spares strings without an escape, which are UTF-8',
+    'opening + 1 => opening - 1': 'spares strings without an escape, which are UTF-8',
+  },
   'src/proxy/reads/demand.ts': {
     '\'\' => "Stryker was here!"': 'a text without unit is refused as well',
     '[] => ["Stryker was here"]': 'without a match there is no number',

@@ -281,7 +281,7 @@ class Scanner {
       return simple;
     }
     const hex = this.#text.slice(this.#at + 2, this.#at + 6);
-    if (letter !== 'u' || !/^[0-9a-fA-F]{4}$/.test(hex)) throw this.#refuse('bad escape');
+    if (letter !== 'u' || !/[0-9a-fA-F]{4}/.test(hex)) throw this.#refuse('bad escape');
     this.#at += 6;
     return String.fromCharCode(Number.parseInt(hex, 16));
   }

@@ -88,6 +88,7 @@ test('texts outside RFC 8259 are refused as syntax', () => {
     '1 2',
     '"\t"',
     '"\\x41"',
+    '"\\x0041"',
     '"\\u12g4"',
     '"a',
     '[',
@@ -99,6 +100,40 @@ test('texts outside RFC 8259 are refused as syntax', () => {
     '1n',
   );
   for (const text of texts) assert.equal(faultOf(text), 'syntax', text);
+});
+
+const errors: readonly (readonly [text: string, message: string])[] = [
+  ['[1]]', 'unexpected text after the value at position 3'],
+  ['[x]', 'expected a value at position 1'],
+  ['{1:2}', 'expected a key at position 1'],
+  ['{"a" 1}', 'expected ":" at position 5'],
+  ['{"a":1 2}', 'expected "," or "}" at position 7'],
+  ['[1 2]', 'expected "," or "]" at position 3'],
+  ['"a', 'control character or end of text in a string at position 2'],
+  ['"a\\u12x4"', 'bad escape at position 2'],
+  ['-a', 'expected a digit at position 1'],
+  ['{"a":1,"\\u0061":2}', 'duplicate key "a" at position 7'],
+  ['{"$serde_json::private::Number":"1"}', 'a reserved key at position 1'],
+  ['["\\ud800"]', 'half of a surrogate pair in a string at position 1'],
+  ['[1e308]', 'a number beyond the range of a double at position 1'],
+  ['['.repeat(128), 'nested deeper than 127 at position 127'],
+  [`[${'0,'.repeat(19_999)}0]`, 'more values than are read here at position 39999'],
+];
+
+test('an error names the fault and its position', () => {
+  for (const [text, message] of errors) {
+    assert.throws(() => parseNodeJson(text), { name: 'JsonError', message }, text.slice(0, 40));
+  }
+});
+
+test('numbers below 1e308 are in the range of every reader', () => {
+  for (const text of ['9.99e307', '-9.99e307', '9'.repeat(308)]) {
+    assert.deepEqual(parseNodeJson(text), { kind: 'number', text });
+  }
+});
+
+test('each escape is read as its character', () => {
+  assert.equal(parseJson('"\\b\\f\\n\\r\\t\\/\\"\\\\\\u00e9\\u00E9"'), '\b\f\n\r\t/"\\\u00e9\u00e9');
 });
 
 test('a key written twice is distinguished from other faults, also when it is spelled with escapes', () => {
