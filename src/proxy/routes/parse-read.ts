@@ -11,7 +11,7 @@ import type { Need } from '../../upstream/select/need.ts';
 import { answerForm } from '../http/negotiate.ts';
 import type { Read } from '../reads/read-result.ts';
 import type { Submissions } from './submissions.ts';
-import { versionParameter } from '../http/target.ts';
+import { ownCopy, versionParameter } from '../http/target.ts';
 
 /** The parts of a client's request beside its path parameters. */
 export interface PathRead {
@@ -185,8 +185,11 @@ const longestCached = 500;
 export function parseTag(spelling: string): Tag {
   const cached = parsedTags.get(spelling);
   if (cached !== undefined) return cached;
-  const text = formatTypeTag(parseStructTag(spelling));
+  // A slice would keep the whole text of the received bytes in memory. The copy of a text beyond latin1 is another text.
+  const copy = ownCopy(spelling);
+  const own = copy === spelling ? copy : spelling;
+  const text = formatTypeTag(parseStructTag(own));
   const tag = { text, encoded: encodeURIComponent(text) };
-  if (spelling.length <= longestCached) parsedTags.set(spelling, tag);
+  if (own === copy && own.length <= longestCached) parsedTags.set(own, tag);
   return tag;
 }

@@ -42,22 +42,20 @@ export function parseTarget(
  * exact bytes, by the rules of `parseTarget`. The read may share the received bytes, which no later read of the socket
  * changes: Node gives each chunk memory of its own. Throws `GatewayError` 400.
  */
-export function parsePosted({ reader, targets }: ServerParts, match: Match, request: BodyRead): Read | undefined {
+export function parsePosted({ reader, router, targets }: ServerParts, match: Match, request: BodyRead): Read | undefined {
   const read = match.parseBody(request);
   if (read === undefined) return undefined;
   const comesAgain = isOfLatest(read) || reader.locate(read) !== undefined;
   if (comesAgain && targets.admits()) {
-    const { target, contentType = '', accept, body } = request;
+    const { contentType = '', accept } = request;
+    // A slice of the received bytes, or of their text, would keep all of them in memory.
+    const target = ownCopy(request.target);
+    const body = ownBytes(request.body);
     const name = postedName(target, contentType, answerForm(accept), body.toString('latin1'));
-    targets.addNamed(ownCopy(name), new CachedTarget(match.route, withOwnBody(read)));
+    const own = router.match(match.method, target).parseBody({ ...request, target, body }) as Read;
+    targets.addNamed(ownCopy(name), new CachedTarget(match.route, own));
   }
   return read;
-}
-
-/** A slice of received bytes would keep all of them in memory for as long as the target is cached. */
-function withOwnBody(read: Read): Read {
-  const { body } = read.wire;
-  return body === undefined ? read : { ...read, wire: { ...read.wire, body: ownBytes(body) } };
 }
 
 /** Answers a read: from memory at once, or from the fleet. Throws or rejects with `GatewayError`. */

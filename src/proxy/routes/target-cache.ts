@@ -41,6 +41,8 @@ export interface PreparedHead extends CacheLocation {
   readonly chainId: number | undefined;
   /** `FleetView.ledgerWideNames` at its preparation: `own` has no header of these names. */
   readonly ledgerWideNames: ReadonlySet<string>;
+  /** `access.header` at its preparation, a name in `Vary`. */
+  readonly keyHeader: string | undefined;
   /** Counts its answers. */
   readonly hits: Count;
   /** Last use that memory recorded, in whole seconds of `performance.now()`. */

@@ -70,7 +70,7 @@ export class FastConnection {
     if (this.#partial === undefined || nowMs - this.#partial.sinceMs <= boundMs) return;
     // A second answer would be that of the next request.
     if (this.#partial.isRefused) this.socket.destroy();
-    else this.#parts.refuse(this, lateCode);
+    else this.#refuseRest(lateCode);
   }
 
   /** Whether the connection has carried a request. */
@@ -225,10 +225,16 @@ export class FastConnection {
     // The submission and its answer are the server's, behind the answer in flight.
     if (inFlight !== undefined && this.#answers.hasSubmission(this.#ahead?.whole())) return;
     if (this.#partial?.isRefused === false) {
-      this.#parts.refuse(this, 'HPE_INVALID_EOF_STATE');
+      this.#refuseRest('HPE_INVALID_EOF_STATE');
       return;
     }
     this.#end();
+  }
+
+  /** Refuses the incomplete request behind the answers of this turn. */
+  #refuseRest(code: string): void {
+    this.queue.flush();
+    this.#parts.refuse(this, code);
   }
 
   #end(): void {

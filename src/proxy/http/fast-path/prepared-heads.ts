@@ -56,6 +56,7 @@ export class PreparedHeads {
       chainId,
       hits: reader.hitsOf(read),
       ledgerWideNames,
+      keyHeader: this.#proxy.access?.header,
       usedAt: secondsOf(performance.now()),
       version,
       isLatest,

@@ -101,6 +101,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     if (!prepared.hasBody && !is304(prepared, request)) return false;
     if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
     if (prepared.ledgerWideNames !== view.ledgerWideNames || prepared.scope !== scope) return false;
+    if (prepared.keyHeader !== this.#proxy.access?.header) return false;
     return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === block.coding);
   }
 

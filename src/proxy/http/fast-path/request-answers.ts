@@ -10,7 +10,7 @@ import { answer, faultAheadOfBody, refuse, type WholeRequest } from '../../route
 import type { Match } from '../../routes/router.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import { CachedTarget, postedName } from '../../routes/target-cache.ts';
-import { longestTarget } from '../target.ts';
+import { longestTarget, ownCopy } from '../target.ts';
 import type { Incoming } from '../message.ts';
 import { FastResponse, type AnswerSink } from './response.ts';
 import type { LiveHeaders } from './head-text.ts';
@@ -132,7 +132,8 @@ export class RequestAnswers {
     const { metrics, proxy } = this.#parts;
     if (proxy.access === undefined) {
       metrics.read.inc();
-      this.#begin(request, (received) => this.#serve(request, received, match));
+      const own = owned(request);
+      this.#begin(own, (received) => this.#serve(own, received, match));
     } else this.#admit(request, match, proxy.access);
   }
 
@@ -179,10 +180,11 @@ export class RequestAnswers {
       }
     }
     metrics.read.inc();
-    this.#begin(plain, (received) => {
-      if (admitted instanceof AdmittedRequest) return this.#serve(plain, { ...received, admitted }, match);
+    const own = owned(plain);
+    this.#begin(own, (received) => {
+      if (admitted instanceof AdmittedRequest) return this.#serve(own, { ...received, admitted }, match);
       return access.await(admitted, received.response, {
-        serve: (late) => this.#serve(plain, { ...received, admitted: late }, match),
+        serve: (late) => this.#serve(own, { ...received, admitted: late }, match),
         refuse: (error) => refuse(proxy, received, error),
       });
     });
@@ -191,7 +193,7 @@ export class RequestAnswers {
   /** The route of a new request; `undefined`: the server decides on its target. */
   #match({ method, target }: PlainHead): Match | undefined {
     if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
-    return this.#parts.proxy.router.match(method, target);
+    return this.#parts.proxy.router.match(method, ownCopy(target));
   }
 
   #begin({ head, body, reservation }: PlainRequest, begin: Begin): void {
@@ -216,6 +218,11 @@ export class RequestAnswers {
   #requestOf({ method, target, block: { headers } }: PlainHead): Incoming {
     return { method, url: target, headers, socket: this.#sink.socket, httpVersion: '1.1', httpVersionMajor: 1 };
   }
+}
+
+/** A slice would keep the text of all bytes received with the request for as long as a node is asked. */
+function owned(request: PlainRequest): PlainRequest {
+  return { ...request, head: { ...request.head, target: ownCopy(request.head.target) } };
 }
 
 function nameOf({ target, block, bodyFrom, end }: PlainHead, text: string): string {
