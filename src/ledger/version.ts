@@ -20,12 +20,18 @@ export function parseLedgerVersion(text: string): LedgerVersion {
 
 /** The u64 that `text` spells, or `undefined`. */
 export function findU64(text: string): bigint | undefined {
+  // Most are below 2^53, where a number keeps every digit, and costs a third.
+  if (text.length <= safeDigits && onlyDigits.test(text)) return BigInt(Number(text));
   // A first digit that is no zero leaves one way to read the zeros: megabytes of them cost no seconds.
   const significant = /^\+?0*([1-9]\d{0,19}|0)$/.exec(text)?.[1];
   if (significant === undefined) return undefined;
   const value = BigInt(significant);
   return value <= maxU64 ? value : undefined;
 }
+
+/** Every number of so many digits is a safe integer. */
+const safeDigits = 15;
+const onlyDigits = /^\d+$/;
 
 /** For versions that are u64 by construction (a minimum of two versions, a prediction). */
 export function ledgerVersion(value: bigint): LedgerVersion {

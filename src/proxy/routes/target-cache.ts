@@ -60,25 +60,23 @@ export interface PreparedHead extends CacheLocation {
   /** The coding of the body. */
   readonly coding: ContentCoding | undefined;
   readonly status: number;
+  /** Status line and headers that many answers share: one buffer for all. */
+  readonly common: Buffer;
+  /** Headers behind `common`, up to the live headers. */
+  readonly own: string;
+  /** Length of the body, coded and decoded. `sentBytes` is -1 if memory lacks the coding: then only a 304 is possible. */
+  readonly sentBytes: number;
+  readonly bodyBytes: number;
+  /** Status, `common` and `own` as HTTP/2 sends them: lower-case names and values in turn. Made on first use. */
+  fields: readonly string[] | undefined;
   /** See `conditionalTag`. */
   readonly tag: string | undefined;
   /** `common` of a 304. */
   readonly unchanged: Buffer | undefined;
   /** Length of `own` in a 304, without the headers of its content. */
   readonly unchangedLength: number;
-  /** False: memory lacks the body in that coding, and only a 304 can be answered. */
-  readonly hasBody: boolean;
   /** Names in `own` that CORS exposes beside those of every answer (`Cors.furtherIn`). */
   readonly exposed: string;
-  /** Status line and headers that many answers share: one buffer for all. */
-  readonly common: Buffer;
-  /** Headers behind `common`, up to the live headers. */
-  readonly own: string;
-  /** Length of the body, coded and decoded. */
-  readonly sentBytes: number;
-  readonly bodyBytes: number;
-  /** Status, `common` and `own` as HTTP/2 sends them: lower-case names and values in turn. Made on first use. */
-  fields: readonly string[] | undefined;
 }
 
 /** Bound of targets and reads, in bytes; a target has at most 16 kB. */

@@ -53,7 +53,8 @@ export class FastConnection {
     this.#listeners = {
       data: (chunk: Buffer) => this.#onData(chunk),
       end: () => this.#onEnd(),
-      timeout: () => this.#onTimeout(),
+      // The connection may have become idle since `watch`.
+      timeout: () => void (this.isIdle || socket.destroy()),
       error: () => socket.destroy(),
       close: () => this.#onClose(),
     };
@@ -94,11 +95,6 @@ export class FastConnection {
   watch(inactivityMs: number): void {
     const timeoutMs = this.isIdle ? 0 : inactivityMs;
     if (timeoutMs !== (this.socket.timeout ?? 0)) this.socket.setTimeout(timeoutMs);
-  }
-
-  #onTimeout(): void {
-    // The connection may have become idle since `watch`.
-    if (!this.isIdle) this.socket.destroy();
   }
 
   #onData(chunk: Buffer): void {

@@ -11,6 +11,7 @@ import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs, usualRequest
 import type { ServerParts } from '../../routes/server-parts.ts';
 import { TurnEnd } from './turn-end.ts';
 import { Arenas } from './arena.ts';
+import { DirectMatches } from './direct-matches.ts';
 import { FastConnection, lateCode, type FastPathParts } from './connection.ts';
 import { FastStreams } from './fast-streams.ts';
 import { CommonHeads, LiveHeaders } from './head-text.ts';
@@ -47,6 +48,7 @@ export class FastPath {
       live,
       hits: new PreparedHits(parts, hitText, commonHeads),
       info: new PreparedInfo(parts, hitText),
+      directMatches: new DirectMatches(parts.router),
       arenas,
       turnEnd: new TurnEnd(),
       handOver: (connection, rest) => {

@@ -28,12 +28,12 @@ export class HitText implements HitWriter<AnswerSink> {
   }
 
   write(prepared: PreparedHead, request: HitRequest<AnswerSink>): boolean {
-    const { coding, sentBytes, exposed, unchanged, unchangedLength } = prepared;
-    if (unchanged !== undefined && is304(prepared, request)) {
-      const head = { common: unchanged, own: prepared.own.slice(0, unchangedLength), exposed };
-      this.#put(head, request, undefined, undefined);
+    if (is304(prepared, request)) {
+      const { common, own, exposed, unchanged = common, unchangedLength } = prepared;
+      this.#put({ common: unchanged, own: own.slice(0, unchangedLength), exposed }, request, undefined, undefined);
       return true;
     }
+    const { coding, sentBytes } = prepared;
     const body = this.#memory.bodyOf(prepared);
     const coded = coding === undefined ? undefined : this.#memory.codedOf(prepared)[coding];
     if (coding !== undefined && coded === undefined) return false;
@@ -81,9 +81,9 @@ export class HitText implements HitWriter<AnswerSink> {
   }
 
   /** Lines of limits and CORS behind the ledger headers. */
-  #furtherLines({ exposed }: HeadText, { admitted, origin, view }: PreparedRequest<AnswerSink>): string {
+  #furtherLines(head: HeadText, { admitted, origin, view }: PreparedRequest<AnswerSink>): string {
     const limits = admitted === undefined || admitted.headers.length === 0 ? '' : fieldLines(admitted.headers);
-    return origin === undefined ? limits : limits + this.#corsLines.of(origin, exposed, view.headers);
+    return origin === undefined ? limits : limits + this.#corsLines.of(origin, head.exposed, view.headers);
   }
 }
 

@@ -66,16 +66,16 @@ export class PreparedHeads {
       isCodable,
       coding,
       status,
+      common,
+      own,
+      sentBytes: sent?.length ?? -1,
+      bodyBytes: body.length,
+      fields: undefined,
+      // Plain hits read none of these: each cache line of an object costs, with many targets.
       tag,
       unchanged: tag === undefined ? undefined : this.#commonHeads.of(304, unchangedHead(commonHead)),
       unchangedLength: unchangedOwn.length,
-      hasBody: sent !== undefined,
       exposed: cors.furtherIn(ownHead),
-      common,
-      own,
-      sentBytes: sent?.length ?? 0,
-      bodyBytes: body.length,
-      fields: undefined,
     };
   }
 }

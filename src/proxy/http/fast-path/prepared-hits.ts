@@ -54,12 +54,11 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
   ): boolean {
     const { fleet, observer, writer } = this.#proxy;
     const { view } = fleet;
-    const { isPlain, isKept, isDemanding } = block;
+    const { isPlain, isKept, isDemanding, origin } = block;
     if (!isPlain && (isDemanding || this.#writer.takesVariants !== true)) return false;
     if (!view.isPlain || writer.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
     const scope: CacheScope = admitted?.isPrivate === true && target.scope === 'public' ? 'private' : target.scope;
-    const { origin } = block.headers;
     // Conditions do not apply to POST.
     const condition = scope === 'none' ? undefined : block.condition;
     const request = { target, connection, nowMs, isKept, view, admitted, scope, bodyBytes, isHead, origin, condition };
@@ -98,7 +97,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
 
   #isUsable(prepared: PreparedHead, block: HeaderBlock, request: HitRequest<Sink>): boolean {
     const { nowMs, view, scope } = request;
-    if (!prepared.hasBody && !is304(prepared, request)) return false;
+    if (prepared.sentBytes < 0 && !is304(prepared, request)) return false;
     if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
     if (prepared.ledgerWideNames !== view.ledgerWideNames || prepared.scope !== scope) return false;
     if (prepared.keyHeader !== this.#proxy.access?.header) return false;
@@ -158,6 +157,6 @@ export interface HitRequest<Sink> extends PreparedRequest<Sink> {
 }
 
 /** Whether the client holds the answer. */
-export function is304({ tag }: PreparedHead, { condition }: Pick<HitRequest<unknown>, 'condition'>): boolean {
-  return condition !== undefined && matchesCondition(condition, tag);
+export function is304(prepared: PreparedHead, { condition }: Pick<HitRequest<unknown>, 'condition'>): boolean {
+  return condition !== undefined && matchesCondition(condition, prepared.tag);
 }

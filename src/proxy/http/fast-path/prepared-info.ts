@@ -34,7 +34,7 @@ export class PreparedInfo {
   /** False: no answer and no side effect; the general way finds a state that satisfies the client, or its error. */
   answer({ head, route, connection, admitted }: InfoRequest): boolean {
     const { fleet, freshness, observer, writer } = this.#proxy;
-    const { isDemanding, form, headers, isKept } = head.block;
+    const { isDemanding, form, headers, isKept, origin } = head.block;
     const { view } = fleet;
     if (isDemanding || form === 'bcs' || !view.isPlain || view.oldest === undefined) return false;
     if (writer.isDraining || observer.spans !== undefined) return false;
@@ -43,7 +43,7 @@ export class PreparedInfo {
     if (info === undefined) return false;
     const { body, version } = info;
     const isHead = head.method === 'HEAD';
-    const request = { connection, nowMs, isKept, view, admitted, isHead, origin: headers.origin };
+    const request = { connection, nowMs, isKept, view, admitted, isHead, origin };
     this.#writer.writeBody(this.#headOf(info), body, request);
     const summary = this.#summary;
     summary.method = isHead ? 'HEAD' : 'GET';

@@ -12,6 +12,7 @@ import type { ServerParts } from '../../routes/server-parts.ts';
 import { CachedTarget, postedName } from '../../routes/target-cache.ts';
 import { longestTarget, ownCopy } from '../target.ts';
 import type { Incoming } from '../message.ts';
+import type { DirectMatches } from './direct-matches.ts';
 import { FastResponse, type AnswerSink } from './response.ts';
 import type { LiveHeaders } from './head-text.ts';
 import type { PreparedHits } from './prepared-hits.ts';
@@ -23,6 +24,7 @@ export interface RequestAnswersParts {
   readonly proxy: ServerParts;
   readonly metrics: FastPathMetrics;
   readonly live: LiveHeaders;
+  readonly directMatches: DirectMatches;
   readonly hits: PreparedHits<AnswerSink>;
   readonly info: PreparedInfo;
 }
@@ -84,10 +86,9 @@ export class RequestAnswers {
    * arrived in pieces. False: it is unsupported.
    */
   answer(head: PlainHead, text: string, chunk: Buffer, reserved?: BodyReservation): boolean {
-    const { access, targets } = this.#parts.proxy;
+    const { access } = this.#parts.proxy;
     const isPosted = head.method === 'POST';
-    const known = isPosted ? targets.findNamed(nameOf(head, text)) : targets.find(head.target, head.block.form);
-    const match = known ?? this.#match(head);
+    const match = isPosted ? this.#matchPosted(head, text) : this.#matchRead(head);
     if (match === undefined) return false;
     if (access === undefined && this.#answerHit(head, match)) {
       reserved?.close();
@@ -188,6 +189,19 @@ export class RequestAnswers {
         refuse: (error) => refuse(proxy, received, error),
       });
     });
+  }
+
+  #matchRead(head: PlainHead): Match | CachedTarget | undefined {
+    return this.#parts.proxy.targets.find(head.target, head.block.form) ?? this.#match(head);
+  }
+
+  #matchPosted(head: PlainHead, text: string): Match | CachedTarget | undefined {
+    const { directMatches, proxy } = this.#parts;
+    const known = directMatches.find(head.target) ?? proxy.targets.findNamed(nameOf(head, text));
+    if (known !== undefined) return known;
+    const match = this.#match(head);
+    if (match !== undefined) directMatches.add(match);
+    return match;
   }
 
   /** The route of a new request; `undefined`: the server decides on its target. */

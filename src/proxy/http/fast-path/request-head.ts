@@ -17,6 +17,7 @@ export interface HeaderBlock {
   readonly isPlain: boolean;
   /** Demands of freshness, which only the general way meets. */
   readonly isDemanding: boolean;
+  readonly origin: string | undefined;
   /** Value of `If-None-Match`. */
   readonly condition: string | undefined;
   /** False: the connection closes after the answer. */
@@ -181,5 +182,6 @@ function readBlock(text: string): HeaderBlock | undefined {
   const known = { generation: 0, entry: undefined };
   const isPlain = !isDemanding && origin === undefined;
   const form = answerForm(accept);
-  return { headers, isPlain, isDemanding, condition: undefined, isKept, form, coding: chooseCoding(codings), known };
+  const coding = chooseCoding(codings);
+  return { headers, isPlain, isDemanding, origin, condition: undefined, isKept, form, coding, known };
 }
