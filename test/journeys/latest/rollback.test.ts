@@ -66,11 +66,14 @@ test('an answer of the earlier ledger reaches its waiting clients, and is not st
   assert.match(again.headers['cache-control'] ?? '', /immutable/);
 });
 
+function isAtHead({ url }: { readonly url: string }): boolean {
+  return url.endsWith('ledger_version=900');
+}
+
 test('a read of latest whose version its node lost meanwhile is refused with 503: the client named no version', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
   const { promise: held, resolve: release } = Promise.withResolvers<undefined>();
-  const isHeld = ({ url }: { readonly url: string }): boolean => url.endsWith('ledger_version=900');
-  node.faults.add({ kind: 'hold', until: held }, { when: isHeld });
+  node.faults.add({ kind: 'hold', until: held }, { when: isAtHead });
   const asked = node.log.next();
   const waiting = gateway.get(probe);
   await asked;
@@ -80,7 +83,7 @@ test('a read of latest whose version its node lost meanwhile is refused with 503
   };
   // Another chain, and then a ledger of the first one that does not have version 900 yet.
   node.clock.head = 500n;
-  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: (request) => !isHeld(request) });
+  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: (request) => !isAtHead(request) });
   await until(() => isOn(2));
   node.faults.clear();
   await until(() => isOn(1));
