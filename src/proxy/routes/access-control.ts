@@ -29,7 +29,7 @@ export interface Admission {
 export type LateAdmission = (response: Outgoing, ends: Admission) => void;
 
 /** A request whose limits are decided elsewhere or later. */
-export interface AwaitedTicket {
+interface AwaitedTicket {
   readonly principal: Principal;
   readonly operation: AccessOperation;
   readonly ticket: Promise<Ticket>;
@@ -74,16 +74,16 @@ export class AccessControl {
     known?: KnownKey,
   ): AdmittedRequest | LateAdmission {
     try {
-      const entered = this.enter(this.identify(request, known), request, match.operation);
+      const entered = this.#admit(this.#identify(request, known), request, match.operation);
       if (entered instanceof AdmittedRequest) return entered;
-      return (response, ends) => this.await(entered, response, ends);
+      return (response, ends) => this.#await(entered, response, ends);
     } catch (error) {
       return (_response, { refuse }) => refuse(error);
     }
   }
 
   /** The request's principal. `known`: for headers that come again. Throws `GatewayError` 400, 401 or 503. */
-  identify(request: Incoming, known?: KnownKey): Principal {
+  #identify(request: Incoming, known?: KnownKey): Principal {
     if (holdsKey(request.url ?? '')) throw this.#misplacedKey();
     const found = this.#find(request, known);
     if (typeof found !== 'string') return found;
@@ -91,7 +91,7 @@ export class AccessControl {
     throw this.#unauthorized(found, request.headers[this.header]);
   }
 
-  /** The tenant ahead of `identify`, which counts refusals; `undefined`: it will refuse the request. */
+  /** The tenant ahead of `decide`, which counts refusals; `undefined`: it will refuse the request. */
   tenantOf(request: Incoming, known: KnownKey): string | undefined {
     const found = this.#find(request, known);
     return typeof found === 'string' || holdsKey(request.url ?? '') ? undefined : found.tenant;
@@ -102,7 +102,7 @@ export class AccessControl {
   }
 
   /** Admits a request by rights and limits, now or after a wait. Throws `GatewayError` 403, 429 or 503. */
-  enter(principal: Principal, { headers }: Incoming, operation: AccessOperation): AdmittedRequest | AwaitedTicket {
+  #admit(principal: Principal, { headers }: Incoming, operation: AccessOperation): AdmittedRequest | AwaitedTicket {
     this.#requireRights(principal, operation, headers.origin);
     const stop = new CancelToken();
     const ticket = this.#parts.limits.admit(principal, operation, stop);
@@ -112,7 +112,11 @@ export class AccessControl {
   }
 
   /** Calls `serve` or `refuse` once the limits decide; neither when the client hangs up first. */
-  await({ principal, operation, ticket, stop }: AwaitedTicket, response: Outgoing, { serve, refuse }: Admission): void {
+  #await(
+    { principal, operation, ticket, stop }: AwaitedTicket,
+    response: Outgoing,
+    { serve, refuse }: Admission,
+  ): void {
     let isDecided = false;
     response.once('close', () => {
       if (!isDecided) stop.abort(new Error('the client hung up'));

@@ -42,7 +42,11 @@ export function parseTarget(
  * exact bytes, by the rules of `parseTarget`. The read may share the received bytes, which no later read of the socket
  * changes: Node gives each chunk memory of its own. Throws `GatewayError` 400.
  */
-export function parsePosted({ reader, router, targets }: ServerParts, match: Match, request: BodyRead): Read | undefined {
+export function parsePosted(
+  { reader, router, targets }: ServerParts,
+  match: Match,
+  request: BodyRead,
+): Read | undefined {
   const read = match.parseBody(request);
   if (read === undefined) return undefined;
   const comesAgain = isOfLatest(read) || reader.locate(read) !== undefined;

@@ -2,7 +2,7 @@
 import type { GatewayError } from '../../../ledger/errors.ts';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { setAnswering } from '../server/connection-state.ts';
-import type { AccessControl, AwaitedTicket } from '../../routes/access-control.ts';
+import type { AccessControl } from '../../routes/access-control.ts';
 import { AdmittedRequest, clientOf } from '../admitted-request.ts';
 import type { BodyReservation } from '../body-pool.ts';
 import { uncountedBytes } from '../request-body.ts';
@@ -165,29 +165,17 @@ export class RequestAnswers {
   #admit(plain: PlainRequest, match: Match | CachedTarget, access: AccessControl): void {
     const { metrics, proxy } = this.#parts;
     const { head, reservation, fault } = plain;
-    let admitted: AdmittedRequest | AwaitedTicket;
-    try {
-      const request = this.#requestOf(head);
-      admitted = access.enter(access.identify(request, head.block.known), request, match.operation);
-    } catch (error) {
-      metrics.read.inc();
-      this.#begin(plain, (received) => refuse(proxy, received, error));
+    const decision = access.decide(this.#requestOf(head), match, head.block.known);
+    if (decision instanceof AdmittedRequest && fault === undefined && this.#answerHit(head, match, decision)) {
+      reservation?.close();
       return;
-    }
-    if (admitted instanceof AdmittedRequest && fault === undefined) {
-      if (this.#answerHit(head, match, admitted)) {
-        reservation?.close();
-        return;
-      }
     }
     metrics.read.inc();
     const own = owned(plain);
     this.#begin(own, (received) => {
-      if (admitted instanceof AdmittedRequest) return this.#serve(own, { ...received, admitted }, match);
-      return access.await(admitted, received.response, {
-        serve: (late) => this.#serve(own, { ...received, admitted: late }, match),
-        refuse: (error) => refuse(proxy, received, error),
-      });
+      const serve = (admitted?: AdmittedRequest): void => this.#serve(own, { ...received, admitted }, match);
+      if (decision instanceof AdmittedRequest) return serve(decision);
+      return decision(received.response, { serve, refuse: (error) => refuse(proxy, received, error) });
     });
   }
 
