@@ -43,14 +43,14 @@ export function parseBy<T>(schema: z.ZodType<T>, value: unknown, where: string):
   throw new AdminFault(400, faultsOf(parsed.error, where));
 }
 
-/** An object with these fields and no other. `forms`: examples for a request that is no object. */
-export function fieldsOf<Shape extends z.ZodRawShape>(shape: Shape, forms = '') {
+/** An object with these fields and no other. `form`: the words for it in an error. */
+export function fieldsOf<Shape extends z.ZodRawShape>(shape: Shape, form = 'an object') {
   const names = Object.keys(shape).join(', ');
   return z.strictObject(shape, {
     error: (issue) =>
       issue.code === 'unrecognized_keys'
         ? `has an unknown field ${quote(issue.keys[0] ?? '')}; use ${names}`
-        : `must be an object${forms}`,
+        : `must be ${form}`,
   });
 }
 
@@ -78,7 +78,7 @@ const purge = fieldsOf(
     account: z.string({ error: 'must be an address as text' }).optional(),
     everything: z.literal(true, { error: 'must be true' }).optional(),
   },
-  `: one of ${purgeForms}`,
+  `a JSON object: one of ${purgeForms}`,
 ).refine((given) => Object.keys(given).length === 1, { error: `must have exactly one of ${purgeForms}` });
 
 /** The parsed body of `POST /admin/purge`: one of its fields is set. */
