@@ -56,12 +56,12 @@ export function readHead(text: string, from: number, blocks: HeaderBlocks): Plai
   const afterTarget = text.indexOf(' ', begin);
   if (afterTarget === -1 || !text.startsWith(version, afterTarget)) return undefined;
   const afterLine = afterTarget + version.length;
-  // A line feed within the target would make one name of two different requests (`postedName`).
-  if (text.indexOf('\n', begin) !== afterLine - 1) return undefined;
   const end = text.indexOf(endOfHead, afterLine);
   if (end === -1) return undefined;
   const bodyFrom = end + endOfHead.length;
   const lines = text.slice(afterLine, end);
+  // A line feed within the target would make one name of two requests with bodies (`postedName`).
+  if (method === 'POST' && text.indexOf('\n', begin) !== afterLine - 1) return undefined;
   const framed = method === 'POST' ? takeLength(lines) : { lines, length: 0 };
   const block = framed === undefined ? undefined : blocks.find(framed.lines);
   if (framed === undefined || block === undefined) return undefined;
