@@ -77,10 +77,12 @@ interface ProxyContext {
 /** The proxy of this process. */
 export interface Proxy {
   readonly server: FastifyInstance;
-  /** Absent when it is off in the config, and with keys or TLS. */
+  /** Absent when it is off in the config. */
   readonly fastPath: FastPath | undefined;
   readonly admin: Admin;
   readonly audits: Audits;
+  /** Their prepared heads are those of the config at their preparation. */
+  readonly targets: TargetCache;
   /** Exports the last spans. */
   readonly flushTraces: () => Promise<void>;
 }
@@ -136,9 +138,10 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     onEnd: onEnd(distances, accessLog),
   };
   const encoder = buildEncoder();
+  const targets = new TargetCache();
   const serverParts: ServerParts = {
     router,
-    targets: new TargetCache(),
+    targets,
     access: access && new AccessControl(access),
     bodies: buildBodies(),
     overload: context.overload,
@@ -162,7 +165,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const fastPath = config.listen.fastPath
     ? new FastPath(server.server, serverParts, createFastPathMetrics(registry))
     : undefined;
-  return { server, fastPath, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
+  return { server, fastPath, admin: buildAdmin(), audits, targets, flushTraces: async () => tracer?.flush() };
 
   function buildBodies(): Bodies {
     const bodies: Bodies = new Bodies({ processes: context.processes, onEnded: () => bodyMetrics.ended.inc() });

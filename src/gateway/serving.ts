@@ -123,6 +123,7 @@ async function applyTo(parts: Parts, next: Config, times: ConnectionTimes | unde
   // Before irreversible steps: it may reject the config.
   await nodes.follow(next.upstreams);
   if (next.access !== undefined) access?.update(next.access);
+  proxy.targets.clear();
   proxy.server.server.timeout = times?.inactivityMs ?? inactivityMs(next);
   prober.reschedule();
   // In the background: evicts in steps.

@@ -41,8 +41,6 @@ export interface PreparedHead extends CacheLocation {
   readonly chainId: number | undefined;
   /** `FleetView.ledgerWideNames` at its preparation: `own` has no header of these names. */
   readonly ledgerWideNames: ReadonlySet<string>;
-  /** `access.header` at its preparation, a name in `Vary`. */
-  readonly keyHeader: string | undefined;
   /** Counts its answers. */
   readonly hits: Count;
   /** Last use that memory recorded, in whole seconds of `performance.now()`. */
@@ -69,8 +67,6 @@ export interface PreparedHead extends CacheLocation {
   readonly bodyBytes: number;
   /** Status, `common` and `own` as HTTP/2 sends them: lower-case names and values in turn. Made on first use. */
   fields: readonly string[] | undefined;
-  /** See `conditionalTag`. */
-  readonly tag: string | undefined;
   /** `common` of a 304. */
   readonly unchanged: Buffer | undefined;
   /** Length of `own` in a 304, without the headers of its content. */
@@ -128,6 +124,13 @@ export class TargetCache {
   /** `name`: of `postedName`, a text of its own. */
   addNamed(name: string, cached: CachedTarget): void {
     this.#keep(name, cached);
+  }
+
+  /** Forgets all targets, because another config may change the heads of their answers. */
+  clear(): void {
+    this.#fresh = new Map();
+    this.#older = new Map();
+    this.#freshBytes = 0;
   }
 
   /** Forgets the target's read in the form. */

@@ -1,12 +1,13 @@
 /** Writes prepared hits over HTTP/1.1, head and body into one arena where the body is short. */
 import type { BytesRange } from '../../../cache/memory/answers.ts';
+import type { AdmittedRequest } from '../admitted-request.ts';
 import { pieceBytes } from '../unsent-answers.ts';
 import type { PreparedHead } from '../../routes/target-cache.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { Arenas } from './arena.ts';
 import { CorsLines } from './cors-lines.ts';
 import { fieldLines, type LiveHeaders } from './head-text.ts';
-import { is304, type HitRequest, type HitWriter, type PreparedRequest } from './prepared-hits.ts';
+import type { HitRequest, HitWriter, PreparedRequest } from './prepared-hits.ts';
 import type { AnswerSink } from './response.ts';
 
 /** Larger bodies lie in buffers of their own, and are written beside the head. */
@@ -28,41 +29,47 @@ export class HitText implements HitWriter<AnswerSink> {
   }
 
   write(prepared: PreparedHead, request: HitRequest<AnswerSink>): boolean {
-    if (is304(prepared, request)) {
-      const { common, own, exposed, unchanged = common, unchangedLength } = prepared;
-      this.#put({ common: unchanged, own: own.slice(0, unchangedLength), exposed }, request, undefined, undefined);
+    if (request.isUnchanged) {
+      const { common, own, unchanged = common, unchangedLength, exposed } = prepared;
+      this.#put(unchanged, own.slice(0, unchangedLength), this.#furtherLines(exposed, request), request);
       return true;
     }
-    const { coding, sentBytes } = prepared;
+    const { coding, sentBytes, common, own } = prepared;
     const body = this.#memory.bodyOf(prepared);
     const coded = coding === undefined ? undefined : this.#memory.codedOf(prepared)[coding];
     if (coding !== undefined && coded === undefined) return false;
     // `Exchange` counts long bodies, and sends them at the client's pace.
     if (sentBytes > pieceBytes) return false;
-    if (request.isHead || sentBytes === 0) this.#put(prepared, request, undefined, undefined);
-    else if (coded !== undefined) this.#put(prepared, request, undefined, coded);
-    else if (sentBytes <= largestCopied) this.#put(prepared, request, body, undefined);
-    else this.#put(prepared, request, undefined, body.bytes.subarray(body.from, body.to));
+    const { isHead, origin, admitted } = request;
+    const further = origin === undefined ? limitLines(admitted) : this.#furtherLines(prepared.exposed, request);
+    if (isHead) this.#put(common, own, further, request);
+    else if (coded === undefined && sentBytes <= largestCopied) this.#put(common, own, further, request, body);
+    else {
+      this.#put(common, own, further, request, undefined, coded ?? body.bytes.subarray(body.from, body.to));
+    }
     return true;
   }
 
   /** Queues an answer whose body does not change. */
-  writeBody(head: HeadText, body: Buffer, request: PreparedRequest<AnswerSink>): void {
-    if (request.isHead) this.#put(head, request, undefined, undefined);
-    else if (body.length > largestCopied) this.#put(head, request, undefined, body);
-    else this.#put(head, request, { bytes: body, from: 0, to: body.length }, undefined);
+  writeBody({ common, own, exposed }: HeadText, body: Buffer, request: PreparedRequest<AnswerSink>): void {
+    const further = this.#furtherLines(exposed, request);
+    if (request.isHead) this.#put(common, own, further, request);
+    else if (body.length > largestCopied) this.#put(common, own, further, request, undefined, body);
+    else this.#put(common, own, further, request, { bytes: body, from: 0, to: body.length });
   }
 
-  /** `copied`: a body that goes behind the head, at most `largestCopied`; `beside`: one in a buffer of its own. */
+  /**
+   * `further`: lines behind the ledger headers. `copied`: a body that goes behind the head, at most `largestCopied`;
+   * `beside`: one in a buffer of its own.
+   */
   #put(
-    head: HeadText,
-    request: PreparedRequest<AnswerSink>,
-    copied: BytesRange | undefined,
-    beside: Buffer | undefined,
+    common: Buffer,
+    own: string,
+    further: string,
+    { connection, isKept, nowMs, view }: PreparedRequest<AnswerSink>,
+    copied?: BytesRange,
+    beside?: Buffer,
   ): void {
-    const { connection, isKept, nowMs, view } = request;
-    const { common, own } = head;
-    const further = this.#furtherLines(head, request);
     const live =
       further === '' ? this.#live.bytes(view.headers, isKept, nowMs) : this.#live.ledgerBytes(view.headers, nowMs);
     const end = further === '' ? '' : further + this.#live.endOfHead(isKept);
@@ -81,10 +88,14 @@ export class HitText implements HitWriter<AnswerSink> {
   }
 
   /** Lines of limits and CORS behind the ledger headers. */
-  #furtherLines(head: HeadText, { admitted, origin, view }: PreparedRequest<AnswerSink>): string {
-    const limits = admitted === undefined || admitted.headers.length === 0 ? '' : fieldLines(admitted.headers);
-    return origin === undefined ? limits : limits + this.#corsLines.of(origin, head.exposed, view.headers);
+  #furtherLines(exposed: string, { admitted, origin, view }: PreparedRequest<AnswerSink>): string {
+    const limits = limitLines(admitted);
+    return origin === undefined ? limits : limits + this.#corsLines.of(origin, exposed, view.headers);
   }
+}
+
+function limitLines(admitted: AdmittedRequest | undefined): string {
+  return admitted === undefined || admitted.headers.length === 0 ? '' : fieldLines(admitted.headers);
 }
 
 /** The constant part of a head. */

@@ -4,6 +4,7 @@ import type { FleetView } from '../../../upstream/fleet-view.ts';
 import { smallestCompressed } from '../negotiate.ts';
 import { conditionalTag } from '../conditions.ts';
 import { unchangedHead, type CacheScope } from '../response-writer.ts';
+import { ownCopy } from '../target.ts';
 import type { Read, ReadResult } from '../../reads/read-result.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { PreparedHead } from '../../routes/target-cache.ts';
@@ -44,7 +45,9 @@ export class PreparedHeads {
     const common = this.#commonHeads.of(status, commonHead);
     const ownHead = writer.ownHeadOf(served, coding);
     const unchangedOwn = fieldLines(ownHead);
-    const own = sent === undefined ? unchangedOwn : unchangedOwn + fieldLines(contentHead(coding, sent.length));
+    const content = sent === undefined ? '' : fieldLines(contentHead(coding, sent.length));
+    // A joined text points to its flat form, one more cache line for each answer.
+    const own = ownCopy(unchangedOwn + content);
     if (common.length + own.length > longestHead) return undefined;
     memory.use(held);
     const { chainId, ledgerWideNames } = view;
@@ -56,7 +59,6 @@ export class PreparedHeads {
       chainId,
       hits: reader.hitsOf(read),
       ledgerWideNames,
-      keyHeader: this.#proxy.access?.header,
       usedAt: secondsOf(performance.now()),
       version,
       isLatest,
@@ -71,8 +73,6 @@ export class PreparedHeads {
       sentBytes: sent?.length ?? -1,
       bodyBytes: body.length,
       fields: undefined,
-      // Plain hits read none of these: each cache line of an object costs, with many targets.
-      tag,
       unchanged: tag === undefined ? undefined : this.#commonHeads.of(304, unchangedHead(commonHead)),
       unchangedLength: unchangedOwn.length,
       exposed: cors.furtherIn(ownHead),

@@ -6,7 +6,7 @@
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { AdmittedRequest } from '../admitted-request.ts';
-import { isUnchanged as matchesCondition } from '../conditions.ts';
+import { conditionalTag, isUnchanged as matchesCondition } from '../conditions.ts';
 import type { CacheScope } from '../response-writer.ts';
 import { ageOf } from '../../reads/freshness.ts';
 import { isOfLatest } from '../../routes/read-answer.ts';
@@ -61,7 +61,21 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     const scope: CacheScope = admitted?.isPrivate === true && target.scope === 'public' ? 'private' : target.scope;
     // Conditions do not apply to POST.
     const condition = scope === 'none' ? undefined : block.condition;
-    const request = { target, connection, nowMs, isKept, view, admitted, scope, bodyBytes, isHead, origin, condition };
+    const isUnchanged = false;
+    const request: HitRequest<Sink> = {
+      target,
+      connection,
+      nowMs,
+      isKept,
+      view,
+      admitted,
+      scope,
+      bodyBytes,
+      isHead,
+      origin,
+      condition,
+      isUnchanged,
+    };
     const { prepared } = target;
     if (prepared !== undefined && !prepared.isLatest && this.#isUsable(prepared, block, request)) {
       return this.#serve(prepared, request);
@@ -97,19 +111,24 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
 
   #isUsable(prepared: PreparedHead, block: HeaderBlock, request: HitRequest<Sink>): boolean {
     const { nowMs, view, scope } = request;
-    if (prepared.sentBytes < 0 && !is304(prepared, request)) return false;
     if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
     if (prepared.ledgerWideNames !== view.ledgerWideNames || prepared.scope !== scope) return false;
-    if (prepared.keyHeader !== this.#proxy.access?.header) return false;
-    return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === block.coding);
+    if (nowMs / 1000 - prepared.usedAt >= longestUnused) return false;
+    if (prepared.isCodable && prepared.wanted !== block.coding) return false;
+    if (request.condition !== undefined) request.isUnchanged = this.#isUnchanged(prepared, request.condition);
+    return prepared.sentBytes >= 0 || request.isUnchanged;
+  }
+
+  /** The tag is not prepared: with many targets, each text kept for one costs all hits. */
+  #isUnchanged(prepared: PreparedHead, condition: string): boolean {
+    return matchesCondition(condition, conditionalTag(this.#proxy.memory.answerOf(prepared), prepared.coding));
   }
 
   /** Writes the answer and reports it; false: the writer has not answered. */
   #serve(prepared: PreparedHead, request: HitRequest<Sink>, snapshot?: PublishedState): boolean {
     const { memory, observer, freshness } = this.#proxy;
-    const { target, nowMs, admitted, bodyBytes, isHead } = request;
+    const { target, nowMs, admitted, bodyBytes, isHead, isUnchanged } = request;
     if (!this.#writer.write(prepared, request)) return false;
-    const isUnchanged = is304(prepared, request);
     const now = secondsOf(nowMs);
     // Once a second is enough: eviction order is a matter of minutes.
     if (now !== prepared.usedAt) {
@@ -154,9 +173,6 @@ export interface HitRequest<Sink> extends PreparedRequest<Sink> {
   readonly bodyBytes: number;
   /** Value of `If-None-Match`, where conditions apply. */
   readonly condition: string | undefined;
-}
-
-/** Whether the client holds the answer. */
-export function is304(prepared: PreparedHead, { condition }: Pick<HitRequest<unknown>, 'condition'>): boolean {
-  return condition !== undefined && matchesCondition(condition, prepared.tag);
+  /** The client holds the answer; set with the prepared head that may serve it. */
+  isUnchanged: boolean;
 }
