@@ -48,7 +48,7 @@ export class FastPath {
       live,
       hits: new PreparedHits(parts, hitText, commonHeads),
       info: new PreparedInfo(parts, hitText),
-      directMatches: new DirectMatches(parts.router),
+      directMatches: new DirectMatches(),
       arenas,
       turnEnd: new TurnEnd(),
       handOver: (connection, rest) => {

@@ -41,12 +41,12 @@ export class PartialRequest {
     return this.#reservation;
   }
 
-  /** Whether the next \`count\` bytes need a buffer for the whole request, which \`reserve\` makes. */
+  /** Whether the next `count` bytes need a buffer for the whole request, which `reserve` makes. */
   needsMemoryFor(count: number): boolean {
     return this.#bytes !== undefined && this.#bytes.length < Math.min(this.#filled + count, this.#length);
   }
 
-  /** Makes the buffer for the whole request, under \`reservation\`, which the pool may end at once: then \`refuse\`. */
+  /** Makes the buffer for the whole request, under `reservation`, which the pool may end at once: then `refuse`. */
   reserve(reservation: BodyReservation): void {
     const { received } = this;
     this.#bytes = Buffer.allocUnsafeSlow(this.#length);
@@ -56,7 +56,7 @@ export class PartialRequest {
     reservation.addAhead(this.#length);
   }
 
-  /** Takes bytes from the front of \`chunk\`, and returns their number. */
+  /** Takes bytes from the front of `chunk`, and returns their number. */
   take(chunk: Buffer): number {
     const taken = Math.min(chunk.length, this.#length - this.#filled);
     this.#bytes?.set(chunk.subarray(0, taken), this.#filled);
