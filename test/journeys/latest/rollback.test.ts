@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
-import { nodeAndGateway, probe } from '../../support/gateway.ts';
+import type { FakeNode } from '../../support/fake-node.ts';
+import { nodeAndGateway, probe, type TestGateway } from '../../support/gateway.ts';
 
 const hour = 3_600_000;
 
@@ -41,6 +42,22 @@ function isRead({ url }: { readonly url: string }): boolean {
   return url.endsWith('ledger_version=400');
 }
 
+/** Moves the node to another chain and back, for all requests but those that `isHeld` selects. */
+async function leaveAndReturn(
+  node: FakeNode,
+  gateway: TestGateway,
+  isHeld: (request: { readonly url: string }) => boolean,
+): Promise<void> {
+  const isOn = async (chainId: number): Promise<boolean> => {
+    await gateway.get('/accounts/0x1/module/coin?ledger_version=401', { accept: 'text/html' });
+    return gateway.fleet()[0]?.chainId === chainId;
+  };
+  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: (request) => !isHeld(request) });
+  await until(() => isOn(2));
+  node.faults.clear();
+  await until(() => isOn(1));
+}
+
 test('an answer of the earlier ledger reaches its waiting clients, and is not stored', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 1 });
   const { promise: held, resolve: release } = Promise.withResolvers<undefined>();
@@ -48,15 +65,8 @@ test('an answer of the earlier ledger reaches its waiting clients, and is not st
   const asked = node.log.next();
   const waiting = gateway.get(`${probe}?ledger_version=400`);
   await asked;
-  const isOn = async (chainId: number): Promise<boolean> => {
-    await gateway.get('/accounts/0x1/module/coin?ledger_version=401', { accept: 'text/html' });
-    return gateway.fleet()[0]?.chainId === chainId;
-  };
   // Another chain, and the first one again: the ledger may be another one under the same id.
-  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: (request) => !isRead(request) });
-  await until(() => isOn(2));
-  node.faults.clear();
-  await until(() => isOn(1));
+  await leaveAndReturn(node, gateway, isRead);
   release(undefined);
 
   const { status, headers } = await waiting;
@@ -77,16 +87,9 @@ test('a read of latest whose version its node lost meanwhile is refused with 503
   const asked = node.log.next();
   const waiting = gateway.get(probe);
   await asked;
-  const isOn = async (chainId: number): Promise<boolean> => {
-    await gateway.get('/accounts/0x1/module/coin?ledger_version=401', { accept: 'text/html' });
-    return gateway.fleet()[0]?.chainId === chainId;
-  };
   // Another chain, and then a ledger of the first one that does not have version 900 yet.
   node.clock.head = 500n;
-  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: (request) => !isAtHead(request) });
-  await until(() => isOn(2));
-  node.faults.clear();
-  await until(() => isOn(1));
+  await leaveAndReturn(node, gateway, isAtHead);
   release(undefined);
 
   const { status, headers, text } = await waiting;
