@@ -5,13 +5,6 @@ import { Window } from './window.ts';
 /** The span of the bound `burst`. */
 export const burstMs = 1_000;
 
-interface WindowBound {
-  readonly name: BoundStanding['name'];
-  readonly window: Window;
-  readonly limit: number;
-  readonly amount: number;
-}
-
 interface ExceededBound {
   readonly name: BoundName;
   readonly freeInMs: number;
@@ -35,11 +28,14 @@ export class LimitAccount {
   }
 
   /** Counts the request if all bounds have room for it. */
-  take(bounds: Bounds, cost: number, nowMs: number): LimitCount {
-    const windows = this.#boundsOf(bounds, cost);
-    const over = this.#findOver(windows, bounds.concurrency, nowMs);
-    if (over === undefined) this.add(cost, nowMs);
-    const standings = windows.map((bound) => standingOf(bound, nowMs));
+  take(bounds: Bounds, charge: number, nowMs: number): LimitCount {
+    const over = this.#findOver(bounds, charge, nowMs);
+    if (over === undefined) this.add(charge, nowMs);
+    const { requests, cost, burst } = bounds;
+    const standings: BoundStanding[] = [];
+    if (requests !== undefined) standings.push(standingOf('requests', this.#requests, requests, nowMs));
+    if (cost !== undefined) standings.push(standingOf('cost', this.#cost, cost, nowMs));
+    if (burst !== undefined) standings.push(standingOf('burst', this.#burst, burst, nowMs));
     if (over === undefined) return { isAdmitted: true, standings };
     return { isAdmitted: false, over: over.name, freeInMs: over.freeInMs, standings };
   }
@@ -59,33 +55,26 @@ export class LimitAccount {
   }
 
   /** The exceeded bound that takes longest to have room. */
-  #findOver(windows: WindowBound[], concurrency: number | undefined, nowMs: number): ExceededBound | undefined {
+  #findOver({ requests, cost, burst, concurrency }: Bounds, charge: number, nowMs: number): ExceededBound | undefined {
     let over: ExceededBound | undefined;
-    for (const { name, window, limit, amount } of windows) {
-      const freeInMs = window.freeAtMs(nowMs, limit - amount) - nowMs;
-      if (freeInMs > (over?.freeInMs ?? 0)) over = { name, freeInMs };
+    if (requests !== undefined) over = laterOf(over, 'requests', this.#requests.freeAtMs(nowMs, requests - 1) - nowMs);
+    if (cost !== undefined) {
+      // An empty window admits a request that costs more than the whole window.
+      const most = cost - Math.min(charge, cost);
+      over = laterOf(over, 'cost', this.#cost.freeAtMs(nowMs, most) - nowMs);
     }
+    if (burst !== undefined) over = laterOf(over, 'burst', this.#burst.freeAtMs(nowMs, burst - 1) - nowMs);
     if (over !== undefined || concurrency === undefined || this.#inFlight < concurrency) return over;
     return { name: 'concurrency', freeInMs: 0 };
   }
-
-  #boundsOf({ requests, cost, burst }: Bounds, charge: number): WindowBound[] {
-    const bounds: WindowBound[] = [];
-    if (requests !== undefined) bounds.push({ name: 'requests', window: this.#requests, limit: requests, amount: 1 });
-    if (cost !== undefined) {
-      // An empty window admits a request that costs more than the whole window.
-      bounds.push({ name: 'cost', window: this.#cost, limit: cost, amount: Math.min(charge, cost) });
-    }
-    if (burst !== undefined) bounds.push({ name: 'burst', window: this.#burst, limit: burst, amount: 1 });
-    return bounds;
-  }
 }
 
-function standingOf({ name, window, limit }: WindowBound, nowMs: number): BoundStanding {
+function laterOf(over: ExceededBound | undefined, name: BoundName, freeInMs: number): ExceededBound | undefined {
+  return freeInMs > (over?.freeInMs ?? 0) ? { name, freeInMs } : over;
+}
+
+function standingOf(name: BoundStanding['name'], window: Window, limit: number, nowMs: number): BoundStanding {
   const freeAtMs = window.nextFreeAtMs(nowMs);
-  return {
-    name,
-    remaining: Math.max(0, Math.floor(limit - window.used(nowMs))),
-    freeInMs: freeAtMs === undefined ? undefined : freeAtMs - nowMs,
-  };
+  const remaining = Math.max(0, Math.floor(limit - window.used(nowMs)));
+  return { name, remaining, freeInMs: freeAtMs === undefined ? undefined : freeAtMs - nowMs };
 }

@@ -5,7 +5,9 @@ import type { Bounds, BoundStanding } from './counter.ts';
 /** Flat name-value pairs, as in Node's raw headers; empty without a bound over time. */
 export function limitHeaders(bounds: Bounds, standings: readonly BoundStanding[]): readonly string[] {
   if (standings.length === 0) return [];
-  return ['RateLimit', standings.map(itemOf).join(', '), 'RateLimit-Policy', policyOf(bounds)];
+  let items = '';
+  for (const standing of standings) items += items === '' ? itemOf(standing) : `, ${itemOf(standing)}`;
+  return ['RateLimit', items, 'RateLimit-Policy', policyOf(bounds)];
 }
 
 /** Rounded up: a client that waits this long has waited long enough. */

@@ -41,7 +41,7 @@ export class MemoryCounter implements LimitCounter {
     const bounds = shareOf(charge.bounds, this.#options.processes ?? 1);
     const count = account.take(bounds, charge.cost, nowMs);
     if (!count.isAdmitted) return { kind: 'counted', count, settle: () => undefined };
-    return { kind: 'counted', count, settle: (extraCost) => account.settle(extraCost, this.#options.now()) };
+    return { kind: 'counted', count, settle: this.#settleOf(account) };
   }
 
   /** Counts a request that another counter admitted; returns its `settle`. */
@@ -49,7 +49,12 @@ export class MemoryCounter implements LimitCounter {
     const nowMs = this.#options.now();
     const account = this.#accountOf(charge, nowMs);
     account.add(charge.cost, nowMs);
-    return (extraCost) => account.settle(extraCost, this.#options.now());
+    return this.#settleOf(account);
+  }
+
+  /** Most requests have no extra cost, and need no clock. */
+  #settleOf(account: LimitAccount): (extraCost: number) => void {
+    return (extraCost) => account.settle(extraCost, extraCost > 0 ? this.#options.now() : 0);
   }
 
   close(): void {

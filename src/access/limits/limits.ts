@@ -41,15 +41,12 @@ export class PlanLimits implements Limits {
     const { plan } = principal;
     const { counter, costs } = this.#parts;
     const cost = leastCostOf(operation, costs());
-    const request = { principal, operation, cost };
     const bounds = boundsOf(plan);
-    if (!isBounded(bounds)) return this.#admitted(request, [], () => undefined);
+    if (!isBounded(bounds)) return new AdmittedTicket(this.#parts, principal, cost, [], undefined);
     const charge: Charge = { subject: subjectOf(principal), hasKey: principal.name !== undefined, bounds, cost };
-    const attempt = (): CountResult | Promise<CountResult> => counter.take(charge);
-    const isLast = (taken: CountResult): Ticket => this.#ticket({ ...request, charge }, taken, signal);
-    if (plan.waitMs === 0) return then(attempt(), isLast);
-    const { waitMs } = plan;
-    return then(this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt }), isLast);
+    const request = { principal, operation, charge, signal };
+    const taken = plan.waitMs === 0 ? counter.take(charge) : this.#takeInTurn(request);
+    return taken instanceof Promise ? this.#ticketOf(request, taken) : this.#ticket(request, taken);
   }
 
   close(): void {
@@ -62,43 +59,37 @@ export class PlanLimits implements Limits {
     return name === undefined ? this.#parts.queueOfAddresses : this.#parts.queue;
   }
 
-  #ticket(request: Request & { readonly charge: Charge }, taken: CountResult, signal: CancelSignal): Ticket {
-    const { principal, charge } = request;
+  /** Counts the request behind those of its tenant that wait. */
+  #takeInTurn({ principal, charge, signal }: CountedRequest): CountResult | Promise<CountResult> {
+    const { waitMs } = principal.plan;
+    const attempt = (): CountResult | Promise<CountResult> => this.#parts.counter.take(charge);
+    return this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt });
+  }
+
+  /** Apart from `admit`: a count in memory costs no promise and no closure. */
+  async #ticketOf(request: CountedRequest, taken: Promise<CountResult>): Promise<Ticket> {
+    return this.#ticket(request, await taken);
+  }
+
+  #ticket({ principal, operation, charge, signal }: CountedRequest, taken: CountResult): Ticket {
     if (signal.aborted) {
       if (taken.kind === 'counted' && taken.count.isAdmitted) taken.settle(0);
       return { kind: 'left' };
     }
-    if (taken.kind === 'unavailable') return this.#refused(request, 'unavailable');
-    const { count, settle } = taken;
-    if (!count.isAdmitted) return this.#refused(request, count);
+    if (taken.kind === 'unavailable') return this.#refused(principal, operation, 'unavailable');
+    const { count } = taken;
+    if (!count.isAdmitted) return this.#refused(principal, operation, count);
     const headers = limitHeaders(charge.bounds, count.standings);
-    const queue = this.#queueOf(principal);
-    const isAwaited = principal.plan.waitMs > 0;
-    return this.#admitted(request, headers, (extraCost) => {
-      settle(extraCost);
-      if (isAwaited) queue.wake(charge.subject);
-    });
+    const { subject, cost } = charge;
+    const queue = principal.plan.waitMs > 0 ? this.#queueOf(principal) : undefined;
+    return new AdmittedTicket(this.#parts, principal, cost, headers, { taken, queue, subject });
   }
 
-  #admitted(
-    { principal, cost }: Request,
-    headers: readonly string[],
-    settle: (extraCost: number) => void,
-  ): Ticket & { kind: 'admitted' } {
-    const { costs, metrics, usage } = this.#parts;
-    return {
-      kind: 'admitted',
-      headers,
-      settle: (settled: Settled) => {
-        const whole = costOf(settled, costs());
-        settle(Math.max(0, whole - cost));
-        metrics.answered({ plan: principal.plan.name, key: principal.name }, settled.outcome, whole);
-        usage.add(principal, settled, whole);
-      },
-    };
-  }
-
-  #refused({ principal, operation }: Request, why: 'unavailable' | (LimitCount & { isAdmitted: false })): Ticket {
+  #refused(
+    principal: Principal,
+    operation: AccessOperation,
+    why: 'unavailable' | (LimitCount & { isAdmitted: false }),
+  ): Ticket {
     const { metrics, usage } = this.#parts;
     const { plan, name: key } = principal;
     usage.addRefusal(principal, operation);
@@ -112,11 +103,59 @@ export class PlanLimits implements Limits {
   }
 }
 
-interface Request {
+/** A request of a plan with bounds. */
+interface CountedRequest {
   readonly principal: Principal;
   readonly operation: AccessOperation;
+  readonly charge: Charge;
+  /** Aborts when the client hangs up. */
+  readonly signal: CancelSignal;
+}
+
+/** The count of an admitted request. */
+interface Counted {
+  readonly taken: Extract<CountResult, { kind: 'counted' }>;
+  /** Of plans whose requests wait. */
+  readonly queue: LimitQueue | undefined;
+  readonly subject: string;
+}
+
+/** The ticket of an admitted request. A class: closures for each request cost more. */
+class AdmittedTicket {
+  readonly kind = 'admitted';
+  readonly headers: readonly string[];
+  readonly #parts: PlanLimitsParts;
+  readonly #principal: Principal;
   /** The charge. */
-  readonly cost: number;
+  readonly #cost: number;
+  readonly #counted: Counted | undefined;
+
+  constructor(
+    parts: PlanLimitsParts,
+    principal: Principal,
+    cost: number,
+    headers: readonly string[],
+    counted: Counted | undefined,
+  ) {
+    this.headers = headers;
+    this.#parts = parts;
+    this.#principal = principal;
+    this.#cost = cost;
+    this.#counted = counted;
+  }
+
+  settle(settled: Settled): void {
+    const { costs, metrics, usage } = this.#parts;
+    const principal = this.#principal;
+    const whole = costOf(settled, costs());
+    if (this.#counted !== undefined) {
+      const { taken, queue, subject } = this.#counted;
+      taken.settle(Math.max(0, whole - this.#cost));
+      queue?.wake(subject);
+    }
+    metrics.answered({ plan: principal.plan.name, key: principal.name }, settled.outcome, whole);
+    usage.add(principal, settled, whole);
+  }
 }
 
 /** Tenants and addresses are distinct: a tenant may be named like an address. One text per principal of a key. */
@@ -141,9 +180,4 @@ function boundsOf(plan: Plan): Bounds {
   const bounds = { windowMs, requests, cost, burst, concurrency };
   knownBounds.set(plan, bounds);
   return bounds;
-}
-
-/** Synchronous for a synchronous value: a count in memory costs no promise. */
-function then<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>): R | Promise<R> {
-  return value instanceof Promise ? (async () => next(await value))() : next(value);
 }

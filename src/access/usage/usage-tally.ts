@@ -1,9 +1,10 @@
 /** Usage by hour and key: plain sums in memory. */
 import type { AccessOperation, Principal } from '../keys/principal.ts';
-import type { Settled } from '../limits/ticket.ts';
 
+const operations = ['read', 'view', 'encode', 'submit', 'pass'] as const satisfies readonly AccessOperation[];
+const outcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
 /** Outcomes of requests in usage. */
-type UsageOutcome = Settled['outcome'] | 'refused';
+type UsageOutcome = (typeof outcomes)[number];
 
 /** Sums for one key, hour, operation and outcome. Requests without a key share one row per plan. */
 export interface UsageRow {
@@ -63,6 +64,14 @@ export function covers(query: UsageQuery, hour: string, [key, tenant]: UsageSubj
 const measures = ['requests', 'cost', 'bytes', 'saved'] as const;
 type Sums = { -readonly [Measure in (typeof measures)[number]]: number };
 
+/** `operation|outcome`, made once: each request looks one up. */
+const sumsNames = Object.fromEntries(
+  operations.map((operation) => [
+    operation,
+    Object.fromEntries(outcomes.map((outcome) => [outcome, `${operation}|${outcome}`])),
+  ]),
+) as Record<AccessOperation, Record<UsageOutcome, string>>;
+
 /** Sums by `operation|outcome`. */
 export class UsageSums {
   readonly #sums = new Map<string, Sums>();
@@ -72,7 +81,7 @@ export class UsageSums {
   }
 
   add(operation: AccessOperation, outcome: UsageOutcome, amounts: Readonly<Sums>): void {
-    this.#addTo(`${operation}|${outcome}`, amounts);
+    this.#addTo(sumsNames[operation][outcome], amounts);
   }
 
   /** Fields of a Redis hash with their additions, alternating. */

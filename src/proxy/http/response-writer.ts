@@ -172,11 +172,15 @@ export class ResponseWriter {
     return name === undefined ? varyOfAll : `${varyOfAll}, ${name}`;
   }
 
-  /** Adds ledger, limit and CORS headers; closes the connection while draining. */
+  /** Adds limit, CORS and ledger headers; closes the connection while draining. */
   addCommon(exchange: Exchange, head: string[]): void {
-    for (const item of this.#parts.fleet.view.headers) head.push(item);
+    const ledger = this.#parts.fleet.view.headers;
     if (exchange.admitted !== undefined) head.push(...exchange.admitted.headers);
-    if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request, head));
+    if (exchange.request.headers.origin !== undefined) {
+      head.push(...this.#parts.cors.headers(exchange.request, [...head, ...ledger]));
+    }
+    // Last: prepared hits join them with the date and the connection's headers, once for all requests of a moment.
+    for (const item of ledger) head.push(item);
     if (this.isDraining) exchange.response.shouldKeepAlive = false;
     endWhereHttpDoes(exchange, head);
   }

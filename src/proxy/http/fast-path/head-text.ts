@@ -12,12 +12,16 @@ export function headText(status: number, head: readonly string[]): string {
 
 /** One line per header. Throws on bytes that HTTP forbids in a value (RFC 9110 5.5), as Node does. */
 export function fieldLines(head: readonly string[]): string {
-  let text = '';
-  for (let at = 0; at + 1 < head.length; at += 2) {
-    const value = head[at + 1] as string;
-    if (forbiddenInValue.test(value)) throw new Error('an answer header contains bytes that HTTP forbids');
-    text += `${head[at]}: ${value}\r\n`;
+  for (let at = 1; at < head.length; at += 2) {
+    if (forbiddenInValue.test(head[at] as string)) throw new Error('an answer header contains bytes that HTTP forbids');
   }
+  return ownLines(head);
+}
+
+/** One line per header, of values made by this program alone: numbers and names of bounds. */
+export function ownLines(head: readonly string[]): string {
+  let text = '';
+  for (let at = 0; at + 1 < head.length; at += 2) text += `${head[at]}: ${head[at + 1]}\r\n`;
   return text;
 }
 
@@ -48,7 +52,6 @@ export class LiveHeaders {
   #untilMs = -Infinity;
   #date = '';
   #ledger: readonly string[] | undefined;
-  #ledgerLines = Buffer.alloc(0);
   #kept = Buffer.alloc(0);
   #closing = Buffer.alloc(0);
 
@@ -61,24 +64,14 @@ export class LiveHeaders {
 
   /** Ledger headers and the end of a head. `nowMs`: `performance.now()`. */
   bytes(ledger: readonly string[], isKept: boolean, nowMs: number): Buffer {
-    this.#renew(ledger, nowMs);
-    return isKept ? this.#kept : this.#closing;
-  }
-
-  /** Ledger headers alone; `endOfHead` follows. */
-  ledgerBytes(ledger: readonly string[], nowMs: number): Buffer {
-    this.#renew(ledger, nowMs);
-    return this.#ledgerLines;
-  }
-
-  #renew(ledger: readonly string[], nowMs: number): void {
     this.#renewDate(nowMs);
-    if (ledger === this.#ledger) return;
-    this.#ledger = ledger;
-    const lines = fieldLines(ledger);
-    this.#ledgerLines = Buffer.from(lines, 'latin1');
-    this.#kept = Buffer.from(lines + this.#date + keepAlive, 'latin1');
-    this.#closing = Buffer.from(lines + this.#date + close, 'latin1');
+    if (ledger !== this.#ledger) {
+      this.#ledger = ledger;
+      const lines = fieldLines(ledger);
+      this.#kept = Buffer.from(lines + this.#date + keepAlive, 'latin1');
+      this.#closing = Buffer.from(lines + this.#date + close, 'latin1');
+    }
+    return isKept ? this.#kept : this.#closing;
   }
 
   #renewDate(nowMs: number): void {

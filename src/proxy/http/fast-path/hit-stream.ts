@@ -40,7 +40,7 @@ export class HitStream implements HitWriter<StreamSink> {
     // A client's reset would otherwise be an uncaught exception; 'close' follows it.
     stream.on('error', ignore);
     // Node adds the date behind these, as for the compatibility layer.
-    stream.respond(fields.concat(live, admitted?.headers ?? noFields));
+    stream.respond(fields.concat(admitted?.headers ?? noFields, live));
     stream.end(body);
     return true;
   }

@@ -6,7 +6,7 @@ import type { PreparedHead } from '../../routes/target-cache.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { Arenas } from './arena.ts';
 import { CorsLines } from './cors-lines.ts';
-import { fieldLines, type LiveHeaders } from './head-text.ts';
+import { ownLines, type LiveHeaders } from './head-text.ts';
 import type { HitRequest, HitWriter, PreparedRequest } from './prepared-hits.ts';
 import type { AnswerSink } from './response.ts';
 
@@ -59,7 +59,7 @@ export class HitText implements HitWriter<AnswerSink> {
   }
 
   /**
-   * `further`: lines behind the ledger headers. `copied`: a body that goes behind the head, at most `largestCopied`;
+   * `further`: lines ahead of the ledger headers. `copied`: a body that goes behind the head, at most `largestCopied`;
    * `beside`: one in a buffer of its own.
    */
   #put(
@@ -70,16 +70,14 @@ export class HitText implements HitWriter<AnswerSink> {
     copied?: BytesRange,
     beside?: Buffer,
   ): void {
-    const live =
-      further === '' ? this.#live.bytes(view.headers, isKept, nowMs) : this.#live.ledgerBytes(view.headers, nowMs);
-    const end = further === '' ? '' : further + this.#live.endOfHead(isKept);
+    const live = this.#live.bytes(view.headers, isKept, nowMs);
     const length = copied === undefined ? 0 : copied.to - copied.from;
-    const arena = this.#arenas.withRoom(common.length + own.length + live.length + end.length + length);
+    const arena = this.#arenas.withRoom(common.length + own.length + further.length + live.length + length);
     const { bytes, used: from } = arena;
     let to = from + common.copy(bytes, from);
     to += bytes.write(own, to, 'latin1');
+    if (further !== '') to += bytes.write(further, to, 'latin1');
     to += live.copy(bytes, to);
-    if (end !== '') to += bytes.write(end, to, 'latin1');
     if (copied !== undefined) to += copied.bytes.copy(bytes, to, copied.from, copied.to);
     arena.used = to;
     connection.sendFrom(arena, from);
@@ -87,7 +85,7 @@ export class HitText implements HitWriter<AnswerSink> {
     if (!isKept) connection.finish();
   }
 
-  /** Lines of limits and CORS behind the ledger headers. */
+  /** Lines of limits and CORS. */
   #furtherLines(exposed: string, { admitted, origin, view }: PreparedRequest<AnswerSink>): string {
     const limits = limitLines(admitted);
     return origin === undefined ? limits : limits + this.#corsLines.of(origin, exposed, view.headers);
@@ -95,7 +93,7 @@ export class HitText implements HitWriter<AnswerSink> {
 }
 
 function limitLines(admitted: AdmittedRequest | undefined): string {
-  return admitted === undefined || admitted.headers.length === 0 ? '' : fieldLines(admitted.headers);
+  return admitted === undefined ? '' : ownLines(admitted.headers);
 }
 
 /** The constant part of a head. */
