@@ -120,4 +120,16 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     '[] => ["Stryker was here"]': 'without a match there is no authority',
     'text === null => false': 'for types alone: null is no u64',
   },
+  'src/upstream/node/retention-window.ts': {
+    'this.#olderSinceMs !== undefined => true': 'for types alone: no time is later than undefined',
+    '\'versions\' => ""': 'another unit than blocks counts versions',
+    'shown > info.oldestVersion => shown >= info.oldestVersion': equal,
+    'part < farthestMove => part <= farthestMove': equal,
+    'samples[0]?.atMs => samples[0].atMs': 'for types alone: there is the sample just pushed',
+    'first === undefined || last === undefined => false': 'for types alone: there is a sample',
+    'first === undefined || last === undefined => first === undefined && last === undefined':
+      'for types alone: there is a sample',
+    'first === undefined => false': 'for types alone: there is a sample',
+    'last === undefined => false': 'for types alone: there is a sample',
+  },
 };

@@ -100,11 +100,31 @@ test('one old answer after a long silence is not believed', () => {
   assert.equal(window.info?.version, 1000n);
 });
 
-test('a report of another chain replaces the window at once', () => {
-  const window = windowOf([0, 100, 1000], [100, 200, 1100]);
-  window.observeRefusal(version(900), 100);
-  window.observe(ledgerInfo({ version: 50n, chainId: 5 }), 110);
-  assert.deepEqual(window.at(110), { head: 50n, oldest: 0n, safeOldest: 0n });
+test('a report of another chain replaces the window at once, with its refusals and speeds', () => {
+  const window = windowOf([0, 5000, 9000], [100, 5100, 9100]);
+  window.observeRefusal(version(5900), 100);
+  assert.equal(window.around(105, 'versions')?.oldest, 5901n);
+  assert.equal(window.observe(ledgerInfo({ version: 6000n, oldest: 5200n, chainId: 5 }), 110), false);
+  assert.deepEqual(window.at(110), { head: 6000n, oldest: 5200n, safeOldest: 5200n });
+  assert.deepEqual(window.around(105, 'versions'), window.at(110));
+});
+
+test('an older snapshot that is adopted replaces the window at once, and a newer one continues it', () => {
+  const window = new RetentionWindow();
+  window.adopt(ledgerInfo({ version: 9000n, oldest: 5000n }), 0);
+  window.adopt(ledgerInfo({ version: 9100n, oldest: 5200n }), 100);
+  assert.equal(window.edgeSpeed, 2);
+  window.observeRefusal(version(5900), 100);
+  window.adopt(ledgerInfo({ version: 8000n, oldest: 5300n }), 110);
+  assert.deepEqual(window.at(110), { head: 8000n, oldest: 5300n, safeOldest: 5300n });
+});
+
+test('a node that has only a lower edge than before has not gone back on its chain', () => {
+  const window = windowOf([0, 200, 1000]);
+  const deeper = ledgerInfo({ version: 1000n, oldest: 100n });
+  assert.equal(window.observe(deeper, 100), false);
+  assert.equal(window.observe(deeper, 10_100), false);
+  assert.equal(window.at(10_100)?.oldest, 100n);
 });
 
 test('a larger window is believed at once and its past speed forgotten', () => {
@@ -132,6 +152,15 @@ test('a later refusal of a lower version does not weaken an earlier one, and of 
   assert.equal(window.at(18_999)?.oldest, 301n);
   window.observeRefusal(version(120), 19_500);
   assert.equal(window.at(19_500)?.oldest, 121n);
+});
+
+test('a refusal is replaced by a lower one when its time is up, and lasts longer when it is repeated', () => {
+  const window = windowOf([0, 100, 1000]);
+  window.observeRefusal(version(250), 0);
+  window.observeRefusal(version(250), 5_000);
+  assert.equal(window.at(14_999)?.oldest, 251n);
+  window.observeRefusal(version(200), 15_000);
+  assert.equal(window.at(15_000)?.oldest, 201n);
 });
 
 test('a refusal far above the edge is not believed: no pruner moves so far between two looks', () => {
@@ -162,6 +191,29 @@ test('answers by the thousand cost one sample in 50 ms, and the speed stays righ
   }
   assert.ok(Math.abs(window.edgeSpeed - 20) < 0.1, String(window.edgeSpeed));
   assert.equal(window.info?.oldestVersion, 399_998n);
+});
+
+test('reports 25 ms apart are samples of their own', () => {
+  assert.equal(windowOf([0, 0, 1000], [25, 0, 1000], [50, 100, 1000]).edgeSpeed, 2);
+});
+
+/** A window whose edge moves once, between the first and the second of `count` reports. */
+function movedOnce(count: number, everyMs: number): RetentionWindow {
+  return windowOf(
+    ...Array.from({ length: count }, (_, at) => [7_000 + at * everyMs, at === 0 ? 0 : 500, 1000] as const),
+  );
+}
+
+test('speeds are of the last 15 s, and of 300 samples at most', () => {
+  assert.ok(movedOnce(151, 100).edgeSpeed > 0);
+  assert.equal(movedOnce(152, 100).edgeSpeed, 0);
+  assert.ok(movedOnce(300, 25).edgeSpeed > 0);
+  assert.equal(movedOnce(301, 25).edgeSpeed, 0);
+});
+
+test('a window of one version has blocks', () => {
+  const window = windowOf([0, 1000, 1000]);
+  assert.deepEqual(window.at(0, 'blocks'), { head: 100n, oldest: 100n, safeOldest: 100n });
 });
 
 /** A node whose edge moves 20,000 versions a second, one step every `stepMs`. */
@@ -246,6 +298,11 @@ test('requests that arrive close to each other share a view, which is never of b
   const view = window.around(5_000, 'versions');
   assert.deepEqual(view, window.at(5_005));
   assert.equal(window.around(5_005, 'versions'), view);
+  assert.equal(window.around(5_000, 'versions'), view);
+  assert.ok(window.info !== undefined);
+  window.observe(window.info, window.observedAtMs);
+  assert.equal(window.around(5_000, 'versions'), view);
+  assert.deepEqual(window.around(4_900, 'versions'), window.at(4_905));
   assert.deepEqual(window.around(5_006, 'versions'), window.at(5_011));
   assert.deepEqual(window.around(5_006, 'blocks'), window.at(5_011, 'blocks'));
   window.observe(ledgerInfo({ version: 120_000n, oldest: 11_500n }), 5_006);
