@@ -37,42 +37,52 @@ export class CachedTarget {
 
 /** The head of the last answer under a target, valid while memory holds the answer. */
 export interface PreparedHead extends CacheLocation {
-  /** Chain id of the answer's ledger. */
-  readonly chainId: number | undefined;
-  /** `FleetView.ledgerWideNames` at its preparation: `own` has no header of these names. */
-  readonly ledgerWideNames: ReadonlySet<string>;
+  readonly shared: SharedHead;
   /** Counts its answers. */
   readonly hits: Count;
   /** Last use that memory recorded, in whole seconds of `performance.now()`. */
   usedAt: number;
   readonly version: LedgerVersion | undefined;
+  /** `Age` in `own`. */
+  readonly ageSeconds: number;
+  /** Headers behind those of `shared`, up to the live headers. */
+  readonly own: string;
+  /** Length of `own` in a 304, without the headers of its content. */
+  readonly unchangedLength: number;
+  /** Length of the body, coded and decoded. `sentBytes` is -1 if memory lacks the coding: then only a 304 is possible. */
+  readonly sentBytes: number;
+  readonly bodyBytes: number;
+  /** The whole head as HTTP/2 sends it: lower-case names and values in turn. Made on first use. */
+  fields: readonly string[] | undefined;
+}
+
+/**
+ * The part of a prepared head that many targets share, one object for all: with many targets, each cache line of a hit
+ * that is its target's alone costs as much as a look-up.
+ */
+export interface SharedHead {
+  /** Chain id of the answer's ledger. */
+  readonly chainId: number | undefined;
+  /** `FleetView.ledgerWideNames` at its preparation: the head has no header of these names. */
+  readonly ledgerWideNames: ReadonlySet<string>;
   /** The gateway chose the version. */
   readonly isLatest: boolean;
   /** Caches that may store the answer. */
   readonly scope: CacheScope;
-  /** `Age` in `own`. */
-  readonly ageSeconds: number;
   /** The coding that the client prefers, if the answer depends on it. */
   readonly wanted: ContentCoding | undefined;
   readonly isCodable: boolean;
   /** The coding of the body. */
   readonly coding: ContentCoding | undefined;
   readonly status: number;
-  /** Status line and headers that many answers share: one buffer for all. */
-  readonly common: Buffer;
-  /** Headers behind `common`, up to the live headers. */
-  readonly own: string;
-  /** Length of the body, coded and decoded. `sentBytes` is -1 if memory lacks the coding: then only a 304 is possible. */
-  readonly sentBytes: number;
-  readonly bodyBytes: number;
-  /** Status, `common` and `own` as HTTP/2 sends them: lower-case names and values in turn. Made on first use. */
-  fields: readonly string[] | undefined;
-  /** `common` of a 304. */
-  readonly unchanged: Buffer | undefined;
-  /** Length of `own` in a 304, without the headers of its content. */
-  readonly unchangedLength: number;
-  /** Names in `own` that CORS exposes beside those of every answer (`Cors.furtherIn`). */
+  /** Status line and first headers. */
+  readonly bytes: Buffer;
+  /** The same of a 304. */
+  readonly unchanged: Buffer;
+  /** Names of the head that CORS exposes beside those of every answer (`Cors.furtherIn`). */
   readonly exposed: string;
+  /** Status and first headers as HTTP/2 sends them. Made on first use. */
+  fields: readonly string[] | undefined;
 }
 
 /** Bound of targets and reads, in bytes; a target has at most 16 kB. */

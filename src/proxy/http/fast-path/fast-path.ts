@@ -14,10 +14,11 @@ import { Arenas } from './arena.ts';
 import { DirectMatches } from './direct-matches.ts';
 import { FastConnection, lateCode, type FastPathParts } from './connection.ts';
 import { FastStreams } from './fast-streams.ts';
-import { CommonHeads, LiveHeaders } from './head-text.ts';
+import { LiveHeaders } from './head-text.ts';
 import { HitStream } from './hit-stream.ts';
 import { HitText } from './hit-text.ts';
 import { PreparedHits } from './prepared-hits.ts';
+import { SharedHeads } from './prepared-heads.ts';
 import { PreparedInfo } from './prepared-info.ts';
 import { HeaderBlocks } from './request-head.ts';
 
@@ -39,14 +40,14 @@ export class FastPath {
     const live = new LiveHeaders();
     const arenas = new Arenas();
     const blocks = new HeaderBlocks();
-    const commonHeads = new CommonHeads();
+    const sharedHeads = new SharedHeads();
     const hitText = new HitText(parts, live, arenas);
     const shared: FastPathParts = {
       proxy: parts,
       metrics,
       blocks,
       live,
-      hits: new PreparedHits(parts, hitText, commonHeads),
+      hits: new PreparedHits(parts, hitText, sharedHeads),
       info: new PreparedInfo(parts, hitText),
       directMatches: new DirectMatches(),
       arenas,
@@ -66,7 +67,7 @@ export class FastPath {
       onClose: (connection) => this.#open.delete(connection),
     };
     if (parts.tls !== undefined) {
-      const hits = new PreparedHits(parts, new HitStream(parts.memory), commonHeads);
+      const hits = new PreparedHits(parts, new HitStream(parts.memory), sharedHeads);
       new FastStreams({ proxy: parts, metrics, blocks, hits, tls: parts.tls }).intercept();
     }
     const { checkMs = usualCheckMs } = parts.times;

@@ -25,24 +25,6 @@ export function ownLines(head: readonly string[]): string {
   return text;
 }
 
-/** Interns the few beginnings that many heads share. */
-export class CommonHeads {
-  readonly #known = new Map<string, Buffer>();
-
-  /** Status line and shared headers; equal heads share one buffer. Throws as `fieldLines`. */
-  of(status: number, head: readonly string[]): Buffer {
-    const text = headText(status, head);
-    const known = this.#known.get(text);
-    if (known !== undefined) return known;
-    if (this.#known.size >= mostKnown) this.#known.clear();
-    const made = Buffer.from(text, 'latin1');
-    this.#known.set(text, made);
-    return made;
-  }
-}
-
-const mostKnown = 64;
-
 const keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveMs / 1000}\r\n\r\n`;
 const chunked = 'Transfer-Encoding: chunked\r\n\r\n';
 const close = 'Connection: close\r\n\r\n';

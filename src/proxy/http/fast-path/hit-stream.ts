@@ -3,7 +3,7 @@ import type { ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import { pieceBytes } from '../unsent-answers.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
-import type { PreparedHead } from '../../routes/target-cache.ts';
+import type { PreparedHead, SharedHead } from '../../routes/target-cache.ts';
 import { largestCopied } from './hit-text.ts';
 import type { HitRequest, HitWriter } from './prepared-hits.ts';
 
@@ -22,8 +22,6 @@ const noFields: readonly string[] = [];
 /** Writes hits to streams, with the fields and the order of the compatibility layer. */
 export class HitStream implements HitWriter<StreamSink> {
   readonly #memory: ServerParts['memory'];
-  /** Fields of each shared beginning, one list for all targets. */
-  readonly #common = new WeakMap<Buffer, readonly string[]>();
   #ledger: readonly string[] = noFields;
   #ledgerFields: readonly string[] = noFields;
 
@@ -47,7 +45,8 @@ export class HitStream implements HitWriter<StreamSink> {
 
   /** Bytes that stay as they are until they are sent; `undefined`: memory has dropped the coding, or too long. */
   #bodyOf(prepared: PreparedHead): Buffer | undefined {
-    const { coding, sentBytes } = prepared;
+    const { sentBytes } = prepared;
+    const { coding } = prepared.shared;
     if (sentBytes > pieceBytes) return undefined;
     if (coding !== undefined) return this.#memory.codedOf(prepared)[coding];
     const { bytes, from, to } = this.#memory.bodyOf(prepared);
@@ -57,20 +56,10 @@ export class HitStream implements HitWriter<StreamSink> {
     return copy;
   }
 
-  #fieldsOf({ status, common, own }: PreparedHead): readonly string[] {
-    if (bodiless.has(status)) return unsupported;
-    const ownFields = fieldsOf(own.split('\r\n'));
-    const fields = [...this.#commonOf(status, common), ...ownFields];
+  #fieldsOf({ shared, own }: PreparedHead): readonly string[] {
+    if (bodiless.has(shared.status)) return unsupported;
+    const fields = [...(shared.fields ??= sharedFields(shared)), ...fieldsOf(own.split('\r\n'))];
     return areSendable(fields.slice(2)) ? fields : unsupported;
-  }
-
-  #commonOf(status: number, common: Buffer): readonly string[] {
-    const known = this.#common.get(common);
-    if (known !== undefined) return known;
-    const [, ...lines] = common.toString('latin1').split('\r\n');
-    const fields = [':status', String(status), ...fieldsOf(lines)];
-    this.#common.set(common, fields);
-    return fields;
   }
 
   #liveOf(ledger: readonly string[]): readonly string[] {
@@ -81,6 +70,11 @@ export class HitStream implements HitWriter<StreamSink> {
     }
     return this.#ledgerFields;
   }
+}
+
+function sharedFields({ status, bytes }: SharedHead): readonly string[] {
+  const [, ...lines] = bytes.toString('latin1').split('\r\n');
+  return [':status', String(status), ...fieldsOf(lines)];
 }
 
 /** Names and values of header lines; the last line is empty. */

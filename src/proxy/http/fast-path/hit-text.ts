@@ -2,7 +2,7 @@
 import type { BytesRange } from '../../../cache/memory/answers.ts';
 import type { AdmittedRequest } from '../admitted-request.ts';
 import { pieceBytes } from '../unsent-answers.ts';
-import type { PreparedHead } from '../../routes/target-cache.ts';
+import type { PreparedHead, SharedHead } from '../../routes/target-cache.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { Arenas } from './arena.ts';
 import { CorsLines } from './cors-lines.ts';
@@ -29,19 +29,20 @@ export class HitText implements HitWriter<AnswerSink> {
   }
 
   write(prepared: PreparedHead, request: HitRequest<AnswerSink>): boolean {
+    const { shared, own, sentBytes } = prepared;
     if (request.isUnchanged) {
-      const { common, own, unchanged = common, unchangedLength, exposed } = prepared;
-      this.#put(unchanged, own.slice(0, unchangedLength), this.#furtherLines(exposed, request), request);
+      const further = this.#furtherLines(shared.exposed, request);
+      this.#put(shared.unchanged, own.slice(0, prepared.unchangedLength), further, request);
       return true;
     }
-    const { coding, sentBytes, common, own } = prepared;
+    const { coding, bytes: common } = shared;
     const body = this.#memory.bodyOf(prepared);
     const coded = coding === undefined ? undefined : this.#memory.codedOf(prepared)[coding];
     if (coding !== undefined && coded === undefined) return false;
     // `Exchange` counts long bodies, and sends them at the client's pace.
     if (sentBytes > pieceBytes) return false;
     const { isHead, origin, admitted } = request;
-    const further = origin === undefined ? limitLines(admitted) : this.#furtherLines(prepared.exposed, request);
+    const further = origin === undefined ? limitLines(admitted) : this.#furtherLines(shared.exposed, request);
     if (isHead) this.#put(common, own, further, request);
     else if (coded === undefined && sentBytes <= largestCopied) this.#put(common, own, further, request, body);
     else {
@@ -96,5 +97,8 @@ function limitLines(admitted: AdmittedRequest | undefined): string {
   return admitted === undefined ? '' : ownLines(admitted.headers);
 }
 
-/** The constant part of a head. */
-export type HeadText = Pick<PreparedHead, 'common' | 'own' | 'exposed'>;
+/** The constant part of a head; `exposed`: as in `SharedHead`. */
+export interface HeadText extends Pick<SharedHead, 'exposed'> {
+  readonly common: Buffer;
+  readonly own: string;
+}

@@ -2,18 +2,18 @@
 import type { ContentCoding } from '../../../cache/entry.ts';
 import type { FleetView } from '../../../upstream/fleet-view.ts';
 import { smallestCompressed } from '../negotiate.ts';
-import { conditionalTag } from '../conditions.ts';
 import { unchangedHead, type CacheScope } from '../response-writer.ts';
 import { ownCopy } from '../target.ts';
 import type { Read, ReadResult } from '../../reads/read-result.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
-import type { PreparedHead } from '../../routes/target-cache.ts';
-import { fieldLines, type CommonHeads } from './head-text.ts';
+import type { PreparedHead, SharedHead } from '../../routes/target-cache.ts';
+import { fieldLines, headText } from './head-text.ts';
 
 const longestHead = 8 * 1024;
 
 /** Variant of the head. */
-export interface HeadForm extends Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'> {
+export interface HeadForm extends Pick<SharedHead, 'isLatest' | 'wanted'> {
+  readonly ageSeconds: number;
   readonly view: FleetView;
   readonly scope: CacheScope;
 }
@@ -21,11 +21,11 @@ export interface HeadForm extends Pick<PreparedHead, 'isLatest' | 'ageSeconds' |
 /** Prepares heads of answers in memory. */
 export class PreparedHeads {
   readonly #proxy: ServerParts;
-  readonly #commonHeads: CommonHeads;
+  readonly #sharedHeads: SharedHeads;
 
-  constructor(proxy: ServerParts, commonHeads: CommonHeads) {
+  constructor(proxy: ServerParts, sharedHeads: SharedHeads) {
     this.#proxy = proxy;
-    this.#commonHeads = commonHeads;
+    this.#sharedHeads = sharedHeads;
   }
 
   /** `undefined`: memory lacks the answer. */
@@ -37,48 +37,64 @@ export class PreparedHeads {
     const { status, body } = entry;
     const isCodable = body.length >= smallestCompressed;
     const coding = isCodable ? wanted : undefined;
-    const tag = conditionalTag(entry, coding);
     const sent = coding === undefined ? body : entry.coded[coding];
     const { version } = read;
     const served: ReadResult = { entry, version, isFinal: true, isLatest, ageSeconds, source: { kind: 'memory' } };
-    const commonHead = writer.commonHeadOf(served, scope);
-    const common = this.#commonHeads.of(status, commonHead);
     const ownHead = writer.ownHeadOf(served, coding);
+    const { chainId, ledgerWideNames } = view;
+    const exposed = cors.furtherIn(ownHead);
+    const shared = this.#sharedHeads.of(
+      { chainId, ledgerWideNames, isLatest, scope, wanted, isCodable, coding, status, exposed },
+      writer.commonHeadOf(served, scope),
+    );
     const unchangedOwn = fieldLines(ownHead);
     const content = sent === undefined ? '' : fieldLines(contentHead(coding, sent.length));
     // A joined text points to its flat form, one more cache line for each answer.
     const own = ownCopy(unchangedOwn + content);
-    if (common.length + own.length > longestHead) return undefined;
+    if (shared.bytes.length + own.length > longestHead) return undefined;
     memory.use(held);
-    const { chainId, ledgerWideNames } = view;
     const { row, stamp, answer } = held;
     return {
       row,
       stamp,
       answer,
-      chainId,
+      shared,
       hits: reader.hitsOf(read),
-      ledgerWideNames,
       usedAt: secondsOf(performance.now()),
       version,
-      isLatest,
-      scope,
       ageSeconds,
-      wanted,
-      isCodable,
-      coding,
-      status,
-      common,
       own,
+      unchangedLength: unchangedOwn.length,
       sentBytes: sent?.length ?? -1,
       bodyBytes: body.length,
       fields: undefined,
-      unchanged: tag === undefined ? undefined : this.#commonHeads.of(304, unchangedHead(commonHead)),
-      unchangedLength: unchangedOwn.length,
-      exposed: cors.furtherIn(ownHead),
     };
   }
 }
+
+/** Interns the few beginnings that the heads of all targets share. */
+export class SharedHeads {
+  readonly #known = new Map<string, SharedHead>();
+  #ledgerWideNames: SharedHead['ledgerWideNames'] = new Set();
+
+  /** `head`: the first headers, names and values in turn. Throws as `fieldLines`. */
+  of(form: Omit<SharedHead, 'bytes' | 'unchanged' | 'fields'>, head: readonly string[]): SharedHead {
+    const { ledgerWideNames, ...rest } = form;
+    if (ledgerWideNames !== this.#ledgerWideNames) this.#known.clear();
+    this.#ledgerWideNames = ledgerWideNames;
+    const text = headText(form.status, head);
+    const name = Object.values(rest).join('|') + text;
+    const known = this.#known.get(name);
+    if (known !== undefined) return known;
+    if (this.#known.size >= mostKnown) this.#known.clear();
+    const unchanged = Buffer.from(headText(304, unchangedHead(head)), 'latin1');
+    const made = { ...form, bytes: Buffer.from(text, 'latin1'), unchanged, fields: undefined };
+    this.#known.set(name, made);
+    return made;
+  }
+}
+
+const mostKnown = 64;
 
 function contentHead(coding: ContentCoding | undefined, length: number): readonly string[] {
   const head = ['Content-Length', String(length)];

@@ -14,9 +14,8 @@ import type { ServerParts } from '../../routes/server-parts.ts';
 import type { CachedTarget, PreparedHead } from '../../routes/target-cache.ts';
 import type { FleetView } from '../../../upstream/fleet-view.ts';
 import type { PublishedState } from '../../../upstream/latest.ts';
-import type { CommonHeads } from './head-text.ts';
 import { HitSummary } from './hit-summary.ts';
-import { PreparedHeads, secondsOf } from './prepared-heads.ts';
+import { PreparedHeads, secondsOf, type SharedHeads } from './prepared-heads.ts';
 import type { HeaderBlock } from './request-head.ts';
 
 /** Seconds; a prepared head unused for longer is prepared again. */
@@ -37,10 +36,10 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
   readonly #heads: PreparedHeads;
   readonly #hit = new HitSummary('memory');
 
-  constructor(proxy: ServerParts, writer: HitWriter<Sink>, commonHeads: CommonHeads) {
+  constructor(proxy: ServerParts, writer: HitWriter<Sink>, sharedHeads: SharedHeads) {
     this.#proxy = proxy;
     this.#writer = writer;
-    this.#heads = new PreparedHeads(proxy, commonHeads);
+    this.#heads = new PreparedHeads(proxy, sharedHeads);
   }
 
   /** Answers a `GET`, `HEAD` or a read by `POST`; false: no answer and no side effect. `bodyBytes`: of the request. */
@@ -77,7 +76,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
       isUnchanged,
     };
     const { prepared } = target;
-    if (prepared !== undefined && !prepared.isLatest && this.#isUsable(prepared, block, request)) {
+    if (prepared !== undefined && !prepared.shared.isLatest && this.#isUsable(prepared, block, request)) {
       return this.#serve(prepared, request);
     }
     return this.#find(block, request);
@@ -96,7 +95,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     const ageSeconds = snapshot === undefined ? 0 : ageOf(snapshot, request.nowMs);
     if (
       prepared?.version === version &&
-      prepared?.isLatest === isLatest &&
+      prepared?.shared.isLatest === isLatest &&
       prepared?.ageSeconds === ageSeconds &&
       this.#isUsable(prepared, block, request)
     ) {
@@ -111,17 +110,18 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
 
   #isUsable(prepared: PreparedHead, block: HeaderBlock, request: HitRequest<Sink>): boolean {
     const { nowMs, view, scope } = request;
-    if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
-    if (prepared.ledgerWideNames !== view.ledgerWideNames || prepared.scope !== scope) return false;
+    const { shared } = prepared;
+    if (!this.#proxy.memory.isHeld(prepared) || shared.chainId !== view.chainId) return false;
+    if (shared.ledgerWideNames !== view.ledgerWideNames || shared.scope !== scope) return false;
     if (nowMs / 1000 - prepared.usedAt >= longestUnused) return false;
-    if (prepared.isCodable && prepared.wanted !== block.coding) return false;
+    if (shared.isCodable && shared.wanted !== block.coding) return false;
     if (request.condition !== undefined) request.isUnchanged = this.#isUnchanged(prepared, request.condition);
     return prepared.sentBytes >= 0 || request.isUnchanged;
   }
 
   /** The tag is not prepared: with many targets, each text kept for one costs all hits. */
   #isUnchanged(prepared: PreparedHead, condition: string): boolean {
-    return matchesCondition(condition, conditionalTag(this.#proxy.memory.answerOf(prepared), prepared.coding));
+    return matchesCondition(condition, conditionalTag(this.#proxy.memory.answerOf(prepared), prepared.shared.coding));
   }
 
   /** Writes the answer and reports it; false: the writer has not answered. */
@@ -140,7 +140,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     const hit = this.#hit;
     hit.method = isHead ? 'HEAD' : target.scope === 'none' ? 'POST' : 'GET';
     hit.route = target.route.name;
-    hit.status = isUnchanged ? 304 : prepared.status;
+    hit.status = isUnchanged ? 304 : prepared.shared.status;
     hit.version = prepared.version;
     hit.bytes = isHead || isUnchanged ? 0 : prepared.sentBytes;
     hit.savedBytes = prepared.bodyBytes;
