@@ -24,6 +24,20 @@ test('tenants are counted apart, and each process of several grants its share', 
   assert.equal([1, 2, 3, 4].filter(() => isAdmitted(half.take(charge('a')))).length, 1);
 });
 
+test('a bound on cost admits what still fits, and no more', () => {
+  const counter = new MemoryCounter({ now: () => 0 });
+  const take = (cost: number) => counter.take(charge('a', { bounds: { windowMs: 10_000, cost: 10 }, cost })).count;
+  assert.equal(take(6).isAdmitted, true);
+  assert.deepEqual(take(5), {
+    isAdmitted: false,
+    over: 'cost',
+    freeInMs: 10_500,
+    standings: [{ name: 'cost', remaining: 4, freeInMs: 10_500 }],
+  });
+  assert.equal(take(4).isAdmitted, true);
+  assert.equal(take(1).isAdmitted, false);
+});
+
 test('any number of addresses takes bounded memory, and evicts no key', () => {
   const counter = new MemoryCounter({ now: () => 0, maxAccounts: 100 });
   for (let count = 0; count < 3; count += 1) counter.take(charge('key'));
