@@ -32,12 +32,22 @@ export const flags = {
   },
   host: { kind: 'text', value: 'HOST', meaning: 'Address clients connect to.' },
   port: { kind: 'port', value: 'N', meaning: 'Port clients connect to. 0 picks a free one and prints it.' },
+  'operations-host': {
+    kind: 'text',
+    value: 'HOST',
+    meaning: 'Address of /livez, /readyz, /metrics and /status. 0.0.0.0 in a container.',
+  },
   'operations-port': {
     kind: 'port',
     value: 'N',
     meaning: 'Port for /livez, /readyz, /metrics and /status. 0 picks a free one.',
   },
   'log-level': { kind: 'text', value: 'LEVEL', meaning: 'trace, debug, info, warn, error, fatal or silent.' },
+  'log-format': {
+    kind: 'text',
+    value: 'FORM',
+    meaning: 'auto (text on a terminal, otherwise JSON), text or json.',
+  },
   offline: { kind: 'switch', meaning: 'Check the config only; ask no upstream.' },
   format: { kind: 'text', value: 'FORM', choices: ['text', 'json'], meaning: 'text (default) or json.' },
   file: { kind: 'text', value: 'FILE', meaning: 'File of keys: access.keys.file of the config.' },
@@ -82,8 +92,10 @@ export const configFlags: readonly FlagName[] = [
   'chain-id',
   'host',
   'port',
+  'operations-host',
   'operations-port',
   'log-level',
+  'log-format',
 ];
 
 /** The names of all flags. */

@@ -1,4 +1,4 @@
-/** Requests to a running gateway's operations port, given by URL, by config, or by port. */
+/** Requests to a running gateway's operations port, given by URL, by config, or by host and port. */
 import { get } from '../proxy/http/server/lean-http.ts';
 import { type CommandCall, RuntimeFailure, UsageError } from './command.ts';
 
@@ -23,12 +23,13 @@ async function operationsAddress(
     const { loadGivenConfig } = await import('./given-config.ts');
     return loadGivenConfig(command, call).config.operations;
   }
+  const host = call.given.get('operations-host')?.values[0] ?? '127.0.0.1';
   const setting = call.given.get('operations-port');
   const text = setting?.values[0] ?? '9090';
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (port < 1 || port > 65_535)
     throw new UsageError(`${setting?.origin}: expected a port that can be asked, got "${text}"`);
-  return { host: '127.0.0.1', port };
+  return { host, port };
 }
 
 /** A status has some tens of kilobytes. */

@@ -52,7 +52,7 @@ function findCommand(word: string): CliCommand {
   const command = commands.find(({ name }) => name === word);
   if (command !== undefined) return command;
   if (word.startsWith('-')) {
-    const hint = nearMissHint(word, ['--help', '--version']) || ', as in: ledgergate serve --config FILE';
+    const hint = nearMissHint(word, ['--help', '--version']) || ', as in: ledgergate serve FILE';
     throw new UsageError(`expected a command before ${word}${hint}`);
   }
   const names = commands.map(({ name }) => name);

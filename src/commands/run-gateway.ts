@@ -10,8 +10,9 @@ import { digestOf } from '../config/source/text-file.ts';
 import { ConfigError } from '../config/source/problem.ts';
 import { createProcessLog } from '../gateway/log/log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway/gateway.ts';
-import { type CommandCall, type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
+import type { CommandCall, ExitCode, Terminal } from './command.ts';
 import { givenFile, loadGivenConfig } from './given-config.ts';
+import { listenProblem } from './listen-problem.ts';
 import { Reloading, type ConfigSource } from './reload.ts';
 import { formatTable } from './text-table.ts';
 
@@ -38,7 +39,7 @@ export async function serve(call: CommandCall): Promise<ExitCode> {
   return runGateway(load(), { terminal: call.terminal, drainDelayMs, source: { file, digest, load } });
 }
 
-/** Resolves when the gateway has stopped. Lines for people go to stdout, log lines (JSON) to stderr. */
+/** Resolves when the gateway has stopped. Lines for people go to stdout, log lines to stderr. */
 export async function runGateway(
   loaded: LoadedConfig,
   { terminal, announce, source, drainDelayMs = 0 }: RunOptions,
@@ -48,12 +49,12 @@ export async function runGateway(
   if (tls.problems.length > 0) throw new ConfigError(tls.problems);
   const keysWarnings = checkKeysFile(loaded.config);
   for (const warning of [...loaded.warnings, ...tls.warnings, ...keysWarnings]) terminal.error(`warning: ${warning}`);
-  const { log, lines, flush } = createProcessLog(loaded.config.log.level);
+  const { log, lines, flush } = createProcessLog(loaded.config.log);
   let reloading: Reloading | undefined;
   // A signal that comes while it starts must not end it.
   if (source !== undefined) terminal.onHangUp(() => reloading?.hangUp());
   const gateway = await start(loaded.config, { log, logLines: lines, drainDelayMs }).catch((error: unknown) => {
-    throw listenFailure(error);
+    throw listenProblem(error, loaded);
   });
   // Node writes the cache only at a clean exit, which a killed process never reaches. Takes 0.1 s, once.
   flushCompileCache();
@@ -99,14 +100,4 @@ function chainOf(gateway: RunningGateway, { chainId }: Config): string {
   if (chainId !== undefined) return `${chainId} (chainId: nodes of any other are not asked)`;
   const agreed = gateway.fleet().find((node) => node.state !== 'foreign' && node.chainId !== undefined)?.chainId;
   return agreed === undefined ? 'not known yet' : `${agreed} (most nodes report it; set chainId to hold it)`;
-}
-
-function listenFailure(error: unknown): unknown {
-  if (!(error instanceof Error) || !('syscall' in error) || !('port' in error)) return error;
-  const { code, address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
-  const why = code === 'EADDRINUSE' ? 'the port is taken' : String(code);
-  const hint = 'choose another one with --port or --operations-port; 0 picks a free one';
-  return new RuntimeFailure(`cannot listen on ${address ?? 'the host'}, port ${port}: ${why} (${hint})`, {
-    cause: error,
-  });
 }

@@ -25,8 +25,6 @@ export type LogConfig = Config['log'];
 export type AccessLogConfig = LogConfig['access'];
 /** Keys, plans and costs. */
 export type AccessConfig = NonNullable<Config['access']>;
-/** Levels of pino, least serious first. */
-export type LogLevel = LogConfig['level'];
 /** One plan. An absent bound is no bound. */
 export type PlanConfig = AccessConfig['plans'][string];
 
@@ -84,8 +82,8 @@ export function toConfig(file: FileConfig, folder: string) {
   });
 }
 
-function logOf({ level, access: { slow, ...access } }: FileConfig['log']) {
-  return { level, access: { ...access, slowMs: durationMs(slow) } };
+function logOf({ level, format, access: { slow, ...access } }: FileConfig['log']) {
+  return { level, format, access: { ...access, slowMs: durationMs(slow) } };
 }
 
 function tlsOf(file: NonNullable<FileConfig['listen']['tls']>, folder: string) {

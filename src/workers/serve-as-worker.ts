@@ -48,7 +48,7 @@ export async function serveAsWorker(): Promise<void> {
   primary.notify('loaded', undefined);
   const { config, drainDelayMs, processes, distrusted, ledger, published, keys } = await set.promise;
   process.title = 'ledgergate worker';
-  const { log, lines, flush } = createProcessLog(config.log.level, { worker: cluster.worker?.id });
+  const { log, lines, flush } = createProcessLog(config.log, { worker: cluster.worker?.id });
   own.flush = flush;
   const link = new PeerLink(primary, ledger);
   own.link = link;

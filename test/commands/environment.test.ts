@@ -25,7 +25,10 @@ test('a flag beats its variable, which beats the file, which beats the default',
 
 test('every config flag has a variable that does the same', async () => {
   const fleet = ['--upstream', 'http://a/v1', '--upstream', 'http://b/v1', '--archival', 'http://c/v1'];
-  const rest = '--dialect aptos --chain-id 7 --host 10.0.0.7 --port 1 --operations-port 2 --log-level warn'.split(' ');
+  const rest =
+    '--dialect aptos --chain-id 7 --host 10.0.0.7 --port 1 --operations-host ::1 --operations-port 2 --log-level warn --log-format text'.split(
+      ' ',
+    );
   const byFlag = await effective([...fleet, ...rest]);
   const byVariable = await effective([], {
     LEDGERGATE_UPSTREAM: 'http://a/v1, http://b/v1',
@@ -34,8 +37,10 @@ test('every config flag has a variable that does the same', async () => {
     LEDGERGATE_CHAIN_ID: '7',
     LEDGERGATE_HOST: '10.0.0.7',
     LEDGERGATE_PORT: '1',
+    LEDGERGATE_OPERATIONS_HOST: '::1',
     LEDGERGATE_OPERATIONS_PORT: '2',
     LEDGERGATE_LOG_LEVEL: 'warn',
+    LEDGERGATE_LOG_FORMAT: 'text',
   });
 
   assert.deepEqual(byVariable, byFlag);

@@ -26,7 +26,7 @@ test('absent keys have the defaults of the contract, in ms and bytes', (t) => {
     cache: { gasPriceTtlMs: 1_000, memory: { maxBytes: 256 * 2 ** 20 } },
     latest: { maxStalenessMs: 200, waitForVersionMs: 500, minClientStalenessMs: 0, maxClientStalenessMs: 10_000 },
     encode: { enabled: true, shadow: 0.01, signingDomain: 'APTOS' },
-    log: { level: 'info', access: { share: 0, slowMs: 2_000, failed: true } },
+    log: { level: 'info', format: 'auto', access: { share: 0, slowMs: 2_000, failed: true } },
   });
   assert.deepEqual(upstreams, [{ name: 'a', url: 'http://10.0.0.1/v1', tier: 'full' }]);
   assert.deepEqual(warnings, []);

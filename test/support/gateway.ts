@@ -103,7 +103,7 @@ export function testConfig(options: TestGatewayOptions): Config {
       ...config.latest,
     },
     encode: { enabled: true, shadow: 0, signingDomain: 'APTOS', ...config.encode },
-    log: { level: 'silent', access: { share: 1, slowMs: 2_000, failed: true }, ...config.log },
+    log: { level: 'silent', format: 'json', access: { share: 1, slowMs: 2_000, failed: true }, ...config.log },
     access,
   };
 }

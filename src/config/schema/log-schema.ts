@@ -7,6 +7,11 @@ const level = z
   .default('info')
   .describe('Least serious level of lines. No line holds bodies, query strings or credentials.');
 
+const format = z
+  .enum(['auto', 'json', 'text'])
+  .default('auto')
+  .describe('Form of lines. auto: text for people when standard error is a terminal, otherwise json.');
+
 const accessShare = share(0).describe('Share of all requests that get an access line, 0 to 1.');
 const slow = duration('2s', 0, hour).describe('Slower requests get one, whatever the share.');
 const failed = flag(true).describe('Requests answered 5xx get one, whatever the share.');
@@ -15,6 +20,7 @@ const failed = flag(true).describe('Requests answered 5xx get one, whatever the 
 export const log = z
   .strictObject({
     level,
+    format,
     access: z
       .strictObject({ share: accessShare, slow, failed })
       .prefault({})

@@ -16,10 +16,12 @@ export type GivenSettings = ReadonlyMap<string, { readonly values: readonly stri
 const keyOfFlag: Readonly<Record<string, KeyPath>> = {
   host: ['listen', 'host'],
   port: ['listen', 'port'],
+  'operations-host': ['operations', 'host'],
   'operations-port': ['operations', 'port'],
   dialect: ['dialect'],
   'chain-id': ['chainId'],
   'log-level': ['log', 'level'],
+  'log-format': ['log', 'format'],
 };
 
 /** Flags as overrides, unchecked: the schema reports a wrong value by the flag's name. */

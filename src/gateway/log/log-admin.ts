@@ -38,7 +38,7 @@ export class LogAdmin implements LogFunctions {
     const before = this.#inForce.access;
     const slowMs = slow === undefined ? before.slowMs : durationMs(slow);
     const { share = before.share, failed = before.failed } = access;
-    const next = { level, access: { share, slowMs, failed } };
+    const next = { ...this.#inForce, level, access: { share, slowMs, failed } };
     // Logged at the more verbose of both levels.
     const { log } = this.#parts;
     const logChanged = (): void => log.info({ from, settings: shown(next) }, 'an operator changed the log settings');

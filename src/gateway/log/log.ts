@@ -1,9 +1,11 @@
-/** The log of a process: JSON lines, warnings and errors counted. */
+/** The log of a process: lines of JSON or text, warnings and errors counted. */
 import { hostname } from 'node:os';
+import { styleText } from 'node:util';
 import { pino, type DestinationStream, type Logger } from 'pino';
-import type { LogConfig, LogLevel } from '../../config/config.ts';
+import type { LogConfig } from '../../config/config.ts';
 import { LogLines } from '../../metrics/log-metrics.ts';
 import { LogOutput } from './log-output.ts';
+import { formatLogLine } from './log-text.ts';
 
 interface CountedLog {
   readonly log: Logger;
@@ -40,15 +42,27 @@ export function createLog(level: string, { to, fields, lines = new LogLines() }:
   return { log: to === undefined ? pino(options) : pino(options, to), lines };
 }
 
+type ProcessLogConfig = Pick<LogConfig, 'level' | 'format'>;
+
 const longestFlushMs = 1_000;
 
 /** The log on standard error, created once in a process. `fields` are in every line. */
-export function createProcessLog(level: LogLevel, fields: object = {}): ProcessLog {
+export function createProcessLog({ level, format }: ProcessLogConfig, fields: object = {}): ProcessLog {
   const output = new LogOutput(process.stderr);
-  const counted = createLog(level, { to: output, fields, lines: new LogLines(() => output.dropped) });
+  // The type lacks `undefined`, the value of a pipe.
+  const isTerminal = (process.stderr.isTTY as boolean | undefined) === true;
+  const isText = format === 'text' || (format === 'auto' && isTerminal);
+  const to = isText ? { write: (line: string) => output.write(formatLogLine(line, paintLevel)) } : output;
+  const counted = createLog(level, { to, fields, lines: new LogLines(() => output.dropped) });
   output.onResumed = (lost) => counted.log.warn({ lost }, 'log lines were dropped: the reader of the log is too slow');
   process.on('exit', () => output.end());
   return { ...counted, flush: () => output.flush(longestFlushMs) };
+}
+
+/** Errors red and warnings yellow, where standard error shows colours. */
+function paintLevel(word: string, level: number): string {
+  if (level < 40) return word;
+  return styleText(level > 40 ? 'red' : 'yellow', word, { stream: process.stderr });
 }
 
 /** The log settings of one process: the level of its logger, and the rules of access lines. */
