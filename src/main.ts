@@ -1,6 +1,11 @@
 /** The process: arguments, signals, uncaught errors, exit code. */
+import { isatty } from 'node:tty';
 import type { Screen, Terminal } from './commands/command.ts';
 import { runCommand } from './commands/run-command.ts';
+
+/** A signal within this time of the first is the same: npm passes a Ctrl-C on that the terminal sent to both. */
+const sameSignalMs = 300;
+const terminalStreams = [0, 1, 2].filter(isatty);
 
 const terminal: Terminal = {
   env: process.env,
@@ -8,7 +13,9 @@ const terminal: Terminal = {
   error: (line) => void process.stderr.write(`${line}\n`),
   screen: screenOf(process.stdout),
   stopSignal,
-  onHangUp: (listener) => void process.on('SIGHUP', listener),
+  // Of a closed terminal it ends the process, as SIGTERM does: nobody could end it otherwise.
+  onHangUp: (listener) =>
+    void process.on('SIGHUP', () => (isTerminalClosed() ? process.kill(process.pid, 'SIGTERM') : listener())),
 };
 
 // A closed pipe must not end a gateway that serves.
@@ -36,12 +43,20 @@ function screenOf(out: NodeJS.WriteStream): Screen | undefined {
   };
 }
 
+/** Streams of a closed terminal are no longer a terminal's; the kernel sees to that before it sends SIGHUP. */
+function isTerminalClosed(): boolean {
+  return terminalStreams.length > 0 && !terminalStreams.some(isatty);
+}
+
 /** The first signal starts the drain, the second one ends the process. */
 function stopSignal(): AbortSignal {
   const controller = new AbortController();
+  let firstAtMs = 0;
   const onSignal = (): void => {
-    if (controller.signal.aborted) process.exit(1);
-    controller.abort();
+    if (!controller.signal.aborted) {
+      firstAtMs = performance.now();
+      controller.abort();
+    } else if (performance.now() - firstAtMs > sameSignalMs) process.exit(1);
   };
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
