@@ -2,7 +2,8 @@
 
 # Both images are pinned by the digest of their list of platforms (amd64, arm64): another content cannot come under it.
 # The first has the Node of package-lock.json. New digests: docker buildx imagetools inspect NAME:TAG
-FROM node:24.21.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6 AS build
+# What is built runs on any platform, so the builder's own builds it for all.
+FROM --platform=$BUILDPLATFORM node:24.21.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6 AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 # No package of the lock file has a script that is needed to build: none is run.
@@ -11,6 +12,11 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY src src
 RUN npm run build
 RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund
+# Nothing at run time reads types, source maps, documents or tests of packages: half of their size. Licences stay.
+RUN find node_modules -type f ! -iname 'licen[cs]e*' ! -iname 'notice*' \
+    \( -name '*.ts' -o -name '*.[cm]ts' -o -name '*.map' -o -name '*.md' \) -delete \
+  && find node_modules -type d \( -name test -o -name tests -o -name 'benchmark*' -o -name docs -o -name examples \) \
+    -prune -exec rm -r {} +
 
 # No shell, no package manager; the user is 65532.
 FROM gcr.io/distroless/nodejs24-debian12:nonroot@sha256:14d42e2511532589a7c7e01a753667a74fcc96266e137e8125006b87b0c32d0a
@@ -34,7 +40,7 @@ COPY --from=build /build/dist dist
 USER 65532:65532
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
-# Of the operations port of the default, or of LEDGERGATE_OPERATIONS_PORT; LEDGERGATE_CONFIG tells it as well.
+# Reads the operations port from the default, LEDGERGATE_OPERATIONS_HOST and _PORT, or the file of LEDGERGATE_CONFIG.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
   CMD ["/nodejs/bin/node", "/app/bin/ledgergate.js", "health"]
 ENTRYPOINT ["/nodejs/bin/node", "/app/bin/ledgergate.js"]

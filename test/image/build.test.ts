@@ -1,9 +1,10 @@
 /** The commands of `docker build` run in a clean folder, and the files of the image serve. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { test } from 'node:test';
+import { before, test, type TestContext } from 'node:test';
+import { start } from '../commands/command-line.ts';
 import {
   buildStages,
   dockerfile,
@@ -13,47 +14,97 @@ import {
   root,
   temporaryFolder,
   wordsOf,
+  type Built,
 } from '../support/dockerfile.ts';
+import { fakeNode } from '../support/fake-node.ts';
 import { assertRuns } from '../support/runs.ts';
 
-const timeout = installMs;
+const stages = parseStages(dockerfile);
+const final = stages.at(-1);
+assert.ok(final !== undefined);
+let built: Built | undefined;
 
-test(
-  'the image builds from a clean folder, holds what is needed to run and no more, and serves',
-  { timeout },
-  async (t) => {
-    const stages = parseStages(dockerfile);
-    const final = stages.at(-1);
-    assert.ok(final !== undefined);
-    let built;
+before(
+  () => {
     try {
       built = buildStages(stages, temporaryFolder('image')).get(final.name);
     } catch (error) {
       if (!isOffline(error)) throw error;
-      t.skip('NOT BUILT: npm cannot reach its registry');
-      return;
     }
-    assert.ok(built !== undefined);
-    const { folder, workdir } = built;
-    const inImage = (path: string): string => join(folder, path);
-    const modules = join(workdir, 'node_modules');
-
-    assert.deepEqual(readdirSync(workdir).sort(), ['LICENSE', 'bin', 'dist', 'node_modules', 'package.json']);
-    const { dependencies, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-    for (const name of Object.keys(dependencies)) assert.ok(existsSync(join(modules, name)), name);
-    const needed: Record<string, { dev?: boolean }> = JSON.parse(
-      readFileSync(join(root, 'package-lock.json'), 'utf8'),
-    ).packages;
-    for (const name of Object.keys(devDependencies)) {
-      assert.equal(existsSync(join(modules, name)), needed[`node_modules/${name}`]?.dev !== true, name);
-    }
-    const [, script = ''] = wordsOf(final, 'ENTRYPOINT');
-    const [, healthScript = '', ...command] = wordsOf(final, 'HEALTHCHECK');
-    await assertRuns(t, {
-      node: process.execPath,
-      script: inImage(script),
-      health: [inImage(healthScript), ...command],
-      cwd: workdir,
-    });
   },
+  { timeout: installMs },
 );
+
+/** A test of the built image; skipped without a registry. */
+function imageTest(title: string, run: (t: TestContext, image: Built) => void | Promise<void>): void {
+  test(title, async (t) => {
+    if (built === undefined) t.skip('NOT BUILT: npm cannot reach its registry');
+    else await run(t, built);
+  });
+}
+
+imageTest('the image holds the packages that run, and none of development', (_t, { workdir }) => {
+  const modules = join(workdir, 'node_modules');
+
+  assert.deepEqual(readdirSync(workdir).sort(), ['LICENSE', 'bin', 'dist', 'node_modules', 'package.json']);
+  const { dependencies, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  for (const name of Object.keys(dependencies)) assert.ok(existsSync(join(modules, name)), name);
+  const needed: Record<string, { dev?: boolean }> = JSON.parse(
+    readFileSync(join(root, 'package-lock.json'), 'utf8'),
+  ).packages;
+  for (const name of Object.keys(devDependencies)) {
+    assert.equal(existsSync(join(modules, name)), needed[`node_modules/${name}`]?.dev !== true, name);
+  }
+});
+
+imageTest('its packages are without types, maps, documents and tests; licences are there', (_t, { workdir }) => {
+  const found = globSync('node_modules/**/{*.{ts,cts,mts,map,md},test/,tests/,docs/,examples/}', { cwd: workdir });
+  const bytes = readdirSync(workdir, { recursive: true, encoding: 'utf8' })
+    .map((name) => statSync(join(workdir, name)))
+    .reduce((sum, { blocks }) => sum + blocks * 512, 0);
+  const licences = globSync('node_modules/{@*/*,[!@]*}/{LICEN[CS]E,NOTICE,licen[cs]e,notice}*', { cwd: root });
+  const owed = licences.filter((name) => existsSync(join(workdir, name, '../package.json')));
+
+  assert.deepEqual(
+    found.filter((name) => !/licen[cs]e|notice/i.test(name)),
+    [],
+  );
+  assert.ok(bytes < 21_000_000, `${bytes} bytes on disk`);
+  assert.ok(owed.length > 40);
+  for (const name of owed) assert.ok(existsSync(join(workdir, name)), name);
+});
+
+imageTest('it serves, is healthy, and ends when asked to', async (t, { folder, workdir }) => {
+  const inImage = (path: string): string => join(folder, path);
+  const [, script = ''] = wordsOf(final, 'ENTRYPOINT');
+  const [, healthScript = '', ...command] = wordsOf(final, 'HEALTHCHECK');
+
+  await assertRuns(t, {
+    node: process.execPath,
+    script: inImage(script),
+    health: [inImage(healthScript), ...command],
+    cwd: workdir,
+  });
+});
+
+imageTest('environment variables alone start it, reachable from other containers', async (t, { folder }) => {
+  const node = await fakeNode(t, { dialect: 'aptos', head: 900n });
+  const [, script = ''] = wordsOf(final, 'ENTRYPOINT');
+  const env = {
+    LEDGERGATE_UPSTREAM: node.url,
+    LEDGERGATE_DIALECT: 'aptos',
+    LEDGERGATE_PORT: '0',
+    LEDGERGATE_OPERATIONS_HOST: '0.0.0.0',
+    LEDGERGATE_OPERATIONS_PORT: '0',
+  };
+  const gateway = start(t, [], { script: join(folder, script), env });
+  const [, base = ''] = await gateway.line(/^Clients: +(\S+) \(listening on 0\.0\.0\.0, /);
+  const [, operations = ''] = await gateway.line(/^Operations: +(\S+) \(listening on 0\.0\.0\.0, /);
+
+  const [reply, metrics] = [await fetch(base), await fetch(`${operations}/metrics`)];
+  gateway.process.kill('SIGTERM');
+
+  assert.equal(reply.headers.get('x-aptos-ledger-version'), '900');
+  assert.equal(metrics.status, 200);
+  assert.equal((await gateway.ended).code, 0);
+});

@@ -34,7 +34,7 @@ export function parseStages(text: string): readonly Stage[] {
   for (const line of lines) {
     const [, name = '', rest = ''] = /^(\w+)\s+(.*)$/.exec(line) ?? [];
     if (name === 'FROM') {
-      const [, image = '', as = ''] = /^(\S+)(?:\s+AS\s+(\S+))?$/.exec(rest) ?? [];
+      const [, image = '', as = ''] = /^(?:--platform=\S+\s+)?(\S+)(?:\s+AS\s+(\S+))?$/.exec(rest) ?? [];
       stages.push({ image, name: as, instructions: [] });
     } else stages.at(-1)?.instructions.push({ name, rest });
   }
