@@ -48,6 +48,10 @@ export const flags = {
     value: 'FORM',
     meaning: 'auto (text on a terminal, otherwise JSON), text or json.',
   },
+  nodes: {
+    kind: 'switch',
+    meaning: 'The sample nodes alone: one that prunes on --port, an archival one on the next port.',
+  },
   offline: { kind: 'switch', meaning: 'Check the config only; ask no upstream.' },
   format: { kind: 'text', value: 'FORM', choices: ['text', 'json'], meaning: 'text (default) or json.' },
   file: { kind: 'text', value: 'FILE', meaning: 'File of keys: access.keys.file of the config.' },

@@ -1,12 +1,16 @@
+import { once } from 'node:events';
 import { loadConfig } from '../config/source/load.ts';
 import { type Override, overridesOf } from '../config/source/overrides.ts';
 import { curlExamples } from '../sample/curl-examples.ts';
 import { startSampleFleet } from '../sample/sample-fleet.ts';
 import type { CommandCall, ExitCode } from './command.ts';
+import { listenProblem } from './listen-problem.ts';
 import { runGateway } from './run-gateway.ts';
 
 /** `sample`: two sample nodes, a gateway in front of them, and commands to try on it. */
-export async function sample({ given, terminal }: CommandCall): Promise<ExitCode> {
+export async function sample(call: CommandCall): Promise<ExitCode> {
+  const { given, terminal } = call;
+  if (given.has('nodes')) return sampleNodes(call);
   const fleet = await startSampleFleet();
   try {
     const upstreams = fleet.nodes.map(({ name, url, tier }) => ({ name, url, tier }));
@@ -28,4 +32,20 @@ export async function sample({ given, terminal }: CommandCall): Promise<ExitCode
   } finally {
     await fleet.close();
   }
+}
+
+/** `sample --nodes`: both nodes without a gateway, for one that runs elsewhere. */
+async function sampleNodes({ given, terminal }: CommandCall): Promise<ExitCode> {
+  const stop = terminal.stopSignal();
+  const none: Override = { path: ['upstreams'], value: [{ name: 'none', url: 'http://none.invalid' }], origin: '' };
+  const loaded = loadConfig({ overrides: [none, ...overridesOf(given)] });
+  const { host, port } = loaded.config.listen;
+  const fleet = await startSampleFleet({ host, port }).catch((error: unknown) => {
+    throw listenProblem(error, loaded);
+  });
+  terminal.out('SAMPLE NODES, NOT A REAL LEDGER: recorded answers, a ledger that only counts.');
+  for (const { name, url } of fleet.nodes) terminal.out(`${name}: ${url}`);
+  if (!stop.aborted) await once(stop, 'abort');
+  await fleet.close();
+  return 0;
 }

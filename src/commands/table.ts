@@ -31,8 +31,8 @@ export const commands: readonly CliCommand[] = [
   {
     name: 'sample',
     summary: 'Serves a small built-in fleet of sample nodes, to try things out.',
-    usage: ['sample'],
-    flags: ['host', 'port', 'operations-host', 'operations-port', 'log-level', 'log-format'],
+    usage: ['sample', 'sample --nodes [--host HOST] [--port N]'],
+    flags: ['host', 'port', 'operations-host', 'operations-port', 'log-level', 'log-format', 'nodes'],
     load: async () => (await import('./sample.ts')).sample,
   },
   {

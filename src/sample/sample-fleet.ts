@@ -9,6 +9,8 @@ import { createSampleNode } from './sample-node.ts';
 
 interface SampleFleetOptions {
   readonly host?: string;
+  /** Port of the full node; the archival one gets the next. Default 0: free ports. */
+  readonly port?: number;
   /** How many versions the full node keeps. Default 100,000: about nine minutes, so that its edge can be watched. */
   readonly window?: bigint;
   readonly now?: () => number;
@@ -19,13 +21,14 @@ const ledgerStartMs = Date.UTC(2024, 0, 1);
 /** About five seconds' worth: the edge moves in steps that can be seen, and that a gateway has to predict. */
 const pruneStep = 1000n;
 
-/** Starts both nodes on free loopback ports. */
+/** Starts both nodes, by default on free loopback ports. */
 export async function startSampleFleet(options: SampleFleetOptions = {}) {
-  const { host = '127.0.0.1', window = 100_000n, now = Date.now } = options;
+  const { host = '127.0.0.1', port = 0, window = 100_000n, now = Date.now } = options;
   const ledger: AdvancingClockOptions = { startMs: ledgerStartMs, pruneStep, now };
   const mempool = new Mempool({ now });
-  const full = await createSampleNode({ host, mempool, clock: advancingClock({ ...ledger, window }) });
-  const archival = await createSampleNode({ host, mempool, clock: advancingClock(ledger) });
+  const full = await createSampleNode({ host, port, mempool, clock: advancingClock({ ...ledger, window }) });
+  const nextPort = port === 0 ? 0 : port + 1;
+  const archival = await createSampleNode({ host, port: nextPort, mempool, clock: advancingClock(ledger) });
   return {
     nodes: [
       { name: 'sample-full', url: full.url, tier: 'full' as const, node: full },

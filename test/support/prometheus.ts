@@ -31,12 +31,17 @@ export interface Prometheus {
 
 /** One that scrapes `url` four times a second and keeps exemplars. It ends with the test. */
 export async function prometheus(t: TestContext, url: string): Promise<Prometheus> {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-prometheus-'));
   const { host, pathname } = new URL(url);
   const job = { job_name: 'ledgergate', metrics_path: pathname, static_configs: [{ targets: [host] }] };
   const config = { global: { scrape_interval: '250ms', scrape_timeout: '250ms' }, scrape_configs: [job] };
   // JSON is YAML.
-  writeFileSync(join(folder, 'prometheus.yml'), JSON.stringify(config));
+  return prometheusOn(t, JSON.stringify(config));
+}
+
+/** One on a config in YAML. It ends with the test. */
+export async function prometheusOn(t: TestContext, config: string): Promise<Prometheus> {
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-prometheus-'));
+  writeFileSync(join(folder, 'prometheus.yml'), config);
   const port = await freePort();
   const child = spawn(
     'prometheus',
