@@ -17,7 +17,7 @@ export function chartSchemaJson(): string {
       ...values,
       config,
       // Helm puts the first into every subchart; the second is how charts turn subcharts on and off.
-      global: anyObject,
+      global: { type: 'object', properties: { imageRegistry: registry } },
       enabled: yesOrNo,
     }),
   };
@@ -44,7 +44,19 @@ const memoryQuantity: Schema = {
   pattern: '^[0-9]+([.][0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$',
 };
 const cpuQuantity: Schema = { type: ['string', 'number'], pattern: '^([0-9]+m|[0-9]+([.][0-9]+)?)$' };
-const amounts: Schema = { type: 'object', properties: { cpu: cpuQuantity, memory: memoryQuantity } };
+const amounts: Schema = {
+  type: 'object',
+  properties: { cpu: cpuQuantity, memory: memoryQuantity, 'ephemeral-storage': memoryQuantity },
+};
+const resources = section({ requests: amounts, limits: amounts, claims: objects });
+const registry: Schema = { type: 'string', pattern: '^([^/].*[^/])?$' };
+const ingressHost = section(
+  {
+    host: name,
+    paths: list(section({ path: name, pathType: { enum: ['Exact', 'Prefix', 'ImplementationSpecific'] } })),
+  },
+  ['host'],
+);
 const share: Schema = { anyOf: [whole(0, 10_000), { type: 'string', pattern: '^([0-9]|[1-9][0-9]|100)%$' }] };
 const probe = section({
   initialDelaySeconds: whole(0, 3600),
@@ -65,14 +77,14 @@ const values: Readonly<Record<string, Schema>> = {
     env: list(section({ name: variable, secret: name, key: secretKey }, ['name', 'secret', 'key'])),
   }),
   image: section({
-    registry: { type: 'string', pattern: '^([^/].*[^/])?$' },
+    registry,
     repository: name,
     tag: text,
     digest: { type: 'string', pattern: '^(sha256:[0-9a-f]{64})?$' },
     pullPolicy: { enum: ['Always', 'IfNotPresent', 'Never'] },
     pullSecrets: names,
   }),
-  resources: section({ requests: amounts, limits: amounts, claims: objects }),
+  resources,
   memory: section({ processMiB: whole(0, 4_096), inFlightMiB: whole(0, 1_048_576), heapMiB: whole(0, 1_048_576) }),
   nodeOptions: text,
   shutdown: section({
@@ -108,7 +120,13 @@ const values: Readonly<Record<string, Schema>> = {
     loadBalancerSourceRanges: texts,
   }),
   operationsService: section({ port, annotations: textByName }),
-  ingress: section({ enabled: yesOrNo, className: text, annotations: textByName, hosts: names, tls: objects }),
+  ingress: section({
+    enabled: yesOrNo,
+    className: text,
+    annotations: textByName,
+    hosts: list({ anyOf: [name, ingressHost] }),
+    tls: objects,
+  }),
   httpRoute: section({
     enabled: yesOrNo,
     annotations: textByName,
@@ -165,7 +183,8 @@ const values: Readonly<Record<string, Schema>> = {
   runtimeClassName: text,
   dnsConfig: anyObject,
   hostAliases: objects,
-  test: section({ enabled: yesOrNo }),
+  extraObjects: { type: 'array', items: { type: ['object', 'string'] } },
+  test: section({ enabled: yesOrNo, resources }),
 };
 
 /** A mapping with these keys and no others. */

@@ -34,7 +34,7 @@ export interface Snippet {
 export function documents(): readonly string[] {
   const own = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md'];
   const docs = readdirSync(`${repository}docs`).filter((name) => name.endsWith('.md'));
-  const chart = ['helm/ledgergate/README.md'];
+  const chart = ['helm/ledgergate/README.md', 'helm/ledgergate/CHANGELOG.md'];
   return [...own, ...docs.sort().map((name) => `docs/${name}`), ...chart].filter((file) =>
     existsSync(repository + file),
   );

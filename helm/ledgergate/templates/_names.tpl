@@ -58,7 +58,8 @@ annotations:
 
 {{- define "ledgergate.image" -}}
 {{- with .Values.image -}}
-{{- $name := .registry | empty | ternary .repository (printf "%s/%s" .registry .repository) -}}
+{{- $registry := $.Values.global.imageRegistry | default .registry -}}
+{{- $name := $registry | empty | ternary .repository (printf "%s/%s" $registry .repository) -}}
 {{- if .digest -}}
 {{- printf "%s@%s" $name .digest -}}
 {{- else -}}
