@@ -1,7 +1,7 @@
 /** `npm pack` gives a package that runs wherever it is installed, on every Node that it is for. */
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
 import { before, test } from 'node:test';
 import { installMs, isOffline, root, runPolitely, temporaryFolder } from '../support/dockerfile.ts';
 import { assertRuns, nodeVersions, withoutNode } from '../support/runs.ts';
@@ -14,8 +14,9 @@ let offline: string | false = false;
 function pack(): string {
   const copy = join(folder, 'copy');
   mkdirSync(copy);
-  const names = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'src', 'bin', 'config'];
-  for (const name of [...names, 'README.md', 'CHANGELOG.md', 'LICENSE', '.npmrc']) {
+  const names = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'src', 'bin', 'config', 'examples', 'docs'];
+  const documents = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'bench/RESULTS.md'];
+  for (const name of [...names, ...documents, 'helm', '.npmrc']) {
     cpSync(join(root, name), join(copy, name), { recursive: true });
   }
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
@@ -58,13 +59,37 @@ test('it brings what it needs, and neither sources nor anything of development',
   }
   const own = join(installed, 'node_modules/ledgergate');
 
-  assert.deepEqual(
+  const folders = 'bench bin config dist docs examples helm';
+  assert.equal(
     // The compile cache lies beside it.
     readdirSync(own)
       .filter((name) => name !== '.compile-cache')
-      .sort(),
-    ['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'config', 'dist', 'package.json'].sort(),
+      .sort()
+      .join(' '),
+    `CHANGELOG.md CONTRIBUTING.md LICENSE README.md SECURITY.md ${folders} package.json`,
   );
   assert.ok(existsSync(join(installed, 'node_modules/fastify')));
   assert.ok(!existsSync(join(installed, 'node_modules/typescript')));
+});
+
+test('links of the README and of the pages that it leads to are in the package, but for those to sources', (t) => {
+  if (offline !== false) {
+    t.skip(offline);
+    return;
+  }
+  const own = join(installed, 'node_modules/ledgergate');
+  const docs = readdirSync(join(own, 'docs')).filter((name) => name.endsWith('.md'));
+  const pages = ['README.md', ...docs.map((name) => `docs/${name}`)];
+  const links = pages.flatMap((page) => {
+    const text = readFileSync(join(own, page), 'utf8').replaceAll(/^```.*?^```|`[^`\n]*`/gms, '');
+    const found = text.matchAll(/\]\((?![a-z]+:)([^)#\s]+)/g);
+    return [...found].map(([, target = '']) => normalize(join(dirname(page), target)));
+  });
+
+  const needed = links.filter((path) => !/^(?:test|src)\//.test(path));
+  assert.ok(needed.length > 50);
+  assert.deepEqual(
+    [...new Set(needed)].filter((path) => !existsSync(join(own, path))),
+    [],
+  );
 });
