@@ -7,7 +7,7 @@ import { nextNodes, readClassOf, unitOf, type NodeCandidate } from '../select/ca
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import type { Fleet } from '../fleet.ts';
 import { LargeAnswerError, type FleetRequest, type SenderParts } from './fleet-request.ts';
-import { chooseFinalAnswer, mayGoOn, type CallState } from './next-step.ts';
+import { chooseFinalAnswer, holderThatFailed, mayGoOn, type CallState } from './next-step.ts';
 import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
 import type { RetryBudget } from '../node/limits.ts';
 import { positionOf, type Need, type ReadClass } from '../select/need.ts';
@@ -84,12 +84,11 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   /** Asks nodes until one gives a final answer, or none has more to add. Throws `GatewayError` (`chooseFinalAnswer`). */
   async run(): Promise<A | NodeAnswer> {
     const { request, signal } = this.#options;
-    const { limits, lookAround } = this.#context;
+    const { lookAround } = this.#context;
     const { need, onPlace } = request;
-    const { history } = this.#state;
     if (need.kind === 'head' && need.isExact === true) await lookAround?.();
-    while (history.attempts < limits.maxAttempts + (history.isRepeating ? 1 : 0)) {
-      const nodes = this.#nextNodes();
+    for (;;) {
+      const nodes = this.#nodesToAsk();
       if (this.#leftMs <= 0 || signal.aborted || !this.#mayAsk(nodes)) break;
       const permit = this.#tryAcquire(nodes) ?? (await this.#acquire(nodes));
       if (permit === undefined) break;
@@ -110,6 +109,19 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     return this.#state.deadlineAtMs - performance.now();
   }
 
+  /** The nodes of the next attempt; none when the attempts are used up, or no node has more to add. */
+  #nodesToAsk(): readonly NodeCandidate<Upstream>[] {
+    const { history, limits } = this.#state;
+    const isSpent = history.attempts >= limits.maxAttempts + (history.isRepeating ? 1 : 0);
+    const nodes = isSpent ? [] : this.#nextNodes();
+    if (nodes.length > 0) return nodes;
+    const holder = holderThatFailed(this.#state);
+    if (holder === undefined) return [];
+    history.hasRepeated = true;
+    history.repeat(holder);
+    return this.#nextNodes();
+  }
+
   #nextNodes(): readonly NodeCandidate<Upstream>[] {
     const { nodes, need, limits, history } = this.#state;
     const isLast = history.attempts > 0 && history.attempts >= limits.maxAttempts - 1;
@@ -118,10 +130,11 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
 
   /** A retry after a failure is within a budget: when every node fails, no node gets each request three times. */
   #mayAsk([best]: readonly NodeCandidate<Upstream>[]): boolean {
-    const { last } = this.#state.history;
+    const { last, hasRepeated } = this.#state.history;
     if (best === undefined) return false;
     // When all nodes shed requests, all are deferred, and the next one's attempt is a retry as well.
-    if (last?.kind !== 'failed' || (last.isShed === true && best.isDeferred !== true)) return true;
+    const isFailover = last?.kind === 'failed' && (last.isShed !== true || best.isDeferred === true);
+    if (!isFailover && !hasRepeated) return true;
     const may = this.#context.retries.withdraw(performance.now());
     this.#context.metrics.retry(may ? 'sent' : 'refused');
     return may;

@@ -191,6 +191,22 @@ function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt } }:
   return nodes.some(({ upstream, window }) => !prunedAt.has(upstream) && holdingOf(window, position) !== 'pruned');
 }
 
+/**
+ * The node that failed by an error, and may hold what the others lack: it mostly answers a repeat at once. `undefined`:
+ * there is none, or the call has repeated a node already.
+ */
+export function holderThatFailed(call: CallState): Upstream | undefined {
+  const { prunedAt, failures, hasRepeated } = call.history;
+  if (hasRepeated || !mayStillBeHeld(call)) return undefined;
+  const position = positionOf(call.need);
+  const mayHold = ({ upstream, health, window }: NodeCandidate<Upstream>): boolean =>
+    health === 'usable' &&
+    !prunedAt.has(upstream) &&
+    (position === undefined || holdingOf(window, position) !== 'pruned') &&
+    failures.some((failure) => failure.upstream === upstream && failure.sign === 'error');
+  return call.nodes().find(mayHold)?.upstream;
+}
+
 function explain({ fleet, need, history: { prunedAt, asked } }: CallState): string {
   if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'all nodes report another chain';
   const head = fleet.head?.version ?? 0n;

@@ -57,8 +57,8 @@ export function nextNodes<N>(
   // After a 410, only a node that may hold the version has more to add.
   const position = positionOf(need);
   const isFutile = anyPruned && position !== undefined && holdingOf(best?.window, position) === 'pruned';
-  // A node whose head is not believed has nothing to add to the answers of believed ones.
-  const isDoubtful = best?.isSuspect === true && bestAnswer !== undefined;
+  // A node whose head is not believed has nothing to add to the answers of believed ones, but data that they lack.
+  const isDoubtful = best?.isSuspect === true && bestAnswer !== undefined && prunedAt.size === 0;
   return isFutile || isDoubtful ? [] : next;
 }
 

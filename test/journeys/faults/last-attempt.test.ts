@@ -32,3 +32,29 @@ for (const [what, path] of Object.entries(reads)) {
     assert.deepEqual([asked(full), archive.reads], [2, 2]);
   });
 }
+
+for (const [what, path] of Object.entries(reads)) {
+  test(`${what} that only the archive holds is asked there again after one error`, async (t) => {
+    const full = await Promise.all([1, 2, 3].map(() => fakeNode(t, { oldest: 70_000n, head: 90_000n })));
+    const archive = await fakeNode(t, { archival: true, head: 90_000n });
+    const gateway = await testGateway(t, { full, archival: [archive] });
+    const direct = await fetch(archive.url + path);
+    archive.faults.add({ kind: 'answer', status: 500, body: boom }, { times: 1 });
+
+    const reply = await gateway.get(path);
+
+    assert.deepEqual([reply.status, reply.text], [direct.status, await direct.text()]);
+  });
+}
+
+test('an archive that fails at everything is asked twice at most, however many nodes lack the version', async (t) => {
+  const full = await Promise.all([1, 2, 3].map(() => fakeNode(t, { oldest: 70_000n, head: 90_000n })));
+  const archive = await fakeNode(t, { archival: true, head: 90_000n });
+  const gateway = await testGateway(t, { full, archival: [archive] });
+  archive.faults.add({ kind: 'answer', status: 500, body: boom });
+
+  const reply = await gateway.get(reads['a version']);
+
+  assert.equal(reply.status, 503);
+  assert.equal(archive.reads, 2);
+});

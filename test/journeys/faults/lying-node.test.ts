@@ -21,6 +21,21 @@ test('a node that reports a head far in the future poisons neither headers nor r
   assert.equal(liar.requestsTo('resource'), 0);
 });
 
+test('an archive whose head is not believed answers what the others have pruned', async (t) => {
+  const full = await Promise.all([fakeNode(t, { oldest: 500n }), fakeNode(t, { oldest: 500n })]);
+  const ahead = await fakeNode(t, { head: 5_000_000_000n });
+  const gateway = await testGateway(t, { full, archival: [ahead] });
+  const isSuspected = async () => (await gateway.metric('ledgergate_fleet_head_version')) === 1_000;
+  await until(isSuspected);
+  // Their headers still claim the version.
+  for (const node of full) node.faults.add({ kind: 'pruned' });
+
+  const { status, text, headers } = await gateway.get(`${probe}?ledger_version=600`);
+
+  assert.equal(status, 200, text);
+  assert.equal(headers['cache-status'], 'ledgergate; fwd=miss; detail=archive-0');
+});
+
 test('a head of the first node is retracted when the others contradict it', async (t) => {
   const liar = await fakeNode(t, { head: 5_000_000_000n });
   const honest = await Promise.all([fakeNode(t, { head: 1_000n }), fakeNode(t, { head: 1_001n })]);

@@ -516,6 +516,8 @@ test('a node that is not believed adds nothing to the answer of one that is', ()
   const suspect = node('suspect', { oldest: 500, head: 1000, isSuspect: true });
   assert.equal(after([full, suspect], at(800), { asked: ['full'], bestAnswer: 'an answer' }), '');
   assert.equal(after([full, suspect], at(800), { asked: ['full'] }), 'suspect');
+  const pruned = { asked: ['full'], bestAnswer: 'an answer', prunedAt: ['full'] };
+  assert.equal(after([full, suspect], at(800), pruned), 'suspect');
   assert.equal(after([full, middle], at(800), { asked: ['full'], bestAnswer: 'an answer' }), 'middle');
   assert.equal(after([], at(800), { bestAnswer: 'an answer' }), '');
 });
