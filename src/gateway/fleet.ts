@@ -131,13 +131,14 @@ function placesOf(fleet: Fleet) {
 function gaugesOf(fleet: Fleet) {
   const head = fleet.head?.version;
   const nowMs = performance.now();
-  return fleet.upstreams.map(({ name, health, inFlight, window, allowance }) => {
+  return fleet.upstreams.map(({ name, health, fault, inFlight, window, allowance }) => {
     const { info, edgeSpeed } = window;
     // The view of a request sent now, without its milliseconds to the node.
     const view = window.at(nowMs);
     return {
       name,
       isUsable: health === 'usable',
+      fault,
       inFlight,
       tokens: allowance.tokens(nowMs),
       head: info?.version,

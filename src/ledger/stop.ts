@@ -38,6 +38,15 @@ export class CancelToken implements CancelSignal {
   }
 }
 
+/** The reason of a deadline that is over; its name is that of the platform's own time-outs. */
+class TimeoutError extends Error {
+  override readonly name = 'TimeoutError';
+
+  constructor(ms: number) {
+    super(`no answer within ${Math.round(ms)} ms`);
+  }
+}
+
 /** Aborts with `parent`, by itself after `ms`, or when it is given up. `end` must be called. */
 export class Deadline extends CancelToken {
   readonly #parent: CancelSignal;
@@ -83,7 +92,7 @@ export class Deadline extends CancelToken {
     // Clearing the timer does not stop an action that is due (`setPatientTimeout`).
     if (this.#isReleased) return;
     this.isOver = true;
-    this.abort(new Error(`no answer within ${Math.round(ms)} ms`));
+    this.abort(new TimeoutError(ms));
   }
 }
 

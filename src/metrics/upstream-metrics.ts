@@ -14,6 +14,29 @@ const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain
 /** Label `kind` of a failed attempt. */
 export type FailureKind = (typeof failureKinds)[number];
 
+/** Why a node cannot be used (`upstream/node/node-fault.ts`). */
+const nodeFaults = [
+  'connection refused',
+  'connection cut',
+  'connection failed',
+  'name not found',
+  'no route',
+  'TLS',
+  'time-out',
+  'not HTTP',
+  'wrong base path',
+  'credentials refused',
+  'error status',
+  'sheds requests',
+  'no ledger headers',
+  'absurd ledger headers',
+  'other dialect',
+  'other chain',
+  'bad answer',
+] as const;
+/** Label `reason` of a node that is not usable. */
+export type NodeFault = (typeof nodeFaults)[number];
+
 const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
 /** Bucket bounds for durations of attempts, in seconds. */
@@ -23,6 +46,8 @@ export const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 interface UpstreamGauges {
   readonly name: string;
   readonly isUsable: boolean;
+  /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
+  readonly fault: NodeFault | undefined;
   readonly inFlight: number;
   /** Requests that its allowance lets through at once; `undefined`: no allowance. */
   readonly tokens: number | undefined;
@@ -139,6 +164,13 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
   gauge('min', 'ledgergate_upstream_usable', '1 while the upstream answers, 0 otherwise.', ({ isUsable }) =>
     Number(isUsable),
   );
+  new Gauge(registry, {
+    name: 'ledgergate_upstream_fault',
+    help: '1 while the upstream is not usable, by the reason; an upstream that is usable has no series.',
+    join: 'max',
+    labels: { upstream: labelSources.upstream, reason: nodeFaults },
+    read: () => read().flatMap(({ name, fault }) => (fault ? [[{ upstream: name, reason: fault }, 1] as const] : [])),
+  });
   gauge(
     'sum',
     'ledgergate_upstream_in_flight_requests',

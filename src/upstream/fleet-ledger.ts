@@ -94,7 +94,7 @@ export class FleetLedger {
       const chainId = upstream.chainId ?? upstream.chain.doubted;
       const isForeign = chainId !== undefined && chainId !== agreed;
       if (isForeign && upstream.health !== 'foreign') {
-        const fields = { upstream: upstream.name, chainId, fleetChainId: agreed };
+        const fields = { upstream: upstream.name, reason: 'other chain', chainId, fleetChainId: agreed };
         this.#parts.events.onChange('node foreign', fields, 'upstream reports another chain: it is not asked');
       }
       upstream.isForeign = isForeign;

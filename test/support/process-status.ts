@@ -9,6 +9,7 @@ export function nodeStatus(known: Partial<NodeStatus> = {}): NodeStatus {
     name: 'full-a',
     tier: 'full',
     state: 'usable',
+    reason: undefined,
     isSuspect: false,
     chainId: 1,
     oldest: '3322670000',

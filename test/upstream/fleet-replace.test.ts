@@ -138,8 +138,8 @@ test('in an outage, other nodes that do not answer either end nothing', (t) => {
   const { fleet, nodes, tell, outages } = fleetOf(t, 1);
   const [a, b] = nodes;
   tell(a, { version: 100n });
-  a.recordFailure(5, 0);
-  a.recordFailure(5, 0);
+  a.recordFailure(5, 0, 'time-out');
+  a.recordFailure(5, 0, 'time-out');
   fleet.refresh();
 
   fleet.replace([b], 0);

@@ -46,8 +46,8 @@ function fleetOf(t: TestContext, ...given: readonly (Tier | { readonly chainId: 
   const look = (index: number, ledger: MadeUpLedger, nowMs: number): boolean => tell(index, ledger, nowMs, nowMs);
   /** Two failures in a row, as the sender reports them. */
   const takeDown = (index: number): void => {
-    at(index).recordFailure(5, 0);
-    at(index).recordFailure(5, 0);
+    at(index).recordFailure(5, 0, 'time-out');
+    at(index).recordFailure(5, 0, 'time-out');
     fleet.refresh();
   };
   return { fleet, at, tell, look, takeDown, foreign, rollbacks, outages, doubted };
@@ -307,7 +307,7 @@ test('the chain of most nodes is the fleet’s; the others are marked, reported 
   assert.equal(fleet.chainId, 4);
   assert.equal(fleet.head?.version, 200n);
   assert.equal(at(1).health, 'foreign');
-  assert.deepEqual(foreign, ['n1 5 4']);
+  assert.deepEqual(foreign, ['n1 other chain 5 4']);
   assert.equal(shown(fleet, 'X-Node-Chain-Id'), '4');
   assert.equal(fleet.oldest?.chainId, 4);
 });
@@ -346,7 +346,7 @@ test('a majority that comes later turns the fleet to its chain, and the head wit
     [0, 1, 2].map((index) => at(index).health),
     ['foreign', 'usable', 'usable'],
   );
-  assert.deepEqual(foreign, ['n1 4 5', 'n0 5 4']);
+  assert.deepEqual(foreign, ['n1 other chain 4 5', 'n0 other chain 5 4']);
 });
 
 test('a foreign node that comes back to the chain is used again, with the window it has now', (t) => {
@@ -513,7 +513,7 @@ test('a node is unproven, then usable, down after two failures in a row, and usa
   const seen = [upstream.health];
   const record = (isAnswer: boolean): number => {
     if (isAnswer) upstream.recordAnswer(5, 0);
-    else upstream.recordFailure(5, 0);
+    else upstream.recordFailure(5, 0, 'time-out');
     return seen.push(upstream.health);
   };
   for (const isAnswer of [false, true, false, true, false, false, true]) record(isAnswer);
@@ -529,10 +529,10 @@ test('a time-out makes a node dear at once, and counts only together with a fail
   upstream.recordAnswer(5, 0);
   for (let index = 0; index < 10; index += 1) upstream.recordDoubt(900, 0);
   assert.deepEqual([upstream.health, upstream.latencyMs(0)], ['usable', 900]);
-  upstream.recordFailure(5, 0);
+  upstream.recordFailure(5, 0, 'time-out');
   assert.equal(upstream.health, 'down');
   upstream.recordAnswer(5, 0);
-  upstream.recordFailure(5, 0);
+  upstream.recordFailure(5, 0, 'time-out');
   assert.equal(upstream.health, 'usable');
 });
 

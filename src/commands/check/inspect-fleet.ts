@@ -1,6 +1,7 @@
 /** Findings about the fleet as a whole, from a probe of every upstream. Pure. */
 import type { KeyPath } from '../../config/source/key-path.ts';
 import type { Config } from '../../config/config.ts';
+import { describeFault, type NodeFaultReport } from '../../upstream/node/node-fault.ts';
 import type { ProbeOutcome } from './probe.ts';
 
 /** One upstream of the config and the outcome of its probe. */
@@ -28,12 +29,14 @@ export type InspectedUpstream = Inspection['upstreams'][number];
 export function inspectFleet(probed: readonly ProbedUpstream[], { chainId: fixedChainId }: Pick<Config, 'chainId'>) {
   const ledgers = probed.flatMap(({ outcome }) => outcome.ledger ?? []);
   const chainId = fixedChainId ?? mostCommon(ledgers.map((ledger) => ledger.chainId));
-  const wanted =
-    fixedChainId === undefined ? `the fleet is of chain ${chainId}` : `chainId is ${fixedChainId} (other chain)`;
+  const wanted = fixedChainId === undefined ? `the fleet of chain ${chainId}` : `chainId is ${fixedChainId}`;
   const fleetHead = ledgers.reduce((head, { version }) => (version > head ? version : head), 0n);
   const upstreams = probed.map(({ name, tier, url, outcome: { reachable, dialect, ledger, fault } }) => {
     const isForeign = ledger !== undefined && ledger.chainId !== chainId;
-    const foreign = isForeign ? `is of chain ${ledger.chainId}, ${wanted}: the gateway will not ask it` : undefined;
+    const foreign: NodeFaultReport | undefined = isForeign
+      ? { reason: 'other chain', value: `it is of chain ${ledger.chainId}, ${wanted}` }
+      : undefined;
+    const found = fault ?? foreign;
     return {
       name,
       tier,
@@ -46,7 +49,9 @@ export function inspectFleet(probed: readonly ProbedUpstream[], { chainId: fixed
       head: ledger?.version.toString(),
       /** Versions behind the highest head of the fleet. */
       lag: ledger === undefined ? undefined : (fleetHead - ledger.version).toString(),
-      fault: fault ?? foreign,
+      /** The word that log, status and metrics of a running gateway have. */
+      reason: found?.reason,
+      fault: found && describeFault(found),
     };
   });
   const findings: readonly CheckFinding[] = upstreams.flatMap(({ fault }, index) =>

@@ -31,7 +31,10 @@ export async function probeRedis(target: RedisServers, options: RedisProbeOption
   try {
     return await Promise.race([failed, inspect(client, `${options.keyPrefix}:check`)]);
   } catch (error) {
-    return { kind: 'unusable', why: connectionFault(error, options.timeoutMs) };
+    const { reason, value } = connectionFault(error, options.timeoutMs);
+    // An error that Redis answers is its own best description.
+    const isOfRedis = reason === 'bad answer' && value !== undefined;
+    return { kind: 'unusable', why: isOfRedis ? value : [reason, ...(value ? [`(${value})`] : [])].join(' ') };
   } finally {
     clearTimeout(timer);
     client.disconnect();

@@ -1,13 +1,14 @@
 /** One look at one upstream from outside: does it answer, in which dialect, with which ledger? */
-import { Agent, errors, request } from 'undici';
+import { Agent, request } from 'undici';
 import { type DialectName, dialectOf, findLedgerInfo, type LedgerInfo } from '../../ledger/ledger-headers.ts';
+import { faultOfError, faultOfLook, otherDialect, type NodeFaultReport } from '../../upstream/node/node-fault.ts';
 
 /** Outcome of a probe. `fault`: why the gateway could not use the node, whatever its chain. */
 export interface ProbeOutcome {
   readonly reachable: boolean;
   readonly dialect?: DialectName;
   readonly ledger?: LedgerInfo;
-  readonly fault?: string;
+  readonly fault?: NodeFaultReport;
 }
 
 /** Dialect, bound in milliseconds, and headers of a probe. */
@@ -37,45 +38,33 @@ export async function probe(
     await body.dump();
     return outcomeOf(statusCode, answered, dialect);
   } catch (error) {
-    return { reachable: false, fault: `cannot be reached: ${connectionFault(error, timeoutMs)}` };
+    return { reachable: false, fault: connectionFault(error, timeoutMs) };
   } finally {
     await agent.destroy();
   }
 }
 
 function outcomeOf(status: number, headers: Parameters<typeof findLedgerInfo>[0], dialect: DialectName): ProbeOutcome {
-  if (status < 200 || status > 299) {
-    return {
-      reachable: true,
-      fault: `answers ${status} instead of its ledger: is this the base address, path included?`,
-    };
-  }
-  for (const spoken of [dialect, dialect === 'node' ? 'aptos' : 'node'] as const) {
-    const ledger = findLedgerInfo(headers, dialectOf(spoken));
-    if (ledger === undefined) continue;
-    if (spoken === dialect) return { reachable: true, dialect, ledger };
-    const fault = `speaks the ${spoken} dialect, the config says ${dialect} (set "dialect: ${spoken}")`;
-    return { reachable: true, dialect: spoken, ledger, fault };
-  }
-  return { reachable: true, fault: 'answers without ledger headers: is this the base address of a ledger node?' };
+  const ledger = status === 200 ? findLedgerInfo(headers, dialectOf(dialect)) : undefined;
+  if (ledger !== undefined) return { reachable: true, dialect, ledger };
+  const fault = faultOfLook(status, headers, dialect);
+  if (fault.reason !== 'other dialect') return { reachable: true, fault };
+  const spoken = otherDialect(dialect);
+  const other = findLedgerInfo(headers, dialectOf(spoken));
+  const value = `it speaks ${spoken}, the config says ${dialect}`;
+  return {
+    reachable: true,
+    dialect: spoken,
+    ...(other === undefined ? {} : { ledger: other }),
+    fault: { ...fault, value },
+  };
 }
 
-const reasons: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'the connection is refused',
-  ECONNRESET: 'the connection is cut',
-  UND_ERR_SOCKET: 'the connection is cut',
-  ENOTFOUND: 'the host name is not known',
-  EAI_AGAIN: 'the host name cannot be looked up',
-  EHOSTUNREACH: 'there is no route to the host',
-  ENETUNREACH: 'there is no route to the host',
-};
-
-/** Reason of a failed connection, for people. */
-export function connectionFault(error: unknown, timeoutMs: number): string {
-  if (!(error instanceof Error)) return String(error);
-  const isTimeout = error.name === 'TimeoutError' || error instanceof errors.ConnectTimeoutError;
-  if (isTimeout) return `there is no answer within ${timeoutMs} ms`;
-  const { code } = error as NodeJS.ErrnoException;
-  if (code?.startsWith('HPE_') === true) return 'the answer is not HTTP';
-  return (code === undefined ? undefined : reasons[code]) ?? code ?? error.message;
+/** The reason of a failed connection, and the time or code that shows it. */
+export function connectionFault(error: unknown, timeoutMs: number): NodeFaultReport {
+  const reason = faultOfError(error);
+  if (reason === 'time-out') return { reason, value: `${timeoutMs} ms` };
+  const { code, message } = error as Partial<NodeJS.ErrnoException>;
+  const isNamed = reason === 'connection refused' || reason === 'connection cut' || reason === 'not HTTP';
+  return isNamed ? { reason } : { reason, value: code ?? message };
 }

@@ -71,8 +71,7 @@ function statusOf({ isReady, outage }: Readiness): string {
 }
 
 /** One node in the details. No address: readiness is often published further than the config. */
-function publishedNode({ name, tier, state, chainId, oldest, head, lag, usableBy }: NodeStatus) {
-  const reason = state === 'foreign' ? 'other chain' : undefined;
+function publishedNode({ name, tier, state, reason, chainId, oldest, head, lag, usableBy }: NodeStatus) {
   return { name, tier, state, reason, chainId, oldest, head, lag, usableBy };
 }
 

@@ -3,11 +3,10 @@ import type { AnswerClass, Shedding } from './classify.ts';
 import type { FailureSign } from '../node/ejection.ts';
 import type { NodeAnswer } from './exchange.ts';
 import type { Upstream } from '../node/upstream.ts';
-import type { FailureKind } from '../../metrics/upstream-metrics.ts';
+import type { FailureKind, NodeFault } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import type { ReadClass } from '../select/need.ts';
-import type { Health } from '../select/ranking.ts';
 
 /** The result of one attempt. */
 export type AttemptOutcome<A> = { readonly kind: 'final'; readonly answer: A } | NonFinalOutcome;
@@ -108,14 +107,14 @@ export interface FailedAttempt {
   readonly kind: FailureKind;
   readonly cause: string;
   readonly blame: 'none' | 'doubt' | 'node';
+  readonly fault: NodeFault;
 }
 
 /** Records an answer of any status. */
 export function recordAnswer(parts: SenderParts, upstream: Upstream, status: number, elapsedMs: number): void {
-  const before = upstream.health;
   upstream.recordAnswer(elapsedMs, performance.now());
   parts.metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
-  noteHealth(parts, upstream, before);
+  noteHealth(parts, upstream);
 }
 
 /** Records an attempt without a usable answer. */
@@ -123,18 +122,17 @@ export function recordFailure(
   parts: SenderParts,
   upstream: Upstream,
   elapsedMs: number,
-  { kind, cause, blame }: FailedAttempt,
+  { kind, cause, blame, fault }: FailedAttempt,
 ): void {
   const { metrics, log, onDoubt } = parts;
   metrics.observeFailure(upstream.name, kind, elapsedMs / 1000);
   log.debug({ upstream: upstream.name, kind, cause }, 'attempt failed');
-  const before = upstream.health;
-  if (blame === 'node') upstream.recordFailure(elapsedMs, performance.now());
+  if (blame === 'node') upstream.recordFailure(elapsedMs, performance.now(), fault);
   if (blame === 'doubt') {
     upstream.recordDoubt(elapsedMs, performance.now());
     onDoubt(upstream);
   }
-  noteHealth(parts, upstream, before, { kind, cause });
+  noteHealth(parts, upstream, { kind, cause });
 }
 
 /** Records an answer's time, which delays hedges, bounds requests in flight, and ends deferral and ejection. */
@@ -174,17 +172,21 @@ export function recordShedding(
   else log.debug(fields, message);
 }
 
-/** Reports a change of the node's health from `before`. `cause`: further fields of the log line. */
+/** Reports a change of the node's health, or of the reason why it is not usable. `cause`: further fields of the log line. */
 export function noteHealth(
   { fleet, log }: Pick<SenderParts, 'fleet' | 'log'>,
-  { name, health, isRemoved }: Upstream,
-  before: Health,
+  upstream: Upstream,
   cause: object = {},
 ): void {
-  if (health === before || isRemoved) return;
+  const { name, health, fault, noted, isRemoved } = upstream;
+  if ((health === noted.health && fault === noted.fault) || isRemoved) return;
+  upstream.noted = { health, fault };
   fleet.refresh();
+  // The vote on the chain has reported a foreign node (`FleetLedger.voteOnChain`).
+  if (health === 'foreign' || (fault !== undefined && fault === noted.fault)) return;
   const change = health === 'usable' ? 'node usable' : 'node down';
-  log.record(change, { upstream: name, health, ...cause }, `upstream is ${health}`);
+  const word = fault === undefined ? health : 'down';
+  log.record(change, { upstream: name, health, reason: fault, ...cause }, `upstream is ${word}`);
 }
 
 /** The span of one attempt: from the wait for a connection to the answer's end, or to the head of a streamed one. */

@@ -33,6 +33,7 @@ import {
   type StreamedAnswer,
 } from './exchange.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
+import { faultOfError } from '../node/node-fault.ts';
 import { overLiveConnection } from '../node/live-connection.ts';
 import type { Need, ReadClass } from '../select/need.ts';
 import { onceClosed } from './node-stream.ts';
@@ -123,6 +124,7 @@ export class Attempts {
         kind,
         cause: String(error),
         blame: blameFor[kind] ?? 'none',
+        fault: faultOfError(error),
       });
       // A client chooses the duration of its view.
       if (kind === 'timeout' && readClass !== 'view') upstream.places.pushBack(nowMs);
@@ -208,12 +210,15 @@ function failureOf(
   shedding: Shedding | undefined,
 ): FailedAttempt {
   const cause = `status ${status}`;
-  if (!isOurs) return { kind: 'chain', cause, blame: 'node' };
-  if (reason === undefined) return { kind: 'status', cause, blame: shedding?.isOfNode === true ? 'none' : 'doubt' };
+  if (!isOurs) return { kind: 'chain', cause, blame: 'node', fault: 'other chain' };
+  if (reason === undefined) {
+    return { kind: 'status', cause, blame: shedding?.isOfNode === true ? 'none' : 'doubt', fault: 'error status' };
+  }
+  const fault = reason === 'no ledger headers' || reason === 'absurd ledger headers' ? reason : 'bad answer';
   // An error may be of a proxy before the node that refuses this client's request alone.
   return status < 300
-    ? { kind: 'bad answer', cause: reason, blame: 'node' }
-    : { kind: 'bad answer', cause: `${cause}: ${reason}`, blame: 'doubt' };
+    ? { kind: 'bad answer', cause: reason, blame: 'node', fault }
+    : { kind: 'bad answer', cause: `${cause}: ${reason}`, blame: 'doubt', fault };
 }
 
 const provokable = new Set([408, 429, 500]);

@@ -217,5 +217,12 @@ function explain({ fleet, need, history: { prunedAt, asked } }: CallState): stri
   const subject =
     position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
   if (prunedAt.size > 0) return `the nodes that may hold ${subject} cannot be reached now; try again`;
-  return `no node answered ${subject} (${asked.size} asked); try again`;
+  return `no node answered ${subject} (${[`${asked.size} asked`, ...faultsOf(fleet)].join(', ')}); try again`;
+}
+
+/** Reasons why nodes are not usable, each with the number of its nodes; no names, because some contain addresses. */
+function faultsOf({ upstreams }: Fleet): readonly string[] {
+  const counts = new Map<string, number>();
+  for (const { fault } of upstreams) if (fault !== undefined) counts.set(fault, (counts.get(fault) ?? 0) + 1);
+  return [...counts].map(([fault, count]) => `${count} down: ${fault}`);
 }

@@ -5,6 +5,7 @@ import { noteHealth } from '../dispatch/attempt-history.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole } from '../dispatch/fetch-whole.ts';
 import type { Fleet } from '../fleet.ts';
+import { faultOfError, faultOfLook, NodeFaultError } from './node-fault.ts';
 import { overLiveClient, overLiveConnection } from './live-connection.ts';
 import type { NodeClient } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
@@ -143,10 +144,9 @@ export class Prober {
   /** Records the answer to `peek` of a node that joins the fleet. */
   admit(upstream: Upstream, { info, elapsedMs }: ProbeResult): void {
     const nowMs = performance.now();
-    const before = upstream.health;
     upstream.recordAnswer(elapsedMs, nowMs);
     this.#fleet.observe(upstream, info, nowMs);
-    noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, before);
+    noteHealth({ fleet: this.#fleet, log: this.#log }, upstream);
   }
 
   async #round(upstream: Upstream): Promise<void> {
@@ -167,15 +167,13 @@ export class Prober {
 
   async #probe(upstream: Upstream): Promise<void> {
     let startedMs = performance.now();
-    // Read again before each change: requests change the health meanwhile, and report their changes.
-    let before = upstream.health;
+    let cause: object | undefined;
     try {
       for (let looks = 0; looks < 2 && (looks === 0 || upstream.chain.doubted !== undefined); looks += 1) {
         // The second look confirms another chain: it is sent after the answer that reported it.
         startedMs = performance.now();
         const answer = await this.#askInfo(upstream, startedMs);
         if (answer === undefined) break;
-        before = upstream.health;
         const nowMs = performance.now();
         upstream.recordAnswer(nowMs - startedMs, nowMs);
         const isOurs = this.#fleet.observe(upstream, answer.info, nowMs, startedMs);
@@ -183,11 +181,13 @@ export class Prober {
       }
     } catch (error) {
       if (this.#stop.signal.aborted) return;
-      before = upstream.health;
-      upstream.recordFailure(performance.now() - startedMs, performance.now());
-      this.#log.debug({ upstream: upstream.name, cause: String(error) }, 'probe failed');
+      const fault = faultOfError(error);
+      upstream.explain(fault);
+      upstream.recordFailure(performance.now() - startedMs, performance.now(), fault);
+      cause = { cause: String(error) };
+      this.#log.debug({ upstream: upstream.name, ...cause }, 'probe failed');
     }
-    noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, before);
+    noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, cause);
   }
 
   /**
@@ -202,10 +202,11 @@ export class Prober {
     const shedding = findShedding(answer, Date.now());
     if (shedding?.isOfNode === true) {
       upstream.deferral.refused(startedMs, shedding, performance.now());
+      upstream.explain('sheds requests');
       this.#log.debug({ upstream: upstream.name, status }, 'probe refused');
       return undefined;
     }
-    throw new Error(`GET of the ledger info gave status ${status}, ledger headers ${info !== undefined}`);
+    throw new NodeFaultError(faultOfLook(status, answer.headers, this.#fleet.dialect.name));
   }
 
   /**

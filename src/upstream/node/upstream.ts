@@ -9,6 +9,7 @@ import { NodeChain } from './ledger-identity.ts';
 import { ConcurrencyLimit, Semaphore } from './limits.ts';
 import type { ReadClass } from '../select/need.ts';
 import { NodeClient, type NodeClientOptions } from './node-client.ts';
+import type { NodeFault } from '../../metrics/upstream-metrics.ts';
 import type { Health, Tier } from '../select/ranking.ts';
 import { RetentionWindow } from './retention-window.ts';
 
@@ -81,7 +82,10 @@ export class Upstream {
   isRemoved = false;
   /** Reports another chain than the fleet's: never asked. */
   isForeign = false;
+  /** Health and fault of the last log line. */
+  noted: Pick<Upstream, 'health' | 'fault'> = { health: 'unproven', fault: undefined };
   #failures = 0;
+  #fault: NodeFault | undefined;
   /** A request timed out or was answered 502 to 504; a probe decides whether the node is at fault. */
   #isDoubted = false;
   #answered = false;
@@ -125,6 +129,12 @@ export class Upstream {
     if (this.isForeign) return 'foreign';
     if (this.#failures >= failuresUntilDown) return 'down';
     return this.#answered ? 'usable' : 'unproven';
+  }
+
+  /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
+  get fault(): NodeFault | undefined {
+    if (this.isForeign) return 'other chain';
+    return this.health === 'usable' ? undefined : this.#fault;
   }
 
   /** Whether it answers, and its head is believed. */
@@ -184,17 +194,27 @@ export class Upstream {
   recordAnswer(elapsedMs: number, nowMs: number): void {
     this.#answered = true;
     this.#failures = 0;
+    this.#fault = undefined;
     this.#isDoubted = false;
     const decayed = this.latencyMs(nowMs);
     this.#latencyMs = elapsedMs > decayed ? elapsedMs : decayed + (elapsedMs - decayed) * 0.1;
     this.#latencyAtMs = nowMs;
   }
 
-  /** Records a failure of the node: connection refused or reset, a probe's time-out, or an answer of a broken node. */
-  recordFailure(elapsedMs: number, nowMs: number): void {
+  /**
+   * Records a failure of the node: connection refused or reset, a probe's time-out, or an answer of a broken node. `fault`
+   * counts unless an earlier one does: of a node that fails at everything, the look at its ledger info names the reason.
+   */
+  recordFailure(elapsedMs: number, nowMs: number, fault: NodeFault): void {
+    this.#fault ??= fault;
     this.#failures += this.#isDoubted ? 2 : 1;
     this.#isDoubted = false;
     this.raiseLatency(elapsedMs, nowMs);
+  }
+
+  /** Records why a look at its ledger info gave none; shown while the node is not usable. */
+  explain(fault: NodeFault): void {
+    this.#fault = fault;
   }
 
   /**

@@ -62,19 +62,19 @@ test('what is wrong with an upstream is reported at its line, exit code 1', asyn
   assert.deepEqual(
     reported.map((line) => line.slice(file.length + 1)),
     [
-      '3:22: upstreams[1].url: speaks the aptos dialect, the config says node (set "dialect: aptos")',
-      '4:22: upstreams[2].url: is of chain 4, the fleet is of chain 1: the gateway will not ask it',
-      '5:22: upstreams[3].url: answers without ledger headers: is this the base address of a ledger node?',
-      '6:22: upstreams[4].url: answers 503 instead of its ledger: is this the base address, path included?',
-      '7:22: upstreams[5].url: cannot be reached: the connection is cut',
-      '8:22: upstreams[6].url: cannot be reached: there is no answer within 1000 ms',
-      '9:22: upstreams[7].url: cannot be reached: the connection is refused',
+      '3:22: upstreams[1].url: other dialect (it speaks aptos, the config says node): all nodes of a fleet speak one dialect',
+      '4:22: upstreams[2].url: other chain (it is of chain 4, the fleet of chain 1): the gateway sends it no requests',
+      '5:22: upstreams[3].url: no ledger headers: is this the base address of a ledger node?',
+      '6:22: upstreams[4].url: error status (status 503): does the node itself work?',
+      '7:22: upstreams[5].url: connection cut: is the node, or a proxy before it, starting?',
+      '8:22: upstreams[6].url: time-out (1000 ms): is the node overloaded, or does a firewall drop packets?',
+      '9:22: upstreams[7].url: connection refused: does the node listen on this port?',
       reported.at(-2)?.slice(file.length + 1) ?? '',
       ' 8 problems',
     ],
   );
   // Resolvers differ in their refusals.
-  assert.match(reported.at(-2) ?? '', /:10:22: upstreams\[8\]\.url: cannot be reached: /);
+  assert.match(reported.at(-2) ?? '', /:10:22: upstreams\[8\]\.url: name not found /);
 });
 
 test('with a chainId nodes of any other chain are reported, whatever most of them are', async (t) => {
@@ -94,11 +94,11 @@ test('with a chainId nodes of any other chain are reported, whatever most of the
     [2, 3]
       .map(
         (line) =>
-          `${file}:${line}:22: upstreams[${line - 2}].url: is of chain 2, chainId is 1 (other chain): the gateway will not ask it`,
+          `${file}:${line}:22: upstreams[${line - 2}].url: other chain (it is of chain 2, chainId is 1): the gateway sends it no requests`,
       )
       .concat(`${file}: 2 problems`),
   );
-  assert.match(byFlag.out, /:4:22: upstreams\[2\]\.url: is of chain 1, chainId is 2 \(other chain\)/);
+  assert.match(byFlag.out, /:4:22: upstreams\[2\]\.url: other chain \(it is of chain 1, chainId is 2\)/);
 });
 
 test('a node is asked once, with GET at its base address', async (t) => {
@@ -152,7 +152,7 @@ test('--format json reports the same to programs', async (t) => {
         line: 3,
         column: 22,
         path: 'upstreams[1].url',
-        message: 'cannot be reached: the connection is refused',
+        message: 'connection refused: does the node listen on this port?',
       },
     ],
     warnings: ['upstream.maxAttempts is 1: a request that one upstream does not answer fails'],
@@ -167,6 +167,7 @@ test('--format json reports the same to programs', async (t) => {
         oldest: '500',
         head: '900',
         lag: '0',
+        reason: null,
         fault: null,
       },
       {
@@ -179,7 +180,8 @@ test('--format json reports the same to programs', async (t) => {
         oldest: null,
         head: null,
         lag: null,
-        fault: 'cannot be reached: the connection is refused',
+        reason: 'connection refused',
+        fault: 'connection refused: does the node listen on this port?',
       },
     ],
   });

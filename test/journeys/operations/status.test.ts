@@ -63,7 +63,7 @@ test('a node that dies is one event, and its return another', async (t) => {
     () => statusOf(gateway),
     ({ state }) => state === 'degraded',
   );
-  assert.deepEqual(down.problems, ['full-0 is down']);
+  assert.deepEqual(down.problems, ['full-0 is down: connection refused']);
   assert.equal(down.nodes[0]?.state, 'down');
   assert.ok((down.nodes[0]?.failures.total ?? -1) >= 0);
   const page = (await fetchReply(`${gateway.operationsUrl}/status`, { method: 'GET' })).text;

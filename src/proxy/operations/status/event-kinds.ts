@@ -47,7 +47,7 @@ export const readClasses: EventFields = { head: 'reads of recent state', archive
 
 const kinds = {
   'node usable': rule('info', ['upstream'], '{upstream} answers', health),
-  'node down': rule('warn', ['upstream'], '{upstream} is {health|down}', health),
+  'node down': rule('warn', ['upstream'], '{upstream} is down[: {reason}]', health),
   'node foreign': rule(
     'error',
     ['upstream'],

@@ -3,6 +3,7 @@
  * answers from its `Readiness`; `present.ts` derives the facts of the status page from all of it.
  */
 import type { Disagreement } from '../../reads/audits.ts';
+import type { NodeFault } from '../../../metrics/upstream-metrics.ts';
 import type { StatusEvent } from './events.ts';
 import type { Counts } from './counts.ts';
 import type { WindowCounts } from './windows.ts';
@@ -20,6 +21,8 @@ export interface NodeStatus {
   readonly name: string;
   readonly tier: 'full' | 'archival';
   readonly state: NodeState;
+  /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
+  readonly reason: NodeFault | undefined;
   /** The other nodes contradict its head. */
   readonly isSuspect: boolean;
   readonly chainId: number | undefined;

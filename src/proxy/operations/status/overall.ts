@@ -56,10 +56,11 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
 }
 
 function problemsOfNode(node: NodeStatus): readonly string[] {
-  const { name, state, isSuspect } = node;
-  if (state === 'down') return [`${name} is down`];
-  if (state === 'foreign') return [`${name} is of another chain`];
-  if (state === 'unproven') return [`${name} has not answered yet`];
+  const { name, state, reason, isSuspect } = node;
+  const why = reason === undefined ? '' : `: ${reason}`;
+  if (state === 'down') return [`${name} is down${why}`];
+  if (state === 'foreign') return [`${name} is not asked${why}`];
+  if (state === 'unproven') return [`${name} has not answered yet${why}`];
   if (isSuspect) return [`${name} reports a head that the other nodes contradict`];
   const out = ejectedClasses(node);
   return out.length === 0 ? [] : [`${name} is passed over for ${out.join(' and ')}`];

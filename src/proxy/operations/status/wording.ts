@@ -6,14 +6,20 @@ import type { NodeStatus, OverallState } from './facts.ts';
 export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 
 /** State of a node as word, sign and tone; the sign makes it readable without colours. */
-export function nodeState({ state, isSuspect, ejected }: Pick<NodeStatus, 'state' | 'isSuspect' | 'ejected'>): {
+export function nodeState({
+  state,
+  reason,
+  isSuspect,
+  ejected,
+}: Pick<NodeStatus, 'state' | 'reason' | 'isSuspect' | 'ejected'>): {
   readonly word: string;
   readonly sign: string;
   readonly tone: NodeTone;
 } {
-  if (state === 'down') return { word: 'down', sign: '■', tone: 'bad' };
+  const why = reason === undefined ? '' : `: ${reason}`;
+  if (state === 'down') return { word: `down${why}`, sign: '■', tone: 'bad' };
   if (state === 'foreign') return { word: 'other chain', sign: '◆', tone: 'bad' };
-  if (state === 'unproven') return { word: 'unproven', sign: '○', tone: 'idle' };
+  if (state === 'unproven') return { word: `unproven${why}`, sign: '○', tone: 'idle' };
   if (isSuspect) return { word: 'contradicted', sign: '◆', tone: 'bad' };
   if (ejected.length > 0) return { word: 'passed over', sign: '▲', tone: 'warn' };
   return { word: 'usable', sign: '●', tone: 'good' };
