@@ -9,7 +9,14 @@ import type { Upstream } from './node/upstream.ts';
 
 /** Changes of the fleet as a whole, for log and status page. */
 export type FleetChange =
-  'node foreign' | 'node suspect' | 'headers left out' | 'rollback' | 'history replaced' | 'outage' | 'outage over';
+  | 'chain taken'
+  | 'node foreign'
+  | 'node suspect'
+  | 'headers left out'
+  | 'rollback'
+  | 'history replaced'
+  | 'outage'
+  | 'outage over';
 
 /** Changes of the ledger, each reported once. */
 export interface LedgerEvents {
@@ -36,6 +43,8 @@ const reviewMs = 250;
 export class FleetLedger {
   readonly #parts: LedgerParts;
   #chainId: number | undefined;
+  /** The chain that was reported as taken from the nodes. */
+  #taken: number | undefined;
   /** While the first reports of nodes come in, each counts at once. */
   #isStarting = true;
   #head: LedgerInfo | undefined;
@@ -80,6 +89,7 @@ export class FleetLedger {
   /** Ends the start: later, a tie between chain ids changes nothing, and only a look confirms another chain. */
   settle(): void {
     this.#isStarting = false;
+    this.#reportChain();
   }
 
   /** Holds the vote on the chain anew, and marks the nodes of other chains. */
@@ -99,6 +109,7 @@ export class FleetLedger {
       }
       upstream.isForeign = isForeign;
     }
+    this.#reportChain();
     if (isAnother) this.startOver();
   }
 
@@ -128,6 +139,15 @@ export class FleetLedger {
     const answering = trusted.filter((upstream) => upstream === speaker || upstream.health === 'usable');
     this.#source = freshest(answering) ?? freshest(trusted);
     this.#head = this.#source?.window.info;
+  }
+
+  /** Reports a chain that no config names, once it is settled. */
+  #reportChain(): void {
+    const chainId = this.#chainId;
+    if (this.#isStarting || this.#parts.fixedChainId !== undefined || chainId === this.#taken) return;
+    this.#taken = chainId;
+    const message = 'the chain is that of most nodes: chainId in the config pins it';
+    this.#parts.events.onChange('chain taken', { chainId }, message);
   }
 
   /** Takes a new head unless the other nodes contradict it. */

@@ -250,7 +250,7 @@ export const configSchema = z.strictObject({
     })
     .optional()
     .describe(
-      'The chain: nodes of other chains get no request. mainnet is 1, testnet 2. Absent: the chain that most nodes report at the start; only their ledger info changes it.',
+      'The chain: nodes of other chains get no request. mainnet is 1, testnet 2. Absent: the chain that most nodes report at the start, which the log names; only their ledger info changes it.',
     ),
   workers: z
     .union([whole(1, 1024), z.literal('auto')], { error: 'expected a whole number from 1 to 1024, or "auto"' })

@@ -144,6 +144,24 @@ test('with chainId a fleet of another chain is never asked, and log and /readyz 
   assert.equal(lines.filter((line) => line.includes('other chain') && line.includes('full-0')).length, 1);
 });
 
+test('without chainId the log names the chain once, and how to pin it; with chainId it does not', async (t) => {
+  const away = await fakeNode(t, { head: 900n, chainId: 7 });
+  await away.refuse();
+  const linesOf = async (chainId?: number) => {
+    const lines: unknown[] = [];
+    const gateway = await testGateway(t, {
+      full: [away, await fakeNode(t, { head: 900n, chainId: 2 })],
+      config: { ...(chainId === undefined ? {} : { chainId }), upstream: { probeIntervalMs: 50 } },
+      onLog: ({ level, msg, chainId: taken }) => /pins it/.test(String(msg)) && lines.push([level, taken]),
+    });
+    await gateway.get(probe);
+    return lines;
+  };
+
+  assert.deepEqual(await linesOf(), [[30, 2]]);
+  assert.deepEqual(await linesOf(2), []);
+});
+
 test('with chainId a node that changes its chain for good never turns the ledger over', async (t) => {
   const { node, gateway } = await nodeAndGateway(
     t,

@@ -48,6 +48,7 @@ export const readClasses: EventFields = { head: 'reads of recent state', archive
 const kinds = {
   'node usable': rule('info', ['upstream'], '{upstream} answers', health),
   'node down': rule('warn', ['upstream'], '{upstream} is down[: {reason}]', health),
+  'chain taken': rule('info', [], 'the chain is {chainId}, by most nodes: chainId: {chainId} in the config pins it'),
   'node foreign': rule(
     'error',
     ['upstream'],
