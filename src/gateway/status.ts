@@ -112,6 +112,7 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
       oldest: info?.oldestVersion.toString(),
       head: info?.version.toString(),
       lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),
+      isLagging: fleet.isLagging(upstream),
       edgeSpeed: window.edgeSpeed * 1_000,
       edgeMargin: marginOf(upstream, nowMs),
       inFlight,

@@ -237,6 +237,11 @@ export class Fleet {
     return chainId === this.chainId && chainId === itsChainId;
   }
 
+  /** Whether the node's ledger is too far behind the others for reads of the newest state. */
+  isLagging({ lagMs }: Upstream): boolean {
+    return lagMs > this.#limits.maxLagMs;
+  }
+
   /** Records in the node's window that it refused `version` as pruned, and reports it to other gateways. */
   recordRefusal(upstream: Upstream, version: LedgerVersion, nowMs: number): void {
     upstream.window.observeRefusal(version, nowMs);
@@ -289,7 +294,7 @@ export class Fleet {
         isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,
         isDeferred: upstream.deferral.isOn(nowMs),
         isWithheld: upstream.withheldForMs(nowMs) > 0,
-        isLagging: upstream.lagMs > this.#limits.maxLagMs,
+        isLagging: this.isLagging(upstream),
         headTolerance: upstream.window.headSpeed * headToleranceMs,
       };
     });

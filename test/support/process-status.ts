@@ -15,6 +15,7 @@ export function nodeStatus(known: Partial<NodeStatus> = {}): NodeStatus {
     oldest: '3322670000',
     head: '3412674839',
     lag: '0',
+    isLagging: false,
     edgeSpeed: 190,
     edgeMargin: '1200',
     inFlight: 2,

@@ -1,6 +1,7 @@
 /** The status page and its JSON, while nodes and traffic change. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { call } from '../../commands/command-line.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
@@ -78,6 +79,45 @@ test('a node that dies is one event, and its return another', async (t) => {
   // One event per line of the log, newest first.
   assert.deepEqual(kindsOf(back, 'full-0'), ['node usable', 'node down', 'node usable']);
   assert.deepEqual(lines, ['upstream is usable', 'upstream is down', 'upstream is usable']);
+});
+
+test('a node behind maxLag is a problem by name, and no longer when it has caught up', async (t) => {
+  const [ahead, behind] = [await fakeNode(t, { head: 50_000n }), await fakeNode(t, { head: 1_000n })];
+  const upstream = { probeIntervalMs: 50, maxLagMs: 10_000 };
+  const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream } });
+
+  const { problems, nodes } = await eventually(
+    () => statusOf(gateway),
+    ({ state }) => state === 'degraded',
+  );
+  const { out } = await call(['status', gateway.operationsUrl]);
+  behind.clock.head = 50_000n;
+  const after = await eventually(
+    () => statusOf(gateway),
+    ({ state }) => state === 'ready',
+  );
+
+  assert.deepEqual(problems, ['full-1 is 49000 versions behind, more than upstream.maxLag']);
+  assert.deepEqual(
+    nodes.map(({ isLagging }) => isLagging),
+    [false, true],
+  );
+  assert.match(out, /full-1 is 49000 versions behind[^]*full-1 +▲ behind/);
+  assert.deepEqual(after.problems, []);
+});
+
+test('410s, 503s and a used-up allowance are problems', async (t) => {
+  const full = await fakeNode(t, { oldest: 500n, head: 1_000n });
+  const gateway = await testGateway(t, { full: [{ url: full.url, maxRequestsPerSecond: 30 }] });
+
+  const replies = await Promise.all(Array.from({ length: 120 }, (_, version) => gateway.get(at(version))));
+
+  const { problems } = await statusOf(gateway);
+  const count = (wanted: number) => replies.filter(({ status }) => status === wanted).length;
+  assert.ok(count(410) > 20 && count(503) > 20, `${count(410)} ${count(503)}`);
+  assert.match(problems[0] ?? '', /^\d+\.\d % of requests in 100 s got 503$/);
+  assert.match(problems[1] ?? '', /^\d+\.\d % of requests in 100 s got 410$/);
+  assert.equal(problems[2], `the allowance of full-0 is used up: ${count(503)} refused in 100 s`);
 });
 
 test('an outage is an event, and so is its end', async (t) => {

@@ -37,9 +37,14 @@ const bucketOnly =
   (labels, metricName) =>
     metricName?.endsWith('_bucket') === true ? [cell(labels)] : [];
 
+/** Statuses of which a large share is a problem. */
+const unusual: ReadonlySet<string> = new Set(['410', '503']);
+
 const cellsByFamily: Readonly<Record<string, CellsOf>> = {
   ledgergate_http_request_duration_seconds: bucketOnly(({ route, outcome, le }) => `request ${route} ${outcome} ${le}`),
   ledgergate_upstream_request_duration_seconds: bucketOnly(({ upstream, le }) => `attempt ${le} ${upstream}`),
+  ledgergate_http_requests_total: ({ status }) => (unusual.has(String(status)) ? [`status ${status}`] : []),
+  ledgergate_upstream_allowance_refusals_total: ({ upstream }) => [`allowance ${upstream}`],
   ledgergate_upstream_requests_total: ({ upstream }) => [`answered ${upstream}`],
   ledgergate_upstream_failures_total: ({ upstream }) => [`failed ${upstream}`],
   ledgergate_access_refusals_total: ({ reason }) => [`refusal ${reason}`],

@@ -30,6 +30,8 @@ export interface NodeStatus {
   readonly head: string | undefined;
   /** Versions behind the head of the fleet. */
   readonly lag: string | undefined;
+  /** It is farther behind than `upstream.maxLag`. */
+  readonly isLagging: boolean;
   /** Versions a second, of its oldest version. */
   readonly edgeSpeed: number;
   /** Versions above `oldest` from which on it gets reads now. */

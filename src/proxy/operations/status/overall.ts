@@ -1,9 +1,17 @@
 /** State of the whole gateway: a word, a sentence, and its problems. */
 import type { NodeStatus, OverallState, GatewayStatus, ProcessStatus } from './facts.ts';
+import { requestTimes, totalOf } from './counts.ts';
+import { percent, short } from './format.ts';
 import { ejectedClasses } from './wording.ts';
 
 /** A certificate with less left is a problem. */
 const certificateMs = 7 * 24 * 3_600_000;
+
+/** Shares of requests with a status that are a problem, and so many of them. */
+const limits = [
+  { status: '503', share: 0.01, least: 10 },
+  { status: '410', share: 0.05, least: 20 },
+] as const;
 
 const summaries: Readonly<Record<OverallState, string>> = {
   ready: 'All is well.',
@@ -45,7 +53,7 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
   if (status.distrusted.length > 0) problems.push(`nodes encode ${functions(status.distrusted.length)} differently`);
   if (status.load.isOverloaded)
     problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
-  problems.push(...status.nodes.flatMap(problemsOfNode));
+  problems.push(...status.nodes.flatMap(problemsOfNode), ...problemsOfRequests(status));
   if (status.redis?.trouble !== undefined) problems.push(`Redis: ${status.redis.trouble}`);
   if (reload?.result === 'refused') problems.push('the last config was refused');
   const { certificateExpiresMs: expiresMs } = status;
@@ -56,14 +64,31 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
 }
 
 function problemsOfNode(node: NodeStatus): readonly string[] {
-  const { name, state, reason, isSuspect } = node;
+  const { name, state, reason, isSuspect, isLagging, lag } = node;
   const why = reason === undefined ? '' : `: ${reason}`;
   if (state === 'down') return [`${name} is down${why}`];
   if (state === 'foreign') return [`${name} is not asked${why}`];
   if (state === 'unproven') return [`${name} has not answered yet${why}`];
   if (isSuspect) return [`${name} reports a head that the other nodes contradict`];
+  const problems = isLagging ? [`${name} is ${lag} versions behind, more than upstream.maxLag`] : [];
   const out = ejectedClasses(node);
-  return out.length === 0 ? [] : [`${name} is passed over for ${out.join(' and ')}`];
+  return out.length === 0 ? problems : [...problems, `${name} is passed over for ${out.join(' and ')}`];
+}
+
+/** Problems that the requests of the window of 100 s show. */
+function problemsOfRequests({ windows, nodes }: ProcessStatus): readonly string[] {
+  const { counts, seconds } = windows[1] ?? { counts: new Map<string, number>(), seconds: 0 };
+  const all = totalOf(requestTimes(counts, {}));
+  const shares = limits.flatMap(({ status, share, least }) => {
+    const count = counts.get(`status ${status}`) ?? 0;
+    if (count < least || count < all * share) return [];
+    return [`${percent(count / all)} of requests in ${seconds} s got ${status}`];
+  });
+  const spent = nodes.flatMap(({ name }) => {
+    const count = counts.get(`allowance ${name}`) ?? 0;
+    return count === 0 ? [] : [`the allowance of ${name} is used up: ${short(count)} refused in ${seconds} s`];
+  });
+  return [...shares, ...spent];
 }
 
 function reads(count: number): string {

@@ -10,8 +10,9 @@ export function nodeState({
   state,
   reason,
   isSuspect,
+  isLagging,
   ejected,
-}: Pick<NodeStatus, 'state' | 'reason' | 'isSuspect' | 'ejected'>): {
+}: Pick<NodeStatus, 'state' | 'reason' | 'isSuspect' | 'isLagging' | 'ejected'>): {
   readonly word: string;
   readonly sign: string;
   readonly tone: NodeTone;
@@ -21,6 +22,7 @@ export function nodeState({
   if (state === 'foreign') return { word: 'other chain', sign: '◆', tone: 'bad' };
   if (state === 'unproven') return { word: `unproven${why}`, sign: '○', tone: 'idle' };
   if (isSuspect) return { word: 'contradicted', sign: '◆', tone: 'bad' };
+  if (isLagging) return { word: 'behind', sign: '▲', tone: 'warn' };
   if (ejected.length > 0) return { word: 'passed over', sign: '▲', tone: 'warn' };
   return { word: 'usable', sign: '●', tone: 'good' };
 }

@@ -44,6 +44,35 @@ test('problems are listed worst first and make the state degraded', () => {
   ]);
 });
 
+/** Problems of so many requests in each window, of which `refused` got 503 and 410 and found no allowance. */
+const problemsWith = (refused: number, requests: number) =>
+  factsFrom({
+    windows: windowsOf(
+      new Map([
+        ['request resource miss +Inf', requests],
+        ['status 503', refused],
+        ['status 410', refused],
+        ['allowance full-a', refused],
+      ]),
+      100,
+    ),
+  }).problems;
+
+test('shares of 410 and 503 and a used-up allowance are problems, a few among many are none', () => {
+  assert.deepEqual(problemsWith(60, 1_000), [
+    '6.0 % of requests in 100 s got 503',
+    '6.0 % of requests in 100 s got 410',
+    'the allowance of full-a is used up: 60 refused in 100 s',
+  ]);
+  assert.deepEqual(problemsWith(20, 1_000), [
+    '2.0 % of requests in 100 s got 503',
+    'the allowance of full-a is used up: 20 refused in 100 s',
+  ]);
+  // Nine of ten are a large share, and prove nothing.
+  assert.deepEqual(problemsWith(9, 10), ['the allowance of full-a is used up: 9 refused in 100 s']);
+  assert.deepEqual(problemsWith(0, 0), []);
+});
+
 test('an outage, a start and an end are distinct states', () => {
   assert.equal(factsFrom({ isReady: false }).state, 'starting');
   assert.equal(factsFrom({ isReady: false, outage: { since: '2026-01-01T00:00:00Z', head: '90' } }).state, 'outage');
