@@ -24,7 +24,11 @@ export const flags = {
     value: 'URL',
     meaning: 'A node asked only when no full node holds the version. May be repeated, like --upstream.',
   },
-  dialect: { kind: 'text', value: 'NAME', meaning: 'node: X-NODE-* headers. aptos: X-APTOS-* headers.' },
+  dialect: {
+    kind: 'text',
+    value: 'NAME',
+    meaning: 'node: X-NODE-* headers. aptos: X-APTOS-* headers. auto: those of the nodes.',
+  },
   'chain-id': {
     kind: 'text',
     value: 'N',

@@ -76,7 +76,8 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onRefused: (upstream, version) => listener.onRefused(upstream, version),
     onAwaited: () => prober.hurry(),
   };
-  const fleet: Fleet = new Fleet([...configs.keys()], dialectOf(config.dialect), events, {
+  const dialect = config.dialect === 'auto' ? config.dialect : dialectOf(config.dialect);
+  const fleet: Fleet = new Fleet([...configs.keys()], dialect, events, {
     onHead: (info, upstream) => peers?.publish({ kind: 'head', info, upstream }),
     limits: settings.fleet,
     chainId: config.chainId,

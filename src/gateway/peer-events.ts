@@ -51,11 +51,11 @@ export function applyPeerEvent(parts: PeerEventParts, event: PeerEvent): void {
 
 /**
  * A node reported `info` to a peer. Returns whether the report counts here: the node is one of the fleet, on its chain,
- * and other nodes do not contradict it.
+ * and other nodes do not contradict it. None counts until a node has shown here in which dialect answers carry it.
  */
 function observe(fleet: Fleet, name: string, info: LedgerInfo): boolean {
   const upstream = fleet.upstreams.find((known) => known.name === name);
-  if (upstream === undefined) return false;
+  if (upstream === undefined || fleet.isDialectOpen) return false;
   if (info.version > (upstream.window.info?.version ?? -1n)) {
     const nowMs = performance.now();
     // The node has just answered a peer: an outage here is over.

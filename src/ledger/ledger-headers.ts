@@ -76,11 +76,14 @@ export function findLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerI
 export class LedgerInfoReader {
   #last: LedgerInfo | undefined;
   #lastHeaders: HeaderValues = {};
+  #lastDialect: DialectName = 'node';
 
   find(headers: HeaderValues, dialect: Dialect): LedgerInfo | undefined {
-    if (this.#last !== undefined && isSameInfo(headers, this.#lastHeaders, dialect)) return this.#last;
+    const isSame = this.#lastDialect === dialect.name && isSameInfo(headers, this.#lastHeaders, dialect);
+    if (this.#last !== undefined && isSame) return this.#last;
     this.#last = findLedgerInfo(headers, dialect);
     this.#lastHeaders = headers;
+    this.#lastDialect = dialect.name;
     return this.#last;
   }
 }

@@ -47,13 +47,13 @@ interface Build {
   readonly dialect: (typeof dialects)[number];
 }
 
-const dialects = ['node', 'aptos'] as const;
+const dialects = ['auto', 'node', 'aptos'] as const;
 
 /** Registers the family that describes the build. */
 export function createBuildMetrics(registry: Registry, build: Build): void {
   new Gauge(registry, {
     name: 'ledgergate_build_info',
-    help: 'Always 1: which version runs, on which Node, and what its headers are called (dialect).',
+    help: 'Always 1: which version runs, on which Node, and what the config calls its headers (dialect).',
     labels: { version: 'version of the package', node: 'version of Node', dialect: dialects },
     join: 'first',
     read: () => [[{ ...build }, 1]],

@@ -4,12 +4,13 @@
  * restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { electChain } from './node/ledger-identity.ts';
+import { elect } from './node/ledger-identity.ts';
 import type { Upstream } from './node/upstream.ts';
 
 /** Changes of the fleet as a whole, for log and status page. */
 export type FleetChange =
   | 'chain taken'
+  | 'dialect taken'
   | 'node foreign'
   | 'node suspect'
   | 'headers left out'
@@ -96,7 +97,7 @@ export class FleetLedger {
   voteOnChain(): void {
     const upstreams = this.#parts.upstreams();
     const reported = upstreams.map(({ chainId }) => chainId);
-    const agreed = this.#parts.fixedChainId ?? electChain(reported, this.#isStarting ? undefined : this.#chainId);
+    const agreed = this.#parts.fixedChainId ?? elect(reported, this.#isStarting ? undefined : this.#chainId);
     const isAnother = this.#chainId !== undefined && agreed !== this.#chainId;
     this.#chainId = agreed;
     for (const upstream of upstreams) {

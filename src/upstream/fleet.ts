@@ -2,7 +2,7 @@
  * All nodes together, the ledger that their answers report, and the view of it that clients get. The fleet's oldest
  * version is the deepest node's, because the fleet can serve it (protocol 7).
  */
-import type { Dialect, LedgerInfo } from '../ledger/ledger-headers.ts';
+import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
 import { viewOf, type FleetView } from './fleet-view.ts';
@@ -51,7 +51,9 @@ const togetherMs = 30_000;
 /** The fleet of one process. */
 export class Fleet {
   #upstreams: readonly Upstream[];
+  /** One object for all; its names are replaced once when the config leaves them to the nodes. */
   readonly dialect: Dialect;
+  #isDialectOpen: boolean;
   readonly #events: FleetEvents;
   readonly #limits: typeof usualLimits;
   readonly #onHead: FleetSettings['onHead'];
@@ -68,12 +70,13 @@ export class Fleet {
 
   constructor(
     upstreams: readonly Upstream[],
-    dialect: Dialect,
+    dialect: Dialect | 'auto',
     events: FleetEvents,
     { onHead, limits = usualLimits, chainId: fixedChainId }: FleetSettings = {},
   ) {
     this.#upstreams = upstreams;
-    this.dialect = dialect;
+    this.dialect = dialect === 'auto' ? dialectOf('node') : dialect;
+    this.#isDialectOpen = dialect === 'auto';
     this.#events = events;
     this.#limits = limits;
     this.#onHead = onHead;
@@ -88,7 +91,7 @@ export class Fleet {
       events,
     });
     this.headersOfLedger = new LedgerWideHeaders({
-      dialect,
+      dialect: this.dialect,
       generation: () => this.generation,
       onChange: () => {
         this.#isViewStale = true;
@@ -120,6 +123,20 @@ export class Fleet {
     }
     this.#ledger.voteOnChain();
     this.refresh();
+  }
+
+  /** Whether no node has shown yet which dialect the fleet speaks. */
+  get isDialectOpen(): boolean {
+    return this.#isDialectOpen;
+  }
+
+  /** Makes this the dialect of the fleet, unless it is decided. */
+  takeDialect(name: DialectName): void {
+    if (!this.#isDialectOpen) return;
+    this.#isDialectOpen = false;
+    // No answer with ledger headers has passed before.
+    Object.assign(this.dialect, dialectOf(name));
+    this.#events.onChange('dialect taken', { dialect: name }, 'the dialect is that of most nodes: dialect pins it');
   }
 
   // See `FleetLedger` for these.
@@ -195,6 +212,8 @@ export class Fleet {
 
   /** Begins the generation that another process of this gateway has begun, with its state of the nodes. */
   follow(reports: readonly NodeReport[], nowMs: number): void {
+    // Nothing is held of the generation before; the dialect to write these reports in is not known.
+    if (this.#isDialectOpen) return;
     for (const { name, info, isSuspect } of reports) {
       const upstream = this.#upstreams.find((known) => known.name === name);
       if (upstream === undefined || info === undefined) continue;
@@ -212,6 +231,7 @@ export class Fleet {
    */
   observe(upstream: Upstream, info: LedgerInfo, nowMs: number, lookSentAtMs?: number): boolean {
     const { chainId } = info;
+    if (this.#isDialectOpen) this.takeDialect(this.dialect.name);
     const before = upstream.chainId;
     const { isSuspect: wasSuspect, window } = upstream;
     const known = window.info;

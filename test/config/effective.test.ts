@@ -11,7 +11,7 @@ test('absent keys have the defaults of the contract, in ms and bytes', (t) => {
   assert.deepEqual(rest, {
     listen: { host: '0.0.0.0', port: 8080, basePath: '/v1', maxConnections: 10_000, fastPath: true },
     operations: { host: '127.0.0.1', port: 9090, readyInOutage: true },
-    dialect: 'node',
+    dialect: 'auto',
     workers: 1,
     upstream: {
       timeoutMs: 5_000,
@@ -69,7 +69,7 @@ test('a wrong flag is reported by its name, whatever the file has', (t) => {
 
   assert.throws(() => loadConfig({ file, overrides }), {
     message: [
-      '--dialect: dialect: expected "node" or "aptos", got "apto" (did you mean "aptos"?)',
+      '--dialect: dialect: expected "node", "aptos" or "auto", got "apto" (did you mean "aptos"?)',
       'LEDGERGATE_OPERATIONS_PORT: operations.port: listen.port and operations.port are both 8080',
     ].join('\n'),
   });

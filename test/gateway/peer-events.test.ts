@@ -6,6 +6,7 @@ import { buildParts, freeParts, loadOptional } from '../../src/gateway/serving-g
 import { startServing } from '../../src/gateway/serving.ts';
 import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../src/ledger/version.ts';
+import { eventually } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, testConfig } from '../support/gateway.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
@@ -85,6 +86,32 @@ test('an older snapshot of a peer does not replace a newer one', async (t) => {
   serving.applyPeerEvent(snapshot(at(900n)));
   serving.applyPeerEvent(snapshot(at(899n)));
   assert.deepEqual([await read(), looks()], [['900', '900'], 0]);
+});
+
+test('a report of a peer does not decide the dialect: that is up to answers of nodes', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId, dialect: 'aptos' });
+  await node.refuse();
+  const config = {
+    ...testConfig({ full: [node], config: { upstream: { probeIntervalMs: 50 } } }),
+    dialect: 'auto' as const,
+  };
+  const { peers } = recordingPeers();
+  const serving = await startServing(config, { log: pino({ level: 'silent' }), peers });
+  t.after(() => serving.stop());
+  serving.applyPeerEvent({ kind: 'head', upstream: 'full-0', info: at(900n) });
+  serving.applyPeerEvent({ kind: 'ledger replaced', reports: [{ name: 'full-0', isSuspect: false, info: at(900n) }] });
+  serving.applyPeerEvent(snapshot(at(900n)));
+  const url = `http://127.0.0.1:${serving.port}/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe`;
+  const early = await fetchReply(url, { method: 'GET' });
+
+  await node.accept();
+  const { headers } = await eventually(
+    () => fetchReply(url, { method: 'GET' }),
+    ({ status }) => status === 200,
+  );
+
+  assert.deepEqual([early.status, early.headers['x-node-ledger-version']], [503, undefined]);
+  assert.deepEqual([headers['x-aptos-ledger-version'], headers['x-node-ledger-version']], ['900', undefined]);
 });
 
 test('a worker publishes the head and version of an answer ahead of its client', async (t) => {

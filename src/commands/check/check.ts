@@ -59,13 +59,13 @@ async function lookAtRedis({ config }: GivenConfig): Promise<RedisInspection> {
 }
 
 async function lookAtFleet({ config, redacted }: GivenConfig): Promise<Inspection> {
-  const { dialect, upstream } = config;
+  const { upstream } = config;
   const probed = await Promise.all(
     config.upstreams.map(async ({ name, tier, url, headers }, index) => ({
       name,
       tier,
       url: redacted.upstreams[index]?.url ?? '',
-      outcome: await probe(url, { dialect, timeoutMs: upstream.timeoutMs, headers }),
+      outcome: await probe(url, { timeoutMs: upstream.timeoutMs, headers }),
     })),
   );
   return inspectFleet(probed, config);

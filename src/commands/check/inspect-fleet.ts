@@ -1,6 +1,8 @@
 /** Findings about the fleet as a whole, from a probe of every upstream. Pure. */
 import type { KeyPath } from '../../config/source/key-path.ts';
 import type { Config } from '../../config/config.ts';
+import type { DialectName } from '../../ledger/ledger-headers.ts';
+import { elect } from '../../upstream/node/ledger-identity.ts';
 import { describeFault, type NodeFaultReport } from '../../upstream/node/node-fault.ts';
 import type { ProbeOutcome } from './probe.ts';
 
@@ -25,18 +27,29 @@ export type Inspection = ReturnType<typeof inspectFleet>;
 /** One upstream's line. */
 export type InspectedUpstream = Inspection['upstreams'][number];
 
-/** `fixedChainId`: the chain that the config names; absent: that of most nodes. */
-export function inspectFleet(probed: readonly ProbedUpstream[], { chainId: fixedChainId }: Pick<Config, 'chainId'>) {
+/** Where the config names no chain or no dialect, those of most nodes count. */
+export function inspectFleet(
+  probed: readonly ProbedUpstream[],
+  { chainId: fixedChainId, dialect: fixedDialect }: Pick<Config, 'chainId' | 'dialect'>,
+) {
+  const fleetDialect =
+    fixedDialect === 'auto'
+      ? elect(
+          probed.map(({ outcome }) => outcome.dialect),
+          undefined,
+        )
+      : fixedDialect;
+  const ofDialect = probed.filter(({ outcome }) => outcome.dialect === fleetDialect);
+  const chainId =
+    fixedChainId ??
+    elect(
+      ofDialect.map(({ outcome }) => outcome.ledger?.chainId),
+      undefined,
+    );
   const ledgers = probed.flatMap(({ outcome }) => outcome.ledger ?? []);
-  const chainId = fixedChainId ?? mostCommon(ledgers.map((ledger) => ledger.chainId));
-  const wanted = fixedChainId === undefined ? `the fleet of chain ${chainId}` : `chainId is ${fixedChainId}`;
   const fleetHead = ledgers.reduce((head, { version }) => (version > head ? version : head), 0n);
   const upstreams = probed.map(({ name, tier, url, outcome: { reachable, dialect, ledger, fault } }) => {
-    const isForeign = ledger !== undefined && ledger.chainId !== chainId;
-    const foreign: NodeFaultReport | undefined = isForeign
-      ? { reason: 'other chain', value: `it is of chain ${ledger.chainId}, ${wanted}` }
-      : undefined;
-    const found = fault ?? foreign;
+    const found = fault ?? faultOfDialect(dialect, fleetDialect) ?? faultOfChain(ledger?.chainId, chainId);
     return {
       name,
       tier,
@@ -60,10 +73,12 @@ export function inspectFleet(probed: readonly ProbedUpstream[], { chainId: fixed
   return { upstreams, findings };
 }
 
-/** The value that occurs most often; of equals, the first. */
-function mostCommon(values: readonly number[]): number | undefined {
-  const counts = new Map<number, number>();
-  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
-  const most = Math.max(...counts.values());
-  return values.find((value) => counts.get(value) === most);
+function faultOfDialect(spoken: DialectName | undefined, fleet: DialectName | undefined): NodeFaultReport | undefined {
+  if (spoken === undefined || spoken === fleet) return undefined;
+  return { reason: 'other dialect', value: `it speaks ${spoken}, the fleet ${fleet}` };
+}
+
+function faultOfChain(reported: number | undefined, fleet: number | undefined): NodeFaultReport | undefined {
+  if (reported === undefined || reported === fleet) return undefined;
+  return { reason: 'other chain', value: `it is of chain ${reported}, the fleet of ${fleet}` };
 }

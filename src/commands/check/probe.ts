@@ -1,29 +1,32 @@
 /** One look at one upstream from outside: does it answer, in which dialect, with which ledger? */
 import { Agent, request } from 'undici';
-import { type DialectName, dialectOf, findLedgerInfo, type LedgerInfo } from '../../ledger/ledger-headers.ts';
-import { faultOfError, faultOfLook, otherDialect, type NodeFaultReport } from '../../upstream/node/node-fault.ts';
+import {
+  type DialectName,
+  dialectOf,
+  findLedgerInfo,
+  type HeaderValues,
+  type LedgerInfo,
+} from '../../ledger/ledger-headers.ts';
+import { dialectSpoken } from '../../upstream/fleet-dialect.ts';
+import { faultOfError, faultOfLook, type NodeFaultReport } from '../../upstream/node/node-fault.ts';
 
 /** Outcome of a probe. `fault`: why the gateway could not use the node, whatever its chain. */
 export interface ProbeOutcome {
   readonly reachable: boolean;
-  readonly dialect?: DialectName;
+  readonly dialect?: DialectName | undefined;
   readonly ledger?: LedgerInfo;
   readonly fault?: NodeFaultReport;
 }
 
-/** Dialect, bound in milliseconds, and headers of a probe. */
+/** Bound in milliseconds, and headers of a probe. */
 export interface CheckProbeOptions {
-  readonly dialect: DialectName;
   readonly timeoutMs: number;
   /** The node's own credentials. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** `GET {url}` on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
-export async function probe(
-  url: string,
-  { dialect, timeoutMs, headers = {} }: CheckProbeOptions,
-): Promise<ProbeOutcome> {
+export async function probe(url: string, { timeoutMs, headers = {} }: CheckProbeOptions): Promise<ProbeOutcome> {
   const agent = new Agent({ connections: 1 });
   try {
     const {
@@ -36,7 +39,7 @@ export async function probe(
       headers: { accept: 'application/json', ...headers },
     });
     await body.dump();
-    return outcomeOf(statusCode, answered, dialect);
+    return outcomeOf(statusCode, answered);
   } catch (error) {
     return { reachable: false, fault: connectionFault(error, timeoutMs) };
   } finally {
@@ -44,20 +47,11 @@ export async function probe(
   }
 }
 
-function outcomeOf(status: number, headers: Parameters<typeof findLedgerInfo>[0], dialect: DialectName): ProbeOutcome {
-  const ledger = status === 200 ? findLedgerInfo(headers, dialectOf(dialect)) : undefined;
+function outcomeOf(status: number, headers: HeaderValues): ProbeOutcome {
+  const dialect = dialectSpoken({ status, headers });
+  const ledger = dialect && findLedgerInfo(headers, dialectOf(dialect));
   if (ledger !== undefined) return { reachable: true, dialect, ledger };
-  const fault = faultOfLook(status, headers, dialect);
-  if (fault.reason !== 'other dialect') return { reachable: true, fault };
-  const spoken = otherDialect(dialect);
-  const other = findLedgerInfo(headers, dialectOf(spoken));
-  const value = `it speaks ${spoken}, the config says ${dialect}`;
-  return {
-    reachable: true,
-    dialect: spoken,
-    ...(other === undefined ? {} : { ledger: other }),
-    fault: { ...fault, value },
-  };
+  return { reachable: true, fault: faultOfLook(status, headers, 'node') };
 }
 
 /** The reason of a failed connection, and the time or code that shows it. */

@@ -241,9 +241,11 @@ export const configSchema = z.strictObject({
   listen,
   operations,
   dialect: z
-    .enum(['node', 'aptos'])
-    .default('node')
-    .describe('Names of ledger headers: X-NODE-* (node) or X-APTOS-* (aptos).'),
+    .enum(['node', 'aptos', 'auto'])
+    .default('auto')
+    .describe(
+      'Names of ledger headers: X-NODE-* (node) or X-APTOS-* (aptos). auto: that of most nodes that answer at the start, or of the first that answers later, fixed from then on. Nodes of the other dialect are down.',
+    ),
   chainId: z
     .union([whole(1, 255), z.enum(['mainnet', 'testnet'])], {
       error: 'expected a whole number from 1 to 255, "mainnet" or "testnet"',

@@ -11,14 +11,12 @@ const preflightSeconds = 86_400;
 
 /** Makes the cross-origin headers of answers. */
 export class Cors {
-  readonly #exposed: string;
-  readonly #known: ReadonlySet<string>;
+  readonly #dialect: Dialect;
+  /** Exposed names, made anew when the dialect gets others (`Fleet.takeDialect`). */
+  #exposed = { known: new Set<string>() as ReadonlySet<string>, names: '' };
 
-  constructor({ known }: Dialect) {
-    const own = ['Cache-Status', 'Ledgergate-Served-Version', 'ETag'];
-    const limits = ['Retry-After', 'RateLimit', 'RateLimit-Policy', 'WWW-Authenticate'];
-    this.#known = known;
-    this.#exposed = [...known, ...own, ...limits].join(', ');
+  constructor(dialect: Dialect) {
+    this.#dialect = dialect;
   }
 
   /** Flat CORS headers for an answer with `head`, names and values in turn; empty for a request without `Origin`. */
@@ -29,8 +27,18 @@ export class Cors {
   /** Flat CORS headers for `origin`. `further`: of `furtherIn`, for all headers of the answer. */
   grant(origin: string | undefined, further: string): readonly string[] {
     if (!isReadable(origin)) return [];
-    const exposed = this.#exposed + further;
+    const exposed = this.#exposedNames() + further;
     return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': exposed }).flat();
+  }
+
+  #exposedNames(): string {
+    const { known } = this.#dialect;
+    if (this.#exposed.known !== known) {
+      const own = ['Cache-Status', 'Ledgergate-Served-Version', 'ETag'];
+      const limits = ['Retry-After', 'RateLimit', 'RateLimit-Policy', 'WWW-Authenticate'];
+      this.#exposed = { known, names: [...known, ...own, ...limits].join(', ') };
+    }
+    return this.#exposed.names;
   }
 
   /** The interface's names in `head` that are not exposed yet, each behind a comma. */
@@ -40,7 +48,7 @@ export class Cors {
       const written = head[at] as string;
       if (written[0] !== 'x' && written[0] !== 'X') continue;
       const name = written.toLowerCase();
-      if (isOfInterface(name) && !this.#known.has(name)) further += `, ${name}`;
+      if (isOfInterface(name) && !this.#dialect.known.has(name)) further += `, ${name}`;
     }
     return further;
   }

@@ -184,7 +184,8 @@ export function noteHealth(
   fleet.refresh();
   // The vote on the chain has reported a foreign node (`FleetLedger.voteOnChain`).
   if (health === 'foreign' || (fault !== undefined && fault === noted.fault)) return;
-  const change = health === 'usable' ? 'node usable' : 'node down';
+  const down = fault === 'other dialect' ? 'node of other dialect' : 'node down';
+  const change = health === 'usable' ? 'node usable' : down;
   const word = fault === undefined ? health : 'down';
   log.record(change, { upstream: name, health, reason: fault, ...cause }, `upstream is ${word}`);
 }

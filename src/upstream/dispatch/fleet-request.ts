@@ -73,7 +73,8 @@ export interface SendLimits {
 }
 
 /** Changes of a node's state. */
-export type NodeChange = 'node usable' | 'node down' | 'ejected' | 'deferred' | 'allowance used up' | 'back';
+export type NodeChange =
+  'node usable' | 'node down' | 'node of other dialect' | 'ejected' | 'deferred' | 'allowance used up' | 'back';
 
 /** Log of the fleet. */
 export interface UpstreamLog {

@@ -61,20 +61,17 @@ export class NodeChain {
 }
 
 /**
- * The chain id that most nodes report (`reported`, in the order of the config). A tie goes to `standing`, the chain so
- * far, so that one node that changes its chain does not change the fleet's; without `standing`, to the first node.
+ * The value that most nodes report (`reported`, in the order of the config). A tie goes to `standing`, the value so far, so
+ * that one node that changes its chain does not change the fleet's; without `standing`, to the first node.
  */
-export function electChain(
-  reported: readonly (number | undefined)[],
-  standing: number | undefined,
-): number | undefined {
-  const votes = new Map<number, number>();
-  for (const chainId of reported) {
-    if (chainId !== undefined) votes.set(chainId, (votes.get(chainId) ?? 0) + 1);
+export function elect<T>(reported: readonly (T | undefined)[], standing: T | undefined): T | undefined {
+  const votes = new Map<T, number>();
+  for (const value of reported) {
+    if (value !== undefined) votes.set(value, (votes.get(value) ?? 0) + 1);
   }
   let elected = standing;
-  for (const [chainId, count] of votes) {
-    if (elected === undefined || count > (votes.get(elected) ?? 0)) elected = chainId;
+  for (const [value, count] of votes) {
+    if (elected === undefined || count > (votes.get(elected) ?? 0)) elected = value;
   }
   return elected;
 }

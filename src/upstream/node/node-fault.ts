@@ -96,14 +96,9 @@ export function faultOfLook(status: number, headers: HeaderValues, dialect: Dial
   if (status === 429) return { reason: 'sheds requests', value };
   if (status >= 500) return { reason: 'error status', value };
   if (status < 200 || status >= 300) return { reason: 'wrong base path', value };
-  const other = otherDialect(dialect);
+  const other: DialectName = dialect === 'node' ? 'aptos' : 'node';
   if (findLedgerInfo(headers, dialectOf(other)) !== undefined) return { reason: 'other dialect', value: other };
-  const fault = ledgerHeaderFault(headers, dialectOf(dialect));
-  if (fault === undefined) return { reason: 'bad answer', value };
-  return { reason: fault === 'absurd' ? 'absurd ledger headers' : 'no ledger headers' };
-}
-
-/** The dialect that is not this one. */
-export function otherDialect(dialect: DialectName): DialectName {
-  return dialect === 'node' ? 'aptos' : 'node';
+  const faults = [dialect, other].map((name) => ledgerHeaderFault(headers, dialectOf(name)));
+  if (faults[0] === undefined) return { reason: 'bad answer', value };
+  return { reason: faults.includes('absurd') ? 'absurd ledger headers' : 'no ledger headers' };
 }

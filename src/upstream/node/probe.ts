@@ -5,11 +5,12 @@ import { noteHealth } from '../dispatch/attempt-history.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole } from '../dispatch/fetch-whole.ts';
 import type { Fleet } from '../fleet.ts';
+import { dialectSpoken, voteOnDialect } from '../fleet-dialect.ts';
 import { faultOfError, faultOfLook, NodeFaultError } from './node-fault.ts';
 import { overLiveClient, overLiveConnection } from './live-connection.ts';
 import type { NodeClient } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
-import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
+import { findLedgerInfo, type LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { Deadline } from '../../ledger/stop.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
 import type { Upstream } from './upstream.ts';
@@ -37,6 +38,8 @@ const awaitedMs = 50;
 const bodies = { largest: 1024 * 1024, all: 16 * 1024 * 1024 };
 /** A comparison of heads holds for this long: nodes keep their order, and each comparison costs every node a look. */
 const comparedMs = 250;
+/** Longest wait of the start for the nodes that show its dialect, without a majority. */
+const dialectMs = 500;
 /** A node that takes longer to report its head is no good choice, and must not delay every read. */
 const longestComparisonMs = 100;
 
@@ -61,6 +64,11 @@ export class Prober {
 
   /** Probes every node once, then at intervals. Resolves when each has answered or failed. */
   async start(): Promise<void> {
+    const fleet = this.#fleet;
+    if (fleet.isDialectOpen) {
+      const spoken = await voteOnDialect(fleet.upstreams, (upstream) => this.ask(upstream, ''), dialectMs);
+      if (spoken !== undefined) fleet.takeDialect(spoken);
+    }
     await Promise.all(this.#fleet.upstreams.map((upstream) => this.add(upstream)));
   }
 
@@ -197,7 +205,8 @@ export class Prober {
   async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerAnswer | undefined> {
     const { timeoutMs } = this.#options;
     const answer = await overLiveClient(upstream, timeoutMs, (client) => this.ask(upstream, '', timeoutMs, client));
-    const { status, info } = answer;
+    const { status } = answer;
+    const info = answer.info ?? this.#firstInfo(answer);
     if (status === 200 && info !== undefined) return { ...answer, info };
     const shedding = findShedding(answer, Date.now());
     if (shedding?.isOfNode === true) {
@@ -207,6 +216,15 @@ export class Prober {
       return undefined;
     }
     throw new NodeFaultError(faultOfLook(status, answer.headers, this.#fleet.dialect.name));
+  }
+
+  /** The ledger of an answer that decides the dialect of the fleet. */
+  #firstInfo(answer: NodeAnswer): LedgerInfo | undefined {
+    const fleet = this.#fleet;
+    const spoken = fleet.isDialectOpen ? dialectSpoken(answer) : undefined;
+    if (spoken === undefined) return undefined;
+    fleet.takeDialect(spoken);
+    return findLedgerInfo(answer.headers, fleet.dialect);
   }
 
   /**

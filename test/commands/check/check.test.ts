@@ -62,8 +62,8 @@ test('what is wrong with an upstream is reported at its line, exit code 1', asyn
   assert.deepEqual(
     reported.map((line) => line.slice(file.length + 1)),
     [
-      '3:22: upstreams[1].url: other dialect (it speaks aptos, the config says node): all nodes of a fleet speak one dialect',
-      '4:22: upstreams[2].url: other chain (it is of chain 4, the fleet of chain 1): the gateway sends it no requests',
+      '3:22: upstreams[1].url: other dialect (it speaks aptos, the fleet node): all nodes of a fleet speak one dialect',
+      '4:22: upstreams[2].url: other chain (it is of chain 4, the fleet of 1): the gateway sends it no requests',
       '5:22: upstreams[3].url: no ledger headers: is this the base address of a ledger node?',
       '6:22: upstreams[4].url: error status (status 503): does the node itself work?',
       '7:22: upstreams[5].url: connection cut: is the node, or a proxy before it, starting?',
@@ -94,11 +94,11 @@ test('with a chainId nodes of any other chain are reported, whatever most of the
     [2, 3]
       .map(
         (line) =>
-          `${file}:${line}:22: upstreams[${line - 2}].url: other chain (it is of chain 2, chainId is 1): the gateway sends it no requests`,
+          `${file}:${line}:22: upstreams[${line - 2}].url: other chain (it is of chain 2, the fleet of 1): the gateway sends it no requests`,
       )
       .concat(`${file}: 2 problems`),
   );
-  assert.match(byFlag.out, /:4:22: upstreams\[2\]\.url: other chain \(it is of chain 1, chainId is 2\)/);
+  assert.match(byFlag.out, /:4:22: upstreams\[2\]\.url: other chain \(it is of chain 1, the fleet of 2\)/);
 });
 
 test('a node is asked once, with GET at its base address', async (t) => {

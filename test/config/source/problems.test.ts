@@ -22,8 +22,8 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
   ['1: x', 'F:2:1: ["1"]: unknown key'],
   ['? [a]', 'F:2:3: a key must be a word'],
   // Wrong words
-  ['dialect: aptoss', 'F:2:10: dialect: expected "node" or "aptos", got "aptoss" (did you mean "aptos"?)'],
-  ['dialect: 7', 'F:2:10: dialect: expected "node" or "aptos", got 7'],
+  ['dialect: aptoss', 'F:2:10: dialect: expected "node", "aptos" or "auto", got "aptoss" (did you mean "aptos"?)'],
+  ['dialect: 7', 'F:2:10: dialect: expected "node", "aptos" or "auto", got 7'],
   ['workers: many', 'F:2:10: workers: expected a whole number from 1 to 1024, or "auto", got "many"'],
   ['workers: 0', 'F:2:10: workers: expected a whole number from 1 to 1024, got 0'],
   ['encode: { enabled: yes }', 'F:2:20: encode.enabled: expected true or false, got "yes"'],

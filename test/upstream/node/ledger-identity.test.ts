@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { electChain, LedgerIdentity, NodeChain } from '../../../src/upstream/node/ledger-identity.ts';
+import { elect, LedgerIdentity, NodeChain } from '../../../src/upstream/node/ledger-identity.ts';
 import { ledgerHeaders, ledgerInfo } from '../../support/ledger-info.ts';
 import { senderOf } from '../../support/sender.ts';
 
@@ -80,7 +80,7 @@ const votes: readonly {
 
 for (const { claim, told, standing, elected } of votes) {
   test(`vote on the chain: ${claim}`, () => {
-    assert.equal(electChain(told, standing), elected);
+    assert.equal(elect(told, standing), elected);
   });
 }
 

@@ -48,6 +48,12 @@ export const readClasses: EventFields = { head: 'reads of recent state', archive
 const kinds = {
   'node usable': rule('info', ['upstream'], '{upstream} answers', health),
   'node down': rule('warn', ['upstream'], '{upstream} is down[: {reason}]', health),
+  'node of other dialect': rule('error', ['upstream'], '{upstream} is down: {reason} than most nodes', health),
+  'dialect taken': rule(
+    'info',
+    [],
+    'the dialect is {dialect}, by most nodes: dialect: {dialect} in the config pins it',
+  ),
   'chain taken': rule('info', [], 'the chain is {chainId}, by most nodes: chainId: {chainId} in the config pins it'),
   'node foreign': rule(
     'error',
