@@ -52,6 +52,22 @@ export const commands: readonly CliCommand[] = [
     load: async () => (await import('./status.ts')).status,
   },
   {
+    name: 'drain',
+    summary: 'Sends a node of a running gateway no new requests; those in flight end.',
+    usage: ['drain NAME [--config FILE]'],
+    flags: ['config', 'operations-host', 'operations-port'],
+    operand: 'NAME',
+    load: async () => (await import('./drain.ts')).drain,
+  },
+  {
+    name: 'resume',
+    summary: 'Sends a drained node requests again.',
+    usage: ['resume NAME [--config FILE]'],
+    flags: ['config', 'operations-host', 'operations-port'],
+    operand: 'NAME',
+    load: async () => (await import('./drain.ts')).resume,
+  },
+  {
     name: 'keys',
     summary: 'Creates, lists and revokes keys of clients in a keys file.',
     usage: [

@@ -132,7 +132,7 @@ function placesOf(fleet: Fleet) {
 function gaugesOf(fleet: Fleet) {
   const head = fleet.head?.version;
   const nowMs = performance.now();
-  return fleet.upstreams.map(({ name, health, fault, inFlight, window, allowance }) => {
+  return fleet.upstreams.map(({ name, health, fault, isDrained, inFlight, window, allowance }) => {
     const { info, edgeSpeed } = window;
     // The view of a request sent now, without its milliseconds to the node.
     const view = window.at(nowMs);
@@ -140,6 +140,7 @@ function gaugesOf(fleet: Fleet) {
       name,
       isUsable: health === 'usable',
       fault,
+      isDrained,
       inFlight,
       tokens: allowance.tokens(nowMs),
       head: info?.version,

@@ -54,6 +54,9 @@ export class Nodes {
     const after = wanted.map((config) => {
       const known = before.find((upstream) => isSame(this.#configs.get(upstream), config));
       const upstream = known ?? this.#parts.create(config);
+      // The name is drained: another address or tier makes a new node of it.
+      if (known === undefined)
+        upstream.isDrained = before.some(({ name, isDrained }) => isDrained && name === config.name);
       if (known === undefined) added.set(upstream, config);
       rates.set(upstream, config.maxRequestsPerSecond);
       return upstream;

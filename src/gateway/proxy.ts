@@ -216,6 +216,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       explainer,
       purge,
       purgeHere,
+      fleet,
       journal,
       onPurge: (scope) => metrics.purged(scope),
       usage: context.usage,

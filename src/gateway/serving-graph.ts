@@ -84,6 +84,8 @@ export interface ServingOptions {
   readonly limits?: Limits | undefined;
   /** Processes that share the bounds of the gateway. Default 1. */
   readonly processes?: number | undefined;
+  /** Names of nodes that are drained from the start. */
+  readonly drained?: readonly string[] | undefined;
   /** The other workers; absent in a single process. */
   readonly peers?: PeerWorkers | undefined;
 }

@@ -62,6 +62,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const config = shareOf(whole, processes);
   const parts = buildParts(config, options, await loadOptional(config));
   const { draining, logging, proxy, registry, status } = parts;
+  for (const upstream of parts.fleet.upstreams) upstream.isDrained = options.drained?.includes(upstream.name) === true;
   try {
     await start(parts, config);
   } catch (error) {

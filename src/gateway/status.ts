@@ -100,13 +100,15 @@ export function readinessOf(parts: StatusParts): Readiness {
 function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
   const head = fleet.head?.version;
   return fleet.upstreams.map((upstream) => {
-    const { name, tier, health, fault, chain, chainId, window, ejections, isSuspect, inFlight, places } = upstream;
+    const { name, tier, health, fault, isDrained, chain, chainId, window, ejections, isSuspect, inFlight, places } =
+      upstream;
     const { info } = window;
     return {
       name,
       tier,
       state: health,
       reason: fault,
+      isDrained,
       isSuspect,
       chainId: chainId ?? chain.doubted,
       oldest: info?.oldestVersion.toString(),

@@ -48,6 +48,7 @@ interface UpstreamGauges {
   readonly isUsable: boolean;
   /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
   readonly fault: NodeFault | undefined;
+  readonly isDrained: boolean;
   readonly inFlight: number;
   /** Requests that its allowance lets through at once; `undefined`: no allowance. */
   readonly tokens: number | undefined;
@@ -171,6 +172,9 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
     labels: { upstream: labelSources.upstream, reason: nodeFaults },
     read: () => read().flatMap(({ name, fault }) => (fault ? [[{ upstream: name, reason: fault }, 1] as const] : [])),
   });
+  gauge('max', 'ledgergate_upstream_drained', '1 while an operator has drained the upstream, 0 otherwise.', (u) =>
+    Number(u.isDrained),
+  );
   gauge(
     'sum',
     'ledgergate_upstream_in_flight_requests',

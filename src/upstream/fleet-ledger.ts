@@ -72,9 +72,9 @@ export class FleetLedger {
     return this.#head;
   }
 
-  /** The node that reported the head; `undefined` once it is removed. */
+  /** The node that reported the head; `undefined` once it is removed or drained. */
   get source(): Upstream | undefined {
-    return this.#source?.isRemoved === true ? undefined : this.#source;
+    return this.#source === undefined || isOut(this.#source) ? undefined : this.#source;
   }
 
   /** Increases when data read before must be dropped: the same version may have another state. */
@@ -116,15 +116,17 @@ export class FleetLedger {
 
   /** Records the report of a node of the chain. `hasGoneBack`: the node went back to this ledger from a newer one. */
   observe(upstream: Upstream, info: LedgerInfo, hasGoneBack: boolean, nowMs: number): void {
+    // An answer in flight must not be newer than its headers.
+    if (upstream.isDrained && upstream.inFlight === 0) return;
     const head = this.#head;
     if (head === undefined || info.version > head.version) this.#consider(upstream, info, nowMs);
     else {
       upstream.isSuspect = false;
-      if (!upstream.isRemoved) this.#review(upstream, head, hasGoneBack, nowMs);
+      if (!isOut(upstream)) this.#review(upstream, head, hasGoneBack, nowMs);
     }
   }
 
-  /** Records that the fleet has removed the node. */
+  /** Records that the fleet has removed or drained the node. */
   forget(upstream: Upstream, nowMs: number): void {
     this.#goneBack.delete(upstream);
     if (upstream === this.#source) this.#orphanedAtMs = nowMs;
@@ -136,7 +138,9 @@ export class FleetLedger {
     this.#parts.events.onGeneration();
     this.#reviewedAtMs = -Infinity;
     this.#goneBack.clear();
-    const trusted = this.#parts.upstreams().filter(({ isSuspect, chainId }) => !isSuspect && chainId === this.#chainId);
+    const trusted = this.#parts
+      .upstreams()
+      .filter(({ isSuspect, isDrained, chainId }) => !isSuspect && !isDrained && chainId === this.#chainId);
     const answering = trusted.filter((upstream) => upstream === speaker || upstream.health === 'usable');
     this.#source = freshest(answering) ?? freshest(trusted);
     this.#head = this.#source?.window.info;
@@ -161,7 +165,7 @@ export class FleetLedger {
     this.#source = upstream;
     this.#goneBack.delete(upstream);
     // A removed node still answers requests in flight, and no answer may be newer than its headers.
-    if (upstream.isRemoved) this.#orphanedAtMs = nowMs;
+    if (isOut(upstream)) this.#orphanedAtMs = nowMs;
     // No report preceded the first head: the next one may contradict it.
     if (before !== undefined) this.#reviewedAtMs = nowMs;
   }
@@ -170,7 +174,7 @@ export class FleetLedger {
    * Gives up a head that would stall every read of "latest", when `speaker` does not go beyond it:
    * - the ledger itself went back: a node was restored, or made anew, and no other node confirms the head;
    * - the head was believed while too few nodes could contradict it;
-   * - its node was removed, perhaps for a false head, and no other reaches it within `maxLagMs`.
+   * - its node was removed or drained, perhaps for a false head, and no other reaches it within `maxLagMs`.
    */
   #review(speaker: Upstream, head: LedgerInfo, hasGoneBack: boolean, nowMs: number): void {
     if (hasGoneBack) this.#goneBack.add(speaker);
@@ -210,10 +214,17 @@ export class FleetLedger {
 
   /** Whether the other nodes leave the claim of `upstream` credible. */
   #isCredible(upstream: Upstream | undefined, claim: LedgerInfo): boolean {
-    const others = this.#parts.upstreams().filter((other) => other !== upstream && other.health === 'usable');
+    const others = this.#parts
+      .upstreams()
+      .filter((other) => other !== upstream && other.health === 'usable' && !other.isDrained);
     const reports = others.map((other) => other.window.info).filter((info) => info !== undefined);
     return isCredible(claim, reports, BigInt(Date.now()) * 1000n);
   }
+}
+
+/** Whether the node gets no request any more. */
+function isOut({ isRemoved, isDrained }: Upstream): boolean {
+  return isRemoved || isDrained;
 }
 
 function freshest(upstreams: readonly Upstream[]): Upstream | undefined {

@@ -172,7 +172,8 @@ export class Fleet {
   /** Snapshot of the node that serves the oldest version; in an outage, of the nodes that answered last. */
   get oldest(): LedgerInfo | undefined {
     let deepest: LedgerInfo | undefined;
-    for (const { health, window } of this.#upstreams) {
+    for (const { health, window, isDrained } of this.#upstreams) {
+      if (isDrained) continue;
       const couldServe = health !== 'foreign' && (this.#outage?.atMs ?? Infinity) - window.observedAtMs <= togetherMs;
       const { info } = window;
       if (info === undefined || !(health === 'usable' || couldServe)) continue;
@@ -181,9 +182,11 @@ export class Fleet {
     return deepest;
   }
 
-  /** Whether a node answers and has reported its ledger. */
+  /** Whether a node that may be asked answers and has reported its ledger. */
   get isReady(): boolean {
-    return this.#upstreams.some(({ health, window }) => health === 'usable' && window.info !== undefined);
+    return this.#upstreams.some(
+      ({ health, window, isDrained }) => health === 'usable' && window.info !== undefined && !isDrained,
+    );
   }
 
   /**
@@ -203,6 +206,16 @@ export class Fleet {
     this.#view = view;
     if (view.head !== undefined && view.head !== before?.head) this.#onHead?.(view.head, this.headSource?.name ?? '');
     return view;
+  }
+
+  /**
+   * Drains or resumes the node. A drained one finishes its requests in flight and gets no other, even when no other node
+   * can answer, because it is about to be stopped. Its reports move no head: nobody who is asked may have reached it.
+   */
+  setDrained(upstream: Upstream, isDrained: boolean, nowMs: number): void {
+    upstream.isDrained = isDrained;
+    if (isDrained) this.#ledger.forget(upstream, nowMs);
+    this.refresh();
   }
 
   /** The state of each node, for another process that begins a generation with it. */
@@ -308,6 +321,7 @@ export class Fleet {
         name: upstream.name,
         tier: upstream.tier,
         health: upstream.health,
+        isDrained: upstream.isDrained,
         window: upstream.window.around(nowMs + latencyMs, unit),
         cost: latencyMs * (upstream.inFlight + 1),
         isSuspect: upstream.isSuspect,

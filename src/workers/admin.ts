@@ -8,16 +8,42 @@ import type { WorkerProcess } from './worker-process.ts';
 /** Bounds a purge, which scans Redis in steps. */
 const purgeMs = 310_000;
 const explainMs = 5_000;
+const drainMs = 5_000;
+const startMs = 30_000;
 /** Redis may hold weeks of usage of many keys. */
 const usageMs = 30_000;
 const noWorker: AdminAnswer = { status: 503, body: { message: 'no worker serves now: try again' } };
 const noAnswer: AdminAnswer = { status: 503, body: { message: 'a worker did not answer: try again' } };
 
-/** The admin functions of the gateway. `serving`: the serving workers, read at each request. */
-export function adminOf(serving: () => readonly WorkerProcess[]): AdminFunctions {
+/** Workers behind the admin functions, read at each request. */
+interface AdminWorkers {
+  /** All, starting ones included. */
+  readonly workers: readonly WorkerProcess[];
+  readonly serving: readonly WorkerProcess[];
+}
+
+/** The admin functions of the gateway. `drained`: names of drained nodes, for workers that start later. */
+export function adminOf(pool: AdminWorkers, drained: Set<string>): AdminFunctions {
+  const serving = () => pool.serving;
   return {
     // Parsed here: a message cannot carry every nesting of a body.
     purge: (request, from) => orFault(async () => purgeAll(serving, parsePurgeRequest(request), from)),
+    async setDrained(request) {
+      const { upstream, isDrained } = request;
+      const wasDrained = drained.has(upstream);
+      mark(drained, upstream, isDrained);
+      const answers = pool.workers.map(async ({ channel, isServing }) => {
+        // A starting worker applies it before its first request.
+        const applied = channel.call('setDrained', request, isServing ? drainMs : startMs).catch(() => noAnswer);
+        return isServing ? applied : undefined;
+      });
+      const answered = (await Promise.all(answers)).filter((answer) => answer !== undefined);
+      const [first = noWorker] = answered;
+      if (first.status !== 200) mark(drained, upstream, wasDrained);
+      const inFlight = answered.reduce((sum, { body }) => sum + Number(body['inFlight'] ?? 0), 0);
+      const failed = answered.find(({ status }) => status !== 200);
+      return failed ?? { ...first, body: { ...first.body, inFlight } };
+    },
     async explain(request) {
       const [chosen] = serving();
       if (chosen === undefined) return noWorker;
@@ -33,6 +59,11 @@ export function adminOf(serving: () => readonly WorkerProcess[]): AdminFunctions
       return { ...answer, body: mergeUsage(answer.body, await Promise.all(others.map(ask))) };
     },
   };
+}
+
+function mark(names: Set<string>, name: string, isIn: boolean): void {
+  if (isIn) names.add(name);
+  else names.delete(name);
 }
 
 async function purgeAll(

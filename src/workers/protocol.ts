@@ -7,6 +7,7 @@ import type { Config, LogConfig } from '../config/config.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { PeerEvent } from '../gateway/peer-workers.ts';
 import type { FamilyData } from '../metrics/family.ts';
+import type { DrainRequest } from '../proxy/operations/admin.ts';
 import type { AdminAnswer } from '../proxy/operations/purge-request.ts';
 import type { ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
 
@@ -25,6 +26,8 @@ export interface WorkerHandlers {
   purge(request: { readonly request: unknown; readonly from: string }): Promise<AdminAnswer>;
   /** Purges the memory of this worker alone. */
   purgeHere(request: unknown): Promise<AdminAnswer>;
+  /** Drains or resumes a node in this worker. */
+  setDrained(request: DrainRequest): Promise<AdminAnswer>;
   explain(request: unknown): Promise<AdminAnswer>;
   usage(request: unknown): Promise<AdminAnswer>;
   /** Applies the live keys of a config; the answer is the reason of a refusal, or `undefined`. */
@@ -62,6 +65,8 @@ export interface Setup {
   readonly drainDelayMs: number;
   readonly processes: number;
   readonly distrusted: Distrusted;
+  /** Names of drained nodes. */
+  readonly drained: readonly string[];
   readonly ledger: number;
   /** The newest ledger state that the workers published. */
   readonly published: readonly Published[];

@@ -31,6 +31,7 @@ export async function serveAsWorker(): Promise<void> {
     metrics: async () => familiesOf((await started.promise).registry),
     purge: async ({ request, from }) => (await started.promise).admin.purge(request, from),
     purgeHere: async (request) => (await started.promise).admin.purgeHere(request),
+    setDrained: async (request) => (await started.promise).admin.setDrained(request),
     explain: async (request) => (await started.promise).admin.explain(request),
     usage: async (request) => (await started.promise).admin.usage(request),
     apply: async (config) => {
@@ -46,7 +47,7 @@ export async function serveAsWorker(): Promise<void> {
   const primary = new Channel<PrimaryHandlers>(sendToPrimary, handlers);
   process.on('message', (message) => primary.take(message));
   primary.notify('loaded', undefined);
-  const { config, drainDelayMs, processes, distrusted, ledger, published, keys } = await set.promise;
+  const { config, drainDelayMs, processes, distrusted, drained, ledger, published, keys } = await set.promise;
   process.title = 'ledgergate worker';
   const { log, lines, flush } = createProcessLog(config.log, { worker: cluster.worker?.id });
   own.flush = flush;
@@ -65,7 +66,7 @@ export async function serveAsWorker(): Promise<void> {
     },
   };
   try {
-    const serving = await startServing(config, { log, drainDelayMs, processes, peers });
+    const serving = await startServing(config, { log, drainDelayMs, processes, peers, drained });
     createLogMetrics(serving.registry, lines);
     started.resolve(serving);
     primary.notify('serving', { port: serving.port });

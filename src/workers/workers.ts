@@ -41,6 +41,7 @@ export async function startWorkers(
   const logging = new LogControl(log, config.log);
   let inForce = config;
   let keys: string | undefined;
+  const drained = new Set<string>();
   let isUp = false;
   const pool: WorkerPool = new WorkerPool(config.listen.port, {
     setup: (port) => ({
@@ -49,6 +50,7 @@ export async function startWorkers(
       drainDelayMs,
       processes: count,
       keys,
+      drained: [...drained],
     }),
     servicesFor: ({ id }) => ({
       publish: (published) => broadcast.publish(id, published),
@@ -107,7 +109,7 @@ export async function startWorkers(
       },
       registry: metrics.registry,
       journal,
-      admin: adminOf(() => pool.serving),
+      admin: adminOf(pool, drained),
       nodes: () => nodes,
       readiness,
       async report() {
@@ -125,6 +127,8 @@ export async function startWorkers(
         const faults = await Promise.all(pool.workers.map((worker) => applyAt(worker, next)));
         const fault = faults.find((reason) => reason !== undefined);
         if (fault !== undefined) throw new Error(fault);
+        for (const name of drained)
+          if (!next.upstreams.some((upstream) => upstream.name === name)) drained.delete(name);
       },
       setLog(next) {
         logging.set(next);

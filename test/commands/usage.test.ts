@@ -30,7 +30,7 @@ const misuses: readonly (readonly [line: string, message: string])[] = [
   ['serv', 'unknown command "serv" (did you mean "serve"?)'],
   [
     'statistics',
-    'unknown command "statistics"; the commands are serve, check, config, sample, health, status, keys, encode',
+    'unknown command "statistics"; the commands are serve, check, config, sample, health, status, drain, resume, keys, encode',
   ],
   ['--port 1', 'expected a command before --port, as in: ledgergate serve FILE'],
   ['--versoin', 'expected a command before --versoin (did you mean "--version"?)'],

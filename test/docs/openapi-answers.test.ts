@@ -234,6 +234,13 @@ test('the operations port answers as described', async (t) => {
     [open, 'purge', { status: 415, headers: { 'content-type': 'text/plain' }, body: '{}' }],
     [alone, 'purge', { status: 503, headers: json, body: '{"account":"0x1"}' }],
     [guarded, 'purge', { status: 401, headers: json, body: '{}' }],
+    ...['drain', 'resume'].flatMap((action): [TestGateway, string, Case][] => [
+      [open, `${action}Upstream`, { status: 200, target: `/admin/upstreams/full-0/${action}` }],
+      [open, `${action}Upstream`, { status: 404, target: `/admin/upstreams/nobody/${action}` }],
+      [open, `${action}Upstream`, { status: 400, headers: json, body: '{' }],
+      [open, `${action}Upstream`, { status: 403, headers: foreign }],
+      [guarded, `${action}Upstream`, { status: 401 }],
+    ]),
     [open, 'explain', { status: 200, target: `${explained}%3Fledger_version=500` }],
     [open, 'explain', { status: 200, target: explained }],
     [open, 'explain', { status: 200, target: explained.replace('Account', '') }],

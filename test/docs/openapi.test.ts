@@ -62,7 +62,7 @@ test('the operations port has the routes of the document, and no others', async 
     metrics: nobody,
     status: nobody,
     log: { show: () => ({ status: 200, body: {} }), change: () => ({ status: 200, body: {} }) },
-    admin: { purge: nobody, explain: nobody, usage: nobody },
+    admin: { purge: nobody, setDrained: nobody, explain: nobody, usage: nobody },
     rules: () => ({ host: '127.0.0.1', readyInOutage: true }),
     reload: () => undefined,
   });
@@ -70,7 +70,7 @@ test('the operations port has the routes of the document, and no others', async 
   await app.ready();
   const shown = app.printRoutes({ commonPrefix: false }).matchAll(/(\/\S*) \(([^)]+)\)/g);
   const routes = [...shown].flatMap(([, url = '', methods = '']) =>
-    methods.split(', ').flatMap((method) => (method === 'HEAD' ? [] : [`${method} ${url}`])),
+    methods.split(', ').flatMap((method) => (method === 'HEAD' ? [] : [`${method} ${url.replace(/:(\w+)/g, '{$1}')}`])),
   );
 
   const described = operations.map(({ method, path }: Operation) => `${method} ${path}`);

@@ -35,3 +35,8 @@ export async function askExplain(
   const url = `${gateway.operationsUrl}/admin/explain?${new URLSearchParams(query).toString()}`;
   return fetchReply(url, { method: 'GET', headers });
 }
+
+/** Drains or resumes the node of this name. */
+export function askDrain(gateway: TestGateway, name: string, action: 'drain' | 'resume'): Promise<Reply> {
+  return fetchReply(`${gateway.operationsUrl}/admin/upstreams/${name}/${action}`, { method: 'POST' });
+}

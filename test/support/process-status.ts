@@ -10,6 +10,7 @@ export function nodeStatus(known: Partial<NodeStatus> = {}): NodeStatus {
     tier: 'full',
     state: 'usable',
     reason: undefined,
+    isDrained: false,
     isSuspect: false,
     chainId: 1,
     oldest: '3322670000',

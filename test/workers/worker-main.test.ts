@@ -58,6 +58,7 @@ test('a worker that cannot start reports the reason alone', async (t) => {
     drainDelayMs: 0,
     processes: 1,
     distrusted,
+    drained: [],
     ledger: 0,
     published: [],
     keys: undefined,

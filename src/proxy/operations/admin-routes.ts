@@ -1,5 +1,6 @@
 /** `/admin/*` on the operations port. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { DrainRequest } from './admin.ts';
 import type { AdminAnswer } from './purge-request.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
 import { findRefusal, isBearer, type AdminAccessRules } from './admin-access.ts';
@@ -8,6 +9,7 @@ import { findRefusal, isBearer, type AdminAccessRules } from './admin-access.ts'
 export interface AdminFunctions {
   /** `from`: the operator's address. */
   purge(request: unknown, from: string): Promise<AdminAnswer>;
+  setDrained(request: DrainRequest): Promise<AdminAnswer>;
   explain(request: unknown): Promise<AdminAnswer>;
   usage(request: unknown): Promise<AdminAnswer>;
 }
@@ -15,12 +17,18 @@ export interface AdminFunctions {
 /** In bytes: room for the largest body that nodes accept, escaped inside JSON. */
 const bodyLimit = 16 * 1024 * 1024;
 
-/** Adds `/admin/purge`, `/admin/explain` and `/admin/usage`. */
+/** Adds `/admin/purge`, `/admin/upstreams`, `/admin/explain` and `/admin/usage`. */
 export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: () => AdminAccessRules): void {
   const onRequest = guard(rules);
   app.post('/admin/purge', { onRequest, bodyLimit }, async (request, reply) =>
     answer(reply, await admin.purge(request.body, request.ip)),
   );
+  for (const action of ['drain', 'resume']) {
+    app.post(`/admin/upstreams/:upstream/${action}`, { onRequest }, async (request, reply) => {
+      const { upstream } = request.params as { readonly upstream: string };
+      return answer(reply, await admin.setDrained({ upstream, isDrained: action === 'drain', from: request.ip }));
+    });
+  }
   app.get('/admin/explain', { onRequest }, async (request, reply) =>
     answer(reply, await admin.explain({ ...(request.query as object) })),
   );

@@ -2,6 +2,7 @@
 import type { PurgeResult } from '../../cache/purge/purger.ts';
 import { formatScope, type PurgeScope } from '../../cache/purge/purge-scope.ts';
 import type { Journal } from './status/events.ts';
+import type { Fleet } from '../../upstream/fleet.ts';
 import type { Explainer } from './explain.ts';
 import { reportUsage, type UsageSource } from './usage-report.ts';
 import {
@@ -22,8 +23,17 @@ export interface AdminParts extends ScopeParts {
   readonly purge: (scope: PurgeScope) => Promise<PurgeResult>;
   /** Purges this process alone; resolves with the number of entries. */
   readonly purgeHere: (scope: PurgeScope) => Promise<number>;
+  readonly fleet: Pick<Fleet, 'upstreams' | 'setDrained'>;
   readonly journal: Journal;
   readonly onPurge: (scope: 'read' | 'account' | 'everything') => void;
+}
+
+/** Drains the node of this name, or resumes it. */
+export interface DrainRequest {
+  readonly upstream: string;
+  readonly isDrained: boolean;
+  /** The operator's address. */
+  readonly from: string;
 }
 
 /** Purges in flight at once: each one scans all of memory and Redis. */
@@ -62,6 +72,20 @@ export class Admin {
     return answered(async () => {
       const scope = scopeOf(parsePurgeRequest(request), this.#parts);
       return { memory: await this.#parts.purgeHere(scope) };
+    });
+  }
+
+  /** Drains or resumes a node in this process, and logs the operator's address. */
+  setDrained({ upstream: name, isDrained, from }: DrainRequest): Promise<AdminAnswer> {
+    return answered(async () => {
+      const { fleet, journal } = this.#parts;
+      const upstream = fleet.upstreams.find((known) => known.name === name);
+      if (upstream === undefined) throw new AdminFault(404, 'no upstream of the config has this name');
+      const isNews = upstream.isDrained !== isDrained;
+      if (isNews) fleet.setDrained(upstream, isDrained, performance.now());
+      const message = isDrained ? 'an operator drained the upstream' : 'an operator resumed the upstream';
+      if (isNews) journal.record(isDrained ? 'node drained' : 'node resumed', { upstream: name, from }, message);
+      return Promise.resolve({ upstream: name, isDrained, inFlight: upstream.inFlight });
     });
   }
 

@@ -165,12 +165,14 @@ function keptOf(read: Read, head: LedgerVersion | undefined): string {
 }
 
 function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): RequestExplanation {
-  const { name, tier, health, isSuspect, isEjected, isDeferred, isWithheld, isLagging, window, cost } = candidate;
+  const { name, tier, health, isDrained, isSuspect, isEjected, isDeferred, isWithheld, isLagging, window, cost } =
+    candidate;
   const position = positionOf(need);
   return {
     name,
     tier,
     health,
+    isDrained: isDrained === true,
     isSuspect: isSuspect === true,
     isEjected: isEjected === true,
     isDeferred: isDeferred === true,
@@ -200,5 +202,6 @@ const criterionTexts: Readonly<Record<Criterion, string>> = {
 
 const reasons = {
   'other chain': 'it is of another chain',
+  drained: 'an operator has drained it',
   pruned: 'it has pruned the version, and another one goes deeper',
 } as const;

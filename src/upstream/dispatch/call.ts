@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
 import { AttemptHistory, reasonOf, type AttemptReason, attemptSpan } from './attempt-history.ts';
-import { nextNodes, readClassOf, unitOf, type NodeCandidate } from '../select/candidates.ts';
+import { isAskable, nextNodes, readClassOf, unitOf, type NodeCandidate } from '../select/candidates.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import type { Fleet } from '../fleet.ts';
 import { LargeAnswerError, type FleetRequest, type SenderParts } from './fleet-request.ts';
@@ -41,10 +41,10 @@ const retryShare = 0.2;
 /** Client of the gateway's own requests: no address and no tenant has this name. */
 const ownName = '(gateway)';
 
-/** The nodes of the fleet's chain. `readClass`: marks the nodes that are ejected for it. */
+/** The nodes that may be asked. `readClass`: marks the nodes that are ejected for it. */
 export function nodesFor(fleet: Fleet, need: Need, readClass?: ReadClass): readonly NodeCandidate<Upstream>[] {
   const nodes = fleet.candidates(performance.now(), unitOf(need), readClass);
-  return nodes.filter(({ health }) => health !== 'foreign');
+  return nodes.filter(isAskable);
 }
 
 /** One call of the fleet. */

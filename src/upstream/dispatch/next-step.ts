@@ -6,7 +6,7 @@ import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Fleet } from '../fleet.ts';
 import type { Upstream } from '../node/upstream.ts';
-import { type NodeCandidate, deepest, deepestUnasked } from '../select/candidates.ts';
+import { type NodeCandidate, deepest, deepestUnasked, unitOf } from '../select/candidates.ts';
 import { type Need, positionOf } from '../select/need.ts';
 import { passedOver, trustRank, holdingOf } from '../select/ranking.ts';
 import type { AttemptHistory, NonFinalOutcome } from './attempt-history.ts';
@@ -25,7 +25,7 @@ export interface CallState {
   readonly limits: SendLimits;
   readonly need: Need;
   readonly history: AttemptHistory;
-  /** The nodes of the fleet's chain now. */
+  /** The nodes that may be asked now. */
   readonly nodes: () => readonly NodeCandidate<Upstream>[];
   /** End of the call, in ms of `performance.now()`. */
   readonly deadlineAtMs: number;
@@ -177,7 +177,9 @@ function isReached({ fleet: { head }, need }: CallState): boolean {
 /** Whether a node without an answer may hold the data that the others have pruned: then a client must not get their 410. */
 function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt } }: CallState): boolean {
   if (prunedAt.size === 0) return false;
-  const nodes = nodesNow();
+  // A drained node holds its data, though it is not asked.
+  const drained = fleet.candidates(performance.now(), unitOf(need)).filter(({ isDrained }) => isDrained === true);
+  const nodes = [...nodesNow(), ...drained.filter(({ health }) => health !== 'foreign')];
   // The history of an archival node is unknown while it reports another chain, and it may be the deepest.
   if (fleet.upstreams.some(({ health, tier }) => health === 'foreign' && tier === 'archival')) return true;
   if (need.kind === 'transaction') {
@@ -216,13 +218,18 @@ function explain({ fleet, need, history: { prunedAt, asked } }: CallState): stri
   const position = positionOf(need);
   const subject =
     position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
-  if (prunedAt.size > 0) return `the nodes that may hold ${subject} cannot be reached now; try again`;
+  if (prunedAt.size > 0) return `the nodes that may hold ${subject} cannot be reached or are drained; try again`;
   return `no node answered ${subject} (${[`${asked.size} asked`, ...faultsOf(fleet)].join(', ')}); try again`;
 }
 
 /** Reasons why nodes are not usable, each with the number of its nodes; no names, because some contain addresses. */
 function faultsOf({ upstreams }: Fleet): readonly string[] {
   const counts = new Map<string, number>();
-  for (const { fault } of upstreams) if (fault !== undefined) counts.set(fault, (counts.get(fault) ?? 0) + 1);
-  return [...counts].map(([fault, count]) => `${count} down: ${fault}`);
+  for (const { fault, isDrained } of upstreams)
+    if (fault !== undefined && !isDrained) counts.set(fault, (counts.get(fault) ?? 0) + 1);
+  const drained = upstreams.filter(({ isDrained }) => isDrained).length;
+  return [
+    ...[...counts].map(([fault, count]) => `${count} down: ${fault}`),
+    ...(drained > 0 ? [`${drained} drained`] : []),
+  ];
 }

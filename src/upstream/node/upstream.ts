@@ -82,6 +82,8 @@ export class Upstream {
   isRemoved = false;
   /** Reports another chain than the fleet's: never asked. */
   isForeign = false;
+  /** An operator has drained it: it gets no request but probes of its ledger, and the fleet does without its reports. */
+  isDrained = false;
   /** Health and fault of the last log line. */
   noted: Pick<Upstream, 'health' | 'fault'> = { health: 'unproven', fault: undefined };
   #failures = 0;
@@ -137,9 +139,9 @@ export class Upstream {
     return this.health === 'usable' ? undefined : this.#fault;
   }
 
-  /** Whether it answers, and its head is believed. */
+  /** Whether it answers and serves, and its head is believed. */
   get isTrusted(): boolean {
-    return this.health === 'usable' && !this.isSuspect;
+    return this.health === 'usable' && !this.isSuspect && !this.isDrained;
   }
 
   /** The newest version that it has reported; -1 before its first report. */
@@ -159,12 +161,12 @@ export class Upstream {
 
   /** Whether a request that no other node can answer may be sent now. */
   mayBeAsked(nowMs: number): boolean {
-    return this.deferral.mayTry(nowMs) && !this.allowance.isSpent(nowMs);
+    return !this.isDrained && this.deferral.mayTry(nowMs) && !this.allowance.isSpent(nowMs);
   }
 
   /** Whether a request beside those that clients wait for may be sent now: a hedge, an audit, a trial. */
   mayBeAskedMore(nowMs: number): boolean {
-    return this.deferral.heldForMs(nowMs) === 0 && this.allowance.hasToSpare(nowMs);
+    return !this.isDrained && this.deferral.heldForMs(nowMs) === 0 && this.allowance.hasToSpare(nowMs);
   }
 
   /** Whether a stream or a long poll may hold one more connection: together they leave some to plain reads. */

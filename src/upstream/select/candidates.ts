@@ -62,6 +62,11 @@ export function nextNodes<N>(
   return isFutile || isDoubtful ? [] : next;
 }
 
+/** Whether the node may be asked at all. */
+export function isAskable({ health, isDrained }: Pick<Candidate, 'health' | 'isDrained'>): boolean {
+  return health !== 'foreign' && isDrained !== true;
+}
+
 /** Circumstances of a choice. */
 export interface Choice {
   /** A node has answered that it does not hold the data. */
@@ -76,7 +81,7 @@ export function nextUpstreams<C extends Candidate>(
   need: Need,
   { isMissed = false, random = Math.random }: Choice = {},
 ): readonly C[] {
-  const askable = candidates.filter(({ health }) => health !== 'foreign');
+  const askable = candidates.filter(isAskable);
   const position = positionOf(need);
   const able =
     position === undefined ? askable : askable.filter((node) => holdingOf(node.window, position) !== 'pruned');
@@ -89,7 +94,7 @@ export function nextUpstreams<C extends Candidate>(
   return able.length === 0 ? best.slice(0, 1) : best;
 }
 
-/** All nodes worth asking, in their order while each fails; never foreign ones. */
+/** All nodes worth asking, in their order while each fails; never foreign or drained ones. */
 export function selectUpstreams<C extends Candidate>(
   candidates: readonly C[],
   need: Need,
@@ -114,7 +119,7 @@ export function selectUpstreams<C extends Candidate>(
 export interface ExplainedSelection<C> {
   /** Best first. `behind`: the criterion by which a node follows the one before it. */
   readonly ordered: readonly { readonly candidate: C; readonly behind: Criterion | undefined }[];
-  readonly leftOut: readonly { readonly candidate: C; readonly because: 'other chain' | 'pruned' }[];
+  readonly leftOut: readonly { readonly candidate: C; readonly because: 'other chain' | 'drained' | 'pruned' }[];
 }
 
 /** The selection of `selectUpstreams` with its reasons; nodes that differ by load alone are in order of cost. */
@@ -131,7 +136,7 @@ export function explainSelection<C extends Candidate>(candidates: readonly C[], 
     }),
     leftOut: leftOut.map((candidate) => ({
       candidate,
-      because: candidate.health === 'foreign' ? 'other chain' : 'pruned',
+      because: candidate.health === 'foreign' ? 'other chain' : candidate.isDrained === true ? 'drained' : 'pruned',
     })),
   };
 }

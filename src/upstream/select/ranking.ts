@@ -16,6 +16,8 @@ export interface Candidate {
   readonly name: string;
   readonly tier: Tier;
   readonly health: Health;
+  /** An operator has drained it: never asked. */
+  readonly isDrained?: boolean;
   /** Other nodes contradict its head. */
   readonly isSuspect?: boolean;
   /** It serves reads of this class worse than the others (see `Ejection`). */

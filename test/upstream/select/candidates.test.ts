@@ -60,6 +60,7 @@ const archive = node('archive', { oldest: 0, head: 1000, ...archival });
 const lagging = node('lagging', { oldest: 450, head: 900 });
 const unknown = node('unknown', { health: 'unproven' });
 const foreign = node('foreign', { oldest: 0, head: 5000, health: 'foreign' });
+const drained = { ...full, name: 'drained', isDrained: true };
 const broken = node('broken', { oldest: 500, head: 1000, ...down });
 
 const pinned: readonly (readonly [string, readonly Candidate[], number, string])[] = [
@@ -110,6 +111,8 @@ const pinned: readonly (readonly [string, readonly Candidate[], number, string])
   ['down, then pruned as the last word', [broken, node('late', { oldest: 900, head: 1000 })], 800, 'broken late'],
   ['nodes of another chain never', [foreign, full], 800, 'full'],
   ['nodes of another chain not even alone', [foreign], 800, ''],
+  ['drained nodes never', [drained, middle], 800, 'middle'],
+  ['drained nodes not even alone', [drained], 800, ''],
   [
     'when all look bad, one that is passed over before one that is down',
     [broken, { ...full, isEjected: true }],

@@ -48,6 +48,12 @@ const cases: readonly (readonly [string, Need, readonly Candidate[], string])[] 
   ['archival nodes come last', at(800), [archive, deep, full], 'full, deep (depth), archive (tier)'],
   ['a node that is down comes after all others', at(800), [down, archive], 'archive, down (health)'],
   ['a suspect node comes after all others', at(800), [suspect, full], 'full, suspect (health)'],
+  [
+    'a drained node is left out',
+    at(800),
+    [{ ...archive, name: 'drained', isDrained: true }, full],
+    'full, not drained (drained)',
+  ],
   ['a node of another chain is left out', at(800), [foreign, full], 'full, not foreign (other chain)'],
   [
     'only the deepest of the nodes that have pruned the version is left',

@@ -40,6 +40,8 @@ const redis = { topic: 'redis' };
 const redisWrites = { topic: 'redis writes' };
 const outages = { topic: 'outage' };
 const limits = { topic: 'limits' };
+// An audit trail, as of purges.
+const drains = { lines: Infinity };
 const ejections = { topic: 'ejections' };
 
 /** Classes of reads for people. */
@@ -68,6 +70,8 @@ const kinds = {
   ),
   'node suspect': rule('error', ['upstream'], '{upstream} reports a head, {head}, that other nodes contradict'),
   'headers left out': rule('warn', ['upstream'], '{upstream} sends more headers of the ledger than clients get'),
+  'node drained': rule('warn', ['upstream'], '{upstream} is drained: it gets no new requests', drains),
+  'node resumed': rule('info', ['upstream'], '{upstream} is resumed: it gets requests again', drains),
   'nodes changed': rule('info', ['added', 'removed'], 'nodes of the fleet changed[, new: {added}][, gone: {removed}]'),
   ejected: rule(
     'warn',

@@ -23,6 +23,8 @@ export interface NodeStatus {
   readonly state: NodeState;
   /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
   readonly reason: NodeFault | undefined;
+  /** An operator has drained it: it gets no requests of clients. */
+  readonly isDrained: boolean;
   /** The other nodes contradict its head. */
   readonly isSuspect: boolean;
   readonly chainId: number | undefined;

@@ -80,6 +80,7 @@ function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
   const best = reports.reduce((found, report) => (isBetter(report, found) ? report : found));
   return {
     ...best,
+    isDrained: reports.every(({ isDrained }) => isDrained),
     isSuspect: reports.every(({ isSuspect }) => isSuspect),
     inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0),
     limit: reports.reduce((sum, { limit }) => sum + limit, 0),

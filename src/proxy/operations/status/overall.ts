@@ -64,8 +64,9 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
 }
 
 function problemsOfNode(node: NodeStatus): readonly string[] {
-  const { name, state, reason, isSuspect, isLagging, lag } = node;
+  const { name, state, reason, isDrained, isSuspect, isLagging, lag } = node;
   const why = reason === undefined ? '' : `: ${reason}`;
+  if (isDrained) return [`${name} is drained: ledgergate resume ${name}`];
   if (state === 'down') return [`${name} is down${why}`];
   if (state === 'foreign') return [`${name} is not asked${why}`];
   if (state === 'unproven') return [`${name} has not answered yet${why}`];

@@ -9,15 +9,17 @@ export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 export function nodeState({
   state,
   reason,
+  isDrained,
   isSuspect,
   isLagging,
   ejected,
-}: Pick<NodeStatus, 'state' | 'reason' | 'isSuspect' | 'isLagging' | 'ejected'>): {
+}: Pick<NodeStatus, 'state' | 'reason' | 'isDrained' | 'isSuspect' | 'isLagging' | 'ejected'>): {
   readonly word: string;
   readonly sign: string;
   readonly tone: NodeTone;
 } {
   const why = reason === undefined ? '' : `: ${reason}`;
+  if (isDrained) return { word: state === 'usable' ? 'drained' : `drained, ${state}${why}`, sign: '○', tone: 'idle' };
   if (state === 'down') return { word: `down${why}`, sign: '■', tone: 'bad' };
   if (state === 'foreign') return { word: 'other chain', sign: '◆', tone: 'bad' };
   if (state === 'unproven') return { word: `unproven${why}`, sign: '○', tone: 'idle' };

@@ -1,0 +1,127 @@
+/** Drained nodes: no new request, whoever asks, and everywhere that it is shown. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { askDrain, askExplain } from '../../support/admin.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { fetchReply, probeAt, testConfig, testGateway, twoTiers, type TestGateway } from '../../support/gateway.ts';
+
+async function readJson(gateway: TestGateway, path: string): Promise<Record<string, unknown>> {
+  const { text } = await fetchReply(gateway.operationsUrl + path, { method: 'GET' });
+  return JSON.parse(text) as Record<string, unknown>;
+}
+
+test('a drained node finishes its requests in flight and gets no other until it is resumed', async (t) => {
+  const [one, two] = [await fakeNode(t), await fakeNode(t)];
+  const gateway = await testGateway(t, { full: [one, two] });
+  const held = Promise.withResolvers<void>();
+  for (const node of [one, two]) node.faults.add({ kind: 'hold', until: held.promise }, { times: 1 });
+  const arrived = Promise.race([one.log.next(), two.log.next()]);
+  const inFlight = gateway.get(probeAt(100));
+  await arrived;
+  const [drained, other] = one.log.readCount === 1 ? ([one, two] as const) : ([two, one] as const);
+  const name = drained === one ? 'full-0' : 'full-1';
+  other.faults.clear();
+
+  const answer = await askDrain(gateway, name, 'drain');
+  for (let version = 200; version < 240; version += 1) {
+    assert.equal((await gateway.get(probeAt(version))).status, 200);
+  }
+  held.resolve();
+
+  assert.deepEqual(JSON.parse(answer.text), { upstream: name, isDrained: true, inFlight: 1 });
+  assert.equal((await inFlight).status, 200);
+  assert.deepEqual([drained.log.readCount, other.log.readCount], [1, 40]);
+  assert.equal((await askDrain(gateway, name, 'resume')).status, 200);
+  assert.equal((await askDrain(gateway, name === 'full-0' ? 'full-1' : 'full-0', 'drain')).status, 200);
+  assert.equal((await gateway.get(probeAt(300))).status, 200);
+  assert.equal(drained.log.readCount, 2);
+});
+
+test('a drained node is shown by readiness, status, metric, explanation and log', async (t) => {
+  const lines: unknown[] = [];
+  const full = [await fakeNode(t), await fakeNode(t)];
+  const gateway = await testGateway(t, { full, onLog: ({ msg }) => lines.push(msg) });
+
+  await askDrain(gateway, 'full-1', 'drain');
+  await askDrain(gateway, 'full-1', 'drain');
+
+  const { upstreams } = (await readJson(gateway, '/readyz')) as { upstreams: { isDrained: boolean }[] };
+  assert.deepEqual(
+    upstreams.map(({ isDrained }) => isDrained),
+    [false, true],
+  );
+  const { problems, state } = await readJson(gateway, '/status.json');
+  assert.deepEqual([state, problems], ['degraded', ['full-1 is drained: ledgergate resume full-1']]);
+  assert.equal(await gateway.metric('ledgergate_upstream_drained{upstream="full-1"}'), 1);
+  assert.equal(await gateway.metric('ledgergate_upstream_drained{upstream="full-0"}'), 0);
+  const explained = (await askExplain(gateway, { target: `/v1${probeAt(100)}` })).text;
+  assert.match(explained, /"leftOut": \[[^\]]*"full-1"[^\]]*"because": "an operator has drained it"/);
+  assert.deepEqual(
+    lines.filter((line) => String(line).startsWith('an operator')),
+    ['an operator drained the upstream'],
+  );
+});
+
+test('a version that only a drained node holds is answered 503, not 410, and after the resumption 200', async (t) => {
+  const { archival, gateway } = await twoTiers(t);
+
+  await askDrain(gateway, 'archive-0', 'drain');
+  const refused = await gateway.get(probeAt(100));
+  const held = await gateway.get(probeAt(700));
+
+  assert.equal(refused.status, 503);
+  assert.match(refused.text, /the nodes that may hold ledger version 100 cannot be reached or are drained/);
+  assert.equal(held.status, 200);
+  assert.equal(archival.log.readCount, 0);
+  await askDrain(gateway, 'archive-0', 'resume');
+  assert.equal((await gateway.get(probeAt(100))).status, 200);
+});
+
+test('a fleet whose only node is drained answers from the cache alone, and recovers at once', async (t) => {
+  const node = await fakeNode(t);
+  const gateway = await testGateway(t, { full: [node] });
+  await gateway.get(probeAt(100));
+
+  await askDrain(gateway, 'full-0', 'drain');
+  const cached = await gateway.get(probeAt(100));
+  const missed = await gateway.get(probeAt(101));
+  const { status } = await readJson(gateway, '/readyz');
+  await askDrain(gateway, 'full-0', 'resume');
+
+  assert.deepEqual([cached.status, missed.status, status], [200, 503, 'outage']);
+  assert.match(missed.text, /no node answered ledger version 101 \(0 asked, 1 drained\)/);
+  assert.equal((await gateway.get(probeAt(101))).status, 200);
+});
+
+test('the head of a drained node stalls no read of the newest state', async (t) => {
+  const [ahead, other] = [await fakeNode(t, { head: 1_000n }), await fakeNode(t, { head: 1_000n })];
+  const options = {
+    full: [ahead, other],
+    config: { upstream: { probeIntervalMs: 20 }, latest: { maxStalenessMs: 0 } },
+  };
+  const gateway = await testGateway(t, options);
+  await askDrain(gateway, 'full-0', 'drain');
+  ahead.clock.head = 1_500n;
+  const probes = ahead.log.count;
+  while (ahead.log.count < probes + 3) await ahead.log.next(() => true);
+
+  const { status, headers } = await gateway.get('/accounts/0x1/resource/0x1::ledgergate_sample::Probe');
+
+  assert.deepEqual([status, headers['x-node-ledger-version']], [200, '1000']);
+});
+
+test('a reload keeps a node drained while its name stays in the config', async (t) => {
+  const [one, two] = [await fakeNode(t), await fakeNode(t)];
+  const gateway = await testGateway(t, { full: [one, two] });
+  const names = () => gateway.fleet().flatMap(({ name, isDrained }) => (isDrained ? [name] : []));
+
+  await askDrain(gateway, 'full-1', 'drain');
+  const moved = await fakeNode(t);
+  await gateway.reloads.take(testConfig({ full: [one, moved] }));
+  assert.deepEqual(names(), ['full-1']);
+  await gateway.reloads.take(testConfig({ full: [one] }));
+  await gateway.reloads.take(testConfig({ full: [one, two] }));
+
+  assert.deepEqual(names(), []);
+  assert.equal(moved.log.readCount, 0);
+});
