@@ -48,12 +48,13 @@ export function toConfig(file: FileConfig, folder: string) {
     dialect: file.dialect,
     chainId: typeof chainId === 'string' ? chainIds[chainId] : chainId,
     workers: file.workers,
-    upstreams: file.upstreams.map(({ name, url, tier, headers, maxRequestsPerSecond }) => ({
+    upstreams: file.upstreams.map(({ name, url, tier, headers, maxRequestsPerSecond, weight }) => ({
       name,
       url: upstreamUrl(url),
       tier,
       headers: headers && lowerCase(headers),
       maxRequestsPerSecond,
+      weight,
     })),
     upstream: {
       timeoutMs: durationMs(upstream.timeout),

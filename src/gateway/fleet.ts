@@ -47,13 +47,14 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   collectDefaultMetrics({ register: registry });
   // Gauges with names of counters, which promtool refuses; their labels are internal classes of Node.
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
-  const create = ({ name, url, tier, headers, maxRequestsPerSecond }: UpstreamConfig): Upstream =>
+  const create = ({ name, url, tier, headers, maxRequestsPerSecond, weight }: UpstreamConfig): Upstream =>
     new Upstream({
       name,
       url: new URL(url),
       tier,
       headers,
       maxRequestsPerSecond,
+      weight,
       connections: config.upstream.connections,
       ...settings.connect,
       ownLag,

@@ -50,7 +50,7 @@ export class Nodes {
     const { fleet, prober, journal } = this.#parts;
     const before = fleet.upstreams;
     const added = new Map<Upstream, UpstreamConfig>();
-    const rates = new Map<Upstream, number | undefined>();
+    const configs = new Map<Upstream, UpstreamConfig>();
     const after = wanted.map((config) => {
       const known = before.find((upstream) => isSame(this.#configs.get(upstream), config));
       const upstream = known ?? this.#parts.create(config);
@@ -58,7 +58,7 @@ export class Nodes {
       if (known === undefined)
         upstream.isDrained = before.some(({ name, isDrained }) => isDrained && name === config.name);
       if (known === undefined) added.set(upstream, config);
-      rates.set(upstream, config.maxRequestsPerSecond);
+      configs.set(upstream, config);
       return upstream;
     });
     const results = await this.#lookAt([...added.keys()]);
@@ -67,7 +67,10 @@ export class Nodes {
       throw new Error('none of the upstreams answers as a node of this chain');
     }
     const gone = before.filter((upstream) => !after.includes(upstream));
-    for (const [upstream, rate] of rates) upstream.allowance.change(rate, performance.now());
+    for (const [upstream, { maxRequestsPerSecond, weight }] of configs) {
+      upstream.allowance.change(maxRequestsPerSecond, performance.now());
+      upstream.weight = weight;
+    }
     // New nodes join before old ones leave: the fleet always has a usable node.
     fleet.replace([...after, ...gone], performance.now());
     for (const [upstream, config] of added) {
@@ -148,12 +151,12 @@ function isUsable({ health }: Upstream): boolean {
   return health === 'usable';
 }
 
-/** Any difference in its config makes a new node, except its allowance; its place in the list does not. */
+/** Any difference in its config makes a new node, except its allowance and weight; its place in the list does not. */
 function isSame(one: UpstreamConfig | undefined, other: UpstreamConfig): boolean {
   return one !== undefined && identityOf(one) === identityOf(other);
 }
 
-function identityOf({ maxRequestsPerSecond: _, ...identity }: UpstreamConfig): string {
+function identityOf({ maxRequestsPerSecond: _, weight: _weight, ...identity }: UpstreamConfig): string {
   return JSON.stringify(identity);
 }
 

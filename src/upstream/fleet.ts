@@ -323,6 +323,7 @@ export class Fleet {
         health: upstream.health,
         isDrained: upstream.isDrained,
         window: upstream.window.around(nowMs + latencyMs, unit),
+        weight: upstream.weight,
         cost: latencyMs * (upstream.inFlight + 1),
         isSuspect: upstream.isSuspect,
         isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,

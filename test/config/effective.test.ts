@@ -28,7 +28,7 @@ test('absent keys have the defaults of the contract, in ms and bytes', (t) => {
     encode: { enabled: true, shadow: 0.01, signingDomain: 'APTOS' },
     log: { level: 'info', format: 'auto', access: { share: 0, slowMs: 2_000, failed: true } },
   });
-  assert.deepEqual(upstreams, [{ name: 'a', url: 'http://10.0.0.1/v1', tier: 'full' }]);
+  assert.deepEqual(upstreams, [{ name: 'a', url: 'http://10.0.0.1/v1', tier: 'full', weight: 1 }]);
   assert.deepEqual(warnings, []);
 });
 

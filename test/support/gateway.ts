@@ -13,6 +13,8 @@ export interface NodeAddress {
   /** Credentials for the node. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly maxRequestsPerSecond?: number | undefined;
+  /** Default 1. */
+  readonly weight?: number;
 }
 
 export interface TestGatewayOptions {
@@ -109,8 +111,8 @@ export function testConfig(options: TestGatewayOptions): Config {
 }
 
 function upstreamsOf(name: string, tier: 'full' | 'archival', nodes: readonly NodeAddress[]) {
-  return nodes.map(({ url, headers, maxRequestsPerSecond }, index) => {
-    return { name: `${name}-${index}`, url: new URL(url).href, tier, headers, maxRequestsPerSecond };
+  return nodes.map(({ url, headers, maxRequestsPerSecond, weight = 1 }, index) => {
+    return { name: `${name}-${index}`, url: new URL(url).href, tier, headers, maxRequestsPerSecond, weight };
   });
 }
 

@@ -136,6 +136,9 @@ const upstreams = z
         .describe(
           'Most requests a second to this node, with a burst of one second, divided among workers: for metered nodes. Probes count and are always sent. Absent: unlimited.',
         ),
+      weight: part(0.001, 1, 1).describe(
+        'Share of first choices in relation to the other nodes that could answer as well: 0.1 lets a new node take a little first.',
+      ),
     }),
     { error: 'expected a list of upstreams' },
   )

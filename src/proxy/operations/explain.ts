@@ -165,8 +165,20 @@ function keptOf(read: Read, head: LedgerVersion | undefined): string {
 }
 
 function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): RequestExplanation {
-  const { name, tier, health, isDrained, isSuspect, isEjected, isDeferred, isWithheld, isLagging, window, cost } =
-    candidate;
+  const {
+    name,
+    tier,
+    health,
+    isDrained,
+    isSuspect,
+    isEjected,
+    isDeferred,
+    isWithheld,
+    isLagging,
+    window,
+    weight,
+    cost,
+  } = candidate;
   const position = positionOf(need);
   return {
     name,
@@ -182,6 +194,7 @@ function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): Re
     oldest: window?.oldest.toString(),
     safeOldest: window?.safeOldest.toString(),
     head: window?.head.toString(),
+    weight,
     cost: Math.round(cost * 10) / 10,
     ...place,
   };
@@ -197,7 +210,7 @@ const criterionTexts: Readonly<Record<Criterion, string>> = {
   lag: 'lag: its head is older',
   submission: 'submission: the one before took the transaction',
   depth: 'depth: of state, the one before goes less far back and is enough; of transactions, the deeper is asked first',
-  load: 'load: they are alike; of such nodes two are drawn at random and the cheaper is asked first',
+  load: 'load: they are alike; of such nodes weights decide first, then two are drawn at random and the cheaper is asked first',
 };
 
 const reasons = {

@@ -23,6 +23,8 @@ export interface UpstreamOptions extends NodeClientOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Requests a second that this process may send to the node. Default: unlimited. */
   readonly maxRequestsPerSecond?: number | undefined;
+  /** See `Candidate.weight`. */
+  readonly weight?: number | undefined;
   /** How late this process runs, in ms, since a node seems slow by as much. Default: never late. */
   readonly ownLag?: () => number;
 }
@@ -57,6 +59,8 @@ export class Upstream {
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
   readonly deferral = new Deferral();
   readonly allowance: Allowance;
+  /** See `Candidate.weight`. */
+  weight: number;
   readonly latencies: Readonly<Record<ReadClass | 'look', LatencyHistogram>> = {
     ...byClass(() => new LatencyHistogram()),
     look: new LatencyHistogram(),
@@ -105,6 +109,7 @@ export class Upstream {
     this.streams = new Semaphore(Math.max(1, Math.floor(options.connections * streamShare)));
     this.polls = new Semaphore(Math.max(1, Math.floor(options.connections * pollShare)));
     this.allowance = new Allowance(options.maxRequestsPerSecond);
+    this.weight = options.weight ?? 1;
     this.#clientOptions = options;
     this.#client = this.openClient();
   }

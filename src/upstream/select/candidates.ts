@@ -4,7 +4,8 @@
  * A pinned read goes to the shallowest node that surely holds its version, so that the archival tier keeps its capacity
  * for the versions that only it holds. Among nodes of about one depth, two are drawn at random and the cheaper is asked
  * first (power of two choices on peak-EWMA latency x requests in flight). Strict least-loaded would send every gateway to
- * the same node at once; round robin would go on asking a slow node.
+ * the same node at once; round robin would go on asking a slow node. Between nodes of different weights, chance alone
+ * decides: by load, an idle node of small weight would be the cheapest.
  */
 import { positionOf, type Need, type ReadClass } from './need.ts';
 import {
@@ -228,7 +229,12 @@ function byTier<C extends Candidate>(
 /** Nodes of about the shallowest depth by load, then the next depth, and so on. */
 function shallowestFirst<C extends Candidate>(nodes: readonly C[], random: () => number): readonly C[] {
   if (nodes.length < 2) return nodes;
-  const byDepth = nodes.map((node) => ({ node, depth: depthOf(node) })).sort((a, b) => a.depth - b.depth);
+  // A new node holds little at first: that must not give it more than its share.
+  const heaviest = Math.max(...nodes.map(weightOf));
+  const least = Math.min(...nodes.filter((node) => weightOf(node) === heaviest).map(depthOf));
+  const byDepth = nodes
+    .map((node) => ({ node, depth: weightOf(node) === heaviest ? depthOf(node) : Math.max(least, depthOf(node)) }))
+    .sort((a, b) => a.depth - b.depth);
   const ordered: C[] = [];
   let alike: C[] = [];
   let shallowest = 0;
@@ -243,12 +249,29 @@ function shallowestFirst<C extends Candidate>(nodes: readonly C[], random: () =>
   return [...ordered, ...byLoad(alike, random)];
 }
 
-/** Power of two choices for the first place; the others follow by cost, for when the first fails. */
+/**
+ * The nodes among which load decides the first place: all of one weight, drawn by the sum of their weights. So each
+ * node's share of first places is in proportion to its weight.
+ */
+function drawByWeight<C extends Candidate>(nodes: readonly C[], random: () => number): readonly C[] {
+  const [first] = nodes;
+  if (first === undefined || nodes.every((node) => weightOf(node) === weightOf(first))) return nodes;
+  let left = random() * nodes.reduce((sum, node) => sum + weightOf(node), 0);
+  const drawn = nodes.find((node) => (left -= weightOf(node)) < 0) ?? first;
+  return nodes.filter((node) => weightOf(node) === weightOf(drawn));
+}
+
+function weightOf({ weight = 1 }: Candidate): number {
+  return weight;
+}
+
+/** Weights, then power of two choices for the first place; the others follow by cost, for when the first fails. */
 function byLoad<C extends Candidate>(nodes: readonly C[], random: () => number): readonly C[] {
   if (nodes.length < 2) return nodes;
-  const one = Math.floor(random() * nodes.length);
-  const other = (one + 1 + Math.floor(random() * (nodes.length - 1))) % nodes.length;
-  const [first, second] = [nodes[one], nodes[other]];
+  const drawn = drawByWeight(nodes, random);
+  const one = Math.floor(random() * drawn.length);
+  const other = (one + 1 + Math.floor(random() * (drawn.length - 1))) % drawn.length;
+  const [first, second] = [drawn[one], drawn[other]];
   const winner = first !== undefined && second !== undefined && second.cost < first.cost ? second : first;
   const rest = nodes.filter((candidate) => candidate !== winner).sort((a, b) => a.cost - b.cost);
   return winner === undefined ? rest : [winner, ...rest];

@@ -29,6 +29,8 @@ export interface Candidate {
   /** It is too far behind the others for reads of the newest state. */
   readonly isLagging?: boolean;
   readonly window: WindowView | undefined;
+  /** Its share of first places among nodes that are alike, in relation to their weights. Default 1. */
+  readonly weight?: number;
   /** Expected wait: latency in ms times the requests in flight and this one. */
   readonly cost: number;
   /** Versions that the head moves in `headToleranceMs`: nodes this close to each other are equally fresh. */

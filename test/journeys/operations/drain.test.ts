@@ -110,6 +110,31 @@ test('the head of a drained node stalls no read of the newest state', async (t) 
   assert.deepEqual([status, headers['x-node-ledger-version']], [200, '1000']);
 });
 
+test('a reload changes the weight of a node that stays', async (t) => {
+  const lines: unknown[] = [];
+  const [one, two] = [await fakeNode(t), await fakeNode(t)];
+  const gateway = await testGateway(t, {
+    full: [one, { url: two.url, weight: 0.1 }],
+    onLog: ({ msg }) => lines.push(msg),
+  });
+  const weights = async (): Promise<readonly string[]> => {
+    const { text } = await askExplain(gateway, { target: `/v1${probeAt(100)}` });
+    return [...text.matchAll(/"weight": ([\d.]+)/g)].map(([, weight = '']) => weight).sort();
+  };
+
+  const before = await weights();
+  await gateway.reloads.take(testConfig({ full: [one, { url: two.url, weight: 0.5 }] }));
+
+  assert.deepEqual(
+    [before, await weights()],
+    [
+      ['0.1', '1'],
+      ['0.5', '1'],
+    ],
+  );
+  assert.ok(!lines.includes('nodes of the fleet changed'));
+});
+
 test('a reload keeps a node drained while its name stays in the config', async (t) => {
   const [one, two] = [await fakeNode(t), await fakeNode(t)];
   const gateway = await testGateway(t, { full: [one, two] });

@@ -296,6 +296,51 @@ test('after a refusal the deepest is asked, unless one as deep has refused', () 
   assert.equal(lastWord([archive, second], second), undefined);
 });
 
+/** First places by name, over 2,100 equal steps of chance. */
+function firstPlaces(need: Need, ...fleet: readonly Candidate[]): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (let step = 0; step < 2_100; step += 1) {
+    const [first] = nextUpstreams(fleet, need, { random: () => (step + 0.5) / 2_100 });
+    if (first !== undefined) counts[first.name] = (counts[first.name] ?? 0) + 1;
+  }
+  return counts;
+}
+
+test('first places among nodes that are alike are in proportion to their weights, whatever their load', () => {
+  const window = { oldest: 500, head: 1000 };
+  const one = node('one', { ...window, cost: 4 });
+  const two = node('two', { ...window, cost: 4 });
+  const idle = node('light', { ...window, cost: 0, weight: 0.1 });
+  const busy = { ...idle, cost: 9 };
+  for (const need of [at(800), { kind: 'head' }, { kind: 'transaction' }] as const) {
+    for (const light of [idle, busy]) {
+      assert.equal(firstPlaces(need, one, light, two)['light'], 100, need.kind);
+      assert.equal(firstPlaces(need, { ...one, weight: 0.05 }, light)['light'], 1_400, need.kind);
+    }
+  }
+  assert.deepEqual(firstPlaces(at(800), idle, { ...busy, name: 'dear' }), { light: 2_100 });
+});
+
+test('a light node that holds little gets no more than its share; of its weight, depth decides', () => {
+  const deep = node('deep', { oldest: 0, head: 1000 });
+  const light = node('light', { oldest: 900, head: 1000, weight: 0.05 });
+  assert.deepEqual(firstPlaces(at(950), deep, light), { deep: 2_000, light: 100 });
+  assert.deepEqual(firstPlaces(at(950), { ...deep, weight: 0.05 }, light), { light: 2_100 });
+  const deeper = node('light', { oldest: 0, head: 2000, weight: 0.5 });
+  assert.deepEqual(firstPlaces(at(950), node('one', { oldest: 500, head: 2000 }), deeper), { one: 2_100 });
+});
+
+test('a weight changes nothing but the first place: a light node is asked alone, and where it is the only holder', () => {
+  const light = node('light', { oldest: 0, head: 1000, weight: 0.001 });
+  assert.equal(order([light], at(800)), 'light');
+  assert.equal(order([light, full], at(300)), 'light full');
+  assert.equal(order([light, { ...full, ...down }], at(800)), 'light full');
+  assert.equal(
+    order([{ ...light, tier: 'archival' }, full], at(800), () => 0.999),
+    'full light',
+  );
+});
+
 test('a block is read from its holder, as a version is', () => {
   assert.equal(order([archive, full, middle], block(800n)), 'full middle archive');
   assert.equal(order([full, middle, archive], block(100n)), 'archive middle');
