@@ -9,6 +9,7 @@ import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 import type { ByteBudget } from '../upstream/byte-budget.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
+import { Forks, type ForksParts } from '../upstream/forks.ts';
 import { Latest, type LatestEvents } from '../upstream/latest.ts';
 import { Prober } from '../upstream/node/probe.ts';
 import { readClasses } from '../upstream/select/need.ts';
@@ -23,6 +24,8 @@ interface FleetListener {
   /** The ledger was replaced: no earlier answer is valid. */
   readonly onGeneration: () => void;
   readonly onRollback: () => void;
+  /** See `ForksParts.onFork`. */
+  readonly onFork: () => void;
   /** See `LatestEvents.onServed`. */
   readonly onServed: LatestEvents['onServed'];
   readonly onRefused: (upstream: Upstream, version: LedgerVersion) => void;
@@ -38,7 +41,13 @@ interface FleetContext {
   readonly answerBudget: ByteBudget;
   readonly peers: PeerWorkers | undefined;
   readonly journal: Journal;
+  /** Processes of this gateway, which share the rate of comparisons. */
+  readonly processes: number;
+  readonly forkTimes?: Pick<ForksParts, 'intervalMs' | 'pauseMs'> | undefined;
 }
+
+/** Times of comparisons of nodes by a single process, in ms: a node gets fewer than one read a second. */
+const forkMs = { interval: 5_000, pause: 1_100 };
 
 /** Builds the fleet of the config; no node gets a request before `prober.start`. */
 export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetContext) {
@@ -119,7 +128,16 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   const latest = new Latest({ fleet, sender, events: latestEvents }, settings.latest);
   const nodes = new Nodes({ fleet, prober, metrics, log, journal, configs, create });
   const witness = new Witness(fleet, prober);
-  return { fleet, nodes, prober, sender, latest, registry, witness };
+  const forks = new Forks({
+    fleet,
+    witness,
+    onChange: (change, fields, message) => journal.record(change, fields, message),
+    onFork: () => listener.onFork(),
+    intervalMs: forkMs.interval * options.processes,
+    pauseMs: forkMs.pause * options.processes,
+    ...options.forkTimes,
+  });
+  return { fleet, nodes, prober, sender, latest, registry, witness, forks };
 }
 
 function placesOf(fleet: Fleet) {
@@ -133,7 +151,7 @@ function placesOf(fleet: Fleet) {
 function gaugesOf(fleet: Fleet) {
   const head = fleet.head?.version;
   const nowMs = performance.now();
-  return fleet.upstreams.map(({ name, health, fault, isDrained, inFlight, window, allowance }) => {
+  return fleet.upstreams.map(({ name, health, fault, isDrained, forkedAt, inFlight, window, allowance }) => {
     const { info, edgeSpeed } = window;
     // The view of a request sent now, without its milliseconds to the node.
     const view = window.at(nowMs);
@@ -142,6 +160,7 @@ function gaugesOf(fleet: Fleet) {
       isUsable: health === 'usable',
       fault,
       isDrained,
+      isForked: forkedAt !== undefined,
       inFlight,
       tokens: allowance.tokens(nowMs),
       head: info?.version,

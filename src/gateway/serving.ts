@@ -106,13 +106,14 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
 }
 
 async function start(parts: Parts, config: Config): Promise<void> {
-  const { access, cache, fleet, lag, prober, proxy, status } = parts;
+  const { access, cache, fleet, forks, lag, prober, proxy, status } = parts;
   lag.start();
   await Promise.race([prober.start(), sleep(firstProbeMs, undefined, { ref: false })]);
   fleet.settle();
   const looked = Promise.all([cache.start(), access?.started]);
   await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
   status.start(parts.statusParts);
+  forks.start();
   await proxy.server.listen({ host: config.listen.host, port: config.listen.port });
 }
 

@@ -100,8 +100,21 @@ export function readinessOf(parts: StatusParts): Readiness {
 function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
   const head = fleet.head?.version;
   return fleet.upstreams.map((upstream) => {
-    const { name, tier, health, fault, isDrained, chain, chainId, window, ejections, isSuspect, inFlight, places } =
-      upstream;
+    const {
+      name,
+      tier,
+      health,
+      fault,
+      isDrained,
+      forkedAt,
+      chain,
+      chainId,
+      window,
+      ejections,
+      isSuspect,
+      inFlight,
+      places,
+    } = upstream;
     const { info } = window;
     return {
       name,
@@ -109,6 +122,7 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
       state: health,
       reason: fault,
       isDrained,
+      forkedAt: forkedAt?.toString(),
       isSuspect,
       chainId: chainId ?? chain.doubted,
       oldest: info?.oldestVersion.toString(),

@@ -49,6 +49,7 @@ interface UpstreamGauges {
   /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
   readonly fault: NodeFault | undefined;
   readonly isDrained: boolean;
+  readonly isForked: boolean;
   readonly inFlight: number;
   /** Requests that its allowance lets through at once; `undefined`: no allowance. */
   readonly tokens: number | undefined;
@@ -174,6 +175,12 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
   });
   gauge('max', 'ledgergate_upstream_drained', '1 while an operator has drained the upstream, 0 otherwise.', (u) =>
     Number(u.isDrained),
+  );
+  gauge(
+    'max',
+    'ledgergate_upstream_forked',
+    '1 while the history of the upstream differs from others, 0 otherwise.',
+    (u) => Number(u.isForked),
   );
   gauge(
     'sum',

@@ -73,9 +73,16 @@ export class Witness {
     return undefined;
   }
 
-  async #rootAt(upstream: Upstream, version: bigint): Promise<string | undefined> {
+  /** The node's root at `version`, 64 digits, or `pruned`; `undefined`: it reports none. Never rejects. */
+  async rootAt(upstream: Upstream, version: bigint): Promise<string | undefined> {
     const path = `/transactions/by_version/${version}`;
-    return findRoot(await this.#prober.ask(upstream, path).catch(() => undefined), version);
+    const answer = await this.#prober.ask(upstream, path).catch(() => undefined);
+    return answer?.status === 410 ? 'pruned' : findRoot(answer, version);
+  }
+
+  async #rootAt(upstream: Upstream, version: bigint): Promise<string | undefined> {
+    const root = await this.rootAt(upstream, version);
+    return root === 'pruned' ? undefined : root;
   }
 }
 

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
 import type { Limits } from '../../src/access/limits/ticket.ts';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
-import { startGateway, type RunningGateway } from '../../src/gateway/gateway.ts';
+import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
 import type { ConnectionTimes } from '../../src/proxy/routes/server-parts.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';
 
@@ -33,6 +33,8 @@ export interface TestGatewayOptions {
   readonly isOverloaded?: () => boolean;
   /** Replaces the limits of the config. */
   readonly limits?: Limits;
+  /** Default: nodes' histories are not compared. */
+  readonly forkTimes?: GatewayOptions['forkTimes'];
   /** Takes the log lines, whatever their level. */
   readonly onLog?: (line: LogLine) => void;
 }
@@ -70,6 +72,9 @@ export function probeAt(version: number | bigint): string {
 
 /** For tests in which no read may fail: hundreds at once may keep a busy machine for seconds. */
 export const patient = { timeoutMs: 20_000, deadlineMs: 20_000 };
+
+/** Reads of nodes are counted in most tests. */
+const never = { intervalMs: 3_600_000, pauseMs: 0 };
 
 /** Journeys run with the fast path and without it. */
 const fastPath = process.env['LEDGERGATE_TEST_FAST_PATH'] !== 'off';
@@ -123,7 +128,7 @@ export async function testGateway(
   dialect?: Config['dialect'],
 ): Promise<TestGateway> {
   const config = testConfig(options);
-  const { now, onLog, drainDelayMs = 0, times, isOverloaded = () => false, limits } = options;
+  const { now, onLog, drainDelayMs = 0, times, isOverloaded = () => false, limits, forkTimes = never } = options;
   const log =
     onLog === undefined
       ? pino({ level: config.log.level })
@@ -134,6 +139,7 @@ export async function testGateway(
       log,
       drainDelayMs,
       isOverloaded,
+      forkTimes,
       ...(now === undefined ? {} : { now }),
       ...(times === undefined ? {} : { times }),
       ...(limits === undefined ? {} : { limits }),

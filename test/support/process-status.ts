@@ -11,6 +11,7 @@ export function nodeStatus(known: Partial<NodeStatus> = {}): NodeStatus {
     state: 'usable',
     reason: undefined,
     isDrained: false,
+    forkedAt: undefined,
     isSuspect: false,
     chainId: 1,
     oldest: '3322670000',

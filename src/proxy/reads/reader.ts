@@ -27,6 +27,7 @@ import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import { joinFlights } from '../../upstream/dispatch/queue.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
+import type { Upstream } from '../../upstream/node/upstream.ts';
 import type { StoredRead } from './audits.ts';
 import type { Caller } from '../http/exchange.ts';
 import { compress } from '../http/negotiate.ts';
@@ -159,7 +160,8 @@ export class Reader {
     // An answer of an earlier ledger, or of a node whose chain is in doubt, must not be stored for this one.
     const isOfNow = generation === this.#parts.fleet.generation && answer.upstream.chain.doubted === undefined;
     const own = this.#parts.fleet.headersOfLedger.ownOf(answer);
-    const isFinal = decision === 'stored' && place !== undefined && isOfNow && !own.isUndecided;
+    const isForked = isOfFork(answer.upstream, version ?? answer.info?.version);
+    const isFinal = decision === 'stored' && place !== undefined && isOfNow && !own.isUndecided && !isForked;
     if (isFinal && isSameAtAllNodes(read)) onStored?.({ read, answer, ...place });
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
@@ -197,6 +199,11 @@ export class Reader {
     read.keyed = { of: read, chainId, key };
     return key;
   }
+}
+
+/** Whether the node's state at `version` may be of another history; `undefined`: of any version. */
+function isOfFork({ forkedAt }: Upstream, version: bigint | undefined): boolean {
+  return forkedAt !== undefined && (version === undefined || version >= forkedAt);
 }
 
 /** The item of a read at any version. */

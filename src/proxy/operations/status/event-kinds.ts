@@ -69,6 +69,10 @@ const kinds = {
     'an answer of {upstream} is of chain {chainId}, the fleet of {fleetChainId}',
   ),
   'node suspect': rule('error', ['upstream'], '{upstream} reports a head, {head}, that other nodes contradict'),
+  fork: rule('error', ['upstream'], '{upstream} has another history than {other} from version {version} on', {
+    also: ['isExact'],
+  }),
+  'fork over': rule('info', ['upstream'], '{upstream} has the history of the others again', { also: ['version'] }),
   'headers left out': rule('warn', ['upstream'], '{upstream} sends more headers of the ledger than clients get'),
   'node drained': rule('warn', ['upstream'], '{upstream} is drained: it gets no new requests', drains),
   'node resumed': rule('info', ['upstream'], '{upstream} is resumed: it gets requests again', drains),

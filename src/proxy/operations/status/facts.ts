@@ -25,6 +25,8 @@ export interface NodeStatus {
   readonly reason: NodeFault | undefined;
   /** An operator has drained it: it gets no requests of clients. */
   readonly isDrained: boolean;
+  /** The earliest version at which its history differs from that of other nodes. */
+  readonly forkedAt: string | undefined;
   /** The other nodes contradict its head. */
   readonly isSuspect: boolean;
   readonly chainId: number | undefined;

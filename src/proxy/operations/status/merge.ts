@@ -81,6 +81,7 @@ function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
   return {
     ...best,
     isDrained: reports.every(({ isDrained }) => isDrained),
+    forkedAt: reports.find(({ forkedAt }) => forkedAt !== undefined)?.forkedAt,
     isSuspect: reports.every(({ isSuspect }) => isSuspect),
     inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0),
     limit: reports.reduce((sum, { limit }) => sum + limit, 0),

@@ -64,12 +64,13 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
 }
 
 function problemsOfNode(node: NodeStatus): readonly string[] {
-  const { name, state, reason, isDrained, isSuspect, isLagging, lag } = node;
+  const { name, state, reason, isDrained, forkedAt, isSuspect, isLagging, lag } = node;
   const why = reason === undefined ? '' : `: ${reason}`;
   if (isDrained) return [`${name} is drained: ledgergate resume ${name}`];
   if (state === 'down') return [`${name} is down${why}`];
   if (state === 'foreign') return [`${name} is not asked${why}`];
   if (state === 'unproven') return [`${name} has not answered yet${why}`];
+  if (forkedAt !== undefined) return [`${name} has another history than others from version ${forkedAt} on`];
   if (isSuspect) return [`${name} reports a head that the other nodes contradict`];
   const problems = isLagging ? [`${name} is ${lag} versions behind, more than upstream.maxLag`] : [];
   const out = ejectedClasses(node);

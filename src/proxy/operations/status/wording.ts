@@ -10,10 +10,11 @@ export function nodeState({
   state,
   reason,
   isDrained,
+  forkedAt,
   isSuspect,
   isLagging,
   ejected,
-}: Pick<NodeStatus, 'state' | 'reason' | 'isDrained' | 'isSuspect' | 'isLagging' | 'ejected'>): {
+}: Pick<NodeStatus, 'state' | 'reason' | 'isDrained' | 'forkedAt' | 'isSuspect' | 'isLagging' | 'ejected'>): {
   readonly word: string;
   readonly sign: string;
   readonly tone: NodeTone;
@@ -23,6 +24,7 @@ export function nodeState({
   if (state === 'down') return { word: `down${why}`, sign: '■', tone: 'bad' };
   if (state === 'foreign') return { word: 'other chain', sign: '◆', tone: 'bad' };
   if (state === 'unproven') return { word: `unproven${why}`, sign: '○', tone: 'idle' };
+  if (forkedAt !== undefined) return { word: 'forked', sign: '◆', tone: 'bad' };
   if (isSuspect) return { word: 'contradicted', sign: '◆', tone: 'bad' };
   if (isLagging) return { word: 'behind', sign: '▲', tone: 'warn' };
   if (ejected.length > 0) return { word: 'passed over', sign: '▲', tone: 'warn' };
