@@ -10,6 +10,9 @@ const plainPath = 'spares plain paths the decoding; `pathBelow` refuses plain do
 const shortcut = 'spares the usual case the work, with the same result';
 
 export const explained: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'src/upstream/fork-rules.ts': {
+    'hint !== undefined => true': 'for types alone: `undefined` is in no range',
+  },
   'src/access/limits/account.ts': {
     'extraCost > 0 => extraCost >= 0': 'nothing is added',
     '-Infinity => +Infinity': 'the owner sets the time of the first use as soon as the account is made',

@@ -14,6 +14,7 @@ const votes: readonly (readonly [claim: string, reports: string, absent: number,
     ['two are, against one', 'a1 b1', 1, 'a b', ''],
     ['two are not, against two', 'a1 b1', 2, '', ''],
     ['of three, the one that differs is doubted', 'a1 b2 c1', 0, 'a c', 'b'],
+    ['whichever is reported first', 'a2 b1 c1', 0, 'b c', 'a'],
     ['of two that differ, both are doubted', 'a1 b2', 0, '', 'a b'],
     ['two against two are all doubted', 'a1 b2 c1 d2', 0, '', 'a b c d'],
     ['the most frequent root is believed, though it has no majority', 'a1 b2 c3 d1', 0, 'a d', 'b c'],
@@ -25,6 +26,7 @@ for (const [claim, reports, absent, believed, doubted] of votes) {
     const roots = reports === '' ? [] : reports.split(' ').map(([node = '', root = '']) => ({ node, root }));
     const vote = voteOnRoots(roots, absent);
     assert.deepEqual([vote.believed.toSorted().join(' '), vote.doubted.toSorted().join(' ')], [believed, doubted]);
+    assert.equal(vote.believed.length, believed === '' ? 0 : believed.split(' ').length);
   });
 }
 
