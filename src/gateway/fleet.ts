@@ -82,6 +82,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       }
       void prober.look(upstream);
     },
+    onStepBack: (upstream) => prober.onStepBack(upstream),
     onGeneration: () => listener.onGeneration(),
     onRefused: (upstream, version) => listener.onRefused(upstream, version),
     onAwaited: () => prober.hurry(),
@@ -114,6 +115,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onDoubt,
     budget: answerBudget,
     lookAround: () => prober.compareHeads(),
+    checkAddress: (upstream) => prober.checkAddress(upstream),
   });
   const latestEvents: LatestEvents = {
     onServed: (version, state) => listener.onServed(version, state),
@@ -151,8 +153,9 @@ function placesOf(fleet: Fleet) {
 function gaugesOf(fleet: Fleet) {
   const head = fleet.head?.version;
   const nowMs = performance.now();
-  return fleet.upstreams.map(({ name, health, fault, isDrained, forkedAt, inFlight, window, allowance }) => {
-    const { info, edgeSpeed } = window;
+  return fleet.upstreams.map((upstream) => {
+    const { name, health, fault, isDrained, forkedAt, inFlight, window, allowance, address } = upstream;
+    const { believed: info, edgeSpeed } = window;
     // The view of a request sent now, without its milliseconds to the node.
     const view = window.at(nowMs);
     return {
@@ -161,6 +164,7 @@ function gaugesOf(fleet: Fleet) {
       fault,
       isDrained,
       isForked: forkedAt !== undefined,
+      isShared: address.isShared,
       inFlight,
       tokens: allowance.tokens(nowMs),
       head: info?.version,

@@ -10,6 +10,7 @@ import type { LineLog } from '../proxy/operations/status/line-throttle.ts';
 import { Windows } from '../proxy/operations/status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import { readClasses } from '../upstream/select/need.ts';
+import { sharedAddressMessage } from '../upstream/node/shared-address.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 
 interface Sampled {
@@ -114,8 +115,9 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
       isSuspect,
       inFlight,
       places,
+      address,
     } = upstream;
-    const { info } = window;
+    const { believed: info } = window;
     return {
       name,
       tier,
@@ -124,6 +126,7 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
       isDrained,
       forkedAt: forkedAt?.toString(),
       isSuspect,
+      warning: address.isShared ? sharedAddressMessage : undefined,
       chainId: chainId ?? chain.doubted,
       oldest: info?.oldestVersion.toString(),
       head: info?.version.toString(),

@@ -50,6 +50,8 @@ interface UpstreamGauges {
   readonly fault: NodeFault | undefined;
   readonly isDrained: boolean;
   readonly isForked: boolean;
+  /** Several nodes answer at its address. */
+  readonly isShared: boolean;
   readonly inFlight: number;
   /** Requests that its allowance lets through at once; `undefined`: no allowance. */
   readonly tokens: number | undefined;
@@ -181,6 +183,12 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
     'ledgergate_upstream_forked',
     '1 while the history of the upstream differs from others, 0 otherwise.',
     (u) => Number(u.isForked),
+  );
+  gauge(
+    'max',
+    'ledgergate_upstream_shared_address',
+    '1 while several nodes with different ledgers answer at the address of the upstream, 0 otherwise.',
+    ({ isShared }) => Number(isShared),
   );
   gauge(
     'sum',

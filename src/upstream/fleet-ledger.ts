@@ -13,6 +13,7 @@ export type FleetChange =
   | 'dialect taken'
   | 'node foreign'
   | 'node suspect'
+  | 'address shared'
   | 'headers left out'
   | 'rollback'
   | 'history replaced'

@@ -11,6 +11,7 @@ import type { ReadClass } from './select/need.ts';
 import type { Unit } from './node/retention-window.ts';
 import type { NodeCandidate } from './select/candidates.ts';
 import { headToleranceMs } from './select/ranking.ts';
+import { sharedAddressMessage } from './node/shared-address.ts';
 import type { Upstream } from './node/upstream.ts';
 import { VersionWaiters } from './version-waiters.ts';
 
@@ -21,6 +22,8 @@ export interface FleetEvents extends LedgerEvents {
    * ledger info has to confirm it. Called for each such answer, and for headers that a look decides about.
    */
   onDoubt(upstream: Upstream): void;
+  /** The node reports an older ledger than before: further answers show whether its address leads to several nodes. */
+  onStepBack(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers report. */
   onRefused(upstream: Upstream, version: LedgerVersion): void;
   /** The first request waits for a version: heads are polled for as long as `waiters.isAwaited`. */
@@ -175,7 +178,7 @@ export class Fleet {
     for (const { health, window, isDrained } of this.#upstreams) {
       if (isDrained) continue;
       const couldServe = health !== 'foreign' && (this.#outage?.atMs ?? Infinity) - window.observedAtMs <= togetherMs;
-      const { info } = window;
+      const { believed: info } = window;
       if (info === undefined || !(health === 'usable' || couldServe)) continue;
       if (deepest === undefined || info.oldestVersion < deepest.oldestVersion) deepest = info;
     }
@@ -251,9 +254,11 @@ export class Fleet {
     const isItsChain = this.#ledger.isStarting
       ? upstream.chain.settle(chainId)
       : upstream.chain.observe({ chainId, fleetChainId: this.chainId, nowMs, lookSentAtMs });
-    const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined);
+    // Several nodes behind one address: the older ledger is another node's.
+    const { isShared } = upstream.address;
+    const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined && !isShared);
     if (isItsChain ? before !== chainId : before === undefined) this.#ledger.voteOnChain();
-    if (!isItsChain || window.maySeemRestored(nowMs)) this.#events.onDoubt(upstream);
+    if (!isItsChain || (window.maySeemRestored(nowMs) && !isShared)) this.#events.onDoubt(upstream);
     const isOurs = isItsChain && chainId === this.chainId;
     if (isOurs) this.#ledger.observe(upstream, info, hasGoneBack, nowMs);
     this.#isViewStale = true;
@@ -262,6 +267,22 @@ export class Fleet {
     const isNews = wasSuspect || window.info !== known;
     if (isNews && !upstream.isSuspect) this.waiters.wake(info.version);
     upstream.lagMs = Number((this.head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
+    return true;
+  }
+
+  /**
+   * Records that an answer with this ledger, to a request that was sent at `sentAtMs`, has arrived: the order of answers
+   * shows whether the address leads to several nodes. Returns whether it was a step back.
+   */
+  observeOrder(upstream: Upstream, info: LedgerInfo, sentAtMs: number, nowMs: number): boolean {
+    const { address, name } = upstream;
+    const wasShared = address.isShared;
+    if (!address.observe(info, sentAtMs, nowMs)) return false;
+    if (address.isShared && !wasShared) {
+      this.#events.onChange('address shared', { upstream: name }, sharedAddressMessage);
+    }
+    // After an answer of another chain, the look that settles the chain is the next answer.
+    if (!address.isShared && info.chainId === upstream.chainId) this.#events.onStepBack(upstream);
     return true;
   }
 
@@ -277,6 +298,8 @@ export class Fleet {
 
   /** Records in the node's window that it refused `version` as pruned, and reports it to other gateways. */
   recordRefusal(upstream: Upstream, version: LedgerVersion, nowMs: number): void {
+    // Another node behind the address may hold the version.
+    if (upstream.address.isShared) return;
     upstream.window.observeRefusal(version, nowMs);
     this.#events.onRefused(upstream, version);
   }

@@ -56,6 +56,26 @@ export async function balancer(t: TestContext, gateways: readonly Balanced[]): P
   };
 }
 
+/** One address in front of nodes: each TCP connection goes to the next node, or to one drawn at random. */
+export async function nodeBalancer(
+  t: TestContext,
+  nodes: readonly { readonly port: number }[],
+  pick: 'in turn' | 'at random' = 'in turn',
+): Promise<{ readonly url: string }> {
+  const sockets = new Set<Socket>();
+  let turn = 0;
+  const server = createServer((client) => {
+    const at = pick === 'in turn' ? turn++ % nodes.length : Math.floor(Math.random() * nodes.length);
+    join(client, connect(nodes[at]?.port ?? 0, '127.0.0.1'), sockets);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` };
+}
+
 function join(client: Socket, server: Socket, sockets: Set<Socket>): void {
   for (const [from, to] of [
     [client, server],

@@ -4,6 +4,7 @@ import type { FleetEvents } from '../../src/upstream/fleet.ts';
 export const quietEvents: FleetEvents = {
   onChange: () => undefined,
   onDoubt: () => undefined,
+  onStepBack: () => undefined,
   onGeneration: () => undefined,
   onRefused: () => undefined,
   onAwaited: () => undefined,

@@ -13,6 +13,7 @@ export function nodeStatus(known: Partial<NodeStatus> = {}): NodeStatus {
     isDrained: false,
     forkedAt: undefined,
     isSuspect: false,
+    warning: undefined,
     chainId: 1,
     oldest: '3322670000',
     head: '3412674839',

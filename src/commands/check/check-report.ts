@@ -38,8 +38,18 @@ export function jsonReport({ file, problems, warnings, upstreams }: CheckReport)
 }
 
 function upstreamTable(upstreams: readonly InspectedUpstream[]): readonly string[] {
-  const rows = upstreams.map(({ name, url, tier, dialect, chainId, oldest, head, lag, reason }) =>
-    [name, url, tier, dialect, chainId, oldest, head, lag, reason ?? 'fine'].map(cell),
+  const rows = upstreams.map(({ name, url, tier, dialect, chainId, oldest, head, lag, reason, fault }) =>
+    [
+      name,
+      url,
+      tier,
+      dialect,
+      chainId,
+      oldest,
+      head,
+      lag,
+      reason ?? (fault === undefined ? 'fine' : 'several nodes'),
+    ].map(cell),
   );
   return formatTable([['UPSTREAM', 'URL', 'TIER', 'DIALECT', 'CHAIN', 'OLDEST', 'HEAD', 'LAG', 'STATE'], ...rows]);
 }

@@ -6,7 +6,7 @@ import type { CommandCall, ExitCode } from '../command.ts';
 import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { inspectFleet, type Inspection } from './inspect-fleet.ts';
-import { probe } from './probe.ts';
+import { probeAddress } from './probe.ts';
 import { inspectRedis, probeRedis, type RedisInspection } from './probe-redis.ts';
 
 /** Longest wait for Redis. */
@@ -65,7 +65,7 @@ async function lookAtFleet({ config, redacted }: GivenConfig): Promise<Inspectio
       name,
       tier,
       url: redacted.upstreams[index]?.url ?? '',
-      outcome: await probe(url, { timeoutMs: upstream.timeoutMs, headers }),
+      outcome: await probeAddress(url, { timeoutMs: upstream.timeoutMs, headers }),
     })),
   );
   return inspectFleet(probed, config);

@@ -4,6 +4,7 @@ import type { Config } from '../../config/config.ts';
 import type { DialectName } from '../../ledger/ledger-headers.ts';
 import { elect } from '../../upstream/node/ledger-identity.ts';
 import { describeFault, type NodeFaultReport } from '../../upstream/node/node-fault.ts';
+import { sharedAddressMessage } from '../../upstream/node/shared-address.ts';
 import type { ProbeOutcome } from './probe.ts';
 
 /** One upstream of the config and the outcome of its probe. */
@@ -48,8 +49,9 @@ export function inspectFleet(
     );
   const ledgers = probed.flatMap(({ outcome }) => outcome.ledger ?? []);
   const fleetHead = ledgers.reduce((head, { version }) => (version > head ? version : head), 0n);
-  const upstreams = probed.map(({ name, tier, url, outcome: { reachable, dialect, ledger, fault } }) => {
+  const upstreams = probed.map(({ name, tier, url, outcome: { reachable, dialect, ledger, fault, isShared } }) => {
     const found = fault ?? faultOfDialect(dialect, fleetDialect) ?? faultOfChain(ledger?.chainId, chainId);
+    const shared = isShared === true ? sharedAddressMessage : undefined;
     return {
       name,
       tier,
@@ -64,7 +66,7 @@ export function inspectFleet(
       lag: ledger === undefined ? undefined : (fleetHead - ledger.version).toString(),
       /** The word that log, status and metrics of a running gateway have. */
       reason: found?.reason,
-      fault: found && describeFault(found),
+      fault: found === undefined ? shared : describeFault(found),
     };
   });
   const findings: readonly CheckFinding[] = upstreams.flatMap(({ fault }, index) =>

@@ -8,6 +8,7 @@ import {
   type LedgerInfo,
 } from '../../ledger/ledger-headers.ts';
 import { dialectSpoken } from '../../upstream/fleet-dialect.ts';
+import { SharedAddress } from '../../upstream/node/shared-address.ts';
 import { faultOfError, faultOfLook, type NodeFaultReport } from '../../upstream/node/node-fault.ts';
 
 /** Outcome of a probe. `fault`: why the gateway could not use the node, whatever its chain. */
@@ -16,6 +17,8 @@ export interface ProbeOutcome {
   readonly dialect?: DialectName | undefined;
   readonly ledger?: LedgerInfo;
   readonly fault?: NodeFaultReport;
+  /** Several nodes answer at the address. */
+  readonly isShared?: boolean;
 }
 
 /** Bound in milliseconds, and headers of a probe. */
@@ -45,6 +48,25 @@ export async function probe(url: string, { timeoutMs, headers = {} }: CheckProbe
   } finally {
     await agent.destroy();
   }
+}
+
+/** Looks, each over a connection of its own, that find most balancers. */
+const mostLooks = 8;
+
+/** Probes one upstream, and again until the order of the ledgers shows that several nodes answer. */
+export async function probeAddress(url: string, options: CheckProbeOptions): Promise<ProbeOutcome> {
+  const address = new SharedAddress();
+  const untilMs = performance.now() + options.timeoutMs;
+  let outcome: ProbeOutcome = { reachable: false };
+  for (let looks = 0; looks < mostLooks && !address.isShared; looks += 1) {
+    const sentAtMs = performance.now();
+    if (looks > 0 && sentAtMs >= untilMs) break;
+    const next = await probe(url, options);
+    if (looks === 0) outcome = next;
+    if (next.fault !== undefined || next.ledger === undefined) break;
+    address.observe(next.ledger, sentAtMs, performance.now());
+  }
+  return address.isShared ? { ...outcome, isShared: true } : outcome;
 }
 
 function outcomeOf(status: number, headers: HeaderValues): ProbeOutcome {

@@ -71,8 +71,9 @@ function statusOf({ isReady, outage }: Readiness): string {
 }
 
 /** One node in the details. No address: readiness is often published further than the config. */
-function publishedNode({ name, tier, state, reason, isDrained, chainId, oldest, head, lag, usableBy }: NodeStatus) {
-  return { name, tier, state, reason, isDrained, chainId, oldest, head, lag, usableBy };
+function publishedNode(node: NodeStatus) {
+  const { name, tier, state, reason, warning, isDrained, chainId, oldest, head, lag, usableBy } = node;
+  return { name, tier, state, reason, warning, isDrained, chainId, oldest, head, lag, usableBy };
 }
 
 /** Creates the server of the operations port, with all its routes. */

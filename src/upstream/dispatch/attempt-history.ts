@@ -34,6 +34,9 @@ export interface NodeFailure {
   readonly sentAtMs: number;
 }
 
+/** Most further attempts at one address after one of several nodes behind it did not hold the data. */
+const mostElsewhere = 16;
+
 /** The attempts of one call so far. */
 export class AttemptHistory {
   /** Nodes that the call does not ask again. */
@@ -52,12 +55,19 @@ export class AttemptHistory {
   /** Nodes that answered that they do not hold the version, block or transaction. */
   readonly prunedAt = new Set<Upstream>();
   anyPruned = false;
+  /** Answers of one of several nodes behind an address that it does not hold the data, or not yet. */
+  #sharedMisses = 0;
   last: NonFinalOutcome | undefined;
   readonly failures: NodeFailure[] = [];
   /** The best answer so far; none was final. */
   bestAnswer: { readonly kind: NonFinalOutcome['kind']; readonly answer: NodeAnswer } | undefined;
   /** The client whose request found no place at a node. */
   queueFullFor: string | undefined;
+
+  /** Whether one of several nodes behind an address did not hold the data: another of them may. */
+  get isMissedByShared(): boolean {
+    return this.#sharedMisses > 0;
+  }
 
   /** Records that an attempt at `upstream` begins. */
   ask(upstream: Upstream): void {
@@ -78,12 +88,28 @@ export class AttemptHistory {
     this.last = outcome;
     if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
     if (kind === 'failed') this.failed.add(upstream);
-    if (kind === 'behind') this.behind.set(upstream, upstream.head);
     if (kind === 'pruned') this.anyPruned = true;
+    const isMiss = kind === 'pruned' || kind === 'absent' || kind === 'behind';
+    const isAskedAgain = isMiss && upstream.address.isShared && this.#sharedMisses < mostElsewhere;
+    if (isAskedAgain) this.#missAtShared(upstream);
+    else if (kind === 'behind') this.behind.set(upstream, upstream.head);
     if (answer === undefined) return;
-    if (kind === 'pruned' || kind === 'absent') this.prunedAt.add(answer.upstream);
+    if ((kind === 'pruned' || kind === 'absent') && !isAskedAgain) this.prunedAt.add(answer.upstream);
     // An answer about the ledger outranks a broken node's error; among equals the later, deeper node's wins.
     if (kind !== 'failed' || this.bestAnswer === undefined) this.bestAnswer = { kind, answer };
+  }
+
+  /** The node is one of several behind its address: the call asks there again. */
+  forgetMiss(upstream: Upstream): void {
+    this.prunedAt.delete(upstream);
+    this.#missAtShared(upstream);
+  }
+
+  /** The attempt counts for none: another connection may lead to another node. */
+  #missAtShared(upstream: Upstream): void {
+    this.#sharedMisses += 1;
+    this.asked.delete(upstream);
+    this.attempts -= 1;
   }
 }
 

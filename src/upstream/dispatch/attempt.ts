@@ -51,6 +51,8 @@ export interface AttemptOptions {
   /** Class of the read in the node's statistics; `undefined`: a request without state, or a long poll. */
   readonly readClass: ReadClass | undefined;
   readonly span?: Span | undefined;
+  /** See `ExchangeContext.isElsewhere`. */
+  readonly isElsewhere?: boolean;
 }
 
 /** Sends requests to single nodes, and records the outcomes. */
@@ -72,13 +74,14 @@ export class Attempts {
     fetch: Fetch<A>,
     options: AttemptOptions,
   ): Promise<AttemptOutcome<A>> {
-    const { permit, deadline, span } = options;
+    const { permit, deadline, span, isElsewhere } = options;
     const { upstream } = permit;
     const startedMs = performance.now();
     const isQueued = permit.kind !== 'look' && upstream.isBusy;
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const { dialect } = this.#parts.fleet;
-    const context = { dialect, signal: deadline, progress, budget: this.#budget, traceHeaders: span?.headers() };
+    const traceHeaders = span?.headers();
+    const context = { dialect, signal: deadline, progress, budget: this.#budget, traceHeaders, isElsewhere };
     const exchange = (): Promise<A> => fetch(upstream, context);
     const mayRepeat = (): boolean => this.#mayRepeat() && permit.mayRepeat();
     let answer: A;
@@ -102,6 +105,9 @@ export class Attempts {
         permit.close();
       });
     } else permit.close();
+    if (answer.info !== undefined) {
+      this.#parts.fleet.observeOrder(upstream, answer.info, startedMs, performance.now());
+    }
     const isSettled = this.#isOurs(answer, deadline);
     const isOurs = typeof isSettled === 'boolean' ? isSettled : await isSettled;
     if ('stream' in answer) deadline.release();

@@ -83,10 +83,33 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
 
   /** Asks nodes until one gives a final answer, or none has more to add. Throws `GatewayError` (`chooseFinalAnswer`). */
   async run(): Promise<A | NodeAnswer> {
-    const { request, signal } = this.#options;
+    const { need } = this.#options.request;
     const { lookAround } = this.#context;
-    const { need, onPlace } = request;
     if (need.kind === 'head' && need.isExact === true) await lookAround?.();
+    const answer = await this.#askNodes();
+    if (answer !== undefined) return answer;
+    if (await this.#mayHoldElsewhere()) {
+      const other = await this.#askNodes();
+      if (other !== undefined) return other;
+    }
+    return chooseFinalAnswer(this.#state);
+  }
+
+  /** Before a client gets a 410: whether one of the addresses that refused leads to further nodes. */
+  async #mayHoldElsewhere(): Promise<boolean> {
+    const { history, deadlineAtMs } = this.#state;
+    const { checkAddress } = this.#context;
+    const refused = [...history.prunedAt].filter(({ address }) => !address.isShared);
+    if (!history.anyPruned || checkAddress === undefined || performance.now() >= deadlineAtMs) return false;
+    await Promise.all(refused.map(checkAddress));
+    const shared = refused.filter(({ address }) => address.isShared);
+    for (const upstream of shared) history.forgetMiss(upstream);
+    return shared.length > 0;
+  }
+
+  async #askNodes(): Promise<A | undefined> {
+    const { request, signal } = this.#options;
+    const { onPlace } = request;
     for (;;) {
       const nodes = this.#nodesToAsk();
       if (this.#leftMs <= 0 || signal.aborted || !this.#mayAsk(nodes)) break;
@@ -102,7 +125,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
       if (request.mayStream === true && last.outcome.isTooLarge === true) throw new LargeAnswerError();
       if (!(await mayGoOn(this.#state, last.run.upstream, last.outcome.kind))) break;
     }
-    return chooseFinalAnswer(this.#state);
+    return undefined;
   }
 
   get #leftMs(): number {
@@ -217,6 +240,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const { limits, attempts } = this.#context;
     const { upstream } = permit;
     const span = attemptSpan(request, upstream, reason, this.#state.history.attempts);
+    const isElsewhere = upstream.address.isShared && this.#state.history.isMissedByShared;
     this.#state.history.ask(upstream);
     // A node may answer looks and refuse all other requests.
     if (request.isLook !== true) upstream.deferral.asked(performance.now());
@@ -226,7 +250,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     return {
       upstream,
       sentAtMs: performance.now(),
-      outcome: attempts.make(request, fetch, { permit, deadline, readClass: this.#readClass, span }),
+      outcome: attempts.make(request, fetch, { permit, deadline, readClass: this.#readClass, span, isElsewhere }),
       cancel: () => deadline.giveUp(new Error('another node has answered')),
     };
   }

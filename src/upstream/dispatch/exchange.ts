@@ -61,6 +61,8 @@ export interface ExchangeContext {
   readonly budget: ByteBudget;
   /** Trace headers beside the request's own. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
+  /** A new connection, which may lead to another of several nodes behind the address. */
+  readonly isElsewhere?: boolean | undefined;
 }
 
 /** The request with the node's base path and credentials. */

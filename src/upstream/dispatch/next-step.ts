@@ -175,8 +175,8 @@ function isReached({ fleet: { head }, need }: CallState): boolean {
 }
 
 /** Whether a node without an answer may hold the data that the others have pruned: then a client must not get their 410. */
-function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt } }: CallState): boolean {
-  if (prunedAt.size === 0) return false;
+function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, anyPruned } }: CallState): boolean {
+  if (prunedAt.size === 0 && !anyPruned) return false;
   // A drained node holds its data, though it is not asked.
   const drained = fleet.candidates(performance.now(), unitOf(need)).filter(({ isDrained }) => isDrained === true);
   const nodes = [...nodesNow(), ...drained.filter(({ health }) => health !== 'foreign')];
@@ -190,7 +190,10 @@ function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt } }:
   }
   const position = positionOf(need);
   if (position === undefined) return deepestUnasked(nodes, prunedAt) !== undefined;
-  return nodes.some(({ upstream, window }) => !prunedAt.has(upstream) && holdingOf(window, position) !== 'pruned');
+  return nodes.some(({ upstream, window }) => {
+    const isOpen = !prunedAt.has(upstream) || upstream.address.isShared;
+    return isOpen && holdingOf(window, position) !== 'pruned';
+  });
 }
 
 /**

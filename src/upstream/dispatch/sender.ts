@@ -64,10 +64,9 @@ export class Sender {
   /** Reads the best answer of the fleet, nodes' own errors included. Throws `GatewayError` when no node gave one. */
   whole(request: FleetRequest, signal: CancelSignal): Promise<NodeAnswer> {
     const { wire } = request;
-    const purpose = purposeOf(request);
     const fetch: Fetch<NodeAnswer> = (upstream, context) =>
       request.atOnce === undefined
-        ? fetchWhole(upstream, wire, context, purpose)
+        ? fetchWhole(upstream, wire, context, purposeOf(request, context))
         : this.#poll(request, upstream, context);
     return new FleetCall(this.#context, { request, fetch, isStreamed: false, signal }).run();
   }
@@ -76,7 +75,12 @@ export class Sender {
   stream(request: FleetRequest, signal: CancelSignal): Promise<NodeAnswer | StreamedAnswer> {
     const { deadlineMs: idleMs, stallMs } = this.#context.limits;
     const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
-      const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs }, purposeOf(request));
+      const answer = await fetchStream(
+        upstream,
+        request.wire,
+        { ...context, idleMs, stallMs },
+        purposeOf(request, context),
+      );
       const isSmall = Number(answer.headers['content-length'] ?? Infinity) < streamedBytes;
       // A small answer is read whole: it can be validated, and another node is asked when it breaks off.
       return answer.status < 300 && !isSmall ? answer : readWhole(answer, context);
@@ -145,7 +149,7 @@ function mayBeAskedMore(upstream: Upstream): boolean {
   return upstream.places.isHalfFree && upstream.mayBeAskedMore(performance.now());
 }
 
-function purposeOf({ isIdempotent, isLook }: FleetRequest): Purpose {
-  if (!isIdempotent) return 'submission';
+function purposeOf({ isIdempotent, isLook }: FleetRequest, { isElsewhere }: ExchangeContext): Purpose {
+  if (!isIdempotent || isElsewhere === true) return 'submission';
   return isLook === true ? 'probe' : 'read';
 }

@@ -8,7 +8,7 @@ import type { Fleet } from '../fleet.ts';
 import { dialectSpoken, voteOnDialect } from '../fleet-dialect.ts';
 import { faultOfError, faultOfLook, NodeFaultError } from './node-fault.ts';
 import { overLiveClient, overLiveConnection } from './live-connection.ts';
-import type { NodeClient } from './node-client.ts';
+import type { NodeClient, Purpose } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
 import { findLedgerInfo, type LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { Deadline } from '../../ledger/stop.ts';
@@ -36,6 +36,11 @@ const awaitedMs = 50;
 
 /** The ledger info has a few hundred bytes, a transaction at a head mostly little more, but it may be any. */
 const bodies = { largest: 1024 * 1024, all: 16 * 1024 * 1024 };
+/**
+ * Looks over new connections, which find several nodes behind one address: `looks` when an answer is a step back, and
+ * before the first 410 of a minute; `looksInRound` each `roundMs`.
+ */
+const comparisons = { looks: 16, longestMs: 500, everyMs: 60_000, looksInRound: 3, roundMs: 5_000 };
 /** A comparison of heads holds for this long: nodes keep their order, and each comparison costs every node a look. */
 const comparedMs = 250;
 /** Longest wait of the start for the nodes that show its dialect, without a majority. */
@@ -53,6 +58,9 @@ export class Prober {
   readonly #budget = new ByteBudget(bodies);
   #awaited: NodeJS.Timeout | undefined;
   readonly #looks = new Map<Upstream, Promise<void>>();
+  readonly #comparing = new Set<Upstream>();
+  readonly #roundsAtMs = new WeakMap<Upstream, number>();
+  readonly #addressLooks = new WeakMap<Upstream, { readonly atMs: number; readonly done: Promise<void> }>();
   #comparedAtMs = -Infinity;
   #comparison: Promise<void> | undefined;
 
@@ -132,6 +140,43 @@ export class Prober {
   }
 
   /**
+   * Resolves when looks over new connections have shown whether the address leads to several nodes. Within a minute
+   * callers share one comparison. Never rejects.
+   */
+  checkAddress(upstream: Upstream): Promise<void> {
+    const last = this.#addressLooks.get(upstream);
+    if (last !== undefined && performance.now() - last.atMs < comparisons.everyMs) return last.done;
+    const done = this.#compareAnswers(upstream, comparisons.looks);
+    this.#addressLooks.set(upstream, { atMs: performance.now(), done });
+    return done;
+  }
+
+  /** An answer was a step back: looks over new connections decide. */
+  onStepBack(upstream: Upstream): void {
+    if (this.#comparing.has(upstream)) return;
+    this.#addressLooks.delete(upstream);
+    void this.checkAddress(upstream);
+  }
+
+  /** Looks one after the other, until a second step back, and anew after the first. */
+  async #compareAnswers(upstream: Upstream, looks: number): Promise<void> {
+    if (this.#comparing.has(upstream)) return;
+    this.#comparing.add(upstream);
+    const untilMs = performance.now() + comparisons.longestMs;
+    let left = looks;
+    while (left > 0 && !upstream.address.isShared && !upstream.isRemoved && performance.now() < untilMs) {
+      const sentAtMs = performance.now();
+      if (upstream.health !== 'usable' || !upstream.mayBeAskedMore(sentAtMs)) break;
+      const looked = this.ask(upstream, '', comparisons.longestMs, upstream.client, 'submission');
+      const answer = await looked.catch(() => undefined);
+      if (answer?.status !== 200 || answer.info === undefined) break;
+      const isBack = this.#fleet.observeOrder(upstream, answer.info, sentAtMs, performance.now());
+      left = isBack ? comparisons.looks : left - 1;
+    }
+    this.#comparing.delete(upstream);
+  }
+
+  /**
    * Looks at all heads at one moment: among heads of different moments, that of a node that is behind and was asked later
    * seems ahead. Resolves after 100 ms at most. `undefined`: the last comparison still holds, or there is one node only.
    */
@@ -160,7 +205,14 @@ export class Prober {
   async #round(upstream: Upstream): Promise<void> {
     const { info, observedAtMs } = upstream.window;
     const isQuiet = info === undefined || performance.now() - observedAtMs >= this.#options.intervalMs * 0.9;
-    if (isQuiet || upstream.health !== 'usable') await this.look(upstream);
+    if (isQuiet || upstream.health !== 'usable') {
+      await this.look(upstream);
+    }
+    const nowMs = performance.now();
+    if (nowMs - (this.#roundsAtMs.get(upstream) ?? -Infinity) >= comparisons.roundMs) {
+      this.#roundsAtMs.set(upstream, nowMs);
+      await this.#compareAnswers(upstream, comparisons.looksInRound);
+    }
     this.#schedule(upstream);
   }
 
@@ -184,6 +236,7 @@ export class Prober {
         if (answer === undefined) break;
         const nowMs = performance.now();
         upstream.recordAnswer(nowMs - startedMs, nowMs);
+        this.#fleet.observeOrder(upstream, answer.info, startedMs, nowMs);
         const isOurs = this.#fleet.observe(upstream, answer.info, nowMs, startedMs);
         if (isOurs) this.#fleet.headersOfLedger.onLook(answer);
       }
@@ -229,13 +282,14 @@ export class Prober {
 
   /**
    * Reads `path` of one node, over a connection for probes. Rejects when no answer comes within `withinMs`, by default the
-   * time-out of a probe. `client`: connections other than the node's own.
+   * time-out of a probe. `client`: connections other than the node's own. `purpose`: 'submission' opens a new connection.
    */
   async ask(
     upstream: Upstream,
     path: string,
     withinMs = this.#options.timeoutMs,
     client?: NodeClient,
+    purpose: Purpose = 'probe',
   ): Promise<NodeAnswer> {
     const signal = new Deadline(this.#stop.signal, withinMs);
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
@@ -243,7 +297,7 @@ export class Prober {
     const wire = { method: 'GET', path, headers: { accept: 'application/json' } } as const;
     const exchange = (): Promise<NodeAnswer> => {
       upstream.allowance.spend(performance.now());
-      return fetchWhole(upstream, wire, context, 'probe', client);
+      return fetchWhole(upstream, wire, context, purpose, client);
     };
     try {
       return await overLiveConnection(exchange, progress, signal);

@@ -6,6 +6,7 @@
  */
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
+import type { Spread } from './shared-address.ts';
 
 /** Unit of a window: a node holds the versions of whole blocks. */
 export type Unit = 'versions' | 'blocks';
@@ -70,9 +71,29 @@ export class RetentionWindow {
   /** The last shared view, until the next report changes it. */
   #view: { readonly unit: Unit; readonly atMs: number; readonly window: WindowView | undefined } | undefined;
 
+  readonly #address: { readonly spread: Spread | undefined };
+
+  /** `address`: the spread of several nodes behind the node's address. Default: one node. */
+  constructor(address: { readonly spread: Spread | undefined } = { spread: undefined }) {
+    this.#address = address;
+  }
+
   /** The newest snapshot of the node's ledger. */
   get info(): LedgerInfo | undefined {
     return this.#info;
+  }
+
+  /** The newest snapshot. Of several nodes behind one address, the highest of their oldest versions is believed. */
+  get believed(): LedgerInfo | undefined {
+    const spread = this.#spread;
+    if (this.#info === undefined || spread === undefined) return this.#info;
+    const { oldestVersion, oldestBlockHeight } = spread.shallowest;
+    return { ...this.#info, oldestVersion, oldestBlockHeight };
+  }
+
+  get #spread(): Spread | undefined {
+    const { spread } = this.#address;
+    return spread?.deepest.chainId === this.#info?.chainId ? spread : undefined;
   }
 
   /** Time of `info`, in the caller's clock. */
@@ -132,6 +153,8 @@ export class RetentionWindow {
   observeRefusal(version: LedgerVersion, nowMs: number): void {
     const info = this.#info;
     if (info === undefined || version - info.oldestVersion > farthestRefusal(info)) return;
+    // Another node behind the address may hold the version.
+    if (this.#spread !== undefined) return;
     const standing = this.#refused;
     if (standing !== undefined && standing.untilMs > nowMs && standing.version > version) return;
     this.#refused = { version, untilMs: nowMs + refusalMs };
@@ -142,7 +165,13 @@ export class RetentionWindow {
   at(arrivalMs: number, unit: Unit = 'versions'): WindowView | undefined {
     const info = this.#info;
     if (info === undefined) return undefined;
-    if (unit === 'blocks') return this.#blocksAt(arrivalMs, info);
+    const spread = this.#spread;
+    if (unit === 'blocks') return this.#blocksAt(arrivalMs, info, spread);
+    if (spread !== undefined) {
+      const { deepest, shallowest } = spread;
+      const safeOldest = shallowest.oldestVersion + BigInt(Math.ceil(this.#movedBy(arrivalMs)));
+      return { head: info.version, oldest: deepest.oldestVersion, safeOldest };
+    }
     const refused = this.#refused;
     const shown = refused !== undefined && arrivalMs < refused.untilMs ? refused.version + 1n : 0n;
     const oldest = shown > info.oldestVersion ? shown : info.oldestVersion;
@@ -151,6 +180,8 @@ export class RetentionWindow {
 
   /** The window at `arrivalMs` or up to 5 ms later: thousands of requests a second share a view. */
   around(arrivalMs: number, unit: Unit): WindowView | undefined {
+    // Its spread changes with answers that do not change `info`.
+    if (this.#spread !== undefined) return this.at(arrivalMs + viewMs, unit);
     const view = this.#view;
     const isGood = view?.unit === unit && arrivalMs <= view.atMs && view.atMs - arrivalMs <= viewMs;
     if (isGood) return view.window;
@@ -161,11 +192,13 @@ export class RetentionWindow {
   }
 
   /** Assumes blocks of one size; a node beyond the estimate refuses with 410. */
-  #blocksAt(arrivalMs: number, info: LedgerInfo): WindowView {
-    const { blockHeight: head, oldestBlockHeight: oldest } = info;
+  #blocksAt(arrivalMs: number, info: LedgerInfo, spread: Spread | undefined): WindowView {
+    const { blockHeight: head, oldestBlockHeight } = info;
     const versions = Number(info.version - info.oldestVersion);
-    const perVersion = versions === 0 ? 1 : Math.min(1, Number(head - oldest) / versions);
-    return { head, oldest, safeOldest: oldest + BigInt(Math.ceil(this.#movedBy(arrivalMs) * perVersion)) };
+    const perVersion = versions === 0 ? 1 : Math.min(1, Number(head - oldestBlockHeight) / versions);
+    const oldest = spread?.deepest.oldestBlockHeight ?? oldestBlockHeight;
+    const highest = spread?.shallowest.oldestBlockHeight ?? oldestBlockHeight;
+    return { head, oldest, safeOldest: highest + BigInt(Math.ceil(this.#movedBy(arrivalMs) * perVersion)) };
   }
 
   /** Largest move of the edge since the last report, in versions. */

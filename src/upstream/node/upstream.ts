@@ -12,6 +12,7 @@ import { NodeClient, type NodeClientOptions } from './node-client.ts';
 import type { NodeFault } from '../../metrics/upstream-metrics.ts';
 import type { Health, Tier } from '../select/ranking.ts';
 import { RetentionWindow } from './retention-window.ts';
+import { SharedAddress } from './shared-address.ts';
 
 /** Options of an `Upstream`. */
 export interface UpstreamOptions extends NodeClientOptions {
@@ -55,7 +56,9 @@ export class Upstream {
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
   readonly infos = new LedgerInfoReader();
-  readonly window = new RetentionWindow();
+  /** Whether its address leads to several nodes. */
+  readonly address = new SharedAddress();
+  readonly window = new RetentionWindow(this.address);
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
   readonly deferral = new Deferral();
   readonly allowance: Allowance;

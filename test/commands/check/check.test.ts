@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { configFile } from '../../config/config-file.ts';
+import { nodeBalancer } from '../../support/balancer.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { call } from '../command-line.ts';
 
@@ -101,14 +102,14 @@ test('with a chainId nodes of any other chain are reported, whatever most of the
   assert.match(byFlag.out, /:4:22: upstreams\[2\]\.url: other chain \(it is of chain 1, the fleet of 2\)/);
 });
 
-test('a node is asked once, with GET at its base address', async (t) => {
+test('a node is asked eight times, with GET at its base address', async (t) => {
   const node = await fakeNode(t, {});
 
   await call(['check', fleetFile(t, [node.url])]);
 
   assert.deepEqual(
     node.log.received.map(({ method, url }) => `${method} ${url}`),
-    ['GET /v1'],
+    Array<string>(8).fill('GET /v1'),
   );
 });
 
@@ -192,4 +193,17 @@ test('an address from the environment is not printed', async (t) => {
 
   assert.match(out, /^n0 +\$\{NODE\} /m);
   assert.ok(!out.includes('127.0.0.1'), out);
+});
+
+test('several nodes behind one address are a problem, with the remedy', async (t) => {
+  const nodes = [await fakeNode(t, { oldest: 500n, head: 900n }), await fakeNode(t, { oldest: 0n, head: 900n })];
+  const { url } = await nodeBalancer(t, nodes);
+  const file = fleetFile(t, [url]);
+
+  const { code, out } = await call(['check', file]);
+
+  assert.equal(code, 1);
+  const message = 'several nodes answer at one address, with different ledgers: list each node, or set discover: dns';
+  assert.ok(out.includes(`${file}:2:22: upstreams[0].url: ${message}`), out);
+  assert.match(out, / several nodes\n/);
 });

@@ -73,6 +73,11 @@ const kinds = {
     also: ['isExact'],
   }),
   'fork over': rule('info', ['upstream'], '{upstream} has the history of the others again', { also: ['version'] }),
+  'address shared': rule(
+    'warn',
+    ['upstream'],
+    'several nodes answer at the address of {upstream}, with different ledgers: list each node, or set discover: dns',
+  ),
   'headers left out': rule('warn', ['upstream'], '{upstream} sends more headers of the ledger than clients get'),
   'node drained': rule('warn', ['upstream'], '{upstream} is drained: it gets no new requests', drains),
   'node resumed': rule('info', ['upstream'], '{upstream} is resumed: it gets requests again', drains),

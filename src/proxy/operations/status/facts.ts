@@ -29,6 +29,8 @@ export interface NodeStatus {
   readonly forkedAt: string | undefined;
   /** The other nodes contradict its head. */
   readonly isSuspect: boolean;
+  /** A sentence while several nodes answer at its address. */
+  readonly warning: string | undefined;
   readonly chainId: number | undefined;
   readonly oldest: string | undefined;
   readonly head: string | undefined;

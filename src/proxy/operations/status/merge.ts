@@ -83,6 +83,7 @@ function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
     isDrained: reports.every(({ isDrained }) => isDrained),
     forkedAt: reports.find(({ forkedAt }) => forkedAt !== undefined)?.forkedAt,
     isSuspect: reports.every(({ isSuspect }) => isSuspect),
+    warning: reports.map(({ warning }) => warning).find((warning) => warning !== undefined),
     inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0),
     limit: reports.reduce((sum, { limit }) => sum + limit, 0),
     edgeSpeed: Math.max(...reports.map(({ edgeSpeed }) => edgeSpeed)),

@@ -64,7 +64,7 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
 }
 
 function problemsOfNode(node: NodeStatus): readonly string[] {
-  const { name, state, reason, isDrained, forkedAt, isSuspect, isLagging, lag } = node;
+  const { name, state, reason, isDrained, forkedAt, isSuspect, warning, isLagging, lag } = node;
   const why = reason === undefined ? '' : `: ${reason}`;
   if (isDrained) return [`${name} is drained: ledgergate resume ${name}`];
   if (state === 'down') return [`${name} is down${why}`];
@@ -72,7 +72,10 @@ function problemsOfNode(node: NodeStatus): readonly string[] {
   if (state === 'unproven') return [`${name} has not answered yet${why}`];
   if (forkedAt !== undefined) return [`${name} has another history than others from version ${forkedAt} on`];
   if (isSuspect) return [`${name} reports a head that the other nodes contradict`];
-  const problems = isLagging ? [`${name} is ${lag} versions behind, more than upstream.maxLag`] : [];
+  const problems = [
+    ...(warning === undefined ? [] : [`${name}: ${warning}`]),
+    ...(isLagging ? [`${name} is ${lag} versions behind, more than upstream.maxLag`] : []),
+  ];
   const out = ejectedClasses(node);
   return out.length === 0 ? problems : [...problems, `${name} is passed over for ${out.join(' and ')}`];
 }

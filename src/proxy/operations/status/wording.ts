@@ -12,9 +12,13 @@ export function nodeState({
   isDrained,
   forkedAt,
   isSuspect,
+  warning,
   isLagging,
   ejected,
-}: Pick<NodeStatus, 'state' | 'reason' | 'isDrained' | 'forkedAt' | 'isSuspect' | 'isLagging' | 'ejected'>): {
+}: Pick<
+  NodeStatus,
+  'state' | 'reason' | 'isDrained' | 'forkedAt' | 'isSuspect' | 'warning' | 'isLagging' | 'ejected'
+>): {
   readonly word: string;
   readonly sign: string;
   readonly tone: NodeTone;
@@ -26,6 +30,7 @@ export function nodeState({
   if (state === 'unproven') return { word: `unproven${why}`, sign: '○', tone: 'idle' };
   if (forkedAt !== undefined) return { word: 'forked', sign: '◆', tone: 'bad' };
   if (isSuspect) return { word: 'contradicted', sign: '◆', tone: 'bad' };
+  if (warning !== undefined) return { word: 'several nodes', sign: '▲', tone: 'warn' };
   if (isLagging) return { word: 'behind', sign: '▲', tone: 'warn' };
   if (ejected.length > 0) return { word: 'passed over', sign: '▲', tone: 'warn' };
   return { word: 'usable', sign: '●', tone: 'good' };
