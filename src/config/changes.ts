@@ -29,6 +29,7 @@ export const liveKeys: readonly string[] = [
   'operations.token',
   'upstream.audit',
   'upstream.deadline',
+  'upstream.discoverInterval',
   'upstream.hedge',
   'upstream.maxAttempts',
   'upstream.maxLag',

@@ -48,9 +48,10 @@ export function toConfig(file: FileConfig, folder: string) {
     dialect: file.dialect,
     chainId: typeof chainId === 'string' ? chainIds[chainId] : chainId,
     workers: file.workers,
-    upstreams: file.upstreams.map(({ name, url, tier, headers, maxRequestsPerSecond, weight }) => ({
+    upstreams: file.upstreams.map(({ name, url, discover, tier, headers, maxRequestsPerSecond, weight }) => ({
       name,
       url: upstreamUrl(url),
+      discover,
       tier,
       headers: headers && lowerCase(headers),
       maxRequestsPerSecond,
@@ -60,6 +61,7 @@ export function toConfig(file: FileConfig, folder: string) {
       timeoutMs: durationMs(upstream.timeout),
       deadlineMs: durationMs(upstream.deadline),
       probeIntervalMs: durationMs(upstream.probeInterval),
+      discoverIntervalMs: durationMs(upstream.discoverInterval),
       connections: upstream.connections,
       maxAttempts: upstream.maxAttempts,
       maxLagMs: durationMs(upstream.maxLag),

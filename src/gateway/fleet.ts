@@ -1,7 +1,7 @@
 /** Builds the fleet: nodes, their state, and the parts that send requests to them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from 'pino';
-import type { Config, UpstreamConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { dialectOf } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createSenderMetrics } from '../metrics/sender-metrics.ts';
@@ -16,6 +16,7 @@ import { readClasses } from '../upstream/select/need.ts';
 import { Sender } from '../upstream/dispatch/sender.ts';
 import { Upstream } from '../upstream/node/upstream.ts';
 import { Witness } from '../upstream/witness.ts';
+import { Discovery, nodesOf, type FoundAddresses, type LookUp, type NodeConfig } from './discovery.ts';
 import { Nodes } from './nodes.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { LiveSettings } from './settings.ts';
@@ -44,6 +45,9 @@ interface FleetContext {
   /** Processes of this gateway, which share the rate of comparisons. */
   readonly processes: number;
   readonly forkTimes?: Pick<ForksParts, 'intervalMs' | 'pauseMs'> | undefined;
+  readonly lookUp: LookUp;
+  /** The first addresses of names with `discover: dns`. */
+  readonly found: FoundAddresses;
 }
 
 /** Times of comparisons of nodes by a single process, in ms: a node gets fewer than one read a second. */
@@ -51,15 +55,16 @@ const forkMs = { interval: 5_000, pause: 1_100 };
 
 /** Builds the fleet of the config; no node gets a request before `prober.start`. */
 export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetContext) {
-  const { settings, answerBudget, peers, ownLag, journal } = options;
+  const { settings, answerBudget, peers, ownLag, journal, lookUp, found } = options;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges with names of counters, which promtool refuses; their labels are internal classes of Node.
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
-  const create = ({ name, url, tier, headers, maxRequestsPerSecond, weight }: UpstreamConfig): Upstream =>
+  const create = ({ name, url, address, tier, headers, maxRequestsPerSecond, weight }: NodeConfig): Upstream =>
     new Upstream({
       name,
       url: new URL(url),
+      address,
       tier,
       headers,
       maxRequestsPerSecond,
@@ -68,7 +73,9 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       ...settings.connect,
       ownLag,
     });
-  const configs = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
+  const configs = new Map<Upstream, NodeConfig>(
+    nodesOf(config.upstreams, found).map((upstream) => [create(upstream), upstream]),
+  );
   const events: FleetEvents = {
     onChange: (change, fields, message) => {
       journal.record(change, fields, message);
@@ -129,6 +136,14 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   };
   const latest = new Latest({ fleet, sender, events: latestEvents }, settings.latest);
   const nodes = new Nodes({ fleet, prober, metrics, log, journal, configs, create });
+  const discovery = new Discovery(config.upstreams, {
+    lookUp,
+    found,
+    settings: settings.discovery,
+    journal,
+    metrics,
+    follow: (wanted) => nodes.follow(wanted),
+  });
   const witness = new Witness(fleet, prober);
   const forks = new Forks({
     fleet,
@@ -139,7 +154,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     pauseMs: forkMs.pause * options.processes,
     ...options.forkTimes,
   });
-  return { fleet, nodes, prober, sender, latest, registry, witness, forks };
+  return { fleet, nodes, discovery, prober, sender, latest, registry, witness, forks };
 }
 
 function placesOf(fleet: Fleet) {

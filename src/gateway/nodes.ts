@@ -3,13 +3,13 @@
  * removed nodes leave; a removed node finishes its requests in flight, then its connections close.
  */
 import type { Logger } from 'pino';
-import type { UpstreamConfig } from '../config/config.ts';
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { ProbeResult, Prober } from '../upstream/node/probe.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
+import type { NodeConfig } from './discovery.ts';
 
 interface NodesParts {
   readonly fleet: Fleet;
@@ -18,8 +18,8 @@ interface NodesParts {
   readonly log: Logger;
   readonly journal: Journal;
   /** The nodes of the fleet, with their configs. */
-  readonly configs: ReadonlyMap<Upstream, UpstreamConfig>;
-  readonly create: (config: UpstreamConfig) => Upstream;
+  readonly configs: ReadonlyMap<Upstream, NodeConfig>;
+  readonly create: (config: NodeConfig) => Upstream;
 }
 
 /** Longest wait for the first answers of new nodes. */
@@ -33,7 +33,7 @@ const longestMs = 300_000;
 /** The nodes of the config, in the fleet or on their way out. */
 export class Nodes {
   readonly #parts: NodesParts;
-  readonly #configs: Map<Upstream, UpstreamConfig>;
+  readonly #configs: Map<Upstream, NodeConfig>;
   /** Removed nodes, each with its timer that polls for idleness. */
   readonly #leaving = new Map<Upstream, NodeJS.Timeout>();
 
@@ -46,11 +46,11 @@ export class Nodes {
    * Resolves when the fleet is as `wanted`. Rejects without a change when none of these nodes is usable while one of the
    * present ones is: a wrong address must not cause an outage. One call at a time.
    */
-  async follow(wanted: readonly UpstreamConfig[]): Promise<void> {
+  async follow(wanted: readonly NodeConfig[]): Promise<void> {
     const { fleet, prober, journal } = this.#parts;
     const before = fleet.upstreams;
-    const added = new Map<Upstream, UpstreamConfig>();
-    const configs = new Map<Upstream, UpstreamConfig>();
+    const added = new Map<Upstream, NodeConfig>();
+    const configs = new Map<Upstream, NodeConfig>();
     const after = wanted.map((config) => {
       const known = before.find((upstream) => isSame(this.#configs.get(upstream), config));
       const upstream = known ?? this.#parts.create(config);
@@ -83,7 +83,12 @@ export class Nodes {
     for (const upstream of gone) this.#release(upstream);
     if (added.size + gone.length === 0) return;
     const changed = { added: namesOf([...added.keys()]), removed: namesOf(gone) };
-    journal.record('nodes changed', changed, 'nodes of the fleet changed');
+    // In the log alone: events hold no address.
+    const addresses = [...added.values()].flatMap(({ name, address }) =>
+      address === undefined ? [] : [[name, address]],
+    );
+    const fields = addresses.length === 0 ? changed : { ...changed, addresses: Object.fromEntries(addresses) };
+    journal.record('nodes changed', fields, 'nodes of the fleet changed');
   }
 
   /** The ledgers that new nodes report within `firstLookMs`. */
@@ -152,11 +157,11 @@ function isUsable({ health }: Upstream): boolean {
 }
 
 /** Any difference in its config makes a new node, except its allowance and weight; its place in the list does not. */
-function isSame(one: UpstreamConfig | undefined, other: UpstreamConfig): boolean {
+function isSame(one: NodeConfig | undefined, other: NodeConfig): boolean {
   return one !== undefined && identityOf(one) === identityOf(other);
 }
 
-function identityOf({ maxRequestsPerSecond: _, weight: _weight, ...identity }: UpstreamConfig): string {
+function identityOf({ maxRequestsPerSecond: _, weight: _weight, ...identity }: NodeConfig): string {
   return JSON.stringify(identity);
 }
 

@@ -17,6 +17,7 @@ import type { ForksParts } from '../upstream/forks.ts';
 import type { PublishedState } from '../upstream/latest.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
+import type { FoundAddresses, LookUp } from './discovery.ts';
 import { buildFleet } from './fleet.ts';
 import { LogControl } from './log/log.ts';
 import { buildProxy } from './proxy.ts';
@@ -89,13 +90,20 @@ export interface ServingOptions {
   readonly forkTimes?: Pick<ForksParts, 'intervalMs' | 'pauseMs'> | undefined;
   /** Names of nodes that are drained from the start. */
   readonly drained?: readonly string[] | undefined;
+  /** Finds the addresses of names with `discover: dns`. Default: by the system. */
+  readonly lookUp?: LookUp | undefined;
   /** The other workers; absent in a single process. */
   readonly peers?: PeerWorkers | undefined;
 }
 
-/** `config`: the share of this process. `optional`: the result of `loadOptional`. */
-export function buildParts(config: Config, options: ServingOptions, optional: Optional) {
-  const { log, now = () => performance.now(), processes = 1, peers, limits } = options;
+/** `config`: the share of this process. `optional`: the result of `loadOptional`; `found`: that of `lookUpNames`. */
+export function buildParts(
+  config: Config,
+  options: ServingOptions & { readonly lookUp: LookUp },
+  optional: Optional,
+  found: FoundAddresses,
+) {
+  const { log, now = () => performance.now(), processes = 1, peers, limits, lookUp } = options;
   const draining = { isOn: false };
   const status = new StatusSource(log);
   const logging = new LogControl(log, config.log);
@@ -119,7 +127,7 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     },
   };
   const answerBudget = createAnswerBudget(processes);
-  const shared = { settings, processes, peers, status, answerBudget };
+  const shared = { settings, processes, peers, status, answerBudget, lookUp, found };
   const fleetParts = buildFleet(config, log, listener, {
     ...shared,
     forkTimes: options.forkTimes,
@@ -227,8 +235,9 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
 
 /** Closes every part, timers and connections to nodes and Redis included. */
 export async function freeParts(parts: Parts): Promise<void> {
-  const { fleet, nodes, lag, status, encryption, prober, forks, latest, sender, proxy, cache, access } = parts;
+  const { fleet, nodes, discovery, lag, status, encryption, prober, forks, latest, sender, proxy, cache, access } = parts;
   lag.close();
+  discovery.close();
   status.close();
   encryption?.close();
   prober.close();

@@ -11,6 +11,7 @@ import type { Journal } from '../proxy/operations/status/events.ts';
 import type { ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
 import { applyPeerEvent } from './peer-events.ts';
 import type { PeerEvent } from './peer-workers.ts';
+import { lookUpBySystem, lookUpNames } from './discovery.ts';
 import {
   buildParts,
   freeParts,
@@ -58,9 +59,10 @@ const firstLookMs = 300;
 
 /** Starts listening for clients. Rejects when the port is in use; nodes may be down. */
 export async function startServing(whole: Config, options: ServingOptions): Promise<Serving> {
-  const { processes = 1 } = options;
+  const { processes = 1, lookUp = lookUpBySystem } = options;
   const config = shareOf(whole, processes);
-  const parts = buildParts(config, options, await loadOptional(config));
+  const found = await lookUpNames(config.upstreams, lookUp, firstProbeMs);
+  const parts = buildParts(config, { ...options, lookUp }, await loadOptional(config), found);
   const { draining, logging, proxy, registry, status } = parts;
   for (const upstream of parts.fleet.upstreams) upstream.isDrained = options.drained?.includes(upstream.name) === true;
   try {
@@ -106,8 +108,9 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
 }
 
 async function start(parts: Parts, config: Config): Promise<void> {
-  const { access, cache, fleet, forks, lag, prober, proxy, status } = parts;
+  const { access, cache, discovery, fleet, forks, lag, prober, proxy, status } = parts;
   lag.start();
+  discovery.start();
   await Promise.race([prober.start(), sleep(firstProbeMs, undefined, { ref: false })]);
   fleet.settle();
   const looked = Promise.all([cache.start(), access?.started]);
@@ -119,11 +122,11 @@ async function start(parts: Parts, config: Config): Promise<void> {
 
 /** Applies the live keys of `next`, this process's share of the config. */
 async function applyTo(parts: Parts, next: Config, times: ConnectionTimes | undefined): Promise<void> {
-  const { access, cache, nodes, prober, proxy, settings } = parts;
+  const { access, cache, discovery, prober, proxy, settings } = parts;
   if (next.access !== undefined) access?.check(next.access);
   settings.apply(next);
   // Before irreversible steps: it may reject the config.
-  await nodes.follow(next.upstreams);
+  await discovery.follow(next.upstreams);
   if (next.access !== undefined) access?.update(next.access);
   proxy.targets.clear();
   proxy.server.server.timeout = times?.inactivityMs ?? inactivityMs(next);

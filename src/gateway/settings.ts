@@ -37,6 +37,7 @@ function valuesOf({ upstream, latest, encode, cache }: Config) {
     sender: { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: latest.waitForVersionMs },
     hedge: { ...hedge },
     fleet: { maxLagMs },
+    discovery: { intervalMs: upstream.discoverIntervalMs },
     probes: { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, longestProbeMs) },
     latest: { ...latest },
     audits: { share: audit },

@@ -129,6 +129,11 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
     labels: { upstream: labelSources.upstream },
     buckets: attemptSeconds,
   });
+  const notFound = new Counter(registry, {
+    name: 'ledgergate_discovery_failures_total',
+    help: 'Look-ups of the name of an upstream with discover: dns that changed no node: failed, empty, too many addresses, or nodes that do not answer.',
+    labels: { upstream: labelSources.upstream },
+  });
   return {
     observeAnswer(upstream: string, status: number, seconds: number) {
       requests.inc({ upstream, status: classOf(status) });
@@ -142,6 +147,10 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
     deferred: (upstream: string) => deferrals.inc({ upstream }),
     /** A request was not sent, because the upstream's allowance is used up and no other can answer. */
     allowanceRefused: (upstream: string) => allowanceRefusals.inc({ upstream }),
+    /** The nodes of an upstream with `discover` were not found. */
+    nodesNotFound: (upstream: string) => notFound.inc({ upstream }),
+    /** Ends the series of an upstream that left the config. */
+    forgetDiscovery: (gone: string) => notFound.remove(({ upstream }) => upstream === gone),
     /** Ends the series of an upstream that left the fleet. */
     forgetUpstream(gone: string) {
       for (const family of [requests, failures, deferrals, allowanceRefusals, duration])

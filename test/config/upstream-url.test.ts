@@ -49,6 +49,18 @@ test("the gateway's own address is no upstream", (t) => {
   assert.deepEqual(problemsOf(t, fleet('http://127.0.0.1:8080/v1') + elsewhere), []);
 });
 
+function discovered(url: string): string {
+  return `upstreams: [{ name: a, discover: dns, url: "${url}" }]\n`;
+}
+
+test('an upstream with discover: dns has a host name', (t) => {
+  for (const url of ['http://10.0.0.1:8081/v1', 'http://[fd00::1]:8081/v1']) {
+    const problem = 'F:1:34: upstreams[0].discover: needs a host name in url, not an address';
+    assert.deepEqual(problemsOf(t, discovered(url)), [problem], url);
+  }
+  assert.deepEqual(problemsOf(t, discovered('https://nodes.ledger.svc:8081/v1')), []);
+});
+
 test('two names for one address are warned about', (t) => {
   const { warnings } = loadText(t, 'upstreams: [{ name: a, url: "http://n/v1" }, { name: b, url: "http://n/v1/" }]\n');
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { pino } from 'pino';
 import type { PeerEvent } from '../../src/gateway/peer-workers.ts';
+import { lookUpBySystem } from '../../src/gateway/discovery.ts';
 import { buildParts, freeParts, loadOptional } from '../../src/gateway/serving-graph.ts';
 import { startServing } from '../../src/gateway/serving.ts';
 import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
@@ -124,7 +125,8 @@ test('a worker publishes the head and version of an answer ahead of its client',
 test('a worker publishes no replacement of the ledger before its first reports are in', async (t) => {
   const { peers, published } = recordingPeers();
   const config = testConfig({ full: [{ url: 'http://127.0.0.1:1' }, { url: 'http://127.0.0.1:2' }] });
-  const parts = buildParts(config, { log: pino({ level: 'silent' }), peers }, await loadOptional(config));
+  const options = { log: pino({ level: 'silent' }), peers, lookUp: lookUpBySystem };
+  const parts = buildParts(config, options, await loadOptional(config), new Map());
   t.after(() => freeParts(parts));
   const { fleet } = parts;
   const [lying, honest] = fleet.upstreams;

@@ -4,6 +4,7 @@ import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
 import type { Limits } from '../../src/access/limits/ticket.ts';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
+import type { LookUp } from '../../src/gateway/discovery.ts';
 import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
 import type { ConnectionTimes } from '../../src/proxy/routes/server-parts.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';
@@ -15,6 +16,7 @@ export interface NodeAddress {
   readonly maxRequestsPerSecond?: number | undefined;
   /** Default 1. */
   readonly weight?: number;
+  readonly discover?: 'dns' | undefined;
 }
 
 export interface TestGatewayOptions {
@@ -35,6 +37,8 @@ export interface TestGatewayOptions {
   readonly limits?: Limits;
   /** Default: nodes' histories are not compared. */
   readonly forkTimes?: GatewayOptions['forkTimes'];
+  /** Finds the addresses of names. Default: by the system. */
+  readonly lookUp?: LookUp;
   /** Takes the log lines, whatever their level. */
   readonly onLog?: (line: LogLine) => void;
 }
@@ -93,6 +97,7 @@ export function testConfig(options: TestGatewayOptions): Config {
       deadlineMs: 4_000,
       // Tests decide when nodes are probed: one probe at the start, then only answers.
       probeIntervalMs: 3_600_000,
+      discoverIntervalMs: 3_600_000,
       connections: 64,
       maxAttempts: 3,
       maxLagMs: 30_000,
@@ -116,8 +121,8 @@ export function testConfig(options: TestGatewayOptions): Config {
 }
 
 function upstreamsOf(name: string, tier: 'full' | 'archival', nodes: readonly NodeAddress[]) {
-  return nodes.map(({ url, headers, maxRequestsPerSecond, weight = 1 }, index) => {
-    return { name: `${name}-${index}`, url: new URL(url).href, tier, headers, maxRequestsPerSecond, weight };
+  return nodes.map(({ url, headers, maxRequestsPerSecond, weight = 1, discover }, index) => {
+    return { name: `${name}-${index}`, url: new URL(url).href, tier, headers, maxRequestsPerSecond, weight, discover };
   });
 }
 
@@ -128,7 +133,8 @@ export async function testGateway(
   dialect?: Config['dialect'],
 ): Promise<TestGateway> {
   const config = testConfig(options);
-  const { now, onLog, drainDelayMs = 0, times, isOverloaded = () => false, limits, forkTimes = never } = options;
+  const { now, onLog, drainDelayMs = 0, times, isOverloaded = () => false, limits } = options;
+  const { forkTimes = never, lookUp } = options;
   const log =
     onLog === undefined
       ? pino({ level: config.log.level })
@@ -143,6 +149,7 @@ export async function testGateway(
       ...(now === undefined ? {} : { now }),
       ...(times === undefined ? {} : { times }),
       ...(limits === undefined ? {} : { limits }),
+      ...(lookUp === undefined ? {} : { lookUp }),
     },
   );
   t.after(() => gateway.close());

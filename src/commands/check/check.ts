@@ -5,6 +5,7 @@ import { inspectTls } from '../../config/tls-pair.ts';
 import type { CommandCall, ExitCode } from '../command.ts';
 import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
+import { lookUpBySystem, lookUpNames, nodesOf } from '../../gateway/discovery.ts';
 import { inspectFleet, type Inspection } from './inspect-fleet.ts';
 import { probeAddress } from './probe.ts';
 import { inspectRedis, probeRedis, type RedisInspection } from './probe-redis.ts';
@@ -59,14 +60,21 @@ async function lookAtRedis({ config }: GivenConfig): Promise<RedisInspection> {
 }
 
 async function lookAtFleet({ config, redacted }: GivenConfig): Promise<Inspection> {
-  const { upstream } = config;
+  const { timeoutMs } = config.upstream;
+  const found = await lookUpNames(config.upstreams, lookUpBySystem, timeoutMs);
   const probed = await Promise.all(
-    config.upstreams.map(async ({ name, tier, url, headers }, index) => ({
-      name,
-      tier,
-      url: redacted.upstreams[index]?.url ?? '',
-      outcome: await probeAddress(url, { timeoutMs: upstream.timeoutMs, headers }),
-    })),
+    config.upstreams.flatMap((upstream, index) =>
+      nodesOf([upstream], found).map(async ({ name, tier, url, address, headers }) => {
+        const given = redacted.upstreams[index]?.url ?? '';
+        return {
+          index,
+          name,
+          tier,
+          url: address === undefined ? given : `${given} (${address})`,
+          outcome: await probeAddress(url, { timeoutMs, headers, address }),
+        };
+      }),
+    ),
   );
   return inspectFleet(probed, config);
 }

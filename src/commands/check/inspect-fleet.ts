@@ -9,9 +9,11 @@ import type { ProbeOutcome } from './probe.ts';
 
 /** One upstream of the config and the outcome of its probe. */
 interface ProbedUpstream {
+  /** Its place in the config; nodes with `discover` share one. */
+  readonly index: number;
   readonly name: string;
   readonly tier: 'full' | 'archival';
-  /** Without credentials. */
+  /** Without credentials; with the address of a node that was found by its name. */
   readonly url: string;
   readonly outcome: ProbeOutcome;
 }
@@ -69,9 +71,12 @@ export function inspectFleet(
       fault: found === undefined ? shared : describeFault(found),
     };
   });
-  const findings: readonly CheckFinding[] = upstreams.flatMap(({ fault }, index) =>
-    fault === undefined ? [] : [{ path: ['upstreams', index, 'url'], message: fault }],
-  );
+  const findings: readonly CheckFinding[] = upstreams.flatMap(({ name, fault }, at) => {
+    const index = probed[at]?.index ?? at;
+    const isOnly = probed.filter((other) => other.index === index).length === 1;
+    const message = isOnly ? fault : `${name}: ${fault}`;
+    return fault === undefined || message === undefined ? [] : [{ path: ['upstreams', index, 'url'], message }];
+  });
   return { upstreams, findings };
 }
 

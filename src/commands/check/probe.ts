@@ -8,6 +8,7 @@ import {
   type LedgerInfo,
 } from '../../ledger/ledger-headers.ts';
 import { dialectSpoken } from '../../upstream/fleet-dialect.ts';
+import { lookupOf } from '../../upstream/node/node-client.ts';
 import { SharedAddress } from '../../upstream/node/shared-address.ts';
 import { faultOfError, faultOfLook, type NodeFaultReport } from '../../upstream/node/node-fault.ts';
 
@@ -26,11 +27,17 @@ export interface CheckProbeOptions {
   readonly timeoutMs: number;
   /** The node's own credentials. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** The IP address to connect to. Default: whichever the host has. */
+  readonly address?: string | undefined;
 }
 
 /** `GET {url}` on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
-export async function probe(url: string, { timeoutMs, headers = {} }: CheckProbeOptions): Promise<ProbeOutcome> {
-  const agent = new Agent({ connections: 1 });
+export async function probe(
+  url: string,
+  { timeoutMs, headers = {}, address }: CheckProbeOptions,
+): Promise<ProbeOutcome> {
+  const connect = address === undefined ? {} : { lookup: lookupOf(address) };
+  const agent = new Agent({ connections: 1, connect });
   try {
     const {
       statusCode,

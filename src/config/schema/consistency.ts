@@ -2,6 +2,7 @@
  * Values that are valid alone and contradict each other. The checks also run after schema issues, so that one start
  * reports every problem; malformed values are the schema's to report.
  */
+import { isIP } from 'node:net';
 import { isFitForCredentials } from '../header-names.ts';
 import { findDurationMs } from './units.ts';
 import { findValue, isMapping, type KeyPath } from '../source/key-path.ts';
@@ -31,6 +32,7 @@ export function findContradictions(root: unknown, positions: Positions): readonl
     ...samePortTwice(read, given),
     ...repeatedNames(read),
     ...ownAddress(read),
+    ...discoveredAddresses(read),
     ...redisServers(read),
     ...access(root),
     ...credentialNames(read),
@@ -86,6 +88,16 @@ function ownAddress(read: ReadValue): readonly Contradiction[] {
     if (upstreamPort !== port || !isLocal(host) || !sameHost(host, read(['listen', 'host']))) return [];
     const message = `is the gateway's own address: listen.port is ${port}, too (give the gateway another port)`;
     return [{ path: ['upstreams', index, 'url'], message }];
+  });
+}
+
+/** An address has no other addresses to find. */
+function discoveredAddresses(read: ReadValue): readonly Contradiction[] {
+  return upstreamsOf(read).flatMap((upstream, index) => {
+    const [text, discover] = [findValue(upstream, ['url']), findValue(upstream, ['discover'])];
+    if (discover !== 'dns' || typeof text !== 'string' || !URL.canParse(text)) return [];
+    if (isIP(new URL(text).hostname.replace(/^\[|\]$/g, '')) === 0) return [];
+    return [{ path: ['upstreams', index, 'discover'], message: 'needs a host name in url, not an address' }];
   });
 }
 

@@ -116,6 +116,12 @@ const upstreams = z
           error: (issue) => upstreamUrlFault(String(issue.input)),
         })
         .describe('Base address; ledger paths are appended to it. No credentials, query or fragment.'),
+      discover: z
+        .enum(['dns'], { error: 'expected dns' })
+        .optional()
+        .describe(
+          'dns: one node for each address of the name in url, at most 64, such as a headless Service has. Absent: one node.',
+        ),
       tier: z
         .enum(['full', 'archival'])
         .default('full')
@@ -150,6 +156,7 @@ const upstream = z
     timeout: duration('5s', 1, hour).describe('Longest attempt at one upstream.'),
     deadline: duration('10s', 1, hour).describe('Longest time for all attempts of one request together.'),
     probeInterval: duration('1s', 10, hour).describe('Interval of probes of the ledger of a quiet upstream.'),
+    discoverInterval: duration('10s', 1_000, hour).describe('Interval of look-ups of names with discover: dns.'),
     connections: whole(1, 65_535)
       .default(128)
       .describe(

@@ -2,7 +2,7 @@
  * HTTP/1.1 client of one node, `http:` and `https:` alike: undici pools, with every time-out and limit set here. undici's
  * parser (llhttp, strict) checks answers; `answer-handler.ts` adds the checks that undici leaves out.
  */
-import type { LookupFunction } from 'node:net';
+import { isIP, type LookupFunction } from 'node:net';
 import { Pool, type Dispatcher } from 'undici';
 
 /** A request to one node. `path` starts at the node's root, percent-encoded, with its query. */
@@ -27,6 +27,15 @@ export interface NodeClientOptions {
   readonly connectTimeoutMs: number;
   /** Resolves the node's name, once per new connection. Default: `dns.lookup`. */
   readonly lookup?: LookupFunction | undefined;
+}
+
+/** Resolves every name to this IP address: TLS and `Host` keep the name of the URL. */
+export function lookupOf(address: string): LookupFunction {
+  const family = isIP(address);
+  return (_name, { all }, callback) => {
+    if (all === true) callback(null, [{ address, family }]);
+    else callback(null, address, family);
+  };
 }
 
 /** One for the prober, one for the look that reads of "latest" share. */

@@ -8,7 +8,7 @@ import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
 import { ConcurrencyLimit, Semaphore } from './limits.ts';
 import type { ReadClass } from '../select/need.ts';
-import { NodeClient, type NodeClientOptions } from './node-client.ts';
+import { lookupOf, NodeClient, type NodeClientOptions } from './node-client.ts';
 import type { NodeFault } from '../../metrics/upstream-metrics.ts';
 import type { Health, Tier } from '../select/ranking.ts';
 import { RetentionWindow } from './retention-window.ts';
@@ -19,6 +19,8 @@ export interface UpstreamOptions extends NodeClientOptions {
   readonly name: string;
   /** Base address, for example `http://10.0.0.1:8080/v1`. */
   readonly url: URL;
+  /** The IP address of the node, one of several that the URL's host has. Default: whichever the host has. */
+  readonly address?: string | undefined;
   readonly tier: Tier;
   /** The node's own credentials: on every request to it, and on none to another. Names in lower case. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -108,14 +110,15 @@ export class Upstream {
     this.url = options.url;
     this.tier = options.tier;
     this.headers = options.headers;
-    this.fingerprint = hash('sha256', options.url.href, 'base64url').slice(0, 22);
+    this.fingerprint = hash('sha256', options.url.href + (options.address ?? ''), 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
     this.places = new ConcurrencyLimit(options.connections, options.ownLag);
     this.streams = new Semaphore(Math.max(1, Math.floor(options.connections * streamShare)));
     this.polls = new Semaphore(Math.max(1, Math.floor(options.connections * pollShare)));
     this.allowance = new Allowance(options.maxRequestsPerSecond);
     this.weight = options.weight ?? 1;
-    this.#clientOptions = options;
+    const { address } = options;
+    this.#clientOptions = address === undefined ? options : { ...options, lookup: lookupOf(address) };
     this.#client = this.openClient();
   }
 

@@ -207,3 +207,14 @@ test('several nodes behind one address are a problem, with the remedy', async (t
   assert.ok(out.includes(`${file}:2:22: upstreams[0].url: ${message}`), out);
   assert.match(out, / several nodes\n/);
 });
+
+test('a name with discover: dns has a row for each of its addresses', async (t) => {
+  const node = await fakeNode(t, {});
+  const url = `http://localhost:${node.port}/v1`;
+  const file = configFile(t, `upstreams:\n  - { name: nodes, url: "${url}", discover: dns }\n`);
+
+  const { out } = await call(['check', file]);
+
+  const row = out.split('\n').find((line) => line.includes(`${url} (127.0.0.1)`));
+  assert.match(row ?? '', /^nodes-[0-9a-f]{6} .* fine$/);
+});

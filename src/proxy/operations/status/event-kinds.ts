@@ -42,6 +42,7 @@ const outages = { topic: 'outage' };
 const limits = { topic: 'limits' };
 // An audit trail, as of purges.
 const drains = { lines: Infinity };
+const discoveries = { topic: 'discovery' };
 const ejections = { topic: 'ejections' };
 
 /** Classes of reads for people. */
@@ -82,6 +83,9 @@ const kinds = {
   'node drained': rule('warn', ['upstream'], '{upstream} is drained: it gets no new requests', drains),
   'node resumed': rule('info', ['upstream'], '{upstream} is resumed: it gets requests again', drains),
   'nodes changed': rule('info', ['added', 'removed'], 'nodes of the fleet changed[, new: {added}][, gone: {removed}]'),
+  'nodes not found': rule('warn', ['upstream'], '{upstream}: {reason}: the nodes found before stay', discoveries),
+  'node found': rule('info', ['upstream'], '{upstream} was found by its name'),
+  'nodes found': rule('info', ['upstream'], 'the nodes of {upstream} are found again', discoveries),
   ejected: rule(
     'warn',
     ['upstream', 'readClass'],

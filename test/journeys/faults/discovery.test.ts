@@ -1,0 +1,170 @@
+// Upstreams with `discover: dns`: one node for each address of a name, over real sockets on 127.0.0.0/8.
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { until } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode, type FakeNodeOptions } from '../../support/fake-node.ts';
+import { fetchReply, patient, probeAt, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+
+interface Zone {
+  /** The addresses of the name; `undefined`: look-ups fail. */
+  addresses: readonly string[] | undefined;
+}
+
+const addressOf = (index: number): string => `127.0.0.${index + 1}`;
+
+/** Nodes on one port of 127.0.0.1, 127.0.0.2 and so on, and a gateway that looks the name up each 20 ms. */
+async function named(t: TestContext, options: readonly FakeNodeOptions[], first = options.length) {
+  const nodes: FakeNode[] = [];
+  for (const [index, node] of options.entries()) {
+    const port = nodes[0]?.port ?? 0;
+    nodes.push(await fakeNode(t, { head: 900n, ...node, host: addressOf(index), port }));
+  }
+  const zone: Zone = { addresses: nodes.slice(0, first).map((_, index) => addressOf(index)) };
+  const hosts: string[] = [];
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, {
+    full: [{ url: `http://nodes.example:${nodes[0]?.port}/v1`, discover: 'dns' }],
+    config: { upstream: { ...patient, discoverIntervalMs: 20 } },
+    onLog: (line) => lines.push(line),
+    async lookUp(host) {
+      hosts.push(host);
+      if (zone.addresses === undefined) throw new Error('SERVFAIL');
+      return Promise.resolve(zone.addresses);
+    },
+  });
+  return { nodes, zone, hosts, lines, gateway };
+}
+
+const namesOf = (gateway: TestGateway): readonly string[] => gateway.fleet().map(({ name }) => name);
+const windows = [{ oldest: 500n }, { oldest: 0n }];
+
+test('300 old reads of nodes of different windows behind one name: 300 answers', async (t) => {
+  const { nodes, gateway } = await named(t, windows);
+  let answered = 0;
+  for (let version = 1; version <= 300; version += 1) {
+    const { status } = await gateway.get(probeAt(version));
+    if (status === 200) answered += 1;
+  }
+
+  assert.equal(answered, 300);
+  assert.equal(nodes[0]?.requestsTo('resource'), 0);
+  assert.equal(await gateway.metric('ledgergate_upstream_shared_address{upstream="full-0"}'), 0);
+});
+
+test('names of nodes stay the same per address, hold no address, and the log has both', async (t) => {
+  const { lines, gateway, zone } = await named(t, windows);
+  const before = namesOf(gateway);
+
+  zone.addresses = [addressOf(1)];
+  await until(() => namesOf(gateway).length === 1);
+  zone.addresses = [addressOf(0), addressOf(1)];
+  await until(() => namesOf(gateway).length === 2);
+
+  assert.deepEqual(namesOf(gateway), before);
+  for (const name of before) assert.match(name, /^full-0-[0-9a-f]{6}$/);
+  const { text } = await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' });
+  assert.ok(!text.includes('127.0.0.'));
+  const found = lines.filter(({ msg }) => msg === 'a node was found by its name');
+  assert.deepEqual(
+    found.map(({ upstream, address }) => [upstream, address]),
+    before.map((name, index) => [name, addressOf(index)]),
+  );
+});
+
+test('nodes join and leave with their addresses; reads in flight are answered', async (t) => {
+  const { nodes, zone, gateway } = await named(t, [{}, {}], 1);
+  const [leaving, joining] = nodes;
+  const end = Promise.withResolvers<void>();
+  leaving?.faults.add({ kind: 'hold', until: end.promise }, { when: ({ url }) => url.includes('=600') });
+  const held = gateway.get(probeAt(600));
+  await until(() => leaving?.requestsTo('resource') === 1);
+
+  zone.addresses = [addressOf(1)];
+  await until(() => gateway.fleet().length === 1 && (joining?.requestsTo('ledgerInfo') ?? 0) > 0);
+  const other = await gateway.get(probeAt(601));
+  end.resolve();
+
+  assert.equal((await held).status, 200);
+  assert.equal(other.status, 200);
+  assert.equal(joining?.requestsTo('resource'), 1);
+  assert.equal(joining.log.received.at(-1)?.headers.host, `nodes.example:${joining.port}`);
+});
+
+test('a look-up that fails or finds nothing keeps the nodes, is counted, and logged once', async (t) => {
+  const { zone, hosts, lines, gateway } = await named(t, windows);
+  const before = namesOf(gateway);
+  const failed = () => gateway.metric('ledgergate_discovery_failures_total{upstream="full-0"}');
+  const notFound = () => lines.filter(({ msg }) => String(msg).includes('not found: those before stay'));
+
+  const all = zone.addresses;
+  zone.addresses = undefined;
+  await until(async () => (await failed()) >= 3);
+  zone.addresses = [];
+  await until(() => notFound().length === 2);
+  assert.equal((await gateway.get(probeAt(5))).status, 200);
+  zone.addresses = all;
+  await until(() => lines.some(({ msg }) => msg === 'the nodes of an upstream are found again'));
+
+  assert.deepEqual(namesOf(gateway), before);
+  assert.deepEqual(
+    notFound().map(({ level, reason }) => [level, reason]),
+    [
+      [40, 'the look-up of its name fails'],
+      [40, 'its name has no address'],
+    ],
+  );
+  assert.deepEqual(new Set(hosts), new Set(['nodes.example']));
+});
+
+test('addresses without a node do not replace nodes that answer', async (t) => {
+  const { zone, lines, gateway } = await named(t, windows);
+  const before = namesOf(gateway);
+
+  zone.addresses = ['127.0.0.77'];
+  await until(() => lines.some(({ reason }) => reason === 'none of the nodes that were found answers'));
+
+  assert.deepEqual(namesOf(gateway), before);
+});
+
+test('a name that is found only after the start', async (t) => {
+  const { zone, gateway } = await named(t, windows, 0);
+  assert.deepEqual(namesOf(gateway), ['full-0']);
+
+  zone.addresses = [addressOf(0), addressOf(1)];
+  await until(() => gateway.fleet().filter(({ state }) => state === 'usable').length === 2);
+
+  assert.equal((await gateway.get(probeAt(5))).status, 200);
+});
+
+test('of more than 64 addresses the first 64 are nodes', async (t) => {
+  const { zone, lines, gateway } = await named(t, [{}]);
+
+  zone.addresses = Array.from({ length: 80 }, (_, index) => `127.0.0.${index + 1}`);
+  await until(() => gateway.fleet().length === 64);
+
+  await until(() => lines.some(({ reason }) => reason === 'its name has more than 64 addresses'));
+});
+
+test('a reload changes nodes that were found, and drops them with their upstream', async (t) => {
+  const { nodes, gateway } = await named(t, windows);
+  const [upstream] = gateway.reloads.config.upstreams;
+  assert.ok(upstream !== undefined);
+  const alone = { name: 'alone', url: String(nodes[0]?.url), tier: 'full' } as const;
+
+  await gateway.reloads.take({ ...gateway.reloads.config, upstreams: [{ ...upstream, name: 'other' }, alone] });
+  assert.deepEqual(
+    namesOf(gateway).map((name) => name.replace(/-.*/, '')),
+    ['other', 'other', 'alone'],
+  );
+  await gateway.reloads.take({ ...gateway.reloads.config, upstreams: [alone] });
+  assert.deepEqual(namesOf(gateway), ['alone']);
+});
+
+test('the system finds localhost, without its port in the query', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [{ url: `http://localhost:${node.port}/v1`, discover: 'dns' }] });
+
+  await until(() => gateway.fleet().some(({ state }) => state === 'usable'));
+  assert.match(namesOf(gateway)[0] ?? '', /^full-0-[0-9a-f]{6}$/);
+  assert.equal((await gateway.get(probeAt(5))).status, 200);
+});
