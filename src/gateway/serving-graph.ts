@@ -235,7 +235,8 @@ export function buildParts(
 
 /** Closes every part, timers and connections to nodes and Redis included. */
 export async function freeParts(parts: Parts): Promise<void> {
-  const { fleet, nodes, discovery, lag, status, encryption, prober, forks, latest, sender, proxy, cache, access } = parts;
+  const { fleet, nodes, discovery, lag, status, encryption, prober, forks, latest, sender, proxy, cache, access } =
+    parts;
   lag.close();
   discovery.close();
   status.close();

@@ -38,9 +38,10 @@ const awaitedMs = 50;
 const bodies = { largest: 1024 * 1024, all: 16 * 1024 * 1024 };
 /**
  * Looks over new connections, which find several nodes behind one address: `looks` when an answer is a step back, and
- * before the first 410 of a minute; `looksInRound` each `roundMs`.
+ * before the first 410 of a minute; `looksInRound` each `roundMs`, and after `manyRounds` each `everyMs`: every look costs
+ * the node a handshake.
  */
-const comparisons = { looks: 16, longestMs: 500, everyMs: 60_000, looksInRound: 3, roundMs: 5_000 };
+const comparisons = { looks: 16, longestMs: 500, everyMs: 60_000, looksInRound: 3, roundMs: 5_000, manyRounds: 12 };
 /** A comparison of heads holds for this long: nodes keep their order, and each comparison costs every node a look. */
 const comparedMs = 250;
 /** Longest wait of the start for the nodes that show its dialect, without a majority. */
@@ -59,7 +60,8 @@ export class Prober {
   #awaited: NodeJS.Timeout | undefined;
   readonly #looks = new Map<Upstream, Promise<void>>();
   readonly #comparing = new Set<Upstream>();
-  readonly #roundsAtMs = new WeakMap<Upstream, number>();
+  /** Time of the next round of looks over new connections, and their number so far. */
+  readonly #rounds = new WeakMap<Upstream, { readonly nextAtMs: number; readonly count: number }>();
   readonly #addressLooks = new WeakMap<Upstream, { readonly atMs: number; readonly done: Promise<void> }>();
   #comparedAtMs = -Infinity;
   #comparison: Promise<void> | undefined;
@@ -209,8 +211,10 @@ export class Prober {
       await this.look(upstream);
     }
     const nowMs = performance.now();
-    if (nowMs - (this.#roundsAtMs.get(upstream) ?? -Infinity) >= comparisons.roundMs) {
-      this.#roundsAtMs.set(upstream, nowMs);
+    const { nextAtMs, count } = this.#rounds.get(upstream) ?? { nextAtMs: -Infinity, count: 0 };
+    if (nowMs >= nextAtMs) {
+      const pauseMs = count < comparisons.manyRounds ? comparisons.roundMs : comparisons.everyMs;
+      this.#rounds.set(upstream, { nextAtMs: nowMs + pauseMs, count: count + 1 });
       await this.#compareAnswers(upstream, comparisons.looksInRound);
     }
     this.#schedule(upstream);

@@ -149,7 +149,7 @@ test('a reload changes nodes that were found, and drops them with their upstream
   const { nodes, gateway } = await named(t, windows);
   const [upstream] = gateway.reloads.config.upstreams;
   assert.ok(upstream !== undefined);
-  const alone = { name: 'alone', url: String(nodes[0]?.url), tier: 'full' } as const;
+  const alone = { name: 'alone', url: String(nodes[0]?.url), tier: 'full', weight: 1 } as const;
 
   await gateway.reloads.take({ ...gateway.reloads.config, upstreams: [{ ...upstream, name: 'other' }, alone] });
   assert.deepEqual(
