@@ -45,9 +45,9 @@ test('every config flag has a variable that does the same', async () => {
 
   assert.deepEqual(byVariable, byFlag);
   assert.deepEqual(byFlag.upstreams, [
-    { name: 'upstream-1', url: 'http://a/v1', tier: 'full' },
-    { name: 'upstream-2', url: 'http://b/v1', tier: 'full' },
-    { name: 'archival-1', url: 'http://c/v1', tier: 'archival' },
+    { name: 'upstream-1', url: 'http://a/v1', tier: 'full', weight: 1 },
+    { name: 'upstream-2', url: 'http://b/v1', tier: 'full', weight: 1 },
+    { name: 'archival-1', url: 'http://c/v1', tier: 'archival', weight: 1 },
   ]);
   assert.deepEqual([byFlag.dialect, byFlag.chainId], ['aptos', 7]);
 });
@@ -57,7 +57,7 @@ test('LEDGERGATE_CONFIG names the file, --upstream replaces its fleet', async (t
 
   const { upstreams, dialect } = await effective(['--upstream', 'http://b/v1'], { LEDGERGATE_CONFIG: file });
 
-  assert.deepEqual(upstreams, [{ name: 'upstream-1', url: 'http://b/v1', tier: 'full' }]);
+  assert.deepEqual(upstreams, [{ name: 'upstream-1', url: 'http://b/v1', tier: 'full', weight: 1 }]);
   assert.equal(dialect, 'aptos');
 });
 

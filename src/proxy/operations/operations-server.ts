@@ -72,8 +72,8 @@ function statusOf({ isReady, outage }: Readiness): string {
 
 /** One node in the details. No address: readiness is often published further than the config. */
 function publishedNode(node: NodeStatus) {
-  const { name, tier, state, reason, warning, isDrained, chainId, oldest, head, lag, usableBy } = node;
-  return { name, tier, state, reason, warning, isDrained, chainId, oldest, head, lag, usableBy };
+  const { name, tier, state, reason, warning, chainId, oldest, head, lag, usableBy, isDrained } = node;
+  return { name, tier, state, reason, warning, chainId, oldest, head, lag, usableBy, isDrained };
 }
 
 /** Creates the server of the operations port, with all its routes. */
