@@ -13,7 +13,7 @@ const terminal: Terminal = {
   error: (line) => void process.stderr.write(`${line}\n`),
   screen: screenOf(process.stdout),
   stopSignal,
-  // Of a closed terminal it ends the process, as SIGTERM does: nobody could end it otherwise.
+  // A hang-up by a closed terminal ends the process, as SIGTERM does: no other signal would come.
   onHangUp: (listener) =>
     void process.on('SIGHUP', () => (isTerminalClosed() ? process.kill(process.pid, 'SIGTERM') : listener())),
 };

@@ -213,7 +213,7 @@ export class Fleet {
 
   /**
    * Drains or resumes the node. A drained one finishes its requests in flight and gets no other, even when no other node
-   * can answer, because it is about to be stopped. Its reports move no head: nobody who is asked may have reached it.
+   * can answer, because it is about to be stopped. Its reports move no head: the nodes that are asked may not have reached it.
    */
   setDrained(upstream: Upstream, isDrained: boolean, nowMs: number): void {
     upstream.isDrained = isDrained;

@@ -79,7 +79,7 @@ export class Forks {
     if (one === undefined || other === undefined) return;
     const found = await this.#bisect(one, other.node, version);
     if (found === undefined || generation !== fleet.generation) return;
-    // Without a most frequent root, nobody knows which side is right.
+    // Without a most frequent root, either side may be right.
     const isDoubted = ({ node, root }: NodeRoot<Upstream>) =>
       doubted.includes(node) && (root === rootOfOne || (believed.length === 0 && root === other.root));
     this.#mark(

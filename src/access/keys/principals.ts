@@ -19,7 +19,7 @@ export type KeyRejection = 'no key' | 'bad key' | 'unread';
 
 /** The key of a block of headers, looked up once for each set of keys. */
 export interface KnownKey {
-  /** Of the keys and rules that `entry` is from; a reference to the keys would keep them in memory. */
+  /** Generation of the keys and rules that `entry` is from; a reference to the keys would keep them in memory. */
   generation: number;
   entry: Readonly<KeyEntry> | undefined;
 }

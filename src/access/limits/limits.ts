@@ -42,7 +42,7 @@ export class PlanLimits implements Limits {
     const { counter, costs } = this.#parts;
     const cost = leastCostOf(operation, costs());
     const bounds = boundsOf(plan);
-    if (!isBounded(bounds)) return new AdmittedTicket(this.#parts, principal, cost, [], undefined);
+    if (!isBounded(bounds)) return new CountedTicket(this.#parts, principal, cost, [], undefined);
     const charge: Charge = { subject: subjectOf(principal), hasKey: principal.name !== undefined, bounds, cost };
     const request = { principal, operation, charge, signal };
     const taken = plan.waitMs === 0 ? counter.take(charge) : this.#takeInTurn(request);
@@ -60,18 +60,18 @@ export class PlanLimits implements Limits {
   }
 
   /** Counts the request behind those of its tenant that wait. */
-  #takeInTurn({ principal, charge, signal }: CountedRequest): CountResult | Promise<CountResult> {
+  #takeInTurn({ principal, charge, signal }: ChargedRequest): CountResult | Promise<CountResult> {
     const { waitMs } = principal.plan;
     const attempt = (): CountResult | Promise<CountResult> => this.#parts.counter.take(charge);
     return this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt });
   }
 
   /** Apart from `admit`: a count in memory costs no promise and no closure. */
-  async #ticketOf(request: CountedRequest, taken: Promise<CountResult>): Promise<Ticket> {
+  async #ticketOf(request: ChargedRequest, taken: Promise<CountResult>): Promise<Ticket> {
     return this.#ticket(request, await taken);
   }
 
-  #ticket({ principal, operation, charge, signal }: CountedRequest, taken: CountResult): Ticket {
+  #ticket({ principal, operation, charge, signal }: ChargedRequest, taken: CountResult): Ticket {
     if (signal.aborted) {
       if (taken.kind === 'counted' && taken.count.isAdmitted) taken.settle(0);
       return { kind: 'left' };
@@ -82,7 +82,7 @@ export class PlanLimits implements Limits {
     const headers = limitHeaders(charge.bounds, count.standings);
     const { subject, cost } = charge;
     const queue = principal.plan.waitMs > 0 ? this.#queueOf(principal) : undefined;
-    return new AdmittedTicket(this.#parts, principal, cost, headers, { taken, queue, subject });
+    return new CountedTicket(this.#parts, principal, cost, headers, { taken, queue, subject });
   }
 
   #refused(
@@ -104,7 +104,7 @@ export class PlanLimits implements Limits {
 }
 
 /** A request of a plan with bounds. */
-interface CountedRequest {
+interface ChargedRequest {
   readonly principal: Principal;
   readonly operation: AccessOperation;
   readonly charge: Charge;
@@ -115,13 +115,13 @@ interface CountedRequest {
 /** The count of an admitted request. */
 interface Counted {
   readonly taken: Extract<CountResult, { kind: 'counted' }>;
-  /** Of plans whose requests wait. */
+  /** Present in plans whose requests wait. */
   readonly queue: LimitQueue | undefined;
   readonly subject: string;
 }
 
 /** The ticket of an admitted request. A class: closures for each request cost more. */
-class AdmittedTicket {
+class CountedTicket {
   readonly kind = 'admitted';
   readonly headers: readonly string[];
   readonly #parts: PlanLimitsParts;

@@ -30,7 +30,7 @@ export type Inspection = ReturnType<typeof inspectFleet>;
 /** One upstream's line. */
 export type InspectedUpstream = Inspection['upstreams'][number];
 
-/** Where the config names no chain or no dialect, those of most nodes count. */
+/** A config without a chain or a dialect takes those of most nodes. */
 export function inspectFleet(
   probed: readonly ProbedUpstream[],
   { chainId: fixedChainId, dialect: fixedDialect }: Pick<Config, 'chainId' | 'dialect'>,

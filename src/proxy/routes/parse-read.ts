@@ -78,7 +78,7 @@ export function transactionWait(hashText: string, request: PathRead, submissions
 export interface BodyRead extends PathRead {
   readonly contentType: string | undefined;
   readonly body: Buffer;
-  /** Of a large body, by `digestInTurns`. */
+  /** Digest of a large body, by `digestInTurns`. */
   readonly digest?: string | undefined;
 }
 
