@@ -36,6 +36,8 @@ export interface CallOptions<A> {
 
 /** Bound of an attempt at a node that is down, in ms: a node that cannot report its ledger answers nothing else. */
 const longestTrialMs = 2_000;
+/** A node is proven for this long after an answer, in ms. */
+const provenMs = 1_000;
 /** Retries, as a share of all requests. */
 const retryShare = 0.2;
 /** Client of the gateway's own requests: no address and no tenant has this name. */
@@ -158,9 +160,19 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     // When all nodes shed requests, all are deferred, and the next one's attempt is a retry as well.
     const isFailover = last?.kind === 'failed' && (last.isShed !== true || best.isDeferred === true);
     if (!isFailover && !hasRepeated) return true;
-    const may = this.#context.retries.withdraw(performance.now());
+    const nowMs = performance.now();
+    const may = this.#context.retries.withdraw(nowMs) || this.#isProven(best, nowMs);
     this.#context.metrics.retry(may ? 'sent' : 'refused');
     return may;
+  }
+
+  /**
+   * Whether the node has just answered such reads: the first retry there makes no storm, and without it a read would fail
+   * that a node can answer, and the node that failed would not be compared with this one.
+   */
+  #isProven(best: NodeCandidate<Upstream>, nowMs: number): boolean {
+    if (this.#readClass === undefined || this.#state.history.attempts !== 1 || trustRank(best) > 0) return false;
+    return best.upstream.ejections[this.#readClass].hasAnsweredWithin(provenMs, nowMs);
   }
 
   #tryAcquire(nodes: readonly NodeCandidate<Upstream>[]): Permit | undefined {

@@ -61,6 +61,11 @@ export class Ejection {
     return all < errorsCounted ? 0 : failed / all;
   }
 
+  /** Whether the node has answered a read of the class in the last `ms`. */
+  hasAnsweredWithin(ms: number, nowMs: number): boolean {
+    return nowMs - this.#answeredAtMs <= ms;
+  }
+
   /** Records an answered read of the class. Returns whether that ends the ejection. */
   answered(nowMs: number): boolean {
     this.#turn(nowMs);

@@ -26,6 +26,26 @@ test('retries, hedges and the archive together stay within the attempts of one r
   assert.equal(reply.text, boom);
 });
 
+test('with the share of retries used up, a node that answers still gets the reads that another one fails', async (t) => {
+  const [failing, healed] = [await fakeNode(t, { head: 90_000n }), await fakeNode(t, { head: 90_000n })];
+  const gateway = await testGateway(t, { full: [failing, healed] });
+  for (const node of [failing, healed]) {
+    node.faults.add({ kind: 'answer', status: 500, body: boom }, { when: ({ route }) => route === 'resource' });
+  }
+  let version = 1_000;
+  const read = async () => (await gateway.get(probeAt((version += 1)))).status;
+  // Each of these takes a retry, of 500 and a few.
+  for (let turn = 0; turn < 30; turn += 1) await Promise.all(Array.from({ length: 30 }, read));
+  assert.ok((await gateway.metric('ledgergate_retries_total{outcome="refused"}')) > 0);
+
+  healed.faults.clear();
+  await until(async () => (await read()) === 200);
+  const statuses = await Promise.all(Array.from({ length: 100 }, read));
+
+  assert.deepEqual(new Set(statuses), new Set([200]));
+  assert.ok(failing.reads > 0);
+});
+
 test('when everything hangs, each kind of read is answered 503 within the deadline, not a sum of bounds', async (t) => {
   const stalls = watchStalls(t);
   const nodes = await Promise.all([1, 2].map(() => fakeNode(t, { head: 90_000n })));
