@@ -55,7 +55,7 @@ export class AttemptHistory {
   /** Nodes that answered that they do not hold the version, block or transaction. */
   readonly prunedAt = new Set<Upstream>();
   anyPruned = false;
-  /** Answers of one of several nodes behind an address that it does not hold the data, or not yet. */
+  /** Answers of one of several nodes behind an address that it has pruned the data. */
   #sharedMisses = 0;
   last: NonFinalOutcome | undefined;
   readonly failures: NodeFailure[] = [];
@@ -64,7 +64,7 @@ export class AttemptHistory {
   /** The client whose request found no place at a node. */
   queueFullFor: string | undefined;
 
-  /** Whether one of several nodes behind an address did not hold the data: another of them may. */
+  /** Whether one of several nodes behind an address has pruned the data: another of them may hold it. */
   get isMissedByShared(): boolean {
     return this.#sharedMisses > 0;
   }
@@ -89,8 +89,8 @@ export class AttemptHistory {
     if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
     if (kind === 'failed') this.failed.add(upstream);
     if (kind === 'pruned') this.anyPruned = true;
-    const isMiss = kind === 'pruned' || kind === 'absent' || kind === 'behind';
-    const isAskedAgain = isMiss && upstream.address.isShared && this.#sharedMisses < mostElsewhere;
+    // A 404 stays a miss, because another node may be deeper, and a version above a head is waited for.
+    const isAskedAgain = kind === 'pruned' && upstream.address.isShared && this.#sharedMisses < mostElsewhere;
     if (isAskedAgain) this.#missAtShared(upstream);
     else if (kind === 'behind') this.behind.set(upstream, upstream.head);
     if (answer === undefined) return;
