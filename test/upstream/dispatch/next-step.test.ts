@@ -1,6 +1,7 @@
 /** The step after a node did not give a version. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
 import { AttemptHistory, type NonFinalOutcome } from '../../../src/upstream/dispatch/attempt-history.ts';
 import { hasArrived, nearest, stepAfter, type NextStep } from '../../../src/upstream/dispatch/next-step.ts';
@@ -116,4 +117,24 @@ test('the nearest node has the highest head of usable nodes with a believed head
   const known = [low, high, node(t, 95n, { health: 'down' }), node(t, 99n, { isSuspect: true })];
   assert.equal(nearest(known), high.upstream);
   assert.equal(nearest([]), undefined);
+});
+
+test('at an address of several nodes a 404 is a miss, and a 410 is asked again there', (t) => {
+  const { upstream } = node(t, 100n);
+  for (const [at, version] of [100n, 90n, 100n, 90n].entries()) {
+    upstream.address.observe(ledgerInfo({ version }), at * 10, at * 10 + 5);
+  }
+  assert.equal(upstream.address.isShared, true);
+  const head = { upstream, status: 404, headers: {}, info: undefined, coding: undefined, tookMs: 1 };
+  const body = Buffer.alloc(0);
+  const answer = { ...head, body, sent: body, json: new JsonBody(body), isFramed: true };
+  const history = new AttemptHistory();
+
+  history.ask(upstream);
+  history.record({ kind: 'absent', answer, mayHaveArrived: true }, upstream, 0);
+  assert.deepEqual([history.prunedAt.has(upstream), history.asked.has(upstream)], [true, true]);
+
+  history.ask(upstream);
+  history.record({ kind: 'pruned', answer, mayHaveArrived: true }, upstream, 0);
+  assert.equal(history.asked.has(upstream), false);
 });
