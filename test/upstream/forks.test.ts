@@ -1,14 +1,13 @@
 /** Nodes that fork, lag, prune and are rebuilt, compared over real sockets. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { dialectOf } from '../../src/ledger/ledger-headers.ts';
-import { Fleet } from '../../src/upstream/fleet.ts';
+import type { Fleet } from '../../src/upstream/fleet.ts';
 import { Forks } from '../../src/upstream/forks.ts';
 import { Prober } from '../../src/upstream/node/probe.ts';
-import { Upstream } from '../../src/upstream/node/upstream.ts';
+import type { Upstream } from '../../src/upstream/node/upstream.ts';
 import { Witness } from '../../src/upstream/witness.ts';
+import { fleetOf } from '../support/upstream-fleet.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
-import { quietEvents } from '../support/fleet-events.ts';
 import { Draw } from '../support/spellings.ts';
 
 const seed = Number(process.env['LEDGERGATE_SEED'] ?? 20);
@@ -24,16 +23,7 @@ interface Compared {
 }
 
 async function compared(t: TestContext, nodes: readonly FakeNode[]): Promise<Compared> {
-  const upstreams = nodes.map(({ url }, index) => {
-    return new Upstream({
-      name: `n${index}`,
-      url: new URL(url),
-      tier: 'full',
-      connections: 4,
-      connectTimeoutMs: 1_000,
-    });
-  });
-  const fleet = new Fleet(upstreams, dialectOf('node'), quietEvents);
+  const { upstreams, fleet } = fleetOf(nodes);
   const log = { debug: () => undefined, record: () => undefined };
   const prober = new Prober(fleet, { intervalMs: 3_600_000, timeoutMs: 2_000 }, log);
   const changes: string[] = [];

@@ -1,12 +1,9 @@
 /** Histories that nodes report, compared over real sockets. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { dialectOf } from '../../src/ledger/ledger-headers.ts';
-import { Fleet } from '../../src/upstream/fleet.ts';
-import { Upstream } from '../../src/upstream/node/upstream.ts';
 import { Prober } from '../../src/upstream/node/probe.ts';
 import { agreementOf, Witness, type Root } from '../../src/upstream/witness.ts';
-import { quietEvents } from '../support/fleet-events.ts';
+import { fleetOf } from '../support/upstream-fleet.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { syntheticHash } from '../../src/sample/synthetic.ts';
 
@@ -16,16 +13,7 @@ const known: Root = { version: 900n, root: rootAt(900n) };
 
 /** A witness of a fleet with the heads of these nodes. */
 function witnessOf(t: TestContext, nodes: readonly FakeNode[]): Witness {
-  const upstreams = nodes.map(({ url }, index) => {
-    return new Upstream({
-      name: `n${index}`,
-      url: new URL(url),
-      tier: 'full',
-      connections: 4,
-      connectTimeoutMs: 1_000,
-    });
-  });
-  const fleet = new Fleet(upstreams, dialectOf('node'), quietEvents);
+  const { upstreams, fleet } = fleetOf(nodes);
   for (const [index, upstream] of upstreams.entries()) {
     upstream.recordAnswer(1, performance.now());
     const ledger = nodes[index]?.ledger();

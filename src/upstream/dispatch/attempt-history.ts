@@ -34,7 +34,7 @@ export interface NodeFailure {
   readonly sentAtMs: number;
 }
 
-/** Most further attempts at one address after one of several nodes behind it did not hold the data. */
+/** Most further attempts at one address after one of several nodes behind it had pruned the data. */
 const mostElsewhere = 16;
 
 /** The attempts of one call so far. */
@@ -88,11 +88,11 @@ export class AttemptHistory {
     this.last = outcome;
     if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
     if (kind === 'failed') this.failed.add(upstream);
+    if (kind === 'behind') this.behind.set(upstream, upstream.head);
     if (kind === 'pruned') this.anyPruned = true;
     // A 404 stays a miss, because another node may be deeper, and a version above a head is waited for.
     const isAskedAgain = kind === 'pruned' && upstream.address.isShared && this.#sharedMisses < mostElsewhere;
     if (isAskedAgain) this.#missAtShared(upstream);
-    else if (kind === 'behind') this.behind.set(upstream, upstream.head);
     if (answer === undefined) return;
     if ((kind === 'pruned' || kind === 'absent') && !isAskedAgain) this.prunedAt.add(answer.upstream);
     // An answer about the ledger outranks a broken node's error; among equals the later, deeper node's wins.

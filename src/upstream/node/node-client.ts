@@ -15,7 +15,8 @@ export interface WireRequest {
 
 /**
  * Connections are separate by purpose. `read`: idempotent requests, over keep-alive connections. `submission`: requests
- * that must not be sent twice, each over a new connection. `probe`: the node's own state, never queued behind reads.
+ * that must not be sent twice, each over a new connection, and requests for another of several nodes behind the address.
+ * `probe`: the node's own state, never queued behind reads.
  */
 export type Purpose = 'read' | 'submission' | 'probe';
 

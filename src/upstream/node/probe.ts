@@ -207,9 +207,7 @@ export class Prober {
   async #round(upstream: Upstream): Promise<void> {
     const { info, observedAtMs } = upstream.window;
     const isQuiet = info === undefined || performance.now() - observedAtMs >= this.#options.intervalMs * 0.9;
-    if (isQuiet || upstream.health !== 'usable') {
-      await this.look(upstream);
-    }
+    if (isQuiet || upstream.health !== 'usable') await this.look(upstream);
     const nowMs = performance.now();
     const { nextAtMs, count } = this.#rounds.get(upstream) ?? { nextAtMs: -Infinity, count: 0 };
     if (nowMs >= nextAtMs) {
