@@ -39,7 +39,7 @@ const requests: readonly CountedRequest[] = (['resource', 'module', 'view', 'tra
       status,
       outcome: 'memory',
       isHeadSent: true,
-      savedBytes: 400 * index,
+      bytes: 400 * index,
     })),
 );
 const seconds = Array.from({ length: 64 }, (_, index) => 0.0001 + (index % 8 === 0 ? 0.003 : 0) + index * 1e-6);
@@ -123,7 +123,7 @@ function promClientMetrics(): Counting {
   let named = 0;
   const base = () => ({ name: `metric_${(named += 1)}`, help: 'A metric.', registers });
   const counter = () => new Counter(base());
-  const [hits, saved, savedBytes] = [counter(), counter(), counter()];
+  const [hits, saved, bodies] = [counter(), counter(), counter()];
   const counts = [counter(), counter(), counter(), counter()];
   const inFlight = new Gauge(base());
   const answered = new Map(
@@ -138,12 +138,12 @@ function promClientMetrics(): Counting {
   return {
     http: {
       started: () => inFlight.inc(),
-      finished({ route, status, savedBytes: bytes }, seconds) {
+      finished({ route, status, bytes }, seconds) {
         inFlight.dec();
         answered.get(`${route} ${status}`)?.inc();
         durations.get(route)?.observe(seconds);
         saved.inc();
-        savedBytes.inc(bytes);
+        bodies.inc(bytes);
       },
     },
     cache: { hit: () => hits.inc() },

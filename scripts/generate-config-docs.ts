@@ -84,6 +84,9 @@ function keyRows(schema: unknown, prefix: string): string[][] {
     const items = findValue(child, ['items']);
     rows.push(...(items === undefined ? keyRows(child, path) : keyRows(items, `${path}[]`)));
     rows.push(...keyRows(findValue(child, ['additionalProperties']), `${path}.NAME`));
+    // A section that one value may stand for: `hedge: false`.
+    const union = findValue(child, ['anyOf']);
+    if (Array.isArray(union)) rows.push(...union.flatMap((form) => keyRows(form, path)));
   }
   return rows;
 }
@@ -134,7 +137,13 @@ function allowVariables(schema: unknown): unknown {
   if (typeof pattern === 'string') return { ...schema, pattern: `(?:${pattern})|(?:${variable})` };
   if (type === undefined && schema['anyOf'] === undefined) return schema;
   const { description, default: fallback, ...form } = schema;
+  // A section that one value may stand for.
+  if (Array.isArray(form['anyOf'])) form['anyOf'] = form['anyOf'].map(allowInSection);
   return { description, default: fallback, anyOf: [form, { type: 'string', pattern: `^${variable}$` }] };
+}
+
+function allowInSection(schema: unknown): unknown {
+  return isMapping(schema) && isMapping(schema['properties']) ? allowVariables(schema) : schema;
 }
 
 function cell(text: string): string {

@@ -30,8 +30,8 @@ const preface = [
   '- **Zero before the first event**: counters whose labels are closed are there from the start, those of an upstream or a',
   '  plan as soon as it is known, so that `rate()` and `increase()` see the first event. The exceptions stand below.',
   '- **Workers**: one `/metrics` speaks for all. Counters and histograms are sums, and those of a worker that has ended stay',
-  '  in them. Of gauges, what is held or waits is added up, of versions the newest word counts, and of states the worst:',
-  '  a node is usable, and Redis up, when every worker says so. An outage is one when every worker has it.',
+  '  in them. Gauges of things that are held or wait are added up, versions are the newest, states the worst: a node is usable,',
+  '  and Redis up, when every worker reports so. An outage is one when every worker has it.',
   '- **Cost**: all that a cached hit counts takes well below 2 microseconds ([bench/RESULTS.md](../bench/RESULTS.md),',
   '  `npm run bench:metrics`). Gauges are read at each scrape and cost nothing in between.',
   '- **Names, labels and their values are part of the contract** ([CHANGELOG](../CHANGELOG.md)). Label values are of closed',
@@ -41,7 +41,7 @@ const preface = [
   '',
   '| question | metrics, `ledgergate_` in front |',
   '| --- | --- |',
-  '| traffic, errors, latency | `http_requests_total`, `http_request_duration_seconds` |',
+  '| traffic, errors, latency, bytes | `http_requests_total`, `http_request_duration_seconds`, `http_response_bytes_total` |',
   '| reads that no node had to answer | `cache_lookups_total`, `saved_upstream_requests_total`, `pruned_answers_repaired_total` |',
   '| hits by kind of read, and reasons for misses | `cache_reads_total`, `cache_never_read_total` |',
   '| windows of nodes, and how far reads keep from their edges | `upstream_oldest_version`, `upstream_head_version`, `upstream_lag_versions`, `upstream_edge_speed_versions_per_second`, `upstream_edge_margin_versions` |',
@@ -129,8 +129,8 @@ function boundsOf(sections: readonly Section[]): string[] {
     '| --: | --- | --- |',
     ...rows.map(([open, times, how]) => `| ${by.get(open) ?? 0} | ${times} | ${how} |`),
     '',
-    'Durations by route and outcome exist only for what has happened: after a bit of everything a gateway with two',
-    'upstreams, two plans, Redis, TLS and two workers has some 700 series (`test/journeys/operations/metrics-prometheus.test.ts`).',
+    'Durations and bytes by route and outcome exist only for what has happened: after a bit of everything a gateway with two',
+    'upstreams, two plans, Redis, TLS and two workers has some 1,000 series (`test/journeys/operations/metrics-prometheus.test.ts`).',
   ];
 }
 

@@ -14,6 +14,7 @@ import { createFastPathMetrics, createHttpMetrics, createLatestMetrics } from '.
 import { createLimitMetrics } from '../src/metrics/limit-metrics.ts';
 import { createRedisMetrics } from '../src/metrics/redis-metrics.ts';
 import { createSenderMetrics } from '../src/metrics/sender-metrics.ts';
+import { createTraceMetrics } from '../src/metrics/trace-metrics.ts';
 import { createTlsMetrics } from '../src/metrics/tls-metrics.ts';
 import { createPoolMetrics } from '../src/workers/metrics.ts';
 
@@ -78,6 +79,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
       always(build, createReloadMetrics, createAccessLogMetrics, (registry) =>
         createLogMetrics(registry, new LogLines()),
       ),
+      { when: '`tracing`', add: (registry) => void createTraceMetrics(registry) },
       { when: '`workers` above 1', add: (registry) => void createPoolMetrics(registry, zero) },
     ],
   ],

@@ -45,6 +45,8 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     '/^[ !#-[\\]-~]*$/ => /^[ !#-[\\]-~]$/': shortcut,
     "value === '' => false": shortcut,
     '\'\' => "Stryker was here!"': shortcut,
+  },
+  'src/ledger/json-parser.ts': {
     'start > opening + 1 => true': 'spares strings without an escape, which are UTF-8',
     'start > opening + 1 => start >= opening + 1': 'spares strings without an escape, which are UTF-8',
     'opening + 1 => opening - 1': 'spares strings without an escape, which are UTF-8',
@@ -110,6 +112,8 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'first !== undefined => true': typesAlone,
     'second !== undefined => true': typesAlone,
     'winner === undefined => false': typesAlone,
+    'first === undefined => false': typesAlone,
+    'weightOf(node) === heaviest => false': 'a heaviest node is at least as deep as the shallowest of them',
   },
   'src/proxy/http/target.ts': {
     "target.startsWith('/') => false": shortcut,

@@ -67,32 +67,34 @@ function optional<T>(value: T | undefined, text: (value: T) => string): string {
   return value === undefined ? '' : text(value);
 }
 
-/** The shares of `shapes.ts`, a line for each route. */
+/** The shares of `shapes.ts`, a line for all routes that read alike. */
 export function sharesTable(requests: readonly RequestShape[]): string {
-  const rows = requests.map(({ route, share, subjects }) => {
-    return `| ${Number((share * 100).toFixed(1))} % | \`${route}\` | ${aboutSubjects(subjects)} |`;
+  const alike = Map.groupBy(requests, ({ subjects }) => aboutSubjects(subjects));
+  const rows = [...alike].map(([reads, group]) => {
+    const routes = group.map(({ route, share }) => `\`${route}\` ${Number((share * 100).toFixed(1))} %`);
+    return `| ${routes.join(', ')} | ${reads} |`;
   });
-  return ['| share | route | reads |', '|--:|---|---|', ...rows].join('\n');
+  return ['| route and share | reads |', '|---|---|', ...rows].join('\n');
 }
 
 function aboutSubjects(subjects: Subjects): string {
   switch (subjects.kind) {
     case 'state': {
       const deep = subjects.deep === 0 ? '' : `, half of these below the window of full nodes`;
-      return `state of ${count(subjects.of)} items; ${count(subjects.pinned * 100)} % name a version${deep}`;
+      return `${count(subjects.of)} items, ${count(subjects.pinned * 100)} % pinned${deep}`;
     }
     case 'history':
-      return subjects.perBlock === 1 ? 'one for each committed block' : `${subjects.perBlock} of each committed block`;
+      return `${subjects.perBlock} of each block`;
     case 'hash':
-      return `committed transactions; ${count(subjects.own * 100)} % ask for their own, just submitted`;
+      return `committed transactions, ${count(subjects.own * 100)} % the client's own`;
     case 'shared':
-      return `one answer for all clients, for ${count(subjects.forMs / 1000)} s`;
+      return `one answer for ${count(subjects.forMs / 1000)} s`;
     case 'local':
       return 'answered by the gateway';
     case 'submit':
-      return 'a call of a node each; its client reads the latest state with its own effect afterwards';
+      return 'a node call each, then its client reads the effect';
     case 'passed':
-      return 'a call of a node each';
+      return 'a node call each';
   }
 }
 

@@ -1,6 +1,6 @@
 /** Deployments of docs/scaling.md: the traffic of all clients together, and the processes, nodes and Redis it meets. */
 
-import { latestShare, narrowShapes, requestShapes, type RequestShape } from './shapes.ts';
+import { latestShare, requestShapes, type RequestShape } from './shapes.ts';
 
 export interface Traffic {
   /** Requests a second, of all clients in all regions. */
@@ -111,19 +111,13 @@ const withoutWrites = requestShapes.filter(({ subjects }) => subjects.kind !== '
 const thousandLatest = Math.round(1_000 / latestShare(requestShapes));
 
 export const shapes: readonly Shape[] = [
-  shapeOf('one process, 1,000 latest reads/s, keeps only items and transactions by hash', thousandLatest, {
-    traffic: { ...usualTraffic, rate: thousandLatest, requests: narrowShapes },
-  }),
   shapeOf('one process, 1,000 latest reads/s', thousandLatest),
   shapeOf('one process', 10_000),
-  shapeOf('10 processes', 100_000, { replicas: 10 }),
   shapeOf('10 processes, one Redis', 100_000, { replicas: 10, redis }),
-  shapeOf('100 processes', million, { replicas: 100 }),
   shapeOf('100 processes, Cluster of 12', million, { replicas: 100, redis: { ...redis, shards: 12 } }),
   shapeOf('1,000 processes, 5 regions', million, wide),
-  shapeOf('the same, a Cluster of 6 for each region', million, { ...wide, redis: { ...redis, shards: 6 } }),
-  shapeOf('the same, 1 s of staleness', million, { ...wide, redis: { ...redis, shards: 6 }, maxStalenessMs: 1_000 }),
-  shapeOf('the same, without submissions', million, {
+  shapeOf('5 regions, Cluster of 6 each', million, { ...wide, redis: { ...redis, shards: 6 } }),
+  shapeOf('the same, 1 s of staleness, no submissions', million, {
     ...wide,
     redis: { ...redis, shards: 6 },
     maxStalenessMs: 1_000,

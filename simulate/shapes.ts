@@ -103,18 +103,6 @@ export const requestShapes: readonly RequestShape[] = [
   { route: 'other', share: 0.003, subjects: { kind: 'passed' }, bytes: 200 },
 ];
 
-/** Routes that keep their answers where only single items of state and transactions by hash are kept. */
-const narrow: ReadonlySet<Route> = new Set(['view', 'resource', 'module', 'byHash', 'ledgerInfo', 'submit']);
-
-/** The table of a gateway that keeps or shares nothing but those: for a comparison. */
-export const narrowShapes: readonly RequestShape[] = requestShapes.map((shape) =>
-  narrow.has(shape.route) ? shape : passed(shape),
-);
-
-function passed({ route, share, bytes }: RequestShape): RequestShape {
-  return { route, share, bytes, subjects: { kind: 'passed' } };
-}
-
 /** Share of all requests that read the newest state. */
 export function latestShare(requests: readonly RequestShape[]): number {
   return sumOf(requests, ({ share, subjects }) => (subjects.kind === 'state' ? share * (1 - subjects.pinned) : 0));

@@ -31,10 +31,11 @@ export function startLoad(world: World, after: (step: () => unknown) => void): L
   // Over HTTP/2 one connection would do, and all requests go to one worker.
   const agent = new Agent({ allowH2: false, connect: { ca: world.ca }, connections: 64, headersTimeout: 15_000 });
   const statuses = new Map<number, number>();
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${world.key}` };
   const ask = async (path: string, body?: string): Promise<number> => {
     let status = 0;
     try {
-      const options = body === undefined ? {} : { method: 'POST' as const, body, headers: json };
+      const options = body === undefined ? {} : { method: 'POST' as const, body, headers };
       const answer = await request(world.gateway.url + path, { dispatcher: agent, ...options });
       status = answer.statusCode;
       await answer.body.dump();
@@ -63,8 +64,6 @@ export function startLoad(world: World, after: (step: () => unknown) => void): L
     },
   };
 }
-
-const json = { 'content-type': 'application/json' };
 
 type Ask = Load['ask'];
 

@@ -39,6 +39,8 @@ export interface World {
   readonly archive: SampleNode;
   readonly redis: RedisServer;
   readonly keys: KeysFile;
+  /** A client's key. */
+  readonly key: string;
   readonly gateway: GatewayProcess;
   /** PEM text of the root that clients trust. */
   readonly ca: string;
@@ -68,12 +70,13 @@ export async function startWorld(cleanUp: CleanUp): Promise<World> {
   const archive = await started(ledger);
   const redis = await redisServer(t);
   const root = authority(t);
-  const keys = keysFile(t, [testKey('wallet')]);
+  const key = testKey('wallet');
+  const keys = keysFile(t, [key]);
   const gateway = await gatewayProcess(t, {
     full: [],
     config: configOf({ full, archive }, { redis, keys, tls: root.certify('gateway') }),
   });
-  return { full, archive, redis, keys, gateway, ca: root.ca, head: () => ledger.read().version };
+  return { full, archive, redis, keys, key: key.text, gateway, ca: root.ca, head: () => ledger.read().version };
 }
 
 interface Beside {
@@ -100,6 +103,7 @@ function configOf({ full, archive }: Pick<World, 'full' | 'archive'>, { redis, k
       anonymous: 'free',
       keys: { file: keys.path },
       plans: { free: { window: '10s', requests: 1_000_000, cost: 10_000_000 } },
+      usage: { metricsByKey: true },
     },
   };
 }

@@ -4,15 +4,8 @@
  */
 import { createHash, hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import {
-  bodyBounds,
-  JsonError,
-  parseNodeJson,
-  type JsonFault,
-  type JsonObject,
-  type JsonValue,
-  canonicalJson,
-} from '../ledger/json-value.ts';
+import { bodyBounds, JsonError, parseNodeJson, utf8, type JsonFault } from '../ledger/json-parser.ts';
+import { type JsonObject, type JsonValue, canonicalJson } from '../ledger/json-value.ts';
 import { GatewayError, quote } from '../ledger/errors.ts';
 import { findTypeTag, formatTypeTag } from '../ledger/type-tag.ts';
 import { formatFunctionId, findFunctionId } from '../ledger/identifier.ts';
@@ -36,7 +29,7 @@ function canonicalBody(
   digest: string | undefined,
   canonical: (body: JsonObject) => string | undefined,
 ): CanonicalBody {
-  const text = bytes.length > bodyBounds.bytes ? undefined : canonicalText(decodeUtf8(bytes), canonical);
+  const text = bytes.length > bodyBounds.bytes ? undefined : canonicalText(textOf(bytes), canonical);
   if (text === undefined) return { subject: `text:${digest ?? digestOf(bytes)}`, bytes };
   return { subject: `json:${text}`, bytes: Buffer.from(text) };
 }
@@ -65,7 +58,7 @@ function canonicalText(text: string, canonical: (body: JsonObject) => string | u
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     if (leftToNodes.has(error.fault)) return undefined;
-    throw new GatewayError('malformed', `parse request payload error: ${error.message}`, { cause: error });
+    throw refused(error.message, error);
   }
 }
 
@@ -82,14 +75,11 @@ const leftToNodes: ReadonlySet<JsonFault> = new Set([
   'number out of range',
 ]);
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
-/** Strict: a replacement character would make two different bodies equal. */
-function decodeUtf8(bytes: Buffer): string {
+function textOf(bytes: Buffer): string {
   try {
     return utf8.decode(bytes);
-  } catch (error) {
-    throw new GatewayError('malformed', 'parse request payload error: the body is not UTF-8', { cause: error });
+  } catch (cause) {
+    throw refused('the body is not UTF-8', cause);
   }
 }
 
@@ -101,8 +91,8 @@ function canonicalType(value: JsonValue | undefined, name: string): string | und
 }
 
 /** The error for a body that every node refuses. */
-function refused(why: string): GatewayError {
-  return new GatewayError('malformed', `parse request payload error: ${why}`);
+function refused(why: string, cause?: unknown): GatewayError {
+  return new GatewayError('malformed', `parse request payload error: ${why}`, { cause });
 }
 
 /** Content types of a view request. */

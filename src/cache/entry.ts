@@ -54,15 +54,12 @@ const scratch = Buffer.allocUnsafeSlow(largestHead * 3 + largestCopied);
 
 /** One-shot `hash`: thousands of hash objects lengthen the garbage collector's pauses. */
 function digestOf(head: string, body: Buffer): string {
-  if (body.length > largestCopied) return inPieces(head, body);
-  if (head.length > largestHead) return inPieces(head, body);
+  if (body.length > largestCopied || head.length > largestHead) {
+    return createHash('sha256').update(head).update(body).digest('base64url');
+  }
   const end = scratch.write(head);
   body.copy(scratch, end);
   return hash('sha256', scratch.subarray(0, end + body.length), 'base64url');
-}
-
-function inPieces(head: string, body: Buffer): string {
-  return createHash('sha256').update(head).update(body).digest('base64url');
 }
 
 /** Lifetime in ms of an answer that is not immutable, in every tier (protocol 1.1). */

@@ -138,10 +138,8 @@ export class ReadThrough<Origin> {
     shared.onLookup(outcomeOf(lookup), (performance.now() - startedMs) / 1000);
     if ('answer' in lookup) return this.#found(running, lookup);
     if (lookup.miss === 'unavailable') return this.#loadAlone(running, signal, load);
-    if (!isLeased) {
-      const turn = { kind: 'alone', sawDamage: false } as const;
-      return this.#lead(running, signal, load, { shared, turn, overwrite: lookup.miss === 'damaged' });
-    }
+    const isDamaged = lookup.miss === 'damaged';
+    if (!isLeased) return this.#lead(running, signal, load, { shared, turn: { kind: 'alone' }, overwrite: isDamaged });
     const turn = await within(span, 'lease', async (part) => {
       const taken = await this.#turn(key, signal, shared, untilMs, part);
       part?.note({ 'ledgergate.lease.turn': 'answer' in taken ? 'followed' : taken.kind });
@@ -149,8 +147,7 @@ export class ReadThrough<Origin> {
     });
     if ('answer' in turn) return this.#found(running, turn);
     shared.onTurn(turn.kind);
-    const overwrite = lookup.miss === 'damaged' || turn.sawDamage;
-    return this.#lead(running, signal, load, { shared, turn, overwrite });
+    return this.#lead(running, signal, load, { shared, turn, overwrite: isDamaged || turn.sawDamage });
   }
 
   /** The lease's decision after following at most `maxRounds` holders, or the answer that one of them stored. */

@@ -68,11 +68,6 @@ export function writeHead(bytes: Buffer, offset: number, content: AnswerContent,
   bytes.writeUInt16BE(field === undefined ? 0 : bytes.write(field, next), offset + at.cursor);
 }
 
-/** Whether the record begins with a head of this format. */
-function hasHead(record: Buffer): boolean {
-  return record.length >= headBytes && record.readUInt16BE(0) === magic && record[at.format] === recordFormat;
-}
-
 /** The inverse of `writeHead`. */
 export function readHead(bytes: Buffer, offset: number): Omit<AnswerContent, 'body'> {
   const flags = bytes[offset + at.flags] as number;
@@ -103,11 +98,6 @@ export function bodyLength(bytes: Buffer, offset: number): number {
   return bytes.readUInt32BE(offset + at.body);
 }
 
-/** Whether the record's body is zstd. */
-function hasCompressedBody(bytes: Buffer, offset: number): boolean {
-  return ((bytes[offset + at.flags] as number) & flag.zstd) !== 0;
-}
-
 /** Bytes. Larger answers are not shared (see also `RedisLink.longestValue`), nor allocated for a damaged record. */
 export const largestBody = 32 * 1024 * 1024;
 /** Bytes. Smaller bodies stay uncompressed: to expand one takes a quarter of a hit in Redis (bench/RESULTS.md). */
@@ -134,10 +124,11 @@ export async function encodeRecord(
 
 /** The answer in `record`; `undefined` unless its content has this digest. */
 export async function decodeRecord(record: Buffer, digest: string): Promise<CachedResponse | undefined> {
-  if (!hasHead(record)) return undefined;
+  if (record.length < headBytes || record.readUInt16BE(0) !== magic) return undefined;
+  if (record[at.format] !== recordFormat) return undefined;
   const bodyStart = bodyOffset(record, 0);
   const bodyBytes = bodyLength(record, 0);
-  const isCompressed = hasCompressedBody(record, 0);
+  const isCompressed = ((record[at.flags] as number) & flag.zstd) !== 0;
   const stored = record.subarray(bodyStart);
   // The copy releases the receive buffer at once; `Answers` copies again into memory of its own.
   const body = isCompressed ? await expand(stored, bodyBytes) : Buffer.from(stored);

@@ -4,6 +4,7 @@ import { chainIds } from '../config/schema/schema-parts.ts';
 import { compileModule, type CompiledModule } from '../encode/abi.ts';
 import { encodeSubmission } from '../encode/encode-submission.ts';
 import { explainSubmission, formatExplanation } from '../encode/explain.ts';
+import { findText } from '../ledger/json-parser.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
 
 /**
@@ -17,7 +18,8 @@ export async function encode({ given, terminal }: CommandCall): Promise<ExitCode
     signingDomain: signingDomainOf(given.get('signing-domain')?.values[0]),
     loadModule: async (address: string, name: string) => Promise.resolve(requireModule(modules, address, name)),
   };
-  const body = decode(await buffer(process.stdin));
+  const body = findText(await buffer(process.stdin));
+  if (body === undefined) throw new RuntimeFailure('refused: the body is not UTF-8');
   const outcome = given.has('explain') ? await explainSubmission(body, context) : await encodeSubmission(body, context);
   switch (outcome.kind) {
     case 'forward':
@@ -32,15 +34,6 @@ export async function encode({ given, terminal }: CommandCall): Promise<ExitCode
       terminal.out('');
       terminal.out(formatExplanation(outcome.parts));
       return 0;
-  }
-}
-
-/** Decodes as the gateway does: bad bytes and a byte order mark are the request's fault, not to be tidied up. */
-function decode(body: Uint8Array): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
-  } catch {
-    throw new RuntimeFailure('refused: the body is not UTF-8');
   }
 }
 

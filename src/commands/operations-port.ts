@@ -1,7 +1,57 @@
-/** Requests to a running gateway's operations port, given by URL, by config, or by host and port. */
-import type { RequestOptions } from 'node:http';
+/**
+ * Requests to a running gateway's operations port, given by URL, by config, or by host and port: `health`, `drain`,
+ * `resume`. Imports little, because a container runs `health` every few seconds.
+ */
+import { once } from 'node:events';
+import type { IncomingMessage, RequestOptions } from 'node:http';
+import { JsonBody } from '../ledger/answer-body.ts';
 import { request as open } from '../proxy/http/server/lean-http.ts';
-import { type CommandCall, RuntimeFailure, UsageError } from './command.ts';
+import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
+
+const healthMs = 2_000;
+
+/** `health`: exit code 0 when `/readyz` of a running gateway answers 200, else 1 with the reason. */
+export async function health(call: CommandCall): Promise<ExitCode> {
+  const url = await operationsUrl('health', '/readyz', call);
+  try {
+    await fetchText(url, healthMs);
+  } catch (error) {
+    if (!(error instanceof RuntimeFailure)) throw error;
+    call.terminal.error(`not ready: ${error.message}`);
+    return 1;
+  }
+  call.terminal.out('ready');
+  return 0;
+}
+
+/** Longer than the gateway waits for its workers. */
+const drainMs = 10_000;
+
+/** `drain NAME`: the node gets no new request; prints the number of those in flight, which end. */
+export async function drain(call: CommandCall): Promise<ExitCode> {
+  const name = nameOf('drain', call);
+  const inFlight = await post(name, 'drain', call);
+  call.terminal.out(`${name} is drained; requests in flight: ${String(inFlight)}`);
+  return 0;
+}
+
+/** `resume NAME`: the node gets requests again. */
+export async function resume(call: CommandCall): Promise<ExitCode> {
+  const name = nameOf('resume', call);
+  await post(name, 'resume', call);
+  call.terminal.out(`${name} is resumed`);
+  return 0;
+}
+
+/** The number of requests in flight at the node. */
+function post(name: string, action: string, call: CommandCall): Promise<unknown> {
+  return askAdmin(`/admin/upstreams/${encodeURIComponent(name)}/${action}`, 'inFlight', call, drainMs);
+}
+
+function nameOf(command: string, { operand }: CommandCall): string {
+  if (operand === undefined) throw new UsageError(`${command} needs the NAME of an upstream, as in: ledgergate status`);
+  return operand;
+}
 
 /** Throws UsageError for what cannot be an address. */
 export async function operationsUrl(command: string, path: string, call: CommandCall): Promise<URL> {
@@ -53,30 +103,25 @@ async function operationsAddress(command: string, call: CommandCall): Promise<Op
 const mostBytes = 8 * 1024 * 1024;
 
 /** The text of a 200. Throws RuntimeFailure for any other answer, and for none within `timeoutMs`. */
-export function fetchText(url: URL, timeoutMs: number, options: RequestOptions = {}): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const fail = (why: string): void => reject(new RuntimeFailure(`${url.href} ${why}`));
-  const signal = AbortSignal.timeout(timeoutMs);
-  const request = open(url, { ...options, signal, agent: false }, (response) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    response.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size > mostBytes) response.destroy(new Error('too much'));
-    });
-    response.on('end', () => {
-      const text = Buffer.concat(chunks).toString();
-      if (response.statusCode === 200) resolve(text);
-      else fail(`answered ${response.statusCode}${messageIn(text)}`);
-    });
-    response.on('error', () => fail('broke off'));
-  });
-  request.on('error', (error: NodeJS.ErrnoException) =>
-    fail(error.name === 'AbortError' ? `gave no answer within ${timeoutMs} ms` : `cannot be reached (${error.code})`),
-  );
-  request.end();
-  return promise;
+export async function fetchText(url: URL, timeoutMs: number, options: RequestOptions = {}): Promise<string> {
+  const failure = (why: string): RuntimeFailure => new RuntimeFailure(`${url.href} ${why}`);
+  const request = open(url, { ...options, signal: AbortSignal.timeout(timeoutMs), agent: false }).end();
+  const [response] = (await once(request, 'response').catch(({ name, code }: NodeJS.ErrnoException) => {
+    throw failure(name === 'AbortError' ? `gave no answer within ${timeoutMs} ms` : `cannot be reached (${code})`);
+  })) as [IncomingMessage];
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of response) {
+      chunks.push(chunk as Buffer);
+      if (chunks.reduce((sum, { length }) => sum + length, 0) > mostBytes) throw new Error('too much');
+    }
+  } catch (error) {
+    const isLate = (error as Error).name === 'AbortError';
+    throw failure(isLate ? `gave no answer within ${timeoutMs} ms` : 'broke off');
+  }
+  const text = Buffer.concat(chunks).toString();
+  if (response.statusCode === 200) return text;
+  throw failure(`answered ${response.statusCode}${messageIn(text)}`);
 }
 
 /** The message of an error of `/admin`, after a colon; '' for other answers. */
@@ -87,9 +132,5 @@ function messageIn(text: string): string {
 
 /** The member of a JSON object; `undefined`: there is none, or the text is something else. */
 function memberOf(text: string, name: string): unknown {
-  try {
-    return (JSON.parse(text) as Readonly<Record<string, unknown>>)[name];
-  } catch {
-    return undefined;
-  }
+  return new JsonBody(Buffer.from(text)).members[name];
 }

@@ -1,7 +1,7 @@
 /** Runs the arguments of the program, and returns an exit code. */
 import { nearMissHint } from '../config/source/near-miss.ts';
 import { ConfigError, formatProblem } from '../config/source/problem.ts';
-import { packageVersion } from '../gateway/package-version.ts';
+import { packageVersion } from '../config/package-version.ts';
 import { parseArguments } from './arguments.ts';
 import { type CliCommand, type ExitCode, RuntimeFailure, type Terminal, UsageError } from './command.ts';
 import { variableOf } from './flags.ts';

@@ -10,6 +10,7 @@ import { digestOf } from '../config/source/text-file.ts';
 import { ConfigError } from '../config/source/problem.ts';
 import { createProcessLog } from '../gateway/log/log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway/gateway.ts';
+import { findSdk } from '../trace/tracer.ts';
 import type { CommandCall, ExitCode, Terminal } from './command.ts';
 import { givenFile, loadGivenConfig } from './given-config.ts';
 import { listenProblem } from './listen-problem.ts';
@@ -30,6 +31,8 @@ export interface RunOptions {
 /** Balancers that poll readiness every second or two stop sending within it; slower ones need a `preStop`. */
 export const drainDelayMs = 2_000;
 
+const tracingIgnored = 'tracing is ignored: the OpenTelemetry SDK that --import has registered records the traces';
+
 /** `serve`: the gateway in front of the nodes the config names. */
 export async function serve(call: CommandCall): Promise<ExitCode> {
   const file = givenFile('serve', call);
@@ -48,7 +51,9 @@ export async function runGateway(
   const tls = inspectTls(loaded);
   if (tls.problems.length > 0) throw new ConfigError(tls.problems);
   const keysWarnings = checkKeysFile(loaded.config);
-  for (const warning of [...loaded.warnings, ...tls.warnings, ...keysWarnings]) terminal.error(`warning: ${warning}`);
+  const warnings = [...loaded.warnings, ...tls.warnings, ...keysWarnings];
+  if (loaded.config.tracing !== undefined && findSdk() !== undefined) warnings.push(tracingIgnored);
+  for (const warning of warnings) terminal.error(`warning: ${warning}`);
   const { log, lines, flush } = createProcessLog(loaded.config.log);
   let reloading: Reloading | undefined;
   // A signal that comes while it starts must not end it.

@@ -41,7 +41,7 @@ export const commands: readonly CliCommand[] = [
     usage: ['health [URL]'],
     flags: ['config', 'operations-host', 'operations-port'],
     operand: 'URL',
-    load: async () => (await import('./health.ts')).health,
+    load: async () => (await import('./operations-port.ts')).health,
   },
   {
     name: 'status',
@@ -57,7 +57,7 @@ export const commands: readonly CliCommand[] = [
     usage: ['drain NAME [--config FILE]'],
     flags: ['config', 'operations-host', 'operations-port'],
     operand: 'NAME',
-    load: async () => (await import('./drain.ts')).drain,
+    load: async () => (await import('./operations-port.ts')).drain,
   },
   {
     name: 'resume',
@@ -65,7 +65,7 @@ export const commands: readonly CliCommand[] = [
     usage: ['resume NAME [--config FILE]'],
     flags: ['config', 'operations-host', 'operations-port'],
     operand: 'NAME',
-    load: async () => (await import('./drain.ts')).resume,
+    load: async () => (await import('./operations-port.ts')).resume,
   },
   {
     name: 'keys',

@@ -23,6 +23,8 @@ export type RedisTargetConfig = RedisConfig['target'];
 export type LogConfig = Config['log'];
 /** The requests that get an access line: a share of all, slow ones, those answered 5xx. */
 export type AccessLogConfig = LogConfig['access'];
+/** The collector of traces. */
+export type TracingConfig = NonNullable<Config['tracing']>;
 /** Keys, plans and costs. */
 export type AccessConfig = NonNullable<Config['access']>;
 /** One plan. An absent bound is no bound. */
@@ -82,11 +84,16 @@ export function toConfig(file: FileConfig, folder: string) {
     access: file.access && accessOf(file.access, folder),
     encode: file.encode,
     log: logOf(log),
+    tracing: file.tracing && tracingOf(file.tracing),
   });
 }
 
 function logOf({ level, format, access: { slow, ...access } }: FileConfig['log']) {
   return { level, format, access: { ...access, slowMs: durationMs(slow) } };
+}
+
+function tracingOf({ endpoint, headers, share }: NonNullable<FileConfig['tracing']>) {
+  return { endpoint: endpoint.replace(/\/+$/, ''), headers: headers && lowerCase(headers), share };
 }
 
 function tlsOf(file: NonNullable<FileConfig['listen']['tls']>, folder: string) {

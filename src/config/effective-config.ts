@@ -25,8 +25,7 @@ export function redactConfig(file: FileConfig, positions: Positions): RedactedCo
 }
 
 function isSecret(path: KeyPath): boolean {
-  const [section, , key] = path;
-  return path.join('.') === 'operations.token' || (section === 'upstreams' && key === 'headers');
+  return path.join('.') === 'operations.token' || path.at(-2) === 'headers';
 }
 
 /** `redis://user:password@host` as `redis://user:***@host`; a lone word before the `@` may be a password. */

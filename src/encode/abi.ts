@@ -3,6 +3,7 @@
  * that calls it, within the steps of that request, and found by name from then on.
  */
 import { addressBytes, findAddress, type Address } from '../ledger/address.ts';
+import { JsonBody } from '../ledger/answer-body.ts';
 import { formatFunctionId, type FunctionId } from '../ledger/identifier.ts';
 import { findAbiType, isSigner, type AbiType } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
@@ -55,12 +56,12 @@ export interface CompiledStruct {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Larger module answers are not parsed: the largest modules of a ledger take a tenth of it. */
-const maxCharacters = 1024 * 1024;
-
-/** Compiles the body of a module answer, `{bytecode, abi}`. Unknown fields are ignored; it throws for nothing. */
+/**
+ * Compiles the body of a module answer, `{bytecode, abi}`. Unknown fields are ignored; it throws for nothing. A body above
+ * the bound of `JsonBody` has no ABI: the largest modules of a ledger take a tenth of it.
+ */
 export function compileModule(body: string): CompiledModule {
-  const abi = body.length > maxCharacters ? undefined : findAbi(body);
+  const abi = asObject(new JsonBody(Buffer.from(body)).members['abi']);
   const address = typeof abi?.['address'] === 'string' ? findAddress(abi['address']) : undefined;
   const name = typeof abi?.['name'] === 'string' ? abi['name'] : undefined;
   const functions = findNamed(abi?.['exposed_functions']);
@@ -84,15 +85,6 @@ export function compileModule(body: string): CompiledModule {
       findStruct: (structName, steps) => compileStruct(structs.get(structName), steps),
     },
   };
-}
-
-function findAbi(body: string): Json | undefined {
-  try {
-    const answer = asObject(JSON.parse(body));
-    return asObject(answer?.['abi']);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The members of an ABI list by name; `undefined` when it is no such list or a name comes twice. */

@@ -50,7 +50,7 @@ export class BcsWriter {
     return this.#buffer.toString('hex', 0, this.#length);
   }
 
-  /** A copy of the bytes, owned by the caller. */
+  /** A copy of the bytes. */
   toBytes(): Uint8Array {
     return Uint8Array.prototype.slice.call(this.#buffer, 0, this.#length);
   }
@@ -232,17 +232,9 @@ function deeper(nesting: number): number {
 }
 
 /** Signed integers have no number here: sources disagree on it (protocol 5.6). */
-const primitiveVariants = new Map([
-  ['bool', 0],
-  ['u8', 1],
-  ['u64', 2],
-  ['u128', 3],
-  ['address', 4],
-  ['signer', 5],
-  ['u16', 8],
-  ['u32', 9],
-  ['u256', 10],
-]);
+const primitiveVariants = new Map(
+  Object.entries({ bool: 0, u8: 1, u64: 2, u128: 3, address: 4, signer: 5, u16: 8, u32: 9, u256: 10 }),
+);
 
 function primitiveVariant(name: string): number {
   const variant = primitiveVariants.get(name);

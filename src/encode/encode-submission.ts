@@ -42,8 +42,7 @@ export interface EncodeContext {
 }
 
 /**
- * Encodes one request. `bodyText` must come from a UTF-8 decoder that refuses bad bytes and keeps a byte order mark
- * (`new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })`). Rejects only when `loadModule` does, with its error.
+ * Encodes one request. `bodyText` is of `findText`. Rejects only when `loadModule` does, with its error.
  */
 export async function encodeSubmission(bodyText: string, context: EncodeContext): Promise<EncodeOutcome> {
   try {

@@ -3,6 +3,7 @@
  * whose bytes once differed is left to nodes until the process restarts: no signer must find out by a signature which
  * side was wrong.
  */
+import { JsonBody } from '../ledger/answer-body.ts';
 import { DistrustedFunctions, type Distrusted } from './distrusted.ts';
 import type { EncodeOutcome, RefusalCode } from './outcome.ts';
 
@@ -167,10 +168,6 @@ export function isOfUpgrade(encoded: EncodeOutcome, answer: NodeEncoding): boole
 
 /** The code of a node's own 400, not of a proxy's: the specified error body with one of two codes (protocol 3). */
 function findRefusalCode(body: string): RefusalCode | undefined {
-  try {
-    const { error_code: code } = JSON.parse(body) as Record<string, unknown>;
-    return code === 'invalid_input' || code === 'web_framework_error' ? code : undefined;
-  } catch {
-    return undefined;
-  }
+  const { error_code: code } = new JsonBody(Buffer.from(body)).members;
+  return code === 'invalid_input' || code === 'web_framework_error' ? code : undefined;
 }

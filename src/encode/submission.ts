@@ -1,6 +1,7 @@
 /** The request to encode, JSON text to parsed fields (protocol 5.2; interface specification 4.5). */
 import { findAddress, type Address } from '../ledger/address.ts';
-import { bodyBounds, JsonError, parseNodeJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
+import { bodyBounds, JsonError, parseNodeJson } from '../ledger/json-parser.ts';
+import type { JsonObject, JsonValue } from '../ledger/json-value.ts';
 import { quote } from '../ledger/errors.ts';
 import { findFunctionId, type FunctionId } from '../ledger/identifier.ts';
 import { type TypeTag, findTypeTag } from '../ledger/type-tag.ts';
@@ -34,8 +35,8 @@ export interface EntryCall {
 }
 
 /**
- * Parses the body. `bodyText` must come from a UTF-8 decoder that refuses bad bytes and keeps a byte order mark.
- * Throws `EncodeRefusal` for what every node refuses and `Handover` for payloads and texts that are left to nodes.
+ * Parses the body; `bodyText` is of `findText`. Throws `EncodeRefusal` for bodies that every node refuses, and `Handover`
+ * for payloads and texts that are left to nodes.
  */
 export function parseSubmission(bodyText: string, steps: Steps): Submission {
   steps.takeText(bodyText);

@@ -73,8 +73,7 @@ export class AccessKeyPoller {
       this.#report(error instanceof Error ? error.message : String(error));
     }
     if (this.#isClosed) return;
-    this.#timer = setTimeout(() => void this.#poll(), pollMs);
-    this.#timer.unref();
+    this.#timer = setTimeout(() => void this.#poll(), pollMs).unref();
   }
 
   /** Does not wait: commands fail without a connection, and a silent connection is replaced. */

@@ -2,12 +2,11 @@
 import type { Plan } from '../access/keys/principal.ts';
 import { Principals, type PrincipalRules, type KeySource } from '../access/keys/principals.ts';
 import type { Limits } from '../access/limits/ticket.ts';
-import type { Usage } from '../access/usage/usage.ts';
 import type { AccessConfig, PlanConfig } from '../config/config.ts';
 import { keysFileWarnings, parseKeysFile, type FileKey } from '../config/keys-file.ts';
 import { ConfigError } from '../config/source/problem.ts';
 import { digestOf, FileWatch, readText } from '../config/source/text-file.ts';
-import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
+import { createAccessMetrics } from '../metrics/access-metrics.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import { AccessKeyPoller, type KeysContext } from './access-key-poller.ts';
@@ -21,22 +20,10 @@ interface AccessContext extends Omit<LimitsParts, 'limitService' | 'plans' | 'jo
 }
 
 /** Access control of this process. */
-export interface AccessParts {
-  readonly principals: Principals;
-  readonly limits: Limits;
-  readonly usage: Usage;
-  readonly metrics: AccessMetrics;
-  /** Resolves after the first attempt to read keys in Redis. */
-  readonly started: Promise<void>;
-  /** Throws ConfigError when keys of the file name plans that `config` lacks. */
-  check(config: AccessConfig): void;
-  /** Applies plans, costs, addresses and the header; sources of keys need a restart. Throws like `check`. */
-  update(config: AccessConfig): void;
-  close(): Promise<void>;
-}
+export type AccessParts = ReturnType<typeof buildAccess>;
 
 /** Reads the keys file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
-export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
+export function buildAccess(config: AccessConfig, context: AccessContext) {
   const { redis, registry, status, peers } = context;
   const { journal } = status;
   const rules = rulesOf(config);
@@ -55,11 +42,14 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
     limits: context.limits ?? built.limits,
     usage: built.usage,
     metrics,
+    /** Resolves after the first attempt to read keys in Redis. */
     started: Promise.all([polled?.started, built.started]).then(() => undefined),
-    check(next) {
+    /** Throws ConfigError when keys of the file name plans that `next` lacks. */
+    check(next: AccessConfig) {
       watched?.check(new Set(Object.keys(next.plans)));
     },
-    update(next) {
+    /** Applies plans, costs, addresses and the header; sources of keys need a restart. Throws like `check`. */
+    update(next: AccessConfig) {
       const changed = rulesOf(next);
       const known = new Set(changed.plans.keys());
       watched?.check(known);

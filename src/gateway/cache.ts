@@ -10,7 +10,6 @@ import { ReadThrough } from '../cache/read-through.ts';
 import { createCacheMetrics } from '../metrics/cache-metrics.ts';
 import type { Origin } from '../proxy/reads/read-result.ts';
 import { LedgerIdentity } from '../upstream/node/ledger-identity.ts';
-import type { Upstream } from '../upstream/node/upstream.ts';
 import type { FleetParts } from './fleet.ts';
 import type { LiveSettings } from './settings.ts';
 import type { SharedCache, SharedCacheParts } from './shared-cache.ts';
@@ -71,25 +70,15 @@ export function buildCache(config: Config, settings: LiveSettings, parts: FleetP
     purge: (scope: PurgeScope) =>
       purge(scope, {
         forget,
-        shared:
-          shared === undefined
-            ? undefined
-            : { clear: shared.clear, publishPurge: (scope) => shared.news.publishPurge(scope) },
+        shared: shared && { clear: shared.clear, publishPurge: (scope) => shared.news.publishPurge(scope) },
       }),
-    /** Drops every answer of the ledger before. */
-    forgetLedger: () => {
-      // Synchronous for memory and loads in flight; only writes to Redis finish later.
-      void tiers.purge({ kind: 'everything' });
-    },
     /** The ledger was rolled back: see `History.rolledBack`. */
     rolledBack: () => {
       shared?.history.rolledBack();
       shared?.news.forgetServed();
     },
-    publishServed: (version: LedgerVersion) => shared?.news.publishServed(version),
-    publishRefused: ({ fingerprint }: Upstream, version: LedgerVersion) =>
-      shared?.news.publishRefused(fingerprint, version),
-    redisStatus: () => (shared === undefined ? undefined : { trouble: shared.trouble() }),
+    /** Absent: memory is the only tier. */
+    shared,
     /** Resolves when the shared tier is in use, or known to be unavailable. */
     start: async () => {
       if (shared === undefined) return;

@@ -144,8 +144,7 @@ export class Discovery {
     if (this.#isClosed) return;
     this.#timer = setTimeout(() => {
       void this.#enqueue(() => this.#round()).finally(() => this.#schedule(this.#parts.settings.intervalMs));
-    }, afterMs);
-    this.#timer.unref();
+    }, afterMs).unref();
   }
 
   async #round(): Promise<void> {

@@ -6,7 +6,7 @@ import { digestOf, FileWatch } from '../config/source/text-file.ts';
 import { defaultCiphers } from '../config/tls-ciphers.ts';
 import { readTlsPair, type TlsPair } from '../config/tls-pair.ts';
 import { createTlsMetrics, type TlsMetrics } from '../metrics/tls-metrics.ts';
-import { keepAliveMs, usualHeadMs, usualInactivityMs, usualRequestMs } from '../proxy/http/server/listener.ts';
+import { keepAliveMs } from '../proxy/http/server/listener.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import { TlsListener } from '../proxy/http/server/tls-server.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
@@ -18,15 +18,8 @@ interface EncryptionContext {
   readonly registry: Registry;
 }
 
-interface Encryption {
-  readonly listener: TlsListener;
-  /** Expiry of the certificate in use, Unix time in ms. */
-  readonly expiresMs: () => number;
-  close(): void;
-}
-
 /** Throws when the files or ciphers are invalid. */
-export function buildEncryption(config: TlsConfig, { log, journal, times, registry }: EncryptionContext): Encryption {
+export function buildEncryption(config: TlsConfig, { log, journal, times, registry }: EncryptionContext) {
   const certificates = new Certificates(config, {
     log,
     journal,
@@ -34,14 +27,18 @@ export function buildEncryption(config: TlsConfig, { log, journal, times, regist
     onReload: (result) => metrics.reloaded(result),
   });
   const metrics: TlsMetrics = createTlsMetrics(registry, () => certificates.expiresMs);
-  const { headMs = usualHeadMs, requestMs = usualRequestMs, inactivityMs = usualInactivityMs } = times;
   const listener: TlsListener = new TlsListener({
     pair: certificates.pair,
     ciphers: config.ciphers ?? defaultCiphers,
-    times: { headMs, requestMs, inactivityMs, idleMs: keepAliveMs },
+    times: { ...times, idleMs: keepAliveMs },
     onHandshakeFailed: () => metrics.handshakeFailed(),
   });
-  return { listener, expiresMs: () => certificates.expiresMs, close: () => certificates.close() };
+  return {
+    listener,
+    /** Expiry of the certificate in use, Unix time in ms. */
+    expiresMs: () => certificates.expiresMs,
+    close: () => certificates.close(),
+  };
 }
 
 interface CertificatesOptions {

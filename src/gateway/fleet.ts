@@ -89,14 +89,14 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       }
       void prober.look(upstream);
     },
-    onStepBack: (upstream) => prober.onStepBack(upstream),
+    onStepBack: (upstream) => prober.addresses.onStepBack(upstream),
     onGeneration: () => listener.onGeneration(),
     onRefused: (upstream, version) => listener.onRefused(upstream, version),
+    onHead: (info, upstream) => peers?.publish({ kind: 'head', info, upstream }),
     onAwaited: () => prober.hurry(),
   };
   const dialect = config.dialect === 'auto' ? config.dialect : dialectOf(config.dialect);
   const fleet: Fleet = new Fleet([...configs.keys()], dialect, events, {
-    onHead: (info, upstream) => peers?.publish({ kind: 'head', info, upstream }),
     limits: settings.fleet,
     chainId: config.chainId,
   });
@@ -122,7 +122,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onDoubt,
     budget: answerBudget,
     lookAround: () => prober.compareHeads(),
-    checkAddress: (upstream) => prober.checkAddress(upstream),
+    checkAddress: (upstream) => prober.addresses.check(upstream),
   });
   const latestEvents: LatestEvents = {
     onServed: (version, state) => listener.onServed(version, state),
@@ -170,7 +170,7 @@ function gaugesOf(fleet: Fleet) {
   const nowMs = performance.now();
   return fleet.upstreams.map((upstream) => {
     const { name, health, fault, isDrained, forkedAt, inFlight, window, allowance, address } = upstream;
-    const { believed: info, edgeSpeed } = window;
+    const { believed: info } = window;
     // The view of a request sent now, without its milliseconds to the node.
     const view = window.at(nowMs);
     return {
@@ -185,7 +185,7 @@ function gaugesOf(fleet: Fleet) {
       head: info?.version,
       oldest: info?.oldestVersion,
       lag: info === undefined || head === undefined || health === 'foreign' ? undefined : head - info.version,
-      edgeSpeed: info === undefined ? undefined : edgeSpeed * 1000,
+      edgeSpeed: info === undefined ? undefined : window.pace.edgeSpeed * 1000,
       edgeMargin: info === undefined || view === undefined ? undefined : view.safeOldest - info.oldestVersion,
     };
   });

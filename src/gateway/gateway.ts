@@ -6,7 +6,7 @@ import { Reloads } from './reloads.ts';
 import { expose } from '../metrics/exposition.ts';
 import { familiesOf, type FamilyData } from '../metrics/family.ts';
 import { createLogMetrics, type LogLines } from '../metrics/log-metrics.ts';
-import { packageVersion } from './package-version.ts';
+import { packageVersion } from '../config/package-version.ts';
 import { createBuildMetrics, createReloadMetrics } from '../metrics/reload-metrics.ts';
 import { portOf, startServing, type Serving } from './serving.ts';
 import type { ServingOptions } from './serving-graph.ts';
@@ -16,18 +16,7 @@ import type { NodeStatus, ProcessStatus, WorkersFacts } from '../proxy/operation
 import { factsOf } from '../proxy/operations/status/present.ts';
 
 /** A listening gateway. */
-export interface RunningGateway {
-  /** Base address for clients on this machine, base path included. */
-  readonly url: string;
-  readonly operationsUrl: string;
-  readonly port: number;
-  readonly operationsPort: number;
-  fleet(): readonly NodeStatus[];
-  /** Applies configs at run time. */
-  readonly reloads: Reloads;
-  /** Turns readiness off, stops accepting, drains requests in flight within a bound, and frees everything. */
-  close(): Promise<void>;
-}
+export type RunningGateway = Awaited<ReturnType<typeof openGateway>>;
 
 /** Options of a gateway beside its config, most of them for tests. */
 export interface GatewayOptions extends Partial<Omit<ServingOptions, 'processes' | 'peers'>> {
@@ -64,17 +53,13 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
       return serving.isDraining;
     },
     nodes: () => serving.readiness().nodes,
-    report: async () => Promise.resolve({ status: serving.status() }),
+    report: async () => ({ status: await serving.status() }),
     families: () => familiesOf(serving.registry),
   });
 }
 
 /** Opens the operations port of a serving part. Stops the part and rejects when that port is in use. */
-export async function openGateway(
-  config: Config,
-  gatewayLog: ReturnType<typeof logOf>,
-  part: ServingPart,
-): Promise<RunningGateway> {
+export async function openGateway(config: Config, gatewayLog: ReturnType<typeof logOf>, part: ServingPart) {
   const { log, lines } = gatewayLog;
   const version = packageVersion();
   createBuildMetrics(part.registry, { version, node: process.version, dialect: config.dialect });
@@ -110,12 +95,15 @@ export async function openGateway(
   const operationsPort = portOf(operations);
   const scheme = config.listen.tls === undefined ? 'http' : 'https';
   return {
+    /** Base address for clients on this machine, base path included. */
     url: `${scheme}://${reachable(config.listen.host)}:${port}${config.listen.basePath}`,
     operationsUrl: `http://${reachable(config.operations.host)}:${operationsPort}`,
     port,
     operationsPort,
     fleet: () => part.nodes(),
+    /** Applies configs at run time. */
     reloads,
+    /** Turns readiness off, stops accepting, drains requests in flight within a bound, and frees everything. */
     async close() {
       await part.close();
       await operations.close();

@@ -3,18 +3,21 @@ import { randomUUID } from 'node:crypto';
 import type { Registry } from 'prom-client';
 import type { LimitCounter } from '../access/limits/counter.ts';
 import { PlanLimits } from '../access/limits/limits.ts';
-import { FallbackCounter, type WhenRedisIsDown } from '../access/limits/limits-fallback.ts';
 import { MemoryCounter } from '../access/limits/limits-memory.ts';
 import { RedisCounter } from '../access/limits/limits-redis.ts';
-import { RemoteCounter, type LimitServiceClient } from '../access/limits/limits-remote.ts';
-import type { Limits } from '../access/limits/ticket.ts';
+import {
+  counterInPrimary,
+  counterWithFallback,
+  type LimitServiceClient,
+  type WhenRedisIsDown,
+} from '../access/limits/limits-shared.ts';
 import { LimitQueue } from '../access/limits/limit-queue.ts';
 import { Usage } from '../access/usage/usage.ts';
 import { UsageStore } from '../access/usage/usage-store.ts';
 import { connectRedis } from '../cache/redis/redis-client.ts';
 import { RedisLink, type TroubleChange } from '../cache/redis/redis-link.ts';
 import type { AccessConfig, RedisConfig } from '../config/config.ts';
-import { createLimitMetrics, type LimitMetrics } from '../metrics/limit-metrics.ts';
+import { createLimitMetrics } from '../metrics/limit-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 
 /** The part of `access` that limits depend on. */
@@ -24,6 +27,8 @@ export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usa
 export interface LimitsParts {
   /** `cache.redis`: the same server, over a connection of its own. */
   readonly redis: RedisConfig | undefined;
+  /** Read at each use: a reload may change it. */
+  readonly redisBounds: { readonly timeoutMs: number };
   readonly registry: Registry;
   readonly journal: Journal;
   readonly processes: number;
@@ -33,21 +38,11 @@ export interface LimitsParts {
 }
 
 /** The limits of this process. */
-export interface BuiltLimits {
-  readonly limits: Limits;
-  readonly usage: Usage;
-  readonly metrics: LimitMetrics;
-  /** Resolves when Redis is reachable, or known not to be. */
-  readonly started: Promise<void>;
-  /** Applies costs and `whenRedisIsDown`; metrics by key need a restart. */
-  update(config: LimitsConfig): void;
-  /** Flushes usage and settlements to Redis within its timeouts, and frees everything. */
-  close(): Promise<void>;
-}
+export type BuiltLimits = ReturnType<typeof createLimits>;
 
 /** Builds limits and usage from the config. */
-export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLimits {
-  const { redis, registry, journal, processes, limitService, plans } = parts;
+export function createLimits(config: LimitsConfig, parts: LimitsParts) {
+  const { redis, registry, processes, limitService, plans } = parts;
   let current = config;
   const [queue, queueOfAddresses] = [new LimitQueue(), new LimitQueue()];
   const metrics = createLimitMetrics(registry, {
@@ -55,7 +50,7 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
     waiting: () => queue.waiting + queueOfAddresses.waiting,
     plans,
   });
-  const link = redis && connect(redis, journal, () => current.whenRedisIsDown);
+  const link = redis && connect(redis, parts, () => current.whenRedisIsDown);
   const counted = link && new RedisCounter(link, { prefix: redis.keyPrefix, onLost: () => metrics.lost('settlement') });
   const usage = new Usage({
     now: () => Date.now(),
@@ -74,10 +69,13 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
     limits,
     usage,
     metrics,
+    /** Resolves when Redis is reachable, or known not to be. */
     started: link?.started ?? Promise.resolve(),
-    update: (changed) => {
+    /** Applies costs and `whenRedisIsDown`; metrics by key need a restart. */
+    update: (changed: LimitsConfig) => {
       current = changed;
     },
+    /** Flushes usage and settlements to Redis within its timeouts, and frees everything. */
     close: async () => {
       limits.close();
       await Promise.all([counted?.close(), usage.close()]);
@@ -88,15 +86,15 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
   function counterOf(): LimitCounter {
     const memory = new MemoryCounter({ now, processes });
     if (counted !== undefined) {
-      return new FallbackCounter({
+      return counterWithFallback({
         shared: counted,
         memory,
         choice: () => current.whenRedisIsDown,
         onFallback: (choice) => metrics.fellBack(choice),
       });
     }
-    if (limitService !== undefined) return new FallbackCounter({ shared: new RemoteCounter(limitService), memory });
-    return new MemoryCounter({ now });
+    if (limitService === undefined) return new MemoryCounter({ now });
+    return counterWithFallback({ shared: counterInPrimary(limitService), memory });
   }
 }
 
@@ -108,14 +106,13 @@ const choices: Readonly<Record<WhenRedisIsDown, string>> = {
   allow: 'requests are not counted',
 };
 
-function connect(config: RedisConfig, journal: Journal, choice: () => WhenRedisIsDown): RedisLink {
+function connect(config: RedisConfig, { redisBounds, journal }: LimitsParts, choice: () => WhenRedisIsDown): RedisLink {
   return new RedisLink((onError) => connectRedis(config.target, onError), {
-    // A reload may change it.
     get timeoutMs() {
-      return config.timeoutMs;
+      return redisBounds.timeoutMs;
     },
     trialKey: `${config.keyPrefix}:trial`,
-    // `FallbackCounter` counts failures per request.
+    // `counterWithFallback` counts failures per request.
     onFailure: () => undefined,
     onTrouble: ({ server, trouble, isOn, reason }: TroubleChange) => {
       const details = { reason, trouble, whenRedisIsDown: choice(), ...(server === '' ? {} : { server }) };

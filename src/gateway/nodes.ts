@@ -136,8 +136,7 @@ export class Nodes {
       clearInterval(timer);
       this.#leaving.delete(upstream);
       this.#end(upstream);
-    }, lookAgainMs);
-    timer.unref();
+    }, lookAgainMs).unref();
     this.#leaving.set(upstream, timer);
   }
 

@@ -1,5 +1,5 @@
 /** The other workers of one gateway: events between them, and the services of their primary. */
-import type { LimitServiceClient } from '../access/limits/limits-remote.ts';
+import type { LimitServiceClient } from '../access/limits/limits-shared.ts';
 import type { CacheKey } from '../cache/key.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';

@@ -1,6 +1,5 @@
 /** Builds the proxy: transports, routes and the admin functions. */
 import type { Logger } from 'pino';
-import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/upstream-metrics.ts';
@@ -30,15 +29,14 @@ import { Bodies } from '../proxy/http/request-body.ts';
 import { RequestSpans } from '../proxy/http/request-span.ts';
 import { ResponseWriter } from '../proxy/http/response-writer.ts';
 import { Router } from '../proxy/routes/router.ts';
-import { createProxyServer } from '../proxy/http/server/server.ts';
+import { createProxyServer } from '../proxy/http/server/listener.ts';
 import type { ConnectionTimes, Overload, ServerParts } from '../proxy/routes/server-parts.ts';
 import type { UsageSource } from '../proxy/operations/usage-report.ts';
 import type { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { ShadowChecks } from '../proxy/routes/shadow-checks.ts';
 import type { Submissions } from '../proxy/routes/submissions.ts';
 import { TargetCache } from '../proxy/routes/target-cache.ts';
-import type { Distances } from '../proxy/operations/status/distances.ts';
-import { findTracer } from '../trace/tracer.ts';
+import { createTracer, findSdk, type Sdk } from '../trace/tracer.ts';
 import type { AccessParts } from './access.ts';
 import { AccessLog } from './log/access-log.ts';
 import type { TlsListener } from '../proxy/http/server/tls-server.ts';
@@ -72,23 +70,12 @@ interface ProxyContext {
   readonly unsent: UnsentAnswers;
   /** Absent: plain HTTP. */
   readonly tls: TlsListener | undefined;
-}
-
-/** The proxy of this process. */
-export interface Proxy {
-  readonly server: FastifyInstance;
-  /** Absent when it is off in the config. */
-  readonly fastPath: FastPath | undefined;
-  readonly admin: Admin;
-  readonly audits: Audits;
-  /** Their prepared heads are those of the config at their preparation. */
-  readonly targets: TargetCache;
-  /** Exports the last spans. */
-  readonly flushTraces: () => Promise<void>;
+  /** Absent: the config asks for no traces, or the registered SDK records them. */
+  readonly sdk: Sdk | undefined;
 }
 
 /** Builds the server, which does not listen yet, and its routes. */
-export function buildProxy(config: Config, context: ProxyContext): Proxy {
+export function buildProxy(config: Config, context: ProxyContext) {
   const { cache, log, status, proof, submissions, peers, settings, access } = context;
   const { journal, distances } = status;
   const { fleet, sender, latest, registry } = context.parts;
@@ -128,14 +115,16 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     metrics: createAccessLogMetrics(registry),
     rules: () => context.logging.inForce.access,
   });
-  const tracer = findTracer();
+  const sdk = context.sdk ?? findSdk();
+  const tracer = sdk && createTracer(sdk);
   const observer = {
     spans: tracer && new RequestSpans(tracer, { basePath, scheme: config.listen.tls === undefined ? 'http' : 'https' }),
     metrics: createHttpMetrics(registry),
-    get deadlineMs() {
-      return settings.sender.deadlineMs;
+    limits: settings.sender,
+    onEnd: (summary: RequestSummary, seconds: number) => {
+      distances.count(countedOutcome(summary), summary.version);
+      accessLog.note(summary, seconds);
     },
-    onEnd: onEnd(distances, accessLog),
   };
   const encoder = buildEncoder();
   const targets = new TargetCache();
@@ -177,9 +166,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     return new Audits({
       sender,
       metrics: createAuditMetrics(registry),
-      get share() {
-        return settings.audits.share;
-      },
+      settings: settings.audits,
       isBusy: () => sender.waiting > 0,
       drop: async (key) => {
         // Before and after: in between the others may read it from Redis again.
@@ -202,12 +189,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       reader,
       tiers,
       router,
-      get maxStalenessMs() {
-        return settings.latest.maxStalenessMs;
-      },
-      get maxAttempts() {
-        return settings.sender.maxAttempts;
-      },
+      limits: settings.latest,
+      sending: settings.sender,
     });
     return new Admin({
       router,
@@ -225,7 +208,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
 
   function buildEncoder(): Encoder {
     const metrics = createEncodeMetrics(registry, () => proof.distrusted.size);
-    const modules = new ModuleSource(reader, { now: context.now });
+    const modules = new ModuleSource(reader, context.now);
     const { signingDomain } = config.encode;
     return new Encoder({
       fleet,
@@ -255,11 +238,4 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       signingDomain,
     });
   }
-}
-
-function onEnd(distances: Distances, accessLog: AccessLog) {
-  return (summary: RequestSummary, seconds: number): void => {
-    distances.count(countedOutcome(summary), summary.version);
-    accessLog.note(summary, seconds);
-  };
 }

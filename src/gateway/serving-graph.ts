@@ -3,15 +3,16 @@ import type { Logger } from 'pino';
 import type { Limits } from '../access/limits/ticket.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import type { PeerWorkers } from './peer-workers.ts';
-import type { Config, RedisConfig, UpstreamConfig } from '../config/config.ts';
+import type { Config, UpstreamConfig } from '../config/config.ts';
 import { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createOverloadMetrics, type OverloadMetrics } from '../metrics/overload-metrics.ts';
 import { Connections } from '../proxy/http/server/connections.ts';
-import { usualInactivityMs } from '../proxy/http/server/listener.ts';
+import { usualTimes } from '../proxy/http/server/listener.ts';
 import { LoopLag } from '../proxy/http/server/loop-lag.ts';
 import { Submissions } from '../proxy/routes/submissions.ts';
 import { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
+import { findSdk } from '../trace/tracer.ts';
 import { createAnswerBudget } from '../upstream/byte-budget.ts';
 import type { ForksParts } from '../upstream/forks.ts';
 import type { PublishedState } from '../upstream/latest.ts';
@@ -21,7 +22,8 @@ import type { FoundAddresses, LookUp } from './discovery.ts';
 import { buildFleet } from './fleet.ts';
 import { LogControl } from './log/log.ts';
 import { buildProxy } from './proxy.ts';
-import { createSettings, type LiveSettings } from './settings.ts';
+import { Replicas } from './replicas.ts';
+import { createSettings } from './settings.ts';
 import { StatusSource, type StatusParts } from './status.ts';
 
 /** Covers a phone in a tunnel; the answer occupies a connection to a node meanwhile. */
@@ -33,11 +35,13 @@ type Optional = Awaited<ReturnType<typeof loadOptional>>;
  * Builders of the parts that only some configs need; other configs do not load their modules. A part that is absent at the
  * start needs a restart.
  */
-export async function loadOptional({ access, cache: { redis }, listen: { tls } }: Config) {
+export async function loadOptional({ access, cache: { redis }, listen: { tls }, tracing }: Config) {
   return {
     access: access && of(access, (await import('./access.ts')).buildAccess),
     sharedCache: redis && of(redis, (await import('./shared-cache.ts')).buildSharedCache),
     encryption: tls && of(tls, (await import('./encryption.ts')).buildEncryption),
+    // A registered SDK is the operator's own choice.
+    tracing: tracing && !findSdk() ? of(tracing, (await import('./tracing.ts')).buildTracing) : undefined,
   };
 }
 
@@ -79,7 +83,7 @@ export interface ServingOptions {
   /** A client that reads nothing of a streamed answer for this many ms, or twice as many after it read much, loses it. Default 30,000. */
   readonly stallMs?: number | undefined;
   /** Timeouts of clients; absent ones have their defaults. */
-  readonly times?: ConnectionTimes | undefined;
+  readonly times?: Partial<ConnectionTimes> | undefined;
   /** Default: measured by the lag of the event loop. */
   readonly isOverloaded?: (() => boolean) | undefined;
   /** Default: built from the config. */
@@ -111,18 +115,19 @@ export function buildParts(
   const settings = createSettings(config, options.stallMs ?? usualStallMs);
   const listener = {
     onGeneration: () => {
-      cache.forgetLedger();
+      // Synchronous for memory and loads in flight; only writes to Redis finish later.
+      void cache.purgeHere({ kind: 'everything' });
       // At the start the first reports alone turn the ledger over, and no client has an answer yet.
-      if (!fleet.isStarting) peers?.publish({ kind: 'ledger replaced', reports: fleet.reports() });
+      if (!fleet.ledger.isStarting) peers?.publish({ kind: 'ledger replaced', reports: fleet.reports() });
     },
     onRollback: () => cache.rolledBack(),
     onFork: () => void cache.purge({ kind: 'everything' }),
     onServed: (version: LedgerVersion, state?: PublishedState) => {
-      cache.publishServed(version);
+      cache.shared?.news.publishServed(version);
       peers?.publish(state === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot: state });
     },
     onRefused: (upstream: Upstream, version: LedgerVersion) => {
-      cache.publishRefused(upstream, version);
+      cache.shared?.news.publishRefused(upstream.fingerprint, version);
       peers?.publish({ kind: 'refused', fingerprint: upstream.fingerprint, version });
     },
   };
@@ -140,21 +145,9 @@ export function buildParts(
     buildShared: optional.sharedCache,
     processes,
   });
-  const access = optional.access?.({
-    registry,
-    status,
-    limits,
-    processes,
-    peers,
-    redis: liveRedis(config, settings),
-  });
-  const proof = new ShadowProof({
-    get share() {
-      return settings.encode.shadow;
-    },
-    now,
-    distrusted: peers?.distrusted,
-  });
+  const { redis } = config.cache;
+  const access = optional.access?.({ registry, status, limits, processes, peers, redis, redisBounds: settings.redis });
+  const proof = new ShadowProof(Object.assign(settings.encode, { now, distrusted: peers?.distrusted }));
   const submissions = new Submissions((hash, upstream) =>
     peers?.publishSubmission({ kind: 'submitted', hash, upstream }),
   );
@@ -164,12 +157,11 @@ export function buildParts(
     answerBytes: answerBudget.held,
   }));
   const { isOverloaded = () => lag.isOverloaded } = options;
-  const onShed = (): void => metrics.shed('event loop');
   const unsent = new UnsentAnswers(answerBudget, {
     refused: () => metrics.shed('answers on their way'),
     ended: () => metrics.slowConnectionEnded(),
   });
-  const times = { inactivityMs: inactivityMs(config), ...options.times };
+  const times = { ...usualTimes, inactivityMs: inactivityMs(config), ...options.times };
   const encryption = optional.encryption?.({ log, journal: status.journal, times, registry });
   const proxy = buildProxy(config, {
     ...shared,
@@ -182,10 +174,11 @@ export function buildParts(
     proof,
     now,
     submissions,
-    overload: { isOverloaded, onShed },
+    overload: { isOverloaded, onShed: () => metrics.shed('event loop') },
     unsent,
     times,
     tls: encryption?.listener,
+    sdk: optional.tracing?.({ log, registry }),
     draining,
   });
   const connections: Connections = new Connections(proxy.server.server, {
@@ -202,7 +195,7 @@ export function buildParts(
       const { fill, maxBytes } = cache.memory;
       return { entries: fill.entries, bytes: fill.bytes, maxBytes };
     },
-    redis: () => cache.redisStatus(),
+    redis: () => cache.shared && { trouble: cache.shared.trouble() },
     load: () => ({
       connections: connections.open,
       maxConnections: config.listen.maxConnections,
@@ -215,8 +208,10 @@ export function buildParts(
     disagreements: () => proxy.audits.disagreements,
     certificateExpiresMs: () => encryption?.expiresMs(),
   };
+  const replicas = cache.shared && new Replicas(cache.shared.board, () => status.report(statusParts));
   return {
     ...fleetParts,
+    replicas,
     settings,
     draining,
     status,
@@ -235,8 +230,8 @@ export function buildParts(
 
 /** Closes every part, timers and connections to nodes and Redis included. */
 export async function freeParts(parts: Parts): Promise<void> {
-  const { fleet, nodes, discovery, lag, status, encryption, prober, forks, latest, sender, proxy, cache, access } =
-    parts;
+  const { fleet, nodes, discovery, lag, status, encryption, prober, forks, latest, sender, proxy, cache } = parts;
+  const { access, replicas } = parts;
   lag.close();
   discovery.close();
   status.close();
@@ -246,6 +241,7 @@ export async function freeParts(parts: Parts): Promise<void> {
   latest.close();
   sender.close();
   proxy.audits.close();
+  await replicas?.close();
   cache.close();
   await access?.close();
   await Promise.all([nodes.close(), ...fleet.upstreams.map((upstream) => upstream.close())]);
@@ -253,16 +249,5 @@ export async function freeParts(parts: Parts): Promise<void> {
 
 /** Idle timeout of clients' connections, longer than the deadline: a client that waits for a node is not idle. */
 export function inactivityMs({ upstream }: Config): number {
-  return Math.max(usualInactivityMs, upstream.deadlineMs + 15_000);
-}
-
-/** The Redis config with the live timeout, for the counter of requests. */
-function liveRedis({ cache: { redis } }: Config, settings: LiveSettings): RedisConfig | undefined {
-  if (redis === undefined) return undefined;
-  return {
-    ...redis,
-    get timeoutMs() {
-      return settings.redis.timeoutMs;
-    },
-  };
+  return Math.max(usualTimes.inactivityMs, upstream.deadlineMs + 15_000);
 }

@@ -2,13 +2,8 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import type { Registry } from 'prom-client';
 import type { Config, LogConfig } from '../config/config.ts';
-import type { Admin } from '../proxy/operations/admin.ts';
 import { drain } from '../proxy/http/server/drain.ts';
-import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
-import type { Journal } from '../proxy/operations/status/events.ts';
-import type { ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
 import { applyPeerEvent } from './peer-events.ts';
 import type { PeerEvent } from './peer-workers.ts';
 import { lookUpBySystem, lookUpNames } from './discovery.ts';
@@ -29,26 +24,7 @@ export function portOf(app: FastifyInstance): number {
 }
 
 /** A serving process. */
-export interface Serving {
-  readonly port: number;
-  readonly isDraining: boolean;
-  readonly registry: Registry;
-  applyPeerEvent(event: PeerEvent): void;
-  readonly admin: Admin;
-  readiness(): Readiness;
-  status(): ProcessStatus;
-  readonly journal: Journal;
-  /**
-   * Applies the live keys of another config (`config/changes.ts`) without interrupting requests; resolves when they are
-   * in force. One call at a time.
-   */
-  apply(config: Config): Promise<void>;
-  setLog(config: LogConfig): void;
-  /** Stops accepting, drains requests in flight within a bound, and frees everything. */
-  close(): Promise<void>;
-  /** Frees everything at once. */
-  stop(): Promise<void>;
-}
+export type Serving = Awaited<ReturnType<typeof startServing>>;
 
 /** Requests in flight have this long to finish when the gateway stops. */
 export const drainMs = 10_000;
@@ -58,7 +34,7 @@ const firstProbeMs = 1_500;
 const firstLookMs = 300;
 
 /** Starts listening for clients. Rejects when the port is in use; nodes may be down. */
-export async function startServing(whole: Config, options: ServingOptions): Promise<Serving> {
+export async function startServing(whole: Config, options: ServingOptions) {
   const { processes = 1, lookUp = lookUpBySystem } = options;
   const config = shareOf(whole, processes);
   const found = await lookUpNames(config.upstreams, lookUp, firstProbeMs);
@@ -78,18 +54,26 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     registry,
     admin: proxy.admin,
     journal: status.journal,
-    applyPeerEvent: (event) => applyPeerEvent(parts, event),
+    applyPeerEvent: (event: PeerEvent) => applyPeerEvent(parts, event),
     get isDraining() {
       return draining.isOn;
     },
     readiness: () => readinessOf(parts.statusParts),
-    status: () => status.report(parts.statusParts),
-    apply(next) {
+    status: async () => ({
+      ...status.report(parts.statusParts),
+      replicas: await parts.replicas?.read(parts.fleet.chainId),
+    }),
+    /**
+     * Applies the live keys of another config (`config/changes.ts`) without interrupting requests; resolves when they are
+     * in force. One call at a time.
+     */
+    apply(next: Config) {
       const apply = () => applyTo(parts, shareOf(next, processes), options.times);
       applied = applied.then(apply, apply);
       return applied;
     },
-    setLog: (next) => logging.set(next),
+    setLog: (next: LogConfig) => logging.set(next),
+    /** Stops accepting, drains requests in flight within a bound, and frees everything. */
     async close() {
       draining.isOn = true;
       await drain(proxy.server, parts.connections, {
@@ -100,6 +84,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       await freeParts(parts);
       await proxy.flushTraces();
     },
+    /** Frees everything at once. */
     async stop() {
       await proxy.server.close();
       await freeParts(parts);
@@ -108,20 +93,21 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
 }
 
 async function start(parts: Parts, config: Config): Promise<void> {
-  const { access, cache, discovery, fleet, forks, lag, prober, proxy, status } = parts;
+  const { access, cache, discovery, fleet, forks, lag, prober, proxy, replicas, status } = parts;
   lag.start();
   discovery.start();
   await Promise.race([prober.start(), sleep(firstProbeMs, undefined, { ref: false })]);
-  fleet.settle();
+  fleet.ledger.settle();
   const looked = Promise.all([cache.start(), access?.started]);
   await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
   status.start(parts.statusParts);
   forks.start();
   await proxy.server.listen({ host: config.listen.host, port: config.listen.port });
+  replicas?.start(portOf(proxy.server));
 }
 
 /** Applies the live keys of `next`, this process's share of the config. */
-async function applyTo(parts: Parts, next: Config, times: ConnectionTimes | undefined): Promise<void> {
+async function applyTo(parts: Parts, next: Config, times: ServingOptions['times']): Promise<void> {
   const { access, cache, discovery, prober, proxy, settings } = parts;
   if (next.access !== undefined) access?.check(next.access);
   settings.apply(next);

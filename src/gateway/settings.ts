@@ -41,7 +41,7 @@ function valuesOf({ upstream, latest, encode, cache }: Config) {
     probes: { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, longestProbeMs) },
     latest: { ...latest },
     audits: { share: audit },
-    encode: { enabled: encode.enabled, shadow: encode.shadow },
+    encode: { enabled: encode.enabled, share: encode.shadow },
     redis: redisOf(cache.redis, timeoutMs),
   };
 }

@@ -13,6 +13,7 @@ import { connectRedis, connectSubscriber } from '../cache/redis/redis-client.ts'
 import { LedgerNames, AnswerNames } from '../cache/redis/redis-keys.ts';
 import { withoutAddress } from '../cache/redis/redis-failure.ts';
 import { RedisLink, type TroubleChange } from '../cache/redis/redis-link.ts';
+import { ReplicaBoard } from '../cache/redis/replica-board.ts';
 import { SharedState, type NewsListener } from '../cache/redis/shared-state.ts';
 import { SharedTier } from '../cache/redis/shared-tier.ts';
 import { WriteQueue } from '../cache/redis/write-queue.ts';
@@ -47,20 +48,10 @@ const historyMs = 2_500;
 const missedBeats = 2.4;
 
 /** The cache that replicas share in Redis, with its news and the history that it belongs to. */
-export interface SharedCache extends SecondTier {
-  /** Resolves when Redis is reachable, or its absence is certain. */
-  readonly started: Promise<void>;
-  readonly news: SharedState;
-  readonly history: History;
-  /** Deletes from Redis; see `clearRedis`. */
-  readonly clear: (scope: PurgeScope) => Promise<number | undefined>;
-  /** The present fault of Redis, without its addresses. */
-  readonly trouble: () => string | undefined;
-  close(): void;
-}
+export type SharedCache = ReturnType<typeof buildSharedCache>;
 
 /** Connects to Redis in the background. */
-export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): SharedCache {
+export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
   const { memory, journal, settings } = parts;
   const metrics = createRedisMetrics(parts.registry, () => ({
     isUp: link.trouble('circuit open') === undefined && history.term !== undefined,
@@ -109,15 +100,21 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     parts.news,
     { prefix: config.keyPrefix, ledger: () => ledgerName(parts), history: () => history.term?.id },
   );
-  return {
-    started: link.started,
+  const second: SecondTier = {
     tier,
-    news: state,
     leases,
     onLookup: (outcome, seconds) => metrics.lookedUp(outcome, seconds),
     onTurn: (turn) => metrics.turned(turn),
+  };
+  return {
+    ...second,
+    /** Resolves when Redis is reachable, or its absence is certain. */
+    started: link.started,
+    news: state,
+    board: new ReplicaBoard(link, config.keyPrefix),
     history,
-    clear: async (scope) => {
+    /** Deletes from Redis; see `clearRedis`. */
+    clear: async (scope: PurgeScope) => {
       const [genesis, ledger] = [parts.ledger(), ledgerName(parts)];
       if (genesis === undefined || ledger === undefined) return undefined;
       const terms = await registry.read(ledger);
@@ -125,6 +122,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
       const names = new LedgerNames(config.keyPrefix, genesis);
       return clearRedis(link, { names, terms: everyTerm(terms, history.term) }, scope);
     },
+    /** The present fault of Redis, without its addresses. */
     trouble: () => troubleOf(link) ?? (history.term === undefined ? unverified : undefined),
     close: () => {
       history.close();

@@ -1,5 +1,4 @@
 /** The facts of this process for the status page: metric families, sampled once a second, and the state of parts. */
-import { performance } from 'node:perf_hooks';
 import type { Registry } from 'prom-client';
 import { readFamilies } from '../metrics/family.ts';
 import { countedFamilies, countsOf, type Counts } from '../proxy/operations/status/counts.ts';
@@ -7,6 +6,7 @@ import { Distances } from '../proxy/operations/status/distances.ts';
 import { Journal } from '../proxy/operations/status/events.ts';
 import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
 import type { LineLog } from '../proxy/operations/status/line-throttle.ts';
+import { Trend } from '../proxy/operations/status/trend.ts';
 import { Windows } from '../proxy/operations/status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import { readClasses } from '../upstream/select/need.ts';
@@ -34,6 +34,7 @@ export class StatusSource {
   readonly journal: Journal;
   readonly distances = new Distances();
   readonly #windows = new Windows(performance.now());
+  readonly #trend = new Trend();
   readonly #startedAtMs = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
@@ -43,8 +44,7 @@ export class StatusSource {
 
   start(sampled: Sampled): void {
     this.#sample(sampled, performance.now());
-    this.#timer = setInterval(() => this.#sample(sampled, performance.now()), 1_000);
-    this.#timer.unref();
+    this.#timer = setInterval(() => this.#sample(sampled, performance.now()), 1_000).unref();
   }
 
   close(): void {
@@ -61,8 +61,9 @@ export class StatusSource {
       chainId: fleet.chainId,
       head: fleet.head?.version.toString(),
       oldest: fleet.oldest?.oldestVersion.toString(),
-      headSpeed: (fleet.headSource?.window.headSpeed ?? 0) * 1_000,
+      headSpeed: (fleet.ledger.source?.window.pace.headSpeed ?? 0) * 1_000,
       windows: this.#windows.read(total, nowMs),
+      trend: this.#trend.points,
       total,
       cache: parts.cache(),
       isEncoding: parts.isEncoding(),
@@ -77,6 +78,7 @@ export class StatusSource {
     this.distances.head = fleet.head?.version;
     const counts = countsOf(readFamilies(registry, countedFamilies), this.distances.cells());
     this.#windows.record(counts, nowMs);
+    this.#trend.record(counts, Date.now());
     return counts;
   }
 }
@@ -101,41 +103,27 @@ export function readinessOf(parts: StatusParts): Readiness {
 function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
   const head = fleet.head?.version;
   return fleet.upstreams.map((upstream) => {
-    const {
-      name,
-      tier,
-      health,
-      fault,
-      isDrained,
-      forkedAt,
-      chain,
-      chainId,
-      window,
-      ejections,
-      isSuspect,
-      inFlight,
-      places,
-      address,
-    } = upstream;
+    const { name, tier, isDrained, isSuspect, inFlight, window, ejections, unusableSinceMs } = upstream;
     const { believed: info } = window;
     return {
       name,
       tier,
-      state: health,
-      reason: fault,
+      state: upstream.health,
+      reason: upstream.fault,
+      since: unusableSinceMs === undefined ? undefined : new Date(unusableSinceMs).toISOString(),
       isDrained,
-      forkedAt: forkedAt?.toString(),
+      forkedAt: upstream.forkedAt?.toString(),
       isSuspect,
-      warning: address.isShared ? sharedAddressMessage : undefined,
-      chainId: chainId ?? chain.doubted,
+      warning: upstream.address.isShared ? sharedAddressMessage : undefined,
+      chainId: upstream.chain.id ?? upstream.chain.doubted,
       oldest: info?.oldestVersion.toString(),
       head: info?.version.toString(),
       lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),
       isLagging: fleet.isLagging(upstream),
-      edgeSpeed: window.edgeSpeed * 1_000,
+      edgeSpeed: window.pace.edgeSpeed * 1_000,
       edgeMargin: marginOf(upstream, nowMs),
       inFlight,
-      limit: places.limit,
+      limit: upstream.places.limit,
       ejected: readClasses.flatMap((readClass) => {
         const { reason } = ejections[readClass];
         return reason === undefined ? [] : [{ readClass, reason }];

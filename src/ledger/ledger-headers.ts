@@ -22,16 +22,11 @@ export interface LedgerInfo {
 export interface Dialect {
   readonly name: DialectName;
   readonly prefix: string;
-  readonly chainId: string;
-  readonly version: string;
-  readonly oldestVersion: string;
-  readonly timestampUsec: string;
-  readonly epoch: string;
-  readonly blockHeight: string;
-  readonly oldestBlockHeight: string;
   readonly gasUsed: string;
   readonly cursor: string;
-  /** The names of the seven in the case nodes write, in the order of `ledgerHeaderList`. */
+  /** The names of the seven, in the order of `ledgerHeaderList`. */
+  readonly seven: readonly string[];
+  /** The same in the case nodes write. */
   readonly written: readonly string[];
   /** The names with a known meaning: the seven, gas used and cursor. */
   readonly known: ReadonlySet<string>;
@@ -40,18 +35,13 @@ export interface Dialect {
 /** The header names of a dialect. */
 export function dialectOf(name: DialectName): Dialect {
   const prefix = name === 'aptos' ? 'x-aptos-' : 'x-node-';
-  const seven = {
-    chainId: `${prefix}chain-id`,
-    version: `${prefix}ledger-version`,
-    oldestVersion: `${prefix}ledger-oldest-version`,
-    timestampUsec: `${prefix}ledger-timestampusec`,
-    epoch: `${prefix}epoch`,
-    blockHeight: `${prefix}block-height`,
-    oldestBlockHeight: `${prefix}oldest-block-height`,
-  };
+  const seven =
+    'chain-id ledger-version ledger-oldest-version ledger-timestampusec epoch block-height oldest-block-height'
+      .split(' ')
+      .map((word) => prefix + word);
   const ofAnswer = { gasUsed: `${prefix}gas-used`, cursor: `${prefix}cursor` };
-  const known = new Set([...Object.values(seven), ...Object.values(ofAnswer)]);
-  return { name, prefix, ...seven, ...ofAnswer, written: Object.values(seven).map(titleCase), known };
+  const known = new Set([...seven, ...Object.values(ofAnswer)]);
+  return { name, prefix, ...ofAnswer, seven, written: seven.map(titleCase), known };
 }
 
 /** Header values by lowercase name; a repeated header is a list. */
@@ -89,16 +79,7 @@ export class LedgerInfoReader {
 }
 
 function isSameInfo(headers: HeaderValues, others: HeaderValues, dialect: Dialect): boolean {
-  return (
-    headers === others ||
-    (headers[dialect.version] === others[dialect.version] &&
-      headers[dialect.oldestVersion] === others[dialect.oldestVersion] &&
-      headers[dialect.timestampUsec] === others[dialect.timestampUsec] &&
-      headers[dialect.blockHeight] === others[dialect.blockHeight] &&
-      headers[dialect.oldestBlockHeight] === others[dialect.oldestBlockHeight] &&
-      headers[dialect.epoch] === others[dialect.epoch] &&
-      headers[dialect.chainId] === others[dialect.chainId])
-  );
+  return headers === others || dialect.seven.every((name) => headers[name] === others[name]);
 }
 
 /** Reason why headers hold no snapshot: `missing`, one of the seven is no number; `absurd`, no ledger can have all seven. */
@@ -108,20 +89,12 @@ export function ledgerHeaderFault(headers: HeaderValues, dialect: Dialect): 'mis
 }
 
 function readLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | 'missing' | 'absurd' {
-  const number = (name: string): bigint | undefined => {
+  const numbers = dialect.seven.map((name) => {
     const value = headers[name];
     return typeof value === 'string' && asWritten.test(value) ? findU64(value) : undefined;
-  };
-  const chainId = number(dialect.chainId);
-  const version = number(dialect.version);
-  const oldestVersion = number(dialect.oldestVersion);
-  const timestampUsec = number(dialect.timestampUsec);
-  const epoch = number(dialect.epoch);
-  const blockHeight = number(dialect.blockHeight);
-  const oldestBlockHeight = number(dialect.oldestBlockHeight);
-  if (chainId === undefined || version === undefined || oldestVersion === undefined) return 'missing';
-  if (timestampUsec === undefined || epoch === undefined) return 'missing';
-  if (blockHeight === undefined || oldestBlockHeight === undefined) return 'missing';
+  });
+  if (numbers.includes(undefined)) return 'missing';
+  const [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestBlockHeight] = numbers as Seven;
   // The header is a u8 (protocol 2.1).
   if (chainId > 255n) return 'absurd';
   const info = {
@@ -135,6 +108,8 @@ function readLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | '
   };
   return isAbsurd(info) ? 'absurd' : info;
 }
+
+type Seven = [bigint, bigint, bigint, bigint, bigint, bigint, bigint];
 
 /** Nodes write a number in one way; any other spelling was changed in between. */
 const asWritten = /^(?:0|[1-9]\d*)$/;

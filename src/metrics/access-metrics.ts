@@ -28,7 +28,7 @@ interface AccessGauges {
 export function createAccessMetrics(registry: Registry, read: () => AccessGauges) {
   const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',
-    help: 'Requests refused for whom they were from, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), operation, origin, limit, not counted (nobody could).',
+    help: 'Requests refused by their key, origin or limits, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), operation, origin, limit, not counted.',
     labels: { reason: refusalReasons, plan: labelSources.planOrNone },
     known: () => [
       ...combinations({ reason: clientless, plan: labelSources.planOrNone }),

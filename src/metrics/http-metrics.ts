@@ -64,8 +64,11 @@ export interface CountedRequest {
   readonly outcome: Outcome;
   /** `false`: the client hung up before; `countedStatus` and `countedOutcome` replace status and outcome. */
   readonly isHeadSent: boolean;
-  /** Bytes of body that no node had to send. */
-  readonly savedBytes: number;
+  /**
+   * Bytes of the answer's body as handed to the connection, coded. A kept answer counts whole, also when the client leaves
+   * before its end; of a streamed one counts what was passed on.
+   */
+  readonly bytes: number;
   /** Its span, when the trace is sampled. */
   readonly trace?: TraceReference | undefined;
 }
@@ -86,7 +89,7 @@ export type HttpMetrics = ReturnType<typeof createHttpMetrics>;
 /** Counts of one route, looked up once. */
 interface RouteCounts {
   readonly byStatus: Map<number, Count>;
-  readonly byOutcome: Partial<Record<Outcome, Distribution>>;
+  readonly byOutcome: Partial<Record<Outcome, { readonly duration: Distribution; readonly bytes: Count }>>;
 }
 
 /** Statuses with a series per route from the start, because alerts use them. */
@@ -106,6 +109,12 @@ export function createHttpMetrics(registry: Registry) {
     help: 'Time from a request to the end of its answer, by route and where the answer came from.',
     labels: { route: routes, outcome: outcomes },
     buckets: requestSeconds,
+  });
+  const responseBytes = new Counter(registry, {
+    name: 'ledgergate_http_response_bytes_total',
+    help: 'Bytes of bodies of answers to clients, as sent (compressed or not), by route and where the answer came from; HEAD and 304 have none. When the client cuts an answer off, a streamed one counts what was sent, a kept one its whole length. No series before the first answer.',
+    labels: { route: routes, outcome: outcomes },
+    known: () => [],
   });
   let inFlight = 0;
   new Gauge(registry, {
@@ -127,14 +136,19 @@ export function createHttpMetrics(registry: Registry) {
     /** Counts an ended request; `seconds` from its arrival to the answer's last byte handed to the socket. */
     finished(request: CountedRequest, seconds: number) {
       inFlight -= 1;
-      const { route, savedBytes, trace } = request;
+      const { route, bytes, trace } = request;
       const [status, outcome] = [countedStatus(request), countedOutcome(request)];
       const { byStatus, byOutcome } = countsOf(route);
       let count = byStatus.get(status);
       if (count === undefined) byStatus.set(status, (count = requests.of({ route, status: codeOf(status) })));
       count.inc();
-      (byOutcome[outcome] ??= duration.of({ route, outcome })).observe(seconds, trace);
-      saved(route, outcome, savedBytes);
+      const counted = (byOutcome[outcome] ??= {
+        duration: duration.of({ route, outcome }),
+        bytes: responseBytes.of({ route, outcome }),
+      });
+      counted.duration.observe(seconds, trace);
+      counted.bytes.inc(bytes);
+      saved(route, outcome);
     },
     /** Malformed bytes, or a request that did not end in time. */
     broken: () => broken.inc(),
@@ -146,30 +160,22 @@ function codeOf(status: number): string {
   return status >= 100 && status <= 599 ? String(status) : 'other';
 }
 
-/** Counts the request and the bytes that a cached or local answer saved. */
-function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Outcome, bytes: number) => void {
+/** Counts the request that a cached or local answer saved. */
+function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Outcome) => void {
   const requests = new Counter(registry, {
     name: 'ledgergate_saved_upstream_requests_total',
     help: 'Requests that no upstream had to answer, by what did: memory, redis, collapsed (with the read of another client), local (a signing message encoded here).',
     labels: { how: savings },
   });
-  const bytes = new Counter(registry, {
-    name: 'ledgergate_saved_upstream_bytes_total',
-    help: 'Bytes of bodies that no upstream had to send, by where they came from; of signing messages none are counted.',
-    labels: { how: savings },
-  });
-  const of = (how: (typeof savings)[number]) => ({ requests: requests.of({ how }), bytes: bytes.of({ how }) });
-  const saved: Partial<Record<Outcome, ReturnType<typeof of>>> = {
-    memory: of('memory'),
-    redis: of('redis'),
-    collapsed: of('collapsed'),
+  const saved: Partial<Record<Outcome, Count>> = {
+    memory: requests.of({ how: 'memory' }),
+    redis: requests.of({ how: 'redis' }),
+    collapsed: requests.of({ how: 'collapsed' }),
   };
-  const encoded = of('local');
-  return (route, outcome, size) => {
-    const counts = outcome === 'local' && route === 'encode_submission' ? encoded : saved[outcome];
-    if (counts === undefined) return;
-    counts.requests.inc();
-    counts.bytes.inc(size);
+  const encoded = requests.of({ how: 'local' });
+  return (route, outcome) => {
+    const count = outcome === 'local' && route === 'encode_submission' ? encoded : saved[outcome];
+    count?.inc();
   };
 }
 

@@ -47,7 +47,7 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
   const byBound = { plan: labelSources.plan, bound: limitBounds };
   const refusals = new Counter(registry, {
     name: 'ledgergate_limits_refusals_total',
-    help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, unavailable (nobody could count).',
+    help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, unavailable (not counted).',
     labels: byBound,
     known: () => [...plans()].flatMap((plan) => combinations(byBound, { plan })),
   });

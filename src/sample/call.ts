@@ -2,7 +2,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { findAddress, type Address } from '../ledger/address.ts';
 import { isIdentifier } from '../ledger/identifier.ts';
-import { JsonError, parseJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
+import { JsonError, parseJson } from '../ledger/json-parser.ts';
+import type { JsonObject, JsonValue } from '../ledger/json-value.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { findTypeTag, type StructTag } from '../ledger/type-tag.ts';
 import { findU64, ledgerVersion, type LedgerVersion } from '../ledger/version.ts';

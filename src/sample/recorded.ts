@@ -1,7 +1,8 @@
 /** The recorded answers, indexed for look-up. Bodies are the recorded text and stay it (data/README.md). */
 import { parseAddress, type Address } from '../ledger/address.ts';
 import { findFunctionId, formatFunctionId } from '../ledger/identifier.ts';
-import { canonicalJson, parseJson } from '../ledger/json-value.ts';
+import { parseJson } from '../ledger/json-parser.ts';
+import { canonicalJson } from '../ledger/json-value.ts';
 import { formatTypeTag, parseStructTag } from '../ledger/type-tag.ts';
 import encodeRows from './data/encode.json' with { type: 'json' };
 import moduleRows from './data/modules.json' with { type: 'json' };
@@ -33,17 +34,15 @@ const resources = new Map(resourceRows.map((row) => [resourceKey(row.path), row.
 const modules = new Map(moduleRows.map((row) => [moduleKey(row.path), row.body]));
 const accounts = new Set([...resources.keys(), ...modules.keys()].map((key) => key.slice(0, key.indexOf('/'))));
 const views = new Map(viewRows.map((row) => [viewKey(row.request), row]));
-const transactions: readonly RecordedTransaction[] = transactionRows.map(({ hash, body }) => {
+/** All recorded transactions. */
+export const recordedTransactions: readonly RecordedTransaction[] = transactionRows.map(({ hash, body }) => {
   return { hash, version: versionOf(body), body };
 });
-const transactionsByHash = new Map(transactions.map((transaction) => [transaction.hash, transaction]));
+const transactionsByHash = new Map(recordedTransactions.map((transaction) => [transaction.hash, transaction]));
 const encodeAnswers = new Map(encodeRows.map((row) => [encodeKey(row.chainId, row.request), row]));
 
 /** Every request for a signing message that a sample node can answer, in recorded order. */
 export const encodeVectors: readonly EncodeVector[] = encodeRows;
-
-/** All recorded transactions. */
-export const recordedTransactions = transactions;
 
 /** `tag` in canonical text. */
 export function findResource(address: Address, tag: string): string | undefined {
@@ -88,7 +87,7 @@ export function findTransactionByHash(hash: string): RecordedTransaction | undef
 
 /** The first recording at a version; several may share it. */
 export function findTransactionByVersion(version: bigint): RecordedTransaction | undefined {
-  return transactions.find((transaction) => transaction.version === version);
+  return recordedTransactions.find((transaction) => transaction.version === version);
 }
 
 /** The answer to a request for a signing message, however its JSON is spelled. */

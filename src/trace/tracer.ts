@@ -1,6 +1,6 @@
 /**
- * Traces by OpenTelemetry, through its API alone: without an SDK, which an operator registers ahead of the program
- * (`node --import`, docs/tracing.md), nothing is recorded and no span is made.
+ * Traces by OpenTelemetry, through its API alone. The SDK that records is one that an operator registers ahead of the program
+ * (`node --import`, docs/tracing.md), or that of `otlp.ts`; without either no span is made.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -12,12 +12,24 @@ import {
   trace,
   TraceFlags,
   type Context,
+  defaultTextMapGetter,
+  defaultTextMapSetter,
   type Span as ApiSpan,
+  type TextMapPropagator,
   type Tracer as ApiTracer,
 } from '@opentelemetry/api';
 import { SilentSpan, type Attributes, type Span, type SpanName, type SpanStart } from './span.ts';
 
-/** The tracer of the registered SDK. */
+/** An SDK that records spans and exports them. */
+export interface Sdk {
+  readonly tracer: ApiTracer;
+  /** Reads the trace of headers, and writes it. */
+  readonly propagator: Pick<TextMapPropagator<unknown>, 'inject' | 'extract'>;
+  /** Exports the spans that have ended. */
+  flush(): Promise<void>;
+}
+
+/** Begins spans of an SDK. */
 export interface Tracer {
   /** Begins the span of a client's request, within the trace of its headers. */
   serve(name: string, headers: object, attributes: Attributes): Span;
@@ -25,21 +37,27 @@ export interface Tracer {
   flush(): Promise<void>;
 }
 
-const scope = 'ledgergate';
+/** Name of the gateway's spans as a group (instrumentation scope). */
+export const scope = 'ledgergate';
 const longestFlushMs = 1_000;
 
-/** `undefined`: no SDK is registered. Looked at once, at the start: what is registered later records nothing. */
-export function findTracer(): Tracer | undefined {
+/** The registered SDK. `undefined`: none is; one that is registered after the start records nothing. */
+export function findSdk(): Sdk | undefined {
   const tracer = trace.getTracer(scope);
-  if (!isRegistered(tracer)) return undefined;
+  return isRegistered(tracer) ? { tracer, propagator: propagation, flush: flushProvider } : undefined;
+}
+
+/** The tracer of `sdk`. */
+export function createTracer(sdk: Sdk): Tracer {
+  const { tracer, propagator } = sdk;
   return {
     serve(name, headers, attributes) {
       // Baggage of clients is untrusted, and no part of the gateway reads it.
-      const parent = propagation.deleteBaggage(propagation.extract(ROOT_CONTEXT, headers));
-      return spanOf(tracer, tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent), parent);
+      const parent = propagation.deleteBaggage(propagator.extract(ROOT_CONTEXT, headers, defaultTextMapGetter));
+      return spanOf(sdk, tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent), parent);
     },
     async flush() {
-      await Promise.race([flushProvider().catch(() => undefined), sleep(longestFlushMs, undefined, { ref: false })]);
+      await Promise.race([sdk.flush().catch(() => undefined), sleep(longestFlushMs, undefined, { ref: false })]);
     },
   };
 }
@@ -61,34 +79,34 @@ async function flushProvider(): Promise<void> {
   await (provider as { forceFlush?: () => Promise<void> }).forceFlush?.();
 }
 
-function spanOf(tracer: ApiTracer, span: ApiSpan, parent: Context): Span {
+function spanOf(sdk: Sdk, span: ApiSpan, parent: Context): Span {
   const context = trace.setSpan(parent, span);
-  return span.isRecording() ? new RecordedSpan(tracer, span, context) : new SilentSpan(() => carried(context));
+  return span.isRecording() ? new RecordedSpan(sdk, span, context) : new SilentSpan(() => carried(sdk, context));
 }
 
-function carried(context: Context): Record<string, string> {
+function carried({ propagator }: Sdk, context: Context): Record<string, string> {
   const headers: Record<string, string> = {};
-  propagation.inject(context, headers);
+  propagator.inject(context, headers, defaultTextMapSetter);
   return headers;
 }
 
 class RecordedSpan implements Span {
   readonly recorded: SpanName | undefined;
-  readonly #tracer: ApiTracer;
+  readonly #sdk: Sdk;
   readonly #span: ApiSpan;
   readonly #context: Context;
 
-  constructor(tracer: ApiTracer, span: ApiSpan, context: Context) {
+  constructor(sdk: Sdk, span: ApiSpan, context: Context) {
     const { traceId, spanId, traceFlags } = span.spanContext();
     // Some samplers record spans that are not sampled: no exporter gets such a span.
     this.recorded = (traceFlags & TraceFlags.SAMPLED) === 0 ? undefined : { traceId, spanId };
-    this.#tracer = tracer;
+    this.#sdk = sdk;
     this.#span = span;
     this.#context = context;
   }
 
   headers(): Record<string, string> {
-    return carried(this.#context);
+    return carried(this.#sdk, this.#context);
   }
 
   begin(name: string, { kind, attributes = {}, link }: SpanStart = {}): Span {
@@ -98,7 +116,7 @@ class RecordedSpan implements Span {
       attributes,
       links: linked === undefined ? [] : [{ context: { ...linked, traceFlags: TraceFlags.SAMPLED } }],
     };
-    return spanOf(this.#tracer, this.#tracer.startSpan(name, options, this.#context), this.#context);
+    return spanOf(this.#sdk, this.#sdk.tracer.startSpan(name, options, this.#context), this.#context);
   }
 
   note(attributes: Attributes): void {

@@ -1,6 +1,14 @@
 /** The dialect of the fleet, where the config names none: that of most nodes, decided once by the first answers. */
-import { dialectOf, findLedgerInfo, type DialectName, type HeaderValues } from '../ledger/ledger-headers.ts';
+import {
+  dialectOf,
+  findLedgerInfo,
+  type DialectName,
+  type HeaderValues,
+  type LedgerInfo,
+} from '../ledger/ledger-headers.ts';
+import type { Fleet } from './fleet.ts';
 import { elect } from './node/ledger-identity.ts';
+import type { Upstream } from './node/upstream.ts';
 
 /** The status and headers of a look at the ledger info. */
 interface Look {
@@ -14,24 +22,35 @@ export function dialectSpoken({ status, headers }: Look): DialectName | undefine
   return (['node', 'aptos'] as const).find((name) => findLedgerInfo(headers, dialectOf(name)) !== undefined);
 }
 
+/** Longest wait of the start for the nodes that show the dialect, without a majority. */
+const longestVoteMs = 500;
+
 /**
- * The dialect that most of `nodes` speak; of two that as many speak, that of the first node. Resolves once more than half
- * have answered alike, all have answered or failed, or `withinMs` is over. `undefined`: no answer had ledger headers.
+ * Settles an open dialect as that which most nodes speak; of two that as many speak, that of the first node. Resolves once
+ * more than half have answered `look` alike, all have answered or failed, or the wait is over; no answer with ledger headers
+ * leaves it open.
  */
-export async function voteOnDialect<N>(
-  nodes: readonly N[],
-  look: (node: N) => Promise<Look>,
-  withinMs: number,
-): Promise<DialectName | undefined> {
-  const spoken: (DialectName | undefined)[] = nodes.map(() => undefined);
+export async function voteOnDialect(fleet: Fleet, look: (upstream: Upstream) => Promise<Look>): Promise<void> {
+  if (!fleet.isDialectOpen) return;
+  const { upstreams } = fleet;
+  const spoken: (DialectName | undefined)[] = upstreams.map(() => undefined);
   const { promise: isDecided, resolve: decide } = Promise.withResolvers<void>();
-  const timer = setTimeout(decide, withinMs);
-  const looks = nodes.map(async (node, index) => {
-    const name = await look(node).then(dialectSpoken, () => undefined);
+  const timer = setTimeout(decide, longestVoteMs);
+  const looks = upstreams.map(async (upstream, index) => {
+    const name = await look(upstream).then(dialectSpoken, () => undefined);
     spoken[index] = name;
-    if (name !== undefined && spoken.filter((other) => other === name).length * 2 > nodes.length) decide();
+    if (name !== undefined && spoken.filter((other) => other === name).length * 2 > upstreams.length) decide();
   });
   await Promise.race([Promise.all(looks), isDecided]);
   clearTimeout(timer);
-  return elect(spoken, undefined);
+  const elected = elect(spoken, undefined);
+  if (elected !== undefined) fleet.takeDialect(elected);
+}
+
+/** The ledger of the look that decides an open dialect; `undefined` for any other. */
+export function takeDialectOf(fleet: Fleet, look: Look): LedgerInfo | undefined {
+  const spoken = fleet.isDialectOpen ? dialectSpoken(look) : undefined;
+  if (spoken === undefined) return undefined;
+  fleet.takeDialect(spoken);
+  return findLedgerInfo(look.headers, fleet.dialect);
 }

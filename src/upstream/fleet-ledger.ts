@@ -4,6 +4,7 @@
  * restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { isConfirmed, isCredible } from './head-rules.ts';
 import { elect } from './node/ledger-identity.ts';
 import type { Upstream } from './node/upstream.ts';
 
@@ -97,13 +98,13 @@ export class FleetLedger {
   /** Holds the vote on the chain anew, and marks the nodes of other chains. */
   voteOnChain(): void {
     const upstreams = this.#parts.upstreams();
-    const reported = upstreams.map(({ chainId }) => chainId);
+    const reported = upstreams.map(({ chain }) => chain.id);
     const agreed = this.#parts.fixedChainId ?? elect(reported, this.#isStarting ? undefined : this.#chainId);
     const isAnother = this.#chainId !== undefined && agreed !== this.#chainId;
     this.#chainId = agreed;
     for (const upstream of upstreams) {
       // A node whose only reports are of another chain is not asked until a look settles it.
-      const chainId = upstream.chainId ?? upstream.chain.doubted;
+      const chainId = upstream.chain.id ?? upstream.chain.doubted;
       const isForeign = chainId !== undefined && chainId !== agreed;
       if (isForeign && upstream.health !== 'foreign') {
         const fields = { upstream: upstream.name, reason: 'other chain', chainId, fleetChainId: agreed };
@@ -141,7 +142,7 @@ export class FleetLedger {
     this.#goneBack.clear();
     const trusted = this.#parts
       .upstreams()
-      .filter(({ isSuspect, isDrained, chainId }) => !isSuspect && !isDrained && chainId === this.#chainId);
+      .filter(({ isSuspect, isDrained, chain }) => !isSuspect && !isDrained && chain.id === this.#chainId);
     const answering = trusted.filter((upstream) => upstream === speaker || upstream.health === 'usable');
     this.#source = freshest(answering) ?? freshest(trusted);
     this.#head = this.#source?.window.info;
@@ -233,55 +234,4 @@ function freshest(upstreams: readonly Upstream[]): Upstream | undefined {
     (best, upstream) => (upstream.head > (best?.head ?? -1n) ? upstream : best),
     undefined,
   );
-}
-
-/*
- * The rules that decide whether a head is believed, pure. The freshest node gives no proof that it is ahead. A head that
- * the other nodes cannot have fallen so far behind is false, and reads pinned to it would stall every client. So a claim is
- * believed while more nodes agree with it than contradict it. When two nodes contradict each other, the lower head is safe,
- * because both hold it.
- */
-
-/** The head of one node: its version, and the ledger time in microseconds since the epoch. */
-export interface HeadReport {
-  readonly version: bigint;
-  readonly timestampUsec: bigint;
-}
-
-/** Heads of nodes at one moment differ by blocks in flight and by probes in between. */
-const slackVersions = 10_000n;
-/** A ledger commits no faster than this for long: lag in time explains so much lag in versions. */
-const versionsPerSecond = 1_000n;
-/** A node that is behind by more than this is broken, and explains no more. */
-const longestLagUsec = 900n * 1_000_000n;
-/** A node whose ledger time is this close to our clock is in step with the ledger. */
-const currentUsec = 60n * 1_000_000n;
-
-/** Whether a node with head `other` proves that the ledger has not gone back from `head`. */
-function isConfirmed(head: bigint, other: bigint): boolean {
-  return other + slackVersions >= head;
-}
-
-/**
- * Whether the claim of a new head is believed. `others`: the last reports of the other usable nodes. `nowUsec`: our
- * clock, microseconds since the epoch.
- */
-export function isCredible(claim: HeadReport, others: readonly HeadReport[], nowUsec: bigint): boolean {
-  const against = others.filter((other) => contradicts(other, claim, nowUsec)).length;
-  return against === 0 || others.length + 1 - against > against;
-}
-
-function contradicts(other: HeadReport, claim: HeadReport, nowUsec: bigint): boolean {
-  const ahead = claim.version - other.version;
-  if (ahead <= slackVersions) return false;
-  // A node that is behind by its own clock does not contradict one that is in step.
-  if (isCurrent(claim, nowUsec) && !isCurrent(other, nowUsec)) return false;
-  const lag = claim.timestampUsec - other.timestampUsec;
-  const explaining = lag < 0n ? 0n : lag > longestLagUsec ? longestLagUsec : lag;
-  return ahead > slackVersions + (explaining * versionsPerSecond) / 1_000_000n;
-}
-
-function isCurrent({ timestampUsec }: HeadReport, nowUsec: bigint): boolean {
-  const apart = nowUsec - timestampUsec;
-  return apart <= currentUsec && apart >= -currentUsec;
 }

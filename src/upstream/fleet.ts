@@ -26,6 +26,8 @@ export interface FleetEvents extends LedgerEvents {
   onStepBack(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers report. */
   onRefused(upstream: Upstream, version: LedgerVersion): void;
+  /** Answers carry this head from now on. Called before the first of them; `upstream`: its node, '' once removed. */
+  onHead(head: LedgerInfo, upstream: string): void;
   /** The first request waits for a version: heads are polled for as long as `waiters.isAwaited`. */
   onAwaited(): void;
 }
@@ -39,8 +41,6 @@ export interface NodeReport {
 
 /** Options of a `Fleet`. */
 export interface FleetSettings {
-  /** Answers carry this head from now on. Called before the first of them; `upstream`: its node, '' once removed. */
-  readonly onHead?: ((head: LedgerInfo, upstream: string) => void) | undefined;
   /** Read at each use, so it may change. A node whose ledger is farther behind serves only what it holds. */
   readonly limits?: { readonly maxLagMs: number };
   /** The chain of the config: nodes of any other are never asked. Default: the chain of most nodes. */
@@ -59,9 +59,9 @@ export class Fleet {
   #isDialectOpen: boolean;
   readonly #events: FleetEvents;
   readonly #limits: typeof usualLimits;
-  readonly #onHead: FleetSettings['onHead'];
   readonly waiters: VersionWaiters;
-  readonly #ledger: FleetLedger;
+  /** Its chain, head and generation. */
+  readonly ledger: FleetLedger;
   /** Headers beside the seven that describe the ledger; fed by looks. */
   readonly headersOfLedger: LedgerWideHeaders;
   #view: FleetView | undefined;
@@ -75,19 +75,18 @@ export class Fleet {
     upstreams: readonly Upstream[],
     dialect: Dialect | 'auto',
     events: FleetEvents,
-    { onHead, limits = usualLimits, chainId: fixedChainId }: FleetSettings = {},
+    { limits = usualLimits, chainId: fixedChainId }: FleetSettings = {},
   ) {
     this.#upstreams = upstreams;
     this.dialect = dialect === 'auto' ? dialectOf('node') : dialect;
     this.#isDialectOpen = dialect === 'auto';
     this.#events = events;
     this.#limits = limits;
-    this.#onHead = onHead;
     this.waiters = new VersionWaiters(
       () => this.#upstreams,
       () => events.onAwaited(),
     );
-    this.#ledger = new FleetLedger({
+    this.ledger = new FleetLedger({
       upstreams: () => this.#upstreams,
       fixedChainId,
       maxLagMs: () => limits.maxLagMs,
@@ -118,13 +117,13 @@ export class Fleet {
   replace(upstreams: readonly Upstream[], nowMs: number): void {
     const gone = this.#upstreams.filter((upstream) => !upstreams.includes(upstream));
     // A fleet whose nodes have yet to answer keeps its chain.
-    this.#ledger.settle();
+    this.ledger.settle();
     this.#upstreams = upstreams;
     for (const upstream of gone) {
       upstream.isRemoved = true;
-      this.#ledger.forget(upstream, nowMs);
+      this.ledger.forget(upstream, nowMs);
     }
-    this.#ledger.voteOnChain();
+    this.ledger.voteOnChain();
     this.refresh();
   }
 
@@ -144,23 +143,15 @@ export class Fleet {
 
   // See `FleetLedger` for these.
   get chainId(): number | undefined {
-    return this.#ledger.chainId;
+    return this.ledger.chainId;
   }
 
   get generation(): number {
-    return this.#ledger.generation;
+    return this.ledger.generation;
   }
 
   get head(): LedgerInfo | undefined {
-    return this.#ledger.head;
-  }
-
-  get isStarting(): boolean {
-    return this.#ledger.isStarting;
-  }
-
-  get headSource(): Upstream | undefined {
-    return this.#ledger.source;
+    return this.ledger.head;
   }
 
   // See `FleetFacts` for these.
@@ -207,7 +198,8 @@ export class Fleet {
     const before = this.#view;
     const view = viewOf(this, before, this.dialect);
     this.#view = view;
-    if (view.head !== undefined && view.head !== before?.head) this.#onHead?.(view.head, this.headSource?.name ?? '');
+    const { head } = view;
+    if (head !== undefined && head !== before?.head) this.#events.onHead(head, this.ledger.source?.name ?? '');
     return view;
   }
 
@@ -217,7 +209,7 @@ export class Fleet {
    */
   setDrained(upstream: Upstream, isDrained: boolean, nowMs: number): void {
     upstream.isDrained = isDrained;
-    if (isDrained) this.#ledger.forget(upstream, nowMs);
+    if (isDrained) this.ledger.forget(upstream, nowMs);
     this.refresh();
   }
 
@@ -236,8 +228,8 @@ export class Fleet {
       upstream.isSuspect = isSuspect;
       upstream.adopt(info, nowMs);
     }
-    this.#ledger.voteOnChain();
-    this.#ledger.startOver();
+    this.ledger.voteOnChain();
+    this.ledger.startOver();
     this.refresh();
   }
 
@@ -248,19 +240,19 @@ export class Fleet {
   observe(upstream: Upstream, info: LedgerInfo, nowMs: number, lookSentAtMs?: number): boolean {
     const { chainId } = info;
     if (this.#isDialectOpen) this.takeDialect(this.dialect.name);
-    const before = upstream.chainId;
+    const before = upstream.chain.id;
     const { isSuspect: wasSuspect, window } = upstream;
     const known = window.info;
-    const isItsChain = this.#ledger.isStarting
+    const isItsChain = this.ledger.isStarting
       ? upstream.chain.settle(chainId)
       : upstream.chain.observe({ chainId, fleetChainId: this.chainId, nowMs, lookSentAtMs });
     // Several nodes behind one address: the older ledger is another node's.
     const { isShared } = upstream.address;
     const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined && !isShared);
-    if (isItsChain ? before !== chainId : before === undefined) this.#ledger.voteOnChain();
+    if (isItsChain ? before !== chainId : before === undefined) this.ledger.voteOnChain();
     if (!isItsChain || (window.maySeemRestored(nowMs) && !isShared)) this.#events.onDoubt(upstream);
     const isOurs = isItsChain && chainId === this.chainId;
-    if (isOurs) this.#ledger.observe(upstream, info, hasGoneBack, nowMs);
+    if (isOurs) this.ledger.observe(upstream, info, hasGoneBack, nowMs);
     this.#isViewStale = true;
     if (!isOurs) return false;
     // Thousands of answers a second carry no news: they do not look at the waiters.
@@ -282,13 +274,13 @@ export class Fleet {
       this.#events.onChange('address shared', { upstream: name }, sharedAddressMessage);
     }
     // After an answer of another chain, the look that settles the chain is the next answer.
-    if (!address.isShared && info.chainId === upstream.chainId) this.#events.onStepBack(upstream);
+    if (!address.isShared && info.chainId === upstream.chain.id) this.#events.onStepBack(upstream);
     return true;
   }
 
   /** Whether answers that report this ledger are of the fleet's chain, and of the node's settled one. */
-  isOurs({ chainId: itsChainId }: Upstream, { chainId }: LedgerInfo): boolean {
-    return chainId === this.chainId && chainId === itsChainId;
+  isOurs({ chain }: Upstream, { chainId }: LedgerInfo): boolean {
+    return chainId === this.chainId && chainId === chain.id;
   }
 
   /** Whether the node's ledger is too far behind the others for reads of the newest state. */
@@ -313,7 +305,7 @@ export class Fleet {
 
   /** Nodes report another history at `version` than before: a generation begins, as after a rollback. */
   replaceHistory(version: LedgerVersion): void {
-    this.#ledger.startOver();
+    this.ledger.startOver();
     this.refresh();
     const message = 'nodes report another history of the ledger than before: cached answers are dropped';
     this.#events.onChange('history replaced', { version, head: this.head?.version }, message);
@@ -353,12 +345,8 @@ export class Fleet {
         isDeferred: upstream.deferral.isOn(nowMs),
         isWithheld: upstream.withheldForMs(nowMs) > 0,
         isLagging: this.isLagging(upstream),
-        headTolerance: upstream.window.headSpeed * headToleranceMs,
+        headTolerance: upstream.window.pace.headSpeed * headToleranceMs,
       };
     });
-  }
-
-  settle(): void {
-    this.#ledger.settle();
   }
 }

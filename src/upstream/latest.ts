@@ -3,7 +3,6 @@
  * While it is younger than the caller's bound, every read of "latest" is a read at its version, so that clients share
  * upstream reads and see one state. The version never goes backward within a generation of the fleet.
  */
-import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
@@ -76,7 +75,8 @@ export class Latest {
   #generation = 0;
   #look: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #askedAtMs = -Infinity;
+  /** Time of the last call of `find`; `performance.now()`. */
+  askedAtMs = -Infinity;
 
   constructor(parts: LatestParts, options: LatestOptions) {
     this.#parts = parts;
@@ -87,15 +87,10 @@ export class Latest {
   /** The shared state, when it satisfies the demand now. Sends no look and makes no promise. */
   find({ maxStalenessMs, min }: Demand): PublishedState | undefined {
     const nowMs = performance.now();
-    this.#askedAtMs = nowMs;
+    this.askedAtMs = nowMs;
     const state = this.#current;
     if (state === undefined || nowMs - state.asOfMs > maxStalenessMs) return undefined;
     return isAtLeast(state, this.#floor.above(min)) ? state : undefined;
-  }
-
-  /** Time of the last call of `find`; `performance.now()`. */
-  get askedAtMs(): number {
-    return this.#askedAtMs;
   }
 
   /**
@@ -115,7 +110,10 @@ export class Latest {
    */
   async reach(demand: Demand, signal: CancelSignal): Promise<PublishedState> {
     const { maxStalenessMs, min } = demand;
-    return this.find(demand) ?? this.aboveFloor(min, signal, (floor) => this.#lookFor(maxStalenessMs, floor, signal));
+    return (
+      this.find(demand) ??
+      this.aboveFloor(min, signal, (floor) => this.#lookFor({ maxStalenessMs, min: floor }, signal))
+    );
   }
 
   /**
@@ -175,20 +173,15 @@ export class Latest {
     return this.#generation === this.#parts.fleet.generation ? this.#state : undefined;
   }
 
-  async #lookFor(
-    maxStalenessMs: number,
-    min: LedgerVersion | undefined,
-    signal: CancelSignal,
-  ): Promise<PublishedState> {
-    const { fleet } = this.#parts;
-    const { waitForVersionMs } = this.#options;
+  async #lookFor({ maxStalenessMs, min }: Demand, signal: CancelSignal): Promise<PublishedState> {
+    const { waiters } = this.#parts.fleet;
     const askedMs = performance.now();
     // A look in flight may have begun before the bound; one that begins after it always satisfies the bound.
     for (let looks = 0; looks < maxLooks && !signal.aborted; looks += 1) {
       await this.#renew(min);
       const state = this.#current;
       if (state !== undefined && state.asOfMs >= askedMs - maxStalenessMs && isAtLeast(state, min)) return state;
-      if (this.#isAboveHead(min) && !(await fleet.waiters.wait(min, waitForVersionMs, signal))) break;
+      if (this.#isAboveHead(min) && !(await waiters.wait(min, this.#options.waitForVersionMs, signal))) break;
     }
     const isBehind = this.#isAboveHead(min);
     throw new GatewayError(
@@ -246,10 +239,9 @@ export class Latest {
   #schedule(): void {
     clearTimeout(this.#timer);
     const bound = this.#options.maxStalenessMs;
-    if (bound === 0 || performance.now() - this.#askedAtMs > bound * idleBounds) return;
+    if (bound === 0 || performance.now() - this.askedAtMs > bound * idleBounds) return;
     // After a failure the next read repeats the look, and its client gets the error.
-    this.#timer = setTimeout(() => void this.#renew(undefined).catch(() => undefined), bound * renewAt);
-    this.#timer.unref();
+    this.#timer = setTimeout(() => void this.#renew(undefined).catch(() => undefined), bound * renewAt).unref();
   }
 }
 

@@ -5,7 +5,6 @@
  *
  * Other headers of the family belong to the answers they come with. A look decides which of the two a new name is.
  */
-import { performance } from 'node:perf_hooks';
 import {
   familyFields,
   mostFamilyBytes,

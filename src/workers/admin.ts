@@ -3,6 +3,7 @@ import type { AdminFunctions } from '../proxy/operations/admin-routes.ts';
 import { orFault } from '../proxy/operations/admin.ts';
 import { parsePurgeRequest, type AdminAnswer, type PurgeRequest } from '../proxy/operations/purge-request.ts';
 import { mergeUsage } from '../proxy/operations/usage-report.ts';
+import type { WorkerPool } from './worker-pool.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
 /** Bounds a purge, which scans Redis in steps. */
@@ -15,15 +16,8 @@ const usageMs = 30_000;
 const noWorker: AdminAnswer = { status: 503, body: { message: 'no worker serves now: try again' } };
 const noAnswer: AdminAnswer = { status: 503, body: { message: 'a worker did not answer: try again' } };
 
-/** Workers behind the admin functions, read at each request. */
-interface AdminWorkers {
-  /** All, starting ones included. */
-  readonly workers: readonly WorkerProcess[];
-  readonly serving: readonly WorkerProcess[];
-}
-
-/** The admin functions of the gateway. `drained`: names of drained nodes, for workers that start later. */
-export function adminOf(pool: AdminWorkers, drained: Set<string>): AdminFunctions {
+/** The admin functions of the gateway. `pool` is read at each request. `drained`: names of drained nodes, for workers that start later. */
+export function adminOf(pool: Pick<WorkerPool, 'workers' | 'serving'>, drained: Set<string>): AdminFunctions {
   const serving = () => pool.serving;
   return {
     // Parsed here: a message cannot carry every nesting of a body.

@@ -35,10 +35,9 @@ export function closeUnacknowledged(worker: ChildProcess): void {
   });
   worker.once('exit', () => {
     // Not on `disconnect`, which is missing while a connection is in flight on the channel.
-    const timer = setTimeout(() => {
+    setTimeout(() => {
       for (const handle of unacknowledged.values()) handle.close();
       unacknowledged.clear();
-    }, unreadMs);
-    timer.unref();
+    }, unreadMs).unref();
   });
 }

@@ -37,8 +37,7 @@ export class HangWatch {
         this.#ticks.set(worker, ticks + 1);
         if (ticks + 1 === mostTicks) onHung(worker, silentMs);
       }
-    }, everyMs);
-    this.#timer.unref();
+    }, everyMs).unref();
   }
 
   close(): void {

@@ -2,7 +2,6 @@
  * A worker's end of the events between workers. Like replicas, workers share no state: each publishes new state before it
  * answers a client with it, and applies the events of its peers as they arrive.
  */
-import { performance } from 'node:perf_hooks';
 import type { PeerEvent, Submitted } from '../gateway/peer-workers.ts';
 import type { Channel } from './channel.ts';
 import { isLedgerEvent, NewestState } from './newest-state.ts';

@@ -97,8 +97,7 @@ export class WorkerProcess {
 
   #expect(step: string): void {
     clearTimeout(this.#stuck);
-    this.#stuck = setTimeout(() => this.end(`did not ${step} within ${startMs / 1_000} s`), startMs);
-    this.#stuck.unref();
+    this.#stuck = setTimeout(() => this.end(`did not ${step} within ${startMs / 1_000} s`), startMs).unref();
   }
 
   #leave(how: string): void {

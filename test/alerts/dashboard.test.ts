@@ -1,21 +1,36 @@
 /** The dashboard is in order. `npm run ops:check` evaluates its expressions on a Prometheus with data. */
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { dashboard, dashboardExpressions } from './dashboard.ts';
+import { dashboard, dashboardExpressions, type Chosen } from './dashboard.ts';
+import { catalogue, type Described } from '../../scripts/metrics-catalogue.ts';
+import { combinations } from '../../src/metrics/family.ts';
+import { listen } from '../support/listen.ts';
+import { noPrometheus, prometheus } from '../support/prometheus.ts';
 import { noPromtool, promtool } from './rule-files.ts';
 
+const families = new Map(catalogue().flatMap(({ families }) => families.map((family) => [family.name, family])));
+/** Two values of each variable, as the config names nodes, plans and keys. */
+const two: Readonly<Record<string, readonly [string, string]>> = {
+  upstream: ['full-a', 'archive'],
+  plan: ['free', 'paid'],
+  key: ['wallet-a', 'wallet-b'],
+};
 const panels = dashboard.panels.filter(({ type }) => type !== 'row');
 
-test('it is of the form of Grafana 10, and can be narrowed down by data source, job and replica', () => {
+test('it is of the form of Grafana 10, and can be narrowed down by data source, job, replica, node, plan and key', () => {
   assert.equal(dashboard.schemaVersion, 39);
   const variables = dashboard.templating.list.map(({ name, multi = false }) => [name, multi]);
   assert.deepEqual(variables, [
     ['datasource', false],
     ['job', true],
     ['instance', true],
+    ['upstream', true],
+    ['plan', true],
+    ['key', true],
   ]);
 });
 
@@ -44,11 +59,20 @@ test('panels do not lie on each other, and fit on the screen', () => {
   }
 });
 
-test('every expression uses the chosen replicas and the rate interval of Grafana', () => {
+/** Matchers of the variables that a family has labels for. */
+function matchersOf(name: string): readonly string[] {
+  const family = families.get(name) ?? families.get(name.replace(/_(?:bucket|count|sum)$/, ''));
+  assert.ok(family !== undefined, name);
+  return ['job', 'instance', ...Object.keys(family.labels).filter((label) => label in two)].map(
+    (label) => `${label}=~"$${label}"`,
+  );
+}
+
+test('every expression uses the chosen replicas, nodes, plans and keys, and the rate interval of Grafana', () => {
   for (const { title, targets = [] } of panels) {
     for (const { expr } of targets) {
-      for (const [selector] of expr.matchAll(/\b(?:ledgergate|process|nodejs)_\w+(?:\{[^}]*\})?/g)) {
-        assert.match(selector, /\{job=~"\$job",instance=~"\$instance"/, `${title}: ${selector}`);
+      for (const [selector, name = ''] of expr.matchAll(/\b((?:ledgergate|process|nodejs)_\w+)(?:\{[^}]*\})?/g)) {
+        for (const matcher of matchersOf(name)) assert.ok(selector.includes(matcher), `${title}: ${selector}`);
       }
       assert.doesNotMatch(expr, /\[\d/, title);
     }
@@ -68,4 +92,66 @@ test('Prometheus understands every expression', { skip: noPromtool }, (t) => {
 
   assert.equal(status, 0, output);
   assert.match(output, new RegExp(`${expressions.length} rules found`));
+});
+
+/** Values of a label that is not closed. */
+function openValuesOf(label: string): readonly string[] {
+  return two[label === 'other' ? 'upstream' : label] ?? ['200', '503'];
+}
+
+/** Every series of a family; open labels have two values. All grow by `step`. */
+function linesOf({ name, type, labels, buckets }: Described, step: number): string {
+  const closed = Object.entries(labels).map(([label, values]) => [
+    label,
+    typeof values === 'string' ? openValuesOf(label) : values,
+  ]);
+  const line = (suffix: string, pairs: object, value: number): string => {
+    const text = Object.entries(pairs).map(([label, of]) => `${label}="${String(of)}"`);
+    return `${name}${suffix}{${text.join(',')}} ${value}\n`;
+  };
+  const series = combinations(Object.fromEntries(closed) as Record<string, readonly string[]>).map((of) => {
+    if (buckets === undefined) return line('', of, type === 'gauge' ? 1 : step);
+    const cumulative = [...buckets, '+Inf'].map((le, at) => line('_bucket', { ...of, le }, step * (at + 1)));
+    return [...cumulative, line('_sum', of, step), line('_count', of, step * cumulative.length)].join('');
+  });
+  return `# TYPE ${name} ${type}\n${series.join('')}`;
+}
+
+interface Series {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly value: readonly [time: number, value: string];
+}
+
+test('every expression has data, of all nodes, plans and keys, and of one alone', { skip: noPrometheus }, async (t) => {
+  let step = 0;
+  const server = createServer((_request, response) => {
+    step += 1;
+    response.end([...families.values()].map((family) => linesOf(family, step)).join(''));
+  });
+  const scraper = await prometheus(t, `http://127.0.0.1:${await listen(t, server)}/metrics`);
+  const dataOf = async (chosen: Chosen): Promise<readonly (readonly Series[])[]> =>
+    Promise.all(
+      dashboardExpressions('1m', chosen).map(
+        async ({ expr }) => (await scraper.until('query', { query: expr })) as readonly Series[],
+      ),
+    );
+
+  const all = await dataOf({});
+  const one = await dataOf({ upstream: 'full-a', plan: 'free', key: 'wallet-a' });
+
+  for (const [index, { title }] of dashboardExpressions('1m').entries()) {
+    const labels = (of: readonly (readonly Series[])[]) =>
+      (of[index] ?? []).flatMap(({ metric }) => Object.entries(metric).filter(([label]) => label in two));
+    assert.ok(
+      all[index]?.some(({ value: [, value] }) => Number.isFinite(Number(value))),
+      title,
+    );
+    assert.ok(
+      one[index]?.some(({ value: [, value] }) => Number.isFinite(Number(value))),
+      title,
+    );
+    for (const [label, value] of labels(one)) assert.equal(value, two[label]?.[0], title);
+    const others = new Set(labels(all).map(([, value]) => value));
+    assert.equal(others.size, new Set(labels(all).map(([label]) => label)).size * 2, title);
+  }
 });

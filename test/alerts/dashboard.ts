@@ -20,12 +20,25 @@ export interface Dashboard {
 
 export const dashboard = JSON.parse(readFileSync(dashboardFile, 'utf8')) as Dashboard;
 
-/** With `All` chosen; `interval` in place of what Grafana makes of the scrape interval and the width of the screen. */
-export function dashboardExpressions(interval: string): readonly { readonly title: string; readonly expr: string }[] {
+/** Values of the variables that are not `All`. */
+export type Chosen = Readonly<Record<string, string>>;
+
+/**
+ * The expressions with `chosen` values, `All` for the others; `interval` in place of what Grafana makes of the scrape interval
+ * and the width of the screen.
+ */
+export function dashboardExpressions(
+  interval: string,
+  chosen: Chosen = {},
+): readonly { readonly title: string; readonly expr: string }[] {
+  const names = dashboard.templating.list.map(({ name }) => name).join('|');
+  const variable = new RegExp(`\\$(${names})\\b`, 'g');
   return dashboard.panels.flatMap(({ title, targets = [] }) =>
     targets.map(({ expr }) => ({
       title,
-      expr: expr.replaceAll('$__rate_interval', interval).replaceAll(/\$(job|instance)/g, '.*'),
+      expr: expr
+        .replaceAll('$__rate_interval', interval)
+        .replaceAll(variable, (_, name: string) => chosen[name] ?? '.*'),
     })),
   );
 }

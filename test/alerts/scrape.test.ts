@@ -42,7 +42,8 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
   const root = authority(t);
   const full = await fakeNode(t, { oldest: 500n });
   const other = await fakeNode(t, { oldest: 500n });
-  const { path: keys } = keysFile(t, [testKey('wallet')]);
+  const key = testKey('wallet');
+  const { path: keys } = keysFile(t, [key]);
   // One of the two answers the same read differently.
   const headers = ledgerHeaders({ version: 1000n, oldest: 500n, chainId: 1 });
   full.faults.add({ kind: 'answer', status: 200, body: lie, headers }, { when: ({ url }) => url.includes('Probe') });
@@ -54,12 +55,19 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
       listen: { host: '127.0.0.1', port: 0, tls },
       upstream: { audit: 1 },
       cache: { redis: { url: redis.url, timeout: '500ms' } },
-      access: { anonymous: 'free', keys: { file: keys }, plans: { free: { requests: 1000, window: '10s' } } },
+      access: {
+        anonymous: 'free',
+        keys: { file: keys },
+        plans: { free: { requests: 1000, window: '10s' } },
+        usage: { metricsByKey: true },
+      },
     },
   });
   const origin = new URL(gateway.url).origin;
+  // A client with a key posts.
+  const keyed = { 'content-type': 'application/json', authorization: `Bearer ${key.text}` };
   const ask = (path: string, body?: string) =>
-    askH1(origin, body === undefined ? { path } : { path, method: 'POST', headers: json, body }, root.ca);
+    askH1(origin, body === undefined ? { path } : { path, method: 'POST', headers: keyed, body }, root.ca);
   const latest = await ask(probe);
   const encoded = await ask('/v1/transactions/encode_submission', encodeVectors[0]?.request);
   const submitted = await ask('/v1/transactions', submission());
@@ -91,8 +99,6 @@ async function eachLookTells(gateway: GatewayProcess): Promise<void> {
     assert.deepEqual([status, stdout.length > 0], [0, true], line);
   }
 }
-
-const json = { 'content-type': 'application/json' };
 
 test(
   'metrics, labels and values that alerts, panels and the runbook ask for are in a real scrape',

@@ -45,6 +45,8 @@ const cases: readonly (readonly [
   ],
   ['', 'encode: { enabled: false, signingDomain: X }', ['encode.enabled'], ['encode.signingDomain']],
   ['', 'dialect: aptos\nworkers: 2', [], ['dialect', 'workers']],
+  ['', 'tracing: { endpoint: "http://a:1" }', [], ['tracing']],
+  ['tracing: { endpoint: "http://a:1" }', 'tracing: { endpoint: "http://a:1", share: 1 }', [], ['tracing']],
   ['', 'chainId: testnet', [], ['chainId']],
   ['chainId: mainnet', 'chainId: 1', [], []],
 ];

@@ -126,6 +126,24 @@ test('the token of the operations port is masked, however it was given', (t) => 
   loadText(t, stringify(written.redacted));
 });
 
+test('credentials of nodes and of the collector of traces are masked, however they were given', (t) => {
+  const env = { HUSH: 'hunter2' };
+  const headers = '{ Authorization: "Bearer ${HUSH}", X-Key: hunter2 }';
+  const text = `upstreams: [{ name: a, url: "http://a/v1", headers: ${headers} }]
+tracing: { endpoint: "https://collector.example/otlp/", headers: ${headers} }
+`;
+
+  const { config, redacted } = loadText(t, text, { env });
+
+  const given = { authorization: 'Bearer hunter2', 'x-key': 'hunter2' };
+  assert.deepEqual([config.upstreams[0]?.headers, config.tracing?.headers], [given, given]);
+  const masked = { Authorization: 'Bearer ${HUSH}', 'X-Key': '*'.repeat(16) };
+  assert.deepEqual([redacted.upstreams[0]?.headers, redacted.tracing?.headers], [masked, masked]);
+  assert.equal(config.tracing?.endpoint, 'https://collector.example/otlp');
+  // The redacted config is a config file.
+  loadText(t, stringify(redacted), { env });
+});
+
 test('passwords are masked in every form of a redis address', (t) => {
   const nodes = '["redis://:hunter2@a:1", "rediss://hunter2@b:2", "redis://u:hunt@er2@c:3"]';
   for (const servers of [`cluster: ${nodes}`, `sentinel: { name: p, nodes: ${nodes} }`]) {

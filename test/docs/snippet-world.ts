@@ -55,6 +55,7 @@ export async function snippetWorld(t: TestContext): Promise<World> {
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
       REDIS_URL: redis,
       NODE_KEY: 'a-key-of-a-node',
+      COLLECTOR_KEY: 'a-key-of-a-collector',
       LEDGERGATE_ADMIN_TOKEN: 'a-token-of-the-operations-port',
       // What a command of the documents serves, it serves on any free port.
       LEDGERGATE_PORT: '0',

@@ -7,7 +7,8 @@ import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/steps.ts';
-import { canonicalJson, parseJson } from '../../src/ledger/json-value.ts';
+import { parseJson } from '../../src/ledger/json-parser.ts';
+import { canonicalJson } from '../../src/ledger/json-value.ts';
 import { findTypeTag, formatTypeTag } from '../../src/ledger/type-tag.ts';
 import { countWork, startCounting } from '../support/counted-work.ts';
 

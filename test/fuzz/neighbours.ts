@@ -15,15 +15,7 @@ import { soup } from './soup.ts';
 import { fuzzTarget } from './target.ts';
 
 const dialect = dialectOf('node');
-const names = [
-  dialect.chainId,
-  dialect.version,
-  dialect.oldestVersion,
-  dialect.timestampUsec,
-  dialect.epoch,
-  dialect.blockHeight,
-  dialect.oldestBlockHeight,
-];
+const names = dialect.seven;
 const number = fc.oneof(
   fc.constantFrom(
     '0',

@@ -140,7 +140,7 @@ test('a worker publishes no replacement of the ledger before its first reports a
     fleet.observe(upstream, info, performance.now());
   }
   assert.deepEqual([fleet.generation, fleet.head?.version, published], [1, 900n, []]);
-  fleet.settle();
+  fleet.ledger.settle();
   fleet.replaceHistory(900n as LedgerVersion);
   assert.deepEqual(
     published.map(({ kind }) => kind),

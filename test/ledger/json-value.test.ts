@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { canonicalJson, JsonError, parseJson, parseNodeJson, type JsonValue } from '../../src/ledger/json-value.ts';
+import { JsonError, parseJson, parseNodeJson } from '../../src/ledger/json-parser.ts';
+import { canonicalJson, type JsonValue } from '../../src/ledger/json-value.ts';
 import { fc } from '../support/fast-check.ts';
 
 /** The value as JSON.parse reads it. */

@@ -4,13 +4,13 @@ import { dialectOf, findLedgerInfo, LedgerInfoReader } from '../../src/ledger/le
 
 const dialect = dialectOf('node');
 const headers: Readonly<Record<string, string>> = {
-  [dialect.chainId]: '1',
-  [dialect.version]: '9000',
-  [dialect.oldestVersion]: '100',
-  [dialect.timestampUsec]: '1700000000000000',
-  [dialect.epoch]: '7',
-  [dialect.blockHeight]: '90',
-  [dialect.oldestBlockHeight]: '1',
+  'x-node-chain-id': '1',
+  'x-node-ledger-version': '9000',
+  'x-node-ledger-oldest-version': '100',
+  'x-node-ledger-timestampusec': '1700000000000000',
+  'x-node-epoch': '7',
+  'x-node-block-height': '90',
+  'x-node-oldest-block-height': '1',
 };
 
 test('the same headers give the same object, whatever other headers a node sends', () => {

@@ -11,7 +11,7 @@ function post(body: string | Uint8Array<ArrayBuffer>, type = 'application/json')
 }
 
 function viewOf(name: string, args = '[]'): string {
-  return `{"arguments": ${args},"type_arguments":[],"function":"0x1::ledgergate_sample::${name}"}`;
+  return `{"function":"0x1::ledgergate_sample::${name}","type_arguments":[],"arguments": ${args}}`;
 }
 
 function bcsText(value: string): Buffer {

@@ -64,9 +64,3 @@ test('the shares of the routes add up to all requests, and name each route once'
   assert.ok(Math.abs(sum - 1) < 1e-9, String(sum));
   assert.equal(new Set(requestShapes.map(({ route }) => route)).size, requestShapes.length);
 });
-
-test('a gateway that keeps and shares more routes needs nodes for fewer requests', () => {
-  const [narrow, whole] = shapes.map((shape) => run(shape, { requests: 20_000 }).capacity);
-  assert.ok(narrow && whole);
-  assert.ok(whole.withoutNode - narrow.withoutNode > 0.08, `${narrow.withoutNode} to ${whole.withoutNode}`);
-});

@@ -1,5 +1,5 @@
 /** A small real collector of traces: OTLP over HTTP, in JSON. */
-import { createServer } from 'node:http';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from './listen.ts';
@@ -20,8 +20,12 @@ export interface CollectedSpan {
 }
 
 export interface Collector {
-  /** For OTEL_EXPORTER_OTLP_ENDPOINT. */
+  /** For `tracing.endpoint`. */
   readonly url: string;
+  /** Status of its answers: 200 at first. Spans of other ones are not kept. `hang`: it does not answer. */
+  status: number | 'hang';
+  /** Headers of the last request. */
+  readonly headers: IncomingHttpHeaders;
   /** In the order in which they came. */
   readonly spans: readonly CollectedSpan[];
   /** Requests that came. */
@@ -35,19 +39,29 @@ export interface Collector {
 export async function collector(t: TestContext): Promise<Collector> {
   const spans: CollectedSpan[] = [];
   let requests = 0;
+  let headers: IncomingHttpHeaders = {};
   const server = createServer((request, response) => {
     requests += 1;
+    ({ headers } = request);
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
-      spans.push(...spansOf(JSON.parse(Buffer.concat(chunks).toString()) as Exported));
-      response.writeHead(200, { 'Content-Type': 'application/json' }).end('{}');
+      const { status } = made;
+      if (status === 'hang') return;
+      if (status === 200 && request.url === '/v1/traces') {
+        spans.push(...spansOf(JSON.parse(Buffer.concat(chunks).toString()) as Exported));
+      }
+      response.writeHead(status, { 'Content-Type': 'application/json' }).end('{}');
     });
   });
   const port = await listen(t, server);
-  return {
+  const made: Collector = {
     url: `http://127.0.0.1:${port}`,
+    status: 200,
     spans,
+    get headers() {
+      return headers;
+    },
     get requests() {
       return requests;
     },
@@ -60,6 +74,7 @@ export async function collector(t: TestContext): Promise<Collector> {
     },
     tree: treeOf,
   };
+  return made;
 }
 
 function treeOf(spans: readonly CollectedSpan[], root: CollectedSpan): string {

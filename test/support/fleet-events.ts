@@ -7,5 +7,6 @@ export const quietEvents: FleetEvents = {
   onStepBack: () => undefined,
   onGeneration: () => undefined,
   onRefused: () => undefined,
+  onHead: () => undefined,
   onAwaited: () => undefined,
 };

@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
 import type { Limits } from '../../src/access/limits/ticket.ts';
-import type { AccessConfig, Config } from '../../src/config/config.ts';
+import type { AccessConfig, Config, TracingConfig } from '../../src/config/config.ts';
 import type { LookUp } from '../../src/gateway/discovery.ts';
 import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
 import type { ConnectionTimes } from '../../src/proxy/routes/server-parts.ts';
@@ -23,14 +23,16 @@ export interface TestGatewayOptions {
   readonly full?: readonly NodeAddress[];
   readonly archival?: readonly NodeAddress[];
   /** Parts of the config that matter for the test. */
-  readonly config?: { readonly [Part in keyof Omit<Config, 'access'>]?: Partial<Config[Part]> };
+  readonly config?: { readonly [Part in keyof Omit<Config, 'access' | 'tracing'>]?: Partial<Config[Part]> };
   /** Default: the endpoint is open. */
   readonly access?: AccessConfig;
+  /** Default: none. */
+  readonly tracing?: TracingConfig;
   /** The encoder's clock, in milliseconds. */
   readonly now?: () => number;
   /** Default 0. */
   readonly drainDelayMs?: number;
-  readonly times?: ConnectionTimes;
+  readonly times?: Partial<ConnectionTimes>;
   /** Default: never. A busy machine makes this process late, nodes and clients with it, and no test means that. */
   readonly isOverloaded?: () => boolean;
   /** Replaces the limits of the config. */
@@ -84,7 +86,7 @@ const never = { intervalMs: 3_600_000, pauseMs: 0 };
 const fastPath = process.env['LEDGERGATE_TEST_FAST_PATH'] !== 'off';
 
 export function testConfig(options: TestGatewayOptions): Config {
-  const { full = [], archival = [], config = {}, access } = options;
+  const { full = [], archival = [], config = {}, access, tracing } = options;
   return {
     listen: { host: '127.0.0.1', port: 0, basePath: '/v1', maxConnections: 10_000, fastPath, ...config.listen },
     operations: { host: '127.0.0.1', port: 0, readyInOutage: true, ...config.operations },
@@ -117,6 +119,7 @@ export function testConfig(options: TestGatewayOptions): Config {
     encode: { enabled: true, shadow: 0, signingDomain: 'APTOS', ...config.encode },
     log: { level: 'silent', format: 'json', access: { share: 1, slowMs: 2_000, failed: true }, ...config.log },
     access,
+    tracing,
   };
 }
 

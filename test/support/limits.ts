@@ -46,6 +46,7 @@ export async function replica(t: TestContext, options: ReplicaOptions): Promise<
     { costs: usualCosts, whenRedisIsDown: 'local', usage: { metricsByKey: false }, ...config },
     {
       redis: target === undefined ? undefined : { target, keyPrefix: 'lg', timeoutMs, ttlMs: 60_000 },
+      redisBounds: { timeoutMs },
       registry,
       journal: new Journal(pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) })),
       processes,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isCredible, type HeadReport } from '../../src/upstream/fleet-ledger.ts';
+import { isCredible, type HeadReport } from '../../src/upstream/head-rules.ts';
 
 const nowUsec = 1_800_000_000_000_000n;
 const second = 1_000_000n;
@@ -31,6 +31,7 @@ const rows: readonly (readonly [claim: string, own: HeadReport, others: readonly
       false,
     ],
     ['a ledger of another time explains a lag by its own clock', past(1_019_000n), [past(1_000_000n)], true],
+    ['a burst of versions explains a lag of seconds', node(1_100_000n), [node(1_000_000n, 6n)], true],
     ['but not any lag', past(1_000_000_000n), [past(1_000_000n)], false],
   ];
 

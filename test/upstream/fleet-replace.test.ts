@@ -73,12 +73,12 @@ test('a head that another node has reached outlives its node', (t) => {
 
   fleet.replace([b], 1_000);
   tell(b, { version: 99n }, 2_000);
-  const early = [fleet.head?.version, fleet.headSource];
+  const early = [fleet.head?.version, fleet.ledger.source];
   tell(b, { version: 100n }, 3_000);
   tell(b, { version: 100n }, 90_000);
 
   assert.deepEqual(early, [100n, undefined]);
-  assert.deepEqual([fleet.head?.version, fleet.headSource, fleet.generation], [100n, b, 0]);
+  assert.deepEqual([fleet.head?.version, fleet.ledger.source, fleet.generation], [100n, b, 0]);
   assert.deepEqual(rollbacks, []);
 });
 
@@ -156,7 +156,7 @@ test('a late answer of a removed node raises the head, and decides nothing else'
 
   fleet.replace([b], 0);
   assert.equal(tell(a, { version: 110n }, 1_000), true);
-  assert.deepEqual([fleet.head?.version, fleet.headSource], [110n, undefined]);
+  assert.deepEqual([fleet.head?.version, fleet.ledger.source], [110n, undefined]);
   // Neither on the chain nor on where the ledger is.
   assert.equal(tell(a, { version: 100n, chainId: 9 }, 1_100), false);
   tell(a, { version: 50n }, 1_200);

@@ -186,7 +186,7 @@ test('answers alone never take the ledger back, however long they report an olde
 test('answers alone never turn the ledger over, however many report another chain: a look after them does', (t) => {
   const { fleet, at, tell, look, doubted } = fleetOf(t, 'full');
   tell(0, { version: 1000n });
-  fleet.settle();
+  fleet.ledger.settle();
   const foreign = { version: 300n, chainId: 5 };
   for (const nowMs of [10, 20, 30]) assert.equal(tell(0, foreign, nowMs), false);
   assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 1000n, 0]);
@@ -201,7 +201,7 @@ test('answers alone never turn the ledger over, however many report another chai
 test('the first nodes that answer after the start do not turn the ledger over without a second look', (t) => {
   const { fleet, at, tell, look } = fleetOf(t, 'full', 'full', 'full');
   tell(0, { version: 1000n });
-  fleet.settle();
+  fleet.ledger.settle();
   look(1, { version: 300n, chainId: 5 }, 10);
   look(2, { version: 300n, chainId: 5 }, 10);
   assert.deepEqual([fleet.chainId, at(1).health, at(2).health], [4, 'foreign', 'foreign']);
@@ -214,7 +214,7 @@ test('the first nodes that answer after the start do not turn the ledger over wi
 
 test('a fleet of two that begins to answer after the start keeps the chain of the node that answered first', (t) => {
   const { fleet, at, look } = fleetOf(t, 'full', 'full');
-  fleet.settle();
+  fleet.ledger.settle();
   look(1, { version: 300n, chainId: 5 }, 10);
   for (const nowMs of [20, 30, 40]) look(0, { version: 1000n }, nowMs);
   assert.deepEqual([fleet.chainId, at(0).health, at(1).health, fleet.generation], [5, 'foreign', 'usable', 0]);
@@ -226,7 +226,7 @@ test('with a chain of the config no look and no majority changes it', (t) => {
   look(1, { version: 300n, chainId: 5 }, 0);
   assert.deepEqual([fleet.chainId, fleet.head, fleet.isReady], [4, undefined, false]);
   look(2, { version: 1000n }, 0);
-  fleet.settle();
+  fleet.ledger.settle();
   for (const nowMs of [10, 20, 30]) look(2, { version: 300n, chainId: 5 }, nowMs);
   assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 1000n, 0]);
   assert.deepEqual(new Set([0, 1, 2].map((index) => at(index).health)), new Set(['foreign']));
@@ -328,7 +328,7 @@ test('after the start a tie changes nothing: one node that changes its chain doe
   const { fleet, at, tell, look } = fleetOf(t, 'full', 'full');
   tell(0, { version: 100n });
   tell(1, { version: 101n });
-  fleet.settle();
+  fleet.ledger.settle();
   for (const nowMs of [10, 20]) look(0, { version: 9000n, chainId: 5 }, nowMs);
   assert.equal(fleet.chainId, 4);
   assert.equal(fleet.head?.version, 101n);

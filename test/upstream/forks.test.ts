@@ -49,7 +49,7 @@ async function compared(t: TestContext, nodes: readonly FakeNode[]): Promise<Com
   });
   const look = async (): Promise<void> => void (await Promise.all(upstreams.map((upstream) => prober.look(upstream))));
   await look();
-  fleet.settle();
+  fleet.ledger.settle();
   return {
     upstreams,
     fleet,

@@ -163,7 +163,7 @@ test('after a rollback the floor from before delays no client', async (t) => {
   assert.equal((await latest.reach(demand, never)).info.version, 900n);
 
   ledger.version = 500n;
-  const rolledBack = ledgerInfo({ version: 500n, chainId: upstream.chainId ?? 0 });
+  const rolledBack = ledgerInfo({ version: 500n, chainId: upstream.chain.id ?? 0 });
   fleet.observe(upstream, rolledBack, performance.now());
   await assert.rejects(latest.reach(demand, never));
   const laterMs = performance.now() + 10_000;

@@ -1,19 +1,12 @@
 /** The principal of a request: the rights and limits of a client, with or without a key. */
+import type { Bounds } from '../limits/counter.ts';
 
 /** The operations that plans and keys grant. `pass`: every path that is passed through. */
 export type AccessOperation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
 
-/** Rights and limits under one name. Absent bounds do not limit. */
-export interface Plan {
+/** Rights and limits under one name. */
+export interface Plan extends Bounds {
   readonly name: string;
-  /** The span that `requests` and `cost` are counted over. */
-  readonly windowMs: number;
-  readonly requests?: number | undefined;
-  readonly cost?: number | undefined;
-  /** Requests within a second. */
-  readonly burst?: number | undefined;
-  /** Requests in flight at once. */
-  readonly concurrency?: number | undefined;
   /** Longest wait of a request over a limit, in ms. */
   readonly waitMs: number;
   readonly operations: ReadonlySet<AccessOperation>;

@@ -24,11 +24,9 @@ export function leastCostOf(operation: AccessOperation, costs: Costs): number {
     case 'view':
       return Math.min(costs.hit, costs.miss);
     case 'encode':
-      return costs.encode;
     case 'submit':
-      return costs.submit;
     case 'pass':
-      return costs.pass;
+      return costs[operation];
   }
 }
 
@@ -52,8 +50,7 @@ function baseOf(settled: Settled, costs: Costs): number {
     case 'encode':
       return costs.encode + (bodyBytes / 1_024) * costs.encodeKiB;
     case 'submit':
-      return costs.submit;
     case 'pass':
-      return costs.pass;
+      return costs[operation];
   }
 }

@@ -1,6 +1,6 @@
 /** The interface of counters in this process, in the primary and in Redis. Requests and answers are plain data. */
 
-/** The bounds of a `Plan`. */
+/** The bounds of a `Plan`; absent ones do not limit. */
 export interface Bounds {
   /** Span of `requests` and `cost`. */
   readonly windowMs: number;
@@ -8,6 +8,7 @@ export interface Bounds {
   readonly cost?: number | undefined;
   /** Requests within a second. */
   readonly burst?: number | undefined;
+  /** Requests in flight at once. */
   readonly concurrency?: number | undefined;
 }
 

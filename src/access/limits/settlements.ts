@@ -50,8 +50,7 @@ export class Settlements {
   constructor(store: Store, options: SettlementOptions) {
     this.#store = store;
     this.#options = options;
-    this.#renewals = setInterval(() => this.#renew(), options.leaseMs / 6);
-    this.#renewals.unref();
+    this.#renewals = setInterval(() => this.#renew(), options.leaseMs / 6).unref();
   }
 
   /** Renews the lease of an admitted request until `end`. */

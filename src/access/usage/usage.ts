@@ -66,8 +66,7 @@ export class Usage {
 
   constructor(options: UsageOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => this.#tick(), options.everyMs ?? 5_000);
-    this.#timer.unref();
+    this.#timer = setInterval(() => this.#tick(), options.everyMs ?? 5_000).unref();
   }
 
   add(principal: Principal, settled: Settled, cost: number): void {

@@ -47,8 +47,7 @@ export class PurgeNews {
   constructor(link: RedisLink, options: PurgeNewsOptions) {
     this.#link = link;
     this.#options = options;
-    this.#timer = setInterval(() => void this.catchUp(), checkMs);
-    this.#timer.unref();
+    this.#timer = setInterval(() => void this.catchUp(), checkMs).unref();
   }
 
   /** Publishes a purge and waits, within `clearedMs`, for acknowledgements. `undefined`: it was not published. */

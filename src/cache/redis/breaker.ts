@@ -47,8 +47,7 @@ export class Breaker {
   }
 
   #tryLater(): void {
-    this.#timer = setTimeout(() => void this.#try(), this.#pauseMs);
-    this.#timer.unref();
+    this.#timer = setTimeout(() => void this.#try(), this.#pauseMs).unref();
     this.#pauseMs = Math.min(this.#pauseMs * 2, longestPauseMs);
   }
 

@@ -77,8 +77,7 @@ export class History {
     this.#fruitless = this.term === undefined ? this.#fruitless + 1 : 0;
     const pauseMs = this.#fruitless === 0 ? intervalMs : Math.min(intervalMs, retryMs * this.#fruitless);
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.check(), pauseMs);
-    this.#timer.unref();
+    this.#timer = setTimeout(() => void this.check(), pauseMs).unref();
   }
 
   async #check(): Promise<void> {

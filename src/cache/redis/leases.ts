@@ -89,8 +89,7 @@ export class Leases {
     const renew = (): void => {
       void this.#link.write(name, (client) => client.set(name, held, 'PX', this.#leaseMs, 'XX'));
     };
-    const timer = setInterval(renew, this.#leaseMs / 3);
-    timer.unref();
+    const timer = setInterval(renew, this.#leaseMs / 3).unref();
     return {
       release: (outcome) => {
         clearInterval(timer);

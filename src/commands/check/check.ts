@@ -17,9 +17,10 @@ const redisTimeoutMs = 2_000;
 export async function check(call: CommandCall): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
   const isOffline = call.given.has('offline');
-  const inspection = loaded === undefined || isOffline ? undefined : await inspect(loaded);
+  const [fleet, redis] =
+    loaded === undefined || isOffline ? [] : await Promise.all([lookAtFleet(loaded), lookAtRedis(loaded)]);
   const tls = loaded && inspectTls(loaded);
-  const found = [...(inspection?.fleet.findings ?? []), ...(inspection?.redis.findings ?? [])];
+  const found = [...(fleet?.findings ?? []), ...(redis?.findings ?? [])];
   const findings = found.map(({ path, message }): Problem => ({
     path,
     message,
@@ -29,8 +30,8 @@ export async function check(call: CommandCall): Promise<ExitCode> {
   const report = {
     file: loaded?.file ?? givenFile('check', call),
     problems: [...broken, ...findings],
-    warnings: [...(loaded?.warnings ?? []), ...(tls?.warnings ?? []), ...(inspection?.redis.warnings ?? [])],
-    upstreams: inspection?.fleet.upstreams,
+    warnings: [...(loaded?.warnings ?? []), ...(tls?.warnings ?? []), ...(redis?.warnings ?? [])],
+    upstreams: fleet?.upstreams,
   };
   call.terminal.out(call.given.get('format')?.values[0] === 'json' ? jsonReport(report) : formatReport(report));
   if (broken.length > 0) return 2;
@@ -46,11 +47,6 @@ function tryLoad(call: CommandCall): { readonly loaded?: GivenConfig; readonly p
     if (error instanceof ConfigError) return { problems: error.problems };
     throw error;
   }
-}
-
-async function inspect(given: GivenConfig): Promise<{ readonly fleet: Inspection; readonly redis: RedisInspection }> {
-  const [fleet, redis] = await Promise.all([lookAtFleet(given), lookAtRedis(given)]);
-  return { fleet, redis };
 }
 
 async function lookAtRedis({ config }: GivenConfig): Promise<RedisInspection> {

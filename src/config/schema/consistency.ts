@@ -134,10 +134,11 @@ function access(root: unknown): readonly Contradiction[] {
   return contradictions;
 }
 
-/** Two spellings of one name are one header; reserved names have another meaning to the node. */
+/** Two spellings of one name are one header; reserved names have another meaning to node and collector. */
 function credentialNames(read: ReadValue): readonly Contradiction[] {
-  return upstreamsOf(read).flatMap((upstream, index) => {
-    const headers = findValue(upstream, ['headers']);
+  const nodes = upstreamsOf(read).map((_, index): KeyPath => ['upstreams', index]);
+  return [...nodes, ['tracing']].flatMap((place) => {
+    const headers = read([...place, 'headers']);
     const names = isMapping(headers) ? Object.keys(headers) : [];
     const seen = new Set<string>();
     return names.flatMap((name) => {
@@ -147,7 +148,7 @@ function credentialNames(read: ReadValue): readonly Contradiction[] {
       const message = isSecond
         ? 'the header is given twice'
         : 'is no header for a credential: the gateway writes it itself';
-      return [{ path: ['upstreams', index, 'headers', name], message, atKey: true }];
+      return [{ path: [...place, 'headers', name], message, atKey: true }];
     });
   });
 }

@@ -65,6 +65,37 @@ export function size(fallback: string, minBytes: number) {
     .default(fallback);
 }
 
+/** The form of `baseAddress` that editors check; `baseAddressFault` gives the reason. */
+const baseAddressPattern = /^https?:\/\/[^\s/?#@\\]+(?:\/[^\s?#@\\]*)?$/;
+
+/** An `http:` or `https:` address to which paths are appended, such as `example`. No message quotes the text. */
+export function baseAddress(example: string) {
+  const fault = ({ input }: { readonly input?: unknown }): string | undefined =>
+    baseAddressFault(String(input), example);
+  return z
+    .string({ error: `expected a base address such as "${example}"` })
+    .regex(baseAddressPattern, { error: fault, abort: true })
+    .refine((text) => baseAddressFault(text, example) === undefined, { error: fault });
+}
+
+function baseAddressFault(text: string, example: string): string | undefined {
+  if (!/^https?:\/\//.test(text)) return `expected a base address such as "${example}"`;
+  // Logs, metrics and the status page contain the address.
+  if (/^https?:\/\/[^/?#]*@/.test(text)) return 'must not carry credentials';
+  if (/[?#]/.test(text)) return 'must end with its path: no "?" and no "#"';
+  if (!baseAddressPattern.test(text) || !URL.canParse(text)) return 'is not a valid address';
+  return undefined;
+}
+
+/** Headers that carry credentials, by name. */
+export function credentials() {
+  return z.record(
+    pattern(/^[A-Za-z][\w-]{0,62}$/, 'expected the name of a header such as "Authorization"'),
+    pattern(/^[!-~](?:[ !-~]*[!-~])?$/, 'must be visible ASCII characters, such as "Bearer ${NODE_KEY}"'),
+    { error: 'must be headers by name' },
+  );
+}
+
 /** An address to listen on. */
 export function host(fallback: string) {
   return pattern(/^[\w.:%-]+$/, 'expected an IP address (IPv6 without brackets) or a host name').default(fallback);

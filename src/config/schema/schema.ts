@@ -6,7 +6,10 @@
 import { z } from 'zod';
 import { access } from './access-schema.ts';
 import { log } from './log-schema.ts';
+import { tracing } from './tracing-schema.ts';
 import {
+  baseAddress,
+  credentials,
   duration,
   filled,
   filledList,
@@ -92,30 +95,13 @@ const operations = z
   .prefault({})
   .describe('The port of orchestrators and monitoring.');
 
-/** The form that editors check; `upstreamUrlFault` gives the reason. */
-const upstreamUrlPattern = /^https?:\/\/[^\s/?#@\\]+(?:\/[^\s?#@\\]*)?$/;
-
-/** The fault of an upstream's base address, `undefined` for a valid one. Never quotes the text. */
-function upstreamUrlFault(text: string): string | undefined {
-  if (!/^https?:\/\//.test(text)) return 'expected a base address such as "http://10.0.0.1:8080/v1"';
-  // Logs, metrics and the status page contain the address.
-  if (/^https?:\/\/[^/?#]*@/.test(text)) return 'must not carry credentials';
-  if (/[?#]/.test(text)) return 'must end with its path: no "?" and no "#"';
-  if (!upstreamUrlPattern.test(text) || !URL.canParse(text)) return 'is not a valid address';
-  return undefined;
-}
-
 const upstreams = z
   .array(
     z.strictObject({
       name: named().describe('Label in logs, metrics and Cache-Status. Unique.'),
-      url: z
-        .string({ error: 'expected a base address such as "http://10.0.0.1:8080/v1"' })
-        .regex(upstreamUrlPattern, { error: (issue) => upstreamUrlFault(String(issue.input)), abort: true })
-        .refine((text) => upstreamUrlFault(text) === undefined, {
-          error: (issue) => upstreamUrlFault(String(issue.input)),
-        })
-        .describe('Base address; ledger paths are appended to it. No credentials, query or fragment.'),
+      url: baseAddress('http://10.0.0.1:8080/v1').describe(
+        'Base address; ledger paths are appended to it. No credentials, query or fragment.',
+      ),
       discover: z
         .enum(['dns'], { error: 'expected dns' })
         .optional()
@@ -126,12 +112,7 @@ const upstreams = z
         .enum(['full', 'archival'])
         .default('full')
         .describe('archival: gets only reads of versions that no full node holds.'),
-      headers: z
-        .record(
-          pattern(/^[A-Za-z][\w-]{0,62}$/, 'expected the name of a header such as "Authorization"'),
-          pattern(/^[!-~](?:[ !-~]*[!-~])?$/, 'must be visible ASCII characters, such as "Bearer ${NODE_KEY}"'),
-          { error: 'must be headers by name' },
-        )
+      headers: credentials()
         .optional()
         .describe('Credentials for this node, sent with every request to it, such as Authorization.'),
       maxRequestsPerSecond: z
@@ -277,6 +258,7 @@ export const configSchema = z.strictObject({
   encode,
   access: access.optional(),
   log,
+  tracing: tracing.optional(),
 });
 
 function hedge() {

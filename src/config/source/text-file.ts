@@ -62,8 +62,7 @@ export class FileWatch {
     this.#files = files;
     this.#options = options;
     this.#known = options.digest;
-    this.#timer = setInterval(() => this.#look(), options.everyMs ?? 1_000);
-    this.#timer.unref();
+    this.#timer = setInterval(() => this.#look(), options.everyMs ?? 1_000).unref();
     this.#watchers = [...new Set(files.map((file) => dirname(file)))].flatMap((folder) => this.#watch(folder));
   }
 
@@ -93,8 +92,7 @@ export class FileWatch {
     this.#soon = setTimeout(() => {
       this.#soon = undefined;
       this.#look();
-    }, settleMs);
-    this.#soon.unref();
+    }, settleMs).unref();
   }
 
   #look(): void {

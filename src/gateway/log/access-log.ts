@@ -8,6 +8,7 @@ import { usageSubjectOf } from '../../access/usage/usage-tally.ts';
 import type { AccessLogConfig } from '../../config/config.ts';
 import type { AccessLogMetrics } from '../../metrics/log-metrics.ts';
 import { countedOutcome, countedStatus } from '../../metrics/http-metrics.ts';
+import { RetryBudget } from '../../upstream/node/limits.ts';
 import type { RequestSummary } from '../../proxy/http/exchange.ts';
 
 interface AccessLogParts {
@@ -20,28 +21,18 @@ interface AccessLogParts {
   readonly random?: () => number;
 }
 
-interface Rate {
-  readonly perSecond: number;
-  /** Burst. */
-  readonly most: number;
-}
-
-/** Failed and slow requests. */
-const extraordinary = { perSecond: 50, most: 100 };
-/** Bugs repeat. */
-const faults = { perSecond: 1, most: 10 };
-
 /** Writes access lines, and lines for bugs. */
 export class AccessLog {
   readonly #parts: AccessLogParts;
-  readonly #rate: LineRate;
-  readonly #faults: LineRate;
+  readonly #now: () => number;
+  /** Lines for failed and slow requests. */
+  readonly #extraordinary = new RetryBudget(100, 50);
+  /** Bugs repeat. */
+  readonly #faults = new RetryBudget(10, 1);
 
   constructor(parts: AccessLogParts) {
-    const { now = () => performance.now() } = parts;
     this.#parts = parts;
-    this.#rate = new LineRate(extraordinary, now);
-    this.#faults = new LineRate(faults, now);
+    this.#now = parts.now ?? (() => performance.now());
   }
 
   note(ended: RequestSummary, seconds: number): void {
@@ -54,7 +45,7 @@ export class AccessLog {
     if (!log.isLevelEnabled('info')) return;
     if (random() >= share) {
       if (!isExtraordinary) return;
-      if (!this.#rate.take()) {
+      if (!this.#extraordinary.withdraw(this.#now())) {
         metrics.dropped();
         return;
       }
@@ -64,7 +55,7 @@ export class AccessLog {
 
   /** Stack and name only: messages of such errors may quote the request. */
   #logBug({ route, method }: RequestSummary, bug: unknown): void {
-    if (!this.#faults.take()) return;
+    if (!this.#faults.withdraw(this.#now())) return;
     const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
     const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
     this.#parts.log.error({ route, method, name, at: at.map((line) => line.trim()) }, 'a fault of the gateway');
@@ -95,30 +86,4 @@ function principalFields(principal: Principal | undefined): object {
   if (principal === undefined) return {};
   const [, tenant, plan] = usageSubjectOf(principal);
   return { tenant: tenant ?? undefined, plan };
-}
-
-/** A token bucket of lines. */
-class LineRate {
-  readonly #rate: Rate;
-  readonly #now: () => number;
-  #left: number;
-  #atMs: number;
-
-  constructor(rate: Rate, now: () => number) {
-    this.#rate = rate;
-    this.#now = now;
-    this.#left = rate.most;
-    this.#atMs = now();
-  }
-
-  /** Takes a token; false when none is left. */
-  take(): boolean {
-    const nowMs = this.#now();
-    const { perSecond, most } = this.#rate;
-    this.#left = Math.min(most, this.#left + ((nowMs - this.#atMs) / 1000) * perSecond);
-    this.#atMs = nowMs;
-    if (this.#left < 1) return false;
-    this.#left -= 1;
-    return true;
-  }
 }

@@ -142,7 +142,7 @@ export class BodyReservation {
   /** Adds bytes of the body, which may end the reservation. */
   arrive(bytes: number): void {
     this.noteArrival(bytes);
-    this.#take(bytes);
+    this.add(bytes);
   }
 
   /** Records the arrival of bytes that are reserved already. */
@@ -151,19 +151,16 @@ export class BodyReservation {
     this.#cameInSpan += bytes;
   }
 
-  /** Adds memory for bytes that have not arrived, which may end the reservation. */
-  addAhead(bytes: number): void {
-    this.#take(bytes);
+  /** Adds memory for bytes that have not arrived, or for an answer; may end the reservation. */
+  add(bytes: number): void {
+    if (this.#isClosed) return;
+    this.#bytes += bytes;
+    this.#owner.take(bytes);
   }
 
   /** Exempts the complete body from `end`. */
   arrived(): void {
     this.#owner.arrived();
-  }
-
-  /** Adds an answer that is being written. */
-  addAnswer(bytes: number): void {
-    this.#take(bytes);
   }
 
   /** Keeps the reservation until `work` ends. `work` never rejects. Call it before the close. */
@@ -195,12 +192,6 @@ export class BodyReservation {
   slowness(nowMs: number): number {
     this.#turn(nowMs);
     return this.#bytes / (1 + this.#cameInSpan + this.#cameBefore);
-  }
-
-  #take(bytes: number): void {
-    if (this.#isClosed) return;
-    this.#bytes += bytes;
-    this.#owner.take(bytes);
   }
 
   #turn(nowMs: number): void {

@@ -33,8 +33,6 @@ export interface RequestSummary extends CountedRequest {
   readonly upstreamMs: number;
   /** Ledger version of the answer's body. */
   readonly version: LedgerVersion | undefined;
-  /** Bytes of the answer's body. */
-  readonly bytes: number;
   /** Unexpected exception (a bug), reported as 500. */
   readonly bug: unknown;
   /** Principal and limits; undefined with open access. */
@@ -45,8 +43,8 @@ export interface RequestSummary extends CountedRequest {
 /** Receives the beginning and the end of each request. */
 export interface ExchangeObserver {
   readonly metrics: HttpMetrics;
-  /** Milliseconds that a request may wait for the head of its answer. */
-  readonly deadlineMs: number;
+  /** Milliseconds that a request may wait for the head of its answer; live. */
+  readonly limits: { readonly deadlineMs: number };
   /** Absent: tracing is off. */
   readonly spans?: RequestSpans | undefined;
   /** Called once per request, when its answer is out or its client gone. `summary` is valid only during the call. */
@@ -85,8 +83,6 @@ export class Exchange implements Caller, RequestResult, RequestSummary {
   /** Memory of a body large enough to count. */
   reservation: BodyReservation | undefined;
   bug: unknown;
-  /** Bytes of a body that no node had to send. */
-  savedBytes = 0;
   readonly #observer: ExchangeObserver;
   readonly #startedMs = performance.now();
   /** Absent: tracing is off. */
@@ -126,7 +122,7 @@ export class Exchange implements Caller, RequestResult, RequestSummary {
         this.response.once('close', onClose);
         this.#deadline = setTimeout(() => {
           abort.abort(new GatewayError('unavailable', 'there was no answer in time; try again'));
-        }, this.#observer.deadlineMs + graceMs);
+        }, this.#observer.limits.deadlineMs + graceMs);
       }
     }
     return this.#abort;

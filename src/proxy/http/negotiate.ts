@@ -1,7 +1,7 @@
-/** Content negotiation: form by `Accept`, coding by `Accept-Encoding`, and `If-None-Match`. */
+/** Content negotiation: form by `Accept`, coding by `Accept-Encoding`, and `If-None-Match` with entity tags. */
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib';
-import type { ContentCoding } from '../../cache/entry.ts';
+import type { CachedResponse, ContentCoding } from '../../cache/entry.ts';
 import type { AnswerForm } from '../../ledger/answer-body.ts';
 import { ownCopy } from './target.ts';
 
@@ -69,12 +69,22 @@ function negotiate(acceptEncoding: string): readonly ContentCoding[] {
     .toSorted((one, other) => weightOf(other) - weightOf(one));
 }
 
+/** Strong tag: equal tags mean equal bytes, so each coding has its own (RFC 9110 8.8.3.3). */
+export function entityTag({ digest }: CachedResponse, coding: ContentCoding | undefined): string {
+  return coding === undefined ? `"${digest}"` : `"${digest}-${coding}"`;
+}
+
+/** The tag that `If-None-Match` is compared with; `undefined`: conditions do not apply to the answer. */
+export function conditionalTag(entry: CachedResponse, coding: ContentCoding | undefined): string | undefined {
+  return entry.digest === '' || entry.status !== 200 ? undefined : entityTag(entry, coding);
+}
+
 /**
  * Whether `If-None-Match` names this entity tag (RFC 9110 13.1.2: weak comparison). Searches for the tag, so that a
  * header of thousands of tags takes linear time.
  */
-export function matchesTag(ifNoneMatch: string | undefined, tag: string): boolean {
-  if (ifNoneMatch === undefined) return false;
+export function matchesTag(ifNoneMatch: string | undefined, tag: string | undefined): boolean {
+  if (ifNoneMatch === undefined || tag === undefined) return false;
   if (ifNoneMatch === tag || ifNoneMatch.trim() === '*') return true;
   for (let at = ifNoneMatch.indexOf(tag); at !== -1; at = ifNoneMatch.indexOf(tag, at + tag.length)) {
     if (isMember(ifNoneMatch, at, at + tag.length)) return true;

@@ -6,8 +6,7 @@ import { mutableTtlMs, type ContentCoding } from '../../cache/entry.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
-import { conditionalTag, entityTag, isUnchanged } from './conditions.ts';
-import { chooseCoding, smallestCompressed } from './negotiate.ts';
+import { chooseCoding, conditionalTag, entityTag, matchesTag, smallestCompressed } from './negotiate.ts';
 import type { Reader } from '../reads/reader.ts';
 import type { ReadResult, Source } from '../reads/read-result.ts';
 import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
@@ -209,7 +208,7 @@ function isConditional({ request: { method } }: Exchange): boolean {
 /** Whether the client holds the answer in `coding`, by its tag. A 304 then needs no body, coded or not. */
 function isKnown(exchange: Exchange, { entry }: ReadResult, coding: ContentCoding | undefined): boolean {
   const condition = exchange.request.headers['if-none-match'];
-  return isConditional(exchange) && isUnchanged(condition, conditionalTag(entry, coding));
+  return isConditional(exchange) && matchesTag(condition, conditionalTag(entry, coding));
 }
 
 /** Records a read's source in its exchange. */
@@ -218,9 +217,7 @@ function note(exchange: Exchange, { source, entry, version }: ReadResult): void 
   if (source.kind === 'upstream') exchange.upstream = source.name;
   if (source.kind !== 'memory' && source.isCollapsed) exchange.outcome = 'collapsed';
   else if (source.kind !== 'upstream') exchange.outcome = source.kind;
-  else return exchange.noteUpstream('miss', { upstream: source.name, tookMs: source.tookMs, gasUsed: entry.gasUsed });
-  exchange.savedBytes = entry.body.length;
-  return undefined;
+  else exchange.noteUpstream('miss', { upstream: source.name, tookMs: source.tookMs, gasUsed: entry.gasUsed });
 }
 
 function cacheStatus(source: Source): string {

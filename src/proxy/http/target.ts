@@ -67,17 +67,6 @@ export function hasParameter(target: string, name: string): boolean {
   return parametersOf(queryOf(target)).has(name);
 }
 
-/** The path without its query, percent-decoded if possible. For targets that `pathBelow` accepted. */
-export function decodedPath(target: string): string {
-  const path = target.split('?', 1)[0] ?? '';
-  if (!path.includes('%')) return path;
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    return path;
-  }
-}
-
 /** `URLSearchParams` drops a leading question mark, although it belongs to the first name: `??ledger_version=5`. */
 function parametersOf(query: string): URLSearchParams {
   return new URLSearchParams(`&${query}`);

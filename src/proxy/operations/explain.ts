@@ -26,9 +26,9 @@ interface ExplainerParts {
   readonly reader: Reader;
   readonly tiers: ReadThrough<Origin>;
   readonly router: Router;
-  /** `latest.maxStaleness`. */
-  readonly maxStalenessMs: number;
-  readonly maxAttempts: number;
+  /** Live settings of the config. */
+  readonly limits: { readonly maxStalenessMs: number };
+  readonly sending: { readonly maxAttempts: number };
 }
 
 /** Body of the answer: plain data, 64-bit numbers as text. */
@@ -86,12 +86,13 @@ export class Explainer {
   /** Explains an unpinned read at the version that the gateway would pin it to now. */
   async #latestRead(route: string, read: Read): Promise<RequestExplanation> {
     const latest = this.#parts.latest.peek();
-    if (this.#parts.maxStalenessMs === 0 || latest === undefined) {
+    const { maxStalenessMs } = this.#parts.limits;
+    if (maxStalenessMs === 0 || latest === undefined) {
       return {
         route,
         read: readOf(read),
         latest: this.#latest(),
-        kept: this.#parts.maxStalenessMs === 0 ? 'never: each read goes to a node' : 'under the version that is found',
+        kept: maxStalenessMs === 0 ? 'never: each read goes to a node' : 'under the version that is found',
         ...this.#nodes({ kind: 'head' }),
       };
     }
@@ -99,7 +100,8 @@ export class Explainer {
   }
 
   #latest(): RequestExplanation {
-    const { latest, maxStalenessMs } = this.#parts;
+    const { latest, limits } = this.#parts;
+    const { maxStalenessMs } = limits;
     const bound = `${maxStalenessMs} ms`;
     if (maxStalenessMs === 0) return { state: 'not shared: latest.maxStaleness is 0' };
     const found = latest.peek();
@@ -117,12 +119,12 @@ export class Explainer {
     const isEncoding = route === 'encode_submission';
     const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
     if (!isLatest) return { route, kept, ...this.#nodes(need) };
-    const version = this.#parts.maxStalenessMs === 0 ? undefined : this.#parts.latest.peek()?.version;
+    const version = this.#parts.limits.maxStalenessMs === 0 ? undefined : this.#parts.latest.peek()?.version;
     return { route, kept, latest: this.#latest(), ...this.#nodes(needOf(version)) };
   }
 
   #nodes(need: Need): RequestExplanation {
-    const { fleet, maxAttempts } = this.#parts;
+    const { fleet, sending } = this.#parts;
     const { ordered, leftOut } = explainSelection(
       fleet.candidates(performance.now(), need.kind === 'block' ? 'blocks' : 'versions'),
       need,
@@ -131,7 +133,7 @@ export class Explainer {
       nodeOf(candidate, need, { behind: behind && criterionTexts[behind] }),
     );
     const others = leftOut.map(({ candidate, because }) => nodeOf(candidate, need, { because: reasons[because] }));
-    return { nodes: { asked, leftOut: others, maxAttempts } };
+    return { nodes: { asked, leftOut: others, maxAttempts: sending.maxAttempts } };
   }
 }
 
@@ -165,31 +167,18 @@ function keptOf(read: Read, head: LedgerVersion | undefined): string {
 }
 
 function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): RequestExplanation {
-  const {
-    name,
-    tier,
-    health,
-    isDrained,
-    isSuspect,
-    isEjected,
-    isDeferred,
-    isWithheld,
-    isLagging,
-    window,
-    weight,
-    cost,
-  } = candidate;
+  const { name, tier, health, window, weight, cost } = candidate;
   const position = positionOf(need);
   return {
     name,
     tier,
     health,
-    isDrained: isDrained === true,
-    isSuspect: isSuspect === true,
-    isEjected: isEjected === true,
-    isDeferred: isDeferred === true,
-    isWithheld: isWithheld === true,
-    isLagging: isLagging === true,
+    isDrained: candidate.isDrained === true,
+    isSuspect: candidate.isSuspect === true,
+    isEjected: candidate.isEjected === true,
+    isDeferred: candidate.isDeferred === true,
+    isWithheld: candidate.isWithheld === true,
+    isLagging: candidate.isLagging === true,
     holding: position === undefined ? undefined : holdingOf(window, position),
     oldest: window?.oldest.toString(),
     safeOldest: window?.safeOldest.toString(),

@@ -6,6 +6,7 @@ import type { Exposition } from '../../metrics/exposition.ts';
 import type { ReloadResult } from '../../metrics/reload-metrics.ts';
 import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
 import type { StatusFacts } from './status/present.ts';
+import { tableViewOf } from './status/page/table-view.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
 import { enterPipeline } from '../http/server/connection-state.ts';
@@ -72,8 +73,8 @@ function statusOf({ isReady, outage }: Readiness): string {
 
 /** One node in the details. No address: readiness is often published further than the config. */
 function publishedNode(node: NodeStatus) {
-  const { name, tier, state, reason, warning, chainId, oldest, head, lag, usableBy, isDrained } = node;
-  return { name, tier, state, reason, warning, chainId, oldest, head, lag, usableBy, isDrained };
+  const { name, tier, state, reason, since, warning, chainId, oldest, head, lag, usableBy, isDrained } = node;
+  return { name, tier, state, reason, since, warning, chainId, oldest, head, lag, usableBy, isDrained };
 }
 
 /** Creates the server of the operations port, with all its routes. */
@@ -111,8 +112,9 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     reply.header('Vary', 'Accept').type(contentType);
     return text;
   });
-  app.get('/status', async (_request, reply) => {
-    const page = statusPage(await parts.status());
+  app.get('/', (_request, reply) => reply.redirect('status'));
+  app.get('/status', async (request, reply) => {
+    const page = statusPage(await parts.status(), tableViewOf(request.query));
     return live(reply)
       .type('text/html; charset=utf-8')
       .header('content-security-policy', pagePolicy)

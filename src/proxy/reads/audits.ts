@@ -52,8 +52,8 @@ export interface AuditReport {
 export interface AuditsParts {
   readonly sender: Pick<Sender, 'another'>;
   readonly metrics: AuditMetrics;
-  /** Share of the reads, 0 to 1. */
-  readonly share: number;
+  /** Live settings of the config: the share of the reads, 0 to 1. */
+  readonly settings: { readonly share: number };
   /** Whether nodes have no capacity to spare. */
   readonly isBusy: () => boolean;
   /** Deletes the read from every tier. */
@@ -90,7 +90,8 @@ export class Audits {
 
   /** Begins an audit for a share of the reads. Returns at once and never throws. */
   consider(stored: StoredRead): void {
-    const { share, random = Math.random, metrics, isBusy } = this.#parts;
+    const { settings, random = Math.random, metrics, isBusy } = this.#parts;
+    const { share } = settings;
     if (share === 0 || random() >= share) return;
     if (this.#inFlight >= maxAudits || stored.answer.body.length > maxBytes || isBusy()) {
       metrics.audited('skipped');

@@ -1,5 +1,6 @@
 /** Compares two nodes' answers to one pinned read. Pure. */
-import { canonicalJson, parseJson } from '../../ledger/json-value.ts';
+import { parseJson } from '../../ledger/json-parser.ts';
+import { canonicalJson } from '../../ledger/json-value.ts';
 import type { JsonBody } from '../../ledger/answer-body.ts';
 
 /** A final answer: status 200, or a 404 that stays true. */

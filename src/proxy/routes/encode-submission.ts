@@ -6,7 +6,7 @@ import type { EncodeMetrics, ForwardReasonName } from '../../metrics/encode-metr
 import { encodeSubmission } from '../../encode/encode-submission.ts';
 import type { EncodeOutcome } from '../../encode/outcome.ts';
 import type { ShadowProof } from '../../encode/shadow.ts';
-import { bodyBounds } from '../../ledger/json-value.ts';
+import { bodyBounds, findText } from '../../ledger/json-parser.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -52,7 +52,7 @@ export class Encoder {
     if (!proof.isTrusted(functionId)) return this.#passOn(exchange, match, body, forward('distrusted function'));
     metrics.local();
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
-    exchange.reservation?.addAnswer(hex.length);
+    exchange.reservation?.add(hex.length);
     writer.write(exchange, 200, head, `"${hex}"`);
     const version = fleet.head?.version;
     const check = checks.consider({ functionId, signature, hex, body, version, client: exchange.client });
@@ -67,7 +67,7 @@ export class Encoder {
     if (answerForm(accept) === 'bcs') return forward('bcs accept');
     if (coding !== undefined) return forward('encoded body');
     if (body.length > bodyBounds.bytes) return forward('large body');
-    const text = decode(body);
+    const text = findText(body);
     if (text === undefined) return { kind: 'refused', code: 'web_framework_error', message: 'the body is not UTF-8' };
     if (chainId === undefined) return forward('chain unknown');
     try {
@@ -117,13 +117,3 @@ function reasonOf(outcome: EncodeOutcome | Forward): ForwardReasonName | 'refuse
 }
 
 const forward = (reason: ForwardReasonName): Forward => ({ kind: 'forward', reason });
-
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
-function decode(body: Buffer): string | undefined {
-  try {
-    return utf8.decode(body);
-  } catch {
-    return undefined;
-  }
-}

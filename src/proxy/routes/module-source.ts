@@ -9,14 +9,8 @@ import { FairFlights, type FlightTurn } from './fair-flights.ts';
 import { moduleRead } from './parse-read.ts';
 import type { Reader } from '../reads/reader.ts';
 
-/** Options of a module source; times are milliseconds. */
-export interface ModuleSourceOptions {
-  /** An upgrade is noticed within this time. Half-way through, a background read begins. Default 1000. */
-  readonly maxAgeMs?: number;
-  /** Monotonic, in milliseconds. */
-  readonly now?: () => number;
-}
-
+/** An upgrade is noticed within this time. Half-way through, a background read begins. */
+const maxAgeMs = 1_000;
 /** Bound of compiled modules in bytes; a module takes about three times its answer, 6 to 60 kB. */
 export const moduleBytes = 96 * 1024 * 1024;
 /** Bound of a read; the fleet's own deadline is shorter. */
@@ -34,7 +28,6 @@ interface LoadedModule {
 /** Reads, compiles and caches modules for the encoder. */
 export class ModuleSource {
   readonly #reader: Reader;
-  readonly #maxAgeMs: number;
   readonly #now: () => number;
   readonly #loaded = new LRUCache<string, LoadedModule>({
     maxSize: moduleBytes,
@@ -43,10 +36,9 @@ export class ModuleSource {
   readonly #reads = new FairFlights<LoadedModule>();
   #readsBegun = 0;
 
-  constructor(reader: Reader, options: ModuleSourceOptions = {}) {
-    const { maxAgeMs = 1_000, now = () => performance.now() } = options;
+  /** `now`: monotonic, in milliseconds. */
+  constructor(reader: Reader, now: () => number) {
     this.#reader = reader;
-    this.#maxAgeMs = maxAgeMs;
     this.#now = now;
   }
 
@@ -85,9 +77,9 @@ export class ModuleSource {
   #load(key: string, read: () => Promise<LoadedModule>): Promise<CompiledModule | undefined> {
     const loaded = this.#loaded.get(key);
     const ageMs = loaded === undefined ? Infinity : this.#now() - loaded.readAtMs;
-    if (loaded === undefined || ageMs >= this.#maxAgeMs) return read().then(({ module }) => module);
+    if (loaded === undefined || ageMs >= maxAgeMs) return read().then(({ module }) => module);
     // This request has its module: a failure of the read counts for a request that waits for it.
-    if (ageMs > this.#maxAgeMs / 2 && !this.#reads.has(key)) read().catch(() => undefined);
+    if (ageMs > maxAgeMs / 2 && !this.#reads.has(key)) read().catch(() => undefined);
     return loaded.module;
   }
 

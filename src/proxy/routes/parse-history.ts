@@ -12,7 +12,7 @@ import { answerForm } from '../http/negotiate.ts';
 import { knownParameters } from '../http/target.ts';
 import type { Read } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
-import { acceptOnly, needOf, parseTag, type PathRead } from './parse-read.ts';
+import { acceptOnly, needOf, parseTag, type Parameters, type PathRead } from './parse-read.ts';
 import { newestList } from './parse-shared.ts';
 import { findLimit } from './parse-state.ts';
 
@@ -20,7 +20,7 @@ import { findLimit } from './parse-state.ts';
 const pageItems = { usual: 25, most: 100 } as const;
 
 /** Parses `GET /transactions/by_version/{version}`. */
-export function byVersionRead(versionText: string, request: PathRead): Read | undefined {
+export function byVersionRead({ version: versionText = '' }: Parameters, request: PathRead): Read | undefined {
   const version = findU64(versionText) as LedgerVersion | undefined;
   if (version === undefined || knownParameters(request.target, []) === undefined) return undefined;
   const path = `/transactions/by_version/${version}`;
@@ -69,7 +69,7 @@ function pageOf(target: string, startName: string) {
 }
 
 /** Parses `GET /blocks/by_height/{height}`. */
-export function blockRead(heightText: string, request: PathRead): Read | undefined {
+export function blockRead({ height: heightText = '' }: Parameters, request: PathRead): Read | undefined {
   const height = findU64(heightText);
   const flag = withTransactions(request.target);
   if (height === undefined || flag === undefined) return undefined;
@@ -80,7 +80,7 @@ export function blockRead(heightText: string, request: PathRead): Read | undefin
 }
 
 /** Parses `GET /blocks/by_version/{version}`. */
-export function blockByVersionRead(versionText: string, request: PathRead): Read | undefined {
+export function blockByVersionRead({ version: versionText = '' }: Parameters, request: PathRead): Read | undefined {
   const version = findU64(versionText) as LedgerVersion | undefined;
   const flag = withTransactions(request.target);
   if (version === undefined || flag === undefined) return undefined;
@@ -98,25 +98,16 @@ function withTransactions(target: string): boolean | undefined {
 
 /** Parses `GET /accounts/{address}/events/{creation_number}`. Throws `GatewayError` 400. */
 export function eventsByNumberRead(
-  address: string,
-  numberText: string,
+  { address = '', number: numberText = '' }: Parameters,
   request: PathRead,
 ): Read | SharedRead | undefined {
   const number = findU64(numberText);
   return number === undefined ? undefined : eventsRead(address, { text: `${number}`, encoded: `${number}` }, request);
 }
 
-/** Parameters of `/accounts/:address/events/:handle/:field`, decoded. */
-export interface EventParameters {
-  readonly address: string;
-  /** A struct tag. */
-  readonly handle: string;
-  readonly field: string;
-}
-
-/** Parses `GET /accounts/{address}/events/{handle}/{field}`. Throws `GatewayError` 400. */
+/** Parses `GET /accounts/{address}/events/{handle}/{field}`; the handle is a struct tag. Throws `GatewayError` 400. */
 export function eventsByHandleRead(
-  { address, handle, field }: EventParameters,
+  { address = '', handle = '', field = '' }: Parameters,
   request: PathRead,
 ): Read | SharedRead | undefined {
   if (!isIdentifier(field)) return undefined;

@@ -1,7 +1,7 @@
 /** Parsers of reads: a resource, a module, a transaction, a view. Each yields a canonical `Read`. */
 import { LRUCache } from 'lru-cache';
 import type { Operation } from '../../cache/key.ts';
-import { parseViewBody, type ViewContentType } from '../../cache/canonical-body.ts';
+import { parseViewBody, type CanonicalBody, type ViewContentType } from '../../cache/canonical-body.ts';
 import { parseAddress } from '../../ledger/address.ts';
 import { GatewayError, quote } from '../../ledger/errors.ts';
 import { isIdentifier, parseTransactionHash } from '../../ledger/identifier.ts';
@@ -20,31 +20,20 @@ export interface PathRead {
   readonly accept: string | undefined;
 }
 
-/** Parameters of `/accounts/:address/resource/:type`, decoded. */
-export interface ResourceParameters {
-  readonly address: string;
-  /** A struct tag in any spelling that nodes accept. */
-  readonly type: string;
-}
+/** Path parameters by name, decoded. A route's parser gets all that its path names. */
+export type Parameters = Readonly<Record<string, string>>;
 
 /** Parses `GET /accounts/{address}/resource/{type}`. Throws `GatewayError` 400 where a node would refuse it too. */
-export function resourceRead(parameters: ResourceParameters, request: PathRead): Read {
-  const address = parseAddress(parameters.address);
-  const { text, encoded } = parseTag(parameters.type);
+export function resourceRead({ address: addressText = '', type = '' }: Parameters, request: PathRead): Read {
+  const address = parseAddress(addressText);
+  const { text, encoded } = parseTag(type);
   const path = `/accounts/${address}/resource/${encoded}`;
   return pathRead({ operation: 'resource', subject: `${address}/${text}`, path }, request);
 }
 
-/** Parameters of `/accounts/:address/module/:name`, decoded. */
-export interface ModuleParameters {
-  readonly address: string;
-  readonly name: string;
-}
-
 /** Parses `GET /accounts/{address}/module/{name}`. Names are case-sensitive. Throws `GatewayError` 400. */
-export function moduleRead(parameters: ModuleParameters, request: PathRead): Read {
-  const address = parseAddress(parameters.address);
-  const { name } = parameters;
+export function moduleRead({ address: addressText = '', name = '' }: Parameters, request: PathRead): Read {
+  const address = parseAddress(addressText);
   if (!isIdentifier(name)) throw new GatewayError('invalidInput', `'module_name' invalid: ${quote(name)}`);
   const path = `/accounts/${address}/module/${encodeURIComponent(name)}`;
   return pathRead({ operation: 'module', subject: `${address}/${name}`, path }, request);
@@ -85,22 +74,26 @@ export interface BodyRead extends PathRead {
 /** Parses `POST /view`. Throws `GatewayError` 400 or 415. */
 export function viewRead(request: BodyRead): Read {
   const contentType = viewContentType(request.contentType);
+  // Ahead of the body, whose parse costs more.
   const version = versionParameter(request.target);
+  const body = parseViewBody(contentType, request.body, request.digest);
+  return postedRead({ operation: 'view', path: '/view', contentType, version, ...body }, request);
+}
+
+/** The parts of a read of state by POST, canonical. */
+interface PostedParts extends CanonicalBody, CanonicalPath {
+  readonly contentType: string;
+  /** `versionParameter` of the target. */
+  readonly version: LedgerVersion | undefined;
+}
+
+/** A read of state by POST. Throws `GatewayError` 400. */
+export function postedRead(parts: PostedParts, request: PathRead): Read {
+  const { operation, subject, path, contentType, version, bytes } = parts;
   const form = answerForm(request.accept);
-  const { subject, bytes } = parseViewBody(contentType, request.body, request.digest);
-  return {
-    operation: 'view',
-    subject,
-    version,
-    form,
-    wire: {
-      method: 'POST',
-      path: withVersion('/view', version),
-      headers: { accept: mediaType[form], 'content-type': contentType },
-      body: bytes,
-    },
-    need: needOf(version),
-  };
+  const headers = { accept: mediaType[form], 'content-type': contentType };
+  const wire = { method: 'POST', path: withVersion(path, version), headers, body: bytes } as const;
+  return { operation, subject, version, form, wire, need: needOf(version) };
 }
 
 /** The `Content-Type` of a view's body. Throws `GatewayError` 415 for any other. */
@@ -129,7 +122,7 @@ const jsonForm = /^\s*application\/(?:[\w.!#$&^+-]+\+)?json\s*(?:;|$)/i;
 const contentTypes: ReadonlySet<string> = new Set(['application/json', 'application/x.aptos.view_function+bcs']);
 
 /** Media types of the two forms of an answer. */
-export const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
+const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
 
 /** Request headers by form. Frozen: headers that derive from them are computed once for all requests. */
 export const acceptOnly = {

@@ -4,7 +4,7 @@ import { findU64 } from '../../ledger/version.ts';
 import { answerForm } from '../http/negotiate.ts';
 import { knownParameters } from '../http/target.ts';
 import type { SharedRead, ShareTime } from '../reads/shares.ts';
-import { acceptOnly, type PathRead } from './parse-read.ts';
+import { acceptOnly, type Parameters, type PathRead } from './parse-read.ts';
 
 /** Parses a path without parameters, whose answer has ledger headers. */
 export function sharedPath(shared: ShareTime, path: string, { target, accept }: PathRead): SharedRead | undefined {
@@ -46,11 +46,11 @@ export function newestList(
 
 /** Parses `GET /accounts/{address}/transactions` or `/transaction_summaries`. Throws `GatewayError` 400. */
 export function accountList(
-  addressText: string,
   name: 'transactions' | 'transaction_summaries',
+  { address = '' }: Parameters,
   request: PathRead,
 ): SharedRead | undefined {
-  const path = `/accounts/${parseAddress(addressText)}/${name}`;
+  const path = `/accounts/${parseAddress(address)}/${name}`;
   const numbers = name === 'transactions' ? ['start', 'limit'] : ['start_version', 'end_version', 'limit'];
   return newestList(path, numbers, request);
 }

@@ -6,39 +6,33 @@ import type { Operation } from '../../cache/key.ts';
 import { parseTableBody } from '../../cache/canonical-body.ts';
 import { findAddress, parseAddress } from '../../ledger/address.ts';
 import { findU64 } from '../../ledger/version.ts';
-import { answerForm } from '../http/negotiate.ts';
 import { knownParameters, versionParameter } from '../http/target.ts';
 import type { Read } from '../reads/read-result.ts';
-import { mediaType, needOf, parseTag, pathRead, withVersion, type BodyRead, type PathRead } from './parse-read.ts';
+import { parseTag, pathRead, postedRead, type BodyRead, type Parameters, type PathRead } from './parse-read.ts';
 
 const versionOnly = ['ledger_version'];
 
 /** Parses `GET /accounts/{address}`. Throws `GatewayError` 400. */
-export function accountRead(addressText: string, request: PathRead): Read | undefined {
+export function accountRead({ address: addressText = '' }: Parameters, request: PathRead): Read | undefined {
   if (knownParameters(request.target, versionOnly) === undefined) return undefined;
   const address = parseAddress(addressText);
   return pathRead({ operation: 'account', subject: `${address}/`, path: `/accounts/${address}` }, request);
 }
 
-/** Parameters of `/accounts/:address/balance/:asset`, decoded. */
-export interface BalanceParameters {
-  readonly address: string;
-  /** A struct tag, or the address of a fungible asset. */
-  readonly asset: string;
-}
-
 /**
- * Parses `GET /accounts/{address}/balance/{asset}`. The public SDK repeats both path parameters in the query, where nodes
- * ignore them (protocol 4.3); only a repetition to the letter is ignored here too. Throws `GatewayError` 400.
+ * Parses `GET /accounts/{address}/balance/{asset}`, of a struct tag or a fungible asset's address. The public SDK repeats
+ * both path parameters in the query, where nodes ignore them (protocol 4.3); only a repetition to the letter is ignored
+ * here too. Throws `GatewayError` 400.
  */
-export function balanceRead(parameters: BalanceParameters, request: PathRead): Read | undefined {
+export function balanceRead(parameters: Parameters, request: PathRead): Read | undefined {
   const given = knownParameters(request.target, balanceParameters);
   if (given === undefined) return undefined;
-  const { accountAddress = parameters.address, asset: repeated = parameters.asset } = given;
-  if (accountAddress !== parameters.address || repeated !== parameters.asset) return undefined;
-  const address = parseAddress(parameters.address);
-  const asset = findAddress(parameters.asset);
-  const { text, encoded } = asset === undefined ? parseTag(parameters.asset) : { text: asset, encoded: asset };
+  const { address: addressText = '', asset: assetText = '' } = parameters;
+  const { accountAddress = addressText, asset: repeated = assetText } = given;
+  if (accountAddress !== addressText || repeated !== assetText) return undefined;
+  const address = parseAddress(addressText);
+  const asset = findAddress(assetText);
+  const { text, encoded } = asset === undefined ? parseTag(assetText) : { text: asset, encoded: asset };
   const path = `/accounts/${address}/balance/${encoded}`;
   return pathRead({ operation: 'balance', subject: `${address}/${text}`, path }, request);
 }
@@ -49,7 +43,7 @@ const pageParameters = ['ledger_version', 'start', 'limit'];
 /** Parses a page of `/accounts/{address}/modules` or `/resources`. Throws `GatewayError` 400. */
 export function accountPageRead(
   operation: Extract<Operation, 'modules' | 'resources'>,
-  addressText: string,
+  { address: addressText = '' }: Parameters,
   request: PathRead,
 ): Read | undefined {
   const given = knownParameters(request.target, pageParameters);
@@ -87,25 +81,14 @@ export function findLimit(text: string): number | undefined {
 /** Parses `POST /tables/{handle}/item` or `/raw_item`. Throws `GatewayError` 400. */
 export function tableItemRead(
   operation: Extract<Operation, 'table_item' | 'raw_table_item'>,
-  handleText: string,
-  { target, accept, body, digest }: BodyRead,
+  { handle: handleText = '' }: Parameters,
+  request: BodyRead,
 ): Read | undefined {
-  if (knownParameters(target, versionOnly) === undefined) return undefined;
+  if (knownParameters(request.target, versionOnly) === undefined) return undefined;
   const handle = parseAddress(handleText);
-  const version = versionParameter(target);
-  const form = answerForm(accept);
-  const item = parseTableBody(operation, body, digest);
-  return {
-    operation,
-    subject: `${handle}/${item.subject}`,
-    version,
-    form,
-    wire: {
-      method: 'POST',
-      path: withVersion(`/tables/${handle}/${operation === 'table_item' ? 'item' : 'raw_item'}`, version),
-      headers: { accept: mediaType[form], 'content-type': 'application/json' },
-      body: item.bytes,
-    },
-    need: needOf(version),
-  };
+  const version = versionParameter(request.target);
+  const { subject, bytes } = parseTableBody(operation, request.body, request.digest);
+  const path = `/tables/${handle}/${operation === 'table_item' ? 'item' : 'raw_item'}`;
+  const parts = { operation, subject: `${handle}/${subject}`, path, contentType: 'application/json', version, bytes };
+  return postedRead(parts, request);
 }

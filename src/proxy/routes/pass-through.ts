@@ -137,7 +137,7 @@ export class PassThrough {
     exchange.begin();
     if (Buffer.isBuffer(body)) {
       exchange.bytes = body.length;
-      exchange.reservation?.addAnswer(body.length);
+      exchange.reservation?.add(body.length);
       response.end(exchange.isHead ? undefined : body);
       if (response.writableLength > 0) unsent.trackShort(response, body.length);
       exchange.end();

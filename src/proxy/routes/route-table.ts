@@ -10,7 +10,6 @@ import {
   eventsByHandleRead,
   eventsByNumberRead,
   transactionsRead,
-  type EventParameters,
 } from './parse-history.ts';
 import {
   moduleRead,
@@ -22,12 +21,11 @@ import {
   viewContentType,
   viewRead,
   type BodyRead,
-  type ModuleParameters,
+  type Parameters,
   type PathRead,
-  type ResourceParameters,
 } from './parse-read.ts';
 import { accountList, buildPath, sharedPath } from './parse-shared.ts';
-import { accountPageRead, accountRead, balanceRead, tableItemRead, type BalanceParameters } from './parse-state.ts';
+import { accountPageRead, accountRead, balanceRead, tableItemRead } from './parse-state.ts';
 import type { RouteLabel } from '../http/request-span.ts';
 import type { Read } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
@@ -40,9 +38,6 @@ import { numberParameter } from '../http/target.ts';
  */
 export type RouteKind =
   'read' | 'wait' | 'posted' | 'encode' | 'submit' | 'ledger info' | 'passed' | 'preflight' | 'none';
-
-/** Path parameters by name, decoded. */
-export type Parameters = Readonly<Record<string, string>>;
 
 /** Parses the read that a target asks for; `undefined` leaves it to a node. Throws `GatewayError` 400. */
 export type ParseRead = (parameters: Parameters, request: PathRead) => Read | SharedRead | undefined;
@@ -143,20 +138,16 @@ function listOf(start: 'start' | 'start_version') {
 
 /** All rows, the most general last. `submissions` supplies the first node of reads by hash. */
 export function routeTable(submissions: Submissions): readonly PathRow[] {
+  const byHash =
+    (parse: typeof transactionRead): ParseRead =>
+    ({ hash = '' }, request) =>
+      parse(hash, request, submissions);
   return [
     { path: '', routes: { GET: ledgerInfo, HEAD: ledgerInfo } },
-    readRow('resource', '/accounts/:address/resource/:type', (parameters, request) =>
-      resourceRead(parameters as unknown as ResourceParameters, request),
-    ),
-    readRow('module', '/accounts/:address/module/:name', (parameters, request) =>
-      moduleRead(parameters as unknown as ModuleParameters, request),
-    ),
-    readRow('transaction_by_hash', '/transactions/by_hash/:hash', ({ hash = '' }, request) =>
-      transactionRead(hash, request, submissions),
-    ),
-    waitRow('/transactions/wait_by_hash/:hash', ({ hash = '' }, request) =>
-      transactionWait(hash, request, submissions),
-    ),
+    readRow('resource', '/accounts/:address/resource/:type', resourceRead),
+    readRow('module', '/accounts/:address/module/:name', moduleRead),
+    readRow('transaction_by_hash', '/transactions/by_hash/:hash', byHash(transactionRead)),
+    readRow('wait_by_hash', '/transactions/wait_by_hash/:hash', byHash(transactionWait), 'wait'),
     { path: '/view', ...state, ...posted, routes: { POST: view } },
     { path: encodePath, ...posted, isOfLedger: true, routes: { POST: encode } },
     ...stateRows(),
@@ -182,15 +173,13 @@ export function routeTable(submissions: Submissions): readonly PathRow[] {
 
 function stateRows(): readonly PathRow[] {
   return [
-    keptRow('account', '/accounts/:address', state, ({ address = '' }, request) => accountRead(address, request)),
-    keptRow('balance', '/accounts/:address/balance/:asset', state, (parameters, request) =>
-      balanceRead(parameters as unknown as BalanceParameters, request),
+    keptRow('account', '/accounts/:address', state, accountRead),
+    keptRow('balance', '/accounts/:address/balance/:asset', state, balanceRead),
+    keptRow('resources', '/accounts/:address/resources', state, (parameters, request) =>
+      accountPageRead('resources', parameters, request),
     ),
-    keptRow('resources', '/accounts/:address/resources', state, ({ address = '' }, request) =>
-      accountPageRead('resources', address, request),
-    ),
-    keptRow('modules', '/accounts/:address/modules', state, ({ address = '' }, request) =>
-      accountPageRead('modules', address, request),
+    keptRow('modules', '/accounts/:address/modules', state, (parameters, request) =>
+      accountPageRead('modules', parameters, request),
     ),
     tableRow('table_item', '/tables/:handle/item'),
     tableRow('raw_table_item', '/tables/:handle/raw_item'),
@@ -212,36 +201,23 @@ function historyRows(): readonly PathRow[] {
     keptRow('auxiliary_info', auxiliary.path, listOf(auxiliary.start), (_, request) =>
       transactionsRead(auxiliary, request),
     ),
-    keptRow('transaction_by_version', '/transactions/by_version/:version', ofVersion, ({ version = '' }, request) =>
-      byVersionRead(version, request),
+    keptRow('transaction_by_version', '/transactions/by_version/:version', ofVersion, byVersionRead),
+    keptRow('block_by_height', '/blocks/by_height/:height', ofHeight, blockRead),
+    keptRow('block_by_version', '/blocks/by_version/:version', ofVersion, blockByVersionRead),
+    keptRow('events', '/accounts/:address/events/:number', ofLedger, eventsByNumberRead),
+    keptRow('events', '/accounts/:address/events/:handle/:field', ofLedger, eventsByHandleRead),
+    keptRow('account_transactions', '/accounts/:address/transactions', ofLedger, (parameters, request) =>
+      accountList('transactions', parameters, request),
     ),
-    keptRow('block_by_height', '/blocks/by_height/:height', ofHeight, ({ height = '' }, request) =>
-      blockRead(height, request),
-    ),
-    keptRow('block_by_version', '/blocks/by_version/:version', ofVersion, ({ version = '' }, request) =>
-      blockByVersionRead(version, request),
-    ),
-    keptRow('events', '/accounts/:address/events/:number', ofLedger, ({ address = '', number = '' }, request) =>
-      eventsByNumberRead(address, number, request),
-    ),
-    keptRow('events', '/accounts/:address/events/:handle/:field', ofLedger, (parameters, request) =>
-      eventsByHandleRead(parameters as unknown as EventParameters, request),
-    ),
-    keptRow('account_transactions', '/accounts/:address/transactions', ofLedger, ({ address = '' }, request) =>
-      accountList(address, 'transactions', request),
-    ),
-    keptRow(
-      'transaction_summaries',
-      '/accounts/:address/transaction_summaries',
-      ofLedger,
-      ({ address = '' }, request) => accountList(address, 'transaction_summaries', request),
+    keptRow('transaction_summaries', '/accounts/:address/transaction_summaries', ofLedger, (parameters, request) =>
+      accountList('transaction_summaries', parameters, request),
     ),
   ];
 }
 
-/** A row of a read whose answer the cache may keep. */
-function readRow(name: RouteName, path: string, parse: ParseRead): PathRow {
-  const route: Route = { kind: 'read', name, operation: 'read', template: path, parse };
+/** A row of a read whose answer the cache may keep; `kind` is `wait` for a long poll. */
+function readRow(name: RouteName, path: string, parse: ParseRead, kind: 'read' | 'wait' = 'read'): PathRow {
+  const route: Route = { kind, name, operation: 'read', template: path, parse };
   return { path, isOfLedger: true, routes: { GET: route, HEAD: route } };
 }
 
@@ -252,19 +228,8 @@ function keptRow(name: RouteName, path: string, traits: Partial<PathRow>, parse:
 }
 
 function tableRow(operation: 'table_item' | 'raw_table_item', path: string): PathRow {
-  const parse: PostedRead['parse'] = ({ handle = '' }, request) => tableItemRead(operation, handle, request);
-  const route: Route = {
-    kind: 'posted',
-    name: operation,
-    operation: 'pass',
-    template: path,
-    posted: { check: requireJson, parse },
-  };
+  const parse: PostedRead['parse'] = (parameters, request) => tableItemRead(operation, parameters, request);
+  const reads = { check: requireJson, parse };
+  const route: Route = { kind: 'posted', name: operation, operation: 'pass', template: path, posted: reads };
   return { path, ...state, ...posted, routes: { POST: route } };
-}
-
-/** A row of a long poll. */
-function waitRow(path: string, parse: ParseRead): PathRow {
-  const route: Route = { kind: 'wait', name: 'wait_by_hash', operation: 'read', template: path, parse };
-  return { path, isOfLedger: true, routes: { GET: route, HEAD: route } };
 }

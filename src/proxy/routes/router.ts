@@ -5,13 +5,12 @@ import { GatewayError } from '../../ledger/errors.ts';
 import type { Need } from '../../upstream/select/need.ts';
 import type { Read } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
-import type { BodyRead } from './parse-read.ts';
+import type { BodyRead, Parameters } from './parse-read.ts';
 import {
   noRoute,
   passedRoute,
   preflightRoute,
   routeTable,
-  type Parameters,
   type PathRow,
   type PostedRead,
   type Route,

@@ -19,13 +19,13 @@ import type { UnsentAnswers } from '../http/unsent-answers.ts';
 /** Time limits of a client, in milliseconds. */
 export interface ConnectionTimes {
   /** For a request's head, from its first byte; before any byte, from the connection's start. */
-  readonly headMs?: number;
+  readonly headMs: number;
   /** For a whole request. */
-  readonly requestMs?: number;
+  readonly requestMs: number;
   /** Interval of the checks. */
-  readonly checkMs?: number;
+  readonly checkMs: number;
   /** For a pause in reading and writing while a request is in flight. */
-  readonly inactivityMs?: number;
+  readonly inactivityMs: number;
 }
 
 /** Sheds reads while the process is overloaded. */

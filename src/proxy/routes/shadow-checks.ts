@@ -1,4 +1,5 @@
 /** The standing proof: after the client's answer a node encodes the same request, and the bytes are compared. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeSubmission, type LoadModule } from '../../encode/encode-submission.ts';
 import { compareWithNode, isOfUpgrade, type NodeEncoding, type ShadowProof } from '../../encode/shadow.ts';
 import type { EncodeMetrics } from '../../metrics/encode-metrics.ts';
@@ -150,9 +151,16 @@ export class ShadowChecks {
     if (answer.version === undefined || chainId === undefined) return false;
     const now = modules.loaderOfRequest(local.client);
     const atHead: LoadModule = (address, name) => now(address, name, { fresh: true });
-    const signal = AbortSignal.timeout(timeoutMs);
+    const deadline = sleep(timeoutMs, undefined, { ref: false });
+    let isLate = false;
+    const late = async (): Promise<never> => {
+      await deadline;
+      isLate = true;
+      throw new Error('the modules did not arrive in time');
+    };
     for (const load of [modules.loaderAt(answer.version, local.client), atHead]) {
-      const loadModule = loadUntil(signal, load);
+      // A read in flight goes on, because others may share it.
+      const loadModule: LoadModule = (address, name) => (isLate ? late() : Promise.race([load(address, name), late()]));
       const encoded = await encodeSubmission(local.body.toString(), { chainId, signingDomain, loadModule }).catch(
         () => undefined,
       );
@@ -160,19 +168,4 @@ export class ShadowChecks {
     }
     return false;
   }
-}
-
-/** `load` that rejects once `signal` aborts. A read in flight goes on, because others may share it. */
-function loadUntil(signal: AbortSignal, load: LoadModule): LoadModule {
-  return async (address, name) => {
-    signal.throwIfAborted();
-    const late = Promise.withResolvers<never>();
-    const stop = (): void => late.reject(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-    try {
-      return await Promise.race([load(address, name), late.promise]);
-    } finally {
-      signal.removeEventListener('abort', stop);
-    }
-  };
 }

@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { TransactionHash } from '../../ledger/identifier.ts';
+import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 
 /** Longer than a transaction stays in a mempool. */
 const rememberMs = 10 * 60_000;
@@ -26,7 +27,7 @@ export class Submissions {
   }
 
   /** Records and publishes a transaction that the node accepted with 202. Resolves once it is published. */
-  recordAnswer(upstream: string, answer: { readonly status: number; readonly body: Buffer }): Promise<void> | void {
+  recordAnswer(upstream: string, answer: Pick<NodeAnswer, 'status' | 'body'>): Promise<void> | void {
     if (answer.status !== 202) return undefined;
     const hash = hashOf(answer.body);
     if (hash === undefined) return undefined;
@@ -45,10 +46,10 @@ export class Submissions {
   }
 }
 
-/** The `hash` member of a pending transaction's JSON; BCS answers have none. */
+/** The `hash` member of a pending transaction's JSON of any size; BCS answers have none. */
 function hashOf(body: Buffer): string | undefined {
   try {
-    const { hash } = JSON.parse(body.toString()) as { hash?: unknown };
+    const { hash } = JSON.parse(body.toString()) as { readonly hash?: unknown };
     return typeof hash === 'string' && /^0x[0-9a-f]{64}$/.test(hash) ? hash : undefined;
   } catch {
     return undefined;

@@ -49,9 +49,8 @@ export interface PreparedHead extends CacheLocation {
   readonly own: string;
   /** Length of `own` in a 304, without the headers of its content. */
   readonly unchangedLength: number;
-  /** Length of the body, coded and decoded. `sentBytes` is -1 if memory lacks the coding: then only a 304 is possible. */
+  /** Length of the coded body; -1 if memory lacks the coding: then only a 304 is possible. */
   readonly sentBytes: number;
-  readonly bodyBytes: number;
   /** The whole head as HTTP/2 sends it: lower-case names and values in turn. Made on first use. */
   fields: readonly string[] | undefined;
 }

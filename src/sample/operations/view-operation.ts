@@ -1,5 +1,6 @@
 /** `POST /view`: recorded view functions, and two synthetic ones that show what was asked (protocol 6). */
 import { canonicalAddress } from '../../ledger/address.ts';
+import { canonicalJson } from '../../ledger/json-value.ts';
 import { findFunctionId, formatFunctionId, isIdentifier, type FunctionId } from '../../ledger/identifier.ts';
 import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
 import {
@@ -51,7 +52,10 @@ function readJson(call: SampleCall): ViewRequest {
   const text = textMember(request, 'function') ?? '';
   const id = findFunctionId(text);
   if (id === undefined) throw bareError(400, 'web_framework_error', `Invalid entry function ID ${text}`);
-  return { id, argumentsJson: memberSource(call.body.toString(), 'arguments') ?? '[]' };
+  // As they were written, where they are the last member, as in the gateway's own form.
+  const isLast = [...request.members.keys()].at(-1) === 'arguments';
+  const written = isLast ? /"arguments"\s*:\s*(\[.*\])\s*\}\s*$/s.exec(call.body.toString())?.[1] : undefined;
+  return { id, argumentsJson: written ?? canonicalJson(request.members.get('arguments') ?? null) };
 }
 
 /** A BCS body has no JSON arguments: `echo` then shows the BCS bytes of each as hex. Type arguments are not read. */
@@ -77,42 +81,6 @@ function notFound(id: FunctionId): Error {
       ? `Module ModuleId { address: ${id.address}, name: Identifier("${id.module}") } can't be found`
       : `could not find view function by ${formatFunctionId(id)}`;
   return nodeError(400, 'invalid_input', message);
-}
-
-/**
- * The source text of the member `name` of a JSON object, spaces and all; `undefined` if there is none. The text must
- * have been checked to be a JSON object without double keys.
- */
-function memberSource(text: string, name: string): string | undefined {
-  let at = text.indexOf('{') + 1;
-  while (at > 0 && at < text.length) {
-    const key = endOfValue(text, at, ':');
-    const value = endOfValue(text, key + 1, ',');
-    if (text.slice(at, key).trim() === JSON.stringify(name)) return text.slice(key + 1, value).trim();
-    at = value + 1;
-  }
-  return undefined;
-}
-
-/** End of the value that starts at `from`: at `separator`, or at the bracket that closes what it stands in. */
-function endOfValue(text: string, from: number, separator: string): number {
-  let depth = 0;
-  let at = from;
-  for (; at < text.length; at += 1) {
-    const letter = text.charAt(at);
-    if (letter === '"') at = endOfString(text, at);
-    else if (letter === '[' || letter === '{') depth += 1;
-    else if (depth === 0 && (letter === separator || letter === '}' || letter === ']')) break;
-    else if (letter === ']' || letter === '}') depth -= 1;
-  }
-  return at;
-}
-
-/** The closing quotation mark. */
-function endOfString(text: string, from: number): number {
-  let at = from + 1;
-  while (at < text.length && text.charAt(at) !== '"') at += text.charAt(at) === '\\' ? 2 : 1;
-  return at;
 }
 
 /** Reads BCS bytes from front to back. The first overrun is final: `failed` stays set and what follows is empty. */

@@ -207,6 +207,7 @@ export function noteHealth(
   const { name, health, fault, noted, isRemoved } = upstream;
   if ((health === noted.health && fault === noted.fault) || isRemoved) return;
   upstream.noted = { health, fault };
+  upstream.unusableSinceMs = health === 'usable' ? undefined : (upstream.unusableSinceMs ?? Date.now());
   fleet.refresh();
   // The vote on the chain has reported a foreign node (`FleetLedger.voteOnChain`).
   if (health === 'foreign' || (fault !== undefined && fault === noted.fault)) return;

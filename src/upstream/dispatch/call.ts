@@ -4,6 +4,7 @@ import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
 import { AttemptHistory, reasonOf, type AttemptReason, attemptSpan } from './attempt-history.ts';
 import { isAskable, nextNodes, readClassOf, unitOf, type NodeCandidate } from '../select/candidates.ts';
+import { CallPlaces } from './call-places.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import type { Fleet } from '../fleet.ts';
 import { LargeAnswerError, type FleetRequest, type SenderParts } from './fleet-request.ts';
@@ -12,7 +13,7 @@ import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from '.
 import type { RetryBudget } from '../node/limits.ts';
 import { positionOf, type Need, type ReadClass } from '../select/need.ts';
 import type { Outliers } from './outliers.ts';
-import type { Permit, PermitKind, PlaceQueue } from './queue.ts';
+import type { Permit, PlaceQueue } from './queue.ts';
 import { holdingOf, trustRank } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 
@@ -40,8 +41,6 @@ const longestTrialMs = 2_000;
 const provenMs = 1_000;
 /** Retries, as a share of all requests. */
 const retryShare = 0.2;
-/** Client of the gateway's own requests: no address and no tenant has this name. */
-const ownName = '(gateway)';
 
 /** The nodes that may be asked. `readClass`: marks the nodes that are ejected for it. */
 export function nodesFor(fleet: Fleet, need: Need, readClass?: ReadClass): readonly NodeCandidate<Upstream>[] {
@@ -55,7 +54,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   readonly #options: CallOptions<A>;
   readonly #state: CallState;
   readonly #readClass: ReadClass | undefined;
-  readonly #permitKind: PermitKind;
+  readonly #places: CallPlaces;
 
   constructor(context: DispatchContext, options: CallOptions<A>) {
     const { request, isStreamed, signal } = options;
@@ -64,10 +63,6 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const nowMs = performance.now();
     this.#context = context;
     this.#options = options;
-    // Looks and long polls take no place: they cost a node little work.
-    if (request.isLook === true) this.#permitKind = 'look';
-    else if (request.atOnce !== undefined) this.#permitKind = 'poll';
-    else this.#permitKind = isStreamed ? 'stream' : 'read';
     const readClass = isStateRead(request)
       ? readClassOf(need, request.isView === true, fleet.upstreams, nowMs)
       : undefined;
@@ -78,7 +73,11 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const deadlineAtMs = nowMs + (isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs);
     // A look chooses the version that reads are pinned to, so it prefers nodes that answer reads.
     const nodes = () => nodesFor(fleet, need, request.isLook === true ? 'head' : readClass);
-    this.#state = { fleet, limits, need, nodes, deadlineAtMs, signal, history: new AttemptHistory() };
+    const state = { fleet, limits, need, nodes, deadlineAtMs, signal, history: new AttemptHistory() };
+    this.#state = state;
+    const { queue, metrics, log } = context;
+    const nextNodes = () => this.#nextNodes();
+    this.#places = new CallPlaces({ queue, metrics, log, request, isStreamed, signal, state, nextNodes });
     context.retries.deposit(retryShare);
     context.hedging.deposit(request);
   }
@@ -115,7 +114,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     for (;;) {
       const nodes = this.#nodesToAsk();
       if (this.#leftMs <= 0 || signal.aborted || !this.#mayAsk(nodes)) break;
-      const permit = this.#tryAcquire(nodes) ?? (await this.#acquire(nodes));
+      const permit = this.#places.tryAcquire(nodes) ?? (await this.#places.acquire(nodes));
       if (permit === undefined) break;
       onPlace?.();
       const raced = await this.#attempt(permit);
@@ -137,7 +136,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   /** The nodes of the next attempt; none when the attempts are used up, or no node has more to add. */
   #nodesToAsk(): readonly NodeCandidate<Upstream>[] {
     const { history, limits } = this.#state;
-    const isSpent = history.attempts >= limits.maxAttempts + (history.isRepeating ? 1 : 0);
+    const isSpent = history.attempts >= limits.maxAttempts + (history.isRepeating || history.hasRepeated ? 1 : 0);
     const nodes = isSpent ? [] : this.#nextNodes();
     if (nodes.length > 0) return nodes;
     const holder = holderThatFailed(this.#state);
@@ -153,7 +152,11 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     return nextNodes(nodes(), need, history, isLast);
   }
 
-  /** A retry after a failure is within a budget: when every node fails, no node gets each request three times. */
+  /**
+   * A retry after a failure is within a budget: when every node fails, no node gets each request three times. Beyond it,
+   * a node that answers such reads gets them, and another one a few, which prove that it answers them again: no other
+   * read would while all others fail.
+   */
   #mayAsk([best]: readonly NodeCandidate<Upstream>[]): boolean {
     const { last, hasRepeated } = this.#state.history;
     if (best === undefined) return false;
@@ -161,64 +164,16 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const isFailover = last?.kind === 'failed' && (last.isShed !== true || best.isDeferred === true);
     if (!isFailover && !hasRepeated) return true;
     const nowMs = performance.now();
-    const may = this.#context.retries.withdraw(nowMs) || this.#isProven(best, nowMs);
+    const { retries } = this.#context;
+    const may =
+      retries.withdraw(nowMs) || this.#isProven(best.upstream, nowMs) || best.upstream.lastRetries.withdraw(nowMs);
     this.#context.metrics.retry(may ? 'sent' : 'refused');
     return may;
   }
 
-  /**
-   * Whether the node has just answered such reads: the first retry there makes no storm, and without it a read would fail
-   * that a node can answer, and the node that failed would not be compared with this one.
-   */
-  #isProven(best: NodeCandidate<Upstream>, nowMs: number): boolean {
-    if (this.#readClass === undefined || this.#state.history.attempts !== 1 || trustRank(best) > 0) return false;
-    return best.upstream.ejections[this.#readClass].hasAnsweredWithin(provenMs, nowMs);
-  }
-
-  #tryAcquire(nodes: readonly NodeCandidate<Upstream>[]): Permit | undefined {
-    const { queue } = this.#context;
-    const kind = this.#permitKind;
-    if (kind === 'read' || kind === 'stream') return queue.tryAcquire(nodes, kind);
-    const nowMs = performance.now();
-    const node = kind === 'look' ? nodes[0] : nodes.find(({ upstream }) => upstream.mayBeAsked(nowMs));
-    return node === undefined ? undefined : queue.acquireUnbounded(node.upstream, kind);
-  }
-
-  async #acquire(nodes: readonly NodeCandidate<Upstream>[]): Promise<Permit | undefined> {
-    const { signal, isStreamed, request } = this.#options;
-    const { queue, metrics } = this.#context;
-    const { client = ownName } = request;
-    const kind = isStreamed ? 'stream' : 'read';
-    const permit = await queue.acquire(nodes, { client, signal, withinMs: this.#leftMs, kind });
-    if (typeof permit === 'object') return permit;
-    if (permit === 'withheld') return this.#acquireElsewhere(nodes);
-    this.#state.history.queueFullFor = client;
-    if (!signal.aborted) metrics.refused(permit);
-    return undefined;
-  }
-
-  /** None of `nodes` may be asked now. While the request waited for a place at them, another may have become better. */
-  async #acquireElsewhere(nodes: readonly NodeCandidate<Upstream>[]): Promise<Permit | undefined> {
-    const nowMs = performance.now();
-    const others = this.#nextNodes();
-    if (others.some(({ upstream }) => upstream.mayBeAsked(nowMs))) {
-      return this.#tryAcquire(others) ?? this.#acquire(others);
-    }
-    for (const { upstream } of nodes) this.#recordRefusal(upstream, nowMs);
-    return undefined;
-  }
-
-  /** Records a request that was not sent because the node's allowance is used up. */
-  #recordRefusal({ name, allowance }: Upstream, nowMs: number): void {
-    if (!allowance.isSpent(nowMs)) return;
-    const { metrics, log } = this.#context;
-    metrics.allowanceRefused(name);
-    if (!allowance.refuse(nowMs)) return;
-    log.record(
-      'allowance used up',
-      { upstream: name },
-      'allowance used up: reads that only this upstream holds get 503',
-    );
+  /** Whether the node has just answered such reads: retries there make no storm. */
+  #isProven({ ejections }: Upstream, nowMs: number): boolean {
+    return this.#readClass !== undefined && ejections[this.#readClass].hasAnsweredWithin(provenMs, nowMs);
   }
 
   /** One attempt, and a hedge beside it when the attempt is slow. */
@@ -240,7 +195,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const nodes = this.#nextNodes().filter(({ upstream }) => upstream.mayBeAskedMore(nowMs));
     // A node that is passed over, or may not hold the version, is no help.
     if (nodes[0] === undefined || !isSureOf(nodes[0], request.need)) return undefined;
-    const permit = this.#tryAcquire(nodes);
+    const permit = this.#places.tryAcquire(nodes);
     if (permit === undefined || hedging.withdraw(request)) return permit;
     permit.cancel();
     metrics.hedge('refused');
@@ -274,6 +229,10 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     for (const { run, outcome } of ended) {
       if (outcome.kind !== 'final') {
         history.record(outcome, run.upstream, run.sentAtMs);
+        // No sign against the node: a client that hung up, an answer too large, a wait for a place.
+        const isOfNode = outcome.kind === 'failed' && outcome.sign !== undefined && !this.#state.signal.aborted;
+        if (isOfNode && this.#readClass !== undefined)
+          run.upstream.ejections[this.#readClass].unanswered(performance.now());
         continue;
       }
       if (cancelled !== undefined && hedge === run) this.#recordOutpaced(cancelled);

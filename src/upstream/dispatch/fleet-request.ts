@@ -98,6 +98,6 @@ export interface SenderParts {
   readonly budget?: ByteBudget;
   /** Looks at the heads of all nodes before a choice by heads (see `Prober.compareHeads`). Default: never. */
   readonly lookAround?: () => Promise<void> | undefined;
-  /** Settles whether the address leads to several nodes, within seconds (see `Prober.checkAddress`). Default: never. */
+  /** Settles whether the address leads to several nodes, within seconds (see `AddressLooks.check`). Default: never. */
   readonly checkAddress?: (upstream: Upstream) => Promise<void>;
 }

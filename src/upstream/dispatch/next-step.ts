@@ -100,11 +100,13 @@ export function stepAfter(nodes: readonly NodeCandidate<Upstream>[], last: Upstr
   if (trusted.some((node) => isUntried(node, context))) return 'ask';
   const isAwaited = trusted.some(({ upstream, health }) => health === 'usable' && !history.failed.has(upstream));
   // Without a trusted node to wait for, the answer of a node that is passed over is better than none.
-  const otherwise = isAwaited && !nodes.some((node) => isUntried(node, context)) ? 'end' : 'ask';
+  const isLeft = nodes.some((node) => isUntried(node, context));
+  const otherwise = isAwaited && !isLeft ? 'end' : 'ask';
   if (!isAwaited) return otherwise;
-  // A node that has just failed mostly answers a repeat at once; the others would have to be waited for.
+  // A node that has just failed mostly answers a repeat at once; the others would have to be waited for. A node that is
+  // passed over is asked ahead of a repeat: it may be the only one that answers.
   const hasErred = history.last?.kind === 'failed' && history.last.sign === 'error';
-  if (hasErred && last.head >= version && mayRepeat && !history.hasRepeated) return 'again';
+  if (hasErred && last.head >= version && mayRepeat && !history.hasRepeated && !isLeft) return 'again';
   return mayWait ? 'wait' : otherwise;
 }
 

@@ -36,6 +36,7 @@ const trialsForErrors = 3;
 export class Ejection {
   readonly #inARow = new Map<FailureSign, number>();
   #answeredAtMs = -Infinity;
+  #unansweredAtMs = -Infinity;
   #recent = { answered: 0, failed: 0 };
   #older = { answered: 0, failed: 0 };
   #beganAtMs = -Infinity;
@@ -61,9 +62,14 @@ export class Ejection {
     return all < errorsCounted ? 0 : failed / all;
   }
 
-  /** Whether the node has answered a read of the class in the last `ms`. */
+  /** Whether the node has answered a read of the class in the last `ms`, and none since then was left unanswered. */
   hasAnsweredWithin(ms: number, nowMs: number): boolean {
-    return nowMs - this.#answeredAtMs <= ms;
+    return nowMs - this.#answeredAtMs <= ms && this.#answeredAtMs >= this.#unansweredAtMs;
+  }
+
+  /** Records a read without a usable answer, whether or not another node answers it. */
+  unanswered(nowMs: number): void {
+    this.#unansweredAtMs = nowMs;
   }
 
   /** Records an answered read of the class. Returns whether that ends the ejection. */

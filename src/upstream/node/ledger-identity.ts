@@ -145,6 +145,7 @@ export class LedgerIdentity {
     const { status, body } = await this.#sender.whole(firstTransaction, this.#stop.signal);
     // Any other refusal means that the node does not hold its first transaction.
     if (status !== 200) return status < 500 ? unnamed : undefined;
+    // Whole: the first transaction of a ledger has megabytes, more than `JsonBody` parses.
     const { hash } = JSON.parse(body.toString()) as { readonly hash?: unknown };
     const digits = typeof hash === 'string' ? /^0x([0-9a-f]{8})[0-9a-f]{56}$/.exec(hash)?.[1] : undefined;
     return digits ?? unnamed;

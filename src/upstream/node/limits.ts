@@ -4,7 +4,7 @@ import type { ReadClass } from '../select/need.ts';
 
 /**
  * Bounds retries, or hedges, to a share of the ordinary requests: when all nodes fail at once, their load grows by the
- * share and not by a multiple.
+ * share and not by a multiple. With deposits of time alone it is a token bucket.
  */
 export class RetryBudget {
   readonly #most: number;

@@ -1,16 +1,16 @@
 /** Looks at the ledger info of quiet nodes, so that their reports stay fresh without traffic (protocol 9). */
-import { performance } from 'node:perf_hooks';
+import { AddressLooks } from './address-looks.ts';
 import { ByteBudget } from '../byte-budget.ts';
 import { noteHealth } from '../dispatch/attempt-history.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole } from '../dispatch/fetch-whole.ts';
 import type { Fleet } from '../fleet.ts';
-import { dialectSpoken, voteOnDialect } from '../fleet-dialect.ts';
+import { takeDialectOf, voteOnDialect } from '../fleet-dialect.ts';
 import { faultOfError, faultOfLook, NodeFaultError } from './node-fault.ts';
 import { overLiveClient, overLiveConnection } from './live-connection.ts';
 import type { NodeClient, Purpose } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
-import { findLedgerInfo, type LedgerInfo } from '../../ledger/ledger-headers.ts';
+import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { Deadline } from '../../ledger/stop.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
 import type { Upstream } from './upstream.ts';
@@ -36,16 +36,8 @@ const awaitedMs = 50;
 
 /** The ledger info has a few hundred bytes, a transaction at a head mostly little more, but it may be any. */
 const bodies = { largest: 1024 * 1024, all: 16 * 1024 * 1024 };
-/**
- * Looks over new connections, which find several nodes behind one address: `looks` when an answer is a step back, and
- * before the first 410 of a minute; `looksInRound` each `roundMs`, and after `manyRounds` each `everyMs`: every look costs
- * the node a handshake.
- */
-const comparisons = { looks: 16, longestMs: 500, everyMs: 60_000, looksInRound: 3, roundMs: 5_000, manyRounds: 12 };
 /** A comparison of heads holds for this long: nodes keep their order, and each comparison costs every node a look. */
 const comparedMs = 250;
-/** Longest wait of the start for the nodes that show its dialect, without a majority. */
-const dialectMs = 500;
 /** A node that takes longer to report its head is no good choice, and must not delay every read. */
 const longestComparisonMs = 100;
 
@@ -59,10 +51,8 @@ export class Prober {
   readonly #budget = new ByteBudget(bodies);
   #awaited: NodeJS.Timeout | undefined;
   readonly #looks = new Map<Upstream, Promise<void>>();
-  readonly #comparing = new Set<Upstream>();
-  /** Time of the next round of looks over new connections, and their number so far. */
-  readonly #rounds = new WeakMap<Upstream, { readonly nextAtMs: number; readonly count: number }>();
-  readonly #addressLooks = new WeakMap<Upstream, { readonly atMs: number; readonly done: Promise<void> }>();
+  /** Looks that find several nodes behind one address. */
+  readonly addresses: AddressLooks;
   #comparedAtMs = -Infinity;
   #comparison: Promise<void> | undefined;
 
@@ -70,15 +60,14 @@ export class Prober {
     this.#fleet = fleet;
     this.#options = options;
     this.#log = log;
+    this.addresses = new AddressLooks(fleet, (upstream, withinMs) =>
+      this.ask(upstream, '', withinMs, upstream.client, 'submission'),
+    );
   }
 
   /** Probes every node once, then at intervals. Resolves when each has answered or failed. */
   async start(): Promise<void> {
-    const fleet = this.#fleet;
-    if (fleet.isDialectOpen) {
-      const spoken = await voteOnDialect(fleet.upstreams, (upstream) => this.ask(upstream, ''), dialectMs);
-      if (spoken !== undefined) fleet.takeDialect(spoken);
-    }
+    await voteOnDialect(this.#fleet, (upstream) => this.ask(upstream, ''));
     await Promise.all(this.#fleet.upstreams.map((upstream) => this.add(upstream)));
   }
 
@@ -128,8 +117,7 @@ export class Prober {
         if (isQuiet && upstream.health === 'usable') void this.look(upstream);
       }
       this.hurry();
-    }, awaitedMs);
-    this.#awaited.unref();
+    }, awaitedMs).unref();
   }
 
   /** Looks at the node's ledger info now; concurrent callers share one look. Never rejects. */
@@ -139,43 +127,6 @@ export class Prober {
     const look = this.#probe(upstream).finally(() => this.#looks.delete(upstream));
     this.#looks.set(upstream, look);
     return look;
-  }
-
-  /**
-   * Resolves when looks over new connections have shown whether the address leads to several nodes. Within a minute
-   * callers share one comparison. Never rejects.
-   */
-  checkAddress(upstream: Upstream): Promise<void> {
-    const last = this.#addressLooks.get(upstream);
-    if (last !== undefined && performance.now() - last.atMs < comparisons.everyMs) return last.done;
-    const done = this.#compareAnswers(upstream, comparisons.looks);
-    this.#addressLooks.set(upstream, { atMs: performance.now(), done });
-    return done;
-  }
-
-  /** An answer was a step back: looks over new connections decide. */
-  onStepBack(upstream: Upstream): void {
-    if (this.#comparing.has(upstream)) return;
-    this.#addressLooks.delete(upstream);
-    void this.checkAddress(upstream);
-  }
-
-  /** Looks one after the other, until a second step back, and anew after the first. */
-  async #compareAnswers(upstream: Upstream, looks: number): Promise<void> {
-    if (this.#comparing.has(upstream)) return;
-    this.#comparing.add(upstream);
-    const untilMs = performance.now() + comparisons.longestMs;
-    let left = looks;
-    while (left > 0 && !upstream.address.isShared && !upstream.isRemoved && performance.now() < untilMs) {
-      const sentAtMs = performance.now();
-      if (upstream.health !== 'usable' || !upstream.mayBeAskedMore(sentAtMs)) break;
-      const looked = this.ask(upstream, '', comparisons.longestMs, upstream.client, 'submission');
-      const answer = await looked.catch(() => undefined);
-      if (answer?.status !== 200 || answer.info === undefined) break;
-      const isBack = this.#fleet.observeOrder(upstream, answer.info, sentAtMs, performance.now());
-      left = isBack ? comparisons.looks : left - 1;
-    }
-    this.#comparing.delete(upstream);
   }
 
   /**
@@ -208,13 +159,7 @@ export class Prober {
     const { info, observedAtMs } = upstream.window;
     const isQuiet = info === undefined || performance.now() - observedAtMs >= this.#options.intervalMs * 0.9;
     if (isQuiet || upstream.health !== 'usable') await this.look(upstream);
-    const nowMs = performance.now();
-    const { nextAtMs, count } = this.#rounds.get(upstream) ?? { nextAtMs: -Infinity, count: 0 };
-    if (nowMs >= nextAtMs) {
-      const pauseMs = count < comparisons.manyRounds ? comparisons.roundMs : comparisons.everyMs;
-      this.#rounds.set(upstream, { nextAtMs: nowMs + pauseMs, count: count + 1 });
-      await this.#compareAnswers(upstream, comparisons.looksInRound);
-    }
+    await this.addresses.round(upstream);
     this.#schedule(upstream);
   }
 
@@ -222,8 +167,7 @@ export class Prober {
     if (this.#stop.signal.aborted || upstream.isRemoved) return;
     // A round in flight at a change of the interval schedules the next one, too.
     clearTimeout(this.#timers.get(upstream));
-    const timer = setTimeout(() => void this.#round(upstream), this.#options.intervalMs);
-    timer.unref();
+    const timer = setTimeout(() => void this.#round(upstream), this.#options.intervalMs).unref();
     this.#timers.set(upstream, timer);
   }
 
@@ -261,7 +205,7 @@ export class Prober {
     const { timeoutMs } = this.#options;
     const answer = await overLiveClient(upstream, timeoutMs, (client) => this.ask(upstream, '', timeoutMs, client));
     const { status } = answer;
-    const info = answer.info ?? this.#firstInfo(answer);
+    const info = answer.info ?? takeDialectOf(this.#fleet, answer);
     if (status === 200 && info !== undefined) return { ...answer, info };
     const shedding = findShedding(answer, Date.now());
     if (shedding?.isOfNode === true) {
@@ -271,15 +215,6 @@ export class Prober {
       return undefined;
     }
     throw new NodeFaultError(faultOfLook(status, answer.headers, this.#fleet.dialect.name));
-  }
-
-  /** The ledger of an answer that decides the dialect of the fleet. */
-  #firstInfo(answer: NodeAnswer): LedgerInfo | undefined {
-    const fleet = this.#fleet;
-    const spoken = fleet.isDialectOpen ? dialectSpoken(answer) : undefined;
-    if (spoken === undefined) return undefined;
-    fleet.takeDialect(spoken);
-    return findLedgerInfo(answer.headers, fleet.dialect);
   }
 
   /**

@@ -207,14 +207,9 @@ export class RetentionWindow {
     return edgeSpeed * (Math.max(0, arrivalMs - this.#infoAtMs) + jitterMs) + edgeStep;
   }
 
-  /** Speed of the lower edge, versions per millisecond. */
-  get edgeSpeed(): number {
-    return this.#pace.edgeSpeed;
-  }
-
-  /** Speed of the head, versions per millisecond. */
-  get headSpeed(): number {
-    return this.#pace.headSpeed;
+  /** The speeds of late. */
+  get pace(): Pace {
+    return this.#pace;
   }
 
   #remember(sample: WindowSample): void {

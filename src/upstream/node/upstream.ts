@@ -6,7 +6,7 @@ import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
-import { ConcurrencyLimit, Semaphore } from './limits.ts';
+import { ConcurrencyLimit, RetryBudget, Semaphore } from './limits.ts';
 import type { ReadClass } from '../select/need.ts';
 import { lookupOf, NodeClient, type NodeClientOptions } from './node-client.ts';
 import type { NodeFault } from '../../metrics/upstream-metrics.ts';
@@ -39,6 +39,8 @@ const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
 /** Least latency of a failure: a quick one must not make a node seem cheap. */
 const failureMs = 50;
+/** Last retries at once, and in a second. */
+const lastRetries = { most: 32, perSecond: 5 };
 /** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
 /** Share of the connections that long polls may hold. */
@@ -63,6 +65,8 @@ export class Upstream {
   readonly window = new RetentionWindow(this.address);
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
   readonly deferral = new Deferral();
+  /** Retries here of reads that would fail otherwise, once those of all nodes together are used up. */
+  readonly lastRetries = new RetryBudget(lastRetries.most, lastRetries.perSecond);
   readonly allowance: Allowance;
   /** See `Candidate.weight`. */
   weight: number;
@@ -81,7 +85,8 @@ export class Upstream {
   /** Connections for long polls: reads must not wait behind them. */
   readonly polls: Semaphore;
   readonly #clientOptions: NodeClientOptions;
-  #client: NodeClient;
+  /** The connections of its requests, which `replaceClient` replaces. */
+  client: NodeClient;
   /** Clients that were replaced and have requests in flight. */
   readonly #draining = new Set<NodeClient>();
   readonly chain = new NodeChain();
@@ -97,6 +102,8 @@ export class Upstream {
   isDrained = false;
   /** Health and fault of the last log line. */
   noted: Pick<Upstream, 'health' | 'fault'> = { health: 'unproven', fault: undefined };
+  /** Time of the log line since which it is not usable, Unix time in ms; `undefined`: it is, or it was not asked yet. */
+  unusableSinceMs: number | undefined;
   #failures = 0;
   #fault: NodeFault | undefined;
   /** A request timed out or was answered 502 to 504; a probe decides whether the node is at fault. */
@@ -119,12 +126,7 @@ export class Upstream {
     this.weight = options.weight ?? 1;
     const { address } = options;
     this.#clientOptions = address === undefined ? options : { ...options, lookup: lookupOf(address) };
-    this.#client = this.openClient();
-  }
-
-  /** The connections of its requests. */
-  get client(): NodeClient {
-    return this.#client;
+    this.client = this.openClient();
   }
 
   /** Connections beside those in use: the caller closes them or passes them to `replaceClient`. */
@@ -134,8 +136,8 @@ export class Upstream {
 
   /** Sends later requests over `client`. Requests in flight finish over the old connections, which close then. */
   replaceClient(client: NodeClient): void {
-    const old = this.#client;
-    this.#client = client;
+    const old = this.client;
+    this.client = client;
     this.#draining.add(old);
     void old.close().finally(() => this.#draining.delete(old));
   }
@@ -194,11 +196,6 @@ export class Upstream {
     return Math.max(1, this.#latencyMs * keep);
   }
 
-  /** Its settled chain id (`NodeChain.id`). */
-  get chainId(): number | undefined {
-    return this.chain.id;
-  }
-
   /** Replaces the node's report by that of another process, even an older one. */
   adopt(info: LedgerInfo, nowMs: number): void {
     this.chain.settle(info.chainId);
@@ -249,7 +246,7 @@ export class Upstream {
 
   /** Ends all requests in flight. */
   async close(): Promise<void> {
-    await Promise.all([this.#client, ...this.#draining].map((client) => client.destroy()));
+    await Promise.all([this.client, ...this.#draining].map((client) => client.destroy()));
   }
 }
 

@@ -1,10 +1,13 @@
 /** Counting in memory, and what it costs to have many addresses. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Charge, CountResult } from '../../../src/access/limits/counter.ts';
+import type { Charge, CountResult, LimitCounter } from '../../../src/access/limits/counter.ts';
 import { MemoryCounter } from '../../../src/access/limits/limits-memory.ts';
-import { FallbackCounter } from '../../../src/access/limits/limits-fallback.ts';
-import { RemoteCounter, type LimitServiceClient } from '../../../src/access/limits/limits-remote.ts';
+import {
+  counterInPrimary,
+  counterWithFallback,
+  type LimitServiceClient,
+} from '../../../src/access/limits/limits-shared.ts';
 import { LimitService } from '../../../src/workers/limit-service.ts';
 
 function charge(subject: string, changes: Partial<Charge> = {}): Charge {
@@ -64,13 +67,13 @@ test('workers together get what one process would grant, and a worker that is go
       take: async (request) => structuredClone(take(structuredClone(request))),
       settle,
     };
-    return new FallbackCounter({
-      shared: new RemoteCounter(remote),
+    return counterWithFallback({
+      shared: counterInPrimary(remote),
       memory: new MemoryCounter({ now: () => 0, processes: 2 }),
     });
   };
-  const hammer = async (...workers: readonly FallbackCounter[]) => {
-    const turns = [...Array(20).keys()].map((at) => workers[at % workers.length]!.take(charge('a', { bounds })));
+  const hammer = async (...workers: readonly LimitCounter[]) => {
+    const turns = [...Array(20).keys()].map(async (at) => workers[at % workers.length]!.take(charge('a', { bounds })));
     return (await Promise.all(turns)).filter(isAdmitted).length;
   };
   const [first, second] = [join(1), join(2)];
@@ -104,8 +107,8 @@ test('a primary that does not answer is not waited for twice, and gets back what
     },
     settle: ({ id }) => settled.push(id),
   };
-  const counter = new FallbackCounter({
-    shared: new RemoteCounter(limitService),
+  const counter = counterWithFallback({
+    shared: counterInPrimary(limitService),
     memory: new MemoryCounter({ now: () => 0, processes: 3 }),
   });
   const taken = [await counter.take(charge('a')), await counter.take(charge('a'))];

@@ -1,7 +1,7 @@
 /** Redis goes away in the middle of a window: the config's choice decides. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { WhenRedisIsDown } from '../../../src/access/limits/limits-fallback.ts';
+import type { WhenRedisIsDown } from '../../../src/access/limits/limits-shared.ts';
 import { eventually } from '../../support/eventually.ts';
 import { hit, isAdmitted, planOf, principalOf, replica, type Replica } from '../../support/limits.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';

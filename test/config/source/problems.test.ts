@@ -203,6 +203,28 @@ const files: readonly Case[] = [
     ],
   },
   {
+    claim: 'a collector of traces that is none, without a word of its credentials',
+    text: [
+      'upstreams: [{ name: a, url: "http://a/v1" }]',
+      'tracing:',
+      '  endpoint: "http://me:hush@collector:4318"',
+      '  headers: { Content-Type: hush-1, "X-Key": "hush\\n2" }',
+      '  share: 2',
+      '',
+    ].join('\n'),
+    problems: [
+      'F:3:13: tracing.endpoint: must not carry credentials',
+      'F:4:14: tracing.headers.Content-Type: is no header for a credential: the gateway writes it itself',
+      'F:4:45: tracing.headers.X-Key: must be visible ASCII characters, such as "Bearer ${NODE_KEY}"',
+      'F:5:10: tracing.share: expected a share from 0 to 1, got 2',
+    ],
+  },
+  {
+    claim: 'the whole address of a collector of traces',
+    text: 'upstreams: [{ name: a, url: "http://a/v1" }]\ntracing: { endpoint: "http://a:4318/v1/traces" }\n',
+    problems: ['F:2:22: tracing.endpoint: must end before /v1/traces, which is appended'],
+  },
+  {
     claim: 'everything at once',
     text: [
       'listen: { hots: x, port: 9090 }',

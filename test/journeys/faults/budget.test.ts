@@ -9,6 +9,13 @@ import { watchStalls } from '../../support/stalls.ts';
 
 const boom = '{"message":"boom","error_code":"internal_error","vm_error_code":null}';
 
+/** Answers 500 to those reads of the node that `times` names by their number. */
+function fail(node: FakeNode, times: (read: number) => boolean): void {
+  let reads = 0;
+  const when = ({ route }: { readonly route?: string | undefined }) => route === 'resource' && times((reads += 1));
+  node.faults.add({ kind: 'answer', status: 500, body: boom }, { when });
+}
+
 function asked(nodes: readonly FakeNode[]): number {
   return nodes.reduce((sum, node) => sum + node.reads, 0);
 }
@@ -44,6 +51,30 @@ test('with the share of retries used up, a node that answers still gets the read
 
   assert.deepEqual(new Set(statuses), new Set([200]));
   assert.ok(failing.reads > 0);
+});
+
+test('with the share of retries used up, a node that is passed over gets the reads that no other answers', async (t) => {
+  const [healed, failing] = [await fakeNode(t, { head: 90_000n }), await fakeNode(t, { head: 90_000n })];
+  const gateway = await testGateway(t, { full: [healed, failing] });
+  let version = 1_000;
+  const read = async () => (await gateway.get(probeAt((version += 1)))).status;
+  // Passed over for its share of errors: only trials beside answered reads end that, and soon no read is answered.
+  fail(healed, (read) => read % 3 === 0);
+  await until(async () => {
+    await read();
+    return (await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}')) > 0;
+  });
+  healed.faults.clear();
+  for (const node of [healed, failing]) fail(node, () => true);
+  for (let turn = 0; turn < 30; turn += 1) await Promise.all(Array.from({ length: 30 }, read));
+  assert.ok((await gateway.metric('ledgergate_retries_total{outcome="refused"}')) > 0);
+
+  healed.faults.clear();
+  await until(async () => (await read()) === 200);
+  const statuses: number[] = [];
+  for (let turn = 0; turn < 20; turn += 1) statuses.push(...(await Promise.all(Array.from({ length: 10 }, read))));
+
+  assert.deepEqual(new Set(statuses), new Set([200]));
 });
 
 test('when everything hangs, each kind of read is answered 503 within the deadline, not a sum of bounds', async (t) => {
@@ -119,7 +150,8 @@ test('when every node fails, the retries of all requests are a share of them', a
 
   const retried = asked(nodes) - reads;
   const seconds = (performance.now() - startedMs) / 1000;
-  // A fifth of the requests, the saved balance, and ten a second; without a budget it would be two to a request.
-  assert.ok(retried <= reads * 0.2 + 500 + 10 * (seconds + 1), `${retried} retries`);
+  // A fifth of the requests, the saved balances of all nodes and of each, ten a second and five of each; without a budget
+  // it would be two to a request.
+  assert.ok(retried <= reads * 0.2 + 500 + 3 * 32 + (10 + 3 * 5) * (seconds + 1), `${retried} retries`);
   assert.ok((await gateway.metric('ledgergate_retries_total{outcome="refused"}')) > 0);
 });

@@ -20,11 +20,8 @@ const clients = 24;
 const restMs = 60;
 /** A gateway process with 16 MiB of answers: memory of Node itself, and of requests in flight. */
 const mostResidentMiB = 320;
-/**
- * None is the aim and the usual result. One in 13,927 occurred with everything on two busy processors: a
- * node that has just come back is not asked in time. A fault of the gateway refuses many at once.
- */
-const mostRefused = 0.0005;
+/** Of reads while the only able node has just come back: a gateway finds it within a second. */
+const mostRefusedEarly = 0.001;
 /** The most that this process, which has as much to do as a gateway, may have stood still. */
 const longestStallMs = 300;
 /** Connections of an idle gateway: listeners, Redis, and the probes of each node. */
@@ -62,8 +59,8 @@ test(`${seconds} s of chaos, seed ${seed}: nothing wrong, nothing back, nothing 
   if (stalls.longestMs > longestStallMs) t.diagnostic('a busy machine: refusals are not judged');
   else
     assert.ok(
-      tally.errorCount <= Math.max(1, tally.answered * mostRefused),
-      `refused while a node was able: ${list(tally.errors)}`,
+      tally.errorCount === 0 && tally.early <= Math.max(2, tally.answered * mostRefusedEarly),
+      `refused while a node was able: ${list(tally.errors)}, ${tally.early} while it had just come back`,
     );
 });
 
@@ -75,12 +72,12 @@ interface Outcome {
 }
 
 function report(t: TestContext, { tally, schedule, resident, stallMs }: Outcome): void {
-  const { answered, errorCount, excused, cut, failedOver } = tally;
+  const { answered, errorCount, early, excused, cut, failedOver } = tally;
   const tookMs = [...tally.tookMs].sort((a, b) => a - b);
   const at = (share: number): string => (tookMs[Math.floor(tookMs.length * share)] ?? 0).toFixed(1);
-  const asked = answered + errorCount + excused;
+  const asked = answered + errorCount + early + excused;
   t.diagnostic(`seed ${seed}, ${seconds} s, ${asked} asked: ${list(tally.right)}`);
-  t.diagnostic(`${errorCount} refused while a node was able (${((errorCount / asked) * 100).toFixed(3)} %)`);
+  t.diagnostic(`${errorCount} refused while a node was able for a second, ${early} while one had just come back`);
   t.diagnostic(`${excused} refused while none was, ${cut} cut off by kills, ${failedOver} failed over`);
   t.diagnostic(
     `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, p99.9 ${at(0.999)} ms; longest stall here ${stallMs.toFixed(0)} ms`,

@@ -1,8 +1,9 @@
 /** The last attempt of a request belongs to the node that is most likely to answer. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { probeAt, testGateway } from '../../support/gateway.ts';
 
 const boom = '{"message":"boom","error_code":"internal_error","vm_error_code":null}';
 const version = 60_000;
@@ -57,4 +58,25 @@ test('an archive that fails at everything is asked twice at most, however many n
 
   assert.equal(reply.status, 503);
   assert.equal(archive.reads, 2);
+});
+
+test('a node that was asked twice leaves the others the attempts that they have without that', async (t) => {
+  const fresh = await fakeNode(t, { head: 90_000n });
+  const [slow, well] = [await fakeNode(t, { head: 89_000n }), await fakeNode(t, { head: 89_000n })];
+  const gateway = await testGateway(t, {
+    full: [fresh, slow, well],
+    config: { upstream: { probeIntervalMs: 50, timeoutMs: 400 }, latest: { waitForVersionMs: 4_000 } },
+  });
+  const isRead = { when: ({ route }: { readonly route?: string | undefined }) => route === 'resource' };
+  fresh.faults.add({ kind: 'answer', status: 500, body: boom }, isRead);
+  slow.faults.add({ kind: 'hang' }, isRead);
+
+  const reply = gateway.get(probeAt(90_000));
+  // The others have not reached the version, so the node that failed is asked once more, and then they are waited for.
+  await until(() => Promise.resolve(fresh.reads === 2));
+  slow.clock.head = 90_000n;
+  await until(() => Promise.resolve(slow.reads === 1));
+  well.clock.head = 90_000n;
+
+  assert.equal((await reply).status, 200);
 });

@@ -243,7 +243,10 @@ test('with chainId several workers report a node of another chain', async (t) =>
   const { status, text } = await get(`${gateway.operationsUrl}/readyz`);
 
   assert.equal((await get(`${gateway.url}${probe}?ledger_version=400`)).status, 503);
-  assert.deepEqual([status, /"state":"foreign","reason":"other chain","chainId":1/.test(text)], [503, true]);
+  assert.deepEqual(
+    [status, /"state":"foreign","reason":"other chain","since":"[^"]+","chainId":1/.test(text)],
+    [503, true],
+  );
   assert.match(gateway.err(), /other chain/);
   assert.equal(node.reads, 0);
 });

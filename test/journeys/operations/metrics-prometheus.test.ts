@@ -12,6 +12,7 @@ import { familiesOf, type Declared, type FamilyData } from '../../../src/metrics
 import { createHttpMetrics, type CountedRequest } from '../../../src/metrics/http-metrics.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { WorkerMetrics } from '../../../src/workers/metrics.ts';
+import { collector } from '../../support/collector.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probe } from '../../support/gateway.ts';
@@ -44,6 +45,7 @@ async function everything(
       access: { keys: { file }, plans, anonymous: 'none', usage: { metricsByKey: true } },
       encode: { shadow: 1 },
       upstream: { audit: 1 },
+      tracing: { endpoint: (await collector(t)).url, share: 1 },
     },
   });
   const { origin } = new URL(gateway.url);
@@ -135,7 +137,7 @@ const traced = (traceId: string, more: Partial<CountedRequest> = {}): CountedReq
   status: 200,
   outcome: 'memory',
   isHeadSent: true,
-  savedBytes: 0,
+  bytes: 0,
   trace: { traceId, spanId: '00f067aa0ba902b7' },
   ...more,
 });

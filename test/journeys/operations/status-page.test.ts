@@ -5,8 +5,8 @@ import type { BrowserContextOptions, Page } from 'playwright-core';
 import { openBrowser, withoutChromium } from '../../support/chromium.ts';
 import { contrastOf } from '../../support/contrast.ts';
 import { eventually } from '../../support/eventually.ts';
-import { type FakeNode } from '../../support/fake-node.ts';
-import { probeAt, type TestGateway, twoTiers } from '../../support/gateway.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { probeAt, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { statusOf } from '../../support/status.ts';
 
 const skip = withoutChromium();
@@ -50,7 +50,7 @@ test('without scripts the page has every part, and asks to be loaded again', { s
 test('with scripts it renews itself, keeps the focus, and shows a lost connection', { skip }, async (t) => {
   const { gateway, full, page, complaints } = await scene(t);
   assert.match(await page.title(), /^ready/);
-  const events = page.getByRole('region', { name: 'Recent events' }).last();
+  const events = page.getByRole('group', { name: 'Recent events' });
   await page.locator('#events .scroll').focus();
 
   await full.refuse();
@@ -170,11 +170,12 @@ test(
     assert.equal(await page.getByRole('status').count(), 1);
 
     const order: string[] = [];
-    for (let presses = 0; presses < 4; presses += 1) {
+    for (let presses = 0; presses < 10; presses += 1) {
       await page.keyboard.press('Tab');
       order.push(await page.evaluate<string>(focused));
     }
-    assert.deepEqual(order, ['skip', 'pause', 'scroll', 'status.json']);
+    const sorts = ['Node', 'Head', 'Oldest', 'Load', 'Answers', 'Failures'];
+    assert.deepEqual(order, ['skip', 'pause', ...sorts, 'scroll', 'status.json']);
   },
 );
 
@@ -185,3 +186,32 @@ test('on a phone the fleet is a table to a screen reader', { skip }, async (t) =
   assert.equal(await fleet.getByRole('rowheader').count(), 2);
   assert.equal(await fleet.getByRole('cell').count(), 10);
 });
+
+test(
+  'a large fleet is filtered while typing, and sorted by a click that survives the next renewal',
+  { skip },
+  async (t) => {
+    const nodes = await Promise.all(Array.from({ length: 7 }, () => fakeNode(t)));
+    const gateway = await testGateway(t, { full: nodes });
+    const page = await (await openBrowser(t)).newPage();
+    // The root of the port leads to the page.
+    await page.goto(`${gateway.operationsUrl}/`);
+    const names = page.locator('#fleet tbody .name');
+    assert.equal(await names.count(), 7);
+
+    await page.getByRole('searchbox', { name: 'Filter' }).pressSequentially('full-3');
+    await page.getByText('1 of 7 nodes').waitFor();
+    assert.deepEqual(await names.allTextContents(), ['full-3']);
+    assert.equal(await page.evaluate('document.activeElement.name'), 'filter');
+    await page.getByRole('searchbox', { name: 'Filter' }).fill('');
+    await page.getByText('7 of 7 nodes').waitFor();
+
+    await page.getByRole('link', { name: 'Node' }).click();
+    await page.getByRole('link', { name: 'Node' }).click();
+    const reversed = Array.from({ length: 7 }, (_, index) => `full-${6 - index}`);
+    assert.deepEqual(await names.allTextContents(), reversed);
+    await page.getByRole('columnheader', { name: 'Node' }).and(page.locator('[aria-sort=descending]')).waitFor();
+    await page.waitForResponse((response) => response.url().includes('sort=-node'));
+    assert.deepEqual(await names.allTextContents(), reversed);
+  },
+);

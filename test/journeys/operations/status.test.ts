@@ -99,8 +99,12 @@ test('a node behind maxLag is a problem by name, and no longer when it has caugh
 
   assert.deepEqual(problems, ['full-1 is 49000 versions behind, more than upstream.maxLag']);
   assert.deepEqual(
-    nodes.map(({ isLagging }) => isLagging),
-    [false, true],
+    nodes.map(({ name, isLagging }) => [name, isLagging]),
+    // Problems first.
+    [
+      ['full-1', true],
+      ['full-0', false],
+    ],
   );
   assert.match(out, /full-1 is 49000 versions behind[^]*full-1 +▲ behind/);
   assert.deepEqual(after.problems, []);

@@ -1,19 +1,16 @@
-/** Traces by OTLP, from the real binary with the example's SDK, read from a collector. */
+/** Traces by OTLP, from the real binary, read from a collector. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { moduleText, moduleTexts, readGroup } from '../../encode/vectors.ts';
 import { collector, type CollectedSpan, type Collector } from '../../support/collector.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, type NodeAddress, probeAt, type Reply } from '../../support/gateway.ts';
+import { fetchReply, type LogLine, type NodeAddress, probeAt, type Reply, testGateway } from '../../support/gateway.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { vectorNode } from '../../support/vector-node.ts';
 import { metric } from '../../support/workers.ts';
-
-const example = fileURLToPath(new URL('../../../examples/tracing.mjs', import.meta.url));
 
 interface Scene {
   readonly traces: Collector;
@@ -29,13 +26,11 @@ async function scene(
   const traces = await collector(t);
   const gateway = await gatewayProcess(t, {
     full: nodes,
-    config: { upstream: { hedge: false, audit: 0 }, encode: { shadow: 0 }, ...config },
-    env: {
-      NODE_OPTIONS: `--import ${example}`,
-      OTEL_EXPORTER_OTLP_ENDPOINT: traces.url,
-      OTEL_SERVICE_NAME: 'gateway-under-test',
-      OTEL_TRACES_SAMPLER_ARG: String(share),
-      OTEL_BSP_SCHEDULE_DELAY: '20',
+    config: {
+      upstream: { hedge: false, audit: 0 },
+      encode: { shadow: 0 },
+      tracing: { endpoint: traces.url, share },
+      ...config,
     },
   });
   return { traces, gateway };
@@ -68,7 +63,10 @@ interface Story {
 /** The collected spans of a trace, once its server span and this number of attempts have arrived. */
 async function story({ traces }: Scene, traceId: string, attempts: number): Promise<Story> {
   const spans = await traces.trace(traceId, (found) => {
-    return found.some(({ kind }) => kind === 'server') && named(found, 'attempt').length >= attempts;
+    // A span may arrive ahead of its parent, in an export of its own.
+    const ids = new Set(found.map(({ spanId }) => spanId));
+    const isWhole = found.every(({ kind, parentSpanId: of = '' }) => kind === 'server' || of === '' || ids.has(of));
+    return isWhole && found.some(({ kind }) => kind === 'server') && named(found, 'attempt').length >= attempts;
   });
   const server = spans.find(({ kind }) => kind === 'server');
   assert.ok(server !== undefined);
@@ -96,7 +94,7 @@ test('a miss has spans for its flight and attempt, the hit after it one span; cl
   assert.equal(recorded.tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt]]');
   assert.deepEqual(recorded.attempts, [['full-0', 'first choice', 'final']]);
   assert.equal(recorded.server.parentSpanId, miss.parentId);
-  assert.equal(recorded.server.service, 'gateway-under-test');
+  assert.equal(recorded.server.service, 'ledgergate');
   assert.deepEqual(recorded.server.attributes, {
     'http.request.method': 'GET',
     'http.route': '/v1/accounts/:address/resource/:type',
@@ -315,26 +313,108 @@ test('with sampling off nothing is sent to the collector, and the trace goes on 
   assert.equal(the.traces.requests, 0);
 });
 
-test('workers record too, and send their last spans before the end', async (t) => {
+for (const workers of [1, 2]) {
+  test(`spans of the last moment are exported before the end; ${workers} processes`, async (t) => {
+    const node = await fakeNode(t);
+    const the = await scene(t, [node], { config: { workers } });
+    const first = await ask(the, probeAt(7));
+    const held = Promise.withResolvers<void>();
+    node.fault = { kind: 'hold', until: held.promise };
+
+    const asked = node.log.next();
+    const last = ask(the, probeAt(8));
+    await asked;
+    const stopped = the.gateway.stop();
+    // It accepts no more: with its last request the process ends, before the next regular export.
+    await until(() =>
+      fetch(the.gateway.url).then(
+        () => false,
+        () => true,
+      ),
+    );
+    held.resolve();
+
+    assert.equal(await stopped, 0);
+    for (const { traceId } of [first, await last]) {
+      assert.equal((await story(the, traceId, 1)).tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt]]');
+    }
+  });
+}
+
+const registered = new URL('../../support/registered-sdk.ts', import.meta.url).href;
+
+test('an SDK that --import registers records in place of that of the config, and a warning reports it', async (t) => {
   const node = await fakeNode(t);
-  const traces = await collector(t);
+  const [traces, unused] = [await collector(t), await collector(t)];
   const gateway = await gatewayProcess(t, {
     full: [node],
-    config: { workers: 2 },
+    config: { tracing: { endpoint: unused.url, share: 1 } },
     env: {
-      NODE_OPTIONS: `--import ${example}`,
+      NODE_OPTIONS: `--import ${registered}`,
       OTEL_EXPORTER_OTLP_ENDPOINT: traces.url,
-      OTEL_TRACES_SAMPLER: 'always_on',
-      OTEL_BSP_SCHEDULE_DELAY: '3600000',
+      OTEL_SERVICE_NAME: 'registered',
     },
   });
   const the = { traces, gateway };
 
-  const asked = await Promise.all([7, 8, 9, 10].map((version) => ask(the, probeAt(version))));
-  assert.equal(traces.requests, 0);
-  assert.equal(await gateway.stop(), 0);
+  const { traceId } = await ask(the, probeAt(7));
 
-  for (const { traceId } of asked) {
-    assert.equal((await story(the, traceId, 1)).tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt]]');
+  const { tree, server } = await story(the, traceId, 1);
+  assert.equal(tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt]]');
+  assert.equal(server.service, 'registered');
+  await gateway.line(/^warning: tracing is ignored: the OpenTelemetry SDK that --import has registered/);
+  assert.equal(await gateway.stop(), 0);
+  assert.equal(unused.requests, 0);
+});
+
+test('a collector that refuses spans costs a count and one line; its credentials are in no line', async (t) => {
+  const traces = await collector(t);
+  traces.status = 401;
+  const lines: LogLine[] = [];
+  const node = await fakeNode(t);
+  const headers = { authorization: 'Bearer hush-7f3a' };
+  const gateway = await testGateway(t, {
+    full: [node],
+    tracing: { endpoint: traces.url, share: 1, headers },
+    onLog: (line) => lines.push(line),
+  });
+  const spans = (outcome: string) => gateway.metric(`ledgergate_trace_spans_total{outcome="${outcome}"}`);
+  const about = (): readonly unknown[] => lines.filter(({ msg }) => String(msg).includes('collector'));
+
+  for (const failed of [3, 6]) {
+    const { status } = await gateway.get(probeAt(failed));
+    assert.equal(status, 200);
+    await until(async () => (await spans('failed')) === failed);
   }
+  assert.equal(traces.headers.authorization, headers.authorization);
+  assert.partialDeepStrictEqual(about(), [
+    { level: 40, msg: 'the collector takes no spans: they are dropped until it does', cause: 'Unauthorized' },
+  ]);
+  traces.status = 200;
+  await gateway.get(probeAt(9));
+  await until(async () => (await spans('exported')) === 3);
+
+  assert.partialDeepStrictEqual(about().slice(1), [{ level: 30, msg: 'the collector takes spans again' }]);
+  assert.equal(about().length, 2);
+  for (const line of lines) assert.doesNotMatch(JSON.stringify(line), /hush/);
+});
+
+test('a collector that does not answer delays no request, and the end by a second at most', async (t) => {
+  const node = await fakeNode(t);
+  const the = await scene(t, [node]);
+  the.traces.status = 'hang';
+
+  const asked = await Promise.all([7, 8, 9].map((version) => ask(the, probeAt(version))));
+  await until(() => the.traces.requests > 0);
+
+  assert.deepEqual(
+    asked.map(({ reply }) => reply.status),
+    [200, 200, 200],
+  );
+  const startedMs = performance.now();
+  assert.equal(await the.gateway.stop(), 0);
+  assert.ok(
+    performance.now() - startedMs < 2_000 + 1_000 + 4_000,
+    'the drain, the flush, and some time for a busy machine',
+  );
 });

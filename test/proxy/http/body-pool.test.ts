@@ -82,7 +82,7 @@ test('an answer counts with its body until the last user releases both, and is n
   reservation.holdFor(worked);
   open('b', 90, 'b arrives');
 
-  reservation.addAnswer(900);
+  reservation.add(900);
   assert.deepEqual([ended, pool.heldBytes], [['b arrives'], 1_000]);
 
   reservation.release();
@@ -100,7 +100,7 @@ test('a closed reservation frees its memory once, and reserves no more', () => {
   reservation.close();
   reservation.close();
   reservation.release();
-  reservation.addAnswer(10);
+  reservation.add(10);
 
   assert.equal(pool.heldBytes, 0);
 });

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  decodedPath,
   foldedPaths,
   hasFoldedDots,
   hasParameter,
@@ -95,13 +94,6 @@ test('a parameter is found by its name in any spelling, with any value', () => {
     ['?a=5', '?a=%35', '?a=-5', '?a=', ''].map((query) => numberParameter(`/x${query}`, 'a')),
     [5n, 5n, undefined, undefined, undefined],
   );
-});
-
-test('a path is decoded where it can be', () => {
-  assert.equal(decodedPath('/a?b%20c'), '/a');
-  assert.equal(decodedPath('/a%20b?c%20d'), '/a b');
-  assert.equal(decodedPath('/%C3%A4'), '/\u00e4');
-  assert.equal(decodedPath('/a%20b%E4?c'), '/a%20b%E4');
 });
 
 test('a copy of a text is equal to it', () => {

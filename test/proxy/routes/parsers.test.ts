@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { transactionRead, viewRead } from '../../../src/proxy/routes/parse-read.ts';
+import { tableItemRead } from '../../../src/proxy/routes/parse-state.ts';
 import { fc } from '../../support/fast-check.ts';
 import { keyOf, readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
 
@@ -154,16 +155,28 @@ test('a module name that is no identifier is refused with 400', () => {
   }
 });
 
+test('a malformed version is refused ahead of a malformed body', () => {
+  const target = '/view?ledger_version=abc';
+  const request = { target, accept: undefined, contentType: 'application/json', body: Buffer.from('{') };
+  assert.throws(() => viewRead(request), /ledger_version/);
+  assert.throws(() => tableItemRead('table_item', { handle: '0x1' }, request), /ledger_version/);
+});
+
 const hash = `0x${'ab'.repeat(32)}`;
 const taken = (answer: { readonly status?: number; readonly body: string }): string | undefined => {
   const submissions = new Submissions();
-  void submissions.recordAnswer('full-0', { status: answer.status ?? 202, body: Buffer.from(answer.body) });
+  void submissions.recordAnswer('full-0', {
+    status: answer.status ?? 202,
+    body: Buffer.from(answer.body),
+  });
   const { need } = transactionRead(hash.toUpperCase().slice(2), { target: '', accept: undefined }, submissions);
   return need.kind === 'transaction' ? need.submittedTo : undefined;
 };
 
 test('a read of a submitted hash goes first to the node that accepted it', () => {
   assert.equal(taken({ body: JSON.stringify({ hash }) }), 'full-0');
+  // A transaction that publishes modules has more than a megabyte.
+  assert.equal(taken({ body: JSON.stringify({ payload: 'a'.repeat(2_000_000), hash }) }), 'full-0');
 });
 
 test('an answer other than an accepted submission records nothing', () => {

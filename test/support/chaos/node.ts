@@ -35,6 +35,11 @@ export class ChaosNode {
     return performance.now() >= this.#ableFromMs;
   }
 
+  /** Whether it has been able for this long. */
+  wasAbleFor(ms: number): boolean {
+    return performance.now() - this.#ableFromMs >= ms;
+  }
+
   /** Stays the same for as long as the node is able without a break. */
   get timesUnable(): number {
     return this.#timesUnable;

@@ -29,25 +29,40 @@ export type Violation =
   | 'too late'
   | 'leak';
 
+/** A gateway finds a node that has come back within this time, for as long as others fail. */
+const foundMs = 1_000;
+
+/** A node that was able when a request began. */
+interface AbleNode {
+  readonly node: ChaosNode;
+  readonly timesUnable: number;
+  readonly isFound: boolean;
+}
+
 /** Requests that a node could have answered from beginning to end. */
 export class Answerable {
-  readonly #able: readonly (readonly [ChaosNode, number])[];
+  readonly #able: readonly AbleNode[];
   readonly #version: bigint | undefined;
 
   constructor(nodes: readonly ChaosNode[], { version }: ChaosRequest) {
     this.#version = version;
     this.#able = nodes
       .filter(({ isAble, node }) => isAble && (version === undefined || node.ledger().version >= version))
-      .map((node) => [node, node.timesUnable]);
+      .map((node) => ({ node, timesUnable: node.timesUnable, isFound: node.wasAbleFor(foundMs) }));
   }
 
-  /** To be asked when the answer is there: whether one node has been able all the time, and holds the version still. */
-  get still(): boolean {
+  /**
+   * To be asked when the answer is there: whether one node has been able all the time, and holds the version still.
+   * `just back`: it has not been able for a second ahead of the request.
+   */
+  get still(): 'no' | 'just back' | 'yes' {
     const version = this.#version;
-    return this.#able.some(
-      ([{ node, timesUnable }, before]) =>
+    const able = this.#able.filter(
+      ({ node: { node, timesUnable }, timesUnable: before }) =>
         timesUnable === before && (version === undefined || node.ledger().oldestVersion <= version),
     );
+    if (able.length === 0) return 'no';
+    return able.some(({ isFound }) => isFound) ? 'yes' : 'just back';
   }
 }
 
@@ -61,6 +76,8 @@ export class Tally {
   readonly tookMs: number[] = [];
   /** Refusals although a node could have answered, by error text. */
   readonly errors = new Map<string, number>();
+  /** Refusals although a node could have answered that had been able for less than a second. */
+  early = 0;
   /** Refusals while none could. */
   excused = 0;
   /** Requests that were in flight at a gateway when it was killed. */
@@ -110,8 +127,11 @@ export class Tally {
     if (this.#secrets.some((secret) => text.includes(secret))) this.violate('leak', shown);
     // All requested data exists: "not found" or "pruned" is always a false claim.
     if (status < 500) this.violate('false refusal', shown);
-    else if (!answerable.still) this.excused += 1;
-    else {
+    else if (answerable.still === 'no') this.excused += 1;
+    else if (answerable.still === 'just back') {
+      this.early += 1;
+      if (this.early <= mostSamples) this.#keep(`early: ${shown}`);
+    } else {
       const reason = `${status} ${text.replaceAll(/\d+/g, '#').slice(0, 120)}`;
       const count = (this.errors.get(reason) ?? 0) + 1;
       this.errors.set(reason, count);

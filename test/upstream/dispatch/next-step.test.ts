@@ -74,6 +74,12 @@ test('the only node with the version is asked once more after a failure, then th
   );
 });
 
+test('a node that failed is not asked once more while a node that is passed over has the version', (t) => {
+  const [fresh, laggard] = [node(t, 100n), node(t, 50n)];
+  assert.equal(after([fresh, laggard, node(t, 100n, ejected)], [[fresh, failed]]), 'wait');
+  assert.equal(after([fresh, laggard, node(t, 50n, ejected)], [[fresh, failed]]), 'again');
+});
+
 test('while every node fails, no node is waited for', (t) => {
   const [one, other] = [node(t, 100n), node(t, 100n)];
   assert.equal(

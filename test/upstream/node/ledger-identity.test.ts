@@ -125,6 +125,16 @@ test('a ledger is called by the hash of its first transaction', async (t) => {
   assert.equal(identity.name, 'aaaaaaaa');
 });
 
+test('a first transaction of megabytes names its ledger', async (t) => {
+  const { status, body } = first('b');
+  const { identity } = await ledgerOf(t, () => ({
+    status,
+    body: Object.assign({ changes: 'c'.repeat(3_000_000) }, body),
+  }));
+  await identity.look();
+  assert.equal(identity.name, 'bbbbbbbb');
+});
+
 test('ledgers whose first transaction no node reports share one name', async (t) => {
   const unknown = { message: 'm', error_code: 'resource_not_found', vm_error_code: null };
   for (const told of [pruned, { status: 404, body: unknown }, { status: 200, body: { hash: '' } }]) {

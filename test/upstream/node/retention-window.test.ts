@@ -38,8 +38,8 @@ test('an edge that moves steadily is expected where it will be on arrival, and a
     (_, index) => [index * 100, 1000 + index * 200, 100_000 + index * 300] as const,
   );
   const window = windowOf(...told);
-  assert.equal(window.edgeSpeed, 2);
-  assert.equal(window.headSpeed, 3);
+  assert.equal(window.pace.edgeSpeed, 2);
+  assert.equal(window.pace.headSpeed, 3);
   // 2 versions a millisecond, for 500 ms and the 40 ms that an arrival is uncertain.
   assert.deepEqual(window.at(4900 + 500), { head: 114_700n, oldest: 10_800n, safeOldest: 10_800n + 1080n });
 });
@@ -83,7 +83,7 @@ test('a node that reports only an older ledger for ten seconds is believed: it w
   assert.equal(window.info?.version, 1100n);
   assert.equal(window.observe(older, 10_200), true);
   assert.deepEqual(window.at(10_200), { head: 500n, oldest: 50n, safeOldest: 50n });
-  assert.equal(window.edgeSpeed, 0);
+  assert.equal(window.pace.edgeSpeed, 0);
 });
 
 test('a node that reports an older ledger now and then is not believed: one of several behind its name lags', () => {
@@ -113,7 +113,7 @@ test('an older snapshot that is adopted replaces the window at once, and a newer
   const window = new RetentionWindow();
   window.adopt(ledgerInfo({ version: 9000n, oldest: 5000n }), 0);
   window.adopt(ledgerInfo({ version: 9100n, oldest: 5200n }), 100);
-  assert.equal(window.edgeSpeed, 2);
+  assert.equal(window.pace.edgeSpeed, 2);
   window.observeRefusal(version(5900), 100);
   window.adopt(ledgerInfo({ version: 8000n, oldest: 5300n }), 110);
   assert.deepEqual(window.at(110), { head: 8000n, oldest: 5300n, safeOldest: 5300n });
@@ -189,12 +189,12 @@ test('answers by the thousand cost one sample in 50 ms, and the speed stays righ
     const moved = BigInt(index * 2);
     window.observe(ledgerInfo({ version: 1_000_000n + moved, oldest: moved }), index / 10);
   }
-  assert.ok(Math.abs(window.edgeSpeed - 20) < 0.1, String(window.edgeSpeed));
+  assert.ok(Math.abs(window.pace.edgeSpeed - 20) < 0.1, String(window.pace.edgeSpeed));
   assert.equal(window.info?.oldestVersion, 399_998n);
 });
 
 test('reports 25 ms apart are samples of their own', () => {
-  assert.equal(windowOf([0, 0, 1000], [25, 0, 1000], [50, 100, 1000]).edgeSpeed, 2);
+  assert.equal(windowOf([0, 0, 1000], [25, 0, 1000], [50, 100, 1000]).pace.edgeSpeed, 2);
 });
 
 /** A window whose edge moves once, between the first and the second of `count` reports. */
@@ -205,10 +205,10 @@ function movedOnce(count: number, everyMs: number): RetentionWindow {
 }
 
 test('speeds are of the last 15 s, and of 300 samples at most', () => {
-  assert.ok(movedOnce(151, 100).edgeSpeed > 0);
-  assert.equal(movedOnce(152, 100).edgeSpeed, 0);
-  assert.ok(movedOnce(300, 25).edgeSpeed > 0);
-  assert.equal(movedOnce(301, 25).edgeSpeed, 0);
+  assert.ok(movedOnce(151, 100).pace.edgeSpeed > 0);
+  assert.equal(movedOnce(152, 100).pace.edgeSpeed, 0);
+  assert.ok(movedOnce(300, 25).pace.edgeSpeed > 0);
+  assert.equal(movedOnce(301, 25).pace.edgeSpeed, 0);
 });
 
 test('a window of one version has blocks', () => {

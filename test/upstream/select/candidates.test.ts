@@ -321,11 +321,19 @@ test('first places among nodes that are alike are in proportion to their weights
   assert.deepEqual(firstPlaces(at(800), idle, { ...busy, name: 'dear' }), { light: 2_100 });
 });
 
+test('a draw at the end of a share is of the next node', () => {
+  const [light, heavy] = [node('light', { weight: 0.5 }), node('heavy', { weight: 1.5 })];
+  assert.equal(nextUpstreams([light, heavy], { kind: 'head' }, { random: () => 0.25 })[0]?.name, 'heavy');
+});
+
 test('a light node that holds little gets no more than its share; of its weight, depth decides', () => {
   const deep = node('deep', { oldest: 0, head: 1000 });
   const light = node('light', { oldest: 900, head: 1000, weight: 0.05 });
   assert.deepEqual(firstPlaces(at(950), deep, light), { deep: 2_000, light: 100 });
   assert.deepEqual(firstPlaces(at(950), { ...deep, weight: 0.05 }, light), { light: 2_100 });
+  // Among heavy nodes of two depths, the light one counts as one of the shallower.
+  const shallow = node('shallow', { oldest: 800, head: 1000 });
+  assert.deepEqual(firstPlaces(at(950), deep, shallow, light), { shallow: 2_000, light: 100 });
   const deeper = node('light', { oldest: 0, head: 2000, weight: 0.5 });
   assert.deepEqual(firstPlaces(at(950), node('one', { oldest: 500, head: 2000 }), deeper), { one: 2_100 });
 });

@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import type { GatewayError } from '../../../ledger/errors.ts';
 import type { BodyReservation } from '../body-pool.ts';
 import { Pieces } from '../pieces.ts';
-import { isRefused, noteFastPath, setAnswering, survivesHalfClose } from '../server/connection-state.ts';
+import { stateOf, survivesHalfClose, type ConnectionState } from '../server/connection-state.ts';
 import { AnswerQueue, type AnswerQueueParts } from './answer-queue.ts';
 import { RequestAnswers, type RequestAnswersParts } from './request-answers.ts';
 import { PartialRequest } from './partial-request.ts';
@@ -34,9 +34,9 @@ export class FastConnection {
   readonly socket: Socket;
   readonly queue: AnswerQueue;
   readonly #answers: RequestAnswers;
+  readonly #state: ConnectionState;
   readonly #parts: FastPathParts;
   readonly #listeners;
-  #hasRequest = false;
   /** A request or an answer since the last call of `quietMs`. */
   #isActive = true;
   #quietSinceMs = 0;
@@ -50,6 +50,7 @@ export class FastConnection {
     this.queue = new AnswerQueue(socket, parts);
     this.#answers = new RequestAnswers(this.queue, parts, (isKept) => this.#onAnswered(isKept));
     this.#parts = parts;
+    this.#state = stateOf(socket);
     this.#listeners = {
       data: (chunk: Buffer) => this.#onData(chunk),
       end: () => this.#onEnd(),
@@ -74,11 +75,6 @@ export class FastConnection {
     else this.#refuseRest(lateCode);
   }
 
-  /** Whether the connection has carried a request. */
-  get hasRequest(): boolean {
-    return this.#hasRequest;
-  }
-
   /** Milliseconds of idleness, as of the calls so far. Call it every few seconds with `performance.now()`. */
   quietMs(nowMs: number): number {
     if (this.#isActive || !this.isIdle) {
@@ -101,10 +97,7 @@ export class FastConnection {
     // Bytes behind the last answer are no request (RFC 9112 9.6).
     if (this.socket.writableEnded) return;
     this.#isActive = true;
-    if (!this.#hasRequest) {
-      this.#hasRequest = true;
-      noteFastPath(this.socket);
-    }
+    this.#state.isOnFastPath = true;
     if (this.#answers.inFlight !== undefined) this.#keepAhead(chunk);
     else if (this.#partial !== undefined) this.#fill(this.#partial, chunk);
     else this.#serve(chunk);
@@ -147,7 +140,7 @@ export class FastConnection {
   #await(head: PlainHead, length: number, begun: Buffer): void {
     const partial = new PartialRequest(head, length);
     this.#partial = partial;
-    setAnswering(this.socket, true);
+    this.#state.isAnswering = true;
     this.#fill(partial, begun);
   }
 
@@ -160,7 +153,7 @@ export class FastConnection {
     const taken = partial.take(chunk);
     if (!partial.isWhole) return undefined;
     this.#partial = undefined;
-    setAnswering(this.socket, this.#answers.inFlight !== undefined);
+    this.#state.isAnswering = this.#answers.inFlight !== undefined;
     const rest = chunk.subarray(taken);
     if (partial.isRefused) return this.#serveOrKeep(rest);
     partial.reservation?.arrived();
@@ -176,7 +169,7 @@ export class FastConnection {
 
   /** The server answers on refused connections, and to clients that read no answers. */
   #mayAnswer(): boolean {
-    return this.socket.writableLength <= (this.queue.isEncrypted ? mostAhead : 0) && !isRefused(this.socket);
+    return this.socket.writableLength <= (this.queue.isEncrypted ? mostAhead : 0) && !this.#state.isRefused;
   }
 
   #keepAhead(bytes: Buffer): void {
@@ -204,7 +197,7 @@ export class FastConnection {
 
   #handOver(rest: Buffer): void {
     this.queue.flush();
-    if (this.#partial !== undefined) setAnswering(this.socket, false);
+    if (this.#partial !== undefined) this.#state.isAnswering = false;
     this.#partial?.close();
     for (const [event, listener] of Object.entries(this.#listeners)) this.socket.off(event, listener);
     this.#parts.handOver(this, rest);

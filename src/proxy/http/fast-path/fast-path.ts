@@ -6,8 +6,8 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
-import { isRefused } from '../server/connection-state.ts';
-import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs, usualRequestMs } from '../server/listener.ts';
+import { stateOf } from '../server/connection-state.ts';
+import { keepAliveMs } from '../server/listener.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import { TurnEnd } from './turn-end.ts';
 import { Arenas } from './arena.ts';
@@ -70,32 +70,32 @@ export class FastPath {
       const hits = new PreparedHits(parts, new HitStream(parts.memory), sharedHeads);
       new FastStreams({ proxy: parts, metrics, blocks, hits, tls: parts.tls }).intercept();
     }
-    const { checkMs = usualCheckMs } = parts.times;
-    this.#timer = setInterval(() => this.#closeQuiet(), checkMs);
-    this.#timer.unref();
+    this.#timer = setInterval(() => this.#closeQuiet(), parts.times.checkMs).unref();
     server.once('close', () => clearInterval(this.#timer));
   }
 
   /** Closes the connections between two requests. */
   closeIdle(): void {
     for (const connection of this.#open) {
-      if (connection.hasRequest && connection.isIdle) connection.socket.destroy();
+      if (stateOf(connection.socket).isOnFastPath && connection.isIdle) connection.socket.destroy();
     }
   }
 
   /** Closes connections quiet for as long as Node's server would wait, and watches the busy ones. */
   #closeQuiet(): void {
     const nowMs = performance.now();
-    const { headMs = usualHeadMs, requestMs = usualRequestMs } = this.#parts.times;
-    const inactivityMs = this.#server.timeout || usualInactivityMs;
+    const { headMs, requestMs, inactivityMs: usualMs } = this.#parts.times;
+    // A reload may change it.
+    const inactivityMs = this.#server.timeout || usualMs;
     for (const connection of this.#open) {
       const { socket } = connection;
       connection.watch(inactivityMs);
       connection.refuseLate(requestMs, nowMs);
       const quietMs = connection.quietMs(nowMs);
-      if (connection.hasRequest) {
+      const { isOnFastPath, isRefused } = stateOf(socket);
+      if (isOnFastPath) {
         if (quietMs > keepAliveMs) socket.destroy();
-      } else if (quietMs > headMs && !isRefused(socket)) {
+      } else if (quietMs > headMs && !isRefused) {
         this.#refuse(socket, lateCode);
       }
     }

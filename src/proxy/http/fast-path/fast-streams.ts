@@ -5,7 +5,8 @@
 import type { RequestListener } from 'node:http';
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
-import { answer, refuse } from '../../routes/handle.ts';
+import { answer } from '../../routes/handle.ts';
+import { refuse } from '../../routes/run-request.ts';
 import type { AccessControl } from '../../routes/access-control.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { CachedTarget } from '../../routes/target-cache.ts';
@@ -77,7 +78,7 @@ export class FastStreams {
     const { session } = stream;
     if (session === undefined || !stream.endAfterHeaders || stream.closed || stream.destroyed) return undefined;
     const known = this.#knownOf(session as ServerHttp2Session, raw);
-    if (known === undefined || known.open.isRefused) return undefined;
+    if (known === undefined || known.open.state.isRefused) return undefined;
     const { open, fields } = known;
     const { block } = fields;
     const path = raw[fields.pathAt] ?? '';

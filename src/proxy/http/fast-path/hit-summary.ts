@@ -19,7 +19,6 @@ export class HitSummary implements RequestSummary, RequestResult {
   status = 200;
   version: LedgerVersion | undefined;
   bytes = 0;
-  savedBytes = 0;
 
   constructor(outcome: 'memory' | 'local') {
     this.outcome = outcome;

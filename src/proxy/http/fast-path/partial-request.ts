@@ -53,7 +53,7 @@ export class PartialRequest {
     received.copy(this.#bytes);
     this.#reservation = reservation;
     reservation.noteArrival(received.length);
-    reservation.addAhead(this.#length);
+    reservation.add(this.#length);
   }
 
   /** Takes bytes from the front of `chunk`, and returns their number. */

@@ -66,7 +66,6 @@ export class PreparedHeads {
       own,
       unchangedLength: unchangedOwn.length,
       sentBytes: sent?.length ?? -1,
-      bodyBytes: body.length,
       fields: undefined,
     };
   }

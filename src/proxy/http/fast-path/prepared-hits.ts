@@ -6,7 +6,7 @@
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { AdmittedRequest } from '../admitted-request.ts';
-import { conditionalTag, isUnchanged as matchesCondition } from '../conditions.ts';
+import { conditionalTag, matchesTag } from '../negotiate.ts';
 import type { CacheScope } from '../response-writer.ts';
 import { ageOf } from '../../reads/freshness.ts';
 import { isOfLatest } from '../../routes/read-answer.ts';
@@ -121,7 +121,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
 
   /** The tag is not prepared: with many targets, each text kept for one costs all hits. */
   #isUnchanged(prepared: PreparedHead, condition: string): boolean {
-    return matchesCondition(condition, conditionalTag(this.#proxy.memory.answerOf(prepared), prepared.shared.coding));
+    return matchesTag(condition, conditionalTag(this.#proxy.memory.answerOf(prepared), prepared.shared.coding));
   }
 
   /** Writes the answer and reports it; false: the writer has not answered. */
@@ -143,7 +143,6 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     hit.status = isUnchanged ? 304 : prepared.shared.status;
     hit.version = prepared.version;
     hit.bytes = isHead || isUnchanged ? 0 : prepared.sentBytes;
-    hit.savedBytes = prepared.bodyBytes;
     hit.admitted = admitted;
     hit.bodyBytes = bodyBytes;
     hit.report(observer, nowMs);

@@ -1,12 +1,13 @@
 /** Answers the requests of one connection, one at a time: a prepared hit, or the route's answer. */
 import type { GatewayError } from '../../../ledger/errors.ts';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
-import { setAnswering } from '../server/connection-state.ts';
+import { stateOf } from '../server/connection-state.ts';
 import type { AccessControl } from '../../routes/access-control.ts';
 import { AdmittedRequest, clientOf } from '../admitted-request.ts';
 import type { BodyReservation } from '../body-pool.ts';
 import { uncountedBytes } from '../request-body.ts';
-import { answer, faultAheadOfBody, refuse, type WholeRequest } from '../../routes/handle.ts';
+import { answer } from '../../routes/handle.ts';
+import { faultAheadOfBody, refuse, type WholeRequest } from '../../routes/run-request.ts';
 import type { Match } from '../../routes/router.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import { CachedTarget, postedName } from '../../routes/target-cache.ts';
@@ -207,13 +208,13 @@ export class RequestAnswers {
     if (reservation !== undefined) response.once('close', () => reservation.release());
     this.#inFlight = response;
     begin({ request: this.#requestOf(head), response, body, reservation });
-    if (this.#inFlight !== undefined) setAnswering(sink.socket, true);
+    if (this.#inFlight !== undefined) stateOf(sink.socket).isAnswering = true;
   }
 
   #end(response: FastResponse): void {
     if (this.#inFlight !== response) return;
     this.#inFlight = undefined;
-    setAnswering(this.#sink.socket, false);
+    stateOf(this.#sink.socket).isAnswering = false;
     this.#onDone(response.shouldKeepAlive);
   }
 

@@ -65,7 +65,6 @@ const lingerMs = 1_000;
 
 function endWithLinger(socket: Duplex, text = ''): void {
   socket.end(text);
-  const timer = setTimeout(() => socket.destroy(), lingerMs);
-  timer.unref();
+  const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
   socket.once('close', () => clearTimeout(timer));
 }

@@ -1,45 +1,51 @@
-/** State of a client's connection, stored on the socket itself: a member costs a hit a tenth of a map lookup. */
+/** State of a client's connection, stored on its sockets: a member costs a hit a tenth of a map lookup. */
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 
-const newest = Symbol('newest response');
-const unanswered = Symbol('unwritten responses');
-const closesWaiting = Symbol('unwritten responses close with the connection');
-const excess = Symbol('ignored requests');
-const isBroken = Symbol('a refusal is queued');
+const stateKey = Symbol('state of the connection');
 const isKept = Symbol('answered despite a half-close');
-const isOverLimit = Symbol('above the connection limit');
-const answering = Symbol('request of the fast path in flight');
-const onFastPath = Symbol('the fast path has read a request');
-const lower = Symbol('accepted connection below TLS');
-const upper = Symbol('TLS socket above');
-const streams = Symbol('HTTP/2 streams in flight');
 
-interface Connection {
+/** State of one client's connection. */
+export class ConnectionState {
   /** Response to the newest request. */
-  [newest]?: ServerResponse;
+  newest: ServerResponse | undefined;
   /** Unwritten responses of a pipeline, oldest first. */
-  [unanswered]?: ServerResponse[] | undefined;
-  [closesWaiting]?: boolean;
-  [excess]?: number;
-  [isBroken]?: boolean;
-  [isOverLimit]?: boolean;
-  [answering]?: boolean;
-  [onFastPath]?: boolean;
-  [lower]?: Connection;
-  [upper]?: Duplex;
-  /** HTTP/2 streams in flight. */
-  [streams]?: number;
+  unanswered: ServerResponse[] | undefined;
+  /** Unwritten responses close with the connection. */
+  closesWaiting = false;
+  /** Number of ignored requests; `undefined`: requests are served. */
+  excess: number | undefined;
+  /** A refusal is queued. */
+  isBroken = false;
+  /** Above the connection limit: its first request is refused. */
+  isRefused = false;
+  /** The fast path has a request in flight. */
+  isAnswering = false;
+  /** The fast path has read a request. */
+  isOnFastPath = false;
+  /** HTTP/2 streams in flight; `undefined`: none has begun. */
+  streams: number | undefined;
+  /** TLS socket above the accepted connection. */
+  upper: Duplex | undefined;
+
+  /** Whether no request has come yet. */
+  get hasNoRequest(): boolean {
+    return this.newest === undefined && this.streams === undefined && !this.isOnFastPath;
+  }
+}
+
+type Connection = Duplex & { [stateKey]?: ConnectionState };
+
+/** The state of the socket's connection. */
+export function stateOf(socket: Connection): ConnectionState {
+  return (socket[stateKey] ??= new ConnectionState());
 }
 
 /** Makes a TLS socket share the state of `carrier`, the accepted connection below it. */
-export function bindToCarrier(socket: Duplex, carrier: Duplex): void {
-  (socket as Connection)[lower] = carrier as Connection;
-  (carrier as Connection)[upper] = socket;
-}
-
-function connectionOf(socket: Duplex): Connection {
-  return (socket as Connection)[lower] ?? (socket as Connection);
+export function bindToCarrier(socket: Connection, carrier: Connection): void {
+  const state = stateOf(carrier);
+  state.upper = socket;
+  socket[stateKey] = state;
 }
 
 /**
@@ -58,29 +64,29 @@ export type PipelineStep = 'serve' | 'last' | 'ignore';
  * client has to resend the rest (RFC 9112 9.3.2). Four times the bound destroys the connection without an answer.
  */
 export function enterPipeline(socket: Duplex, response: ServerResponse): PipelineStep {
-  const connection = connectionOf(socket);
+  const state = stateOf(socket);
   // HTTP/2 bounds its streams itself.
-  if (connection[streams] !== undefined) return 'serve';
-  if (connection[excess] !== undefined) {
-    connection[excess] += 1;
-    if (connection[excess] > mostExcess) socket.destroy();
+  if (state.streams !== undefined) return 'serve';
+  if (state.excess !== undefined) {
+    state.excess += 1;
+    if (state.excess > mostExcess) socket.destroy();
     return 'ignore';
   }
-  const before = connection[newest];
-  connection[newest] = response;
-  if (before === undefined) socket.once('end', () => onHalfClose(socket, connection));
+  const before = state.newest;
+  state.newest = response;
+  if (before === undefined) socket.once('end', () => onHalfClose(socket, state));
   if (before === undefined || before.writableFinished) {
-    if (connection[unanswered] !== undefined) connection[unanswered] = undefined;
+    state.unanswered = undefined;
     return 'serve';
   }
-  const waiting = (connection[unanswered] ??= [before]);
-  if (connection[closesWaiting] !== true) {
-    connection[closesWaiting] = true;
-    socket.once('close', () => closeWaiting(connection));
+  const waiting = (state.unanswered ??= [before]);
+  if (!state.closesWaiting) {
+    state.closesWaiting = true;
+    socket.once('close', () => closeWaiting(state));
   }
   while (waiting[0]?.writableFinished === true) waiting.shift();
   if (waiting.push(response) < longestPipeline) return 'serve';
-  connection[excess] = 0;
+  state.excess = 0;
   return 'last';
 }
 
@@ -88,7 +94,7 @@ export function enterPipeline(socket: Duplex, response: ServerResponse): Pipelin
  * Node 22 emits no 'close' on a response that waits behind another one when its connection ends; its permits would
  * leak. Node 24 has emitted it by now.
  */
-function closeWaiting({ [unanswered]: waiting = [] }: Connection): void {
+function closeWaiting({ unanswered: waiting = [] }: ConnectionState): void {
   for (const response of waiting) {
     if (response.closed || response.socket !== null) continue;
     response.destroy();
@@ -101,8 +107,8 @@ function closeWaiting({ [unanswered]: waiting = [] }: Connection): void {
  * written, waiting reads are aborted. A submission may have taken effect, so its answer and those before it are written
  * (RFC 9112 9.3.2).
  */
-function onHalfClose(socket: Duplex, { [unanswered]: waiting, [newest]: last }: Connection): void {
-  const responses = waiting ?? (last === undefined ? [] : [last]);
+function onHalfClose(socket: Duplex, { unanswered, newest }: ConnectionState): void {
+  const responses = unanswered ?? (newest === undefined ? [] : [newest]);
   const lastKept = responses.findLastIndex(survivesHalfClose);
   const aborted = responses.findIndex((response, at) => at > lastKept && !response.writableEnded);
   if (aborted === -1) return;
@@ -128,10 +134,10 @@ export function survivesHalfClose(response: object): boolean {
  * already.
  */
 export function markBroken(socket: Duplex): boolean {
-  const connection = connectionOf(socket);
-  if (connection[isBroken] === true) return false;
-  connection[isBroken] = true;
-  connection[excess] ??= 0;
+  const state = stateOf(socket);
+  if (state.isBroken) return false;
+  state.isBroken = true;
+  state.excess ??= 0;
   return true;
 }
 
@@ -140,54 +146,15 @@ export function markBroken(socket: Duplex): boolean {
  * answer head is itself the refused one.
  */
 export function responseBefore(socket: Duplex): ServerResponse | undefined {
-  const { [newest]: last, [unanswered]: waiting } = connectionOf(socket);
-  if (last === undefined || last.req.complete || last.headersSent) return last;
-  return waiting?.at(-2);
+  const { newest, unanswered } = stateOf(socket);
+  if (newest === undefined || newest.req.complete || newest.headersSent) return newest;
+  return unanswered?.at(-2);
 }
 
 /** Whether every request is answered and the client has read the answers. */
 export function isAnswered(socket: Duplex): boolean {
   // The socket's buffer is the only record of answers from the fast path.
-  const connection = connectionOf(socket);
-  if (socket.writableLength > 0 || (connection[upper]?.writableLength ?? 0) > 0) return false;
-  if (connection[answering] === true) return false;
-  return (connection[streams] ?? 0) === 0 && (connection[newest]?.writableFinished ?? true);
-}
-
-/** Whether the connection has carried no request yet. */
-export function hasNoRequest(socket: Duplex): boolean {
-  const connection = connectionOf(socket);
-  return connection[newest] === undefined && connection[streams] === undefined && connection[onFastPath] !== true;
-}
-
-/** Counts an HTTP/2 stream that begins. */
-export function noteStreamBegin(socket: Duplex): void {
-  const connection = connectionOf(socket);
-  connection[streams] = (connection[streams] ?? 0) + 1;
-}
-
-/** Counts an HTTP/2 stream that ends. */
-export function noteStreamEnd(socket: Duplex): void {
-  const connection = connectionOf(socket);
-  connection[streams] = (connection[streams] ?? 1) - 1;
-}
-
-/** Records whether the fast path has a request in flight on the connection. */
-export function setAnswering(socket: Duplex, isAnswering: boolean): void {
-  connectionOf(socket)[answering] = isAnswering;
-}
-
-/** Records that the fast path has read a request from the connection. */
-export function noteFastPath(socket: Duplex): void {
-  connectionOf(socket)[onFastPath] = true;
-}
-
-/** Marks a connection above the limit: its first request is refused. */
-export function markRefused(socket: Duplex): void {
-  connectionOf(socket)[isOverLimit] = true;
-}
-
-/** Whether `markRefused` was called for the connection. */
-export function isRefused(socket: Duplex): boolean {
-  return connectionOf(socket)[isOverLimit] === true;
+  const { upper, isAnswering, streams = 0, newest } = stateOf(socket);
+  if (socket.writableLength > 0 || (upper?.writableLength ?? 0) > 0 || isAnswering) return false;
+  return streams === 0 && (newest?.writableFinished ?? true);
 }

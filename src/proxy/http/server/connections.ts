@@ -7,7 +7,7 @@
  */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { isAnswered, hasNoRequest, markRefused } from './connection-state.ts';
+import { isAnswered, stateOf } from './connection-state.ts';
 import type { H2Sessions } from './h2-sessions.ts';
 
 /** Bound, callbacks and sources of the connection table. */
@@ -61,8 +61,7 @@ export class Connections {
     this.#max = max;
     this.#now = now;
     server.on('connection', (socket: Socket) => this.#accept(socket));
-    this.#timer = setInterval(() => this.sample(), sampleMs);
-    this.#timer.unref();
+    this.#timer = setInterval(() => this.sample(), sampleMs).unref();
     server.once('close', () => clearInterval(this.#timer));
   }
 
@@ -97,7 +96,7 @@ export class Connections {
    */
   #isSilent(socket: Socket): boolean {
     const { bytesRead } = socket;
-    if (bytesRead > 0 && (this.#options.sessions === undefined || !hasNoRequest(socket))) return false;
+    if (bytesRead > 0 && (this.#options.sessions === undefined || !stateOf(socket).hasNoRequest)) return false;
     const before = this.#silent.get(socket);
     this.#silent.set(socket, bytesRead);
     return before === bytesRead;
@@ -134,7 +133,7 @@ export class Connections {
       socket.destroy();
       return;
     }
-    markRefused(socket);
+    stateOf(socket).isRefused = true;
     this.#refused.add(socket);
     const timer = setTimeout(() => socket.destroy(), refusalMs);
     socket.once('close', () => {

@@ -4,7 +4,7 @@
  */
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
-import { isRefused, noteStreamBegin, noteStreamEnd } from './connection-state.ts';
+import { stateOf, type ConnectionState } from './connection-state.ts';
 import { bindSession } from './h2-messages.ts';
 
 /** Bounds of an HTTP/2 connection's times. */
@@ -21,9 +21,8 @@ export interface SessionTimes {
 export interface OpenSession {
   readonly session: ServerHttp2Session;
   readonly socket: Socket;
-  /** Above the limit of connections: its requests are refused. */
-  readonly isRefused: boolean;
-  streams: number;
+  /** Counts its streams. */
+  readonly state: ConnectionState;
   /** Runs while no stream is open. */
   timer: NodeJS.Timeout | undefined;
   isEnding: boolean;
@@ -54,9 +53,8 @@ export class H2Sessions {
   /** Tracks a new session. */
   add(session: ServerHttp2Session, socket: Socket): void {
     bindSession(session, socket);
-    // A connection is refused when it is accepted, or never.
-    const state = { isRefused: isRefused(socket), streams: 0, timer: undefined, isEnding: false, isAnswering: false };
-    const open: OpenSession = { session, socket, ...state };
+    const state = stateOf(socket);
+    const open: OpenSession = { session, socket, state, timer: undefined, isEnding: false, isAnswering: false };
     this.#open.set(session, open);
     open.timer = this.#closeAfter(open, this.#times.headMs);
     session.once('close', () => {
@@ -70,8 +68,7 @@ export class H2Sessions {
     const { session } = stream;
     const open = session === undefined ? undefined : this.#open.get(session as ServerHttp2Session);
     if (session === undefined || open === undefined) return;
-    open.streams += 1;
-    noteStreamBegin(open.socket);
+    noteStream(open, 1);
     stream.setTimeout(this.#times.inactivityMs, () => stream.close(constants.NGHTTP2_CANCEL));
     // An aborted stream with unread data would stay open for ever.
     stream.once('aborted', () => queueMicrotask(() => stream.destroy()));
@@ -91,8 +88,7 @@ export class H2Sessions {
     this.#answered.push(stream);
     if (open.isAnswering) return;
     open.isAnswering = true;
-    open.streams += 1;
-    noteStreamBegin(open.socket);
+    noteStream(open, 1);
     this.#answering.push(open);
   }
 
@@ -121,7 +117,7 @@ export class H2Sessions {
   /** Closes idle sessions now, and each other one after its last stream. */
   leave(): void {
     this.#isLeaving = true;
-    for (const open of this.#open.values()) if (open.streams === 0) this.#close(open);
+    for (const open of this.#open.values()) if (isIdle(open)) this.#close(open);
   }
 
   /** Sends GOAWAY on every session; open streams finish. */
@@ -131,14 +127,13 @@ export class H2Sessions {
   }
 
   #end(open: OpenSession): void {
-    open.streams -= 1;
-    noteStreamEnd(open.socket);
-    if (open.streams === 0) this.#idle(open);
+    noteStream(open, -1);
+    if (isIdle(open)) this.#idle(open);
   }
 
   #idle(open: OpenSession): void {
     if (open.session.destroyed) return;
-    if (this.#isLeaving || open.isRefused) {
+    if (this.#isLeaving || open.state.isRefused) {
       this.#close(open);
       return;
     }
@@ -148,7 +143,7 @@ export class H2Sessions {
 
   #closeAfter(open: OpenSession, ms: number): NodeJS.Timeout {
     return setTimeout(() => {
-      if (open.streams === 0) this.#close(open);
+      if (isIdle(open)) this.#close(open);
     }, ms);
   }
 
@@ -156,7 +151,7 @@ export class H2Sessions {
     const { session } = open;
     if (session.destroyed) return;
     if (!session.closed) session.close();
-    if (open.streams > 0 || open.isEnding) return;
+    if (!isIdle(open) || open.isEnding) return;
     open.isEnding = true;
     clearTimeout(open.timer);
     // A closing session waits for its client to close the connection, which may never happen.
@@ -165,4 +160,12 @@ export class H2Sessions {
       open.socket.destroy();
     }, closeMs);
   }
+}
+
+function noteStream({ state }: OpenSession, change: 1 | -1): void {
+  state.streams = (state.streams ?? 0) + change;
+}
+
+function isIdle({ state: { streams = 0 } }: OpenSession): boolean {
+  return streams === 0;
 }

@@ -3,28 +3,23 @@
  * Accepted requests go to `handle`.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import fastify, { type FastifyInstance } from 'fastify';
 import { GatewayError } from '../../../ledger/errors.ts';
-import { refuseBehind } from './broken-request.ts';
-import { isRefused, enterPipeline } from './connection-state.ts';
-import { handle, refuse } from '../../routes/handle.ts';
-import { createServer } from './lean-http.ts';
+import { answerBrokenRequest, refuseBehind } from './broken-request.ts';
+import { enterPipeline, stateOf } from './connection-state.ts';
+import { handle } from '../../routes/handle.ts';
+import { refuse } from '../../routes/run-request.ts';
+import { createServer, schemaController } from './lean-http.ts';
 import { awaitContinue } from '../request-body.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 import type { ConnectionTimes, ServerParts } from '../../routes/server-parts.ts';
 
-/** Milliseconds; longer than the usual deadline, and than the time that clients of streamed answers have. */
-export const usualInactivityMs = 90_000;
-
 /** Milliseconds; longer than balancers keep idle connections (60 s), so that none sends into a closing one. */
 export const keepAliveMs = 75_000;
-/** Default of `ConnectionTimes.headMs`. */
-export const usualHeadMs = 15_000;
-/** Default of `ConnectionTimes.requestMs`. */
-export const usualRequestMs = 60_000;
-/** Default of `ConnectionTimes.checkMs`. */
-export const usualCheckMs = 2_500;
+/** The time limits of clients. `inactivityMs` is longer than clients of streamed answers have. */
+export const usualTimes: ConnectionTimes = { headMs: 15_000, requestMs: 60_000, checkMs: 2_500, inactivityMs: 90_000 };
 
-function httpOptions({ headMs = usualHeadMs, requestMs = usualRequestMs, checkMs = usualCheckMs }: ConnectionTimes) {
+function httpOptions({ headMs, requestMs, checkMs }: ConnectionTimes) {
   return {
     maxHeaderSize: maxHeaderBytes,
     headersTimeout: headMs,
@@ -38,14 +33,28 @@ function httpOptions({ headMs = usualHeadMs, requestMs = usualRequestMs, checkMs
   };
 }
 
-/** Builds the server. With `parts.tls`, TLS and HTTP/2 precede it. */
-export function createHttpServer(parts: ServerParts): Server {
+/**
+ * Builds the server; the caller calls `listen` and `close`. Fastify does both, and nothing else: its router, body parsers
+ * and error texts would answer ahead of access control.
+ */
+export function createProxyServer(parts: ServerParts): FastifyInstance {
+  return fastify({
+    schemaController,
+    serverFactory: () => createHttpServer(parts),
+    clientErrorHandler: (error, socket) => {
+      if (answerBrokenRequest(error, { socket, headers: () => liveHeaders(parts) })) parts.observer.metrics.broken();
+    },
+  });
+}
+
+/** Builds Node's server. With `parts.tls`, TLS and HTTP/2 precede it. */
+function createHttpServer(parts: ServerParts): Server {
   const { router, times } = parts;
   /** Runs `serve` in the request's place in the pipeline, unless the connection is refused. */
   const take = (request: IncomingMessage, response: ServerResponse, serve: RequestListener): void => {
     const turn = enterPipeline(request.socket, response);
     if (turn === 'ignore') return;
-    const isOverLimit = isRefused(request.socket);
+    const isOverLimit = stateOf(request.socket).isRefused;
     // Node then writes `Connection: close`, and closes the connection after the answer.
     if (turn === 'last' || isOverLimit) response.shouldKeepAlive = false;
     if (isOverLimit)
@@ -74,7 +83,7 @@ export function createHttpServer(parts: ServerParts): Server {
   const server = createServer(httpOptions(times), serve);
   // One more than allowed, which makes an excess visible.
   server.maxHeadersCount = mostHeaders + 1;
-  server.timeout = times.inactivityMs ?? usualInactivityMs;
+  server.timeout = times.inactivityMs;
   server.on('checkContinue', serveExpecting);
   // Node's own refusal has no body. `Expect: 100-continue` emits 'checkContinue' instead.
   server.on('checkExpectation', refuseExpectation);
@@ -101,6 +110,6 @@ export function createHttpServer(parts: ServerParts): Server {
 }
 
 /** Flat headers of an answer without a response object. */
-export function liveHeaders({ fleet, writer }: ServerParts): readonly string[] {
+function liveHeaders({ fleet, writer }: ServerParts): readonly string[] {
   return ['Vary', writer.vary, ...fleet.view.headers];
 }

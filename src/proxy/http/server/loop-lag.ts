@@ -2,10 +2,6 @@
  * Measures how late the event loop runs. A single stall (garbage collection, a large body) is over when it shows, so
  * shedding load would be pointless; a loop late at every turn for half a second is overloaded.
  */
-export interface LoopLagOptions {
-  /** Monotonic, in milliseconds. */
-  readonly now?: () => number;
-}
 
 const everyMs = 50;
 /** From this lag on, the wait for a turn costs more than most answers. */
@@ -27,7 +23,8 @@ export class LoopLag {
   /** Lag of the newest sample, in milliseconds. */
   lagMs = 0;
 
-  constructor({ now = () => performance.now() }: LoopLagOptions = {}) {
+  /** `now`: monotonic, in milliseconds. */
+  constructor(now = () => performance.now()) {
     this.#now = now;
     this.#lastMs = now();
   }
@@ -40,8 +37,7 @@ export class LoopLag {
 
   start(): void {
     this.#lastMs = this.#now();
-    this.#timer = setInterval(() => this.sample(), everyMs);
-    this.#timer.unref();
+    this.#timer = setInterval(() => this.sample(), everyMs).unref();
   }
 
   /** Called by the timer, every 50 ms on a loop in time. */

@@ -103,6 +103,27 @@ export function requestCount(counts: Counts, route: RouteName, among: readonly O
   return among.reduce((sum, outcome) => sum + (counts.get(`request ${route} ${outcome} +Inf`) ?? 0), 0);
 }
 
+/** Outcomes without a need of a node. A shared read counts for its first caller alone. */
+const withoutNode: readonly Outcome[] = ['memory', 'redis', 'collapsed', 'local'];
+/** Outcomes with one. A failure counts as a need: the gateway had no answer of its own. */
+export const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
+
+/**
+ * Requests of these routes that a node can answer, by whether they needed one: refusals and preflights are neither, and no
+ * node answers requests without a route. A request that needed one may be several attempts.
+ */
+export function needOf(counts: Counts, among: readonly RouteName[]) {
+  const sum = (of: readonly Outcome[]): number =>
+    among.reduce((total, route) => total + (route === 'none' ? 0 : requestCount(counts, route, of)), 0);
+  return { without: sum(withoutNode), needing: sum(withNode) };
+}
+
+/** Hits among the reads that may be kept, by the count of each source; passed, local and refused requests do not count. */
+export function hitsOf(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') => number) {
+  const hits = count('memory') + count('redis');
+  return { hits, reads: hits + count('collapsed') + count('miss') };
+}
+
 /** Durations of the attempts at a node. */
 export function attemptTimes(counts: Counts, upstream: string): Buckets {
   return bucketsOf(attemptSeconds, (le) => counts.get(`attempt ${le} ${upstream}`) ?? 0);
@@ -133,4 +154,9 @@ export function quantile(buckets: Buckets, share: number): number | undefined {
     [from, below] = [bound, count];
   }
   return undefined;
+}
+
+/** A rate or speed in tenths: more digits would be noise. */
+export function inTenths(value: number): number {
+  return Math.round(value * 10) / 10;
 }

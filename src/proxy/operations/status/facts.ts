@@ -6,6 +6,8 @@ import type { Disagreement } from '../../reads/audits.ts';
 import type { NodeFault } from '../../../metrics/upstream-metrics.ts';
 import type { StatusEvent } from './events.ts';
 import type { Counts } from './counts.ts';
+import type { ReplicaReport } from './replicas.ts';
+import type { TrendPoint } from './trend.ts';
 import type { WindowCounts } from './windows.ts';
 
 type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
@@ -23,6 +25,8 @@ export interface NodeStatus {
   readonly state: NodeState;
   /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
   readonly reason: NodeFault | undefined;
+  /** Since when it is not usable (ISO 8601); `undefined`: it is, or it was not asked yet. */
+  readonly since: string | undefined;
   /** An operator has drained it: it gets no requests of clients. */
   readonly isDrained: boolean;
   /** The earliest version at which its history differs from that of other nodes. */
@@ -94,12 +98,16 @@ export interface ProcessStatus extends Readiness {
   readonly windows: readonly WindowCounts[];
   /** Counts since the start. */
   readonly total: Counts;
+  /** The last 15 minutes, oldest first. */
+  readonly trend: readonly TrendPoint[];
   readonly cache: CacheFacts;
   readonly isEncoding: boolean;
   readonly load: LoadFacts;
   /** End of the served certificate; Unix time in milliseconds. */
   readonly certificateExpiresMs: number | undefined;
   readonly events: readonly StatusEvent[];
+  /** Reports of all replicas; absent without Redis, or while it gives no answer. */
+  readonly replicas?: readonly ReplicaReport[] | undefined;
 }
 
 /** Facts of the whole gateway, beside the reports of processes. */

@@ -3,6 +3,7 @@ import { mergeEvents } from './events.ts';
 import type { EjectedClass, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import type { Disagreement } from '../../reads/audits.ts';
 import { mergeCounts } from './counts.ts';
+import { mergeTrends } from './trend.ts';
 import { mergeWindows } from './windows.ts';
 
 /** Best first: one process that reaches a node proves it usable. */
@@ -40,6 +41,7 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
     oldest: deepest.oldest,
     headSpeed: newest.headSpeed,
     windows: mergeWindows(reports.map(({ windows }) => windows)),
+    trend: mergeTrends(reports.map(({ trend }) => trend)),
     total: mergeCounts(reports.map(({ total }) => total)),
     cache: {
       entries: sum(({ cache }) => cache.entries),
@@ -55,6 +57,7 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
       waiting: sum(({ load }) => load.waiting),
     },
     certificateExpiresMs: earliest(reports.map(({ certificateExpiresMs }) => certificateExpiresMs)),
+    replicas: reports.map(({ replicas }) => replicas).find((replicas) => replicas !== undefined),
     events: mergeEvents(reports.map(({ events }) => events)),
   };
 }

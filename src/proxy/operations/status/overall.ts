@@ -2,7 +2,7 @@
 import type { NodeStatus, OverallState, GatewayStatus, ProcessStatus } from './facts.ts';
 import { requestTimes, totalOf } from './counts.ts';
 import { percent, short } from './format.ts';
-import { ejectedClasses } from './wording.ts';
+import { byProblem, ejectedClasses } from './wording.ts';
 
 /** A certificate with less left is a problem. */
 const certificateMs = 7 * 24 * 3_600_000;
@@ -31,7 +31,8 @@ interface Overall {
 export function overall(status: ProcessStatus | undefined, gateway: GatewayStatus): Overall {
   const problems = problemsOf(status, gateway);
   const state = stateOf(status, gateway, problems.length);
-  return { state, summary: summaries[state], problems };
+  const isSilent = status === undefined && state === 'starting';
+  return { state, summary: isSilent ? 'No worker has reported in time.' : summaries[state], problems };
 }
 
 function stateOf(status: ProcessStatus | undefined, { isDraining }: GatewayStatus, problems: number): OverallState {
@@ -53,7 +54,7 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
   if (status.distrusted.length > 0) problems.push(`nodes encode ${functions(status.distrusted.length)} differently`);
   if (status.load.isOverloaded)
     problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
-  problems.push(...status.nodes.flatMap(problemsOfNode), ...problemsOfRequests(status));
+  problems.push(...status.nodes.toSorted(byProblem).flatMap(problemsOfNode), ...problemsOfRequests(status));
   if (status.redis?.trouble !== undefined) problems.push(`Redis: ${status.redis.trouble}`);
   if (reload?.result === 'refused') problems.push('the last config was refused');
   const { certificateExpiresMs: expiresMs } = status;

@@ -1,22 +1,29 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
-import { outcomes, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
+import { outcomes, routes, type RouteName } from '../../../metrics/http-metrics.ts';
 import { eventKinds, eventText, withoutAddresses } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
 import type { GatewayStatus, NodeStatus, ProcessStatus } from './facts.ts';
 import {
   attemptTimes,
   encodings,
+  hitsOf,
+  inTenths,
+  needOf,
   quantile,
   refusals,
   repairs,
   requestCount,
   requestTimes,
   totalOf,
+  withNode,
   type Buckets,
 } from './counts.ts';
 import { binBounds, distancesOf } from './distances.ts';
 import { overall } from './overall.ts';
+import { replicaFacts } from './replicas.ts';
+import { trendFacts } from './trend.ts';
 import type { WindowCounts } from './windows.ts';
+import { byProblem } from './wording.ts';
 
 /** All facts of `/status`, `/status.json` and `ledgergate status`. */
 export type StatusFacts = ReturnType<typeof factsOf>;
@@ -46,11 +53,16 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
       chainId: status?.chainId,
       head: status?.head,
       oldest: status?.oldest,
-      versionsPerSecond: round(status?.headSpeed ?? 0),
+      versionsPerSecond: inTenths(status?.headSpeed ?? 0),
     },
-    nodes: (status?.nodes ?? []).map((node) => nodeFacts(node, status)),
+    /** Problems first, then in the order of the config. */
+    nodes: (status?.nodes ?? []).toSorted(byProblem).map((node) => nodeFacts(node, status)),
     /** Shortest first. */
     windows: (status?.windows ?? []).map(windowFacts),
+    /** The last 15 minutes, oldest first. */
+    trend: (status?.trend ?? []).map(trendFacts),
+    /** Absent without Redis. */
+    replicas: status?.replicas && replicaFacts(status.replicas),
     cache: {
       ...(status?.cache ?? { entries: 0, bytes: 0, maxBytes: 0 }),
       evicted: windowedCount(status, 'evicted'),
@@ -91,7 +103,7 @@ function nodeFacts(node: NodeStatus, status: ProcessStatus | undefined) {
   const times = recent === undefined ? [] : attemptTimes(recent.counts, node.name);
   return {
     ...node,
-    edgeSpeed: round(node.edgeSpeed),
+    edgeSpeed: inTenths(node.edgeSpeed),
     /** Quantiles over attempts of the last 10 s, failed ones included; `undefined` without any. */
     p50Ms: roundTime(quantile(times, 0.5)),
     p99Ms: roundTime(quantile(times, 0.99)),
@@ -106,7 +118,7 @@ function windowFacts(window: WindowCounts) {
   const all = requestTimes(counts, {});
   return {
     seconds,
-    coveredSeconds: round(coveredSeconds),
+    coveredSeconds: inTenths(coveredSeconds),
     requests: totalOf(all),
     /** Share, 0 to 1, of cacheable reads that memory or Redis answered; `undefined` without any. */
     hitShare: hitShare((outcome) => totalOf(requestTimes(counts, { outcome }))),
@@ -142,28 +154,14 @@ function timed(times: Buckets, window: WindowCounts) {
   };
 }
 
-/** A shared read counts for its first caller alone. A failure counts as a need: the gateway had no answer of its own. */
-const withoutNode: readonly Outcome[] = ['memory', 'redis', 'collapsed', 'local'];
-const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
-
-/**
- * Requests that a node can answer, by whether they needed one: refusals and preflights are neither. A request that needed
- * one may be several attempts.
- */
 function nodeNeed(among: readonly RouteName[], window: WindowCounts) {
-  // No node answers preflights and requests without a route.
-  const known = among.filter((route) => route !== 'none');
-  const sum = (of: readonly Outcome[]): number =>
-    known.reduce((total, route) => total + requestCount(window.counts, route, of), 0);
-  const [without, needing] = [sum(withoutNode), sum(withNode)];
+  const { without, needing } = needOf(window.counts, among);
   const all = without + needing;
   return { withoutNodeShare: all === 0 ? undefined : shareOf(without, all), toNodesPerSecond: rate(needing, window) };
 }
 
-/** Share of cacheable reads; passed, local and refused requests do not count. */
-function hitShare(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') => number): number | undefined {
-  const hits = count('memory') + count('redis');
-  const reads = hits + count('collapsed') + count('miss');
+function hitShare(count: Parameters<typeof hitsOf>[0]): number | undefined {
+  const { hits, reads } = hitsOf(count);
   return reads === 0 ? undefined : shareOf(hits, reads);
 }
 
@@ -174,7 +172,7 @@ function shareOf(count: number, all: number): number {
 
 function rate(count: number, window: WindowCounts | undefined): number {
   // A rate over less than a second would be a guess.
-  return round(count / Math.max(1, window?.coveredSeconds ?? 1));
+  return inTenths(count / Math.max(1, window?.coveredSeconds ?? 1));
 }
 
 function eventFacts({ atMs, kind, fields, workers }: StatusEvent) {
@@ -190,10 +188,6 @@ function eventFacts({ atMs, kind, fields, workers }: StatusEvent) {
 
 function iso(ms: number): string {
   return new Date(ms).toISOString();
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
 }
 
 /** Three digits: an estimate within a bucket is no more precise. */

@@ -1,7 +1,7 @@
 /** The status as lines of text, for a terminal. */
 import type { NodeFacts, StatusFacts, WindowFacts } from './present.ts';
 import { bytes, clock, duration, grouped, milliseconds, perSecond, percent, short } from './format.ts';
-import { levels, nodeState, stateTones, type NodeTone } from './wording.ts';
+import { levels, nodeState, stateTones, unusableFor, type NodeTone } from './wording.ts';
 
 interface TerminalOptions {
   /** Longer lines are cut. */
@@ -18,7 +18,8 @@ type Cell = string | readonly [text: string, tone: NodeTone];
 
 /** The lines of `ledgergate status`, without line ends. */
 export function statusLines(facts: StatusFacts, options: TerminalOptions): readonly string[] {
-  const { version, uptimeSeconds, workers, state, summary, problems, ledger, cache, load, redis, encode } = facts;
+  const { version, uptimeSeconds, workers, state, summary, problems, ledger, cache, load, redis, encode, replicas } =
+    facts;
   const workersText = workers === undefined ? '' : `, ${workers.answering} of ${workers.wanted} workers`;
   const mismatches = encode.counts.find(({ what }) => what === 'mismatch')?.count.total ?? 0;
   const redisText = redis.reason === undefined ? redis.state : `${redis.state}: ${redis.reason}`;
@@ -31,7 +32,7 @@ export function statusLines(facts: StatusFacts, options: TerminalOptions): reado
       `head ${grouped(ledger.head)} (${perSecond(ledger.versionsPerSecond)}), oldest ${grouped(ledger.oldest)}, chain ${ledger.chainId ?? '–'}`,
     ]),
     '',
-    ...table([nodeHead, ...facts.nodes.map(nodeRow)], 2).map(print),
+    ...table([nodeHead, ...facts.nodes.map((node) => nodeRow(node, facts.at))], 2).map(print),
     '',
     ...table([windowHead, ...facts.windows.map(windowRow)], 0).map(print),
     '',
@@ -40,6 +41,7 @@ export function statusLines(facts: StatusFacts, options: TerminalOptions): reado
     print([
       `memory ${bytes(cache.bytes)} of ${bytes(cache.maxBytes)}, ${short(cache.entries)} reads; Redis ${redisText}`,
     ]),
+    ...(replicas === undefined || replicas.each.length < 2 ? [] : [print([replicasWords(replicas)])]),
     print([
       `${load.connections} connections, ${load.waiting} waiting for a node, event loop ${milliseconds(load.loopLagMs)} late`,
     ]),
@@ -71,12 +73,13 @@ const nodeHead: readonly Cell[] = [
   'FAILED',
 ];
 
-function nodeRow(node: NodeFacts): readonly Cell[] {
+function nodeRow(node: NodeFacts, at: string): readonly Cell[] {
   const { word, sign, tone } = nodeState(node);
+  const since = unusableFor(node, at);
   const out = node.ejected.length === 0 ? '' : ` (${node.ejected.map(({ readClass }) => readClass).join(', ')})`;
   return [
     node.name,
-    [`${sign} ${word}${out}`, tone],
+    [`${sign} ${word}${since === undefined ? '' : ` ${since}`}${out}`, tone],
     grouped(node.head),
     node.lag === undefined ? '–' : short(Number(node.lag)),
     grouped(node.oldest),
@@ -103,6 +106,11 @@ function routeRow(facts: WindowFacts['routes'][number]): readonly Cell[] {
   const { route, requestsPerSecond, toNodesPerSecond, withoutNodeShare, p50Ms, p99Ms } = facts;
   const rates = [perSecond(requestsPerSecond), perSecond(toNodesPerSecond)];
   return [route, ...rates, percent(withoutNodeShare), milliseconds(p50Ms), milliseconds(p99Ms)];
+}
+
+function replicasWords({ each, all }: NonNullable<StatusFacts['replicas']>): string {
+  const { requestsPerSecond, toNodesPerSecond, hitShare } = all;
+  return `all ${each.length} replicas: ${perSecond(requestsPerSecond)}, hits ${percent(hitShare)}, ${perSecond(toNodesPerSecond)} to nodes`;
 }
 
 function refusedWords({ refusals }: StatusFacts): string {

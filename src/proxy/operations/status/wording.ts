@@ -1,5 +1,6 @@
 /** Words, signs and tones of states, for the page and the terminal alike. */
 import { readClasses, type Level } from './event-kinds.ts';
+import { duration } from './format.ts';
 import type { NodeStatus, OverallState } from './facts.ts';
 
 /** Tone of a colour on the page and in a terminal. */
@@ -34,6 +35,19 @@ export function nodeState({
   if (isLagging) return { word: 'behind', sign: '▲', tone: 'warn' };
   if (ejected.length > 0) return { word: 'passed over', sign: '▲', tone: 'warn' };
   return { word: 'usable', sign: '●', tone: 'good' };
+}
+
+/** Order of nodes by tone: problems first. */
+const toneRanks: Readonly<Record<NodeTone, number>> = { bad: 0, warn: 1, idle: 2, good: 3 };
+
+/** The order of two nodes by their states: problems first; 0: equally good. */
+export function byProblem(one: Parameters<typeof nodeState>[0], other: Parameters<typeof nodeState>[0]): number {
+  return toneRanks[nodeState(one).tone] - toneRanks[nodeState(other).tone];
+}
+
+/** How long a node is not usable: `for 5 min`; `undefined`: it is usable. `at`: now, as `since` an ISO time. */
+export function unusableFor({ since }: Pick<NodeStatus, 'since'>, at: string): string | undefined {
+  return since === undefined ? undefined : `for ${duration((Date.parse(at) - Date.parse(since)) / 1_000)}`;
 }
 
 /** The tone of an overall state. */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { isRefused, enterPipeline } from '../../../../src/proxy/http/server/connection-state.ts';
+import { enterPipeline, stateOf } from '../../../../src/proxy/http/server/connection-state.ts';
 import { Connections } from '../../../../src/proxy/http/server/connections.ts';
 import { until } from '../../../support/eventually.ts';
 import { listen } from '../../../support/listen.ts';
@@ -14,7 +14,7 @@ async function boundedServer(t: TestContext, max: number) {
   const counts = { refused: 0, displaced: 0 };
   const server = createServer((request, response: ServerResponse) => {
     enterPipeline(request.socket, response);
-    if (isRefused(request.socket)) response.writeHead(503, { connection: 'close' }).end();
+    if (stateOf(request.socket).isRefused) response.writeHead(503, { connection: 'close' }).end();
     else if (request.url !== '/held') response.end('ok');
   });
   const connections = new Connections(server, {

@@ -5,7 +5,7 @@ import { LoopLag } from '../../../../src/proxy/http/server/loop-lag.ts';
 /** Takes samples at these intervals, in milliseconds. */
 function lagAfter(gapsMs: readonly number[]): LoopLag {
   let nowMs = 1_000;
-  const lag = new LoopLag({ now: () => nowMs });
+  const lag = new LoopLag(() => nowMs);
   for (const gapMs of gapsMs) {
     nowMs += gapMs;
     lag.sample();

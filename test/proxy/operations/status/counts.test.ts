@@ -89,7 +89,7 @@ test('each refusal, encoding and repair of the page has a metric that counts it'
 
 test('requests and attempts are read by route, outcome and node', () => {
   const { counts, http, upstream } = gatewayMetrics();
-  const request = { route: 'resource', status: 200, isHeadSent: true, savedBytes: 0 } as const;
+  const request = { route: 'resource', status: 200, isHeadSent: true, bytes: 0 } as const;
   http.finished({ ...request, outcome: 'memory' }, 0.001);
   http.finished({ ...request, outcome: 'miss' }, 0.004);
   http.finished({ ...request, outcome: 'memory', isHeadSent: false }, 0.001);

@@ -20,7 +20,7 @@ function factsAfter(requests: Requests): StatusFacts {
   const metrics = createHttpMetrics(registry);
   for (const [route, outcome, count] of requests) {
     for (let each = 0; each < count; each += 1) {
-      metrics.finished({ route, outcome, status: 200, isHeadSent: true, savedBytes: 0 }, 0.002);
+      metrics.finished({ route, outcome, status: 200, isHeadSent: true, bytes: 0 }, 0.002);
     }
   }
   return factsFrom({ windows: windowsOf(countsOf(readFamilies(registry, countedFamilies)), 2) });

@@ -35,13 +35,28 @@ test('problems are listed worst first and make the state degraded', () => {
     'a and b answered 2 pinned reads differently',
     'nodes encode a function differently',
     'a is down: time-out',
-    'b is passed over for views (timeout)',
     'c reports a head that the other nodes contradict',
     'd is not asked: other chain',
+    'b is passed over for views (timeout)',
     'Redis: no answer',
     'the last config was refused',
     'the certificate ends 1970-01-01T01:01:01.000Z',
   ]);
+});
+
+test('without any report the state says so, and claims nothing about nodes', () => {
+  const gateway = {
+    version: '1.2.3',
+    nowMs: 1,
+    isDraining: false,
+    reload: undefined,
+    workers: { wanted: 2, answering: 0 },
+  };
+  const { state, summary, problems } = factsOf(undefined, gateway);
+  assert.deepEqual(
+    { state, summary, problems },
+    { state: 'starting', summary: 'No worker has reported in time.', problems: ['0 of 2 workers answer'] },
+  );
 });
 
 /** Problems of so many requests in each window, of which `refused` got 503 and 410 and found no allowance. */
@@ -86,7 +101,7 @@ test('the hit share is of cacheable reads', () => {
   const metrics = createHttpMetrics(registry);
   const outcomes = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
   for (const outcome of outcomes)
-    metrics.finished({ route: 'resource', outcome, status: 200, isHeadSent: true, savedBytes: 0 }, 0.002);
+    metrics.finished({ route: 'resource', outcome, status: 200, isHeadSent: true, bytes: 0 }, 0.002);
   const counts = countsOf(readFamilies(registry, countedFamilies));
 
   const [window] = factsFrom({ windows: windowsOf(counts, 2) }).windows;

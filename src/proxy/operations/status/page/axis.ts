@@ -13,11 +13,16 @@ const traffic = 76;
 const rowHeight = 34;
 const barHeight = 12;
 const foot = 40;
+/** Rows of nodes; the table has all. */
+const mostRows = 12;
+/** Characters of a name, which has half a phone's width. */
+const longestName = 28;
 
-/** The picture of retention windows and traffic, with its legend. */
-export function axisSection(facts: StatusFacts): Markup {
-  const { nodes, ledger, windows } = facts;
-  const known = nodes.filter(({ head }) => head !== undefined);
+/** The picture of retention windows and traffic, with its legend; `shown`: the nodes of the page's view, in its order. */
+export function axisSection(facts: StatusFacts, shown: readonly NodeFacts[]): Markup {
+  const { ledger, windows } = facts;
+  const nodes = shown.slice(0, mostRows);
+  const known = facts.nodes.filter(({ head }) => head !== undefined);
   if (ledger.head === undefined || known.length === 0)
     return html`<p class="none">No node has reported its window yet.</p>`;
   const head = BigInt(ledger.head);
@@ -41,6 +46,7 @@ export function axisSection(facts: StatusFacts): Markup {
       <text class="tick" x="0" y="${bottom + 32}">version ${grouped(deepest.toString())}</text>
       <text class="tick end" x="100%" y="${bottom + 32}">head ${grouped(ledger.head)}</text>
     </svg>
+    ${shown.length > mostRows ? html`<p class="more">The first ${mostRows} of ${shown.length} nodes, in the order of the table.</p>` : undefined}
     <p class="legend">
       <span class="key held"></span>reads of the last ${windows[1]?.seconds ?? 100} s that were held here
       <span class="key asked"></span>asked of a node
@@ -136,7 +142,8 @@ function nodeRow(node: NodeFacts, axis: Axis, head: bigint, top: number): Markup
   const { sign, word, tone } = nodeState(node);
   const y = top + 18;
   const label = html`<text class="label" x="0" y="${top + 13}"
-    ><tspan class="${tone}">${sign}</tspan> ${name} <tspan class="more">${word === 'usable' ? '' : word}</tspan></text
+    ><title>${name}</title><tspan class="${tone}">${sign}</tspan> ${cut(name)}
+    <tspan class="more">${word === 'usable' ? '' : word.replace(/:.*/, '')}</tspan></text
   >`;
   if (oldest === undefined || newest === undefined) {
     return html`${label}<text class="label end more" x="100%" y="${top + 13}">reports nothing</text
@@ -155,6 +162,10 @@ function nodeRow(node: NodeFacts, axis: Axis, head: bigint, top: number): Markup
       height="${barHeight}"
       rx="2"
     />`;
+}
+
+function cut(name: string): string {
+  return name.length > longestName ? `${name.slice(0, longestName - 1)}…` : name;
 }
 
 function nodeText(node: NodeFacts): string {

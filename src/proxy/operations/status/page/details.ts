@@ -52,7 +52,7 @@ export function encodeSection({ encode }: StatusFacts): Markup {
   </p>`;
   return html`${isOn ? undefined : html`<p class="none">Nodes encode: it is turned off here.</p>`}${table(
     'Encoded, and compared with the bytes of a node',
-    ['', '100 s', '1000 s', 'in all'],
+    ['Outcome', '100 s', '1000 s', 'in all'],
     [
       row('encoded here', 'local'),
       row('left to a node', 'forwarded'),
@@ -107,7 +107,7 @@ function countedRow(name: string, count: WindowedCount | undefined): readonly st
 /** The last events, newest first. */
 export function eventSection({ events, at }: StatusFacts): Markup {
   if (events.length === 0) return html`<p class="none">Nothing has changed since the start.</p>`;
-  return html`<div class="scroll" role="region" aria-labelledby="events-title" tabindex="0">
+  return html`<div class="scroll" role="group" aria-labelledby="events-title" tabindex="0">
     <ol class="events">
       ${events.slice(0, mostEvents).map((event) => eventLine(event, at))}
     </ol>

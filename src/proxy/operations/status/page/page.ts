@@ -3,11 +3,14 @@ import { createHash } from 'node:crypto';
 import type { StatusFacts } from '../present.ts';
 import { html, Markup, type Piece } from './html.ts';
 import { encodeSection, eventSection, limitSection, storeSection } from './details.ts';
+import { tableViewOf, nodesOf, type TableView } from './table-view.ts';
 import { fleetSection } from './fleet.ts';
+import { replicaSection } from './replicas.ts';
 import { script } from './script.ts';
 import { style } from './style.ts';
 import { outcomeSection, routeSection, windowSection } from './traffic.ts';
 import { axisSection } from './axis.ts';
+import { trendSection } from './trends.ts';
 import { clock, duration } from '../format.ts';
 import { stateTones } from '../wording.ts';
 
@@ -19,7 +22,7 @@ export const pagePolicy = [
   `connect-src 'self'`,
   `img-src data:`,
   `base-uri 'none'`,
-  `form-action 'none'`,
+  `form-action 'self'`,
   `frame-ancestors 'none'`,
 ].join('; ');
 
@@ -31,13 +34,17 @@ function digestOf(text: string): string {
 const styling = new Markup(`<style>${style}</style>`);
 const scripting = new Markup(`<script>${script}</script>`);
 
+/** Problems on the page at once; the others are one click away. */
+const mostProblems = 8;
+
 const signs = { ready: '●', degraded: '▲', outage: '■', starting: '○', draining: '◇' } as const;
 /** The icon has the colour of the state, visible in a background tab. */
 const iconColours = { good: '1d8348', warn: 'b9770e', bad: 'c0392b', idle: '6c7a89' } as const;
 
-/** The whole page, as HTML. */
-export function statusPage(facts: StatusFacts): string {
+/** The whole page, as HTML; `view`: the nodes that it shows. */
+export function statusPage(facts: StatusFacts, view: TableView = tableViewOf({})): string {
   const { state } = facts;
+  const nodes = nodesOf(facts.nodes, view);
   const icon = `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%23${iconColours[stateTones[state]]}'/%3E%3C/svg%3E`;
   const page = html`<!doctype html>
     <html lang="en">
@@ -55,11 +62,13 @@ export function statusPage(facts: StatusFacts): string {
         <a class="skip" href="#content">Skip to the status</a>
         ${headerOf(facts)}
         <main id="content" tabindex="-1">
-          ${section('state', undefined, stateOf(facts))} ${section('fleet', 'Fleet', fleetSection(facts))}
-          ${section('axis', 'Retention windows and traffic', axisSection(facts))}
+          ${section('state', undefined, stateOf(facts))} ${section('fleet', 'Fleet', fleetSection(facts, nodes, view))}
+          ${section('trends', 'Last 15 minutes', trendSection(facts))}
+          ${section('axis', 'Retention windows and traffic', axisSection(facts, nodes))}
           ${section('windows', 'Traffic', windowSection(facts))}
           ${section('outcomes', 'Sources of answers', outcomeSection(facts))}
           ${section('routes', 'Requests by class', routeSection(facts))}
+          ${facts.redis.state === 'off' ? undefined : section('replicas', 'Replicas', replicaSection(facts))}
           ${section('store', 'Cache and Redis', storeSection(facts))}
           ${section('encode', 'Signing messages', encodeSection(facts))}
           ${section('limits', 'Limits and repairs', limitSection(facts))}
@@ -104,14 +113,26 @@ function headerOf(facts: StatusFacts): Markup {
 }
 
 function stateOf({ state, summary, problems }: StatusFacts): Markup {
-  const list = html`<ul>
-    ${problems.map((problem) => html`<li>${problem}</li>`)}
-  </ul>`;
+  const [first, more] = [problems.slice(0, mostProblems), problems.slice(mostProblems)];
   return html`<div class="state ${stateTones[state]}" role="status">
     <p class="word">
       <span class="sign" aria-hidden="true">${signs[state]}</span> <strong>${state}</strong>
       <span class="summary">${summary}</span>
     </p>
-    ${problems.length === 0 ? undefined : list}
+    ${first.length === 0 ? undefined : listOf(first)}
+    ${
+      more.length === 0
+        ? undefined
+        : html`<details>
+            <summary>and ${more.length} more</summary>
+            ${listOf(more)}
+          </details>`
+    }
   </div>`;
+}
+
+function listOf(problems: readonly string[]): Markup {
+  return html`<ul>
+    ${problems.map((problem) => html`<li>${problem}</li>`)}
+  </ul>`;
 }

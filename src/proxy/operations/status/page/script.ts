@@ -11,7 +11,9 @@ export const script = `
   // In place: replaced elements would lose focus, selection and scroll position.
   const update = (old, next) => {
     if (old.isEqualNode(next)) return;
-    for (const { name } of [...old.attributes]) if (!next.hasAttribute(name)) old.removeAttribute(name);
+    for (const { name } of [...old.attributes]) {
+      if (!next.hasAttribute(name) && name !== 'open') old.removeAttribute(name);
+    }
     for (const { name, value } of [...next.attributes]) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     const nodes = [...next.childNodes];
     nodes.forEach((node, index) => {
@@ -28,7 +30,7 @@ export const script = `
     if (isBusy || isPaused || document.hidden) return;
     isBusy = true;
     try {
-      const answer = await fetch(location.pathname, { cache: 'no-store', signal: AbortSignal.timeout(patienceMs) });
+      const answer = await fetch(location.pathname + location.search, { cache: 'no-store', signal: AbortSignal.timeout(patienceMs) });
       if (!answer.ok) throw new Error('status ' + answer.status);
       const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
       if (isPaused) return;
@@ -56,6 +58,12 @@ export const script = `
   pause.addEventListener('click', () => {
     isPaused = !isPaused;
     pause.setAttribute('aria-pressed', String(isPaused));
+    renew();
+  });
+  document.addEventListener('input', ({ target }) => {
+    const query = new URLSearchParams(location.search);
+    query.set(target.name, target.value);
+    history.replaceState(null, '', '?' + query);
     renew();
   });
   document.addEventListener('visibilitychange', renew);

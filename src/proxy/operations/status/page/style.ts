@@ -71,7 +71,11 @@ tbody tr { border-top: 1px solid var(--grid); }
 thead th { color: var(--soft); font-size: 12px; white-space: nowrap; }
 .number { text-align: right; white-space: nowrap; }
 .none { color: var(--soft); }
-.fleet th[scope="row"] { white-space: nowrap; }
+.fleet th[scope="row"] { max-width: 38ch; }
+.fleet thead a { color: inherit; text-decoration: underline dotted; text-underline-offset: 3px; }
+.filter { display: flex; flex-wrap: wrap; align-items: baseline; gap: 4px 12px; margin-bottom: 8px; color: var(--soft); font-size: 12px; }
+input { font: inherit; color: var(--text); background: var(--ground); border: 1px solid var(--soft); border-radius: 4px; padding: 3px 8px; width: 22ch; }
+summary { cursor: pointer; margin: 4px 0 0 14px; }
 .fleet small { display: block; }
 .fleet .name { font-weight: 600; }
 .fleet .tone { font-weight: 600; }
@@ -91,6 +95,11 @@ thead th { color: var(--soft); font-size: 12px; white-space: nowrap; }
 .axis .held { fill: var(--held); }
 .axis .asked { fill: var(--asked); }
 .axis .window.bad { fill: none; stroke: var(--tone); stroke-width: 2; stroke-dasharray: 4 3; }
+.trends { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 8px 24px; }
+.trend { display: block; }
+.trend path { fill: none; stroke: var(--held); stroke-width: 1.5; }
+figcaption { color: var(--soft); }
+figcaption strong { color: var(--text); }
 .legend { color: var(--soft); font-size: 12px; margin-top: 6px; }
 .key { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 4px 0 12px; }
 .key:first-child { margin-left: 0; }
@@ -118,8 +127,9 @@ footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
   th, td { padding-right: 8px; }
   .live { margin-left: 0; }
   .fleet, .fleet tbody, .fleet th, .fleet td { display: block; }
-  .fleet thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  .fleet tr { display: grid; grid-template-columns: 1fr 1fr; padding: 6px 0; }
+  .fleet thead, .fleet thead tr { display: flex; flex-wrap: wrap; padding: 0; }
+  .fleet thead { padding-bottom: 4px; }
+  .fleet tbody tr { display: grid; grid-template-columns: 1fr 1fr; padding: 6px 0; }
   .fleet th[scope="row"] { grid-column: span 2; }
   .fleet td { text-align: left; padding: 2px 8px 4px 17px; white-space: normal; line-height: 1.25; }
   .fleet td::before { content: attr(data-label) " "; color: var(--soft); font-size: 12px; }
@@ -130,7 +140,12 @@ footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
   .legend .more { display: block; margin: 2px 0 0; }
 }
 @media (forced-colors: active) {
-  .axis .window, .axis .held, .axis .asked, .fill { fill: CanvasText; }
-  .track { fill: GrayText; }
+  .axis .window, .axis .held, .fill { fill: CanvasText; }
+  .axis .asked { fill: Highlight; }
+  .track { fill: Canvas; stroke: CanvasText; }
+  .key { forced-color-adjust: none; }
+  .key.held { background: CanvasText; }
+  .key.asked { background: Highlight; }
+  .trend path { stroke: CanvasText; }
 }
 `;

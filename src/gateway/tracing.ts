@@ -1,0 +1,37 @@
+/** Builds the recorder of traces that the config asks for. */
+import { hostname } from 'node:os';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { TracingConfig } from '../config/config.ts';
+import { createTraceMetrics } from '../metrics/trace-metrics.ts';
+import { createOtlpSdk } from '../trace/otlp.ts';
+import type { Sdk } from '../trace/tracer.ts';
+import { packageVersion } from '../config/package-version.ts';
+
+interface TracingContext {
+  readonly log: Logger;
+  readonly registry: Registry;
+}
+
+/** Counts exports, and logs when they begin to fail and when they succeed again. */
+export function buildTracing({ endpoint, headers = {}, share }: TracingConfig, { log, registry }: TracingContext): Sdk {
+  const count = createTraceMetrics(registry);
+  let isFailing = false;
+  return createOtlpSdk({
+    endpoint,
+    headers,
+    share,
+    resource: {
+      'service.name': 'ledgergate',
+      'service.version': packageVersion(),
+      'service.instance.id': `${hostname()}-${process.pid}`,
+    },
+    onSpans(outcome, spans, cause) {
+      count(outcome, spans);
+      if (outcome === 'dropped' || isFailing === (outcome === 'failed')) return;
+      isFailing = outcome === 'failed';
+      if (isFailing) log.warn({ cause }, 'the collector takes no spans: they are dropped until it does');
+      else log.info('the collector takes spans again');
+    },
+  });
+}

@@ -1,0 +1,72 @@
+/** Looks over new connections, which find several nodes behind one address: each may answer in its turn. */
+import type { NodeAnswer } from '../dispatch/exchange.ts';
+import type { Fleet } from '../fleet.ts';
+import type { Upstream } from './upstream.ts';
+
+/**
+ * `looks` when an answer is a step back, and before the first 410 of a minute; `looksInRound` each `roundMs`, and after
+ * `manyRounds` each `everyMs`: every look costs the node a handshake.
+ */
+const comparisons = { looks: 16, longestMs: 500, everyMs: 60_000, looksInRound: 3, roundMs: 5_000, manyRounds: 12 };
+
+/** Compares the order of a node's answers. No method rejects. */
+export class AddressLooks {
+  readonly #fleet: Fleet;
+  /** Reads the ledger info over a new connection. */
+  readonly #ask: (upstream: Upstream, withinMs: number) => Promise<NodeAnswer>;
+  readonly #comparing = new Set<Upstream>();
+  /** Time of the next round, and the number of rounds so far. */
+  readonly #rounds = new WeakMap<Upstream, { readonly nextAtMs: number; readonly count: number }>();
+  readonly #checks = new WeakMap<Upstream, { readonly atMs: number; readonly done: Promise<void> }>();
+
+  constructor(fleet: Fleet, ask: (upstream: Upstream, withinMs: number) => Promise<NodeAnswer>) {
+    this.#fleet = fleet;
+    this.#ask = ask;
+  }
+
+  /**
+   * Resolves when looks have shown whether the address leads to several nodes. Within a minute callers share one
+   * comparison.
+   */
+  check(upstream: Upstream): Promise<void> {
+    const last = this.#checks.get(upstream);
+    if (last !== undefined && performance.now() - last.atMs < comparisons.everyMs) return last.done;
+    const done = this.#compareAnswers(upstream, comparisons.looks);
+    this.#checks.set(upstream, { atMs: performance.now(), done });
+    return done;
+  }
+
+  /** An answer was a step back: looks decide. */
+  onStepBack(upstream: Upstream): void {
+    if (this.#comparing.has(upstream)) return;
+    this.#checks.delete(upstream);
+    void this.check(upstream);
+  }
+
+  /** To be called with each probe: a few looks, when the time of the next round has come. */
+  async round(upstream: Upstream): Promise<void> {
+    const nowMs = performance.now();
+    const { nextAtMs, count } = this.#rounds.get(upstream) ?? { nextAtMs: -Infinity, count: 0 };
+    if (nowMs < nextAtMs) return;
+    const pauseMs = count < comparisons.manyRounds ? comparisons.roundMs : comparisons.everyMs;
+    this.#rounds.set(upstream, { nextAtMs: nowMs + pauseMs, count: count + 1 });
+    await this.#compareAnswers(upstream, comparisons.looksInRound);
+  }
+
+  /** Looks one after the other, until a second step back, and anew after the first. */
+  async #compareAnswers(upstream: Upstream, looks: number): Promise<void> {
+    if (this.#comparing.has(upstream)) return;
+    this.#comparing.add(upstream);
+    const untilMs = performance.now() + comparisons.longestMs;
+    let left = looks;
+    while (left > 0 && !upstream.address.isShared && !upstream.isRemoved && performance.now() < untilMs) {
+      const sentAtMs = performance.now();
+      if (upstream.health !== 'usable' || !upstream.mayBeAskedMore(sentAtMs)) break;
+      const answer = await this.#ask(upstream, comparisons.longestMs).catch(() => undefined);
+      if (answer?.status !== 200 || answer.info === undefined) break;
+      const isBack = this.#fleet.observeOrder(upstream, answer.info, sentAtMs, performance.now());
+      left = isBack ? comparisons.looks : left - 1;
+    }
+    this.#comparing.delete(upstream);
+  }
+}
