@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from
 import type { TestContext } from 'node:test';
 import { start, type Outcome, type RunningProcess } from '../commands/command-line.ts';
 import type { Environment } from '../../src/config/source/interpolate.ts';
+import { freePort } from './free-port.ts';
 import { configFile } from '../config/config-file.ts';
 import type { NodeAddress } from './gateway.ts';
 
@@ -67,7 +68,8 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
   const serve = (port: string): RunningProcess => start(t, ['serve', '--config', file, '--port', port], { env });
   const operationsLine = /^Operations: +(\S+) /;
   const clientsLine = /^Clients: +(\S+) /;
-  let running = serve('0');
+  // A port that stays free while the gateway is restarted: no outgoing connection of another test takes it.
+  let running = serve(String(await freePort()));
   let before = '';
   const [, url = ''] = await running.line(clientsLine);
   let [, operationsUrl = ''] = await running.line(operationsLine);

@@ -15,14 +15,15 @@ test('nodes that close every connection are not asked everything twice', async (
   const ask = async (times: number): Promise<void> => {
     for (let count = 0; count < times; count += 1) await assert.rejects(sender.whole(request('/x'), never));
   };
-  // More than uses up what is saved up for all nodes together and for each, also where a slow machine earns more meanwhile.
+  // Until what is saved up for all nodes together is used up.
   await ask(1_500);
   arrived = 0;
   const startedMs = performance.now();
 
   await ask(300);
 
-  // A share of the requests, ten a second of all nodes together, and five of each.
-  const earned = 300 * 0.2 + ((performance.now() - startedMs) / 1000) * (10 + 2 * 5);
+  // A share of the requests, ten a second of all nodes together, five of each, and what a node saved up while the other
+  // one came first.
+  const earned = 300 * 0.2 + ((performance.now() - startedMs) / 1000) * (10 + 2 * 5) + 2 * 32;
   assert.ok(arrived <= 300 + earned + 1, `${arrived} requests for 300`);
 });
