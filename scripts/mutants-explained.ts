@@ -31,7 +31,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     "typeof body !== 'object' => false": 'for types alone: a boolean or a text has no kind',
     "typeof text === 'string' => true": 'for types alone: `canonicalType` refuses other values next',
   },
-  'src/cache/redis/history-terms.ts': {
+  'src/cache/history/terms.ts': {
     'one.id < other.id => one.id <= other.id': 'no two fields of a hash have one name',
     '\'\' => "Stryker was here!"': 'for types alone: a group of a match, or no match and no number',
     '[] => ["Stryker was here"]': 'no number either way',

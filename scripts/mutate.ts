@@ -14,7 +14,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/access/limits/account.ts': ['test/access/limits/window.test.ts', 'test/access/limits/limits-memory.test.ts'],
   'src/access/limits/cost.ts': ['test/access/limits/cost.test.ts'],
   'src/access/limits/window.ts': ['test/access/limits/window.test.ts'],
-  'src/cache/redis/history-terms.ts': ['test/cache/redis/history-terms.test.ts'],
+  'src/cache/history/terms.ts': ['test/cache/redis/history-terms.test.ts'],
   'src/cache/canonical-body.ts': [
     'test/cache/view-body.test.ts',
     'test/cache/table-body.test.ts',

@@ -7,7 +7,7 @@
  * it to reads.
  */
 import { hash } from 'node:crypto';
-import { segmentAt, type Term } from './history-terms.ts';
+import { segmentAt, type Term } from '../history/terms.ts';
 import { recordFormat } from '../record.ts';
 import { keyText, versionOf, type CacheKey } from '../key.ts';
 import { accountStarts } from '../purge/purge-scope.ts';

@@ -1,10 +1,23 @@
 import { randomBytes } from 'node:crypto';
-import type { HistoryRegistry } from './history-registry.ts';
-import { continued, type Checkpoint, type CheckpointReport, type Term, type Terms } from './history-terms.ts';
+import { continued, type Checkpoint, type CheckpointReport, type Term, type Terms } from './terms.ts';
+
+/** Keeps the terms of each ledger (chain id and first transaction) for all processes of a tier. No method rejects. */
+export interface TermRegistry {
+  /** `undefined`: no answer now. */
+  read(ledger: string): Promise<Terms | undefined>;
+  /** Whether another process is a member of the term; `undefined`: no answer now. */
+  hasMembers(ledger: string, id: string): Promise<boolean | undefined>;
+  /** Records this process as a member of the term, and `term` itself where it changed. Resolves to whether it is kept. */
+  publish(ledger: string, id: string, term?: Term): Promise<boolean>;
+  /** Ends a term for every process. Resolves to whether that is kept. */
+  end(ledger: string, id: string): Promise<boolean>;
+  /** Bounds the number of terms. */
+  tidy(ledger: string, terms: Terms): Promise<void>;
+}
 
 /** Parts of a `History` and its memberships. */
 export interface HistoryParts {
-  readonly registry: HistoryRegistry;
+  readonly registry: TermRegistry;
   /** Chain id and first transaction; `undefined` while they are not known. */
   readonly ledger: () => string | undefined;
   /** The fleet's generation: when it rises, earlier confirmations do not count. */
@@ -50,7 +63,7 @@ export class Membership {
   readonly #awaited = new Map<string, Checkpoint>();
   #waitingSinceMs: number | undefined;
 
-  /** `read` reads the terms in Redis; `undefined` while Redis gives no answer. */
+  /** `read` reads the kept terms; `undefined`: no answer now. */
   constructor(parts: HistoryParts, ledger: string, read: () => Promise<Terms | undefined>) {
     this.#parts = parts;
     this.ledger = ledger;
@@ -72,7 +85,7 @@ export class Membership {
     return this.#confirmedAtMs;
   }
 
-  /** Compares the term with nodes and with the terms in Redis; with nodes also while Redis is away. */
+  /** Compares the term with nodes and with the kept terms; with nodes also while Redis is away. */
   async check(): Promise<void> {
     const terms = await this.#read();
     if (!this.isCurrent) return;

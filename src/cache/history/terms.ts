@@ -30,7 +30,7 @@ interface Segment {
   readonly upTo: bigint;
 }
 
-/** A name in Redis for answers of one history. */
+/** A name for answers of one history. */
 export interface Term {
   readonly id: string;
   /** Unix time in ms at the replica that began it. The older of two terms on one history is used. */
@@ -40,7 +40,7 @@ export interface Term {
   readonly before: readonly Segment[];
 }
 
-/** Terms of one ledger in Redis; an ended term's name stays, so that no replica uses it again. */
+/** Terms of one ledger; an ended term's name stays, so that no replica uses it again. */
 export interface Terms {
   /** Oldest first. */
   readonly open: readonly Term[];
@@ -53,7 +53,17 @@ const form = /^(\d{1,15}) (\d{1,20}) ([0-9a-f]{64})((?: [0-9a-z]{8}@\d{1,20}){0,
 const idForm = /^[0-9a-z]{8}$/;
 const endedForm = /^ended:([0-9a-z]{8})$/;
 
-/** Parses the fields of the hash in Redis. Fields of another form are ignored. */
+/** Terms of one ledger at most, ended ones included: the newest stay. */
+const mostTerms = 16;
+
+/** Fields of the terms beyond the bound: ended ones first, then the oldest. */
+export function surplusFields({ open, ended }: Terms): readonly string[] {
+  const surplus = Math.max(0, open.length + ended.size - mostTerms);
+  const ids = [...ended, ...open.map(({ id }) => id)].slice(0, surplus);
+  return ids.flatMap((id) => [id, endedField(id)]);
+}
+
+/** Parses the fields of a ledger's terms, by name. Fields of another form are ignored. */
 export function readTerms(fields: Readonly<Record<string, string>>): Terms {
   const names = Object.keys(fields);
   const ended = new Set(names.flatMap((name) => endedForm.exec(name)?.[1] ?? []));

@@ -1,5 +1,5 @@
-import { Membership, type HistoryParts } from './history-membership.ts';
-import type { Term, Terms } from './history-terms.ts';
+import { Membership, type HistoryParts } from './membership.ts';
+import type { Term, Terms } from './terms.ts';
 
 const usualTrustedMs = 10_000;
 /** Pause in ms after the first check without a result; each further one adds as much. */
@@ -8,9 +8,9 @@ const retryMs = 1_100;
 const mostEnded = 16;
 
 /**
- * The ledger's history that this process is on, and the term whose name it may use in Redis. An accumulator root that
+ * The ledger's history that this process is on, and the term whose name it may use in a tier that outlives it: Redis, or the store. An accumulator root that
  * nodes report again and again identifies the history (docs/redis.md has the argument). It fails closed: without a
- * recent confirmation by nodes Redis is not used, because a wrong name means a wrong answer.
+ * recent confirmation by nodes the tier is not used, because a wrong name means a wrong answer.
  */
 export class History {
   readonly #parts: HistoryParts;
@@ -29,7 +29,7 @@ export class History {
     this.#parts = parts;
   }
 
-  /** The term in use now; `undefined`: this process must not use Redis. */
+  /** The term in use now; `undefined`: this process must not use the tier. */
   get term(): Term | undefined {
     const membership = this.#membership;
     if (membership?.term === undefined) return undefined;
@@ -101,7 +101,7 @@ export class History {
     this.#membership = new Membership(this.#parts, ledger, () => this.#read(ledger));
   }
 
-  /** The terms in Redis, without those that this process ended: a returning member may have published one again. */
+  /** The kept terms, without those that this process ended: a returning member may have published one again. */
   async #read(ledger: string): Promise<Terms | undefined> {
     const terms = await this.#parts.registry.read(ledger);
     if (terms === undefined) return undefined;

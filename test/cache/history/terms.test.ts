@@ -9,7 +9,7 @@ import {
   readTerms,
   segmentAt,
   type Term,
-} from '../../../src/cache/redis/history-terms.ts';
+} from '../../../src/cache/history/terms.ts';
 
 const root = 'ab'.repeat(32);
 
