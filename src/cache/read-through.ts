@@ -7,6 +7,7 @@ import type { Leases, LeaseTurn } from './redis/leases.ts';
 import type { MemoryCache } from './memory/memory.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
 import type { EntryInspection, Lookup, Miss, SharedTier } from './redis/shared-tier.ts';
+import type { Store } from './store/store.ts';
 
 /** The result of a load. `isFinal`: the answer holds for ever, or for its TTL, and may be stored. */
 export interface Loaded<Origin> {
@@ -30,8 +31,16 @@ export interface SecondTier {
   readonly onTurn: (turn: 'lead' | 'alone' | 'followed') => void;
 }
 
+/** The store on the machine's disk. */
+export interface StoreTier {
+  readonly store: Store;
+  /** Counts look-ups by outcome. */
+  readonly onLookup: (outcome: 'hit' | Miss) => void;
+}
+
 interface ReadThroughParts {
   readonly memory: MemoryCache;
+  readonly stored?: StoreTier | undefined;
   readonly shared: SecondTier | undefined;
 }
 
@@ -40,6 +49,14 @@ interface RunningLoad {
   readonly key: CacheKey;
   readonly span: Span | undefined;
   isPurged: boolean;
+  /** The store holds a damaged row, which the load overwrites. */
+  isDamaged: boolean;
+}
+
+/** The reads that a purge dropped from memory here, and whether the store hides them. */
+export interface ForgottenReads {
+  readonly reads: number;
+  readonly isStoreClear: boolean | undefined;
 }
 
 interface LoadCaller {
@@ -50,13 +67,13 @@ interface LoadCaller {
 /** Lease holders that one read waits for, one after another. */
 const maxRounds = 3;
 
-/** The origin of an answer from Redis. */
-export const fromRedis = 'redis';
+/** The tier that had an answer: no node was asked. */
+export type TierName = 'store' | 'redis';
 
-/** The tiers in order: memory, single flight per key, Redis, a node. An answer is stored in the tiers above its own. */
+/** The tiers in order: memory, single flight per key, the store, Redis, a node. An answer is stored in the tiers above its own. */
 export class ReadThrough<Origin> {
   readonly #parts: ReadThroughParts;
-  readonly #loads = new Coalescer<Loaded<Origin | typeof fromRedis>>();
+  readonly #loads = new Coalescer<Loaded<Origin | TierName>>();
   readonly #running = new Set<RunningLoad>();
   #purges = 0;
 
@@ -65,16 +82,18 @@ export class ReadThrough<Origin> {
   }
 
   /**
-   * Looks in Redis and else loads, once for concurrent calls of one key and `flight`. `isLeased`: one replica loads for
+   * Looks in the store, in Redis, and else loads, once for concurrent calls of one key and `flight`. `isLeased`: one replica loads for
    * all. Rejects as `load` does.
    */
   load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>, isLeased = true) {
     const { shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
     const lead = async (whole: CancelSignal, part: Span | undefined) => {
-      const running: RunningLoad = { key, span: part, isPurged: false };
+      const running: RunningLoad = { key, span: part, isPurged: false, isDamaged: false };
       this.#running.add(running);
       try {
+        const held = await this.#findStored(running);
+        if (held !== undefined) return held;
         return shared === undefined
           ? await this.#loadAlone(running, whole, load)
           : await this.#loadShared(running, whole, load, shared, isLeased);
@@ -90,29 +109,51 @@ export class ReadThrough<Origin> {
     return this.#purges;
   }
 
-  /** The contents of both tiers for a key, without counting as a use. */
+  /** The contents of the tiers for a key, without counting as a use. */
   async inspect(key: CacheKey): Promise<{
     readonly memory: CachedResponse | undefined;
+    readonly store: 'hit' | Miss | 'off';
     readonly redis: (EntryInspection & { readonly name: string | undefined }) | undefined;
   }> {
-    const { memory, shared } = this.#parts;
+    const { memory, stored, shared } = this.#parts;
+    const store = stored === undefined ? 'off' : outcomeOf(await stored.store.find(key));
     const redis = shared && { name: shared.tier.nameOf(key), ...(await shared.tier.inspect(key)) };
-    return { memory: memory.peek(key), redis };
+    return { memory: memory.peek(key), store, redis };
   }
 
   /**
-   * Drops the scope from memory and from pending Redis writes; loads in flight still answer their waiting clients, and
-   * are not stored. Resolves to the number of reads dropped from memory, once none of them can reach Redis from here.
+   * Drops the scope from memory and from writes that wait; loads in flight still answer their waiting clients, and are
+   * not stored. Resolves to the number of reads dropped from memory, once none of them can reach Redis from here.
    */
-  async purge(scope: PurgeScope): Promise<number> {
-    const { memory, shared } = this.#parts;
+  async forget(scope: PurgeScope): Promise<number> {
+    const { memory, stored, shared } = this.#parts;
     const covers = keyMatcher(scope);
     this.#purges += 1;
     for (const running of this.#running) running.isPurged ||= covers(running.key);
+    stored?.store.drop(covers);
     const dropped = shared?.tier.drop(covers);
     const reads = await forget(memory, scope);
     await dropped;
     return reads;
+  }
+
+  /** Forgets the scope, and hides it in the store. `isStoreClear`: `undefined` without a store. */
+  async purge(scope: PurgeScope): Promise<ForgottenReads> {
+    // The store last: what was written until then is hidden.
+    const reads = await this.forget(scope);
+    return { reads, isStoreClear: await this.#parts.stored?.store.clear(scope) };
+  }
+
+  async #findStored(running: RunningLoad): Promise<Loaded<TierName> | undefined> {
+    const { stored } = this.#parts;
+    if (stored === undefined) return undefined;
+    const found = await stored.store.find(running.key);
+    stored.onLookup(outcomeOf(found));
+    if (!('answer' in found)) {
+      running.isDamaged = found.miss === 'damaged';
+      return undefined;
+    }
+    return this.#kept(running, { answer: found.answer, isFinal: true, origin: 'store' }, found.ttlMs);
   }
 
   async #loadAlone(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>): Promise<Loaded<Origin>> {
@@ -198,12 +239,19 @@ export class ReadThrough<Origin> {
   }
 
   #found(running: RunningLoad, { answer, ttlMs }: LookupHit) {
-    return this.#kept(running, { answer, isFinal: true, origin: fromRedis } as const, ttlMs);
+    return this.#kept(running, { answer, isFinal: true, origin: 'redis' } as const, ttlMs);
   }
 
-  #kept<Of>({ key, isPurged }: RunningLoad, loaded: Loaded<Of>, ttlMs?: number): Loaded<Of> {
-    const { memory } = this.#parts;
-    if (loaded.isFinal && !isPurged) return { ...loaded, answer: memory.store(key, loaded.answer, ttlMs) };
+  #kept<Of>({ key, isPurged, isDamaged }: RunningLoad, loaded: Loaded<Of>, ttlMs?: number): Loaded<Of> {
+    const { memory, stored } = this.#parts;
+    const { origin } = loaded;
+    if (loaded.isFinal && !isPurged) {
+      if (origin !== 'store') {
+        const head = origin === 'redis' ? 'shared' : loaded.head;
+        stored?.store.store(key, loaded.answer, { head, ttlMs, overwrite: isDamaged });
+      }
+      return { ...loaded, answer: memory.store(key, loaded.answer, ttlMs) };
+    }
     memory.recordUnstored(key, isPurged ? 'purged' : 'not final');
     return loaded;
   }

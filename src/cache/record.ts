@@ -122,6 +122,16 @@ export async function encodeRecord(
   return Buffer.concat([head, isCompressed ? await compress(body) : body]);
 }
 
+/** The record with its body compressed, where that is worth it; `record` has a plain one. */
+export function compressedRecord(record: Buffer): Buffer {
+  const start = bodyOffset(record, 0);
+  if (record.length - start < smallestCompressed) return record;
+  const compressed = zstdCompressSync(record.subarray(start), zstdOptions(record.length - start));
+  const head = Buffer.from(record.subarray(0, start));
+  head[at.flags] = (head[at.flags] as number) | flag.zstd;
+  return Buffer.concat([head, compressed]);
+}
+
 /** The answer in `record`; `undefined` unless its content has this digest. */
 export async function decodeRecord(record: Buffer, digest: string): Promise<CachedResponse | undefined> {
   if (record.length < headBytes || record.readUInt16BE(0) !== magic) return undefined;
@@ -149,8 +159,12 @@ function headOf(content: AnswerContent, isCompressed: boolean): Buffer | undefin
   return head;
 }
 
+function zstdOptions(bytes: number) {
+  return { params: { [constants.ZSTD_c_compressionLevel]: 1 }, pledgedSrcSize: bytes };
+}
+
 async function compress(body: Buffer): Promise<Buffer> {
-  const options = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, pledgedSrcSize: body.length };
+  const options = zstdOptions(body.length);
   return body.length <= largestInPlace ? zstdCompressSync(body, options) : compressInThread(body, options);
 }
 

@@ -17,6 +17,8 @@ export type TlsFiles = Pick<TlsConfig, 'cert' | 'key'>;
 export type UpstreamConfig = Config['upstreams'][number];
 /** The cache tier that replicas share. */
 export type RedisConfig = NonNullable<Config['cache']['redis']>;
+/** The store's folder and size. */
+export type StoreConfig = NonNullable<Config['cache']['store']>;
 /** Addresses of Redis in one of its three topologies. */
 export type RedisTargetConfig = RedisConfig['target'];
 /** The log level and the rules of access lines. */
@@ -73,6 +75,7 @@ export function toConfig(file: FileConfig, folder: string) {
     cache: {
       gasPriceTtlMs: durationMs(cache.gasPriceTtl),
       memory: { maxBytes: sizeBytes(cache.memory.maxBytes) },
+      store: cache.store && { path: resolve(folder, cache.store.path), maxBytes: sizeBytes(cache.store.maxBytes) },
       redis: cache.redis && redisOf(cache.redis),
     },
     latest: {

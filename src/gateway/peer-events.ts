@@ -4,7 +4,7 @@ import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { Submissions } from '../proxy/routes/submissions.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Latest } from '../upstream/latest.ts';
-import type { Cache } from './cache.ts';
+import type { Cache } from './tiers/cache.ts';
 import type { PeerEvent } from './peer-workers.ts';
 
 /** The parts of a worker that events change. */

@@ -40,7 +40,7 @@ import { createTracer, findSdk, type Sdk } from '../trace/tracer.ts';
 import type { AccessParts } from './access.ts';
 import { AccessLog } from './log/access-log.ts';
 import type { TlsListener } from '../proxy/http/server/tls-server.ts';
-import type { Cache } from './cache.ts';
+import type { Cache } from './tiers/cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { LogControl } from './log/log.ts';
 import type { PeerWorkers } from './peer-workers.ts';

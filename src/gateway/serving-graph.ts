@@ -1,4 +1,5 @@
 /** Builds and joins the parts of a serving process. No part listens or sends a request before the start. */
+import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Limits } from '../access/limits/ticket.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
@@ -17,12 +18,12 @@ import { createAnswerBudget } from '../upstream/byte-budget.ts';
 import type { ForksParts } from '../upstream/forks.ts';
 import type { PublishedState } from '../upstream/latest.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
-import { buildCache, type Cache } from './cache.ts';
+import { buildCache, type Cache } from './tiers/cache.ts';
 import type { FoundAddresses, LookUp } from './discovery.ts';
 import { buildFleet } from './fleet.ts';
 import { LogControl } from './log/log.ts';
 import { buildProxy } from './proxy.ts';
-import { Replicas } from './replicas.ts';
+import { Replicas } from './tiers/replicas.ts';
 import { createSettings } from './settings.ts';
 import { StatusSource, type StatusParts } from './status.ts';
 
@@ -35,10 +36,11 @@ type Optional = Awaited<ReturnType<typeof loadOptional>>;
  * Builders of the parts that only some configs need; other configs do not load their modules. A part that is absent at the
  * start needs a restart.
  */
-export async function loadOptional({ access, cache: { redis }, listen: { tls }, tracing }: Config) {
+export async function loadOptional({ access, cache: { redis, store }, listen: { tls }, tracing }: Config) {
   return {
     access: access && of(access, (await import('./access.ts')).buildAccess),
-    sharedCache: redis && of(redis, (await import('./shared-cache.ts')).buildSharedCache),
+    storedCache: store && of(store, (await import('./tiers/stored-cache.ts')).buildStoredCache),
+    sharedCache: redis && of(redis, (await import('./tiers/shared-cache.ts')).buildSharedCache),
     encryption: tls && of(tls, (await import('./encryption.ts')).buildEncryption),
     // A registered SDK is the operator's own choice.
     tracing: tracing && !findSdk() ? of(tracing, (await import('./tracing.ts')).buildTracing) : undefined,
@@ -90,6 +92,8 @@ export interface ServingOptions {
   readonly limits?: Limits | undefined;
   /** Processes that share the bounds of the gateway. Default 1. */
   readonly processes?: number | undefined;
+  /** The name of this start of the gateway, which its processes share. Default: random. */
+  readonly run?: string | undefined;
   /** Times of comparisons of nodes' histories. Default: 5 s, in a bisection 1.1 s, times the processes. */
   readonly forkTimes?: Pick<ForksParts, 'intervalMs' | 'pauseMs'> | undefined;
   /** Names of nodes that are drained from the start. */
@@ -107,7 +111,7 @@ export function buildParts(
   optional: Optional,
   found: FoundAddresses,
 ) {
-  const { log, now = () => performance.now(), processes = 1, peers, limits, lookUp } = options;
+  const { log, now = () => performance.now(), processes = 1, run = randomUUID(), peers, limits, lookUp } = options;
   const draining = { isOn: false };
   const status = new StatusSource(log);
   const logging = new LogControl(log, config.log);
@@ -116,7 +120,7 @@ export function buildParts(
   const listener = {
     onGeneration: () => {
       // Synchronous for memory and loads in flight; only writes to Redis finish later.
-      void cache.purgeHere({ kind: 'everything' });
+      cache.forgetLedger();
       // At the start the first reports alone turn the ledger over, and no client has an answer yet.
       if (!fleet.ledger.isStarting) peers?.publish({ kind: 'ledger replaced', reports: fleet.reports() });
     },
@@ -143,7 +147,9 @@ export function buildParts(
   const cache: Cache = buildCache(config, settings, fleetParts, {
     status,
     buildShared: optional.sharedCache,
+    buildStored: optional.storedCache,
     processes,
+    run,
   });
   const { redis } = config.cache;
   const access = optional.access?.({ registry, status, limits, processes, peers, redis, redisBounds: settings.redis });
@@ -196,6 +202,7 @@ export function buildParts(
       return { entries: fill.entries, bytes: fill.bytes, maxBytes };
     },
     redis: () => cache.shared && { trouble: cache.shared.trouble() },
+    store: () => cache.stored && { ...cache.stored.store.size, trouble: cache.stored.trouble() },
     load: () => ({
       connections: connections.open,
       maxConnections: config.listen.maxConnections,
@@ -242,7 +249,7 @@ export async function freeParts(parts: Parts): Promise<void> {
   sender.close();
   proxy.audits.close();
   await replicas?.close();
-  cache.close();
+  await cache.close();
   await access?.close();
   await Promise.all([nodes.close(), ...fleet.upstreams.map((upstream) => upstream.close())]);
 }

@@ -22,6 +22,7 @@ interface Sampled {
 export interface StatusParts extends Sampled {
   cache(): CacheFacts;
   redis(): Readiness['redis'];
+  store(): Readiness['store'];
   load(): LoadFacts;
   isEncoding(): boolean;
   distrusted(): Readiness['distrusted'];
@@ -97,6 +98,7 @@ export function readinessOf(parts: StatusParts): Readiness {
     distrusted: parts.distrusted(),
     disagreements: parts.disagreements(),
     redis: parts.redis(),
+    store: parts.store(),
   };
 }
 

@@ -42,7 +42,17 @@ export type RouteName = (typeof routes)[number];
  * a node, never cached. `local`: made here. `refused`: the client's error, or it hung up before the answer began.
  * `failed`: an error that is not the client's.
  */
-export const outcomes = ['memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
+export const outcomes = [
+  'memory',
+  'store',
+  'redis',
+  'collapsed',
+  'miss',
+  'passed',
+  'local',
+  'refused',
+  'failed',
+] as const;
 /** Label `outcome` of a client request. */
 export type Outcome = (typeof outcomes)[number];
 
@@ -50,7 +60,7 @@ export type Outcome = (typeof outcomes)[number];
 export const requestSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
 /** Sources of answers that saved a request to a node. `local`: a signing message that was encoded here. */
-const savings = ['memory', 'redis', 'collapsed', 'local'] as const;
+const savings = ['memory', 'store', 'redis', 'collapsed', 'local'] as const;
 
 /** The status that access logs of proxies have for a client that hung up before its answer began. */
 export const hungUp = 499;
@@ -164,11 +174,12 @@ function codeOf(status: number): string {
 function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Outcome) => void {
   const requests = new Counter(registry, {
     name: 'ledgergate_saved_upstream_requests_total',
-    help: 'Requests that no upstream had to answer, by what did: memory, redis, collapsed (with the read of another client), local (a signing message encoded here).',
+    help: 'Requests that no upstream had to answer, by what did: memory, store, redis, collapsed (with the read of another client), local (a signing message encoded here).',
     labels: { how: savings },
   });
   const saved: Partial<Record<Outcome, Count>> = {
     memory: requests.of({ how: 'memory' }),
+    store: requests.of({ how: 'store' }),
     redis: requests.of({ how: 'redis' }),
     collapsed: requests.of({ how: 'collapsed' }),
   };

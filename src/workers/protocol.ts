@@ -64,6 +64,8 @@ export interface Setup {
   readonly config: Config;
   readonly drainDelayMs: number;
   readonly processes: number;
+  /** The name of this start of the gateway. */
+  readonly run: string;
   readonly distrusted: Distrusted;
   /** Names of drained nodes. */
   readonly drained: readonly string[];

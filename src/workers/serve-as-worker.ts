@@ -47,7 +47,7 @@ export async function serveAsWorker(): Promise<void> {
   const primary = new Channel<PrimaryHandlers>(sendToPrimary, handlers);
   process.on('message', (message) => primary.take(message));
   primary.notify('loaded', undefined);
-  const { config, drainDelayMs, processes, distrusted, drained, ledger, published, keys } = await set.promise;
+  const { config, drainDelayMs, processes, run, distrusted, drained, ledger, published, keys } = await set.promise;
   process.title = 'ledgergate worker';
   const { log, lines, flush } = createProcessLog(config.log, { worker: cluster.worker?.id });
   own.flush = flush;
@@ -66,7 +66,7 @@ export async function serveAsWorker(): Promise<void> {
     },
   };
   try {
-    const serving = await startServing(config, { log, drainDelayMs, processes, peers, drained });
+    const serving = await startServing(config, { log, drainDelayMs, processes, run, peers, drained });
     createLogMetrics(serving.registry, lines);
     started.resolve(serving);
     primary.notify('serving', { port: serving.port });

@@ -2,6 +2,7 @@
  * The gateway in several processes. Workers serve clients on one port; the primary reads the config, accepts connections,
  * replaces exited workers, forwards their events, and serves the operations port.
  */
+import { randomUUID } from 'node:crypto';
 import type { Config } from '../config/config.ts';
 import { logOf, openGateway, type GatewayOptions, type RunningGateway } from '../gateway/gateway.ts';
 import { LogControl } from '../gateway/log/log.ts';
@@ -32,6 +33,7 @@ export async function startWorkers(
   options: GatewayOptions = {},
 ): Promise<RunningGateway> {
   const { drainDelayMs = 0 } = options;
+  const run = randomUUID();
   const gatewayLog = logOf(config, options);
   const { log } = gatewayLog;
   const journal = new Journal(log);
@@ -48,6 +50,7 @@ export async function startWorkers(
       ...broadcast.setup,
       config: { ...inForce, log: logging.inForce, listen: { ...inForce.listen, port } },
       drainDelayMs,
+      run,
       processes: count,
       keys,
       drained: [...drained],

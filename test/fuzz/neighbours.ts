@@ -97,7 +97,7 @@ async function newsListener() {
   const listener = {
     onServed: (version: bigint) => heard.push(version),
     onRefused: (_node: string, version: bigint) => heard.push(version),
-    onPurge: () => Promise.resolve(),
+    onPurge: () => Promise.resolve(true),
   };
   const options = { ledger: () => '4', prefix: 'lg', history: () => undefined };
   const state = new SharedState(link as unknown as RedisLink, subscriber as unknown as RedisClient, listener, options);

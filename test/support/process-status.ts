@@ -42,6 +42,7 @@ export function processStatus(known: Partial<ProcessStatus> = {}): ProcessStatus
     windows: windowsOf(new Map(), 0),
     trend: [],
     total: new Map(),
+    store: undefined,
     cache: { entries: 10, bytes: 1_000, maxBytes: 4_000 },
     redis: undefined,
     isEncoding: true,

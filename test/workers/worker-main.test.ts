@@ -57,6 +57,7 @@ test('a worker that cannot start reports the reason alone', async (t) => {
     config,
     drainDelayMs: 0,
     processes: 1,
+    run: 'test',
     distrusted,
     drained: [],
     ledger: 0,

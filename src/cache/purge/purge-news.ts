@@ -12,8 +12,8 @@ interface PurgeNewsOptions {
   readonly channel: string;
   /** Redis key of the newest purge's id. */
   readonly key: string;
-  /** Carries out another replica's purge; resolves when this process is clear. */
-  readonly onPurge: (scope: PurgeScope) => Promise<unknown>;
+  /** Carries out another replica's purge; resolves to whether this process is clear. */
+  readonly onPurge: (scope: PurgeScope) => Promise<boolean>;
 }
 
 interface PendingPurge {
@@ -104,8 +104,8 @@ export class PurgeNews {
     this.#hasChecked = true;
     this.#unreceived = unreceived;
     if (missed === undefined) return;
-    if (missed === unreceived) this.#receive(missed);
-    await this.#options.onPurge({ kind: 'everything' });
+    const isClear = await this.#options.onPurge({ kind: 'everything' });
+    if (isClear && missed === unreceived) this.#receive(missed);
   }
 
   close(): void {
@@ -119,7 +119,8 @@ export class PurgeNews {
 
   async #follow(id: string, text: string): Promise<void> {
     // The scope of a newer gateway version may be unknown here: everything covers it.
-    await this.#options.onPurge(findScope(text) ?? { kind: 'everything' });
+    const isClear = await this.#options.onPurge(findScope(text) ?? { kind: 'everything' });
+    if (!isClear) return;
     const { channel } = this.#options;
     await this.#link.write(channel, (client) => client.publish(channel, `purged ${id}`));
   }

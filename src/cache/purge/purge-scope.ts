@@ -55,23 +55,30 @@ function kindOf(page: string): number {
   return operations.findIndex((kind) => kind.length === length && page.startsWith(kind, from));
 }
 
+/** A mark whose reads a purge covers. `kind`: 0, every read; 1, the mark of a read; 2, that of an account. */
+export interface ScopeMark {
+  readonly kind: 0 | 1 | 2;
+  readonly mark: number;
+}
+
+/** The scope as marks. */
+export function scopeMarks(scope: Exclude<PurgeScope, { kind: 'read' }>): readonly ScopeMark[] {
+  switch (scope.kind) {
+    case 'versions':
+      return [{ kind: 1, mark: markOf(scope.read) }];
+    case 'account':
+      return [scope.address, anyAccount].map((name) => ({ kind: 2, mark: markOf(`${scope.chainId}|${name}`) }));
+    case 'everything':
+      return [{ kind: 0, mark: 0 }];
+  }
+}
+
 /** A predicate: whether a page with these marks is within the scope. */
 export function marksMatcher(
   scope: Exclude<PurgeScope, { kind: 'read' }>,
 ): (marks: Pick<PurgeMarks, 'read' | 'account'>) => boolean {
-  switch (scope.kind) {
-    case 'versions': {
-      const wanted = markOf(scope.read);
-      return ({ read }) => read === wanted;
-    }
-    case 'account': {
-      const wanted = markOf(`${scope.chainId}|${scope.address}`);
-      const any = markOf(`${scope.chainId}|${anyAccount}`);
-      return ({ account }) => account === wanted || account === any;
-    }
-    case 'everything':
-      return () => true;
-  }
+  const wanted = scopeMarks(scope);
+  return ({ read, account }) => wanted.some(({ kind, mark }) => kind === 0 || mark === (kind === 1 ? read : account));
 }
 
 function accountMark(page: string): number {

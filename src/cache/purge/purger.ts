@@ -3,11 +3,12 @@
  * is cleared, and once more afterwards, for reads found in Redis in between: a node answers every read after the purge.
  */
 import type { PurgeScope } from './purge-scope.ts';
+import type { ForgottenReads } from '../read-through.ts';
 import type { PeerPurge } from './purge-news.ts';
 
 interface PurgerParts {
   /** Drops the scope here: see `ReadThrough.purge`. */
-  readonly forget: (scope: PurgeScope) => Promise<number>;
+  readonly forget: (scope: PurgeScope) => Promise<ForgottenReads>;
   /** Absent without Redis. */
   readonly shared: SharedPurge | undefined;
 }
@@ -26,6 +27,8 @@ export interface PurgeResult {
   readonly isComplete: boolean;
   /** Reads dropped from memory here. */
   readonly memory: number;
+  /** The store hides the reads, for every worker. */
+  readonly store: 'cleared' | 'unavailable' | 'off';
   /** Keys deleted, or references for the purge of one read. */
   readonly redis: number | 'unavailable' | 'off';
   readonly replicas: PeerPurge | 'unavailable' | 'off';
@@ -33,20 +36,28 @@ export interface PurgeResult {
 
 /** Purges the scope here, in Redis and at the other replicas. A failure of Redis makes it incomplete. */
 export async function purge(scope: PurgeScope, { forget, shared }: PurgerParts): Promise<PurgeResult> {
-  const memory = await forget(scope);
-  if (shared === undefined) return { isComplete: true, memory, redis: 'off', replicas: 'off' };
+  const first = await forget(scope);
+  if (shared === undefined) return { ...hereOf([first]), redis: 'off', replicas: 'off' };
   const before = await shared.publishPurge(scope);
   const redis = (await shared.clear(scope)) ?? 'unavailable';
   const after = await shared.publishPurge(scope);
-  const again = await forget(scope);
+  const here = hereOf([first, await forget(scope)]);
   // A replica that had not cleared before Redis was may have written since: its second report does not count.
   const peers = haveAllCleared(before) ? after : before;
   return {
-    isComplete: redis !== 'unavailable' && haveAllCleared(peers),
-    memory: memory + again,
+    ...here,
+    isComplete: here.isComplete && redis !== 'unavailable' && haveAllCleared(peers),
     redis,
     replicas: peers ?? 'unavailable',
   };
+}
+
+/** The outcome in this process; the last step decides about the store. */
+function hereOf(steps: readonly ForgottenReads[]): Pick<PurgeResult, 'isComplete' | 'memory' | 'store'> {
+  const memory = steps.reduce((sum, { reads }) => sum + reads, 0);
+  const isStoreClear = steps.at(-1)?.isStoreClear;
+  if (isStoreClear === undefined) return { isComplete: true, memory, store: 'off' };
+  return { isComplete: isStoreClear, memory, store: isStoreClear ? 'cleared' : 'unavailable' };
 }
 
 function haveAllCleared(peers: PeerPurge | undefined): boolean {

@@ -18,8 +18,8 @@ export interface NewsListener {
   onServed(version: bigint): void;
   /** The node with this fingerprint refused this version as pruned. */
   onRefused(node: string, version: bigint): void;
-  /** Another replica published a purge; resolves when this process is clear. */
-  onPurge(scope: PurgeScope): Promise<unknown>;
+  /** Another replica published a purge; resolves to whether this process is clear. */
+  onPurge(scope: PurgeScope): Promise<boolean>;
 }
 
 interface SharedStateOptions {

@@ -167,6 +167,15 @@ const cache = z
       })
       .prefault({})
       .describe('The cache in the process.'),
+    store: z
+      .strictObject({
+        path: filled('expected a folder, such as "/var/cache/ledgergate"').describe(
+          'Folder of the store; the one above it must exist. A relative path is relative to the config file.',
+        ),
+        maxBytes: size('4GiB', 64 * 2 ** 20).describe('Most bytes of the store on the disk.'),
+      })
+      .optional()
+      .describe('Answers on the disk, for all workers, kept over restarts. Absent: memory, and Redis where it is set.'),
     redis: z
       .strictObject({
         url: redisUrl().optional().describe('One server: redis://HOST:PORT/DB, or rediss:// for TLS.'),

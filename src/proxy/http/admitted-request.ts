@@ -101,6 +101,7 @@ export class AdmittedRequest {
 /** Outcomes as plans charge them. */
 const charged: Readonly<Record<Outcome, Settled['outcome']>> = {
   memory: 'hit',
+  store: 'hit',
   redis: 'hit',
   collapsed: 'collapsed',
   miss: 'miss',

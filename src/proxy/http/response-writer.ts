@@ -222,7 +222,8 @@ function note(exchange: Exchange, { source, entry, version }: ReadResult): void 
 
 function cacheStatus(source: Source): string {
   if (source.kind === 'memory') return 'ledgergate; hit; detail=memory';
-  if (source.kind === 'redis') return `ledgergate; hit; detail=redis${source.isCollapsed ? '; collapsed' : ''}`;
+  if (source.kind !== 'upstream')
+    return `ledgergate; hit; detail=${source.kind}${source.isCollapsed ? '; collapsed' : ''}`;
   return `ledgergate; fwd=miss; detail=${source.name}${source.isCollapsed ? '; collapsed' : ''}`;
 }
 

@@ -1,5 +1,6 @@
 /** Administration of one process. Requests and answers are plain data, so that they can cross to another process. */
 import type { PurgeResult } from '../../cache/purge/purger.ts';
+import type { ForgottenReads } from '../../cache/read-through.ts';
 import { formatScope, type PurgeScope } from '../../cache/purge/purge-scope.ts';
 import type { Journal } from './status/events.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
@@ -21,8 +22,8 @@ export interface AdminParts extends ScopeParts {
   readonly usage?: UsageSource | undefined;
   /** Purges this process, Redis and the other replicas. */
   readonly purge: (scope: PurgeScope) => Promise<PurgeResult>;
-  /** Purges this process alone; resolves with the number of entries. */
-  readonly purgeHere: (scope: PurgeScope) => Promise<number>;
+  /** Purges this process and the store alone. */
+  readonly purgeHere: (scope: PurgeScope) => Promise<ForgottenReads>;
   readonly fleet: Pick<Fleet, 'upstreams' | 'setDrained'>;
   readonly journal: Journal;
   readonly onPurge: (scope: 'read' | 'account' | 'everything') => void;
@@ -67,11 +68,13 @@ export class Admin {
     });
   }
 
-  /** Purges this process alone: neither Redis nor other replicas. */
+  /** Purges this process and the store: neither Redis nor other replicas. */
   purgeHere(request: unknown): Promise<AdminAnswer> {
     return answered(async () => {
       const scope = scopeOf(parsePurgeRequest(request), this.#parts);
-      return { memory: await this.#parts.purgeHere(scope) };
+      const { reads, isStoreClear } = await this.#parts.purgeHere(scope);
+      // Without the number the purge is not complete.
+      return isStoreClear === false ? {} : { memory: reads };
     });
   }
 

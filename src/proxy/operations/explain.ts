@@ -73,11 +73,12 @@ export class Explainer {
     const head = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
     const nodes = this.#nodes(read.need);
     if (key === undefined) return { ...head, key: 'none yet: no node has reported its chain', ...nodes };
-    const { memory, redis } = await this.#parts.tiers.inspect(key);
+    const { memory, store, redis } = await this.#parts.tiers.inspect(key);
     return {
       ...head,
       key: { text: keyText(key), redis: redis?.name, field: String(key.slot) },
       memory: memory === undefined ? { state: 'absent' } : heldOf(memory),
+      store: { state: store },
       redis: redis === undefined ? { reference: 'off' } : { ...redis, name: undefined },
       ...nodes,
     };

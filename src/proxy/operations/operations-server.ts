@@ -5,7 +5,7 @@ import type { AdminAccessRules } from './admin-access.ts';
 import type { Exposition } from '../../metrics/exposition.ts';
 import type { ReloadResult } from '../../metrics/reload-metrics.ts';
 import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
-import type { StatusFacts } from './status/present.ts';
+import { tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/table-view.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
@@ -60,12 +60,6 @@ const httpOptions = {
   joinDuplicateHeaders: true,
 };
 
-/** Details only: Redis never decides on readiness. */
-function redisOf({ redis }: Readiness): { readonly state: string; readonly reason?: string } {
-  if (redis === undefined) return { state: 'off' };
-  return redis.trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: redis.trouble };
-}
-
 function statusOf({ isReady, outage }: Readiness): string {
   if (isReady) return 'ready';
   return outage === undefined ? 'no usable node is known' : 'outage';
@@ -103,9 +97,20 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     const isReady = status === 'ready' || (status === 'outage' && parts.rules().readyInOutage);
     reply.code(isReady ? 200 : 503);
     const upstreams = readiness.nodes.map(publishedNode);
-    const redis = redisOf(readiness);
+    // Details only: a tier never decides on readiness.
+    const [store, redis] = [tierFacts(readiness.store), tierFacts(readiness.redis)];
     const reload = parts.reload();
-    return { status, outage, upstreams, audit: { disagreements }, encode: { distrusted }, redis, workers, reload };
+    return {
+      status,
+      outage,
+      upstreams,
+      audit: { disagreements },
+      encode: { distrusted },
+      store,
+      redis,
+      workers,
+      reload,
+    };
   });
   app.get('/metrics', async (request, reply) => {
     const { contentType, text } = await parts.metrics(request.headers.accept);

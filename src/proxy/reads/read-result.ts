@@ -2,7 +2,7 @@
 import { contentDigest, nothingCoded, type CachedResponse } from '../../cache/entry.ts';
 import type { CacheKey } from '../../cache/key.ts';
 import type { ReadFacts } from '../../cache/policy.ts';
-import { fromRedis, type Loaded } from '../../cache/read-through.ts';
+import type { Loaded, TierName } from '../../cache/read-through.ts';
 import { headerOf, type Dialect } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
@@ -29,7 +29,7 @@ interface Keyed {
 /** Source of an answer, for `Cache-Status`. */
 export type Source =
   | { readonly kind: 'memory' }
-  | { readonly kind: 'redis'; readonly isCollapsed: boolean }
+  | { readonly kind: TierName; readonly isCollapsed: boolean }
   | {
       readonly kind: 'upstream';
       readonly name: string;
@@ -89,21 +89,21 @@ export function entryOf(
 /** The result of one read that waited for a load. */
 export function resultOf(
   read: { readonly version: LedgerVersion | undefined },
-  { answer, isFinal, origin }: Loaded<Origin | typeof fromRedis>,
+  { answer, isFinal, origin }: Loaded<Origin | TierName>,
   isCollapsed: boolean,
 ): ReadResult {
-  const isShared = origin === fromRedis;
+  const isKept = typeof origin === 'string';
   // A success has the read's version, even if it is not stored: it may be incomplete or compressed.
   const isOfRead = isFinal || answer.status < 300;
   const asked = isOfRead ? read.version : undefined;
   return {
     entry: answer,
-    version: asked ?? (isFinal || isShared ? undefined : origin.version),
+    version: asked ?? (isFinal || isKept ? undefined : origin.version),
     isFinal,
     isLatest: false,
     ageSeconds: 0,
-    source: isShared
-      ? { kind: 'redis', isCollapsed }
+    source: isKept
+      ? { kind: origin, isCollapsed }
       : { kind: 'upstream', name: origin.upstream, isCollapsed, tookMs: origin.tookMs },
   };
 }

@@ -38,9 +38,9 @@ interface Listener {
 /** One replica; `isDeaf`: its messages get lost. */
 async function listener(t: TestContext, server: RedisServer, { isDeaf = false } = {}): Promise<Listener> {
   const purged: string[] = [];
-  const onPurge = (scope: Parameters<typeof formatScope>[0]): Promise<void> => {
+  const onPurge = (scope: Parameters<typeof formatScope>[0]): Promise<boolean> => {
     purged.push(formatScope(scope));
-    return Promise.resolve();
+    return Promise.resolve(true);
   };
   const news = new PurgeNews(await linkTo(t, server), { channel, key, onPurge });
   t.after(() => news.close());

@@ -45,7 +45,7 @@ for (const [why, keys, told] of incomplete) {
     const purged = await purge(
       { kind: 'everything' },
       {
-        forget: () => Promise.resolve(0),
+        forget: () => Promise.resolve({ reads: 0, isStoreClear: undefined }),
         shared: { clear: () => Promise.resolve(keys), publishPurge: () => Promise.resolve(told) },
       },
     );
@@ -76,7 +76,7 @@ for (const [when, outcomes] of twice) {
     const purged = await purge(
       { kind: 'everything' },
       {
-        forget: () => Promise.resolve(0),
+        forget: () => Promise.resolve({ reads: 0, isStoreClear: undefined }),
         shared: { clear: () => Promise.resolve(3), publishPurge: () => Promise.resolve(told.shift()) },
       },
     );

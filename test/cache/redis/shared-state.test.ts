@@ -17,7 +17,7 @@ async function stateOf(t: TestContext, server: RedisServer, ledger: () => string
     onFailure: () => {},
     onTrouble: () => {},
   });
-  const listener = { onServed: () => {}, onRefused: () => {}, onPurge: () => Promise.resolve() };
+  const listener = { onServed: () => {}, onRefused: () => {}, onPurge: () => Promise.resolve(true) };
   const subscriber = connectSubscriber(target, () => undefined);
   const state = new SharedState(link, subscriber, listener, { ledger, prefix: 'lg', history: () => undefined });
   t.after(() => {

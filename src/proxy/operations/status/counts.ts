@@ -104,7 +104,7 @@ export function requestCount(counts: Counts, route: RouteName, among: readonly O
 }
 
 /** Outcomes without a need of a node. A shared read counts for its first caller alone. */
-const withoutNode: readonly Outcome[] = ['memory', 'redis', 'collapsed', 'local'];
+const withoutNode: readonly Outcome[] = ['memory', 'store', 'redis', 'collapsed', 'local'];
 /** Outcomes with one. A failure counts as a need: the gateway had no answer of its own. */
 export const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
 
@@ -119,8 +119,8 @@ export function needOf(counts: Counts, among: readonly RouteName[]) {
 }
 
 /** Hits among the reads that may be kept, by the count of each source; passed, local and refused requests do not count. */
-export function hitsOf(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') => number) {
-  const hits = count('memory') + count('redis');
+export function hitsOf(count: (outcome: 'memory' | 'store' | 'redis' | 'collapsed' | 'miss') => number) {
+  const hits = count('memory') + count('store') + count('redis');
   return { hits, reads: hits + count('collapsed') + count('miss') };
 }
 

@@ -110,6 +110,8 @@ const kinds = {
   ),
   outage: rule('error', [], 'no node answers any more; the last head was {head|never reported}', outages),
   'outage over': rule('info', [], 'a node answers again', { ...outages, also: ['head'] }),
+  'store away': rule('warn', [], 'the store is not in full use[: {reason}]', { topic: 'store' }),
+  'store back': rule('info', [], 'the store is in use', { topic: 'store' }),
   'redis away': rule('warn', ['server'], 'Redis, or one of its nodes, is not asked until it answers again', redis),
   'redis back': rule('info', ['server'], 'Redis, or one of its nodes, answers again', redis),
   'redis read-only': rule('warn', ['server'], 'Redis, or one of its nodes, refuses writes', redisWrites),

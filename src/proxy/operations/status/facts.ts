@@ -84,6 +84,9 @@ export interface Readiness {
   readonly disagreements: readonly Disagreement[];
   /** `undefined` without Redis; `trouble`: its present fault. */
   readonly redis: { readonly trouble: string | undefined } | undefined;
+  /** `undefined` without a store; `trouble`: its present fault. */
+  readonly store:
+    { readonly bytes: number; readonly maxBytes: number; readonly trouble: string | undefined } | undefined;
 }
 
 /** The report of one process, or of several together. */

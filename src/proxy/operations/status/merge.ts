@@ -23,6 +23,12 @@ export function mergeReadiness(reports: readonly Readiness[]): Readiness {
     redis: reports[0]?.redis && {
       trouble: reports.map(({ redis }) => redis?.trouble).find((trouble) => trouble !== undefined),
     },
+    // One store for all.
+    store: reports[0]?.store && {
+      bytes: Math.max(...reports.map(({ store }) => store?.bytes ?? 0)),
+      maxBytes: reports[0].store.maxBytes,
+      trouble: reports.map(({ store }) => store?.trouble).find((trouble) => trouble !== undefined),
+    },
   };
 }
 

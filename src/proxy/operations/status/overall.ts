@@ -55,6 +55,7 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
   if (status.load.isOverloaded)
     problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
   problems.push(...status.nodes.toSorted(byProblem).flatMap(problemsOfNode), ...problemsOfRequests(status));
+  if (status.store?.trouble !== undefined) problems.push(`store: ${status.store.trouble}`);
   if (status.redis?.trouble !== undefined) problems.push(`Redis: ${status.redis.trouble}`);
   if (reload?.result === 'refused') problems.push('the last config was refused');
   const { certificateExpiresMs: expiresMs } = status;

@@ -67,7 +67,9 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
       ...(status?.cache ?? { entries: 0, bytes: 0, maxBytes: 0 }),
       evicted: windowedCount(status, 'evicted'),
     },
-    redis: redisFacts(status),
+    redis: tierFacts(status?.redis),
+    /** `state` is `off` without a store. */
+    store: { bytes: status?.store?.bytes, maxBytes: status?.store?.maxBytes, ...tierFacts(status?.store) },
     refusals: refusals.map((reason) => ({ reason, count: windowedCount(status, `refusal ${reason}`) })),
     repairs: repairs.map((what) => ({ what, count: windowedCount(status, `repair ${what}`) })),
     encode: {
@@ -89,13 +91,13 @@ function windowedCount(status: ProcessStatus | undefined, cell: string) {
   return { last10s: short, last100s: middle, last1000s: long, total: status?.total.get(cell) ?? 0 };
 }
 
-function redisFacts(status: ProcessStatus | undefined): {
+/** The state of a tier beside memory. */
+export function tierFacts(tier: { readonly trouble: string | undefined } | undefined): {
   readonly state: 'off' | 'up' | 'degraded';
   readonly reason?: string;
 } {
-  if (status?.redis === undefined) return { state: 'off' };
-  const { trouble } = status.redis;
-  return trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: trouble };
+  if (tier === undefined) return { state: 'off' };
+  return tier.trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: tier.trouble };
 }
 
 function nodeFacts(node: NodeStatus, status: ProcessStatus | undefined) {

@@ -18,11 +18,26 @@ type Cell = string | readonly [text: string, tone: NodeTone];
 
 /** The lines of `ledgergate status`, without line ends. */
 export function statusLines(facts: StatusFacts, options: TerminalOptions): readonly string[] {
-  const { version, uptimeSeconds, workers, state, summary, problems, ledger, cache, load, redis, encode, replicas } =
-    facts;
+  const {
+    version,
+    uptimeSeconds,
+    workers,
+    state,
+    summary,
+    problems,
+    ledger,
+    cache,
+    load,
+    store,
+    redis,
+    encode,
+    replicas,
+  } = facts;
   const workersText = workers === undefined ? '' : `, ${workers.answering} of ${workers.wanted} workers`;
   const mismatches = encode.counts.find(({ what }) => what === 'mismatch')?.count.total ?? 0;
-  const redisText = redis.reason === undefined ? redis.state : `${redis.state}: ${redis.reason}`;
+  const [storeText, redisText] = [store, redis].map(({ state, reason }) =>
+    reason === undefined ? state : `${state}: ${reason}`,
+  );
   const print = (cells: readonly Cell[]): string => line(cells, options);
   return [
     print([`Ledgergate ${version}, up ${duration(uptimeSeconds)}${workersText}, ${clock(facts.at)} UTC`]),
@@ -39,7 +54,7 @@ export function statusLines(facts: StatusFacts, options: TerminalOptions): reado
     ...table([routeHead, ...(facts.windows[1]?.routes ?? []).map(routeRow)], 1).map(print),
     '',
     print([
-      `memory ${bytes(cache.bytes)} of ${bytes(cache.maxBytes)}, ${short(cache.entries)} reads; Redis ${redisText}`,
+      `memory ${bytes(cache.bytes)} of ${bytes(cache.maxBytes)}, ${short(cache.entries)} reads; store ${storeText}; Redis ${redisText}`,
     ]),
     ...(replicas === undefined || replicas.each.length < 2 ? [] : [print([replicasWords(replicas)])]),
     print([

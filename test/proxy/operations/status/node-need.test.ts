@@ -43,7 +43,17 @@ const mixed: Requests = [
 test('memory, Redis, shared reads and own answers need no node; misses, passed requests and failures do', () => {
   for (const outcome of outcomes) {
     const [window] = factsAfter([['view', outcome, 1]]).windows;
-    const expected = { memory: 1, redis: 1, collapsed: 1, local: 1, miss: 0, passed: 0, failed: 0, refused: undefined };
+    const expected = {
+      memory: 1,
+      store: 1,
+      redis: 1,
+      collapsed: 1,
+      local: 1,
+      miss: 0,
+      passed: 0,
+      failed: 0,
+      refused: undefined,
+    };
     assert.equal(window?.withoutNodeShare, expected[outcome], outcome);
     assert.equal(window?.toNodesPerSecond, expected[outcome] === 0 ? 0.5 : 0, outcome);
   }

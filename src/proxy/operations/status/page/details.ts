@@ -8,14 +8,15 @@ import { levels } from '../wording.ts';
 /** Events on the page; `status.json` has all. */
 const mostEvents = 60;
 
-/** Memory, Redis, connections, event loop and certificate. */
-export function storeSection({ cache, redis, load, certificateExpires, at }: StatusFacts): Markup {
+/** Memory, store, Redis, connections, event loop and certificate. */
+export function storeSection({ cache, store, redis, load, certificateExpires, at }: StatusFacts): Markup {
   const share = cache.maxBytes === 0 ? 0 : cache.bytes / cache.maxBytes;
   const tls = certificateExpires === undefined ? undefined : leftOf(certificateExpires, at);
   return list([
     ['Memory', html`${meter(share)} ${bytes(cache.bytes)} of ${bytes(cache.maxBytes)} (${percent(share)})`],
     ['Reads held', `${short(cache.entries)}, ${short(cache.evicted.last100s)} pushed out in 100 s`],
-    ['Redis', redisWords(redis)],
+    ['Store', tierWords(store, html` ${bytes(store.bytes ?? 0)} of ${bytes(store.maxBytes ?? 0)}`)],
+    ['Redis', tierWords(redis)],
     ['Connections', `${short(load.connections)} of ${short(load.maxConnections)}`],
     ['Event loop', `${milliseconds(load.loopLagMs)} late${load.isOverloaded ? ', overloaded' : ''}`],
     ['Waiting for a node', short(load.waiting)],
@@ -23,10 +24,10 @@ export function storeSection({ cache, redis, load, certificateExpires, at }: Sta
   ]);
 }
 
-function redisWords({ state, reason }: StatusFacts['redis']): Piece {
+function tierWords({ state, reason }: StatusFacts['redis'], fill?: Piece): Piece {
   if (state === 'off') return 'not used';
   return state === 'up'
-    ? html`<span class="good"><span aria-hidden="true">●</span> up</span>`
+    ? html`<span class="good"><span aria-hidden="true">●</span> up</span>${fill}`
     : html`<span class="warn"><span aria-hidden="true">▲</span> degraded: ${reason}</span>`;
 }
 

@@ -19,6 +19,7 @@ export function windowSection({ windows }: StatusFacts): Markup {
 
 const outcomeWords: Readonly<Record<Outcome, string>> = {
   memory: 'memory',
+  store: 'the store',
   redis: 'Redis',
   collapsed: 'shared read',
   miss: 'a node',

@@ -1,15 +1,15 @@
 /** Publishes this process's report to the replicas that share Redis, and reads theirs. */
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ReplicaBoard } from '../cache/redis/replica-board.ts';
-import type { ProcessStatus } from '../proxy/operations/status/facts.ts';
+import type { ReplicaBoard } from '../../cache/redis/replica-board.ts';
+import type { ProcessStatus } from '../../proxy/operations/status/facts.ts';
 import {
   hasEnded,
   isFresh,
   parseReplicaReport,
   replicaReportOf,
   type ReplicaReport,
-} from '../proxy/operations/status/replicas.ts';
+} from '../../proxy/operations/status/replicas.ts';
 
 const intervalMs = 5_000;
 /** A status page does not wait longer for a slow Redis. */

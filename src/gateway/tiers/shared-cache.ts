@@ -1,51 +1,30 @@
 /** Builds the shared tier: answers, leases and events in Redis. */
-import type { Registry } from 'prom-client';
-import type { RedisConfig } from '../config/config.ts';
-import type { MemoryCache } from '../cache/memory/memory.ts';
-import type { PurgeScope } from '../cache/purge/purge-scope.ts';
-import type { SecondTier } from '../cache/read-through.ts';
-import { clearRedis } from '../cache/purge/redis-clear.ts';
-import { History } from '../cache/history/history.ts';
-import { HistoryRegistry } from '../cache/redis/history-registry.ts';
-import { everyTerm, type Checkpoint, type CheckpointReport, type Term } from '../cache/history/terms.ts';
-import { Leases } from '../cache/redis/leases.ts';
-import { connectRedis, connectSubscriber } from '../cache/redis/redis-client.ts';
-import { LedgerNames, AnswerNames } from '../cache/redis/redis-keys.ts';
-import { withoutAddress } from '../cache/redis/redis-failure.ts';
-import { RedisLink, type TroubleChange } from '../cache/redis/redis-link.ts';
-import { ReplicaBoard } from '../cache/redis/replica-board.ts';
-import { SharedState, type NewsListener } from '../cache/redis/shared-state.ts';
-import { SharedTier } from '../cache/redis/shared-tier.ts';
-import { WriteQueue } from '../cache/redis/write-queue.ts';
-import { createRedisMetrics } from '../metrics/redis-metrics.ts';
-import type { Journal } from '../proxy/operations/status/events.ts';
-import type { LiveSettings } from './settings.ts';
+import type { RedisConfig } from '../../config/config.ts';
+import type { PurgeScope } from '../../cache/purge/purge-scope.ts';
+import type { SecondTier } from '../../cache/read-through.ts';
+import { clearRedis } from '../../cache/purge/redis-clear.ts';
+import { History } from '../../cache/history/history.ts';
+import { HistoryRegistry } from '../../cache/redis/history-registry.ts';
+import { everyTerm, type Term } from '../../cache/history/terms.ts';
+import { Leases } from '../../cache/redis/leases.ts';
+import { connectRedis, connectSubscriber } from '../../cache/redis/redis-client.ts';
+import { LedgerNames, AnswerNames } from '../../cache/redis/redis-keys.ts';
+import { withoutAddress } from '../../cache/redis/redis-failure.ts';
+import { RedisLink, type TroubleChange } from '../../cache/redis/redis-link.ts';
+import { ReplicaBoard } from '../../cache/redis/replica-board.ts';
+import { SharedState, type NewsListener } from '../../cache/redis/shared-state.ts';
+import { SharedTier } from '../../cache/redis/shared-tier.ts';
+import { WriteQueue } from '../../cache/redis/write-queue.ts';
+import { createRedisMetrics } from '../../metrics/redis-metrics.ts';
+import type { Journal } from '../../proxy/operations/status/events.ts';
+import type { LiveSettings } from '../settings.ts';
+import { tierHistory, unverified, type TierParts } from './tier-history.ts';
 
-/** Parts of which the shared tier is built; the functions reach the fleet. */
-export interface SharedCacheParts {
-  readonly memory: MemoryCache;
-  readonly registry: Registry;
-  readonly journal: Journal;
-  readonly chainId: () => number | undefined;
-  /** The ledger's name, once it is known. */
-  readonly ledger: () => string | undefined;
+/** Parts of which the shared tier is built. */
+export interface SharedCacheParts extends TierParts {
   readonly settings: LiveSettings['redis'];
   readonly news: NewsListener;
-  readonly generation: () => number;
-  /** Asks nodes for the history: see `HistoryParts.readRoots`. */
-  readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<CheckpointReport>;
-  /** See `HistoryParts.onReplaced`. */
-  readonly onReplaced: (version: bigint) => void;
-  /** See `HistoryParts.onForeign`. */
-  readonly onForeign: () => void;
-  /** Processes of this gateway, which share the rate of comparisons. */
-  readonly processes: number;
 }
-
-/** Interval of comparisons of the history by a single process: each node gets fewer than one request a second. */
-const historyMs = 2_500;
-/** A term without a beat for this many intervals has no members. */
-const missedBeats = 2.4;
 
 /** The cache that replicas share in Redis, with its news and the history that it belongs to. */
 export type SharedCache = ReturnType<typeof buildSharedCache>;
@@ -70,17 +49,9 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
       if (change.trouble === 'circuit open' && !change.isOn) void history.check();
     },
   });
-  const intervalMs = historyMs * parts.processes;
-  const registry = new HistoryRegistry(link, { prefix: config.keyPrefix, beatMs: intervalMs * missedBeats });
-  const history: History = new History({
-    registry,
-    readRoots: parts.readRoots,
-    ledger: () => ledgerName(parts),
-    generation: parts.generation,
-    onReplaced: parts.onReplaced,
-    onForeign: parts.onForeign,
-    intervalMs,
-  });
+  const { beatMs, ...ofHistory } = tierHistory(parts);
+  const registry = new HistoryRegistry(link, { prefix: config.keyPrefix, beatMs });
+  const history: History = new History({ registry, ...ofHistory });
   const writes: WriteQueue = new WriteQueue(link, (outcome) => metrics.wrote(outcome));
   const keys = keysOf(config.keyPrefix, parts.ledger, () => history.term);
   const tier = new SharedTier(
@@ -98,7 +69,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
     // The other connection reports the same faults.
     connectSubscriber(config.target, () => undefined),
     parts.news,
-    { prefix: config.keyPrefix, ledger: () => ledgerName(parts), history: () => history.term?.id },
+    { prefix: config.keyPrefix, ledger: ofHistory.ledger, history: () => history.term?.id },
   );
   const second: SecondTier = {
     tier,
@@ -115,7 +86,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
     history,
     /** Deletes from Redis; see `clearRedis`. */
     clear: async (scope: PurgeScope) => {
-      const [genesis, ledger] = [parts.ledger(), ledgerName(parts)];
+      const [genesis, ledger] = [parts.ledger(), ofHistory.ledger()];
       if (genesis === undefined || ledger === undefined) return undefined;
       const terms = await registry.read(ledger);
       if (terms === undefined) return undefined;
@@ -138,8 +109,6 @@ function troubleOf(link: RedisLink): string | undefined {
   return unwritten === undefined ? undefined : `takes no writes: ${withoutAddress(unwritten)}`;
 }
 
-const unverified = 'nodes have not confirmed the history of its ledger yet';
-
 function recordTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
   const details = { reason, ...(server === '' ? {} : { server }) };
   if (trouble === 'circuit open') {
@@ -149,12 +118,6 @@ function recordTrouble(journal: Journal, { server, trouble, isOn, reason }: Trou
   } else if (isOn) {
     journal.record('redis read-only', details, 'Redis refuses writes: reads go on, no answer is added');
   } else journal.record('redis writable', details, 'Redis takes writes again');
-}
-
-/** The identity of the ledger: chain id and first transaction. */
-function ledgerName({ chainId, ledger }: SharedCacheParts): string | undefined {
-  const [chain, name] = [chainId(), ledger()];
-  return chain === undefined || name === undefined ? undefined : `${chain}.${name}`;
 }
 
 /** The Redis keys of the present ledger and history, created once for each. */

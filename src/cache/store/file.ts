@@ -1,0 +1,160 @@
+/**
+ * The store's file: an SQLite database in a folder of its own. A reference connects a read to the digest of its answer,
+ * as in Redis; `id` is the order of use, and the lowest are dropped first. A purge is a row: it hides every reference up
+ * to its `upto`, at once and for every process. A damaged file is never repaired: the next one, `answers-2.db` after
+ * `answers-1.db`, takes its place, because SQLite's processes know their files by name.
+ */
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+
+/** Format of the rows: a file of another format is replaced. */
+const storeFormat = 1;
+/** `LGST`: marks the file as a store in its header. */
+const applicationId = 0x4c475354;
+
+/** Bytes of a page: the least that SQLite reads and writes. */
+export const pageBytes = 4096;
+/** Bytes of pages that one connection keeps; the system's cache has the others. */
+const cachedKiB = 2_000;
+
+const schema = `
+  create table refs (
+    id integer primary key, name blob not null unique, digest text not null, term text not null, rest text not null,
+    read integer not null, account integer not null
+  ) strict;
+  create table answers (id integer primary key, digest text not null unique, record blob not null) strict;
+  create table purges (
+    kind integer not null, mark integer not null, upto integer not null, primary key (kind, mark)
+  ) strict, without rowid;
+  create table terms (
+    ledger text not null, field text not null, value text not null, primary key (ledger, field)
+  ) strict, without rowid;
+  create table beats (
+    ledger text not null, term text not null, run text not null, pid integer not null, at_ms integer not null,
+    primary key (ledger, term, run, pid)
+  ) strict, without rowid;
+  pragma application_id = ${applicationId};
+  pragma user_version = ${storeFormat};
+`;
+
+/** A condition: a purge covers the reference `r`. */
+export const isPurged = `exists (
+  select 1 from purges p where p.upto >= r.id
+    and (p.kind = 0 or (p.kind = 1 and p.mark = r.read) or (p.kind = 2 and p.mark = r.account))
+)`;
+
+const form = /^answers-(\d{1,9})\.db$/;
+
+/**
+ * The number of the newest file in the folder; 0 without one. Creates the folder, and no folder above it: below a volume
+ * that is gone, the store would fill another disk. Throws where the folder cannot be used.
+ */
+export function newestFile(folder: string): number {
+  if (!existsSync(folder)) mkdirSync(folder);
+  return Math.max(0, ...readdirSync(folder).map((name) => Number(form.exec(name)?.[1] ?? 0)));
+}
+
+/** The path of a file by its number. */
+export function pathOf(folder: string, number: number): string {
+  return join(folder, `answers-${number}.db`);
+}
+
+/** Identifies the file at a path; `undefined`: there is none. */
+export function identityOf(path: string): string | undefined {
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found && `${found.dev}.${found.ino}`;
+}
+
+/**
+ * Opens the file for writing, and creates it where it is missing. `busyMs`: longest wait for the
+ * write of another process. Throws where that fails, or the file is damaged or of another format (`isUnusable`).
+ */
+export function openForWrites(path: string, busyMs: number): DatabaseSync {
+  const file = new DatabaseSync(path, { timeout: busyMs });
+  try {
+    file.exec(`pragma page_size = ${pageBytes}; pragma journal_mode = wal; pragma cache_size = -${cachedKiB}`);
+    // Checkpoints alone wait for the disk: a power cut costs the last writes, and damages nothing.
+    file.exec('pragma synchronous = normal; pragma journal_size_limit = 8388608');
+    file.exec('begin immediate');
+    if (numberOf(file, 'application_id') === 0 && numberOf(file, 'schema_version') === 0) file.exec(schema);
+    file.exec('commit');
+    checkFormat(file);
+    return file;
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/** Opens the file for look-ups, which wait for nothing. Throws as `openForWrites`. */
+export function openForReads(path: string): DatabaseSync {
+  const file = new DatabaseSync(path, { readOnly: true, timeout: 0 });
+  try {
+    file.exec(`pragma cache_size = -${cachedKiB}`);
+    checkFormat(file);
+    return file;
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/** Deletes the files before `number`. A process that has one open uses it until it looks for a newer one. */
+export function deleteOlder(folder: string, number: number): void {
+  for (const name of readdirSync(folder)) {
+    const [, digits] = /^answers-(\d{1,9})\.db(?:-wal|-shm)?$/.exec(name) ?? [];
+    if (digits !== undefined && Number(digits) < number) rmSync(join(folder, name), { force: true });
+  }
+}
+
+/** The file is of another format. */
+class ForeignFileError extends Error {}
+
+function checkFormat(file: DatabaseSync): void {
+  if (numberOf(file, 'application_id') === applicationId && numberOf(file, 'user_version') === storeFormat) return;
+  throw new ForeignFileError('the file is of another format');
+}
+
+/** The value of a pragma that is a number. */
+export function numberOf(file: DatabaseSync, pragma: string): number {
+  return Number(file.prepare(`pragma ${pragma}`).get()?.[pragma]);
+}
+
+/** SQLite's result codes (sqlite.org/rescode.html). */
+const codes = { busy: 5, readOnly: 8, ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notDatabase: 26 } as const;
+
+/** The primary result code of an error of SQLite; `undefined` for any other one. */
+function codeOf(error: unknown): number | undefined {
+  const { errcode } = error as { readonly errcode?: number };
+  return errcode === undefined ? undefined : errcode & 0xff;
+}
+
+/** Whether no process can use the file: it is damaged, or of another format. */
+export function isUnusable(error: unknown): boolean {
+  const code = codeOf(error);
+  return error instanceof ForeignFileError || code === codes.corrupt || code === codes.notDatabase;
+}
+
+/** Whether the disk has no room for a write. */
+export function isFull(error: unknown): boolean {
+  return codeOf(error) === codes.full || (error as NodeJS.ErrnoException).code === 'ENOSPC';
+}
+
+/** Whether another process holds the lock. */
+export function isBusy(error: unknown): boolean {
+  return codeOf(error) === codes.busy;
+}
+
+/** The fault in words for an operator, without paths. */
+export function faultOf(error: unknown): string {
+  const { code } = error as NodeJS.ErrnoException;
+  if (isFull(error)) return 'the disk is full';
+  if (error instanceof ForeignFileError) return 'its file was of another format, and is replaced';
+  if (isUnusable(error)) return 'its file is damaged, and is replaced';
+  const sqlite = codeOf(error);
+  if (sqlite === codes.readOnly || code === 'EROFS') return 'its folder is read-only';
+  if (sqlite === codes.cannotOpen || code === 'EACCES' || code === 'ENOENT' || code === 'ENOTDIR')
+    return 'its folder cannot be used: it is missing, or closed to this user';
+  return sqlite === codes.ioError ? 'the disk fails' : `its file fails (${sqlite ?? code ?? 'unknown'})`;
+}

@@ -1,0 +1,110 @@
+/** Builds the tiers of the cache, and the events between replicas that share Redis. */
+import type { Config } from '../../config/config.ts';
+import type { LedgerVersion } from '../../ledger/version.ts';
+import { operations } from '../../cache/key.ts';
+import { MemoryCache } from '../../cache/memory/memory.ts';
+import { missReasons } from '../../cache/memory/miss-history.ts';
+import type { PurgeScope } from '../../cache/purge/purge-scope.ts';
+import { purge } from '../../cache/purge/purger.ts';
+import { ReadThrough } from '../../cache/read-through.ts';
+import { createCacheMetrics } from '../../metrics/cache-metrics.ts';
+import type { Origin } from '../../proxy/reads/read-result.ts';
+import { LedgerIdentity } from '../../upstream/node/ledger-identity.ts';
+import type { FleetParts } from '../fleet.ts';
+import type { LiveSettings } from '../settings.ts';
+import type { SharedCache, SharedCacheParts } from './shared-cache.ts';
+import type { StoredCache, StoredCacheParts } from './stored-cache.ts';
+import type { TierParts } from './tier-history.ts';
+import type { StatusSource } from '../status.ts';
+
+/** The cache of this process. */
+export type Cache = ReturnType<typeof buildCache>;
+
+interface CacheContext {
+  readonly status: StatusSource;
+  /** Absent without Redis. */
+  readonly buildShared: ((parts: SharedCacheParts) => SharedCache) | undefined;
+  /** Absent without a store. */
+  readonly buildStored: ((parts: StoredCacheParts) => StoredCache) | undefined;
+  readonly processes: number;
+  /** The name of this start of the gateway. */
+  readonly run: string;
+}
+
+/** Builds memory and, with `cache.store` and `cache.redis`, the store and the shared tier. */
+export function buildCache(config: Config, settings: LiveSettings, parts: FleetParts, context: CacheContext) {
+  const { status, buildShared, buildStored, processes, run } = context;
+  const { fleet, latest, sender, registry, witness } = parts;
+  const labels = { kinds: operations, reasons: missReasons };
+  const metrics = createCacheMetrics(registry, labels, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
+  const memory: MemoryCache = new MemoryCache({
+    maxBytes: config.cache.memory.maxBytes,
+    onEvict: (reads) => metrics.evictions.inc(reads),
+    onNeverRead: (kind) => metrics.neverRead(kind),
+  });
+  const identity = new LedgerIdentity(fleet, sender);
+  const common: TierParts = {
+    memory,
+    registry,
+    journal: status.journal,
+    chainId: () => fleet.chainId,
+    ledger: () => identity.name,
+    generation: () => fleet.generation,
+    readRoots: (known, wantsNext) => witness.look(known, wantsNext),
+    onReplaced: (version) => {
+      fleet.replaceHistory(version as LedgerVersion);
+      shared?.news.forgetServed();
+    },
+    onForeign: () => void tiers.forget({ kind: 'everything' }),
+    processes,
+  };
+  const stored = buildStored?.({ ...common, run });
+  const shared = buildShared?.({
+    ...common,
+    settings: settings.redis,
+    news: {
+      onServed: (version) => latest.onPeerVersion(version as LedgerVersion),
+      onRefused: (node, version) => fleet.onPeerRefusal(node, version as LedgerVersion, performance.now()),
+      onPurge: async (scope) => (await tiers.purge(scope)).isStoreClear !== false,
+    },
+  });
+  const tiers: ReadThrough<Origin> = new ReadThrough<Origin>({ memory, stored, shared });
+  const forget = (scope: PurgeScope) => tiers.purge(scope);
+  return {
+    memory,
+    tiers,
+    metrics,
+    /** Purges the memory of this process, and the store. */
+    purgeHere: forget,
+    /** Drops every answer of the ledger before from memory: names keep the other tiers apart. */
+    forgetLedger: () => void tiers.forget({ kind: 'everything' }),
+    /** Purges here, in Redis, and at the other replicas. */
+    purge: (scope: PurgeScope) =>
+      purge(scope, {
+        forget,
+        shared: shared && { clear: shared.clear, publishPurge: (scope) => shared.news.publishPurge(scope) },
+      }),
+    /** The ledger was rolled back: see `History.rolledBack`. */
+    rolledBack: () => {
+      stored?.history.rolledBack();
+      shared?.history.rolledBack();
+      shared?.news.forgetServed();
+    },
+    /** Absent without a store. */
+    stored,
+    /** Absent without Redis. */
+    shared,
+    /** Resolves when store and shared tier are in use, or known to be unavailable. */
+    start: async () => {
+      if (shared === undefined && stored === undefined) return;
+      await Promise.all([identity.look(), shared?.started, stored?.started]);
+      await Promise.all([shared?.history.check(), stored?.history.check()]);
+      await shared?.news.follow();
+    },
+    close: async () => {
+      identity.close();
+      shared?.close();
+      await stored?.close();
+    },
+  };
+}

@@ -1,0 +1,65 @@
+// The store on the machine's disk, from outside: restarts, workers, faults of its files, purges.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { until } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { fetchReply, probeAt } from '../../support/gateway.ts';
+import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
+import { metric } from '../../support/workers.ts';
+
+interface Scene {
+  readonly node: FakeNode;
+  readonly folder: string;
+  readonly gateway: GatewayProcess;
+}
+
+async function scene(t: TestContext, config: ConfigSections = {}): Promise<Scene> {
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-store-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const node = await fakeNode(t);
+  const store = { path: folder, maxBytes: '64MiB' };
+  const gateway = await gatewayProcess(t, { full: [node], config: { cache: { store }, ...config } });
+  await up(gateway);
+  return { node, folder, gateway };
+}
+
+/** Waits until the store is in use. */
+async function up(gateway: GatewayProcess): Promise<void> {
+  await until(async () => (await metric(gateway, 'ledgergate_store_up')) === 1, 20);
+}
+
+/** Reads of the resource that the node answered. */
+function reads({ node }: Scene): number {
+  return node.log.received.filter(({ route }) => route === 'resource').length;
+}
+
+async function written({ gateway }: Scene, answers: number): Promise<void> {
+  const name = 'ledgergate_store_writes_total{outcome="written"}';
+  await until(async () => ((await metric(gateway, name)) ?? 0) >= answers, 20);
+}
+
+function sourceOf(reply: { readonly headers: Readonly<Record<string, string | undefined>> }): string | undefined {
+  return reply.headers['cache-status'];
+}
+
+test('what was read before a kill is answered from the store after the restart', async (t) => {
+  const the = await scene(t);
+  const { gateway } = the;
+  const before = await fetchReply(gateway.url + probeAt(7), { method: 'GET' });
+  assert.match(sourceOf(before) ?? '', /fwd=miss/);
+  await written(the, 1);
+
+  await gateway.kill();
+  await gateway.restart();
+  await up(gateway);
+  const after = await fetchReply(gateway.url + probeAt(7), { method: 'GET' });
+  const again = await fetchReply(gateway.url + probeAt(7), { method: 'GET' });
+
+  assert.equal(sourceOf(after), 'ledgergate; hit; detail=store');
+  assert.equal(sourceOf(again), 'ledgergate; hit; detail=memory');
+  assert.equal(after.text, before.text);
+  assert.equal(reads(the), 1);
+});
