@@ -3,40 +3,11 @@ import type { CancelSignal } from '../ledger/stop.ts';
 import { Coalescer } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';
-import type { Leases, LeaseTurn } from './redis/leases.ts';
+import type { LeaseTurn } from './redis/leases.ts';
 import type { MemoryCache } from './memory/memory.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
-import type { EntryInspection, Lookup, Miss, SharedTier } from './redis/shared-tier.ts';
-import type { Store } from './store/store.ts';
-
-/** The result of a load. `isFinal`: the answer holds for ever, or for its TTL, and may be stored. */
-export interface Loaded<Origin> {
-  readonly answer: CachedResponse;
-  readonly isFinal: boolean;
-  readonly origin: Origin;
-  /** The head of the node's own ledger when it answered; absent where no node reported one. */
-  readonly head?: bigint | undefined;
-}
-
-/** Reads an answer from a node. `span`: the parent of the spans that the load begins. */
-export type AnswerLoad<Origin> = (signal: CancelSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
-
-/** Redis: the answers that replicas share, and the leases that let one replica read for all. */
-export interface SecondTier {
-  readonly tier: SharedTier;
-  readonly leases: Leases;
-  /** Counts look-ups in Redis by outcome, with their duration. */
-  readonly onLookup: (outcome: 'hit' | Miss, seconds: number) => void;
-  /** Counts reads by the lease's decision. */
-  readonly onTurn: (turn: 'lead' | 'alone' | 'followed') => void;
-}
-
-/** The store on the machine's disk. */
-export interface StoreTier {
-  readonly store: Store;
-  /** Counts look-ups by outcome. */
-  readonly onLookup: (outcome: 'hit' | Miss) => void;
-}
+import type { EntryInspection, Lookup, Miss } from './redis/shared-tier.ts';
+import type { AnswerLoad, ForgottenReads, Loaded, SecondTier, StoreTier, TierName } from './tiers.ts';
 
 interface ReadThroughParts {
   readonly memory: MemoryCache;
@@ -53,12 +24,6 @@ interface RunningLoad {
   isDamaged: boolean;
 }
 
-/** The reads that a purge dropped from memory here, and whether the store hides them. */
-export interface ForgottenReads {
-  readonly reads: number;
-  readonly isStoreClear: boolean | undefined;
-}
-
 interface LoadCaller {
   readonly signal: CancelSignal;
   readonly span?: Span | undefined;
@@ -66,9 +31,6 @@ interface LoadCaller {
 
 /** Lease holders that one read waits for, one after another. */
 const maxRounds = 3;
-
-/** The tier that had an answer: no node was asked. */
-export type TierName = 'store' | 'redis';
 
 /** The tiers in order: memory, single flight per key, the store, Redis, a node. An answer is stored in the tiers above its own. */
 export class ReadThrough<Origin> {
@@ -95,7 +57,7 @@ export class ReadThrough<Origin> {
         const held = await this.#findStored(running);
         if (held !== undefined) return held;
         return shared === undefined
-          ? await this.#loadAlone(running, whole, load)
+          ? await this.#loadHere(running, whole, load, isLeased)
           : await this.#loadShared(running, whole, load, shared, isLeased);
       } finally {
         this.#running.delete(running);
@@ -153,7 +115,23 @@ export class ReadThrough<Origin> {
       running.isDamaged = found.miss === 'damaged';
       return undefined;
     }
-    return this.#kept(running, { answer: found.answer, isFinal: true, origin: 'store' }, found.ttlMs);
+    return this.#kept(running, { answer: found.answer, isFinal: true, origin: 'store' }, found);
+  }
+
+  /** Without Redis: one worker of the machine reads for all. */
+  async #loadHere(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>, isLeased: boolean) {
+    const { flights, followMs } = this.#parts.stored ?? {};
+    if (flights === undefined || followMs === undefined || !isLeased) return this.#loadAlone(running, signal, load);
+    const name = `${running.key.id}${running.key.slot}`;
+    if ((await flights.enter(name, followMs())) === 'look') {
+      return (await this.#findStored(running)) ?? this.#loadAlone(running, signal, load);
+    }
+    const leave = (): void => flights.leave(name);
+    const loaded = await load(signal, running.span).catch((error: unknown) => {
+      leave();
+      throw error;
+    });
+    return this.#kept(running, loaded, { onStored: leave });
   }
 
   async #loadAlone(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>): Promise<Loaded<Origin>> {
@@ -239,19 +217,24 @@ export class ReadThrough<Origin> {
   }
 
   #found(running: RunningLoad, { answer, ttlMs }: LookupHit) {
-    return this.#kept(running, { answer, isFinal: true, origin: 'redis' } as const, ttlMs);
+    return this.#kept(running, { answer, isFinal: true, origin: 'redis' } as const, { ttlMs });
   }
 
-  #kept<Of>({ key, isPurged, isDamaged }: RunningLoad, loaded: Loaded<Of>, ttlMs?: number): Loaded<Of> {
+  /** Keeps a final answer in the tiers above its own. `onStored`: called once, when other workers may find it. */
+  #kept<Of>(
+    { key, isPurged, isDamaged }: RunningLoad,
+    loaded: Loaded<Of>,
+    { ttlMs, onStored = () => {} }: { readonly ttlMs?: number | undefined; readonly onStored?: () => void } = {},
+  ): Loaded<Of> {
     const { memory, stored } = this.#parts;
-    const { origin } = loaded;
-    if (loaded.isFinal && !isPurged) {
-      if (origin !== 'store') {
-        const head = origin === 'redis' ? 'shared' : loaded.head;
-        stored?.store.store(key, loaded.answer, { head, ttlMs, overwrite: isDamaged });
-      }
-      return { ...loaded, answer: memory.store(key, loaded.answer, ttlMs) };
+    const { origin, answer, isFinal } = loaded;
+    if (isFinal && !isPurged) {
+      const head = origin === 'redis' ? 'shared' : loaded.head;
+      if (stored === undefined || origin === 'store') onStored();
+      else stored.store.store(key, answer, { head, ttlMs, overwrite: isDamaged, onDone: onStored });
+      return { ...loaded, answer: memory.store(key, answer, ttlMs) };
     }
+    onStored();
     memory.recordUnstored(key, isPurged ? 'purged' : 'not final');
     return loaded;
   }

@@ -1,6 +1,7 @@
 /** The other workers of one gateway: events between them, and the services of their primary. */
 import type { LimitServiceClient } from '../access/limits/limits-shared.ts';
 import type { CacheKey } from '../cache/key.ts';
+import type { ReadFlights } from '../cache/tiers.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
@@ -38,6 +39,8 @@ export interface Submitted {
 
 /** The other workers, as one worker addresses them. */
 export interface PeerWorkers {
+  /** One worker reads a cold key for all, with a store and without Redis. */
+  readonly flights: ReadFlights;
   /** Counts requests for all workers, without Redis. */
   readonly limitService: LimitServiceClient;
   /** The keys file that another worker has in force; `undefined` before the first. */

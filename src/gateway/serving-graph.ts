@@ -150,6 +150,7 @@ export function buildParts(
     buildStored: optional.storedCache,
     processes,
     run,
+    peers,
   });
   const { redis } = config.cache;
   const access = optional.access?.({ registry, status, limits, processes, peers, redis, redisBounds: settings.redis });

@@ -60,6 +60,11 @@ export async function serveAsWorker(): Promise<void> {
     publish: (event) => link.publish(event),
     publishSubmission: (event) => link.publishSubmission(event),
     publishKeys: (text) => primary.notify('keys', text),
+    flights: {
+      // A primary that gives no answer in time delays a read, and fails none.
+      enter: (name, withinMs) => primary.call('enterFlight', name, withinMs).catch(() => 'look' as const),
+      leave: (name) => primary.notify('leaveFlight', name),
+    },
     limitService: {
       take: (request) => primary.call('take', request, countedMs),
       settle: (ended) => primary.notify('settle', ended),

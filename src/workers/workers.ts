@@ -11,6 +11,7 @@ import { Journal, mergeEvents } from '../proxy/operations/status/events.ts';
 import { mergeReadiness, mergeStatus } from '../proxy/operations/status/merge.ts';
 import { adminOf } from './admin.ts';
 import { HangWatch } from './hang-watch.ts';
+import { FlightDesk } from './flight-desk.ts';
 import { LimitService } from './limit-service.ts';
 import { WorkerMetrics } from './metrics.ts';
 import { WorkerBroadcast } from './worker-broadcast.ts';
@@ -39,6 +40,7 @@ export async function startWorkers(
   const journal = new Journal(log);
   const metrics = new WorkerMetrics(() => pool.serving.length);
   const broadcast = new WorkerBroadcast(() => pool.workers);
+  const flights = new FlightDesk();
   const limits = new LimitService();
   const logging = new LogControl(log, config.log);
   let inForce = config;
@@ -60,6 +62,7 @@ export async function startWorkers(
       keys: (text) => {
         keys = text;
       },
+      ...flights.handlersFor(id),
       ...limits.handlersFor(id),
     }),
     onServing: ({ id }) => {
@@ -70,6 +73,7 @@ export async function startWorkers(
       journal.record('worker lost', { worker: id, how, againMs }, 'a worker exited and is being replaced');
     },
     onGone: ({ id }) => {
+      flights.release(id);
       limits.release(id);
       metrics.forget(id);
     },

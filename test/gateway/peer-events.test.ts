@@ -18,6 +18,7 @@ const chainId = 4;
 function recordingPeers() {
   const published: PeerEvent[] = [];
   const peers = {
+    flights: { enter: () => assert.fail(), leave: () => undefined },
     limitService: { take: () => assert.fail('there are no limits'), settle: () => undefined },
     lastKeys: undefined,
     distrusted: { names: [], marked: { salt: '', table: undefined } },

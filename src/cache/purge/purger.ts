@@ -3,7 +3,7 @@
  * is cleared, and once more afterwards, for reads found in Redis in between: a node answers every read after the purge.
  */
 import type { PurgeScope } from './purge-scope.ts';
-import type { ForgottenReads } from '../read-through.ts';
+import type { ForgottenReads } from '../tiers.ts';
 import type { PeerPurge } from './purge-news.ts';
 
 interface PurgerParts {

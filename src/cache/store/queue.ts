@@ -31,8 +31,8 @@ const mostWaitingBytes = 16 * 1024 * 1024;
 const batchBytes = 1024 * 1024;
 const mostInBatch = 256;
 const mostRenewals = 1_024;
-/** Ms for which answers are gathered: a killed process loses at most these, and the batch on its way. */
-const gatherMs = 20;
+/** Ms for which answers are gathered; while a batch is on its way, the next one gathers. A killed process loses these. */
+const gatherMs = 2;
 /** Part of the store's bytes that one answer may take, and its most bytes. */
 const largestShare = 1 / 64;
 const mostAnswerBytes = 8 * 1024 * 1024;

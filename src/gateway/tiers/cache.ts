@@ -11,6 +11,7 @@ import { createCacheMetrics } from '../../metrics/cache-metrics.ts';
 import type { Origin } from '../../proxy/reads/read-result.ts';
 import { LedgerIdentity } from '../../upstream/node/ledger-identity.ts';
 import type { FleetParts } from '../fleet.ts';
+import type { PeerWorkers } from '../peer-workers.ts';
 import type { LiveSettings } from '../settings.ts';
 import type { SharedCache, SharedCacheParts } from './shared-cache.ts';
 import type { StoredCache, StoredCacheParts } from './stored-cache.ts';
@@ -29,11 +30,13 @@ interface CacheContext {
   readonly processes: number;
   /** The name of this start of the gateway. */
   readonly run: string;
+  /** Absent in a single process. */
+  readonly peers: PeerWorkers | undefined;
 }
 
 /** Builds memory and, with `cache.store` and `cache.redis`, the store and the shared tier. */
 export function buildCache(config: Config, settings: LiveSettings, parts: FleetParts, context: CacheContext) {
-  const { status, buildShared, buildStored, processes, run } = context;
+  const { status, buildShared, buildStored, processes, run, peers } = context;
   const { fleet, latest, sender, registry, witness } = parts;
   const labels = { kinds: operations, reasons: missReasons };
   const metrics = createCacheMetrics(registry, labels, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
@@ -58,7 +61,12 @@ export function buildCache(config: Config, settings: LiveSettings, parts: FleetP
     onForeign: () => void tiers.forget({ kind: 'everything' }),
     processes,
   };
-  const stored = buildStored?.({ ...common, run });
+  const stored = buildStored?.({
+    ...common,
+    run,
+    flights: peers?.flights,
+    followMs: () => settings.sender.timeoutMs,
+  });
   const shared = buildShared?.({
     ...common,
     settings: settings.redis,

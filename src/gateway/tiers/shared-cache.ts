@@ -1,7 +1,7 @@
 /** Builds the shared tier: answers, leases and events in Redis. */
 import type { RedisConfig } from '../../config/config.ts';
 import type { PurgeScope } from '../../cache/purge/purge-scope.ts';
-import type { SecondTier } from '../../cache/read-through.ts';
+import type { SecondTier } from '../../cache/tiers.ts';
 import { clearRedis } from '../../cache/purge/redis-clear.ts';
 import { History } from '../../cache/history/history.ts';
 import { HistoryRegistry } from '../../cache/redis/history-registry.ts';

@@ -1,7 +1,7 @@
 /** Builds the store: answers on the machine's disk, and the history that they belong to. */
 import type { StoreConfig } from '../../config/config.ts';
 import { History } from '../../cache/history/history.ts';
-import type { StoreTier } from '../../cache/read-through.ts';
+import type { ReadFlights, StoreTier } from '../../cache/tiers.ts';
 import { StoreRegistry } from '../../cache/store/registry.ts';
 import { Store, type StorePlace } from '../../cache/store/store.ts';
 import { createStoreMetrics } from '../../metrics/store-metrics.ts';
@@ -11,6 +11,9 @@ import { tierHistory, unverified, type TierParts } from './tier-history.ts';
 export interface StoredCacheParts extends TierParts {
   /** The name of this start of the gateway, which its processes share. */
   readonly run: string;
+  /** Absent in a single process. */
+  readonly flights: ReadFlights | undefined;
+  readonly followMs: () => number;
 }
 
 /** The store in use. */
@@ -53,6 +56,8 @@ export function buildStoredCache(config: StoreConfig, parts: StoredCacheParts): 
   return {
     started: started.promise,
     store,
+    flights: parts.flights,
+    followMs: parts.followMs,
     onLookup: (outcome) => metrics.lookedUp(outcome),
     history,
     trouble,

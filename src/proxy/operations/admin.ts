@@ -1,6 +1,6 @@
 /** Administration of one process. Requests and answers are plain data, so that they can cross to another process. */
 import type { PurgeResult } from '../../cache/purge/purger.ts';
-import type { ForgottenReads } from '../../cache/read-through.ts';
+import type { ForgottenReads } from '../../cache/tiers.ts';
 import { formatScope, type PurgeScope } from '../../cache/purge/purge-scope.ts';
 import type { Journal } from './status/events.ts';
 import type { Fleet } from '../../upstream/fleet.ts';

@@ -2,7 +2,7 @@
 import { contentDigest, nothingCoded, type CachedResponse } from '../../cache/entry.ts';
 import type { CacheKey } from '../../cache/key.ts';
 import type { ReadFacts } from '../../cache/policy.ts';
-import type { Loaded, TierName } from '../../cache/read-through.ts';
+import type { Loaded, TierName } from '../../cache/tiers.ts';
 import { headerOf, type Dialect } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';

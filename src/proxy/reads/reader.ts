@@ -17,7 +17,8 @@ import {
   type Decision,
   type AnswerFacts,
 } from '../../cache/policy.ts';
-import type { AnswerLoad, Loaded, ReadThrough } from '../../cache/read-through.ts';
+import type { ReadThrough } from '../../cache/read-through.ts';
+import type { AnswerLoad, Loaded } from '../../cache/tiers.ts';
 import { headerOf } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';

@@ -63,3 +63,22 @@ test('what was read before a kill is answered from the store after the restart',
   assert.equal(after.text, before.text);
   assert.equal(reads(the), 1);
 });
+
+test('one worker reads a cold key for all, and its answer is every worker’s hit', async (t) => {
+  const the = await scene(t, { workers: 2 });
+  const { gateway, node } = the;
+  node.fault = { kind: 'latency', ms: 50 };
+  const ask = () => fetchReply(gateway.url + probeAt(9), { method: 'GET', reset: true });
+
+  const together = await Promise.all(Array.from({ length: 12 }, ask));
+  const later = await Promise.all(Array.from({ length: 12 }, ask));
+
+  assert.equal(reads(the), 1);
+  const texts = new Set([...together, ...later].map(({ text }) => text));
+  assert.equal(texts.size, 1);
+  const sources = new Set(later.map(sourceOf));
+  assert.ok(
+    [...sources].every((source) => /^ledgergate; hit; detail=(?:memory|store)$/.test(source ?? '')),
+    [...sources].join(),
+  );
+});

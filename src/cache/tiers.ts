@@ -1,0 +1,60 @@
+/** The tiers beside memory, and the results of reads through them. */
+import type { CancelSignal } from '../ledger/stop.ts';
+import type { Span } from '../trace/span.ts';
+import type { CachedResponse } from './entry.ts';
+import type { Leases } from './redis/leases.ts';
+import type { Miss, SharedTier } from './redis/shared-tier.ts';
+import type { Store } from './store/store.ts';
+
+/** The result of a load. `isFinal`: the answer holds for ever, or for its TTL, and may be stored. */
+export interface Loaded<Origin> {
+  readonly answer: CachedResponse;
+  readonly isFinal: boolean;
+  readonly origin: Origin;
+  /** The head of the node's own ledger when it answered; absent where no node reported one. */
+  readonly head?: bigint | undefined;
+}
+
+/** Reads an answer from a node. `span`: the parent of the spans that the load begins. */
+export type AnswerLoad<Origin> = (signal: CancelSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
+
+/** Redis: the answers that replicas share, and the leases that let one replica read for all. */
+export interface SecondTier {
+  readonly tier: SharedTier;
+  readonly leases: Leases;
+  /** Counts look-ups in Redis by outcome, with their duration. */
+  readonly onLookup: (outcome: 'hit' | Miss, seconds: number) => void;
+  /** Counts reads by the lease's decision. */
+  readonly onTurn: (turn: 'lead' | 'alone' | 'followed') => void;
+}
+
+/** `lead`: read for all workers. `look`: another worker's read has ended, and the store may have its answer. */
+export type FlightTurn = 'lead' | 'look';
+
+/** The reads that the workers of a machine make. It only saves work: in doubt, a worker reads on its own. */
+export interface ReadFlights {
+  /** Waits for another worker's read of this name, for at most `withinMs`. Never rejects. */
+  enter(name: string, withinMs: number): Promise<FlightTurn>;
+  /** Ends a read of this worker. */
+  leave(name: string): void;
+}
+
+/** The store on the machine's disk. */
+export interface StoreTier {
+  readonly store: Store;
+  /** Absent in a single process. */
+  readonly flights?: ReadFlights | undefined;
+  /** Longest wait for another worker's read, in ms. */
+  readonly followMs: () => number;
+  /** Counts look-ups by outcome. */
+  readonly onLookup: (outcome: 'hit' | Miss) => void;
+}
+
+/** The tier that had an answer: no node was asked. */
+export type TierName = 'store' | 'redis';
+
+/** The reads that a purge dropped from memory here, and whether the store hides them. */
+export interface ForgottenReads {
+  readonly reads: number;
+  readonly isStoreClear: boolean | undefined;
+}
