@@ -22,6 +22,9 @@ RUN find node_modules -type f ! -iname 'licen[cs]e*' ! -iname 'notice*' \
     \( -path '*/build/es*' -o -name '*.mjs' -o -name 'experimental_*' -o -name 'index-incubating*' \) \
     -prune -exec rm -r {} +
 
+# A volume that is mounted there takes its owner over.
+RUN mkdir cache
+
 # No shell, no package manager; the user is 65532.
 FROM gcr.io/distroless/nodejs24-debian12:nonroot@sha256:14d42e2511532589a7c7e01a753667a74fcc96266e137e8125006b87b0c32d0a
 ARG VERSION=0.1.0
@@ -41,6 +44,7 @@ COPY package.json LICENSE ./
 COPY bin bin
 COPY --from=build /build/node_modules node_modules
 COPY --from=build /build/dist dist
+COPY --from=build --chown=65532:65532 /build/cache /var/cache/ledgergate
 USER 65532:65532
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM

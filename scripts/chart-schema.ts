@@ -86,6 +86,7 @@ const values: Readonly<Record<string, Schema>> = {
   }),
   resources,
   memory: section({ processMiB: whole(0, 4_096), inFlightMiB: whole(0, 1_048_576), heapMiB: whole(0, 1_048_576) }),
+  store: section({ enabled: yesOrNo, sizeMiB: whole(64, 1_073_741_824), existingClaim: text }),
   nodeOptions: text,
   shutdown: section({
     preStopSeconds: whole(0, 3600),

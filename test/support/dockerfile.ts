@@ -66,9 +66,8 @@ export interface Copy {
 
 export function parseCopy(rest: string): Copy {
   const words = rest.split(/\s+/);
-  const [flag] = words;
-  const from = flag?.startsWith('--from=') === true ? flag.slice('--from='.length) : undefined;
-  const paths = from === undefined ? words : words.slice(1);
+  const paths = words.filter((word) => !word.startsWith('--'));
+  const from = words.find((word) => word.startsWith('--from='))?.slice('--from='.length);
   return { from, sources: paths.slice(0, -1), target: paths.at(-1) ?? '' };
 }
 
@@ -88,7 +87,7 @@ export function buildStages(stages: readonly Stage[], into: string): ReadonlyMap
       if (name === 'WORKDIR') {
         workdir = join(folder, rest);
         mkdirSync(workdir, { recursive: true });
-      } else if (name === 'COPY') copy(parseCopy(rest), workdir, built);
+      } else if (name === 'COPY') copy(parseCopy(rest), { folder, workdir }, built);
       else if (name === 'RUN') run(rest, workdir, into);
     }
     built.set(stage.name, { folder, workdir });
@@ -96,14 +95,15 @@ export function buildStages(stages: readonly Stage[], into: string): ReadonlyMap
   return built;
 }
 
-function copy({ from, sources, target }: Copy, workdir: string, built: ReadonlyMap<string, Built>): void {
+function copy({ from, sources, target }: Copy, { folder, workdir }: Built, built: ReadonlyMap<string, Built>): void {
   for (const source of sources) {
     const [first = ''] = source.split('/');
     if (from === undefined && !contextPaths().includes(first)) throw new Error(`${source} is not in the context`);
     const path = from === undefined ? join(root, source) : join(built.get(from)?.folder ?? '', source);
     const isInto = target.endsWith('/');
     // A folder's contents are copied, a file goes below a target that ends in a slash.
-    cpSync(path, isInto ? join(workdir, target, basename(source)) : resolve(workdir, target), { recursive: true });
+    const place = target.startsWith('/') ? join(folder, target) : resolve(workdir, target);
+    cpSync(path, isInto ? join(place, basename(source)) : place, { recursive: true });
   }
 }
 

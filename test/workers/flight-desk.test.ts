@@ -25,7 +25,7 @@ test('one worker leads, the others wait until it leaves', async () => {
 test('only the leader ends a read; its exit does', async () => {
   const desk = new FlightDesk();
   const [one, other] = [desk.handlersFor(1), desk.handlersFor(2)];
-  one.enterFlight('a');
+  void one.enterFlight('a');
   const waiting = other.enterFlight('a');
 
   other.leaveFlight('a');

@@ -19,6 +19,11 @@ is read here, and what cannot work in a cluster is refused.
 {{- $redis := merge (dict "url" "${LEDGERGATE_REDIS_URL}") ($cache.redis | default dict) -}}
 {{- $_ := set $config "cache" (merge (dict "redis" $redis) $cache) -}}
 {{- end -}}
+{{- if .Values.store.enabled -}}
+{{- $cache := $config.cache | default dict -}}
+{{- $ours := dict "path" "/var/cache/ledgergate/store" "maxBytes" (printf "%dMiB" (int .Values.store.sizeMiB)) -}}
+{{- $_ := set $config "cache" (merge (dict "store" (merge (deepCopy ($cache.store | default dict)) $ours)) $cache) -}}
+{{- end -}}
 {{- if $secrets.accessKeys.existingSecret -}}
 {{- $access := $config.access | default dict -}}
 {{- $keys := merge (dict "file" (printf "/etc/ledgergate/keys/%s" $secrets.accessKeys.key)) ($access.keys | default dict) -}}

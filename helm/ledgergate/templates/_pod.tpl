@@ -148,6 +148,10 @@ httpGet:
 - name: config
   mountPath: /etc/ledgergate/config
   readOnly: true
+{{- if .Values.store.enabled }}
+- name: store
+  mountPath: /var/cache/ledgergate
+{{- end }}
 {{- if .Values.secrets.accessKeys.existingSecret }}
 - name: keys
   mountPath: /etc/ledgergate/keys
@@ -167,6 +171,19 @@ httpGet:
 - name: config
   configMap:
     name: {{ include "ledgergate.fullname" . }}
+{{- with .Values.store }}
+{{- if .enabled }}
+- name: store
+  {{- if .existingClaim }}
+  persistentVolumeClaim:
+    claimName: {{ .existingClaim }}
+  {{- else }}
+  emptyDir:
+    # The gateway stays below the size; the rest is for small files beside the store.
+    sizeLimit: {{ add .sizeMiB 64 }}Mi
+  {{- end }}
+{{- end }}
+{{- end }}
 {{- with .Values.secrets.accessKeys }}
 {{- if .existingSecret }}
 - name: keys

@@ -20,6 +20,11 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.store.enabled .Values.store.existingClaim -}}
+{{- if or .Values.autoscaling.enabled (ne (int .Values.replicaCount) 1) (ne .Values.updateStrategy.type "Recreate") -}}
+{{- fail "store.existingClaim is for one pod, and the next one needs the volume: set replicaCount to 1 and updateStrategy.type to Recreate, or leave the claim empty" -}}
+{{- end -}}
+{{- end -}}
 {{- with .Values.podDisruptionBudget -}}
 {{- if and .enabled (gt $least 1) -}}
 {{- $text := toString .minAvailable -}}
