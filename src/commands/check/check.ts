@@ -1,4 +1,4 @@
-/** `check FILE`: checks the config, probes every upstream against it, and inspects Redis. */
+/** `check FILE`: checks the config, probes every upstream against it, and inspects the store and Redis. */
 import { checkKeysFile } from '../../config/keys-file.ts';
 import { ConfigError, type Problem } from '../../config/source/problem.ts';
 import { inspectTls } from '../../config/tls-pair.ts';
@@ -7,6 +7,7 @@ import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { lookUpBySystem, lookUpNames, nodesOf } from '../../gateway/discovery.ts';
 import { inspectFleet, type Inspection } from './inspect-fleet.ts';
+import { inspectStore, type StoreInspection } from './inspect-store.ts';
 import { probeAddress } from './probe.ts';
 import { inspectRedis, probeRedis, type RedisInspection } from './probe-redis.ts';
 
@@ -20,7 +21,8 @@ export async function check(call: CommandCall): Promise<ExitCode> {
   const [fleet, redis] =
     loaded === undefined || isOffline ? [] : await Promise.all([lookAtFleet(loaded), lookAtRedis(loaded)]);
   const tls = loaded && inspectTls(loaded);
-  const found = [...(fleet?.findings ?? []), ...(redis?.findings ?? [])];
+  const store = isOffline ? undefined : lookAtStore(loaded);
+  const found = [...(fleet?.findings ?? []), ...(store?.findings ?? []), ...(redis?.findings ?? [])];
   const findings = found.map(({ path, message }): Problem => ({
     path,
     message,
@@ -30,7 +32,7 @@ export async function check(call: CommandCall): Promise<ExitCode> {
   const report = {
     file: loaded?.file ?? givenFile('check', call),
     problems: [...broken, ...findings],
-    warnings: [...(loaded?.warnings ?? []), ...(tls?.warnings ?? []), ...(redis?.warnings ?? [])],
+    warnings: [loaded, tls, store, redis].flatMap((looked) => looked?.warnings ?? []),
     upstreams: fleet?.upstreams,
   };
   call.terminal.out(call.given.get('format')?.values[0] === 'json' ? jsonReport(report) : formatReport(report));
@@ -47,6 +49,11 @@ function tryLoad(call: CommandCall): { readonly loaded?: GivenConfig; readonly p
     if (error instanceof ConfigError) return { problems: error.problems };
     throw error;
   }
+}
+
+function lookAtStore(loaded: GivenConfig | undefined): StoreInspection | undefined {
+  const { store } = loaded?.config.cache ?? {};
+  return store && inspectStore(store);
 }
 
 async function lookAtRedis({ config }: GivenConfig): Promise<RedisInspection> {
