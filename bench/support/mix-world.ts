@@ -40,9 +40,9 @@ const pendingMs = 300;
 /** A few minutes. */
 const window = 100_000n;
 
-/** `slow`: all of it is so many times slower than usual. */
+/** `slow`: all of it is so many times slower than usual. `config`: further sections of the gateway's config. */
 export async function startMixWorld(
-  gateway: Omit<BenchedGateway, 'nodeUrl' | 'config'>,
+  { config = {}, ...gateway }: Omit<BenchedGateway, 'nodeUrl'>,
   slow: number,
 ): Promise<MixWorld> {
   const clock = { startHead, versionsPerSecond: Math.round(versionsPerSecond / slow) };
@@ -58,7 +58,7 @@ export async function startMixWorld(
   const server = await startGateway({
     ...gateway,
     nodeUrl: [],
-    config: { upstreams, latest: { maxStaleness: `${stalenessMs * slow}ms` } },
+    config: { upstreams, latest: { maxStaleness: `${stalenessMs * slow}ms` }, ...config },
   });
   const sum = (of: (one: SampleNode) => number): number => nodes.reduce((all, one) => all + of(one), 0);
   const callsOf = (route: Route): number => {
