@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test';
 import { findTool } from '../../scripts/tools.ts';
 import { start } from '../commands/command-line.ts';
 import { configFile } from '../config/config-file.ts';
+import { until } from './eventually.ts';
 import { fakeNode } from './fake-node.ts';
 
 export interface NodeVersion {
@@ -36,10 +37,15 @@ export interface Installed {
   readonly cwd: string;
 }
 
+async function storeState(operationsUrl: string): Promise<string> {
+  const ready = (await (await fetch(new URL('/readyz', operationsUrl))).json()) as { store: { state: string } };
+  return ready.store.state;
+}
+
 /** Its version, its config, and a gateway that serves, is healthy, and ends when it is told to. */
 export async function assertRuns(t: TestContext, { script, node, health, cwd }: Installed): Promise<void> {
   const upstream = await fakeNode(t, { head: 900n });
-  const file = configFile(t, `upstreams: [{ name: a, url: "${upstream.url}" }]\n`);
+  const file = configFile(t, `upstreams: [{ name: a, url: "${upstream.url}" }]\ncache: { store: { path: store } }\n`);
   const version = await start(t, ['--version'], { node, script }).ended;
   const config = await start(t, ['config', file], { node, script }).ended;
 
@@ -52,6 +58,7 @@ export async function assertRuns(t: TestContext, { script, node, health, cwd }: 
   const [, url = ''] = await gateway.line(/^Clients: +(\S+) /);
   const [, operations = ''] = await gateway.line(/^Operations: +(\S+) /);
   const reply = await fetch(url);
+  await until(async () => (await storeState(operations)) === 'up', 20);
   const env = { PATH: process.env['PATH'] ?? '', LEDGERGATE_OPERATIONS_PORT: new URL(operations).port };
   const healthy = spawnSync(node, health, { cwd, env, encoding: 'utf8', timeout: 20_000 });
   gateway.process.kill('SIGTERM');
