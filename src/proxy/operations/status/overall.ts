@@ -1,8 +1,8 @@
 /** State of the whole gateway: a word, a sentence, and its problems. */
-import type { NodeStatus, OverallState, GatewayStatus, ProcessStatus } from './facts.ts';
+import type { OverallState, GatewayStatus, ProcessStatus } from './facts.ts';
 import { requestTimes, totalOf } from './counts.ts';
 import { percent, short } from './format.ts';
-import { byProblem, ejectedClasses } from './wording.ts';
+import { byProblem, nodeTroubles } from './wording.ts';
 
 /** A certificate with less left is a problem. */
 const certificateMs = 7 * 24 * 3_600_000;
@@ -54,7 +54,8 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
   if (status.distrusted.length > 0) problems.push(`nodes encode ${functions(status.distrusted.length)} differently`);
   if (status.load.isOverloaded)
     problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
-  problems.push(...status.nodes.toSorted(byProblem).flatMap(problemsOfNode), ...problemsOfRequests(status));
+  const troubles = status.nodes.toSorted(byProblem).flatMap(nodeTroubles);
+  problems.push(...troubles.map(({ problem }) => problem), ...problemsOfRequests(status));
   if (status.store?.trouble !== undefined) problems.push(`store: ${status.store.trouble}`);
   if (status.redis?.trouble !== undefined) problems.push(`Redis: ${status.redis.trouble}`);
   if (reload?.result === 'refused') problems.push('the last config was refused');
@@ -63,23 +64,6 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
     problems.push(`the certificate ${expiresMs < nowMs ? 'ended' : 'ends'} ${new Date(expiresMs).toISOString()}`);
   }
   return problems;
-}
-
-function problemsOfNode(node: NodeStatus): readonly string[] {
-  const { name, state, reason, isDrained, forkedAt, isSuspect, warning, isLagging, lag } = node;
-  const why = reason === undefined ? '' : `: ${reason}`;
-  if (isDrained) return [`${name} is drained: ledgergate resume ${name}`];
-  if (state === 'down') return [`${name} is down${why}`];
-  if (state === 'foreign') return [`${name} is not asked${why}`];
-  if (state === 'unproven') return [`${name} has not answered yet${why}`];
-  if (forkedAt !== undefined) return [`${name} has another history than others from version ${forkedAt} on`];
-  if (isSuspect) return [`${name} reports a head that the other nodes contradict`];
-  const problems = [
-    ...(warning === undefined ? [] : [`${name}: ${warning}`]),
-    ...(isLagging ? [`${name} is ${lag} versions behind, more than upstream.maxLag`] : []),
-  ];
-  const out = ejectedClasses(node);
-  return out.length === 0 ? problems : [...problems, `${name} is passed over for ${out.join(' and ')}`];
 }
 
 /** Problems that the requests of the window of 100 s show. */

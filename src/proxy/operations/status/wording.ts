@@ -6,42 +6,59 @@ import type { NodeStatus, OverallState } from './facts.ts';
 /** Tone of a colour on the page and in a terminal. */
 export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 
-/** State of a node as word, sign and tone; the sign makes it readable without colours. */
-export function nodeState({
-  state,
-  reason,
-  isDrained,
-  forkedAt,
-  isSuspect,
-  warning,
-  isLagging,
-  ejected,
-}: Pick<
+/** The facts of a node that its state follows from. */
+type NodeCondition = Pick<
   NodeStatus,
-  'state' | 'reason' | 'isDrained' | 'forkedAt' | 'isSuspect' | 'warning' | 'isLagging' | 'ejected'
->): {
+  'name' | 'state' | 'reason' | 'isDrained' | 'forkedAt' | 'isSuspect' | 'warning' | 'isLagging' | 'lag' | 'ejected'
+>;
+
+/** State of a node as word, sign and tone; the sign makes it readable without colours. */
+interface NodeState {
   readonly word: string;
   readonly sign: string;
   readonly tone: NodeTone;
-} {
+}
+
+/** A state that needs an operator's attention. */
+interface NodeTrouble extends NodeState {
+  /** A clause for people. */
+  readonly problem: string;
+}
+
+/** The troubles of a node, worst first. Beside one that is more than a warning no other counts. */
+export function nodeTroubles(node: NodeCondition): readonly NodeTrouble[] {
+  const { name, state, reason, isDrained, forkedAt, isSuspect, warning, isLagging, lag } = node;
   const why = reason === undefined ? '' : `: ${reason}`;
-  if (isDrained) return { word: state === 'usable' ? 'drained' : `drained, ${state}${why}`, sign: '○', tone: 'idle' };
-  if (state === 'down') return { word: `down${why}`, sign: '■', tone: 'bad' };
-  if (state === 'foreign') return { word: 'other chain', sign: '◆', tone: 'bad' };
-  if (state === 'unproven') return { word: `unproven${why}`, sign: '○', tone: 'idle' };
-  if (forkedAt !== undefined) return { word: 'forked', sign: '◆', tone: 'bad' };
-  if (isSuspect) return { word: 'contradicted', sign: '◆', tone: 'bad' };
-  if (warning !== undefined) return { word: 'several nodes', sign: '▲', tone: 'warn' };
-  if (isLagging) return { word: 'behind', sign: '▲', tone: 'warn' };
-  if (ejected.length > 0) return { word: 'passed over', sign: '▲', tone: 'warn' };
-  return { word: 'usable', sign: '●', tone: 'good' };
+  const drained = state === 'usable' ? 'drained' : `drained, ${state}${why}`;
+  if (isDrained) return one('idle', '○', drained, `${name} is drained: ledgergate resume ${name}`);
+  if (state === 'down') return one('bad', '■', `down${why}`, `${name} is down${why}`);
+  if (state === 'foreign') return one('bad', '◆', 'other chain', `${name} is not asked${why}`);
+  if (state === 'unproven') return one('idle', '○', `unproven${why}`, `${name} has not answered yet${why}`);
+  const history = `${name} has another history than others from version ${forkedAt} on`;
+  if (forkedAt !== undefined) return one('bad', '◆', 'forked', history);
+  if (isSuspect) return one('bad', '◆', 'contradicted', `${name} reports a head that the other nodes contradict`);
+  const out = ejectedClasses(node);
+  return [
+    ...(warning === undefined ? [] : one('warn', '▲', 'several nodes', `${name}: ${warning}`)),
+    ...(isLagging ? one('warn', '▲', 'behind', `${name} is ${lag} versions behind, more than upstream.maxLag`) : []),
+    ...(out.length === 0 ? [] : one('warn', '▲', 'passed over', `${name} is passed over for ${out.join(' and ')}`)),
+  ];
+}
+
+function one(tone: NodeTone, sign: string, word: string, problem: string): readonly NodeTrouble[] {
+  return [{ word, sign, tone, problem }];
+}
+
+/** The worst trouble of a node, or that it is usable. */
+export function nodeState(node: NodeCondition): NodeState {
+  return nodeTroubles(node)[0] ?? { word: 'usable', sign: '●', tone: 'good' };
 }
 
 /** Order of nodes by tone: problems first. */
 const toneRanks: Readonly<Record<NodeTone, number>> = { bad: 0, warn: 1, idle: 2, good: 3 };
 
 /** The order of two nodes by their states: problems first; 0: equally good. */
-export function byProblem(one: Parameters<typeof nodeState>[0], other: Parameters<typeof nodeState>[0]): number {
+export function byProblem(one: NodeCondition, other: NodeCondition): number {
   return toneRanks[nodeState(one).tone] - toneRanks[nodeState(other).tone];
 }
 

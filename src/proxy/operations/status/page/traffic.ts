@@ -1,8 +1,8 @@
-/** Rates, shares and times: by window, by source of the answer, by class of request. */
+/** Rates, shares and times: by window, by source of the answer, by class of request, by replica. */
 import type { Outcome } from '../../../../metrics/http-metrics.ts';
 import type { StatusFacts, WindowFacts } from '../present.ts';
 import { html, type Markup, type Piece } from './html.ts';
-import { inMs, percent, perSecond } from '../format.ts';
+import { inMs, percent, perSecond, short } from '../format.ts';
 
 /** Requests, the share without a node, hit share and times by window. */
 export function windowSection({ windows }: StatusFacts): Markup {
@@ -31,33 +31,44 @@ const outcomeWords: Readonly<Record<Outcome, string>> = {
 
 /** Requests of the last 100 s by source of the answer. */
 export function outcomeSection(facts: StatusFacts): Markup {
-  const window = middle(facts);
-  const all = window?.requests ?? 0;
-  const rows = (window?.outcomes ?? []).map((facts) =>
-    timedRow(outcomeWords[facts.outcome], facts, all === 0 ? undefined : facts.requests / all),
-  );
+  const { requests: all = 0, outcomes = [] } = middle(facts) ?? {};
+  const rows = outcomes.map(({ outcome, requests, requestsPerSecond, p50Ms, p99Ms }) => [
+    outcomeWords[outcome],
+    perSecond(requestsPerSecond),
+    shareCell(all === 0 ? undefined : requests / all),
+    inMs(p50Ms),
+    inMs(p99Ms),
+  ]);
   return table('Last 100 s', ['From', 'Requests', 'Share', 'p50 ms', 'p99 ms'], rows);
 }
 
 /** Requests of the last 100 s by class, those that need nodes most first. */
 export function routeSection(facts: StatusFacts): Markup {
-  const rows = (middle(facts)?.routes ?? []).map((route) => routeRow(route.route.replaceAll('_', ' '), route));
+  const rows = (middle(facts)?.routes ?? []).map((of) => [
+    of.route.replaceAll('_', ' '),
+    perSecond(of.requestsPerSecond),
+    perSecond(of.toNodesPerSecond),
+    shareCell(of.withoutNodeShare),
+    inMs(of.p50Ms),
+    inMs(of.p99Ms),
+  ]);
   const columns = ['Class', 'Requests', 'To nodes', 'No node', 'p50 ms', 'p99 ms'];
   return table('Last 100 s, most requests to nodes first', columns, rows);
 }
 
-function routeRow(name: string, facts: WindowFacts['routes'][number]): readonly Piece[] {
-  const { requestsPerSecond, toNodesPerSecond, withoutNodeShare, p50Ms, p99Ms } = facts;
-  const rates = [perSecond(requestsPerSecond), perSecond(toNodesPerSecond)];
-  return [name, ...rates, shareCell(withoutNodeShare), inMs(p50Ms), inMs(p99Ms)];
-}
-
-function timedRow(
-  name: string,
-  { requestsPerSecond, p50Ms, p99Ms }: WindowFacts['outcomes'][number],
-  share: number | undefined,
-) {
-  return [name, perSecond(requestsPerSecond), shareCell(share), inMs(p50Ms), inMs(p99Ms)];
+/** A row for each replica below the sum of all; present whenever Redis is configured, so that the page's script finds it. */
+export function replicaSection({ replicas }: StatusFacts): Markup {
+  if (replicas === undefined) return html`<p class="none">Redis gives no answer: this page is of one replica.</p>`;
+  const rows = [replicas.all, ...replicas.each].map((facts) => [
+    facts.isReady ? facts.name : `${facts.name} (not ready)`,
+    perSecond(facts.requestsPerSecond),
+    perSecond(facts.toNodesPerSecond),
+    percent(facts.hitShare),
+    inMs(facts.p99Ms),
+    short(facts.connections),
+  ]);
+  const columns = ['Replica', 'Requests', 'To nodes', 'Hits', 'p99 ms', 'Connections'];
+  return table('Last 100 s, as each has reported in Redis; p99: the largest', columns, rows);
 }
 
 /** The window with current traffic and enough requests for a quantile. */
