@@ -22,7 +22,7 @@ import { parseKeysFile } from '../../src/config/keys-file.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
 import { passedOn } from '../../src/trace/trace-context.ts';
 import { findScope } from '../../src/cache/purge/purge-scope.ts';
-import { findRefusal } from '../../src/proxy/operations/admin-access.ts';
+import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
 import { requestHeaders } from '../../src/proxy/http/headers.ts';
 import { parseRequest } from '../../src/proxy/operations/described-request.ts';

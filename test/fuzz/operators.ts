@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../src/config/source/load.ts';
 import { ConfigError, formatProblem } from '../../src/config/source/problem.ts';
-import { findRefusal } from '../../src/proxy/operations/admin-access.ts';
+import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { parseRequest } from '../../src/proxy/operations/described-request.ts';
 import { AdminFault, parseDescribed, parsePurgeRequest } from '../../src/proxy/operations/purge-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import { parse } from 'yaml';
 import { liveKeys } from '../../src/config/changes.ts';
-import { findHostRefusal } from '../../src/proxy/operations/operations-hosts.ts';
+import { findHostRefusal } from '../../src/proxy/operations/operations-access.ts';
 import {
   container,
   ciFile,

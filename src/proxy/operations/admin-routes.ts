@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { DrainRequest } from './admin.ts';
 import type { AdminAnswer } from './purge-request.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
-import { findRefusal, isBearer, type AdminAccessRules } from './admin-access.ts';
+import { findRefusal, isBearer, type AdminAccessRules } from './operations-access.ts';
 
 /** Administration behind the routes; with several workers it runs in other processes. */
 export interface AdminFunctions {

@@ -1,7 +1,7 @@
 /** The operations port, for operators and their tools: liveness, readiness, metrics, status, administration. */
 import type { RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
-import type { AdminAccessRules } from './admin-access.ts';
+import { type AdminAccessRules, findHostRefusal, type HostRefusal, type HostRules } from './operations-access.ts';
 import type { Exposition } from '../../metrics/exposition.ts';
 import type { ReloadResult } from '../../metrics/reload-metrics.ts';
 import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
@@ -12,7 +12,6 @@ import { answerBrokenRequest } from '../http/server/broken-request.ts';
 import { enterPipeline } from '../http/server/connection-state.ts';
 import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
 import { createServer, schemaController } from '../http/server/lean-http.ts';
-import { findHostRefusal, type HostRefusal, type HostRules } from './operations-hosts.ts';
 
 /** The last reload of the config. */
 export interface ReloadStatus {

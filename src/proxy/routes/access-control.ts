@@ -7,7 +7,7 @@ import type { Limits, Ticket } from '../../access/limits/ticket.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { CancelToken } from '../../ledger/stop.ts';
 import type { AccessMetrics, RefusalReason } from '../../metrics/access-metrics.ts';
-import { isBearer } from '../operations/admin-access.ts';
+import { isBearer } from '../operations/operations-access.ts';
 import { AdmittedRequest } from '../http/admitted-request.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findRefusal, type AdminCredentials } from '../../../src/proxy/operations/admin-access.ts';
+import { findRefusal, type AdminCredentials } from '../../../src/proxy/operations/operations-access.ts';
 
 const token = 'correct horse'.replace(' ', '-battery-');
 const none: AdminCredentials = { authorization: undefined, origin: undefined, host: undefined };

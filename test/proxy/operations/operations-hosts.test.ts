@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findHostRefusal, type HostFacts, type HostRules } from '../../../src/proxy/operations/operations-hosts.ts';
+import { findHostRefusal, type HostFacts, type HostRules } from '../../../src/proxy/operations/operations-access.ts';
 
 const usual: HostRules = { host: '0.0.0.0' };
 const named: HostRules = { host: 'Gateway.Example', hosts: ['metrics.example', '*.svc.prod.example'] };
