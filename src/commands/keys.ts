@@ -1,8 +1,11 @@
-/** `keys create|list|revoke --file FILE`: the keys of clients. A running gateway reads the file again by itself. */
+/**
+ * `keys create|list|revoke --file FILE`: the keys of clients. Edits keep the other text of the file, comments included. A
+ * running gateway reads the file again by itself.
+ */
 import { existsSync } from 'node:fs';
+import { isMap, isSeq, parseDocument, type Document, type YAMLSeq } from 'yaml';
 import { createKey, hashKey } from '../access/keys/key-set.ts';
 import { nearMissHint } from '../config/source/near-miss.ts';
-import { withKey, withoutKey } from '../config/keys-edit.ts';
 import { parseKeysFile, type FileKey, type KeyInput } from '../config/keys-file.ts';
 import { readText } from '../config/source/text-file.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
@@ -100,4 +103,34 @@ function required(call: CommandCall, flag: FlagName): string {
 /** Repeated, or separated by commas. */
 function words({ given }: CommandCall, flag: FlagName): string[] | undefined {
   return given.get(flag)?.values.flatMap((value) => value.split(',').map((word) => word.trim()));
+}
+
+const heading = `# Keys of ledgergate: made by \`ledgergate keys create\`, stored as SHA-256 hashes only.\nkeys: []\n`;
+
+/** The text with one more key; absent fields are left out. `text`: a valid keys file, or empty. */
+function withKey(text: string, key: KeyInput): string {
+  const document = parseDocument(text.trim() === '' ? heading : text);
+  const keys = keysOf(document);
+  // Flow style would put all keys on one line.
+  keys.flow = false;
+  const given = Object.entries(key).filter(([, value]) => value !== undefined);
+  keys.add(document.createNode(Object.fromEntries(given)));
+  return document.toString({ lineWidth: 0 });
+}
+
+/** The text without the key `name`; `undefined` when there is none. */
+function withoutKey(text: string, name: string): string | undefined {
+  const document = parseDocument(text);
+  const keys = keysOf(document);
+  const index = keys.items.findIndex((item) => isMap(item) && item.get('name') === name);
+  if (index === -1) return undefined;
+  keys.delete(index);
+  if (keys.items.length === 0) keys.flow = true;
+  return document.toString({ lineWidth: 0 });
+}
+
+function keysOf(document: Document): YAMLSeq {
+  const keys = document.get('keys');
+  if (isSeq(keys)) return keys;
+  throw new TypeError('a keys file without a list of keys');
 }

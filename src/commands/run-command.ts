@@ -5,8 +5,7 @@ import { packageVersion } from '../config/package-version.ts';
 import { parseArguments } from './arguments.ts';
 import { type CliCommand, type ExitCode, RuntimeFailure, type Terminal, UsageError } from './command.ts';
 import { variableOf } from './flags.ts';
-import { commandHelp, overview } from './help.ts';
-import { commands } from './table.ts';
+import { commandHelp, overview, commands } from './table.ts';
 
 /** Runs one command line; every failure is on the terminal when this resolves. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
@@ -24,7 +23,7 @@ async function dispatch(args: readonly string[], terminal: Terminal): Promise<Ex
     return 0;
   }
   if (word === '--help' || word === '-h') {
-    terminal.out(overview(commands));
+    terminal.out(overview());
     return 0;
   }
   const command = word === undefined ? commandFromEnvironment(terminal) : findCommand(word);

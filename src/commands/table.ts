@@ -1,6 +1,7 @@
-/** The commands. A new one is an entry here and a file beside this one. */
+/** The commands, and their texts of --help. A new one is an entry here and a file beside this one. */
 import type { CliCommand } from './command.ts';
-import { configFlags } from './flags.ts';
+import { configFlags, type Flag, flags, variableOf } from './flags.ts';
+import { formatTable } from './text-table.ts';
 
 /** All commands, in the order of the overview. */
 export const commands: readonly CliCommand[] = [
@@ -89,3 +90,35 @@ export const commands: readonly CliCommand[] = [
     load: async () => (await import('./encode.ts')).encode,
   },
 ];
+
+/** Help of the program: its commands, a line each. */
+export function overview(): string {
+  return [
+    'A caching read-through gateway in front of a fleet of ledger nodes.',
+    '',
+    'Usage: ledgergate COMMAND [FLAGS]',
+    '',
+    ...formatTable(commands.map(({ name, summary }) => [`  ${name}`, summary])),
+    '',
+    'Without a command the sample fleet is served (or, when LEDGERGATE_CONFIG or LEDGERGATE_UPSTREAM is set, `serve`).',
+    '`ledgergate COMMAND --help` shows its flags; `ledgergate --version` the version.',
+    'Exit codes: 0 fine, 1 failed while running, 2 bad usage or config.',
+  ].join('\n');
+}
+
+/** Help of one command: usage, flags and their environment variables. */
+export function commandHelp(command: CliCommand): string {
+  const rows = command.flags.map((name) => {
+    const flag: Flag = flags[name];
+    const value = flag.value === undefined ? '' : ` ${flag.value}`;
+    return [`  --${name}${value}`, variableOf(name), flag.meaning];
+  });
+  return [
+    command.summary,
+    '',
+    ...command.usage.map((usage, index) => `${index === 0 ? 'Usage:' : '      '} ledgergate ${usage}`),
+    '',
+    'Flags, and the environment variables that stand in for them:',
+    ...formatTable(rows),
+  ].join('\n');
+}

@@ -1,15 +1,16 @@
-/** `check FILE`: checks the config, probes every upstream against it, and inspects the store and Redis. */
+/** `check FILE`: checks the config, probes every upstream against it, inspects store and Redis, and reports for people or programs. */
 import { checkKeysFile } from '../../config/keys-file.ts';
-import { ConfigError, type Problem } from '../../config/source/problem.ts';
+import { ConfigError, type Problem, formatProblem } from '../../config/source/problem.ts';
 import { inspectTls } from '../../config/tls-pair.ts';
 import type { CommandCall, ExitCode } from '../command.ts';
-import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { lookUpBySystem, lookUpNames, nodesOf } from '../../gateway/discovery.ts';
-import { inspectFleet, type Inspection } from './inspect-fleet.ts';
+import { inspectFleet, type Inspection, type InspectedUpstream } from './inspect-fleet.ts';
 import { inspectStore, type StoreInspection } from './inspect-store.ts';
 import { probeAddress } from './probe.ts';
 import { inspectRedis, probeRedis, type RedisInspection } from './probe-redis.ts';
+import { formatPath } from '../../config/source/key-path.ts';
+import { formatTable } from '../text-table.ts';
 
 /** Longest wait for Redis. */
 const redisTimeoutMs = 2_000;
@@ -80,4 +81,58 @@ async function lookAtFleet({ config, redacted }: GivenConfig): Promise<Inspectio
     ),
   );
   return inspectFleet(probed, config);
+}
+
+/** Findings of one `check`. */
+interface CheckReport {
+  readonly file: string | undefined;
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+  /** Missing when no upstream was asked. */
+  readonly upstreams: readonly InspectedUpstream[] | undefined;
+}
+
+/** The report as lines of text. */
+function formatReport({ file, problems, warnings, upstreams }: CheckReport): string {
+  const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
+  return [
+    ...(upstreams === undefined ? [] : [...upstreamTable(upstreams), '']),
+    ...problems.map(formatProblem),
+    ...warnings.map((warning) => `warning: ${warning}`),
+    `${file === undefined ? '' : `${file}: `}${problems.length === 0 ? 'fine' : count}`,
+  ].join('\n');
+}
+
+/** The report as one JSON object. */
+function jsonReport({ file, problems, warnings, upstreams }: CheckReport): string {
+  const flat = problems.map(({ where, path, message }) => ({
+    ...(where.kind === 'file' ? { file: where.file, line: where.line, column: where.column } : {}),
+    ...(where.kind === 'setting' ? { setting: where.name } : {}),
+    path: formatPath(path),
+    message,
+  }));
+  const report = { file, fine: problems.length === 0, problems: flat, warnings, upstreams };
+  // An absent value is null, not missing: programs find every key in every report.
+  return JSON.stringify(report, (_key, value: unknown) => value ?? null, 2);
+}
+
+function upstreamTable(upstreams: readonly InspectedUpstream[]): readonly string[] {
+  const rows = upstreams.map(({ name, url, tier, dialect, chainId, oldest, head, lag, reason, fault }) =>
+    [
+      name,
+      url,
+      tier,
+      dialect,
+      chainId,
+      oldest,
+      head,
+      lag,
+      reason ?? (fault === undefined ? 'fine' : 'several nodes'),
+    ].map(cell),
+  );
+  return formatTable([['UPSTREAM', 'URL', 'TIER', 'DIALECT', 'CHAIN', 'OLDEST', 'HEAD', 'LAG', 'STATE'], ...rows]);
+}
+
+function cell(value: string | number | undefined): string {
+  return value === undefined ? '-' : String(value);
 }

@@ -1,16 +1,15 @@
-/** Loads the config from file, environment, flags and defaults. */
+/** Loads the config from file, environment, flags and defaults, and masks its secrets for people. */
 import { dirname, resolve } from 'node:path';
 import { type Config, toConfig } from '../config.ts';
 import { findContradictions } from '../schema/consistency.ts';
 import { checkRoot } from '../explain.ts';
-import type { Environment } from './interpolate.ts';
+import { type Environment, escapeInterpolation } from './interpolate.ts';
 import type { KeyPath } from './key-path.ts';
 import { applyOverrides, type Override } from './overrides.ts';
 import { Positions } from './positions.ts';
 import { ConfigError, type Where } from './problem.ts';
 import { readText } from './text-file.ts';
-import { configSchema } from '../schema/schema.ts';
-import { type RedactedConfig, redactConfig } from '../effective-config.ts';
+import { configSchema, type FileConfig } from '../schema/schema.ts';
 import { readYaml, type YamlSource } from './yaml-source.ts';
 
 /** The sources of a config. */
@@ -27,7 +26,8 @@ export interface LoadedConfig {
   readonly config: Config;
   /** Values that are valid and probably unintended. */
   readonly warnings: readonly string[];
-  readonly redacted: RedactedConfig;
+  /** The file's values without secrets, themselves those of a valid config file. */
+  readonly redacted: FileConfig;
   /** The place of a value, for problems found later. */
   whereIs(path: KeyPath): Where;
 }
@@ -75,4 +75,33 @@ function hostWarnings({ host, hosts }: Config['operations']): readonly string[] 
   return [
     `operations.host is ${host} and operations.hosts is not set: a request for a public name, such as gateway.example, gets 421. List the public names, or [] for none`,
   ];
+}
+
+/**
+ * Replaces interpolated values by their `${NAME}`, since any variable may hold a secret, and passwords and tokens of the
+ * file by stars.
+ */
+function redactConfig(file: FileConfig, positions: Positions): FileConfig {
+  const mask = (value: unknown, path: KeyPath): unknown => {
+    const template = positions.findTemplate(path);
+    if (template !== undefined) return template;
+    if (typeof value === 'string' && isSecret(path)) return '*'.repeat(16);
+    if (typeof value === 'string') return escapeInterpolation(maskCredentials(value));
+    if (Array.isArray(value)) return value.map((item, index) => mask(item, [...path, index]));
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, mask(part, [...path, key])]));
+  };
+  return mask(file, []) as FileConfig;
+}
+
+function isSecret(path: KeyPath): boolean {
+  return path.join('.') === 'operations.token' || path.at(-2) === 'headers';
+}
+
+/** `redis://user:password@host` as `redis://user:***@host`; a lone word before the `@` may be a password. */
+function maskCredentials(text: string): string {
+  return text
+    .replace(/^([a-z]+:\/\/)([^:/?#]*):.*@/, '$1$2:***@')
+    .replace(/^([a-z]+:\/\/)[^:]+@/, '$1***@')
+    .replaceAll(/([?&](?:password|auth|token)=)[^&]*/gi, '$1***');
 }
