@@ -1,8 +1,7 @@
 import { once } from 'node:events';
 import { loadConfig } from '../config/source/load.ts';
 import { type Override, overridesOf } from '../config/source/overrides.ts';
-import { curlExamples } from '../sample/curl-examples.ts';
-import { startSampleFleet } from '../sample/sample-fleet.ts';
+import { curlExamples, startSampleFleet } from '../sample/sample-fleet.ts';
 import type { CommandCall, ExitCode } from './command.ts';
 import { listenProblem } from './listen-problem.ts';
 import { runGateway } from './run-gateway.ts';

@@ -2,7 +2,12 @@
 import type { SampleAnswer } from './answer.ts';
 import type { SampleCall } from './call.ts';
 import { answerAccountSummaries, answerAccountTransactions } from './operations/account-history-operations.ts';
-import { answerBlockByHeight, answerBlockByVersion } from './operations/block-operations.ts';
+import {
+  answerBlockByHeight,
+  answerBlockByVersion,
+  answerAuxiliaryInfo,
+  answerTransactions,
+} from './operations/history-operations.ts';
 import { answerEventsByHandle, answerEventsByNumber } from './operations/event-operations.ts';
 import {
   answerGasPrice,
@@ -13,9 +18,14 @@ import {
   answerSpecJson,
   answerSpecYaml,
 } from './operations/ledger-operations.ts';
-import { answerAuxiliaryInfo, answerTransactions } from './operations/list-operations.ts';
-import { answerAccount, answerBalance, answerModule, answerResource } from './operations/state-operations.ts';
-import { answerModules, answerResources } from './operations/state-page-operations.ts';
+import {
+  answerAccount,
+  answerBalance,
+  answerModule,
+  answerResource,
+  answerModules,
+  answerResources,
+} from './operations/state-operations.ts';
 import { answerRawTableItem, answerTableItem } from './operations/table-operations.ts';
 import {
   answerByHash,

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { curlExamples } from '../../src/sample/curl-examples.ts';
-import { startSampleFleet } from '../../src/sample/sample-fleet.ts';
+import { curlExamples, startSampleFleet } from '../../src/sample/sample-fleet.ts';
 
 const run = promisify(execFile);
 

@@ -1,7 +1,6 @@
 /** Transactions that an account has sent, whole and in summary. */
 import type { Address } from '../../ledger/address.ts';
-import { answerIn, type SampleAnswer } from '../answer.ts';
-import { listBytes, standInBytes } from '../bcs.ts';
+import { answerIn, type SampleAnswer, listBytes, standInBytes } from '../answer.ts';
 import { acceptForm, addressParam, historyAt, u64Query, type SampleCall } from '../call.ts';
 import { accountNotFound, versionPruned } from '../node-error.ts';
 import { historyPage, mapRange, pageLimit, pageOf, type PageRange } from '../page.ts';

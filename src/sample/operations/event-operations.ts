@@ -1,8 +1,7 @@
 /** Events of an account, by creation number and by the handle that holds it. */
 import { findAddress, type Address } from '../../ledger/address.ts';
 import { formatTypeTag } from '../../ledger/type-tag.ts';
-import { answerIn, type SampleAnswer } from '../answer.ts';
-import { listBytes, standInBytes, u64Bytes } from '../bcs.ts';
+import { answerIn, type SampleAnswer, listBytes, standInBytes, u64Bytes } from '../answer.ts';
 import { acceptForm, addressParam, historyAt, structTagParam, u64Param, u64Query, type SampleCall } from '../call.ts';
 import { accountNotFound, eventsPruned, resourceNotFound, structFieldNotFound } from '../node-error.ts';
 import { historyPage, mapRange, pageLimit, pageOf } from '../page.ts';

@@ -1,7 +1,6 @@
 /** Ledger information, health, gas price, and answers about the node itself. */
 import { acceptForm, type SampleCall } from '../call.ts';
-import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
-import { u64Bytes } from '../bcs.ts';
+import { answerIn, jsonAnswer, type SampleAnswer, u64Bytes } from '../answer.ts';
 import { frameworkError, nodeError } from '../node-error.ts';
 
 /** `GET /`: the numbers of this answer's own headers. */

@@ -2,8 +2,7 @@
 import type { Address } from '../../ledger/address.ts';
 import { canonicalJson } from '../../ledger/json-value.ts';
 import { findTypeTag, formatTypeTag } from '../../ledger/type-tag.ts';
-import { answerIn, bcsAnswer, type SampleAnswer } from '../answer.ts';
-import { standInBytes } from '../bcs.ts';
+import { answerIn, bcsAnswer, type SampleAnswer, standInBytes } from '../answer.ts';
 import {
   acceptForm,
   addressParam,

@@ -1,7 +1,6 @@
 /** Look-up of transactions, submission, and the signing message ahead of it. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
-import { standInBytes, u64Bytes } from '../bcs.ts';
+import { answerIn, jsonAnswer, type SampleAnswer, standInBytes, u64Bytes } from '../answer.ts';
 import {
   acceptForm,
   expectContentType,
