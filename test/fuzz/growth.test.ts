@@ -20,7 +20,7 @@ import { findTypeTag } from '../../src/ledger/type-tag.ts';
 import { findU64 } from '../../src/ledger/version.ts';
 import { parseKeysFile } from '../../src/config/keys-file.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
-import { passedOn } from '../../src/trace/trace-context.ts';
+import { passedOn } from '../../src/trace/span.ts';
 import { findScope } from '../../src/cache/purge/purge-scope.ts';
 import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';

@@ -25,10 +25,10 @@ import {
 } from '../http/headers.ts';
 import { acceptedCodings } from '../http/negotiate.ts';
 import type { ResponseWriter } from '../http/response-writer.ts';
-import { streamBody } from '../http/streamed-body.ts';
 import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';
 import type { UnsentAnswers } from '../http/unsent-answers.ts';
+import { GatewayError } from '../../ledger/errors.ts';
 
 /** Parts that passed requests use. */
 export interface PassThroughParts {
@@ -190,3 +190,35 @@ function recordAnswer(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, {
 
 /** Bound of a submission, which outlives its client. */
 const submissionBoundMs = 30_000;
+
+/**
+ * Ends the response with the bytes of `body`, at the client's pace, behind a head that is written. A hang-up ends
+ * `body`. Rejects with `GatewayError` 503 if `body` breaks off: only a cut connection reports an incomplete answer.
+ */
+function streamBody(exchange: Exchange, body: Readable): Promise<void> {
+  const { response } = exchange;
+  return new Promise((resolve, reject) => {
+    let isWhole = false;
+    const stop = (cause?: unknown): void => {
+      if (isWhole) return;
+      body.destroy();
+      reject(new GatewayError('unavailable', 'the answer broke off', { cause }));
+    };
+    body.on('data', (piece: Buffer) => {
+      exchange.bytes += piece.length;
+      if (response.write(piece)) return;
+      body.pause();
+      response.once('drain', () => body.resume());
+    });
+    body.once('end', () => {
+      isWhole = true;
+      response.end(undefined);
+      exchange.end();
+      resolve();
+    });
+    body.on('error', stop);
+    body.once('close', stop);
+    if (response.destroyed) stop();
+    else response.once('close', stop);
+  });
+}
