@@ -21,8 +21,6 @@ export const decisions = [
   'not complete',
 ] as const;
 
-const purgeScopes = ['read', 'account', 'everything'] as const;
-
 /** Counts events of the memory tier. */
 export type CacheMetrics<Kind extends string, Reason extends string> = ReturnType<
   typeof createCacheMetrics<Kind, Reason>
@@ -51,16 +49,16 @@ export function createCacheMetrics<Kind extends string, Reason extends string>(
   readFill: () => CacheFill,
 ) {
   const reads = createReadMetrics(registry, { kinds, reasons });
-  const stored = new Counter(registry, {
+  const decided = new Counter(registry, {
     name: 'ledgergate_cache_store_decisions_total',
     help: 'Answers of upstreams by what the storing policy said: stored, or why not.',
     labels: { decision: decisions },
-  });
-  const purges = new Counter(registry, {
+  }).by('decision');
+  const purged = new Counter(registry, {
     name: 'ledgergate_purges_total',
     help: 'Purges that operators asked for here, by what they were of: read, account, everything.',
-    labels: { scope: purgeScopes },
-  });
+    labels: { scope: ['read', 'account', 'everything'] },
+  }).by('scope');
   const unread = new Counter(registry, {
     name: 'ledgergate_cache_never_read_total',
     help: 'Reads that left memory (evicted, expired, purged) and had no hit since they were stored, by kind. Reads that memory holds are not counted yet.',
@@ -73,13 +71,13 @@ export function createCacheMetrics<Kind extends string, Reason extends string>(
       name: 'ledgergate_coalesced_requests_total',
       help: 'Reads that shared the upstream read of another client.',
     }).of({}),
-    decided: (decision: (typeof decisions)[number]) => stored.inc({ decision }),
+    decided,
     evictions: new Counter(registry, {
       name: 'ledgergate_cache_evictions_total',
       help: 'Reads that left memory to make room for others.',
     }).of({}),
     neverRead: (kind: Kind) => unread.inc({ kind }),
-    purged: (scope: (typeof purgeScopes)[number]) => purges.inc({ scope }),
+    purged,
   };
 }
 

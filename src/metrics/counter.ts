@@ -62,6 +62,11 @@ export class Counter<const D extends Declared = Unlabelled> extends Family<D> {
     this.#series.of(labels).inc(by);
   }
 
+  /** A function that counts events by the value of the family's one label. */
+  by<Name extends keyof D & string>(label: Name): (value: LabelsOf<D>[Name]) => void {
+    return (value) => this.of({ [label]: value } as LabelsOf<D>).inc();
+  }
+
   /** Ends series. */
   remove(matches: (labels: LabelsOf<D>) => boolean): void {
     this.#series.remove(matches);

@@ -9,8 +9,6 @@ const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'
 type ChargedOutcome = (typeof chargedOutcomes)[number];
 /** Exceeded limits; `unavailable`: no part could count the request. */
 const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
-const fallbackChoices = ['local', 'refuse', 'allow'] as const;
-const lostReports = ['settlement', 'usage'] as const;
 
 /** Plan of a client, and the name of its key, if any. */
 interface ChargedClient {
@@ -51,16 +49,16 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
     labels: byBound,
     known: () => [...plans()].flatMap((plan) => combinations(byBound, { plan })),
   });
-  const fallback = new Counter(registry, {
+  const fellBack = new Counter(registry, {
     name: 'ledgergate_limits_fallback_total',
     help: 'Requests that Redis did not count, by what was done: local (counted here), refuse, allow.',
-    labels: { choice: fallbackChoices },
-  });
+    labels: { choice: ['local', 'refuse', 'allow'] },
+  }).by('choice');
   const lost = new Counter(registry, {
     name: 'ledgergate_limits_lost_total',
     help: 'Reports that did not get to Redis: settlement (what a request came to), usage (of an hour).',
-    labels: { what: lostReports },
-  });
+    labels: { what: ['settlement', 'usage'] },
+  }).by('what');
   new Gauge(registry, {
     name: 'ledgergate_limits_waiting',
     help: 'Requests over a limit that wait for their turn.',
@@ -81,9 +79,9 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
       refusals.inc({ plan: of.plan, bound });
     },
     /** The fallback decided on a request, because Redis did not count it. */
-    fellBack: (choice: (typeof fallbackChoices)[number]) => fallback.inc({ choice }),
+    fellBack,
     /** A report did not reach Redis. */
-    lost: (what: (typeof lostReports)[number]) => lost.inc({ what }),
+    lost,
   };
 }
 

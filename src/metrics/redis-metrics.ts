@@ -5,9 +5,6 @@ import { Gauge } from './gauge.ts';
 import { Histogram } from './histogram.ts';
 
 const redisLookups = ['hit', 'absent', 'damaged', 'unavailable'] as const;
-const redisTurns = ['lead', 'followed', 'alone'] as const;
-const redisWrites = ['written', 'failed', 'dropped'] as const;
-const redisFailures = ['timeout', 'connection', 'refused', 'wrong type', 'error'] as const;
 
 /** Readings of each scrape. */
 interface RedisGauges {
@@ -30,29 +27,29 @@ export function createRedisMetrics(registry: Registry, read: () => RedisGauges) 
     help: 'What a look-up in Redis took, whatever it found; cache.redis.timeout bounds it.',
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1],
   }).of({});
-  const turns = new Counter(registry, {
+  const turned = new Counter(registry, {
     name: 'ledgergate_redis_reads_total',
     help: 'Reads that Redis did not have: lead (for all replicas), followed (another replica read), alone.',
-    labels: { turn: redisTurns },
-  });
-  const writes = new Counter(registry, {
+    labels: { turn: ['lead', 'followed', 'alone'] },
+  }).by('turn');
+  const wrote = new Counter(registry, {
     name: 'ledgergate_redis_writes_total',
     help: 'Answers for Redis by outcome: written, failed, dropped (too many waited, or it is too large).',
-    labels: { outcome: redisWrites },
-  });
-  const failures = new Counter(registry, {
+    labels: { outcome: ['written', 'failed', 'dropped'] },
+  }).by('outcome');
+  const failed = new Counter(registry, {
     name: 'ledgergate_redis_failures_total',
     help: 'Commands that failed, by kind: timeout, connection, refused (no writes now), wrong type, error.',
-    labels: { kind: redisFailures },
-  });
+    labels: { kind: ['timeout', 'connection', 'refused', 'wrong type', 'error'] },
+  }).by('kind');
   return {
     lookedUp(outcome: (typeof redisLookups)[number], seconds: number) {
       lookups.inc({ outcome });
       duration.observe(seconds);
     },
-    turned: (turn: (typeof redisTurns)[number]) => turns.inc({ turn }),
-    wrote: (outcome: (typeof redisWrites)[number]) => writes.inc({ outcome }),
-    failed: (kind: (typeof redisFailures)[number]) => failures.inc({ kind }),
+    turned,
+    wrote,
+    failed,
   };
 }
 

@@ -5,15 +5,10 @@ import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
 import { Histogram } from './histogram.ts';
 
-/** `lost`: the first node won. `failed`: neither answered. `refused`: over the retry budget. */
-const hedgeOutcomes = ['won', 'lost', 'failed', 'refused'] as const;
-const retryOutcomes = ['sent', 'refused'] as const;
 /** Classes of reads that an upstream is ejected from. */
 const readClassNames = ['head', 'archive', 'view'] as const;
 type ReadClassName = (typeof readClassNames)[number];
 const ejectionReasons = ['timeout', 'error', 'outpaced', 'refused', 'error share'] as const;
-/** `full`: the queue was full. `late`: no permit became free in time. */
-const queueRefusals = ['full', 'late'] as const;
 
 /** Counts hedges, retries, ejections and queue events. */
 export type SenderMetrics = ReturnType<typeof createSenderMetrics>;
@@ -30,16 +25,17 @@ interface SenderGauges {
 
 /** Registers the families of dispatch; `read` is called at each scrape. */
 export function createSenderMetrics(registry: Registry, read: () => SenderGauges) {
-  const hedges = new Counter(registry, {
+  const hedge = new Counter(registry, {
     name: 'ledgergate_hedges_total',
     help: 'Second attempts beside a slow first, by outcome: won, lost, failed (both), refused (share used up).',
-    labels: { outcome: hedgeOutcomes },
-  });
-  const retries = new Counter(registry, {
+    // `lost`: the first node won. `failed`: neither answered. `refused`: over the retry budget.
+    labels: { outcome: ['won', 'lost', 'failed', 'refused'] },
+  }).by('outcome');
+  const retry = new Counter(registry, {
     name: 'ledgergate_retries_total',
     help: 'Attempts after a failed one, by outcome: sent, refused (share used up).',
-    labels: { outcome: retryOutcomes },
-  });
+    labels: { outcome: ['sent', 'refused'] },
+  }).by('outcome');
   const byReason = { upstream: labelSources.upstream, class: readClassNames, reason: ejectionReasons };
   const ejections = new Counter(registry, {
     name: 'ledgergate_upstream_ejections_total',
@@ -50,8 +46,8 @@ export function createSenderMetrics(registry: Registry, read: () => SenderGauges
   createGauges(registry, read);
   return {
     ...createQueueMetrics(registry, read),
-    hedge: (outcome: (typeof hedgeOutcomes)[number]) => hedges.inc({ outcome }),
-    retry: (outcome: (typeof retryOutcomes)[number]) => retries.inc({ outcome }),
+    hedge,
+    retry,
     ejected: (upstream: string, readClass: ReadClassName, reason: (typeof ejectionReasons)[number]) =>
       ejections.inc({ upstream, class: readClass, reason }),
     /** Ends the series of an upstream that left the fleet. */
@@ -70,15 +66,16 @@ function createQueueMetrics(registry: Registry, read: () => SenderGauges) {
     help: 'How long requests waited for a place at an upstream, got or not; those that found one at once are not counted.',
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2],
   }).of({});
-  const refusals = new Counter(registry, {
+  const refused = new Counter(registry, {
     name: 'ledgergate_upstream_queue_refusals_total',
     help: 'Requests that got no place at an upstream: full (too many waited), late (none became free in time).',
-    labels: { reason: queueRefusals },
-  });
+    // `full`: the queue was full. `late`: no permit became free in time.
+    labels: { reason: ['full', 'late'] },
+  }).by('reason');
   return {
     /** A queued request got a permit, or gave up. */
     waited: (seconds: number) => waits.observe(seconds),
-    refused: (reason: (typeof queueRefusals)[number]) => refusals.inc({ reason }),
+    refused,
   };
 }
 

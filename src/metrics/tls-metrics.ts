@@ -14,17 +14,17 @@ export function createTlsMetrics(registry: Registry, expiresMs: () => number) {
     join: 'min',
     read: () => expiresMs() / 1000,
   });
-  const reloads = new Counter(registry, {
+  const reloaded = new Counter(registry, {
     name: 'ledgergate_tls_reloads_total',
     help: 'Changed certificate files, by whether they were taken; failed: what was served before still is.',
     labels: { result: ['ok', 'failed'] },
-  });
+  }).by('result');
   const failures = new Counter(registry, {
     name: 'ledgergate_tls_handshake_failures_total',
     help: 'Connections that did not get through the TLS handshake.',
   }).of({});
   return {
-    reloaded: (result: 'ok' | 'failed') => reloads.inc({ result }),
+    reloaded,
     handshakeFailed: () => failures.inc(),
   };
 }
