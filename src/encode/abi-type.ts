@@ -3,7 +3,7 @@
  * (`&signer`, `&mut T0`) and function types (`|u64|bool`).
  */
 import { canonicalAddress, type Address } from '../ledger/address.ts';
-import { findTypeTag, type PrimitiveName, type TypeTag } from '../ledger/type-tag.ts';
+import { Cursor, findPrimitive, type PrimitiveName } from '../ledger/type-tag.ts';
 import type { Steps } from './steps.ts';
 
 /** Every `TypeTag` is one of these. */
@@ -27,16 +27,14 @@ export interface AbiStruct {
 /** Generous; it keeps a hostile ABI from deep recursion. */
 const maxDepth = 32;
 
-/** The type that `text` spells, or `undefined`. Takes a step for each token, and those of the text. */
+/** The type that `text` spells, or `undefined`. Takes a step for each type and name, and those of the text. */
 export function findAbiType(text: string, steps: Steps): AbiType | undefined {
   steps.takeText(text);
   // A function type is never encoded, so its inside does not matter.
   if (text.includes('|')) return { kind: 'function' };
-  const tokens = findTokens(text, steps);
-  if (tokens === undefined) return undefined;
-  const reader = new TokenReader(tokens);
-  const type = readType(reader, 0);
-  return reader.atEnd() ? type : undefined;
+  const cursor = new Cursor(text);
+  const type = readType(cursor, steps, 0);
+  return cursor.failed || !cursor.atEnd() ? undefined : type;
 }
 
 /** Whether a parameter of this type is filled by the transaction's signers: `signer`, `&signer`, `&mut signer`. */
@@ -91,83 +89,50 @@ export function everyTypeParameter(type: AbiType, steps: Steps, holds: (index: n
   }
 }
 
-const token = /[ \t]*(0x[0-9a-fA-F]{1,64}(?![0-9a-zA-Z_$])|[A-Za-z_$][A-Za-z0-9_$]*|::|[<>,&])[ \t]*/y;
+const hexAddress = /0x([0-9a-fA-F]{1,64})(?![0-9a-zA-Z_$])/y;
+const word = /([A-Za-z_$][A-Za-z0-9_$]*)/y;
+const mutable = /(mut)(?![A-Za-z0-9_$])/y;
 
-function findTokens(text: string, steps: Steps): readonly string[] | undefined {
-  const tokens: string[] = [];
-  token.lastIndex = 0;
-  while (token.lastIndex < text.length) {
-    steps.take();
-    const found = token.exec(text)?.[1];
-    if (found === undefined) return undefined;
-    tokens.push(found);
-  }
-  return tokens;
-}
-
-class TokenReader {
-  readonly #tokens: readonly string[];
-  #at = 0;
-
-  constructor(tokens: readonly string[]) {
-    this.#tokens = tokens;
-  }
-
-  next(): string | undefined {
-    this.#at += 1;
-    return this.#tokens[this.#at - 1];
-  }
-
-  take(token: string): boolean {
-    if (this.#tokens[this.#at] !== token) return false;
-    this.#at += 1;
-    return true;
-  }
-
-  atEnd(): boolean {
-    return this.#at === this.#tokens.length;
-  }
-}
-
-function readType(reader: TokenReader, depth: number): AbiType | undefined {
-  const word = depth > maxDepth ? undefined : reader.next();
-  if (word === undefined) return undefined;
-  if (word === '&') {
-    reader.take('mut');
-    const to = readType(reader, depth + 1);
+function readType(cursor: Cursor, steps: Steps, depth: number): AbiType | undefined {
+  steps.take();
+  if (depth > maxDepth) return undefined;
+  if (cursor.take('&')) {
+    cursor.match(mutable);
+    const to = readType(cursor, steps, depth + 1);
     return to && { kind: 'reference', to };
   }
-  if (word.startsWith('0x')) return readStruct(reader, canonicalAddress(word.slice(2)), depth);
-  if (word === 'vector') {
-    if (!reader.take('<')) return undefined;
-    const element = readType(reader, depth + 1);
-    return element && reader.take('>') ? { kind: 'vector', element } : undefined;
+  const hex = cursor.match(hexAddress);
+  if (hex !== undefined) return readStruct(cursor, steps, canonicalAddress(hex), depth);
+  const name = cursor.match(word) ?? '';
+  if (name === 'vector') {
+    cursor.expect('<');
+    const element = readType(cursor, steps, depth + 1);
+    cursor.expect('>');
+    return element && { kind: 'vector', element };
   }
-  if (/^T\d{1,5}$/.test(word)) return { kind: 'parameter', index: Number(word.slice(1)) };
-  return findPrimitive(word);
+  const index = /^T(\d{1,5})$/.exec(name)?.[1];
+  return index === undefined ? findPrimitive(name) : { kind: 'parameter', index: Number(index) };
 }
 
-function readStruct(reader: TokenReader, address: Address, depth: number): AbiStruct | undefined {
-  const module = reader.take('::') ? reader.next() : undefined;
-  const name = reader.take('::') ? reader.next() : undefined;
-  if (module === undefined || name === undefined || !isName(module) || !isName(name)) return undefined;
+function readStruct(cursor: Cursor, steps: Steps, address: Address, depth: number): AbiStruct | undefined {
+  const module = readName(cursor, steps);
+  const name = readName(cursor, steps);
   const typeArguments: AbiType[] = [];
-  if (reader.take('<')) {
+  if (cursor.take('<')) {
     do {
-      const argument = readType(reader, depth + 1);
+      const argument = readType(cursor, steps, depth + 1);
       if (argument === undefined) return undefined;
       typeArguments.push(argument);
-    } while (reader.take(','));
-    if (!reader.take('>')) return undefined;
+    } while (cursor.take(','));
+    cursor.expect('>');
   }
   return { kind: 'struct', address, module, name, typeArguments };
 }
 
-function isName(token: string): boolean {
-  return /^[A-Za-z_$]/.test(token);
-}
-
-function findPrimitive(word: string): TypeTag | undefined {
-  const tag = findTypeTag(word);
-  return tag?.kind === 'primitive' ? tag : undefined;
+function readName(cursor: Cursor, steps: Steps): string {
+  steps.take();
+  cursor.expect('::');
+  const name = cursor.match(word);
+  if (name === undefined) cursor.failed = true;
+  return name ?? '';
 }

@@ -29,7 +29,7 @@ const primitives = [
   ...(['i8', 'i16', 'i32', 'i64', 'i128', 'i256'] as const),
 ] as const;
 
-const primitiveTags = new Map<string, TypeTag>(primitives.map((name) => [name, { kind: 'primitive', name }]));
+const primitiveTags = new Map(primitives.map((name) => [name as string, { kind: 'primitive', name } as const]));
 
 /** Words that can name neither a module nor a struct, in every node version. */
 const keywords = new Set([
@@ -83,8 +83,8 @@ export function formatTypeTag(tag: TypeTag): string {
   }
 }
 
-/** A position in the text. The first refusal is final: `failed` stays set and every later token is empty. */
-class Cursor {
+/** A position in the text of a type. The first refusal is final: `failed` stays set and every later token is empty. */
+export class Cursor {
   readonly #text: string;
   #at = 0;
   failed = false;
@@ -128,6 +128,11 @@ class Cursor {
   }
 }
 
+/** The primitive type of this name. */
+export function findPrimitive(name: string): (TypeTag & { readonly kind: 'primitive' }) | undefined {
+  return primitiveTags.get(name);
+}
+
 const space = /[ \t\n\f\r]*/y;
 const hexAddress = /0[xX]([0-9a-fA-F]{1,64})(?![0-9a-zA-Z_$])/y;
 const word = /([A-Za-z][A-Za-z0-9_$]*)/y;
@@ -137,7 +142,7 @@ function readType(cursor: Cursor, depth: number): TypeTag {
   const hex = depth > maxDepth ? undefined : cursor.match(hexAddress);
   if (hex !== undefined) return readStruct(cursor, canonicalAddress(hex), depth);
   const name = depth > maxDepth ? undefined : cursor.match(word);
-  const primitive = name === undefined ? undefined : primitiveTags.get(name);
+  const primitive = name === undefined ? undefined : findPrimitive(name);
   if (primitive !== undefined) return primitive;
   if (name !== 'vector') return refuse(cursor);
   cursor.expect('<');
