@@ -25,7 +25,7 @@ import type { CancelSignal } from '../../ledger/stop.ts';
 import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
 import type { Count } from '../../metrics/counter.ts';
 import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
-import { joinFlights } from '../../upstream/dispatch/queue.ts';
+import { joinFlights } from '../../upstream/dispatch/fair-flights.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Upstream } from '../../upstream/node/upstream.ts';

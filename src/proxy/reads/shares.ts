@@ -10,7 +10,7 @@ import type { AnswerForm } from '../../ledger/answer-body.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Span } from '../../trace/span.ts';
-import { joinFlights } from '../../upstream/dispatch/queue.ts';
+import { joinFlights } from '../../upstream/dispatch/fair-flights.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';

@@ -5,7 +5,7 @@ import { compileModule, type CompiledModule } from '../../encode/abi.ts';
 import type { LoadModule } from '../../encode/encode-submission.ts';
 import type { Address } from '../../ledger/address.ts';
 import { GatewayError } from '../../ledger/errors.ts';
-import { FairFlights, type FlightTurn } from './fair-flights.ts';
+import { FairFlights, type FlightTurn } from '../../upstream/dispatch/fair-flights.ts';
 import { moduleRead } from './parse-read.ts';
 import type { Reader } from '../reads/reader.ts';
 

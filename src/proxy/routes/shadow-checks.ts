@@ -4,7 +4,7 @@ import { encodeSubmission, type LoadModule } from '../../encode/encode-submissio
 import { compareWithNode, isOfUpgrade, type NodeEncoding, type ShadowProof } from '../../encode/shadow.ts';
 import type { EncodeMetrics } from '../../metrics/encode-metrics.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
-import { QueueFullError } from '../../upstream/dispatch/queue.ts';
+import { QueueFullError } from '../../upstream/dispatch/fleet-request.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { ModuleSource } from './module-source.ts';

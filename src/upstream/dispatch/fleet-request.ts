@@ -17,6 +17,16 @@ export class LargeAnswerError extends GatewayError {
   }
 }
 
+/** A request of `client` got no place at a node: the queue was full, or its wait was over. */
+export class QueueFullError extends GatewayError {
+  readonly client: string;
+
+  constructor(client: string) {
+    super('unavailable', 'the nodes are at capacity; try again');
+    this.client = client;
+  }
+}
+
 /** The form of a success that the request admits. */
 export type PromisedForm = AnswerForm | 'either';
 

@@ -10,11 +10,10 @@ import { type NodeCandidate, deepest, deepestUnasked, unitOf } from '../select/c
 import { type Need, positionOf } from '../select/need.ts';
 import { passedOver, trustRank, holdingOf } from '../select/ranking.ts';
 import type { AttemptHistory, NonFinalOutcome } from './attempt-history.ts';
-import type { SendLimits } from './fleet-request.ts';
+import { QueueFullError, type SendLimits } from './fleet-request.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { errorCodeOf } from './classify.ts';
 import type { NodeAnswer } from './exchange.ts';
-import { QueueFullError } from './queue.ts';
 
 /** Heads do not come this much nearer within a wait. */
 const reachableVersions = 1_000_000n;

@@ -3,41 +3,8 @@
  * one client delays its own requests alone, and no more requests wait than nodes can serve soon.
  */
 import type { CancelSignal } from '../../ledger/stop.ts';
-import { GatewayError } from '../../ledger/errors.ts';
 import type { NodeCandidate } from '../select/candidates.ts';
 import type { Upstream } from '../node/upstream.ts';
-
-/** A request of `client` got no place at a node: the queue was full, or its wait was over. */
-export class QueueFullError extends GatewayError {
-  readonly client: string;
-
-  constructor(client: string) {
-    super('unavailable', 'the nodes are at capacity; try again');
-    this.client = client;
-  }
-}
-
-/** Whether a coalesced follower of `client` retries: its leader failed because another client exceeded the queue. */
-export function retryOwnFlight(error: unknown, client: string): boolean {
-  return error instanceof QueueFullError && error.client !== client;
-}
-
-/** Loads that one caller joins in turn. */
-const mostJoined = 3;
-
-/**
- * Resolves or rejects as `join`, which joins a coalesced load. After a load whose leader's client exceeded its queue limit,
- * `join` runs again: the first follower to retry leads.
- */
-export async function joinFlights<T>(client: string, join: () => Promise<T>): Promise<T> {
-  for (let joined = 1; ; joined += 1) {
-    try {
-      return await join();
-    } catch (error) {
-      if (!retryOwnFlight(error, client) || joined === mostJoined) throw error;
-    }
-  }
-}
 
 /**
  * Kinds of permits, by the resources that they hold. `read`: a place. `stream`: a place, and a connection until the body
@@ -205,7 +172,7 @@ export class PlaceQueue {
 
   /** Returns whether a waiting request got a place. */
   #giveTo(upstream: Upstream): boolean {
-    for (const waiters of this.#clients.values()) {
+    for (const [client, waiters] of this.#clients) {
       for (const waiter of waiters) {
         const { nodes, kind } = waiter;
         // No place that becomes free later would help it.
@@ -213,7 +180,8 @@ export class PlaceQueue {
         if (!nodes.some((node) => node.upstream === upstream) || !hasPlace(upstream, nodes[0], kind)) continue;
         // The permit takes the place at once, so the next waiter does not get it.
         waiter.end(new Permit(this, upstream, kind));
-        this.#moveBack(waiter.client);
+        // The client's further requests wait for its next turn.
+        if (this.#clients.delete(client)) this.#clients.set(client, waiters);
         return true;
       }
     }
@@ -256,13 +224,6 @@ export class PlaceQueue {
     if (waiters?.delete(waiter) !== true) return;
     this.#waiting -= 1;
     if (waiters.size === 0) this.#clients.delete(waiter.client);
-  }
-
-  #moveBack(client: string): void {
-    const waiters = this.#clients.get(client);
-    if (waiters === undefined) return;
-    this.#clients.delete(client);
-    this.#clients.set(client, waiters);
   }
 
   #turn(nowMs: number): void {

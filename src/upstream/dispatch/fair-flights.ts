@@ -1,9 +1,25 @@
 /**
- * Single flight with a queue turn for each client. A client joins its own flight, or one that a node works on. Hundreds
- * of requests may be ahead of another client's queued flight: beside it the client begins its own flight, and the first
- * to end answers all.
+ * Single flights with a queue turn for each client. The queue for nodes bounds each client by itself, so a flight may fail
+ * because its leader's client exceeded its bound: a follower of another client then begins its own.
  */
-import { retryOwnFlight } from '../../upstream/dispatch/queue.ts';
+import { QueueFullError } from './fleet-request.ts';
+
+/** Flights of other clients that one caller joins in turn. */
+const mostJoined = 3;
+
+/**
+ * Resolves or rejects as `join`, which joins a coalesced load. After a load whose leader's client exceeded its queue limit,
+ * `join` runs again: the first follower to retry leads.
+ */
+export async function joinFlights<T>(client: string, join: () => Promise<T>): Promise<T> {
+  for (let joined = 1; ; joined += 1) {
+    try {
+      return await join();
+    } catch (error) {
+      if (!retryOwnFlight(error, client) || joined === mostJoined) throw error;
+    }
+  }
+}
 
 /** The queue turn of a flight. */
 export interface FlightTurn {
@@ -22,10 +38,11 @@ interface ClientFlight<T> {
   readonly outcome: PromiseWithResolvers<T>;
 }
 
-/** Other clients' flights that one request joins in turn, when those clients exceed their queue limit. */
-const maxJoined = 3;
-
-/** Flights in progress by key; `T` is the value that they resolve with. */
+/**
+ * Flights in progress by key; `T` is the value that they resolve with. A client joins its own flight, or one that a node
+ * works on. Hundreds of requests may be ahead of another client's queued flight: beside it the client begins its own
+ * flight, and the first to end answers all.
+ */
 export class FairFlights<T> {
   /** By key; each client has at most one flight of a key. */
   readonly #flights = new Map<string, Set<ClientFlight<T>>>();
@@ -39,7 +56,7 @@ export class FairFlights<T> {
   async run(key: string, client: string, read: (turn: FlightTurn) => Promise<T>): Promise<T> {
     for (let joined = 0; ; joined += 1) {
       const shared = [...(this.#flights.get(key) ?? [])].find(
-        (flight) => flight.client === client || (flight.hasPlace && joined < maxJoined),
+        (flight) => flight.client === client || (flight.hasPlace && joined < mostJoined),
       );
       try {
         return await (shared ?? this.#begin(key, client, read)).outcome.promise;
@@ -77,4 +94,9 @@ export class FairFlights<T> {
     );
     return flight;
   }
+}
+
+/** Whether a coalesced follower of `client` retries: its leader failed because another client exceeded the queue. */
+function retryOwnFlight(error: unknown, client: string): boolean {
+  return error instanceof QueueFullError && error.client !== client;
 }
