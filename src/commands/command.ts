@@ -1,5 +1,5 @@
-/** The parts of a command, and its inputs from the outside. */
-import type { Environment } from '../config/source/interpolate.ts';
+/** The parts of a command, its inputs from the outside, and tables for its output. */
+import type { Environment } from '../config/source/yaml-source.ts';
 import type { GivenSettings } from '../config/source/overrides.ts';
 import type { FlagName } from './flags.ts';
 
@@ -60,4 +60,18 @@ export class UsageError extends Error {
 /** A fault outside of the program, printed without a stack. Exit code 1. */
 export class RuntimeFailure extends Error {
   override readonly name = 'RuntimeFailure';
+}
+
+/** Columns padded to the widest cell, two spaces apart. */
+export function formatTable(rows: readonly (readonly string[])[]): readonly string[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);
+  }
+  return rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
 }

@@ -8,10 +8,9 @@ import { createKey, hashKey } from '../access/keys/key-set.ts';
 import { nearMissHint } from '../config/source/near-miss.ts';
 import { parseKeysFile, type FileKey, type KeyInput } from '../config/keys-file.ts';
 import { readText } from '../config/source/text-file.ts';
-import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
+import { type CommandCall, type ExitCode, RuntimeFailure, UsageError, formatTable } from './command.ts';
 import type { FlagName } from './flags.ts';
 import { replaceFile } from './replace-file.ts';
-import { formatTable } from './text-table.ts';
 
 const actions: Readonly<Record<string, (call: CommandCall, file: string) => ExitCode>> = { create, list, revoke };
 

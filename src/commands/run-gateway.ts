@@ -1,21 +1,32 @@
-/** `serve`: starts a gateway from a config, announces its ports, and stops it on a signal. `sample` shares this. */
+/**
+ * `serve`: starts a gateway from a config, announces its ports, reads the config again when it changes, and stops on a signal.
+ * `sample` shares this.
+ */
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
+import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { checkKeysFile } from '../config/keys-file.ts';
 import type { LoadedConfig } from '../config/source/load.ts';
 import { inspectTls } from '../config/tls-pair.ts';
-import { digestOf } from '../config/source/text-file.ts';
-import { ConfigError } from '../config/source/problem.ts';
+import { digestOf, FileWatch } from '../config/source/text-file.ts';
+import { ConfigError, formatProblem } from '../config/source/problem.ts';
 import { createProcessLog } from '../gateway/log/log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway/gateway.ts';
 import { findSdk } from '../trace/tracer.ts';
-import type { CommandCall, ExitCode, Terminal } from './command.ts';
+import { type CommandCall, type ExitCode, type Terminal, formatTable } from './command.ts';
 import { givenFile, loadGivenConfig } from './given-config.ts';
 import { listenProblem } from './listen-problem.ts';
-import { Reloading, type ConfigSource } from './reload.ts';
-import { formatTable } from './text-table.ts';
+
+/** Source of a config, so that it can be read again. */
+interface ConfigSource {
+  readonly file: string | undefined;
+  /** Digest of the file at its first reading. */
+  readonly digest: string | undefined;
+  /** Reads the file again, under the same flags and variables. Throws as `loadConfig`. */
+  readonly load: () => LoadedConfig;
+}
 
 /** Terminal, reload source and announcements of a run. */
 export interface RunOptions {
@@ -55,7 +66,7 @@ export async function runGateway(
   if (loaded.config.tracing !== undefined && findSdk() !== undefined) warnings.push(tracingIgnored);
   for (const warning of warnings) terminal.error(`warning: ${warning}`);
   const { log, lines, flush } = createProcessLog(loaded.config.log);
-  let reloading: Reloading | undefined;
+  let reloading: ReturnType<typeof createReloading> | undefined;
   // A signal that comes while it starts must not end it.
   if (source !== undefined) terminal.onHangUp(() => reloading?.hangUp());
   const gateway = await start(loaded.config, { log, logLines: lines, drainDelayMs }).catch((error: unknown) => {
@@ -64,7 +75,7 @@ export async function runGateway(
   // Node writes the cache only at a clean exit, which a killed process never reaches. Takes 0.1 s, once.
   flushCompileCache();
   for (const line of [...describe(gateway, loaded), ...(announce?.(gateway) ?? [])]) terminal.out(line);
-  if (source !== undefined) reloading = new Reloading({ source, gateway, log });
+  if (source !== undefined) reloading = createReloading(source, gateway, log);
   if (!stop.aborted) await once(stop, 'abort');
   terminal.out('Stopping: finishing what is in flight. A second signal ends at once.');
   reloading?.close();
@@ -105,4 +116,33 @@ function chainOf(gateway: RunningGateway, { chainId }: Config): string {
   if (chainId !== undefined) return `${chainId} (chainId: nodes of any other are not asked)`;
   const agreed = gateway.fleet().find((node) => node.state !== 'foreign' && node.chainId !== undefined)?.chainId;
   return agreed === undefined ? 'not known yet' : `${agreed} (most nodes report it; set chainId to hold it)`;
+}
+
+/** Reads the config again on SIGHUP and when its file changes. */
+function createReloading({ file, digest, load }: ConfigSource, gateway: RunningGateway, log: Logger) {
+  const reload = (): void => {
+    let loaded: LoadedConfig;
+    try {
+      loaded = load();
+    } catch (error) {
+      gateway.reloads.refuse(error instanceof ConfigError ? error.problems.map(formatProblem) : [String(error)]);
+      return;
+    }
+    for (const warning of loaded.warnings) log.warn(warning);
+    void gateway.reloads.take(loaded.config);
+  };
+  const onMissing = () => log.warn({ file }, 'the config file cannot be read: the config in force stays');
+  const watch = file === undefined ? undefined : new FileWatch([file], { digest, onChange: reload, onMissing });
+  return {
+    /** SIGHUP: the file is read, whether it has changed or not. */
+    hangUp(): void {
+      if (watch === undefined) {
+        log.warn('SIGHUP: there is no config file to read again, so nothing changes');
+        return;
+      }
+      watch.note();
+      reload();
+    },
+    close: () => watch?.close(),
+  };
 }

@@ -1,7 +1,6 @@
 /** The commands, and their texts of --help. A new one is an entry here and a file beside this one. */
-import type { CliCommand } from './command.ts';
+import { type CliCommand, formatTable } from './command.ts';
 import { configFlags, type Flag, flags, variableOf } from './flags.ts';
-import { formatTable } from './text-table.ts';
 
 /** All commands, in the order of the overview. */
 export const commands: readonly CliCommand[] = [

@@ -2,7 +2,7 @@
 import { checkKeysFile } from '../../config/keys-file.ts';
 import { ConfigError, type Problem, formatProblem } from '../../config/source/problem.ts';
 import { inspectTls } from '../../config/tls-pair.ts';
-import type { CommandCall, ExitCode } from '../command.ts';
+import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { lookUpBySystem, lookUpNames, nodesOf } from '../../gateway/discovery.ts';
 import { inspectFleet, type Inspection, type InspectedUpstream } from './inspect-fleet.ts';
@@ -10,7 +10,6 @@ import { inspectStore, type StoreInspection } from './inspect-store.ts';
 import { probeAddress } from './probe.ts';
 import { inspectRedis, probeRedis, type RedisInspection } from './probe-redis.ts';
 import { formatPath } from '../../config/source/key-path.ts';
-import { formatTable } from '../text-table.ts';
 
 /** Longest wait for Redis. */
 const redisTimeoutMs = 2_000;

@@ -3,14 +3,13 @@ import { dirname, resolve } from 'node:path';
 import { type Config, toConfig } from '../config.ts';
 import { findContradictions } from '../schema/consistency.ts';
 import { checkRoot } from '../explain.ts';
-import { type Environment, escapeInterpolation } from './interpolate.ts';
+import { type Environment, escapeInterpolation, readYaml, type YamlSource } from './yaml-source.ts';
 import type { KeyPath } from './key-path.ts';
 import { applyOverrides, type Override } from './overrides.ts';
 import { Positions } from './positions.ts';
 import { ConfigError, type Where } from './problem.ts';
 import { readText } from './text-file.ts';
 import { configSchema, type FileConfig } from '../schema/schema.ts';
-import { readYaml, type YamlSource } from './yaml-source.ts';
 
 /** The sources of a config. */
 export interface LoadOptions {

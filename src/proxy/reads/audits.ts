@@ -10,8 +10,9 @@ import { headerOf } from '../../ledger/ledger-headers.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Upstream } from '../../upstream/node/upstream.ts';
-import { compareAnswers, firstDifference } from './compare-answers.ts';
 import type { Read } from './read-result.ts';
+import { parseJson } from '../../ledger/json-parser.ts';
+import { canonicalJson } from '../../ledger/json-value.ts';
 
 /** A pinned read, and the node's answer that the cache stored under `key`. */
 export interface StoredRead {
@@ -167,4 +168,39 @@ function reportOf({ read, answer: first }: StoredRead, second: NodeAnswer, third
 
 function digestOf({ body }: NodeAnswer): string {
   return hash('sha256', body, 'hex').slice(0, 32);
+}
+
+/** The compared parts of a final answer: status 200, or a 404 that stays true. */
+export type FinalAnswer = Pick<NodeAnswer, 'status' | 'body' | 'json'>;
+
+/** `other spelling`: the same JSON value in another text, as nodes of another release may write it. */
+export type AnswerComparison = 'equal' | 'other spelling' | 'disagreement';
+
+/** Compares status, then bytes, then JSON values; of two 404s only the `error_code`. */
+export function compareAnswers(one: FinalAnswer, other: FinalAnswer): AnswerComparison {
+  if (one.status !== other.status) return 'disagreement';
+  if (one.body.equals(other.body)) return 'equal';
+  // Messages are free text, and spell addresses in each node's own way.
+  if (one.status !== 200) return codeOf(one) === codeOf(other) ? 'equal' : 'disagreement';
+  const [text, otherText] = [canonicalText(one), canonicalText(other)];
+  return text !== undefined && text === otherText ? 'other spelling' : 'disagreement';
+}
+
+/** Offset of the first different byte, or the length of the shorter body. */
+export function firstDifference(one: Buffer, other: Buffer): number {
+  const shorter = Math.min(one.length, other.length);
+  for (let offset = 0; offset < shorter; offset += 1) if (one[offset] !== other[offset]) return offset;
+  return shorter;
+}
+
+function codeOf({ json }: FinalAnswer): unknown {
+  return json.members['error_code'];
+}
+
+function canonicalText({ body }: FinalAnswer): string | undefined {
+  try {
+    return canonicalJson(parseJson(body.toString()));
+  } catch {
+    return undefined;
+  }
 }

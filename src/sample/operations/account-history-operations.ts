@@ -1,9 +1,19 @@
 /** Transactions that an account has sent, whole and in summary. */
 import type { Address } from '../../ledger/address.ts';
 import { answerIn, type SampleAnswer, listBytes, standInBytes } from '../answer.ts';
-import { acceptForm, addressParam, historyAt, u64Query, type SampleCall } from '../call.ts';
+import {
+  acceptForm,
+  addressParam,
+  historyAt,
+  u64Query,
+  type SampleCall,
+  historyPage,
+  mapRange,
+  pageLimit,
+  pageOf,
+  type PageRange,
+} from '../call.ts';
 import { accountNotFound, versionPruned } from '../node-error.ts';
-import { historyPage, mapRange, pageLimit, pageOf, type PageRange } from '../page.ts';
 import { committedFields, isKnownAccount, syntheticTransactionHash, transactionsOf } from '../synthetic.ts';
 import { onChainBytes } from './transaction-operations.ts';
 

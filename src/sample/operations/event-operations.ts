@@ -2,9 +2,20 @@
 import { findAddress, type Address } from '../../ledger/address.ts';
 import { formatTypeTag } from '../../ledger/type-tag.ts';
 import { answerIn, type SampleAnswer, listBytes, standInBytes, u64Bytes } from '../answer.ts';
-import { acceptForm, addressParam, historyAt, structTagParam, u64Param, u64Query, type SampleCall } from '../call.ts';
+import {
+  acceptForm,
+  addressParam,
+  historyAt,
+  structTagParam,
+  u64Param,
+  u64Query,
+  type SampleCall,
+  historyPage,
+  mapRange,
+  pageLimit,
+  pageOf,
+} from '../call.ts';
 import { accountNotFound, eventsPruned, resourceNotFound, structFieldNotFound } from '../node-error.ts';
-import { historyPage, mapRange, pageLimit, pageOf } from '../page.ts';
 import { findResource } from '../recorded.ts';
 import { findSyntheticResource, isKnownAccount, streamOf, type Stream } from '../synthetic.ts';
 

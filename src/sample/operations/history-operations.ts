@@ -1,9 +1,20 @@
 /** History of the ledger: transactions by version, their auxiliary information, blocks with and without transactions. */
 import { answerIn, type SampleAnswer, lengthBytes, listBytes, hashBytes, optionBytes, u64Bytes } from '../answer.ts';
-import { acceptForm, u64Query, type SampleCall, historyAt, resolveVersion, u64Param } from '../call.ts';
+import {
+  acceptForm,
+  u64Query,
+  type SampleCall,
+  historyAt,
+  resolveVersion,
+  u64Param,
+  historyPage,
+  mapRange,
+  pageLimit,
+  pageOf,
+  type PageRange,
+} from '../call.ts';
 import { versionsPerBlock, blockHeightOf } from '../ledger-clock.ts';
 import { frameworkError, nodeError, versionPruned, blockNotFound, blockPruned } from '../node-error.ts';
-import { historyPage, mapRange, pageLimit, pageOf, type PageRange } from '../page.ts';
 import { onChainBytes, transactionAt } from './transaction-operations.ts';
 import { syntheticHash } from '../synthetic.ts';
 

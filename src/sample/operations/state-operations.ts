@@ -12,11 +12,12 @@ import {
   resolveVersion,
   structTagParam,
   type SampleCall,
+  pageLimit,
+  statePage,
 } from '../call.ts';
 import { accountNotFound, frameworkError, moduleNotFound, resourceNotFound } from '../node-error.ts';
 import { findModule, findResource, modulesOf, resourcesOf } from '../recorded.ts';
 import { findSyntheticResource, isKnownAccount, syntheticBalance, transactionsOf } from '../synthetic.ts';
-import { pageLimit, statePage } from '../page.ts';
 
 /** `GET /accounts/{address}`. Real nodes answer a missing account in two ways; this is the 404. */
 export function answerAccount(call: SampleCall): SampleAnswer {

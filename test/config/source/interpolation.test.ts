@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { interpolate } from '../../../src/config/source/interpolate.ts';
+import { interpolate } from '../../../src/config/source/yaml-source.ts';
 import { loadText, problemsOf } from '../config-file.ts';
 
 test('${NAME} is the variable, $${ is a literal ${', () => {

@@ -7,7 +7,7 @@ import {
   firstDifference,
   type AnswerComparison,
   type FinalAnswer,
-} from '../../../src/proxy/reads/compare-answers.ts';
+} from '../../../src/proxy/reads/audits.ts';
 
 function answer(status: number, text: string): FinalAnswer {
   const body = Buffer.from(text, 'latin1');
