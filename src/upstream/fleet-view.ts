@@ -1,5 +1,13 @@
-/** The view of the fleet that answers are made from: one immutable object, replaced when the fleet changes. */
+/**
+ * Views of the fleet at one moment. Answers are made from one immutable object, replaced when the fleet changes; a part of it
+ * is the range of versions that the nodes can serve. The choice of a node sees the nodes as candidates.
+ */
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { Unit } from './node/retention-window.ts';
+import type { Upstream } from './node/upstream.ts';
+import { isAskable, unitOf, type NodeCandidate } from './select/candidates.ts';
+import { positionOf, type Need, type ReadClass } from './select/need.ts';
+import { headToleranceMs, holdingOf, trustRank } from './select/ranking.ts';
 
 /** The facts behind a view. */
 export interface FleetFacts {
@@ -48,4 +56,100 @@ export function viewOf(facts: FleetFacts, before: FleetView | undefined, dialect
 
 function headersOf(head: LedgerInfo, { oldestVersion, oldestBlockHeight }: LedgerInfo, dialect: Dialect) {
   return ledgerHeaderList({ ...head, oldestVersion, oldestBlockHeight }, dialect);
+}
+
+/** Probes detect nodes that fail together one after another, within their intervals and time-outs. */
+const togetherMs = 30_000;
+
+/** The range of versions that the nodes of a fleet can serve, and its outages. */
+export class ServedRange {
+  readonly #nodes: () => readonly Upstream[];
+  /** A node could be asked at some time. */
+  #wasReady = false;
+  #outage: { readonly sinceMs: number; readonly atMs: number } | undefined;
+
+  /** `nodes`: the fleet's at each call. */
+  constructor(nodes: () => readonly Upstream[]) {
+    this.#nodes = nodes;
+  }
+
+  /** Whether a node that may be asked answers and has reported its ledger. */
+  get isReady(): boolean {
+    return this.#nodes().some(
+      ({ health, window, isDrained }) => health === 'usable' && window.info !== undefined && !isDrained,
+    );
+  }
+
+  /** Snapshot of the node that serves the oldest version; in an outage, of the nodes that answered last. */
+  get oldest(): LedgerInfo | undefined {
+    let deepest: LedgerInfo | undefined;
+    for (const { health, window, isDrained } of this.#nodes()) {
+      if (isDrained) continue;
+      const couldServe = health !== 'foreign' && (this.#outage?.atMs ?? Infinity) - window.observedAtMs <= togetherMs;
+      const { believed: info } = window;
+      if (info === undefined || !(health === 'usable' || couldServe)) continue;
+      if (deepest === undefined || info.oldestVersion < deepest.oldestVersion) deepest = info;
+    }
+    return deepest;
+  }
+
+  /** Start of an outage, in ms since the epoch: no node answers any more that did before. */
+  get outageSinceMs(): number | undefined {
+    return this.#outage?.sinceMs;
+  }
+
+  /** To be called when a node's health changes. Returns the change when an outage begins or ends. */
+  update(): 'outage' | 'outage over' | undefined {
+    const { isReady } = this;
+    this.#wasReady ||= isReady;
+    const isOut = this.#wasReady && !isReady;
+    if (isOut === (this.#outage !== undefined)) return undefined;
+    this.#outage = isOut ? { sinceMs: Date.now(), atMs: performance.now() } : undefined;
+    return isOut ? 'outage' : 'outage over';
+  }
+}
+
+/** The part of a fleet that candidates are made from. */
+interface FleetNodes {
+  readonly upstreams: readonly Upstream[];
+  isLagging(upstream: Upstream): boolean;
+}
+
+/** Every node as a candidate for a read of `readClass`, with its window in `unit`. */
+export function candidatesOf(
+  fleet: FleetNodes,
+  nowMs: number,
+  unit: Unit = 'versions',
+  readClass?: ReadClass,
+): NodeCandidate<Upstream>[] {
+  return fleet.upstreams.map((upstream) => {
+    const latencyMs = upstream.latencyMs(nowMs);
+    return {
+      upstream,
+      name: upstream.name,
+      tier: upstream.tier,
+      health: upstream.health,
+      isDrained: upstream.isDrained,
+      window: upstream.window.around(nowMs + latencyMs, unit),
+      weight: upstream.weight,
+      cost: latencyMs * (upstream.inFlight + 1),
+      isSuspect: upstream.isSuspect,
+      isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,
+      isDeferred: upstream.deferral.isOn(nowMs),
+      isWithheld: upstream.withheldForMs(nowMs) > 0,
+      isLagging: fleet.isLagging(upstream),
+      headTolerance: upstream.window.pace.headSpeed * headToleranceMs,
+    };
+  });
+}
+
+/** The nodes that may be asked. `readClass`: marks the nodes that are ejected for it. */
+export function nodesFor(fleet: FleetNodes, need: Need, readClass?: ReadClass): readonly NodeCandidate<Upstream>[] {
+  return candidatesOf(fleet, performance.now(), unitOf(need), readClass).filter(isAskable);
+}
+
+/** Whether a node is trusted, and surely holds the version that is asked for. */
+export function isSureOf(node: NodeCandidate<Upstream>, need: Need): boolean {
+  const position = positionOf(need);
+  return trustRank(node) === 0 && (position === undefined || holdingOf(node.window, position) === 'held');
 }

@@ -5,12 +5,8 @@
 import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
-import { viewOf, type FleetView } from './fleet-view.ts';
+import { ServedRange, viewOf, type FleetView } from './fleet-view.ts';
 import { LedgerWideHeaders } from './ledger-wide-headers.ts';
-import type { ReadClass } from './select/need.ts';
-import type { Unit } from './node/retention-window.ts';
-import type { NodeCandidate } from './select/candidates.ts';
-import { headToleranceMs } from './select/ranking.ts';
 import { sharedAddressMessage } from './node/shared-address.ts';
 import type { Upstream } from './node/upstream.ts';
 import { VersionWaiters } from './version-waiters.ts';
@@ -48,8 +44,6 @@ export interface FleetSettings {
 }
 
 const usualLimits = { maxLagMs: 30_000 };
-/** Probes detect nodes that fail together one after another, within their intervals and time-outs. */
-const togetherMs = 30_000;
 
 /** The fleet of one process. */
 export class Fleet {
@@ -67,9 +61,7 @@ export class Fleet {
   #view: FleetView | undefined;
   /** A node has answered since, or its health has changed. */
   #isViewStale = true;
-  /** A node could be asked at some time. */
-  #wasReady = false;
-  #outage: { readonly sinceMs: number; readonly atMs: number } | undefined;
+  readonly #range: ServedRange;
 
   constructor(
     upstreams: readonly Upstream[],
@@ -82,6 +74,7 @@ export class Fleet {
     this.#isDialectOpen = dialect === 'auto';
     this.#events = events;
     this.#limits = limits;
+    this.#range = new ServedRange(() => this.#upstreams);
     this.waiters = new VersionWaiters(
       () => this.#upstreams,
       () => events.onAwaited(),
@@ -163,32 +156,19 @@ export class Fleet {
     return this.headersOfLedger.names;
   }
 
-  /** Snapshot of the node that serves the oldest version; in an outage, of the nodes that answered last. */
+  /** See `ServedRange`. */
   get oldest(): LedgerInfo | undefined {
-    let deepest: LedgerInfo | undefined;
-    for (const { health, window, isDrained } of this.#upstreams) {
-      if (isDrained) continue;
-      const couldServe = health !== 'foreign' && (this.#outage?.atMs ?? Infinity) - window.observedAtMs <= togetherMs;
-      const { believed: info } = window;
-      if (info === undefined || !(health === 'usable' || couldServe)) continue;
-      if (deepest === undefined || info.oldestVersion < deepest.oldestVersion) deepest = info;
-    }
-    return deepest;
+    return this.#range.oldest;
   }
 
   /** Whether a node that may be asked answers and has reported its ledger. */
   get isReady(): boolean {
-    return this.#upstreams.some(
-      ({ health, window, isDrained }) => health === 'usable' && window.info !== undefined && !isDrained,
-    );
+    return this.#range.isReady;
   }
 
-  /**
-   * Start of an outage, in ms since the epoch: no node answers any more. The view is frozen: pinned answers in memory
-   * stay true, and go out with the last ledger headers.
-   */
+  /** See `ServedRange`: the view is frozen, and pinned answers in memory go out with the last ledger headers. */
   get outageSinceMs(): number | undefined {
-    return this.#outage?.sinceMs;
+    return this.#range.outageSinceMs;
   }
 
   /** The view for an answer that goes out now. */
@@ -314,39 +294,15 @@ export class Fleet {
   /** To be called when a node's health changes: what the fleet can serve changes with it. */
   refresh(): void {
     this.#isViewStale = true;
-    this.#wasReady ||= this.isReady;
-    const isOut = this.#wasReady && !this.isReady;
-    if (isOut !== (this.#outage !== undefined)) {
-      this.#outage = isOut ? { sinceMs: Date.now(), atMs: performance.now() } : undefined;
-      const message = isOut
-        ? 'no node answers any more: only pinned answers in the cache are served'
-        : 'a node answers again';
-      this.#events.onChange(isOut ? 'outage' : 'outage over', { head: this.head?.version }, message);
+    const change = this.#range.update();
+    if (change !== undefined) {
+      const message =
+        change === 'outage'
+          ? 'no node answers any more: only pinned answers in the cache are served'
+          : 'a node answers again';
+      this.#events.onChange(change, { head: this.head?.version }, message);
     }
     // A node that is usable again may have reached an awaited version.
     if (this.head !== undefined) this.waiters.wake(this.head.version);
-  }
-
-  /** Every node as a candidate for a read of `readClass`, with its window in `unit`. */
-  candidates(nowMs: number, unit: Unit = 'versions', readClass?: ReadClass): NodeCandidate<Upstream>[] {
-    return this.#upstreams.map((upstream) => {
-      const latencyMs = upstream.latencyMs(nowMs);
-      return {
-        upstream,
-        name: upstream.name,
-        tier: upstream.tier,
-        health: upstream.health,
-        isDrained: upstream.isDrained,
-        window: upstream.window.around(nowMs + latencyMs, unit),
-        weight: upstream.weight,
-        cost: latencyMs * (upstream.inFlight + 1),
-        isSuspect: upstream.isSuspect,
-        isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,
-        isDeferred: upstream.deferral.isOn(nowMs),
-        isWithheld: upstream.withheldForMs(nowMs) > 0,
-        isLagging: this.isLagging(upstream),
-        headTolerance: upstream.window.pace.headSpeed * headToleranceMs,
-      };
-    });
   }
 }

@@ -4,6 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
+import { candidatesOf } from '../../src/upstream/fleet-view.ts';
 import { Upstream } from '../../src/upstream/node/upstream.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
@@ -41,13 +42,13 @@ test('nodes that stay keep their state', (t) => {
   const [a, b, c] = nodes;
   tell(a, { version: 100n, oldest: 20n });
   tell(b, { version: 90n, oldest: 50n });
-  const [before] = fleet.candidates(10);
+  const [before] = candidatesOf(fleet, 10);
 
   fleet.replace([c, a], 0);
 
   assert.deepEqual(fleet.upstreams, [c, a]);
-  assert.deepEqual(fleet.candidates(10)[1], before);
-  assert.equal(fleet.candidates(10)[0]?.health, 'unproven');
+  assert.deepEqual(candidatesOf(fleet, 10)[1], before);
+  assert.equal(candidatesOf(fleet, 10)[0]?.health, 'unproven');
   assert.deepEqual([fleet.head?.version, fleet.generation], [100n, 0]);
   assert.deepEqual([a.isRemoved, b.isRemoved, c.isRemoved], [false, true, false]);
 });

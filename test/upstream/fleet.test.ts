@@ -3,6 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
+import { candidatesOf } from '../../src/upstream/fleet-view.ts';
 import type { Tier } from '../../src/upstream/select/ranking.ts';
 import { Upstream } from '../../src/upstream/node/upstream.ts';
 import { fc } from '../support/fast-check.ts';
@@ -492,7 +493,7 @@ test('a candidate costs its latency for each request in flight and this one', (t
   tell(0, { version: 100n }, 1000);
   at(0).recordAnswer(100, 1000);
   at(0).inFlight = 3;
-  const [candidate] = fleet.candidates(1000);
+  const [candidate] = candidatesOf(fleet, 1000);
   assert.equal(candidate?.cost, 400);
   assert.equal(candidate?.window?.head, 100n);
 });

@@ -4,7 +4,8 @@ import { isOfState, keyText } from '../../cache/key.ts';
 import { finalNotFound, isImmutable } from '../../cache/policy.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import { explainSelection } from '../../upstream/select/candidates.ts';
+import { candidatesOf } from '../../upstream/fleet-view.ts';
+import { explainSelection, unitOf } from '../../upstream/select/candidates.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
 import { positionOf, type Need } from '../../upstream/select/need.ts';
@@ -126,10 +127,7 @@ export class Explainer {
 
   #nodes(need: Need): RequestExplanation {
     const { fleet, sending } = this.#parts;
-    const { ordered, leftOut } = explainSelection(
-      fleet.candidates(performance.now(), need.kind === 'block' ? 'blocks' : 'versions'),
-      need,
-    );
+    const { ordered, leftOut } = explainSelection(candidatesOf(fleet, performance.now(), unitOf(need)), need);
     const asked = ordered.map(({ candidate, behind }) =>
       nodeOf(candidate, need, { behind: behind && criterionTexts[behind] }),
     );

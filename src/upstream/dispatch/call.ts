@@ -3,18 +3,17 @@ import { performance } from 'node:perf_hooks';
 import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
 import { AttemptHistory, reasonOf, type AttemptReason, attemptSpan } from './attempt-history.ts';
-import { isAskable, nextNodes, readClassOf, unitOf, type NodeCandidate } from '../select/candidates.ts';
+import { nextNodes, readClassOf, type NodeCandidate } from '../select/candidates.ts';
 import { CallPlaces } from './call-places.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
-import type { Fleet } from '../fleet.ts';
+import { isSureOf, nodesFor } from '../fleet-view.ts';
 import { LargeAnswerError, type FleetRequest, type SenderParts } from './fleet-request.ts';
 import { chooseFinalAnswer, holderThatFailed, mayGoOn, type CallState } from './next-step.ts';
 import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
 import type { RetryBudget } from '../node/limits.ts';
-import { positionOf, type Need, type ReadClass } from '../select/need.ts';
+import type { ReadClass } from '../select/need.ts';
 import type { Outliers } from './outliers.ts';
 import type { Permit, PlaceQueue } from './queue.ts';
-import { holdingOf, trustRank } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** State and bounds that all calls share. */
@@ -41,12 +40,6 @@ const longestTrialMs = 2_000;
 const provenMs = 1_000;
 /** Retries, as a share of all requests. */
 const retryShare = 0.2;
-
-/** The nodes that may be asked. `readClass`: marks the nodes that are ejected for it. */
-export function nodesFor(fleet: Fleet, need: Need, readClass?: ReadClass): readonly NodeCandidate<Upstream>[] {
-  const nodes = fleet.candidates(performance.now(), unitOf(need), readClass);
-  return nodes.filter(isAskable);
-}
 
 /** One call of the fleet. */
 export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
@@ -260,10 +253,4 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     outliers.blame(this.#readClass, this.#state.history.failures);
     outliers.tryOut(this.#options.request, this.#options.fetch, this.#readClass, answering);
   }
-}
-
-/** Whether a node is trusted, and surely holds the version that is asked for. */
-export function isSureOf(node: NodeCandidate<Upstream>, need: Need): boolean {
-  const position = positionOf(need);
-  return trustRank(node) === 0 && (position === undefined || holdingOf(node.window, position) === 'held');
 }

@@ -5,6 +5,7 @@
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Fleet } from '../fleet.ts';
+import { candidatesOf } from '../fleet-view.ts';
 import type { Upstream } from '../node/upstream.ts';
 import { type NodeCandidate, deepest, deepestUnasked, unitOf } from '../select/candidates.ts';
 import { type Need, positionOf } from '../select/need.ts';
@@ -179,7 +180,7 @@ function isReached({ fleet: { head }, need }: CallState): boolean {
 function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, anyPruned } }: CallState): boolean {
   if (prunedAt.size === 0 && !anyPruned) return false;
   // A drained node holds its data, though it is not asked.
-  const drained = fleet.candidates(performance.now(), unitOf(need)).filter(({ isDrained }) => isDrained === true);
+  const drained = candidatesOf(fleet, performance.now(), unitOf(need)).filter(({ isDrained }) => isDrained === true);
   const nodes = [...nodesNow(), ...drained.filter(({ health }) => health !== 'foreign')];
   // The history of an archival node is unknown while it reports another chain, and it may be the deepest.
   if (fleet.upstreams.some(({ health, tier }) => health === 'foreign' && tier === 'archival')) return true;

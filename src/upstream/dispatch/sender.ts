@@ -2,7 +2,8 @@
 import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import { Attempts, type Fetch } from './attempt.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
-import { FleetCall, isSureOf, nodesFor, type DispatchContext } from './call.ts';
+import { FleetCall, type DispatchContext } from './call.ts';
+import { isSureOf, nodesFor } from '../fleet-view.ts';
 import { nextUpstreams } from '../select/candidates.ts';
 import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';

@@ -3,6 +3,7 @@ import { getEventListeners, once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import { dialectOf } from '../../../src/ledger/ledger-headers.ts';
 import { Fleet } from '../../../src/upstream/fleet.ts';
+import { candidatesOf } from '../../../src/upstream/fleet-view.ts';
 import type { Tier } from '../../../src/upstream/select/ranking.ts';
 import { PlaceQueue, type Permit, type QueueRefusal } from '../../../src/upstream/dispatch/queue.ts';
 import { Upstream } from '../../../src/upstream/node/upstream.ts';
@@ -21,7 +22,7 @@ function nodesOf(t: TestContext, tiers: readonly { readonly tier: Tier; readonly
     t.after(() => upstream.close());
     return upstream;
   });
-  return new Fleet(upstreams, dialectOf('node'), quietEvents).candidates(0);
+  return candidatesOf(new Fleet(upstreams, dialectOf('node'), quietEvents), 0);
 }
 
 function taken(place: Permit | string | undefined): Permit {
