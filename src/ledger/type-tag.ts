@@ -23,29 +23,16 @@ export interface StructTag {
   readonly typeArguments: readonly TypeTag[];
 }
 
+/** The primitives of every node version. */
+const established = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address', 'signer'] as const;
 /** Newer nodes read the signed integers, older ones refuse them: they are parsed here and the node decides. */
-const primitives = [
-  ...(['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address', 'signer'] as const),
-  ...(['i8', 'i16', 'i32', 'i64', 'i128', 'i256'] as const),
-] as const;
+const signed = ['i8', 'i16', 'i32', 'i64', 'i128', 'i256'] as const;
+const primitives = [...established, ...signed] as const;
 
 const primitiveTags = new Map(primitives.map((name) => [name as string, { kind: 'primitive', name } as const]));
 
 /** Words that can name neither a module nor a struct, in every node version. */
-const keywords = new Set([
-  'bool',
-  'u8',
-  'u16',
-  'u32',
-  'u64',
-  'u128',
-  'u256',
-  'address',
-  'signer',
-  'vector',
-  'true',
-  'false',
-]);
+const keywords = new Set<string>([...established, 'vector', 'true', 'false']);
 
 /**
  * Nodes refuse a parse depth above 8. One level is added so that a different way of counting never refuses what a

@@ -3,6 +3,9 @@ import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
+/** Why requests are answered 503 at once. */
+export const shedReasons = ['event loop', 'answers on their way'] as const;
+
 interface OverloadGauges {
   readonly connections: number;
   readonly lagSeconds: number;
@@ -18,7 +21,7 @@ export function createOverloadMetrics(registry: Registry, readGauges: () => Over
   const shed = new Counter(registry, {
     name: 'ledgergate_shed_requests_total',
     help: 'Requests answered 503 at once so that others are answered, by what there was too much of.',
-    labels: { reason: ['event loop', 'answers on their way'] },
+    labels: { reason: shedReasons },
   }).by('reason');
   const refused = new Counter(registry, {
     name: 'ledgergate_http_connections_refused_total',

@@ -86,18 +86,9 @@ export function findFault<Kind extends SampleFault['kind']>(
   return faults.findLast(isOf);
 }
 
-const readsAtVersion = new Set([
-  'account',
-  'resource',
-  'resources',
-  'module',
-  'modules',
-  'balance',
-  'tableItem',
-  'rawTableItem',
-  'view',
-  'byVersion',
-]);
+const readsAtVersion: ReadonlySet<string> = new Set(
+  'account resource resources module modules balance tableItem rawTableItem view byVersion'.split(' '),
+);
 
 /** No real node answers 410 to `GET /v1`. */
 function usualScope(fault: SampleFault): (request: ReceivedRequest) => boolean {

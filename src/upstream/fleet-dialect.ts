@@ -43,7 +43,7 @@ export async function voteOnDialect(fleet: Fleet, look: (upstream: Upstream) => 
   });
   await Promise.race([Promise.all(looks), isDecided]);
   clearTimeout(timer);
-  const elected = elect(spoken, undefined);
+  const elected = elect(spoken);
   if (elected !== undefined) fleet.takeDialect(elected);
 }
 

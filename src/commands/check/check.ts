@@ -116,19 +116,10 @@ function jsonReport({ file, problems, warnings, upstreams }: CheckReport): strin
 }
 
 function upstreamTable(upstreams: readonly InspectedUpstream[]): readonly string[] {
-  const rows = upstreams.map(({ name, url, tier, dialect, chainId, oldest, head, lag, reason, fault }) =>
-    [
-      name,
-      url,
-      tier,
-      dialect,
-      chainId,
-      oldest,
-      head,
-      lag,
-      reason ?? (fault === undefined ? 'fine' : 'several nodes'),
-    ].map(cell),
-  );
+  const rows = upstreams.map(({ name, url, tier, dialect, chainId, oldest, head, lag, reason, fault }) => {
+    const state = reason ?? (fault === undefined ? 'fine' : 'several nodes');
+    return [name, url, tier, dialect, chainId, oldest, head, lag, state].map(cell);
+  });
   return formatTable([['UPSTREAM', 'URL', 'TIER', 'DIALECT', 'CHAIN', 'OLDEST', 'HEAD', 'LAG', 'STATE'], ...rows]);
 }
 

@@ -35,20 +35,9 @@ export function inspectFleet(
   probed: readonly ProbedUpstream[],
   { chainId: fixedChainId, dialect: fixedDialect }: Pick<Config, 'chainId' | 'dialect'>,
 ) {
-  const fleetDialect =
-    fixedDialect === 'auto'
-      ? elect(
-          probed.map(({ outcome }) => outcome.dialect),
-          undefined,
-        )
-      : fixedDialect;
+  const fleetDialect = fixedDialect === 'auto' ? elect(probed.map(({ outcome }) => outcome.dialect)) : fixedDialect;
   const ofDialect = probed.filter(({ outcome }) => outcome.dialect === fleetDialect);
-  const chainId =
-    fixedChainId ??
-    elect(
-      ofDialect.map(({ outcome }) => outcome.ledger?.chainId),
-      undefined,
-    );
+  const chainId = fixedChainId ?? elect(ofDialect.map(({ outcome }) => outcome.ledger?.chainId));
   const ledgers = probed.flatMap(({ outcome }) => outcome.ledger ?? []);
   const fleetHead = ledgers.reduce((head, { version }) => (version > head ? version : head), 0n);
   const upstreams = probed.map(({ name, tier, url, outcome: { reachable, dialect, ledger, fault, isShared } }) => {

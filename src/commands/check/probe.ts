@@ -37,23 +37,16 @@ export async function probe(
   { timeoutMs, headers = {}, address }: CheckProbeOptions,
 ): Promise<ProbeOutcome> {
   const connect = address === undefined ? {} : { lookup: lookupOf(address) };
-  const agent = new Agent({ connections: 1, connect });
+  const dispatcher = new Agent({ connections: 1, connect });
+  const signal = AbortSignal.timeout(timeoutMs);
   try {
-    const {
-      statusCode,
-      headers: answered,
-      body,
-    } = await request(url, {
-      dispatcher: agent,
-      signal: AbortSignal.timeout(timeoutMs),
-      headers: { accept: 'application/json', ...headers },
-    });
-    await body.dump();
-    return outcomeOf(statusCode, answered);
+    const answer = await request(url, { dispatcher, signal, headers: { accept: 'application/json', ...headers } });
+    await answer.body.dump();
+    return outcomeOf(answer.statusCode, answer.headers);
   } catch (error) {
     return { reachable: false, fault: connectionFault(error, timeoutMs) };
   } finally {
-    await agent.destroy();
+    await dispatcher.destroy();
   }
 }
 

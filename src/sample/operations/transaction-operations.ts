@@ -118,14 +118,9 @@ function signedTransaction(call: SampleCall): JsonObject | undefined {
 
 const signedTransactionType = 'application/x.aptos.signed_transaction+bcs';
 /** Members of an unsigned transaction in JSON. */
-const unsignedMembers = [
-  'sender',
-  'sequence_number',
-  'max_gas_amount',
-  'gas_unit_price',
-  'expiration_timestamp_secs',
-  'payload',
-];
+const unsignedMembers = 'sender sequence_number max_gas_amount gas_unit_price expiration_timestamp_secs payload'.split(
+  ' ',
+);
 const signedMembers = [...unsignedMembers, 'signature'];
 
 function hashParam(call: SampleCall): string {
@@ -136,8 +131,8 @@ function hashParam(call: SampleCall): string {
 }
 
 /**
- * `POST /transactions/encode_submission`: a sample node has no encoder. The recorded answer for this node's chain; a request without a recording is refused
- * as unknown code is.
+ * `POST /transactions/encode_submission`: a sample node has no encoder. The recorded answer for this node's chain; a
+ * request without a recording is refused as unknown code is.
  */
 export function answerEncodeSubmission(call: SampleCall): SampleAnswer {
   expectContentType(call, isJsonMediaType);

@@ -1,5 +1,7 @@
 /** Counts of the status page, read from the metric families: one table maps series to cells of the page. Pure. */
+import { refusalReasons } from '../../../metrics/access-metrics.ts';
 import { outcomes, requestSeconds, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
+import { shedReasons } from '../../../metrics/overload-metrics.ts';
 import { attemptSeconds } from '../../../metrics/upstream-metrics.ts';
 import type { FamilyData, Sample } from '../../../metrics/family.ts';
 
@@ -7,21 +9,7 @@ import type { FamilyData, Sample } from '../../../metrics/family.ts';
 export type Counts = ReadonlyMap<string, number>;
 
 /** Refused requests and connections by reason, in the order of the page; cells are `refusal <reason>`. */
-export const refusals = [
-  'no key',
-  'bad key',
-  'misplaced key',
-  'unread',
-  'operation',
-  'origin',
-  'limit',
-  'not counted',
-  'event loop',
-  'answers on their way',
-  'queue full',
-  'queue late',
-  'connections',
-] as const;
+export const refusals = [...refusalReasons, ...shedReasons, 'queue full', 'queue late', 'connections'] as const;
 
 /** Signing messages by outcome, and by the result of the comparison with a node; cells are `encoding <name>`. */
 export const encodings = ['local', 'forwarded', 'refused', 'equal', 'mismatch', 'inconclusive', 'skipped'] as const;

@@ -74,19 +74,7 @@ export function statusLines(facts: StatusFacts, options: TerminalOptions): reado
   ];
 }
 
-const nodeHead: readonly Cell[] = [
-  'NODE',
-  'STATE',
-  'HEAD',
-  'LAG',
-  'OLDEST',
-  'EDGE',
-  'LOAD',
-  'RATE',
-  'P50',
-  'P99',
-  'FAILED',
-];
+const nodeHead: readonly Cell[] = 'NODE STATE HEAD LAG OLDEST EDGE LOAD RATE P50 P99 FAILED'.split(' ');
 
 function nodeRow(node: NodeFacts, at: string): readonly Cell[] {
   const { word, sign, tone } = nodeState(node);
