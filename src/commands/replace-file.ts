@@ -1,17 +1,5 @@
 /** Replaces a file as a whole: a reader gets the old one or the new one, never a part. */
-import {
-  closeSync,
-  fchmodSync,
-  fchownSync,
-  fstatSync,
-  fsyncSync,
-  openSync,
-  realpathSync,
-  renameSync,
-  statSync,
-  unlinkSync,
-  writeSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { dirname, join, basename } from 'node:path';
 import { RuntimeFailure } from './command.ts';
 
@@ -29,25 +17,25 @@ export function replaceFile(file: string, change: (target: string) => string): v
   try {
     const text = change(target);
     keepRights(descriptor, target);
-    writeSync(descriptor, text);
-    fsyncSync(descriptor);
-    renameSync(beside, target);
+    fs.writeSync(descriptor, text);
+    fs.fsyncSync(descriptor);
+    fs.renameSync(beside, target);
   } catch (error) {
-    unlinkSync(beside);
+    fs.unlinkSync(beside);
     throw error;
   } finally {
-    closeSync(descriptor);
+    fs.closeSync(descriptor);
   }
   syncFolder(dirname(target));
 }
 
 /** A gateway that may not read the new file would go on with the keys of the old one, revoked ones among them. */
 function keepRights(descriptor: number, target: string): void {
-  const before = statSync(target, { throwIfNoEntry: false });
+  const before = fs.statSync(target, { throwIfNoEntry: false });
   if (before === undefined) return;
-  const { uid, gid } = fstatSync(descriptor);
+  const { uid, gid } = fs.fstatSync(descriptor);
   try {
-    if (uid !== before.uid || gid !== before.gid) fchownSync(descriptor, before.uid, before.gid);
+    if (uid !== before.uid || gid !== before.gid) fs.fchownSync(descriptor, before.uid, before.gid);
   } catch (error) {
     const owner = `${before.uid}:${before.gid}`;
     throw new RuntimeFailure(
@@ -57,13 +45,13 @@ function keepRights(descriptor: number, target: string): void {
       },
     );
   }
-  fchmodSync(descriptor, before.mode & 0o777);
+  fs.fchmodSync(descriptor, before.mode & 0o777);
 }
 
 /** A link stays one; its target is replaced. */
 function resolved(file: string): string {
   try {
-    return realpathSync(file);
+    return fs.realpathSync(file);
   } catch {
     return file;
   }
@@ -71,7 +59,7 @@ function resolved(file: string): string {
 
 function open(beside: string, file: string): number {
   try {
-    return openSync(beside, 'wx', mode);
+    return fs.openSync(beside, 'wx', mode);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const why =
@@ -83,11 +71,11 @@ function open(beside: string, file: string): number {
 /** The new name is durable only with its folder. Some file systems cannot sync folders. */
 function syncFolder(folder: string): void {
   try {
-    const descriptor = openSync(folder, 'r');
+    const descriptor = fs.openSync(folder, 'r');
     try {
-      fsyncSync(descriptor);
+      fs.fsyncSync(descriptor);
     } finally {
-      closeSync(descriptor);
+      fs.closeSync(descriptor);
     }
   } catch {
     // The file itself is whole either way.

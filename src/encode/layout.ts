@@ -26,12 +26,7 @@ export interface FieldLayout {
 
 const primitives = new Map<string, Layout>([
   ['bool', { kind: 'bool' }],
-  ['u8', { kind: 'integer', bits: 8 }],
-  ['u16', { kind: 'integer', bits: 16 }],
-  ['u32', { kind: 'integer', bits: 32 }],
-  ['u64', { kind: 'integer', bits: 64 }],
-  ['u128', { kind: 'integer', bits: 128 }],
-  ['u256', { kind: 'integer', bits: 256 }],
+  ...([8, 16, 32, 64, 128, 256] as const).map((bits) => [`u${bits}`, { kind: 'integer', bits }] as const),
   ['address', { kind: 'address' }],
 ]);
 

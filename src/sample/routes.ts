@@ -1,41 +1,14 @@
 /** Routes of a sample node. Any other path is a 404, as on a real node. */
 import type { SampleAnswer } from './answer.ts';
 import type { SampleCall } from './call.ts';
-import { answerAccountSummaries, answerAccountTransactions } from './operations/account-history-operations.ts';
-import {
-  answerBlockByHeight,
-  answerBlockByVersion,
-  answerAuxiliaryInfo,
-  answerTransactions,
-} from './operations/history-operations.ts';
-import { answerEventsByHandle, answerEventsByNumber } from './operations/event-operations.ts';
-import {
-  answerGasPrice,
-  answerHealthy,
-  answerInfo,
-  answerLedgerInfo,
-  answerSpec,
-  answerSpecJson,
-  answerSpecYaml,
-} from './operations/ledger-operations.ts';
-import {
-  answerAccount,
-  answerBalance,
-  answerModule,
-  answerResource,
-  answerModules,
-  answerResources,
-} from './operations/state-operations.ts';
-import { answerRawTableItem, answerTableItem } from './operations/table-operations.ts';
-import {
-  answerByHash,
-  answerByVersion,
-  answerEncodeSubmission,
-  answerSimulate,
-  answerSubmit,
-  answerWaitByHash,
-} from './operations/transaction-operations.ts';
-import { answerView } from './operations/view-operation.ts';
+import * as accountHistory from './operations/account-history-operations.ts';
+import * as history from './operations/history-operations.ts';
+import * as events from './operations/event-operations.ts';
+import * as node from './operations/ledger-operations.ts';
+import * as state from './operations/state-operations.ts';
+import * as tables from './operations/table-operations.ts';
+import * as transactions from './operations/transaction-operations.ts';
+import * as views from './operations/view-operation.ts';
 
 /** Name of a route of the interface, for faults and logs. */
 export type SampleRouteName = (typeof table)[number][0];
@@ -58,36 +31,36 @@ export type Routing =
   | { readonly kind: 'bad encoding' };
 
 const table = [
-  ['ledgerInfo', 'GET', '/', answerLedgerInfo],
-  ['healthy', 'GET', '/-/healthy', answerHealthy],
-  ['spec', 'GET', '/spec', answerSpec],
-  ['specJson', 'GET', '/spec.json', answerSpecJson],
-  ['specYaml', 'GET', '/spec.yaml', answerSpecYaml],
-  ['info', 'GET', '/info', answerInfo],
-  ['account', 'GET', '/accounts/*', answerAccount],
-  ['resources', 'GET', '/accounts/*/resources', answerResources],
-  ['modules', 'GET', '/accounts/*/modules', answerModules],
-  ['resource', 'GET', '/accounts/*/resource/*', answerResource],
-  ['module', 'GET', '/accounts/*/module/*', answerModule],
-  ['balance', 'GET', '/accounts/*/balance/*', answerBalance],
-  ['accountTransactions', 'GET', '/accounts/*/transactions', answerAccountTransactions],
-  ['accountSummaries', 'GET', '/accounts/*/transaction_summaries', answerAccountSummaries],
-  ['eventsByNumber', 'GET', '/accounts/*/events/*', answerEventsByNumber],
-  ['eventsByHandle', 'GET', '/accounts/*/events/*/*', answerEventsByHandle],
-  ['tableItem', 'POST', '/tables/*/item', answerTableItem],
-  ['rawTableItem', 'POST', '/tables/*/raw_item', answerRawTableItem],
-  ['view', 'POST', '/view', answerView],
-  ['byHash', 'GET', '/transactions/by_hash/*', answerByHash],
-  ['waitByHash', 'GET', '/transactions/wait_by_hash/*', answerWaitByHash],
-  ['byVersion', 'GET', '/transactions/by_version/*', answerByVersion],
-  ['transactions', 'GET', '/transactions', answerTransactions],
-  ['auxiliaryInfo', 'GET', '/transactions/auxiliary_info', answerAuxiliaryInfo],
-  ['submit', 'POST', '/transactions', answerSubmit],
-  ['simulate', 'POST', '/transactions/simulate', answerSimulate],
-  ['encodeSubmission', 'POST', '/transactions/encode_submission', answerEncodeSubmission],
-  ['blockByHeight', 'GET', '/blocks/by_height/*', answerBlockByHeight],
-  ['blockByVersion', 'GET', '/blocks/by_version/*', answerBlockByVersion],
-  ['estimateGasPrice', 'GET', '/estimate_gas_price', answerGasPrice],
+  ['ledgerInfo', 'GET', '/', node.answerLedgerInfo],
+  ['healthy', 'GET', '/-/healthy', node.answerHealthy],
+  ['spec', 'GET', '/spec', node.answerSpec],
+  ['specJson', 'GET', '/spec.json', node.answerSpecJson],
+  ['specYaml', 'GET', '/spec.yaml', node.answerSpecYaml],
+  ['info', 'GET', '/info', node.answerInfo],
+  ['account', 'GET', '/accounts/*', state.answerAccount],
+  ['resources', 'GET', '/accounts/*/resources', state.answerResources],
+  ['modules', 'GET', '/accounts/*/modules', state.answerModules],
+  ['resource', 'GET', '/accounts/*/resource/*', state.answerResource],
+  ['module', 'GET', '/accounts/*/module/*', state.answerModule],
+  ['balance', 'GET', '/accounts/*/balance/*', state.answerBalance],
+  ['accountTransactions', 'GET', '/accounts/*/transactions', accountHistory.answerAccountTransactions],
+  ['accountSummaries', 'GET', '/accounts/*/transaction_summaries', accountHistory.answerAccountSummaries],
+  ['eventsByNumber', 'GET', '/accounts/*/events/*', events.answerEventsByNumber],
+  ['eventsByHandle', 'GET', '/accounts/*/events/*/*', events.answerEventsByHandle],
+  ['tableItem', 'POST', '/tables/*/item', tables.answerTableItem],
+  ['rawTableItem', 'POST', '/tables/*/raw_item', tables.answerRawTableItem],
+  ['view', 'POST', '/view', views.answerView],
+  ['byHash', 'GET', '/transactions/by_hash/*', transactions.answerByHash],
+  ['waitByHash', 'GET', '/transactions/wait_by_hash/*', transactions.answerWaitByHash],
+  ['byVersion', 'GET', '/transactions/by_version/*', transactions.answerByVersion],
+  ['transactions', 'GET', '/transactions', history.answerTransactions],
+  ['auxiliaryInfo', 'GET', '/transactions/auxiliary_info', history.answerAuxiliaryInfo],
+  ['submit', 'POST', '/transactions', transactions.answerSubmit],
+  ['simulate', 'POST', '/transactions/simulate', transactions.answerSimulate],
+  ['encodeSubmission', 'POST', '/transactions/encode_submission', transactions.answerEncodeSubmission],
+  ['blockByHeight', 'GET', '/blocks/by_height/*', history.answerBlockByHeight],
+  ['blockByVersion', 'GET', '/blocks/by_version/*', history.answerBlockByVersion],
+  ['estimateGasPrice', 'GET', '/estimate_gas_price', node.answerGasPrice],
 ] as const satisfies readonly (readonly [string, string, string, SampleOperation])[];
 
 const routes = table.map(([name, method, path, operation]) => {

@@ -84,13 +84,8 @@ function ticks(axis: Axis, speed: number, bottom: number): readonly Markup[] {
     const isNamed = x > 6 && (power === 4 || power === 6 || power === 8);
     marks.push(html`<line class="${isNamed ? 'grid major' : 'grid'}" x1="${x}%" x2="${x}%" y1="8" y2="${bottom}" />`);
     if (!isNamed) continue;
-    const ago =
-      speed > 0
-        ? ` · ${duration(distance / speed)
-            .split(' ')
-            .slice(0, 2)
-            .join(' ')}`
-        : '';
+    const [count, unit] = speed > 0 ? duration(distance / speed).split(' ') : [];
+    const ago = count === undefined ? '' : ` · ${count} ${unit}`;
     marks.push(html`<text class="tick middle" x="${x}%" y="${bottom + 15}">−${short(distance)}${ago}</text>`);
   }
   return [...marks, html`<line class="base" x1="0" x2="100%" y1="${bottom}" y2="${bottom}" />`];
