@@ -13,7 +13,7 @@ import type { Mempool } from './mempool.ts';
 import { bareError, frameworkError, versionNotFound, versionPruned, nodeError } from './node-error.ts';
 
 /** Input of an operation: the request, its parameters, and the state of the node. */
-export interface SampleCall {
+export class SampleCall {
   /** The holes of the route's path, percent-decoded. */
   readonly params: readonly string[];
   readonly query: URLSearchParams;
@@ -25,71 +25,126 @@ export interface SampleCall {
   readonly mempool: Mempool;
   /** Aborted when the node closes. */
   readonly signal: AbortSignal;
+
+  constructor(parts: SampleCallParts) {
+    this.params = parts.params;
+    this.query = parts.query;
+    this.headers = parts.headers;
+    this.body = parts.body;
+    this.ledger = parts.ledger;
+    this.clock = parts.clock;
+    this.mempool = parts.mempool;
+    this.signal = parts.signal;
+  }
+
+  /** The form that the request accepts (protocol 2.3). */
+  get form(): AcceptForm {
+    return negotiate(this.headers.accept);
+  }
+
+  /** The name of the history that the ledger is on at `version`; '' unless a test has forked it. */
+  historyAt(version: bigint): string {
+    return this.clock.historyOf?.(version) ?? '';
+  }
+
+  /** The path parameter at `at` as an address. Throws `NodeError` 400 as a node does. */
+  address(at: number, name = 'address'): Address {
+    const text = this.params[at] ?? '';
+    const address = findAddress(text);
+    if (address !== undefined) return address;
+    const reason = `Invalid account address: ${addressFault(text.replace(/^0x/, ''))}`;
+    throw frameworkError(400, `failed to parse path \`${name}\`: failed to parse "string(Address)": ${reason}`);
+  }
+
+  /** The path parameter at `at` as a struct tag. Throws `NodeError` 400 as a node does. */
+  structTag(at: number): StructTag {
+    const text = this.params[at] ?? '';
+    const tag = findTypeTag(text);
+    if (tag?.kind === 'struct') return tag;
+    const reason = `failed to parse "string(MoveStructTag)": invalid struct tag: ${text}`;
+    throw frameworkError(400, `failed to parse path \`resource_type\`: ${reason}`);
+  }
+
+  /** A module's name. A bad one is found by verification, which is not the framework: another code, still no headers. */
+  moduleName(at: number): string {
+    const name = this.params[at] ?? '';
+    if (isIdentifier(name)) return name;
+    throw bareError(400, 'invalid_input', `'module_name' invalid: Invalid identifier '${name}'`);
+  }
+
+  /** The path parameter at `at` as a u64. Throws `NodeError` 400 as a node does. */
+  u64(at: number, name: string): bigint {
+    const text = this.params[at] ?? '';
+    const value = findU64(text);
+    if (value !== undefined) return value;
+    throw frameworkError(400, `failed to parse path \`${name}\`: ${u64Fault(text)}`);
+  }
+
+  /** `?ledger_version=`. Throws `NodeError` 400 for one that is no u64. */
+  pinned(): bigint | undefined {
+    return this.u64Query('ledger_version');
+  }
+
+  /** A query parameter as a u64: the first of several counts. Throws `NodeError` 400 as a node does. */
+  u64Query(name: string): bigint | undefined {
+    const text = this.query.get(name);
+    if (text === null) return undefined;
+    const value = findU64(text);
+    if (value !== undefined) return value;
+    const chain = '(occurred while parsing "optional<string(U64)>")';
+    throw frameworkError(400, `failed to parse parameter \`${name}\`: ${u64Fault(text)} ${chain}`);
+  }
+
+  /** The version that is read, after everything in the request was parsed: the pinned one if this node holds it. */
+  resolve(pinned: bigint | undefined): LedgerVersion {
+    const { ledger } = this;
+    const version = ledgerVersion(pinned ?? ledger.version);
+    if (version > ledger.version) throw versionNotFound(version);
+    if (version < ledger.oldestVersion) throw versionPruned(version);
+    return version;
+  }
+
+  /** Compares the whole string, as nodes do on `/view` and on submission: a charset parameter is refused. */
+  expectContentType(accepted: (type: string) => boolean): string {
+    const type = this.headers['content-type'];
+    if (type === undefined) throw frameworkError(415, 'the client request does not include the `Content-Type` header');
+    if (accepted(type)) return type;
+    throw frameworkError(415, `the \`Content-Type\` requested by the client is not supported: ${type}`);
+  }
+
+  /** The body as a JSON object that has all of `required`. */
+  jsonBody(required: readonly string[]): JsonObject {
+    const value = parsedBody(this.body.toString());
+    if (value === null || typeof value !== 'object' || value.kind !== 'object') {
+      throw frameworkError(400, 'parse request payload error: expected an object');
+    }
+    const missing = required.find((name) => (value.members.get(name) ?? null) === null);
+    if (missing !== undefined) throw frameworkError(400, `parse request payload error: field "${missing}" is required`);
+    return value;
+  }
+
+  /** `?limit=` within `size`. Throws 400: by the framework for text that is no u16, by the operation for 0. */
+  pageLimit(size: PageSize): number {
+    const limit = this.u64Query('limit') ?? BigInt(size.usual);
+    if (limit > 65_535n) {
+      throw frameworkError(400, 'failed to parse parameter `limit`: number too large to fit in target type');
+    }
+    if (limit === 0n) throw nodeError(400, 'invalid_input', 'Given limit value (0) must not be zero');
+    return Math.min(Number(limit), size.most);
+  }
 }
 
-/** The form that the request accepts (protocol 2.3). */
-export function acceptForm(call: SampleCall): AcceptForm {
-  return negotiate(call.headers.accept);
-}
-
-/** The name of the history that the ledger is on at `version`; '' unless a test has forked it. */
-export function historyAt({ clock }: SampleCall, version: bigint): string {
-  return clock.historyOf?.(version) ?? '';
-}
-
-/** The path parameter at `at` as an address. Throws `NodeError` 400 as a node does. */
-export function addressParam(call: SampleCall, at: number, name = 'address'): Address {
-  const text = call.params[at] ?? '';
-  const address = findAddress(text);
-  if (address !== undefined) return address;
-  const reason = `Invalid account address: ${addressFault(text.replace(/^0x/, ''))}`;
-  throw frameworkError(400, `failed to parse path \`${name}\`: failed to parse "string(Address)": ${reason}`);
-}
+/** The state that a call consists of. */
+type SampleCallParts = Pick<
+  SampleCall,
+  'params' | 'query' | 'headers' | 'body' | 'ledger' | 'clock' | 'mempool' | 'signal'
+>;
 
 /** Nodes name the place in the address after padding it to 64 digits. */
 function addressFault(digits: string): string {
   if (digits.length === 0 || digits.length > 64) return 'Invalid string length';
   const at = digits.search(/[^0-9a-fA-F]/);
   return `Hex characters are invalid: Invalid character '${digits.charAt(at)}' at position ${64 - digits.length + at}`;
-}
-
-/** The path parameter at `at` as a struct tag. Throws `NodeError` 400 as a node does. */
-export function structTagParam(call: SampleCall, at: number): StructTag {
-  const text = call.params[at] ?? '';
-  const tag = findTypeTag(text);
-  if (tag?.kind === 'struct') return tag;
-  const reason = `failed to parse "string(MoveStructTag)": invalid struct tag: ${text}`;
-  throw frameworkError(400, `failed to parse path \`resource_type\`: ${reason}`);
-}
-
-/** A module's name. A bad one is found by verification, which is not the framework: another code, still no headers. */
-export function moduleNameParam(call: SampleCall, at: number): string {
-  const name = call.params[at] ?? '';
-  if (isIdentifier(name)) return name;
-  throw bareError(400, 'invalid_input', `'module_name' invalid: Invalid identifier '${name}'`);
-}
-
-/** The path parameter at `at` as a u64. Throws `NodeError` 400 as a node does. */
-export function u64Param(call: SampleCall, at: number, name: string): bigint {
-  const text = call.params[at] ?? '';
-  const value = findU64(text);
-  if (value !== undefined) return value;
-  throw frameworkError(400, `failed to parse path \`${name}\`: ${u64Fault(text)}`);
-}
-
-/** `?ledger_version=`. Throws `NodeError` 400 for one that is no u64. */
-export function pinnedVersion(call: SampleCall): bigint | undefined {
-  return u64Query(call, 'ledger_version');
-}
-
-/** A query parameter as a u64: the first of several counts. Throws `NodeError` 400 as a node does. */
-export function u64Query(call: SampleCall, name: string): bigint | undefined {
-  const text = call.query.get(name);
-  if (text === null) return undefined;
-  const value = findU64(text);
-  if (value !== undefined) return value;
-  const chain = '(occurred while parsing "optional<string(U64)>")';
-  throw frameworkError(400, `failed to parse parameter \`${name}\`: ${u64Fault(text)} ${chain}`);
 }
 
 function u64Fault(text: string): string {
@@ -102,36 +157,9 @@ function u64Fault(text: string): string {
   return `failed to parse "string(U64)": Parsing u64 string "${text}" failed, caused by error: ${reason}`;
 }
 
-/** The version that is read, after everything in the request was parsed: the pinned one if this node holds it. */
-export function resolveVersion(ledger: LedgerInfo, pinned: bigint | undefined): LedgerVersion {
-  const version = ledgerVersion(pinned ?? ledger.version);
-  if (version > ledger.version) throw versionNotFound(version);
-  if (version < ledger.oldestVersion) throw versionPruned(version);
-  return version;
-}
-
-/** Compares the whole string, as nodes do on `/view` and on submission: a charset parameter is refused. */
-export function expectContentType(call: SampleCall, accepted: (type: string) => boolean): string {
-  const type = call.headers['content-type'];
-  if (type === undefined) throw frameworkError(415, 'the client request does not include the `Content-Type` header');
-  if (accepted(type)) return type;
-  throw frameworkError(415, `the \`Content-Type\` requested by the client is not supported: ${type}`);
-}
-
 /** `application/json` or `application/*+json`, parameters allowed: tables and encode_submission. */
 export function isJsonMediaType(type: string): boolean {
   return /^application\/(?:json|[^\s;]+\+json)\s*(?:;|$)/i.test(type);
-}
-
-/** The body as a JSON object that has all of `required`. */
-export function jsonBody(call: SampleCall, required: readonly string[]): JsonObject {
-  const value = parsedBody(call.body.toString());
-  if (value === null || typeof value !== 'object' || value.kind !== 'object') {
-    throw frameworkError(400, 'parse request payload error: expected an object');
-  }
-  const missing = required.find((name) => (value.members.get(name) ?? null) === null);
-  if (missing !== undefined) throw frameworkError(400, `parse request payload error: field "${missing}" is required`);
-  return value;
 }
 
 function parsedBody(text: string): JsonValue {
@@ -160,16 +188,6 @@ export const historyPage: PageSize = { usual: 25, most: 100 };
 
 /** Pages of resources and modules. */
 export const statePage: PageSize = { usual: 9999, most: 9999 };
-
-/** `?limit=` within `size`. Throws 400: by the framework for text that is no u16, by the operation for 0. */
-export function pageLimit(call: SampleCall, size: PageSize): number {
-  const limit = u64Query(call, 'limit') ?? BigInt(size.usual);
-  if (limit > 65_535n) {
-    throw frameworkError(400, 'failed to parse parameter `limit`: number too large to fit in target type');
-  }
-  if (limit === 0n) throw nodeError(400, 'invalid_input', 'Given limit value (0) must not be zero');
-  return Math.min(Number(limit), size.most);
-}
 
 /** The numbers of a page: `first` and the `count - 1` after it. */
 export interface PageRange {

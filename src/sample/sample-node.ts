@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { SampleAnswer } from './answer.ts';
+import { SampleCall } from './call.ts';
 import { Faults, findFault, findReplacement, type SampleFault } from './faults.ts';
 import { advancingClock, type LedgerClock } from './ledger-clock.ts';
 import { Mempool } from './mempool.ts';
@@ -205,7 +206,9 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
       const { params, operation } = routing;
       const { headers, body } = request;
       const { clock, mempool } = this;
-      return await operation({ params, query, headers, body, ledger, clock, mempool, signal: this.#closing.signal });
+      const { signal } = this.#closing;
+      const call = new SampleCall({ params, query, headers, body, ledger, clock, mempool, signal });
+      return await operation(call);
     } catch (error) {
       if (error instanceof NodeError) return error.answer;
       if (this.#closing.signal.aborted) throw error;

@@ -1,31 +1,20 @@
 /** Transactions that an account has sent, whole and in summary. */
 import type { Address } from '../../ledger/address.ts';
 import { answerIn, type SampleAnswer, listBytes, standInBytes } from '../answer.ts';
-import {
-  acceptForm,
-  addressParam,
-  historyAt,
-  u64Query,
-  type SampleCall,
-  historyPage,
-  mapRange,
-  pageLimit,
-  pageOf,
-  type PageRange,
-} from '../call.ts';
+import { type SampleCall, historyPage, mapRange, pageOf, type PageRange } from '../call.ts';
 import { accountNotFound, versionPruned } from '../node-error.ts';
 import { committedFields, isKnownAccount, syntheticTransactionHash, transactionsOf } from '../synthetic.ts';
 import { onChainBytes } from './transaction-operations.ts';
 
 /** `GET /accounts/{a}/transactions?start=&limit=`: `start` is a sequence number. */
 export function answerAccountTransactions(call: SampleCall): SampleAnswer {
-  const start = u64Query(call, 'start');
+  const start = call.u64Query('start');
   const { address, limit } = accountPage(call);
   const stream = transactionsOf(address);
   const page = pageOf(start, limit, stream.lastAt(call.ledger.version));
   if (page.count > 0) expectHeld(call, stream.versionOf(page.first));
   const bodies = mapRange(page, (sequence) => sentTransaction(call, address, sequence));
-  return answerIn(acceptForm(call), `[${bodies.join(',')}]`, () => {
+  return answerIn(call.form, `[${bodies.join(',')}]`, () => {
     return listBytes(bodies.map((body, index) => onChainBytes(stream.versionOf(page.first + BigInt(index)), body)));
   });
 }
@@ -35,16 +24,16 @@ export function answerAccountTransactions(call: SampleCall): SampleAnswer {
  * last ones up to `end_version`; oldest first in both cases.
  */
 export function answerAccountSummaries(call: SampleCall): SampleAnswer {
-  const [start, end] = [u64Query(call, 'start_version'), u64Query(call, 'end_version')];
+  const [start, end] = [call.u64Query('start_version'), call.u64Query('end_version')];
   const { address, limit } = accountPage(call);
   const page = summaryPage(call, address, { start, end, limit });
   const bodies = mapRange(page, (sequence) => summary(call, address, sequence));
-  return answerIn(acceptForm(call), `[${bodies.join(',')}]`, () => listBytes(bodies.map(standInBytes)));
+  return answerIn(call.form, `[${bodies.join(',')}]`, () => listBytes(bodies.map(standInBytes)));
 }
 
 function accountPage(call: SampleCall): { address: Address; limit: number } {
-  const address = addressParam(call, 0);
-  const limit = pageLimit(call, historyPage);
+  const address = call.address(0);
+  const limit = call.pageLimit(historyPage);
   if (!isKnownAccount(address)) throw accountNotFound(address, call.ledger.version);
   return { address, limit };
 }
@@ -74,7 +63,7 @@ function summaryPage(
  */
 function sentTransaction(call: SampleCall, address: Address, sequence: bigint): string {
   const version = transactionsOf(address).versionOf(sequence);
-  const history = historyAt(call, version);
+  const history = call.historyAt(version);
   return JSON.stringify({
     version: String(version),
     hash: syntheticTransactionHash(version, history),
@@ -91,7 +80,7 @@ function summary(call: SampleCall, address: Address, sequence: bigint): string {
   return JSON.stringify({
     sender: address,
     version: String(version),
-    transaction_hash: syntheticTransactionHash(version, historyAt(call, version)),
+    transaction_hash: syntheticTransactionHash(version, call.historyAt(version)),
     replay_protector: { SequenceNumber: String(sequence) },
   });
 }

@@ -2,19 +2,7 @@
 import { findAddress, type Address } from '../../ledger/address.ts';
 import { formatTypeTag } from '../../ledger/type-tag.ts';
 import { answerIn, type SampleAnswer, listBytes, standInBytes, u64Bytes } from '../answer.ts';
-import {
-  acceptForm,
-  addressParam,
-  historyAt,
-  structTagParam,
-  u64Param,
-  u64Query,
-  type SampleCall,
-  historyPage,
-  mapRange,
-  pageLimit,
-  pageOf,
-} from '../call.ts';
+import { type SampleCall, historyPage, mapRange, pageOf } from '../call.ts';
 import { accountNotFound, eventsPruned, resourceNotFound, structFieldNotFound } from '../node-error.ts';
 import { findResource } from '../recorded.ts';
 import { findSyntheticResource, isKnownAccount, streamOf, type Stream } from '../synthetic.ts';
@@ -34,20 +22,20 @@ interface EventKey {
 
 /** `GET /accounts/{a}/events/{creation_number}?start=&limit=`. */
 export function answerEventsByNumber(call: SampleCall): SampleAnswer {
-  const address = addressParam(call, 0);
-  const creationNumber = u64Param(call, 1, 'creation_number');
-  const start = u64Query(call, 'start');
-  const limit = pageLimit(call, historyPage);
+  const address = call.address(0);
+  const creationNumber = call.u64(1, 'creation_number');
+  const start = call.u64Query('start');
+  const limit = call.pageLimit(historyPage);
   if (!isKnownAccount(address)) throw accountNotFound(address, call.ledger.version);
   return answerEvents(call, { address, creationNumber }, { start, limit });
 }
 
 /** `GET /accounts/{a}/events/{handle}/{field}?start=&limit=`: the handle is looked up at the head. */
 export function answerEventsByHandle(call: SampleCall): SampleAnswer {
-  const address = addressParam(call, 0);
-  const tag = structTagParam(call, 1);
-  const start = u64Query(call, 'start');
-  const limit = pageLimit(call, historyPage);
+  const address = call.address(0);
+  const tag = call.structTag(1);
+  const start = call.u64Query('start');
+  const limit = call.pageLimit(historyPage);
   const { version } = call.ledger;
   const name = formatTypeTag(tag);
   const resource = findResource(address, name) ?? findSyntheticResource(address, tag, version);
@@ -81,7 +69,7 @@ function answerEvents(
   const page = pageOf(asked.start, asked.limit, last);
   if (page.count > 0 && stream.versionOf(page.first) < call.ledger.oldestVersion) throw eventsPruned();
   const bodies = mapRange(page, (sequence) => eventBody(call, key, { stream, sequence }));
-  return answerIn(acceptForm(call), `[${bodies.join(',')}]`, () => {
+  return answerIn(call.form, `[${bodies.join(',')}]`, () => {
     const versions = mapRange(page, (sequence) => stream.versionOf(sequence));
     return listBytes(bodies.map((body, at) => Buffer.concat([u64Bytes(versions[at] ?? 0n), standInBytes(body)])));
   });
@@ -93,7 +81,7 @@ function eventBody(
   { stream, sequence }: { readonly stream: Stream; readonly sequence: bigint },
 ): string {
   const version = stream.versionOf(sequence);
-  const history = historyAt(call, version);
+  const history = call.historyAt(version);
   return JSON.stringify({
     version: String(version),
     guid: { creation_number: String(key.creationNumber), account_address: key.address },

@@ -1,5 +1,5 @@
 /** Ledger information, health, gas price, and answers about the node itself. */
-import { acceptForm, type SampleCall } from '../call.ts';
+import type { SampleCall } from '../call.ts';
 import { answerIn, jsonAnswer, type SampleAnswer, u64Bytes } from '../answer.ts';
 import { frameworkError, nodeError } from '../node-error.ts';
 
@@ -17,7 +17,7 @@ export function answerLedgerInfo(call: SampleCall): SampleAnswer {
     block_height: String(ledger.blockHeight),
     git_hash: 'ledgergate-sample',
   };
-  return answerIn(acceptForm(call), JSON.stringify(body));
+  return answerIn(call.form, JSON.stringify(body));
 }
 
 /** `GET /-/healthy?duration_secs=`: whether the ledger's timestamp is that young. */
@@ -35,7 +35,7 @@ export function answerHealthy(call: SampleCall): SampleAnswer {
 /** `GET /estimate_gas_price`. */
 export function answerGasPrice(call: SampleCall): SampleAnswer {
   const json = '{"deprioritized_gas_estimate":100,"gas_estimate":100,"prioritized_gas_estimate":150}';
-  return answerIn(acceptForm(call), json, () => u64Bytes(100n));
+  return answerIn(call.form, json, () => u64Bytes(100n));
 }
 
 const openapi = { openapi: '3.0.0', info: { title: 'Ledgergate sample node', version: '1.2.0' }, paths: {} };

@@ -3,26 +3,15 @@ import { findAddress, type Address } from '../../ledger/address.ts';
 import { findTypeTag, formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import { answerIn, type SampleAnswer, listBytes, standInBytes } from '../answer.ts';
-import {
-  acceptForm,
-  addressParam,
-  historyAt,
-  moduleNameParam,
-  pinnedVersion,
-  resolveVersion,
-  structTagParam,
-  type SampleCall,
-  pageLimit,
-  statePage,
-} from '../call.ts';
+import { type SampleCall, statePage } from '../call.ts';
 import { accountNotFound, frameworkError, moduleNotFound, resourceNotFound } from '../node-error.ts';
 import { findModule, findResource, modulesOf, resourcesOf } from '../recorded.ts';
 import { findSyntheticResource, isKnownAccount, syntheticBalance, transactionsOf } from '../synthetic.ts';
 
 /** `GET /accounts/{address}`. Real nodes answer a missing account in two ways; this is the 404. */
 export function answerAccount(call: SampleCall): SampleAnswer {
-  const address = addressParam(call, 0);
-  const version = resolveVersion(call.ledger, pinnedVersion(call));
+  const address = call.address(0);
+  const version = call.resolve(call.pinned());
   if (!isKnownAccount(address)) throw accountNotFound(address, version);
   const recorded = findResource(address, '0x1::account::Account');
   const data = recorded === undefined ? {} : (JSON.parse(recorded) as { data: Record<string, string> }).data;
@@ -30,42 +19,42 @@ export function answerAccount(call: SampleCall): SampleAnswer {
     sequence_number: data['sequence_number'] ?? String(transactionsOf(address).lastAt(version) + 1n),
     authentication_key: data['authentication_key'] ?? `0x${address.slice(2).padStart(64, '0')}`,
   };
-  return answerIn(acceptForm(call), JSON.stringify(account));
+  return answerIn(call.form, JSON.stringify(account));
 }
 
 /** `GET /accounts/{address}/resource/{tag}`. */
 export function answerResource(call: SampleCall): SampleAnswer {
-  const address = addressParam(call, 0);
-  const tag = structTagParam(call, 1);
-  const version = resolveVersion(call.ledger, pinnedVersion(call));
+  const address = call.address(0);
+  const tag = call.structTag(1);
+  const version = call.resolve(call.pinned());
   const name = formatTypeTag(tag);
-  const body = findResource(address, name) ?? findSyntheticResource(address, tag, version, historyAt(call, version));
+  const body = findResource(address, name) ?? findSyntheticResource(address, tag, version, call.historyAt(version));
   if (body === undefined) throw resourceNotFound(address, name, version);
-  return answerIn(acceptForm(call), body);
+  return answerIn(call.form, body);
 }
 
 /** `GET /accounts/{address}/module/{name}`. */
 export function answerModule(call: SampleCall): SampleAnswer {
-  const address = addressParam(call, 0);
-  const pinned = pinnedVersion(call);
-  const name = moduleNameParam(call, 1);
-  const version = resolveVersion(call.ledger, pinned);
+  const address = call.address(0);
+  const pinned = call.pinned();
+  const name = call.moduleName(1);
+  const version = call.resolve(pinned);
   const body = findModule(address, name);
   if (body === undefined) throw moduleNotFound(address, name, version);
-  return answerIn(acceptForm(call), body);
+  return answerIn(call.form, body);
 }
 
 /** `GET /accounts/{address}/balance/{asset}`: a bare JSON number; 0, not a 404, where there is nothing. */
 export function answerBalance(call: SampleCall): SampleAnswer {
-  const address = addressParam(call, 0);
+  const address = call.address(0);
   const asset = call.params[1] ?? '';
   const tag = findTypeTag(asset);
   if (tag?.kind !== 'struct' && findAddress(asset) === undefined) {
     throw frameworkError(400, `failed to parse path \`asset_type\`: ${asset}`);
   }
-  const version = resolveVersion(call.ledger, pinnedVersion(call));
+  const version = call.resolve(call.pinned());
   const coin = tag === undefined ? undefined : recordedBalance(address, formatTypeTag(tag));
-  return answerIn(acceptForm(call), coin ?? balanceAt(call, address, version));
+  return answerIn(call.form, coin ?? balanceAt(call, address, version));
 }
 
 function recordedBalance(address: Address, coin: string): string | undefined {
@@ -74,7 +63,7 @@ function recordedBalance(address: Address, coin: string): string | undefined {
 }
 
 function balanceAt(call: SampleCall, address: Address, version: LedgerVersion): string {
-  return isKnownAccount(address) ? syntheticBalance(version, historyAt(call, version)) : '0';
+  return isKnownAccount(address) ? syntheticBalance(version, call.historyAt(version)) : '0';
 }
 
 /** Name and body of each, in the order of the names. */
@@ -85,7 +74,7 @@ const probeTag = parseStructTag('0x1::ledgergate_sample::Probe');
 /** `GET /accounts/{a}/resources?ledger_version=&start=&limit=`: the recorded ones and `Probe`. */
 export function answerResources(call: SampleCall): SampleAnswer {
   return answerPage(call, (address, version) => {
-    const probe = findSyntheticResource(address, probeTag, version, historyAt(call, version)) ?? '';
+    const probe = findSyntheticResource(address, probeTag, version, call.historyAt(version)) ?? '';
     // `0x1::ledgergate_sample::Probe` stands at its place in the order of the tags.
     return [...resourcesOf(address), ['0x1::ledgergate_sample::Probe', probe] as const].sort(([a], [b]) =>
       a < b ? -1 : 1,
@@ -99,15 +88,15 @@ export function answerModules(call: SampleCall): SampleAnswer {
 }
 
 function answerPage(call: SampleCall, itemsOf: (address: Address, version: bigint) => Items): SampleAnswer {
-  const address = addressParam(call, 0);
-  const pinned = pinnedVersion(call);
+  const address = call.address(0);
+  const pinned = call.pinned();
   const start = cursorQuery(call);
-  const limit = pageLimit(call, statePage);
-  const version = resolveVersion(call.ledger, pinned);
+  const limit = call.pageLimit(statePage);
+  const version = call.resolve(pinned);
   if (!isKnownAccount(address)) throw accountNotFound(address, version);
   const rest = itemsOf(address, version).filter(([name]) => start === undefined || name >= start);
   const bodies = rest.slice(0, limit).map(([, body]) => body);
-  const answer = answerIn(acceptForm(call), `[${bodies.join(',')}]`, () => listBytes(bodies.map(standInBytes)));
+  const answer = answerIn(call.form, `[${bodies.join(',')}]`, () => listBytes(bodies.map(standInBytes)));
   const next = rest[limit]?.[0];
   return next === undefined ? answer : { ...answer, cursor: Buffer.from(next).toString('hex') };
 }

@@ -3,41 +3,30 @@ import type { Address } from '../../ledger/address.ts';
 import { canonicalJson } from '../../ledger/json-value.ts';
 import { findTypeTag, formatTypeTag } from '../../ledger/type-tag.ts';
 import { answerIn, bcsAnswer, type SampleAnswer, standInBytes } from '../answer.ts';
-import {
-  acceptForm,
-  addressParam,
-  expectContentType,
-  historyAt,
-  isJsonMediaType,
-  jsonBody,
-  pinnedVersion,
-  resolveVersion,
-  textMember,
-  type SampleCall,
-} from '../call.ts';
+import { isJsonMediaType, textMember, type SampleCall } from '../call.ts';
 import { bareError, tableItemNotFound } from '../node-error.ts';
 import { isMadeUpAccount } from '../synthetic.ts';
 
 /** `POST /tables/{handle}/item`: the value shows which item of which version was read. */
 export function answerTableItem(call: SampleCall): SampleAnswer {
-  expectContentType(call, isJsonMediaType);
-  const handle = addressParam(call, 0, 'table_handle');
-  const pinned = pinnedVersion(call);
-  const request = jsonBody(call, ['key_type', 'value_type', 'key']);
+  call.expectContentType(isJsonMediaType);
+  const handle = call.address(0, 'table_handle');
+  const pinned = call.pinned();
+  const request = call.jsonBody(['key_type', 'value_type', 'key']);
   const key = canonicalJson(request.members.get('key') ?? null);
   const text = textMember(request, 'value_type') ?? '';
   const tag = findTypeTag(text);
   const type = tag === undefined ? text : formatTypeTag(tag);
-  return answerIn(acceptForm(call), itemAt(call, { handle, key, pinned, type }));
+  return answerIn(call.form, itemAt(call, { handle, key, pinned, type }));
 }
 
 /** `POST /tables/{handle}/raw_item`: BCS only. */
 export function answerRawTableItem(call: SampleCall): SampleAnswer {
-  expectContentType(call, isJsonMediaType);
-  const handle = addressParam(call, 0, 'table_handle');
-  const pinned = pinnedVersion(call);
-  const request = jsonBody(call, ['key']);
-  if (acceptForm(call) === 'json') {
+  call.expectContentType(isJsonMediaType);
+  const handle = call.address(0, 'table_handle');
+  const pinned = call.pinned();
+  const request = call.jsonBody(['key']);
+  if (call.form === 'json') {
     const message = 'Get raw table item with JSON output is disabled on this endpoint';
     throw bareError(403, 'api_disabled', message);
   }
@@ -54,9 +43,9 @@ interface ItemRequest {
 }
 
 function itemAt(call: SampleCall, { handle, key, pinned, type }: ItemRequest): string {
-  const version = resolveVersion(call.ledger, pinned);
+  const version = call.resolve(pinned);
   if (!isMadeUpAccount(handle)) throw tableItemNotFound(handle, key, version);
-  const history = historyAt(call, version);
+  const history = call.historyAt(version);
   const fork = history === '' ? {} : { history };
   return JSON.stringify({ handle, key, value_type: type, ledger_version: String(version), ...fork });
 }

@@ -1,17 +1,7 @@
 /** Look-up of transactions, submission, and the signing message ahead of it. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { answerIn, jsonAnswer, type SampleAnswer, standInBytes, u64Bytes } from '../answer.ts';
-import {
-  acceptForm,
-  expectContentType,
-  historyAt,
-  isJsonMediaType,
-  jsonBody,
-  resolveVersion,
-  textMember,
-  u64Param,
-  type SampleCall,
-} from '../call.ts';
+import { isJsonMediaType, textMember, type SampleCall } from '../call.ts';
 import type { JsonObject } from '../../ledger/json-value.ts';
 import { bareError, frameworkError, nodeError, transactionNotFound } from '../node-error.ts';
 import { findEncodeAnswer, findTransactionByHash, findTransactionByVersion } from '../recorded.ts';
@@ -56,7 +46,7 @@ function answerFound(call: SampleCall, hash: string): SampleAnswer {
   if (found === undefined) throw transactionNotFound(`Transaction hash(${hash})`);
   const { version, body } = found;
   if (version === undefined) {
-    return answerIn(acceptForm(call), body, () => Buffer.concat([pendingVariant, standInBytes(body)]));
+    return answerIn(call.form, body, () => Buffer.concat([pendingVariant, standInBytes(body)]));
   }
   // A pruned transaction is not found, because its index went with it: never a 410 here (protocol 7).
   const held = version >= ledger.oldestVersion && version <= ledger.version;
@@ -68,20 +58,20 @@ function answerFound(call: SampleCall, hash: string): SampleAnswer {
 function findSynthetic(call: SampleCall, hash: string): { version: bigint; body: string } | undefined {
   const version = versionOfTransactionHash(hash);
   if (version > call.ledger.version || findTransactionByVersion(version) !== undefined) return undefined;
-  if (syntheticTransactionHash(version, historyAt(call, version)) !== hash) return undefined;
+  if (syntheticTransactionHash(version, call.historyAt(version)) !== hash) return undefined;
   return { version, body: transactionAt(call, version) };
 }
 
 /** `GET /transactions/by_version/{version}`. */
 export function answerByVersion(call: SampleCall): SampleAnswer {
-  const wanted = u64Param(call, 0, 'txn_version');
+  const wanted = call.u64(0, 'txn_version');
   if (wanted > call.ledger.version) throw transactionNotFound(`Ledger version(${wanted})`);
-  resolveVersion(call.ledger, wanted);
+  call.resolve(wanted);
   return answerCommitted(call, wanted, transactionAt(call, wanted));
 }
 
 function answerCommitted(call: SampleCall, version: bigint, body: string): SampleAnswer {
-  return answerIn(acceptForm(call), body, () => Buffer.concat([onChainVariant, onChainBytes(version, body)]));
+  return answerIn(call.form, body, () => Buffer.concat([onChainVariant, onChainBytes(version, body)]));
 }
 
 /** A committed transaction in BCS, as it stands in lists: it begins with its version. */
@@ -93,7 +83,7 @@ export function onChainBytes(version: bigint, body: string): Buffer {
 export function transactionAt(call: SampleCall, version: bigint): string {
   const { clock } = call;
   const recorded = findTransactionByVersion(version)?.body;
-  return recorded ?? syntheticTransaction(version, clock.timestampUsecOf(version), historyAt(call, version));
+  return recorded ?? syntheticTransaction(version, clock.timestampUsecOf(version), call.historyAt(version));
 }
 
 /** `POST /transactions`: 202, and the transaction is pending from here on. */
@@ -107,13 +97,13 @@ export function answerSimulate(call: SampleCall): SampleAnswer {
   const { version } = call.ledger;
   const start = { version: String(version), hash: syntheticHash(call.body), ...committedFields(version) };
   const body = JSON.stringify({ ...start, timestamp: String(call.ledger.timestampUsec), type: 'user_transaction' });
-  return { ...answerIn(acceptForm(call), `[${body}]`), gasUsed: 9n };
+  return { ...answerIn(call.form, `[${body}]`), gasUsed: 9n };
 }
 
 /** The JSON of a submission; `undefined` for one in BCS, which a sample node does not read. */
 function signedTransaction(call: SampleCall): JsonObject | undefined {
-  const type = expectContentType(call, (text) => text === 'application/json' || text === signedTransactionType);
-  return type === signedTransactionType ? undefined : jsonBody(call, signedMembers);
+  const type = call.expectContentType((text) => text === 'application/json' || text === signedTransactionType);
+  return type === signedTransactionType ? undefined : call.jsonBody(signedMembers);
 }
 
 const signedTransactionType = 'application/x.aptos.signed_transaction+bcs';
@@ -135,11 +125,11 @@ function hashParam(call: SampleCall): string {
  * request without a recording is refused as unknown code is.
  */
 export function answerEncodeSubmission(call: SampleCall): SampleAnswer {
-  expectContentType(call, isJsonMediaType);
-  const request = jsonBody(call, unsignedMembers);
+  call.expectContentType(isJsonMediaType);
+  const request = call.jsonBody(unsignedMembers);
   const payload = request.members.get('payload');
   const recorded = findEncodeAnswer(call.ledger.chainId, call.body.toString());
-  if (acceptForm(call) === 'bcs') {
+  if (call.form === 'bcs') {
     throw bareError(400, 'bcs_not_supported', 'BCS is not supported for encode submission');
   }
   if (recorded !== undefined) {

@@ -3,15 +3,7 @@ import { canonicalAddress } from '../../ledger/address.ts';
 import { canonicalJson } from '../../ledger/json-value.ts';
 import { findFunctionId, formatFunctionId, isIdentifier, type FunctionId } from '../../ledger/identifier.ts';
 import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
-import {
-  acceptForm,
-  expectContentType,
-  jsonBody,
-  pinnedVersion,
-  resolveVersion,
-  textMember,
-  type SampleCall,
-} from '../call.ts';
+import { textMember, type SampleCall } from '../call.ts';
 import { bareError, nodeError } from '../node-error.ts';
 import { findModule, findView } from '../recorded.ts';
 import { findSyntheticView } from '../synthetic.ts';
@@ -29,10 +21,10 @@ interface ViewRequest {
 
 /** `POST /view`. */
 export function answerView(call: SampleCall): SampleAnswer {
-  const type = expectContentType(call, (text) => text === 'application/json' || text === bcsBody);
-  const pinned = pinnedVersion(call);
+  const type = call.expectContentType((text) => text === 'application/json' || text === bcsBody);
+  const pinned = call.pinned();
   const fromJson = type === bcsBody ? undefined : readJson(call);
-  const version = resolveVersion(call.ledger, pinned);
+  const version = call.resolve(pinned);
   const request = fromJson ?? readBcs(call.body);
   const name = formatFunctionId(request.id);
   const synthetic = findSyntheticView(name);
@@ -44,11 +36,11 @@ export function answerView(call: SampleCall): SampleAnswer {
 }
 
 function withGas(call: SampleCall, body: string): SampleAnswer {
-  return { ...answerIn(acceptForm(call), body), gasUsed: gasPerByte * BigInt(body.length) };
+  return { ...answerIn(call.form, body), gasUsed: gasPerByte * BigInt(body.length) };
 }
 
 function readJson(call: SampleCall): ViewRequest {
-  const request = jsonBody(call, ['function', 'type_arguments', 'arguments']);
+  const request = call.jsonBody(['function', 'type_arguments', 'arguments']);
   const text = textMember(request, 'function') ?? '';
   const id = findFunctionId(text);
   if (id === undefined) throw bareError(400, 'web_framework_error', `Invalid entry function ID ${text}`);
