@@ -11,8 +11,6 @@ import type { EncodeOutcome, RefusalCode } from './outcome.ts';
 export interface ShadowOptions {
   /** Share of requests that are checked, 0 to 1. Read at each, so it may change. */
   readonly share: number;
-  /** A function that no node has confirmed yet is checked at most this often besides its share. Default 1000. */
-  readonly askAgainMs?: number;
   readonly random?: () => number;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
@@ -27,13 +25,14 @@ interface Trust {
   readonly askAgainAtMs: number;
 }
 
+/** A function that no node has confirmed yet is checked at most this often besides its share. */
+const askAgainMs = 1_000;
 /** Functions remembered as checked; a forgotten one is only checked once more. */
 const maxKnown = 20_000;
 
 /** Decides which requests a node checks, and which functions are trusted. No I/O. */
 export class ShadowProof {
   readonly #options: { readonly share: number };
-  readonly #askAgainMs: number;
   readonly #random: () => number;
   readonly #now: () => number;
   readonly #standings = new Map<string, Trust>();
@@ -42,9 +41,8 @@ export class ShadowProof {
   readonly #doubted = new Map<string, number>();
 
   constructor(options: ShadowOptions) {
-    const { askAgainMs = 1_000, random = Math.random, now = () => performance.now() } = options;
+    const { random = Math.random, now = () => performance.now() } = options;
     this.#options = options;
-    this.#askAgainMs = askAgainMs;
     this.#random = random;
     this.#now = now;
     this.#distrusted = new DistrustedFunctions(options.distrusted);
@@ -73,7 +71,7 @@ export class ShadowProof {
     const standing = this.#standings.get(functionId);
     const nowMs = this.#now();
     if (standing?.signature === signature && nowMs < standing.askAgainAtMs) return this.#random() < share;
-    this.#remember(functionId, { signature, askAgainAtMs: nowMs + this.#askAgainMs });
+    this.#remember(functionId, { signature, askAgainAtMs: nowMs + askAgainMs });
     return true;
   }
 

@@ -11,19 +11,19 @@ interface SampleFleetOptions {
   readonly host?: string;
   /** Port of the full node; the archival one gets the next. Default 0: free ports. */
   readonly port?: number;
-  /** How many versions the full node keeps. Default 100,000: about nine minutes, so that its edge can be watched. */
-  readonly window?: bigint;
   readonly now?: () => number;
 }
 
 /** Version 0. A fixed day, so that a restarted fleet goes on where the last one was. */
 const ledgerStartMs = Date.UTC(2024, 0, 1);
+/** Versions that the full node keeps: about nine minutes, so that its edge can be watched. */
+const window = 100_000n;
 /** About five seconds' worth: the edge moves in steps that can be seen, and that a gateway has to predict. */
 const pruneStep = 1000n;
 
 /** Starts both nodes, by default on free loopback ports. */
 export async function startSampleFleet(options: SampleFleetOptions = {}) {
-  const { host = '127.0.0.1', port = 0, window = 100_000n, now = Date.now } = options;
+  const { host = '127.0.0.1', port = 0, now = Date.now } = options;
   const ledger: AdvancingClockOptions = { startMs: ledgerStartMs, pruneStep, now };
   const mempool = new Mempool({ now });
   const full = await createSampleNode({ host, port, mempool, clock: advancingClock({ ...ledger, window }) });

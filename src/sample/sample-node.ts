@@ -27,7 +27,6 @@ export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> {
   readonly host?: string;
   /** Default 0: a free port. */
   readonly port?: number;
-  readonly basePath?: string;
   /** Shared by the nodes of a ledger. Default: its own, where a transaction is pending for half a second. */
   readonly mempool?: Mempool;
   /** How many received requests are kept for inspection. Default 100. */
@@ -53,6 +52,9 @@ export async function createSampleNode(options: SampleNodeOptions = {}): Promise
 /** Real nodes refuse larger bodies by their declared length (protocol 2.4). */
 const maxBodyBytes = 8 * 1024 * 1024;
 
+/** Every path of the interface is below it. */
+const basePath = '/v1';
+
 /** A running node. Clock, faults and mempool may change while it runs. */
 export class SampleNode<Clock extends LedgerClock = LedgerClock> {
   readonly clock: Clock;
@@ -62,7 +64,6 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
   readonly log: RequestLog;
   readonly #options: SampleNodeOptions<Clock>;
   readonly #dialect: Dialect;
-  readonly #basePath: string;
   readonly #closing = new AbortController();
   #server: Server | undefined;
   #port: number;
@@ -74,7 +75,6 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     this.mempool = options.mempool ?? new Mempool();
     this.log = new RequestLog(options.keepRequests ?? 100);
     this.#dialect = dialectOf(options.dialect ?? 'node');
-    this.#basePath = options.basePath ?? '/v1';
     this.#port = options.port ?? 0;
   }
 
@@ -84,7 +84,7 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
 
   /** The base address, `/v1` included and without a slash at its end. */
   get url(): string {
-    return `http://${this.#options.host ?? '127.0.0.1'}:${this.#port}${this.#basePath}`;
+    return `http://${this.#options.host ?? '127.0.0.1'}:${this.#port}${basePath}`;
   }
 
   /** All requests, probes included. */
@@ -149,7 +149,7 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     // Not `new URL`: it would rewrite the path, and take one that starts with two slashes for a host.
     const [path = '', ...rest] = url.split('?');
     const query = new URLSearchParams(rest.join('?'));
-    const routing = this.#route(method, path);
+    const routing = routeOf(method, path);
     const route = routing.kind === 'found' ? routing.name : 'none';
     const refusal = lengthRefusal(request);
     // A body that is too large is refused unread, by its announced length.
@@ -175,13 +175,6 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
       compression,
       signal,
     });
-  }
-
-  #route(method: string, path: string): Routing {
-    if (path === this.#basePath || path === `${this.#basePath}/`) return findRoute(method, '/');
-    return path.startsWith(`${this.#basePath}/`)
-      ? findRoute(method, path.slice(this.#basePath.length))
-      : { kind: 'unknown path' };
   }
 
   /** False if the node was closed meanwhile. */
@@ -216,6 +209,11 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
       return bareError(500, 'internal_error', String(error)).answer;
     }
   }
+}
+
+function routeOf(method: string, path: string): Routing {
+  if (path === basePath || path === `${basePath}/`) return findRoute(method, '/');
+  return path.startsWith(`${basePath}/`) ? findRoute(method, path.slice(basePath.length)) : { kind: 'unknown path' };
 }
 
 function routingError(routing: Exclude<Routing, { kind: 'found' }>): NodeError {

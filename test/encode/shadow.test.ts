@@ -17,7 +17,7 @@ const distrusted = { names: [], marked: { salt: 'a secret', table: undefined } }
 /** A proof whose clock stands until it is moved, and whose random numbers are given. */
 function proofWith({ share = 0.01, roll = 0.5 }: { readonly share?: number; readonly roll?: number } = {}) {
   const clock = { ms: 0 };
-  const proof = new ShadowProof({ share, askAgainMs: 1_000, random: () => roll, now: () => clock.ms, distrusted });
+  const proof = new ShadowProof({ share, random: () => roll, now: () => clock.ms, distrusted });
   return { proof, clock };
 }
 
