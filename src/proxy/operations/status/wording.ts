@@ -13,14 +13,14 @@ type NodeCondition = Pick<
 >;
 
 /** State of a node as word, sign and tone; the sign makes it readable without colours. */
-interface NodeState {
+interface NodeWording {
   readonly word: string;
   readonly sign: string;
   readonly tone: NodeTone;
 }
 
 /** A state that needs an operator's attention. */
-interface NodeTrouble extends NodeState {
+interface NodeTrouble extends NodeWording {
   /** A clause for people. */
   readonly problem: string;
 }
@@ -50,7 +50,7 @@ function one(tone: NodeTone, sign: string, word: string, problem: string): reado
 }
 
 /** The worst trouble of a node, or that it is usable. */
-export function nodeState(node: NodeCondition): NodeState {
+export function nodeState(node: NodeCondition): NodeWording {
   return nodeTroubles(node)[0] ?? { word: 'usable', sign: '●', tone: 'good' };
 }
 
