@@ -32,6 +32,8 @@ export function findAbiType(text: string, steps: Steps): AbiType | undefined {
   steps.takeText(text);
   // A function type is never encoded, so its inside does not matter.
   if (text.includes('|')) return { kind: 'function' };
+  // No node breaks a line there: another text may mean another type.
+  if (/[\n\f\r]/.test(text)) return undefined;
   const cursor = new Cursor(text);
   const type = readType(cursor, steps, 0);
   return cursor.failed || !cursor.atEnd() ? undefined : type;
