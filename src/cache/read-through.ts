@@ -101,9 +101,12 @@ export class ReadThrough<Origin> {
 
   /** Forgets the scope, and hides it in the store. `isStoreClear`: `undefined` without a store. */
   async purge(scope: PurgeScope): Promise<ForgottenReads> {
-    // The store last: what was written until then is hidden.
     const reads = await this.forget(scope);
-    return { reads, isStoreClear: await this.#parts.stored?.store.clear(scope) };
+    const { stored } = this.#parts;
+    if (stored === undefined) return { reads, isStoreClear: undefined };
+    // What was written until then is hidden; and once more, for reads that the store answered in between.
+    const isStoreClear = await stored.store.clear(scope);
+    return { reads: reads + (await this.forget(scope)), isStoreClear };
   }
 
   async #findStored(running: RunningLoad): Promise<Loaded<TierName> | undefined> {

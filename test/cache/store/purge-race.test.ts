@@ -1,0 +1,28 @@
+// Purges of a process with a store, beside reads that the store answers.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { MemoryCache } from '../../../src/cache/memory/memory.ts';
+import { ReadThrough, type AnswerLoad } from '../../../src/cache/read-through.ts';
+import { answerOf, keyAt } from '../../support/answers.ts';
+import { openStore, storeFolder } from '../../support/stores.ts';
+
+const never = new AbortController().signal;
+const key = keyAt(7n);
+const node: AnswerLoad<'node'> = () =>
+  Promise.resolve({ answer: answerOf('after'), isFinal: true, origin: 'node', head: 7n });
+
+test('a read that the store answers during a purge is not left in memory', async (t) => {
+  const { store, write } = await openStore(t, { folder: storeFolder(t) });
+  await write(key, answerOf('before'));
+  const memory = new MemoryCache({ maxBytes: 2 ** 20, onEvict: () => {} });
+  const reads = new ReadThrough<'node'>({ memory, stored: { store, onLookup: () => {} }, shared: undefined });
+
+  const purged = reads.purge({ kind: 'everything' });
+  const during = await reads.load(key, '', { signal: never }, node);
+  assert.deepEqual(during.value.origin, 'store');
+  assert.deepEqual(await purged, { reads: 1, isStoreClear: true });
+
+  assert.equal(memory.peek(key), undefined);
+  const next = await reads.load(key, '', { signal: never }, node);
+  assert.equal(next.value.answer.body.toString(), 'after');
+});

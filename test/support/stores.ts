@@ -1,0 +1,74 @@
+/** Stores on folders of their own, with the thread that writes them. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import type { CachedResponse } from '../../src/cache/entry.ts';
+import type { CacheKey } from '../../src/cache/key.ts';
+import { Store, type StorePlace } from '../../src/cache/store/store.ts';
+import { until } from './eventually.ts';
+
+const place: StorePlace = {
+  ledger: '4.test',
+  term: { id: '0k3v9aq2', bornMs: 1, before: [], checkpoint: { version: 0n, root: '' } },
+};
+
+/** The least that the config allows. */
+export const leastBytes = 64 * 1024 * 1024;
+
+/** A store, and the faults that it has reported. */
+export interface TestStore {
+  readonly store: Store;
+  readonly faults: readonly (string | undefined)[];
+  /** Writes an answer; resolves to whether every worker finds it. */
+  readonly write: (key: CacheKey, answer: CachedResponse, overwrite?: boolean) => Promise<boolean>;
+  /** The body that a look-up finds, or the reason for a miss. */
+  readonly find: (key: CacheKey) => Promise<string>;
+}
+
+interface TestStoreOptions {
+  readonly folder: string;
+  readonly maxBytes?: number;
+  readonly run?: string;
+  readonly place?: () => StorePlace | undefined;
+}
+
+/** A folder that is deleted after the test. */
+export function storeFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-store-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Opens a store; it is closed after the test. */
+export function startStore(t: TestContext, options: TestStoreOptions): TestStore {
+  const { folder, maxBytes = leastBytes, run = 'one' } = options;
+  const faults: (string | undefined)[] = [];
+  const store = new Store({
+    folder,
+    maxBytes,
+    run,
+    place: options.place ?? (() => place),
+    findAnswer: () => undefined,
+    onWritten: () => {},
+    onFault: (fault) => faults.push(fault),
+  });
+  t.after(() => store.close());
+  return {
+    store,
+    faults,
+    write: (key, answer, overwrite = false) =>
+      new Promise((onDone) => store.store(key, answer, { head: 1n, overwrite, onDone })),
+    async find(key) {
+      const found = await store.find(key);
+      return 'answer' in found ? found.answer.body.toString() : found.miss;
+    },
+  };
+}
+
+/** Opens a store; resolves when it is in use. */
+export async function openStore(t: TestContext, options: TestStoreOptions): Promise<TestStore> {
+  const opened = startStore(t, options);
+  await until(() => opened.store.reader !== undefined && opened.store.fault === undefined);
+  return opened;
+}
