@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { isBusy, isUnusable } from './file.ts';
+import { identityOf, isBusy, isUnusable } from './file.ts';
 
 /**
  * The claim of one gateway, all its workers included, on the store's folder: two gateways would not notice each other's
@@ -11,6 +11,8 @@ export class Claim {
   readonly #path: string;
   readonly #run: string;
   #lock: DatabaseSync | undefined;
+  /** The file with the lock. */
+  #identity: string | undefined;
 
   /** `run`: the name of this start of the gateway, which its processes share. */
   constructor(folder: string, run: string) {
@@ -20,10 +22,13 @@ export class Claim {
 
   /** Whether the folder is this gateway's. Throws where the folder cannot be used. */
   take(): boolean {
-    if (this.#lock !== undefined) return true;
+    // Another gateway would lock another file in its place.
+    if (this.#lock !== undefined && this.#identity === identityOf(this.#path)) return true;
+    this.release();
     const lock = new DatabaseSync(this.#path, { timeout: 100 });
     try {
       if (this.#isTaken(lock)) this.#lock = lock;
+      this.#identity = identityOf(this.#path);
     } catch (error) {
       // Nothing in it is worth a repair.
       if (isUnusable(error)) rmSync(this.#path, { force: true });
@@ -40,7 +45,8 @@ export class Claim {
   }
 
   #isTaken(lock: DatabaseSync): boolean {
-    lock.exec('create table if not exists claim (run text not null)');
+    // With a log of writes, readers would not keep other gateways out.
+    lock.exec('pragma journal_mode = delete; create table if not exists claim (run text not null)');
     if (this.#isOurs(lock)) return true;
     try {
       // Busy while a process of another gateway, or a faster one of this, holds the shared lock.
