@@ -4,6 +4,8 @@ import type { FromThread, StoreFill, StoreWork, ThreadSetup, ToThread } from './
 
 /** Ms before a thread that ended is started again. */
 const restartMs = 5_000;
+/** Longest wait in ms for the last works. */
+const closeMs = 8_000;
 
 /** Receiver of the store's state. */
 export interface StoreListener {
@@ -57,17 +59,25 @@ export class StoreLink {
     thread.ref();
     const ended = new Promise((resolve) => thread.once('exit', resolve));
     thread.postMessage({ kind: 'close' } satisfies ToThread, []);
+    const timer = setTimeout(() => void thread.terminate(), closeMs);
     await ended;
+    clearTimeout(timer);
   }
 
   #start(): void {
     // Source or built code, like this file.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-    const thread = new Worker(fileURLToPath(new URL(`thread.${extension}`, import.meta.url)), {
-      workerData: this.#setup,
-      // Arguments of the process, such as an SDK that --import registers, are not for the thread.
-      execArgv: [],
-    });
+    const file = fileURLToPath(new URL(`thread.${extension}`, import.meta.url));
+    // Arguments of the process, such as an SDK that --import registers, are not for the thread.
+    const options = { workerData: this.#setup, execArgv: [] };
+    let thread: Worker;
+    try {
+      thread = new Worker(file, options);
+    } catch {
+      // The system gives no further thread now; the listener is not ready before this call returns.
+      queueMicrotask(() => this.#ended());
+      return;
+    }
     this.#thread = thread;
     thread.unref();
     thread.on('message', (message: FromThread) => this.#receive(message));

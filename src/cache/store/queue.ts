@@ -33,6 +33,8 @@ const mostInBatch = 256;
 const mostRenewals = 1_024;
 /** Ms for which answers are gathered; while a batch is on its way, the next one gathers. A killed process loses these. */
 const gatherMs = 2;
+/** Ms at the end for which answers are still written: the next start reads the others again. */
+const closeMs = 2_000;
 /** Part of the store's bytes that one answer may take, and its most bytes. */
 const largestShare = 1 / 64;
 const mostAnswerBytes = 8 * 1024 * 1024;
@@ -46,6 +48,7 @@ export class StoreQueue {
   #bytes = 0;
   readonly #renewals = new Map<number, Renewal>();
   #isGathering = false;
+  #isClosed = false;
 
   constructor(link: StoreLink, maxBytes: number, onOutcome: (outcome: StoreOutcome, answers: number) => void) {
     this.#link = link;
@@ -55,7 +58,13 @@ export class StoreQueue {
 
   add(write: QueuedWrite): void {
     const length = (bodyOffsetOf(write.answer) ?? Infinity) + write.answer.body.length;
-    if (length > this.#largest || this.#waiting.length >= mostWaiting || this.#bytes + length > mostWaitingBytes) {
+    const isTooLarge = length > this.#largest;
+    if (
+      this.#isClosed ||
+      isTooLarge ||
+      this.#waiting.length >= mostWaiting ||
+      this.#bytes + length > mostWaitingBytes
+    ) {
       this.#end([write], 'dropped');
       return;
     }
@@ -78,19 +87,22 @@ export class StoreQueue {
     this.#end(dropped, 'dropped');
   }
 
-  /** Resolves when everything that waits is written, or has failed. */
-  async flush(): Promise<void> {
-    while (this.#waiting.length > 0) await this.#writeNext();
+  /** Resolves when everything that waits is written, has failed, or `closeMs` have passed. Later answers are dropped. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const endMs = performance.now() + closeMs;
+    while (this.#waiting.length > 0 && performance.now() < endMs) await this.#writeNext();
+    this.drop(() => true);
   }
 
   #begin(): void {
-    if (!this.#isGathering) void this.#gather();
+    if (!this.#isGathering && !this.#isClosed) void this.#gather();
   }
 
   async #gather(): Promise<void> {
     this.#isGathering = true;
     await setTimeout(gatherMs, undefined, { ref: false });
-    while (this.#waiting.length > 0 || this.#renewals.size > 0) await this.#writeNext();
+    while (!this.#isClosed && (this.#waiting.length > 0 || this.#renewals.size > 0)) await this.#writeNext();
     this.#isGathering = false;
   }
 

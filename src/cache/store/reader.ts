@@ -24,14 +24,20 @@ export class StoreReader {
 
   /** Throws where the file cannot be opened. */
   constructor(path: string) {
-    const file = openForReads(path);
-    this.#file = file;
-    this.#find = file.prepare(
-      `select r.id, r.digest, r.term, r.rest, a.record from refs r left join answers a on a.digest = r.digest
-        where r.name = ? and not ${isPurged}`,
-    );
-    this.#terms = file.prepare('select field, value from terms where ledger = ?');
-    this.#members = file.prepare('select pid from beats where ledger = ? and term = ? and run = ? and at_ms >= ?');
+    this.#file = openForReads(path);
+    try {
+      this.#find = this.#file.prepare(
+        `select r.id, r.digest, r.term, r.rest, a.record from refs r left join answers a on a.digest = r.digest
+          where r.name = ? and not ${isPurged}`,
+      );
+      this.#terms = this.#file.prepare('select field, value from terms where ledger = ?');
+      this.#members = this.#file.prepare(
+        'select pid from beats where ledger = ? and term = ? and run = ? and at_ms >= ?',
+      );
+    } catch (error) {
+      this.#file.close();
+      throw error;
+    }
   }
 
   find(name: Uint8Array): RowLookup {

@@ -8,8 +8,11 @@ import type { Lookup } from '../redis/shared-tier.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
 import { StoreLink } from './link.ts';
 import { StoreQueue, type StoreOutcome } from './queue.ts';
-import { StoreReader } from './reader.ts';
+import { StoreReader, type StoredRow } from './reader.ts';
 import { nameBytes } from './writer.ts';
+
+/** Ms before a file that could not be opened for look-ups is tried again. */
+const retryMs = 1_000;
 
 /** The ledger (chain id and first transaction) whose answers are kept, and the term of its history. */
 export interface StorePlace {
@@ -54,6 +57,8 @@ export class Store {
   readonly link: StoreLink;
   #open: { readonly number: number; readonly reader: StoreReader } | undefined;
   #fault: string | undefined = 'its file is not open yet';
+  #retry: NodeJS.Timeout | undefined;
+  #isClosed = false;
 
   constructor(parts: StoreParts) {
     const { folder, maxBytes, run, onWritten } = parts;
@@ -85,6 +90,7 @@ export class Store {
     const row = reader.find(name);
     if (row === 'damaged') this.link.reportDamage(number);
     if (typeof row === 'string') return { miss: row };
+    if (!isRow(row)) return { miss: 'damaged' };
     const reference = decodeReference(key, `${row.digest}.${row.rest}`);
     if (reference === undefined) return { miss: 'damaged' };
     const ttlMs = reference.expiresAt === undefined ? undefined : reference.expiresAt * 1000 - Date.now();
@@ -128,20 +134,28 @@ export class Store {
 
   /** Writes what waits, and closes the file. */
   async close(): Promise<void> {
-    await this.#queue.flush();
+    clearTimeout(this.#retry);
+    await this.#queue.close();
+    // Before the thread's connection: the last one that can write empties the log.
+    this.#closeReader();
+    this.#isClosed = true;
     await this.link.close();
-    this.#open?.reader.close();
-    this.#open = undefined;
   }
 
   #use(number: number | undefined, fault: string | undefined): void {
+    if (this.#isClosed) return;
+    clearTimeout(this.#retry);
     this.#fault = fault;
     if (number !== this.#open?.number) {
-      this.#open?.reader.close();
-      this.#open = undefined;
+      this.#closeReader();
       if (number !== undefined) this.#openFile(number);
     }
     this.#parts.onFault(this.#fault);
+  }
+
+  #closeReader(): void {
+    this.#open?.reader.close();
+    this.#open = undefined;
   }
 
   #openFile(number: number): void {
@@ -150,8 +164,16 @@ export class Store {
     } catch (error) {
       this.#fault = faultOf(error);
       if (isUnusable(error)) this.link.reportDamage(number);
+      // The thread reports changes alone.
+      else this.#retry = setTimeout(() => this.#use(number, undefined), retryMs).unref();
     }
   }
+}
+
+/** Whether the values of a row have the types that were written: a flipped bit can make a text of bytes. */
+function isRow({ digest, term, rest, record }: StoredRow): boolean {
+  const isText = [digest, term, rest].every((value) => typeof value === 'string');
+  return isText && (record === null || record instanceof Uint8Array);
 }
 
 /** The name of a read's row: a digest, because views are long. */
