@@ -60,10 +60,18 @@ export function pathOf(folder: string, number: number): string {
   return join(folder, `answers-${number}.db`);
 }
 
-/** Identifies the file at a path; `undefined`: there is none. */
+/**
+ * Identifies the files at a path: an open database with the log of another one is damaged. `undefined`: no database is
+ * there.
+ */
 export function identityOf(path: string): string | undefined {
-  const found = statSync(path, { throwIfNoEntry: false });
-  return found && `${found.dev}.${found.ino}`;
+  const found = ['', '-wal', '-shm'].map((end) => statSync(path + end, { throwIfNoEntry: false }));
+  return found[0] && found.map((file) => file && `${file.dev}.${file.ino}`).join();
+}
+
+/** Bytes of the log of writes beside the file at a path. */
+export function logBytesOf(path: string): number {
+  return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 /**
@@ -111,6 +119,12 @@ export function deleteOlder(folder: string, number: number): void {
 /** The file is of another format. */
 class ForeignFileError extends Error {}
 
+/** The file has more pages than its bound, which was higher when it was written. */
+export class OversizedFileError extends Error {}
+
+/** Another process prevents that the log of writes is emptied. */
+export class LogInUseError extends Error {}
+
 function checkFormat(file: DatabaseSync): void {
   if (numberOf(file, 'application_id') === applicationId && numberOf(file, 'user_version') === storeFormat) return;
   throw new ForeignFileError('the file is of another format');
@@ -122,7 +136,9 @@ export function numberOf(file: DatabaseSync, pragma: string): number {
 }
 
 /** SQLite's result codes (sqlite.org/rescode.html). */
-const codes = { busy: 5, readOnly: 8, ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notDatabase: 26 } as const;
+const codes = { busy: 5, readOnly: 8, ioError: 10, full: 13, cannotOpen: 14 } as const;
+/** Codes of a damaged file: a table is missing, pages contradict each other, rows break a rule of the schema, no database. */
+const damageCodes: ReadonlySet<number | undefined> = new Set([1, 11, 19, 20, 26]);
 
 /** The primary result code of an error of SQLite; `undefined` for any other one. */
 function codeOf(error: unknown): number | undefined {
@@ -130,10 +146,12 @@ function codeOf(error: unknown): number | undefined {
   return errcode === undefined ? undefined : errcode & 0xff;
 }
 
-/** Whether no process can use the file: it is damaged, or of another format. */
+/** Whether no process can use the file: it is damaged, too large, or of another format. */
 export function isUnusable(error: unknown): boolean {
-  const code = codeOf(error);
-  return error instanceof ForeignFileError || code === codes.corrupt || code === codes.notDatabase;
+  if (error instanceof ForeignFileError || error instanceof OversizedFileError) return true;
+  // A number that no process has written.
+  const isOutOfRange = (error as NodeJS.ErrnoException).code === 'ERR_OUT_OF_RANGE';
+  return isOutOfRange || damageCodes.has(codeOf(error));
 }
 
 /** Whether the disk has no room for a write. */
@@ -151,6 +169,8 @@ export function faultOf(error: unknown): string {
   const { code } = error as NodeJS.ErrnoException;
   if (isFull(error)) return 'the disk is full';
   if (error instanceof ForeignFileError) return 'its file was of another format, and is replaced';
+  if (error instanceof OversizedFileError) return 'its file was above maxBytes, and is replaced';
+  if (error instanceof LogInUseError) return 'its log of writes is in use, and cannot be emptied';
   if (isUnusable(error)) return 'its file is damaged, and is replaced';
   const sqlite = codeOf(error);
   if (sqlite === codes.readOnly || code === 'EROFS') return 'its folder is read-only';

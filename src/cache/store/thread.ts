@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { Claim } from './claim.ts';
 import { deleteOlder, faultOf, identityOf, isFull, isUnusable, newestFile, openForWrites, pathOf } from './file.ts';
 import type { FromThread, StoreFill, StoreWork, ThreadSetup, ToThread } from './protocol.ts';
-import { StoreWriter } from './writer.ts';
+import { StoreWriter, type Room } from './writer.ts';
 import type { DatabaseSync } from 'node:sqlite';
 
 /** Longest wait in ms for another process's write. */
@@ -25,6 +25,10 @@ class StoreThread {
   readonly #post: (message: FromThread) => void;
   readonly #claim: Claim;
   #open: OpenFile | undefined;
+  /** Files before this one were given up. */
+  #least = 1;
+  /** Of a file that was given up on a full disk. */
+  #room: Room | undefined;
   #reported = '';
 
   constructor(setup: ThreadSetup, post: (message: FromThread) => void) {
@@ -33,73 +37,139 @@ class StoreThread {
     this.#claim = new Claim(setup.folder, setup.run);
   }
 
-  /** Opens the newest file, unless it is open; closes one in whose place another file stands, or none. */
+  /** Opens the newest file, unless it is open. A file that is not where it was opened is given up. */
   look(): void {
-    const { folder, maxBytes } = this.#setup;
+    const { folder } = this.#setup;
     try {
-      const number = Math.max(1, newestFile(folder));
-      const path = pathOf(folder, number);
-      if (this.#open !== undefined && this.#open.identity === identityOf(path)) return;
-      this.#close();
-      if (!this.#claim.take()) return this.#report('another gateway uses its folder');
-      const file = openForWrites(path, busyMs);
-      this.#open = { number, identity: identityOf(path), file, writer: new StoreWriter(file, maxBytes) };
-      deleteOlder(folder, number);
-      this.#report(undefined);
+      const number = Math.max(this.#least, newestFile(folder));
+      if (!this.#claim.take()) {
+        this.#close();
+        return this.#report('another gateway uses its folder');
+      }
+      const open = this.#open;
+      if (open === undefined || open.number < number) this.#use(number);
+      else if (open.identity !== identityOf(pathOf(folder, open.number))) this.#replace(open.number);
     } catch (error) {
+      // Nothing that is written now would be found again.
+      this.#close();
       this.#fail(error);
     }
   }
 
   receive(message: ToThread): void {
     if (message.kind === 'work') this.#work(message.id, message.work);
-    else if (message.kind === 'close') {
-      this.#close();
-      this.#post({ kind: 'closed' });
-    } else if (message.number === this.#open?.number) this.#replace(message.number);
+    else if (message.kind === 'close') this.#end();
+    else if (message.number === this.#open?.number) this.#replace(message.number);
   }
 
   #work(id: number, work: StoreWork): void {
-    let isDone = false;
-    let fill: StoreFill | undefined;
+    const isPurge = work.kind === 'purge' || work.kind === 'forget';
+    // Other workers may use a newer file.
+    if (isPurge) this.look();
+    // A purge fails with the file alone, which the first try may replace.
+    const isDone = this.#try(work) || (isPurge && this.#try(work));
+    if (isDone && work.kind === 'write') this.#report(undefined);
+    this.#post({ kind: 'done', id, isDone, fill: this.#fill() });
+  }
+
+  #try(work: StoreWork): boolean {
     try {
       this.#open?.writer.do(work);
-      fill = this.#open?.writer.fill;
-      isDone = fill !== undefined;
-      if (isDone && work.kind === 'write') this.#report(undefined);
+      return this.#open !== undefined;
     } catch (error) {
       this.#fail(error);
+      return false;
     }
-    this.#post({ kind: 'done', id, isDone, fill });
+  }
+
+  #fill(): StoreFill | undefined {
+    try {
+      return this.#open?.writer.fill;
+    } catch (error) {
+      this.#fail(error);
+      return undefined;
+    }
   }
 
   #fail(error: unknown): void {
     this.#report(faultOf(error));
-    if (isFull(error)) this.#open?.writer.boundHere();
-    if (isUnusable(error)) this.#replace(this.#open?.number ?? newestFile(this.#setup.folder));
+    const open = this.#open;
+    if (open === undefined) return;
+    if (isUnusable(error)) this.#replace(open.number);
+    else if (isFull(error) && !open.writer.boundHere()) this.#startSmaller(open);
   }
 
-  /** Begins the next file in place of a damaged one. */
+  /** Gives up a file whose log cannot be emptied, because the disk is full. */
+  #startSmaller({ number, writer }: OpenFile): void {
+    try {
+      this.#room = writer.roomInHalf;
+    } catch {
+      // The next file finds its bound itself.
+    }
+    this.#close();
+    this.#deleteBelow(number + 1);
+    this.#replace(number);
+  }
+
+  /** Begins the next file in place of this one. */
   #replace(number: number): void {
     this.#close();
-    const { folder } = this.#setup;
+    this.#least = number + 1;
     try {
-      if (newestFile(folder) <= number) openForWrites(pathOf(folder, number + 1), busyMs).close();
+      this.#use(Math.max(newestFile(this.#setup.folder), this.#least));
     } catch (error) {
       this.#report(faultOf(error));
-      return;
+      // It may be what fills the disk.
+      if (isFull(error)) this.#deleteBelow(this.#least);
     }
-    this.look();
+  }
+
+  /** Opens this file, or the next one where it is damaged. */
+  #use(number: number, isRetry = false): void {
+    const { folder, maxBytes } = this.#setup;
+    this.#close();
+    const path = pathOf(folder, number);
+    let file: DatabaseSync | undefined;
+    try {
+      file = openForWrites(path, busyMs);
+      const writer = new StoreWriter(file, path, maxBytes, this.#room);
+      this.#open = { number, identity: identityOf(path), file, writer };
+    } catch (error) {
+      file?.close();
+      if (isRetry || !isUnusable(error)) throw error;
+      this.#report(faultOf(error));
+      this.#least = number + 1;
+      return this.#use(Math.max(newestFile(folder), this.#least), true);
+    }
+    this.#report(undefined);
+    this.#deleteBelow(number);
+  }
+
+  #deleteBelow(number: number): void {
+    try {
+      deleteOlder(this.#setup.folder, number);
+    } catch {
+      // The next file that is opened deletes what is left.
+    }
+  }
+
+  #end(): void {
+    this.#closeFile();
+    this.#claim.release();
+    this.#post({ kind: 'closed' });
   }
 
   #close(): void {
+    if (this.#open === undefined) return;
+    this.#closeFile();
+    this.#report('its file was replaced');
+  }
+
+  #closeFile(): void {
     const open = this.#open;
     this.#open = undefined;
-    this.#claim.release();
-    if (open === undefined) return;
-    this.#report('its file was replaced');
     try {
-      open.file.close();
+      open?.file.close();
     } catch {
       // A damaged file fails to close as well; nothing of it is used any more.
     }

@@ -1,39 +1,68 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { compressedRecord } from '../record.ts';
 import type { ScopeMark } from '../purge/purge-scope.ts';
-import { isPurged, numberOf, pageBytes } from './file.ts';
+import { logBytesOf, LogInUseError, numberOf, OversizedFileError, pageBytes } from './file.ts';
 import type { Renewal, StoredWrite, StoreFill, StoreWork, WriteBatch } from './protocol.ts';
+import { statementsOf } from './statements.ts';
 
 /** Bytes of a read's name. */
 export const nameBytes = 16;
 /** The part of `maxBytes` for SQLite's log of writes, and its most bytes. */
 const logShare = 1 / 8;
 const mostLogBytes = 64 * 1024 * 1024;
-/** Rows that one step drops: a write of another process waits for a step of a few milliseconds. */
+/** Bytes for the index of the log, and for the claim. */
+const spareBytes = 128 * 1024;
+/** Rows and bytes that one step drops: a write of another process waits for a step of a few milliseconds. */
 const rowsAtOnce = 256;
+const bytesAtOnce = 2 * 1024 * 1024;
 /** Purges at most; further ones hide everything of before. */
 const mostPurges = 64;
 
 /** Beats of processes that are gone are deleted after this many ms. */
 const oldestBeatMs = 3_600_000;
 
-/** Bytes of pages at most, so that the file and its log stay below `maxBytes`. */
+/** Ms after which a disk that was full is tried again. */
+const roomMs = 60_000;
+const leastRoomPages = 64;
+
+/** Pages for which the disk has room, until it is tried again. */
+export interface Room {
+  readonly pages: number;
+  /** On the clock of `performance.now()`. */
+  readonly untilMs: number;
+}
+
+/** Bytes of the log of writes at most. */
+function logBound(maxBytes: number): number {
+  return Math.min(mostLogBytes, maxBytes * logShare);
+}
+
+/** Pages at most, so that the file and its log stay below `maxBytes`. */
 export function pageBound(maxBytes: number): number {
-  return Math.floor((maxBytes - Math.min(mostLogBytes, maxBytes * logShare)) / pageBytes);
+  return Math.floor((maxBytes - logBound(maxBytes) - spareBytes) / pageBytes);
 }
 
 /** Writes to an open file, as its thread: every method blocks. Throws errors of SQLite; then nothing of the work is kept. */
 export class StoreWriter {
   readonly #file: DatabaseSync;
-  /** Lower than `pageBound` once the disk gave no more. */
-  #mostPages: number;
+  readonly #path: string;
+  readonly #mostLogBytes: number;
+  readonly #mostPages: number;
+  /** The bound after the disk gave no more, until it is tried again. */
+  #room: Room | undefined;
   readonly #sql: ReturnType<typeof statementsOf>;
 
-  constructor(file: DatabaseSync, maxBytes: number) {
+  /** `room`: bytes for which the disk had room lately. */
+  constructor(file: DatabaseSync, path: string, maxBytes: number, room?: Room) {
     this.#file = file;
+    this.#path = path;
+    this.#mostLogBytes = logBound(maxBytes);
     this.#mostPages = pageBound(maxBytes);
+    this.#room = room;
+    if (numberOf(file, 'page_count') > this.#mostPages) throw new OversizedFileError('the file is above its bound');
     this.#sql = statementsOf(file);
-    file.exec(`pragma max_page_count = ${this.#mostPages}`);
+    const checkpointPages = Math.min(1_000, Math.floor(this.#mostLogBytes / 4 / pageBytes));
+    file.exec(`pragma max_page_count = ${this.#mostPages}; pragma wal_autocheckpoint = ${checkpointPages}`);
   }
 
   get fill(): StoreFill {
@@ -41,7 +70,10 @@ export class StoreWriter {
   }
 
   do(work: StoreWork): void {
-    if (work.kind === 'write') this.#makeRoom(work.batch);
+    if (work.kind === 'write') {
+      this.#boundLog();
+      this.#makeRoom(work.batch);
+    }
     // A purge that was confirmed outlives a power cut.
     if (work.kind === 'purge' || work.kind === 'forget') this.#file.exec('pragma synchronous = full');
     try {
@@ -51,9 +83,40 @@ export class StoreWriter {
     }
   }
 
-  /** The disk has no room for a page more: the oldest rows make room from now on. */
-  boundHere(): void {
-    this.#mostPages = Math.min(this.#mostPages, numberOf(this.#file, 'page_count'));
+  /**
+   * The disk has no room for a page more: for a while the oldest rows make room. Returns whether they can: not where even
+   * the log cannot be emptied.
+   */
+  boundHere(): boolean {
+    try {
+      this.#room = { pages: numberOf(this.#file, 'page_count'), untilMs: performance.now() + roomMs };
+      this.#emptyLog();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** A bound for the next file, where this one took the whole disk. */
+  get roomInHalf(): Room {
+    const pages = Math.floor(numberOf(this.#file, 'page_count') / 2);
+    return { pages: Math.max(leastRoomPages, pages), untilMs: performance.now() + roomMs };
+  }
+
+  /** Pages at most, now. */
+  get #pageBound(): number {
+    if (this.#room !== undefined && performance.now() > this.#room.untilMs) this.#room = undefined;
+    return Math.min(this.#mostPages, this.#room?.pages ?? Infinity);
+  }
+
+  /** Empties the log before it is too large: with several writers it may never be read to its end otherwise. */
+  #boundLog(): void {
+    if (logBytesOf(this.#path) <= this.#mostLogBytes / 2 || this.#emptyLog()) return;
+    if (logBytesOf(this.#path) > (this.#mostLogBytes * 3) / 4) throw new LogInUseError('the log is in use');
+  }
+
+  #emptyLog(): boolean {
+    return this.#file.prepare('pragma wal_checkpoint(truncate)').get()?.['busy'] === 0;
   }
 
   #run(work: StoreWork): void {
@@ -125,10 +188,9 @@ export class StoreWriter {
   #makeRoom({ bytes, writes }: WriteBatch): void {
     // A record spoils at most a page of its own, and each row a part of some pages of the indices.
     const needed = Math.ceil(bytes.length / pageBytes) + writes.length + 16;
-    for (let steps = 0; this.#usedPages + needed > this.#mostPages && steps < 1_000; steps += 1) {
-      const [oldest, newest] = [this.#oldest, this.#newest];
-      if (oldest > newest) return;
-      const upTo = oldest + rowsAtOnce;
+    for (let steps = 0; this.#usedPages + needed > this.#pageBound && steps < 1_000; steps += 1) {
+      const upTo = this.#sql.lastOfStep.get({ rows: rowsAtOnce, bytes: bytesAtOnce })?.['id'] ?? null;
+      if (upTo === null) return;
       this.#transact(() => {
         this.#sql.dropReferences.run(upTo);
         this.#sql.dropAnswers.run(upTo);
@@ -163,38 +225,4 @@ export class StoreWriter {
   get #middle(): number {
     return Math.floor((this.#oldest + this.#newest) / 2);
   }
-}
-
-function statementsOf(file: DatabaseSync) {
-  const sql = (text: string): StatementSync => file.prepare(text);
-  return {
-    addReference: sql('insert into refs (id, name, digest, term, rest, read, account) values (?, ?, ?, ?, ?, ?, ?)'),
-    dropReference: sql('delete from refs where name = ?'),
-    findReference: sql(`select r.digest from refs r where r.name = ? and r.id = ? and not ${isPurged}`),
-    moveReference: sql('update refs set id = ? where id = ?'),
-    dropReferences: sql('delete from refs where id <= ?'),
-    addAnswer: sql('insert into answers (id, digest, record) values (?, ?, ?)'),
-    dropAnswer: sql('delete from answers where digest = ?'),
-    findAnswer: sql('select id from answers where digest = ?'),
-    moveAnswer: sql('update answers set id = ? where digest = ?'),
-    dropAnswers: sql('delete from answers where id <= ?'),
-    purge: sql('insert into purges (kind, mark, upto) values (?, ?, ?) on conflict do update set upto = excluded.upto'),
-    countPurges: sql('select count(*) as count from purges'),
-    dropPurges: sql('delete from purges where upto <= ?'),
-    putTerm: sql(
-      'insert into terms (ledger, field, value) values (?, ?, ?) on conflict do update set value = excluded.value',
-    ),
-    dropTerm: sql('delete from terms where ledger = ? and field = ?'),
-    beat: sql(
-      `insert into beats (ledger, term, run, pid, at_ms) values (?, ?, ?, ?, ?)
-        on conflict do update set at_ms = excluded.at_ms`,
-    ),
-    dropBeats: sql('delete from beats where at_ms < ?'),
-    oldest: sql('select min(id) as id from (select min(id) as id from refs union all select min(id) from answers)'),
-    // No row may get an `id` that a purge has hidden.
-    newest: sql(
-      `select max(id) as id from (select max(id) as id from refs union all select max(id) from answers
-        union all select max(upto) from purges)`,
-    ),
-  };
 }

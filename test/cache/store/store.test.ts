@@ -1,0 +1,214 @@
+// The store with its thread, on real files.
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test } from 'node:test';
+import type { StorePlace } from '../../../src/cache/store/store.ts';
+import { parseAddress } from '../../../src/ledger/address.ts';
+import { answerOf, keyAt } from '../../support/answers.ts';
+import { until } from '../../support/eventually.ts';
+import { leastBytes, openStore, startStore, storeFolder } from '../../support/stores.ts';
+
+const key = keyAt(7n);
+
+test('another process of the gateway and the next start find an answer, and a close leaves no log of writes', async (t) => {
+  const folder = storeFolder(t);
+  const first = await openStore(t, { folder });
+  const second = await openStore(t, { folder });
+  const large = answerOf('large'.repeat(12_000));
+
+  assert.deepEqual([await first.write(key, answerOf('small')), await first.write(keyAt(8n), large)], [true, true]);
+
+  assert.deepEqual([await second.find(key), await second.find(keyAt(8n))], ['small', large.body.toString()]);
+  await Promise.all([first.store.close(), second.store.close()]);
+  assert.deepEqual(readdirSync(folder).toSorted(), ['answers-1.db', 'claim.db']);
+  assert.deepEqual([first.faults, second.faults], [[undefined], [undefined]]);
+  const third = await openStore(t, { folder, run: 'two' });
+  assert.equal(await third.find(key), 'small');
+});
+
+test('an answer of another term, of an unknown ledger, or from a node below the checkpoint is not used', async (t) => {
+  const folder = storeFolder(t);
+  const confirmed = { version: 0n, root: '' };
+  const placeOf = (id: string, before: StorePlace['term']['before'] = []): StorePlace => {
+    return { ledger: '4.test', term: { id, bornMs: 1, before, checkpoint: confirmed } };
+  };
+  let place: StorePlace | undefined = placeOf('11111111');
+  const { write, find } = await openStore(t, { folder, place: () => place });
+  await write(key, answerOf('a'));
+
+  place = placeOf('22222222');
+  assert.equal(await find(key), 'absent');
+  place = placeOf('22222222', [{ id: '11111111', upTo: 6n }]);
+  assert.equal(await find(key), 'absent');
+  place = placeOf('22222222', [{ id: '11111111', upTo: 7n }]);
+  assert.equal(await find(key), 'a');
+  place = { ...place, ledger: '5.test' };
+  assert.equal(await find(key), 'absent');
+  place = undefined;
+  assert.deepEqual([await find(key), await write(key, answerOf('b'))], ['unavailable', false]);
+  place = { ...placeOf('11111111'), term: { ...placeOf('11111111').term, checkpoint: { version: 2n, root: '' } } };
+  assert.deepEqual([await write(key, answerOf('b')), await find(key)], [false, 'a']);
+});
+
+test('a purge of each scope holds for every process, and after a restart', async (t) => {
+  const folder = storeFolder(t);
+  const [first, second] = [await openStore(t, { folder }), await openStore(t, { folder })];
+  const keys = [key, keyAt(9_000n), keyAt(7n, '0x2/0x1::coin::CoinStore'), keyAt(7n, '0x3/0x1::coin::CoinStore')];
+  for (const one of keys) await first.write(one, answerOf('a'));
+  const found = (store: typeof first) => Promise.all(keys.map((one) => store.find(one)));
+
+  assert.equal(await second.store.clear({ kind: 'read', key }), true);
+  assert.deepEqual(await found(first), ['absent', 'a', 'a', 'a']);
+  assert.equal(await second.store.clear({ kind: 'versions', read: '4|resource|0x1/0x1::coin::CoinStore|json|' }), true);
+  assert.deepEqual(await found(first), ['absent', 'absent', 'a', 'a']);
+  assert.equal(await second.store.clear({ kind: 'account', chainId: 4, address: parseAddress('0x2') }), true);
+  assert.deepEqual(await found(first), ['absent', 'absent', 'absent', 'a']);
+  await Promise.all([first.store.close(), second.store.close()]);
+  const third = await openStore(t, { folder, run: 'two' });
+  assert.deepEqual(await found(third), ['absent', 'absent', 'absent', 'a']);
+  assert.equal(await third.store.clear({ kind: 'everything' }), true);
+  assert.deepEqual(await found(third), ['absent', 'absent', 'absent', 'absent']);
+});
+
+test('a store that is closed drops what comes, finds nothing, and confirms no purge', async (t) => {
+  const { store, write, find } = await openStore(t, { folder: storeFolder(t) });
+  const closed = store.close();
+
+  assert.equal(await write(key, answerOf('a')), false);
+  await closed;
+
+  assert.deepEqual([await find(key), await write(key, answerOf('a'))], ['unavailable', false]);
+  assert.equal(await store.clear({ kind: 'everything' }), false);
+  await store.close();
+});
+
+test('a record whose type is damaged is a miss, and is overwritten', async (t) => {
+  const folder = storeFolder(t);
+  const path = join(folder, 'answers-1.db');
+  const before = await openStore(t, { folder });
+  const answer = answerOf('b'.repeat(300));
+  await before.write(key, answer);
+  await before.store.close();
+  // The lowest bit of a type tells bytes from a text of the same length; the digest follows it.
+  const bytes = readFileSync(path);
+  const at = bytes.indexOf(`${answer.digest}LG`) - 1;
+  assert.ok(at > 0);
+  bytes[at] = (bytes[at] ?? 0) ^ 1;
+  writeFileSync(path, bytes);
+
+  const { write, find } = await openStore(t, { folder });
+
+  assert.equal(await find(key), 'damaged');
+  assert.equal(await write(key, answer, true), true);
+  assert.equal(await find(key), answer.body.toString());
+});
+
+test('a file that is damaged while it is used is replaced by the next one, and a purge of it holds', async (t) => {
+  const folder = storeFolder(t);
+  const [first, second] = [await openStore(t, { folder }), await openStore(t, { folder })];
+  await first.write(key, answerOf('a'));
+  const file = new DatabaseSync(join(folder, 'answers-1.db'));
+  file.exec('drop table answers');
+  file.close();
+
+  assert.equal(await second.store.clear({ kind: 'everything' }), true);
+  assert.equal(await second.find(key), 'absent');
+  assert.equal(await first.find(key), 'damaged');
+  await until(() => first.store.fault === undefined && existsSync(join(folder, 'answers-2.db')));
+  assert.equal(await first.write(key, answerOf('b')), true);
+  assert.equal(await second.find(key), 'b');
+  assert.equal(existsSync(join(folder, 'answers-1.db')), false);
+});
+
+test('a purge reaches the file that another process has begun since', async (t) => {
+  const folder = storeFolder(t);
+  const [first, second] = [await openStore(t, { folder }), await openStore(t, { folder })];
+  first.store.link.reportDamage(1);
+  await until(() => first.faults.length === 3);
+  await first.write(key, answerOf('a'));
+
+  assert.equal(await second.store.clear({ kind: 'everything' }), true);
+
+  assert.equal(await first.find(key), 'absent');
+});
+
+test('without its log of writes a file is given up: a confirmed purge may have been in it', async (t) => {
+  const folder = storeFolder(t);
+  const { store, write, find } = await openStore(t, { folder });
+  await write(key, answerOf('a'));
+  rmSync(join(folder, 'answers-1.db-wal'));
+
+  assert.equal(await store.clear({ kind: 'versions', read: 'any' }), true);
+
+  assert.deepEqual([await find(key), existsSync(join(folder, 'answers-2.db'))], ['absent', true]);
+});
+
+test('a folder that goes while it is used is a fault until it is back', async (t) => {
+  const above = storeFolder(t);
+  const folder = join(above, 'deeper', 'store');
+  const missing = startStore(t, { folder });
+  await until(() => missing.faults.length > 0);
+  assert.match(missing.store.fault ?? '', /^its folder cannot be used/);
+  await missing.store.close();
+
+  const here = join(above, 'store');
+  const { store, faults, write, find } = await openStore(t, { folder: here });
+  await write(key, answerOf('a'));
+  renameSync(here, `${here}-gone`);
+  writeFileSync(here, 'a file in its place');
+  assert.equal(await store.clear({ kind: 'everything' }), false);
+  assert.match(store.fault ?? '', /^its folder cannot be used/);
+  assert.deepEqual([await find(key), await write(key, answerOf('a'))], ['unavailable', false]);
+  rmSync(here);
+  await until(() => store.fault === undefined);
+  assert.deepEqual([await write(key, answerOf('b')), await find(key)], [true, 'b']);
+  assert.ok(faults.length <= 5, faults.join());
+});
+
+test('a second gateway waits for the folder, and takes it over', async (t) => {
+  const folder = storeFolder(t);
+  const first = await openStore(t, { folder, run: 'one' });
+  await first.write(key, answerOf('a'));
+  const second = startStore(t, { folder, run: 'two' });
+  await until(() => second.faults.length > 0);
+
+  assert.equal(second.store.fault, 'another gateway uses its folder');
+  assert.deepEqual([await second.find(key), await second.write(key, answerOf('b'))], ['unavailable', false]);
+  assert.equal(await second.store.clear({ kind: 'everything' }), false);
+  await first.store.close();
+  await until(() => second.store.fault === undefined);
+  assert.equal(await second.find(key), 'a');
+});
+
+test('a bound below the size of the file replaces it', async (t) => {
+  const folder = storeFolder(t);
+  const before = await openStore(t, { folder, maxBytes: 2 * leastBytes });
+  await before.store.close();
+  const file = new DatabaseSync(join(folder, 'answers-1.db'));
+  file.exec(`create table spare (bytes blob); insert into spare values (zeroblob(${leastBytes}))`);
+  file.close();
+
+  const { faults, write, find } = await openStore(t, { folder });
+
+  assert.deepEqual(faults, ['its file was above maxBytes, and is replaced', undefined]);
+  assert.deepEqual([await write(key, answerOf('b')), await find(key)], [true, 'b']);
+  assert.deepEqual(
+    readdirSync(folder).filter((name) => name.startsWith('answers-1')),
+    [],
+  );
+});
+
+test('a thread that ends is started again, and its works fail meanwhile', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  // A folder that is no text.
+  const { store, faults } = startStore(t, { folder: undefined as unknown as string });
+  while (faults.length === 0) await new Promise(setImmediate);
+
+  assert.deepEqual(faults, ['its thread ended, and is started again']);
+  assert.equal(await store.clear({ kind: 'everything' }), false);
+  t.mock.timers.tick(5_000);
+  while (faults.length === 1) await new Promise(setImmediate);
+  assert.equal(faults.length, 2);
+});
