@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
-import { ReadThrough, type AnswerLoad } from '../../../src/cache/read-through.ts';
+import { ReadThrough } from '../../../src/cache/read-through.ts';
+import type { AnswerLoad } from '../../../src/cache/tiers.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
 import { openStore, storeFolder } from '../../support/stores.ts';
 
@@ -15,7 +16,11 @@ test('a read that the store answers during a purge is not left in memory', async
   const { store, write } = await openStore(t, { folder: storeFolder(t) });
   await write(key, answerOf('before'));
   const memory = new MemoryCache({ maxBytes: 2 ** 20, onEvict: () => {} });
-  const reads = new ReadThrough<'node'>({ memory, stored: { store, onLookup: () => {} }, shared: undefined });
+  const reads = new ReadThrough<'node'>({
+    memory,
+    stored: { store, followMs: () => 0, onLookup: () => {} },
+    shared: undefined,
+  });
 
   const purged = reads.purge({ kind: 'everything' });
   const during = await reads.load(key, '', { signal: never }, node);
