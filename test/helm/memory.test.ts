@@ -12,7 +12,7 @@ import { chartFolder, container, matrix, refusal, render, withoutHelm } from '..
 const skip = withoutHelm();
 const mebi = 2 ** 20;
 const perConnection = 35_000;
-const processMiB = 160;
+const processMiB = 192;
 const workingMiB = 208;
 const idleMiB = 64;
 
