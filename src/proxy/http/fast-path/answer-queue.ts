@@ -77,6 +77,7 @@ export class AnswerQueue implements AnswerSink, Flushable {
     const text = this.#text;
     const arena = this.#arena;
     const body = this.#body;
+    if (text === '' && arena === undefined) return;
     this.#text = '';
     this.#arena = undefined;
     this.#body = undefined;
