@@ -86,10 +86,11 @@ export class FastConnection {
 
   /**
    * Sets the socket's timeout while an answer is in flight: only the socket sees the progress of a large body. Called
-   * as often as `quietMs`: a call with each answer would slow hits.
+   * ahead of each `quietMs`: a call with each answer would slow hits. No timeout on a connection with requests or answers
+   * since the last call: Node would restart it with each read and write.
    */
   watch(inactivityMs: number): void {
-    const timeoutMs = this.isIdle ? 0 : inactivityMs;
+    const timeoutMs = this.isIdle || this.#isActive ? 0 : inactivityMs;
     if (timeoutMs !== (this.socket.timeout ?? 0)) this.socket.setTimeout(timeoutMs);
   }
 

@@ -101,3 +101,20 @@ test('a connection is quiet from the moment its answer is read, not from the wri
   assert.equal(connection.quietMs(82_500), 2_500);
   assert.equal(connection.quietMs(85_000), 5_000);
 });
+
+test('a connection has a timeout once an answer has been in flight from one check to the next', async (t) => {
+  const { connection, client } = await fastConnection(t);
+  connection.queue.send('a'.repeat(32 * 1024 * 1024), 'latin1');
+  connection.queue.flush();
+  const timeouts = [0, 2_500, 5_000].map((nowMs) => {
+    connection.watch(90_000);
+    connection.quietMs(nowMs);
+    return connection.socket.timeout ?? 0;
+  });
+
+  client.resume();
+  await until(() => connection.isIdle);
+  connection.watch(90_000);
+
+  assert.deepEqual([...timeouts, connection.socket.timeout], [0, 90_000, 90_000, 0]);
+});
