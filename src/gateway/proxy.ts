@@ -139,9 +139,7 @@ export function buildProxy(config: Config, context: ProxyContext) {
     shares,
     memory,
     passThrough,
-    get encoder() {
-      return settings.encode.enabled ? encoder : undefined;
-    },
+    encoder: () => (settings.encode.enabled ? encoder : undefined),
     freshness,
     cors,
     writer,

@@ -141,7 +141,7 @@ async function answerShared(parts: ServerParts, exchange: Exchange, read: Shared
 }
 
 function answerEncode(parts: ServerParts, received: Received, match: Match): void {
-  const { encoder } = parts;
+  const encoder = parts.encoder();
   if (encoder === undefined || !isEncoded(parts, match)) return answerPassed(parts, received, match);
   return withBody(parts, received, match, (exchange, body) => {
     requireTime(parts);

@@ -49,8 +49,8 @@ export interface ServerParts {
   readonly shares: Shares;
   readonly memory: MemoryCache;
   readonly passThrough: PassThrough;
-  /** Absent: nodes encode. */
-  readonly encoder: Encoder | undefined;
+  /** `undefined`: nodes encode. No getter: V8 makes a literal that has one a dictionary, and each load slow. */
+  readonly encoder: () => Encoder | undefined;
   readonly freshness: Freshness;
   readonly cors: Cors;
   readonly writer: ResponseWriter;
