@@ -14,6 +14,11 @@ export interface PrincipalRules {
   readonly trustedProxies: readonly string[];
 }
 
+/** A socket. Node computes the address at each call. */
+interface Connection {
+  readonly remoteAddress?: string | undefined;
+}
+
 /** `no key`: none was sent, and one is required. `unread`: no match, but not all sources have been read yet. */
 export type KeyRejection = 'no key' | 'bad key' | 'unread';
 
@@ -72,11 +77,12 @@ export class Principals {
 
   /**
    * The principal, or a rejection. A wrong key is refused even where none is required: its sender expects its plan.
-   * `known`: of headers that come again; it holds the key's entry while the same keys and rules are in force.
+   * `connection`: its address is read for requests without a key. `known`: of headers that come again; it holds the
+   * key's entry while the same keys and rules are in force.
    */
   find(
     headers: IncomingHttpHeaders,
-    connection: string | undefined,
+    connection: Connection | undefined,
     nowMs: number,
     known?: KnownKey,
   ): Principal | KeyRejection {
@@ -100,9 +106,10 @@ export class Principals {
     return this.#records.file === undefined || this.#records.redis === undefined ? 'unread' : 'bad key';
   }
 
-  #anonymous(plan: Plan, headers: IncomingHttpHeaders, connection: string | undefined): Principal {
+  #anonymous(plan: Plan, headers: IncomingHttpHeaders, connection: Connection | undefined): Principal {
     const forwarded = headers['x-forwarded-for'];
-    const address = clientAddress(connection, forwarded === undefined ? undefined : String(forwarded), this.#proxies);
+    const claimed = forwarded === undefined ? undefined : String(forwarded);
+    const address = clientAddress(connection?.remoteAddress, claimed, this.#proxies);
     const { operations, origins } = plan;
     return { name: undefined, tenant: countedNetwork(address), plan, operations, origins };
   }

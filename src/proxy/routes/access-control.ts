@@ -97,8 +97,8 @@ export class AccessControl {
     return typeof found === 'string' || holdsKey(request.url ?? '') ? undefined : found.tenant;
   }
 
-  #find({ headers, socket: { remoteAddress } }: Incoming, known?: KnownKey): Principal | KeyRejection {
-    return this.#parts.principals.find(headers, remoteAddress, Date.now(), known);
+  #find({ headers, socket }: Incoming, known?: KnownKey): Principal | KeyRejection {
+    return this.#parts.principals.find(headers, socket, Date.now(), known);
   }
 
   /** Admits a request by rights and limits, now or after a wait. Throws `GatewayError` 403, 429 or 503. */

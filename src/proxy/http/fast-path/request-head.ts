@@ -104,7 +104,8 @@ export class HeaderBlocks {
 
   #lookUp(text: string): HeaderBlock | undefined {
     if (text.length > longestBlock) return undefined;
-    if (this.#parsed.has(text)) return this.#parsed.get(text);
+    const known = this.#parsed.get(text);
+    if (known !== undefined || this.#parsed.has(text)) return known;
     const conditional = takeCondition(text);
     if (conditional !== undefined) return this.#withCondition(conditional);
     // A substring would keep the text of the whole chunk in memory.
