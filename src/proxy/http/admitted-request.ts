@@ -76,9 +76,11 @@ export class AdmittedRequest {
     this.#isSettled = true;
     const { operation } = this;
     const { upstreamMs, gasUsed, bytes, bodyBytes } = this.#result;
-    const outcome = charged[this.#result.outcome];
-    const answer = this.#isAnswered ? { outcome, status: statusCode, upstreamMs } : this.#givenUp();
-    this.#ticket.settle({ operation, ...answer, gasUsed, bytes, bodyBytes });
+    // No spread: it would copy property by property, for each hit.
+    if (this.#isAnswered) {
+      const outcome = charged[this.#result.outcome];
+      this.#ticket.settle({ operation, outcome, status: statusCode, upstreamMs, gasUsed, bytes, bodyBytes });
+    } else this.#ticket.settle({ operation, ...this.#givenUp(), gasUsed, bytes, bodyBytes });
   }
 
   /**
