@@ -63,7 +63,7 @@ export function readHead(text: string, from: number, blocks: HeaderBlocks): Plai
   // A line feed within the target would make one name of two requests with bodies (`postedName`).
   if (method === 'POST' && text.indexOf('\n', begin) !== afterLine - 1) return undefined;
   const framed = method === 'POST' ? takeLength(lines) : { lines, length: 0 };
-  const block = framed === undefined ? undefined : blocks.find(framed.lines);
+  const block = framed === undefined ? undefined : blocks.find(framed.lines, method === 'POST');
   if (framed === undefined || block === undefined) return undefined;
   return { method, target: text.slice(begin, afterTarget), block, bodyFrom, end: bodyFrom + framed.length };
 }
@@ -90,15 +90,18 @@ function takeLength(lines: string): { readonly lines: string; readonly length: n
 /** Caches parsed blocks by their text, which clients of one kind share. */
 export class HeaderBlocks {
   readonly #parsed = new Map<string, HeaderBlock | undefined>();
-  #lastText = '';
-  #last: HeaderBlock | undefined;
+  /** The newest block with and without a length: clients mix reads, and a comparison costs less than a hash. */
+  readonly #newest: [FoundBlock, FoundBlock] = [noBlock, noBlock];
 
-  /** `undefined`: unsupported. `text`: between the request line and the empty line. */
-  find(text: string): HeaderBlock | undefined {
-    if (text === this.#lastText) return this.#last;
+  /**
+   * `undefined`: unsupported. `text`: between the request line and the empty line, without the length of a body, if
+   * `isFramed`.
+   */
+  find(text: string, isFramed = false): HeaderBlock | undefined {
+    const newest = this.#newest[isFramed ? 1 : 0];
+    if (text === newest.text) return newest.block;
     const block = this.#lookUp(text);
-    this.#lastText = text;
-    this.#last = block;
+    this.#newest[isFramed ? 1 : 0] = { text, block };
     return block;
   }
 
@@ -133,6 +136,13 @@ export class HeaderBlocks {
 }
 
 const mostBlocks = 512;
+
+interface FoundBlock {
+  readonly text: string;
+  readonly block: HeaderBlock | undefined;
+}
+
+const noBlock: FoundBlock = { text: '', block: undefined };
 
 const conditionLine = /(?:^|\r\n)if-none-match: ?((?:[!-~](?:[\t -~]*[!-~])?)?)(?=\r\n|$)/i;
 
