@@ -19,6 +19,7 @@ import { connectRedis } from '../src/cache/redis/redis-client.ts';
 import { RedisLink } from '../src/cache/redis/redis-link.ts';
 import { SharedTier } from '../src/cache/redis/shared-tier.ts';
 import { WriteQueue } from '../src/cache/redis/write-queue.ts';
+import { until } from '../test/support/eventually.ts';
 import { fakeNode } from '../test/support/fake-node.ts';
 import { freePort } from '../test/support/free-port.ts';
 import { gatewayProcess } from '../test/support/gateway-process.ts';
@@ -74,9 +75,9 @@ async function kills(): Promise<void> {
       await sleep(5);
     }
   };
-  let isOver = false;
+  const over = new AbortController();
   const client = async (): Promise<void> => {
-    while (!isOver) await (isUp ? ask() : sleep(5));
+    while (!over.signal.aborted) await (isUp ? ask() : sleep(5));
   };
   const clients = Array.from({ length: 8 }, client);
   for (let round = 1; round <= number; round += 1) {
@@ -87,7 +88,7 @@ async function kills(): Promise<void> {
     isUp = true;
     if (round % 10 === 0) console.log(`${round} kills: ${JSON.stringify(counts)}`);
   }
-  isOver = true;
+  over.abort();
   await Promise.all(clients);
   console.log(JSON.stringify(counts));
   if (counts.wrong + counts.failed > 0) process.exitCode = 1;
@@ -154,9 +155,9 @@ async function reads(): Promise<void> {
       left += 2;
       store.store(key, answer, { head: 1n, onDone: () => (left -= 1) });
       tier.store(key, answer, { overwrite: false, head: 1n, onDone: () => {} });
-      while (left > 64) await sleep(1);
+      await until(() => left <= 64);
     }
-    while (left > 0) await sleep(1);
+    await until(() => left === 0);
     const finders = {
       memory: async (index: number) => memory.find(keyOf(index)),
       store: async (index: number) => store.find(keyOf(index)),
@@ -189,8 +190,8 @@ async function costOf(count: number, find: (index: number) => Promise<unknown>):
     p50?.push(took[Math.floor(count / 2)] ?? 0);
     p99?.push(took[Math.floor(count * 0.99)] ?? 0);
   }
-  const of = (figures: number[] | undefined): string => median(figures ?? []).toFixed(1);
-  return `CPU ${of(cpu)} us, p50 ${of(p50)} us, p99 ${of(p99)} us`;
+  const [cpuUs, p50Us, p99Us] = [cpu, p50, p99].map((figures = []) => median(figures).toFixed(1));
+  return `CPU ${cpuUs} us, p50 ${p50Us} us, p99 ${p99Us} us`;
 }
 
 const parts = { kills, writes, 'start-up': startUp, reads };

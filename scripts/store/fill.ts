@@ -7,6 +7,7 @@ import type { CachedResponse } from '../../src/cache/entry.ts';
 import type { CacheKey } from '../../src/cache/key.ts';
 import { Store, type StorePlace } from '../../src/cache/store/store.ts';
 import { answerOf, keyAt } from '../../test/support/answers.ts';
+import { until } from '../../test/support/eventually.ts';
 
 /** The place of every answer that these scripts write. */
 export const place: StorePlace = {
@@ -86,7 +87,7 @@ export async function fill(
     }
     await (onTheirWay < mostOnTheirWay ? new Promise(setImmediate) : sleep(1));
   }
-  while (onTheirWay > 0) await sleep(1);
+  await until(() => onTheirWay === 0);
   delay.disable();
   clearInterval(timer);
   sample();
