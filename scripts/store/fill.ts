@@ -62,6 +62,8 @@ export interface FillResult {
   readonly dropped: number;
   readonly seconds: number;
   readonly mostBytes: number;
+  /** Delay of the event loop while the same answers are made and not stored, on the same machine. */
+  readonly idleP999Ms: number;
   readonly loopP999Ms: number;
   readonly loopMaxMs: number;
 }
@@ -75,6 +77,7 @@ export async function fill(
   const store = await openStore(folder, maxBytes, (answers) => (dropped += answers));
   const sample = (): void => void (mostBytes = Math.max(mostBytes, bytesOnDisk(folder)));
   const timer = setInterval(sample, sampleMs);
+  const idleP999Ms = await idleDelay(bytes, Math.min(20, seconds / 10));
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();
   const startMs = performance.now();
@@ -85,7 +88,7 @@ export async function fill(
       store.store(keyOf(written), bodyOf(written, bytes), { head: 1n, onDone });
       written += 1;
     }
-    await (onTheirWay < mostOnTheirWay ? new Promise(setImmediate) : sleep(1));
+    await sleep(1);
   }
   await until(() => onTheirWay === 0);
   delay.disable();
@@ -95,5 +98,16 @@ export async function fill(
   await store.close();
   // The resolution is part of each value.
   const [loopP999Ms, loopMaxMs] = [delay.percentile(99.9) / 1e6 - 1, delay.max / 1e6 - 1];
-  return { writes: written, dropped, seconds: took, mostBytes, loopP999Ms, loopMaxMs };
+  return { writes: written, dropped, seconds: took, mostBytes, idleP999Ms, loopP999Ms, loopMaxMs };
+}
+
+async function idleDelay(bytes: number, seconds: number): Promise<number> {
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
+  const startMs = performance.now();
+  for (let number = 0; performance.now() - startMs < seconds * 1_000; await sleep(1)) {
+    for (let step = 0; step < 32; step += 1) bodyOf((number += 1), bytes);
+  }
+  delay.disable();
+  return delay.percentile(99.9) / 1e6 - 1;
 }

@@ -18,6 +18,12 @@ export const pageBytes = 4096;
 /** Bytes of pages that one connection keeps; the system's cache has the others. */
 const cachedKiB = 2_000;
 
+/** The part of `maxBytes` for SQLite's log of writes, and its most bytes. */
+const logShare = 1 / 8;
+const mostLogBytes = 64 * 1024 * 1024;
+/** Bytes for the index of the log, and for the claim. */
+const spareBytes = 128 * 1024;
+
 const schema = `
   create table refs (
     id integer primary key, name blob not null unique, digest text not null, term text not null, rest text not null,
@@ -37,6 +43,16 @@ const schema = `
   pragma application_id = ${applicationId};
   pragma user_version = ${storeFormat};
 `;
+
+/** Bytes of the log of writes at most. */
+export function logBound(maxBytes: number): number {
+  return Math.min(mostLogBytes, maxBytes * logShare);
+}
+
+/** Pages at most, so that the file and its log stay below `maxBytes`. */
+export function pageBound(maxBytes: number): number {
+  return Math.floor((maxBytes - logBound(maxBytes) - spareBytes) / pageBytes);
+}
 
 /** A condition: a purge covers the reference `r`. */
 export const isPurged = `exists (

@@ -1,17 +1,12 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { compressedRecord } from '../record.ts';
 import type { ScopeMark } from '../purge/purge-scope.ts';
-import { logBytesOf, LogInUseError, numberOf, OversizedFileError, pageBytes } from './file.ts';
+import { logBound, logBytesOf, LogInUseError, numberOf, OversizedFileError, pageBound, pageBytes } from './file.ts';
 import type { Renewal, StoredWrite, StoreFill, StoreWork, WriteBatch } from './protocol.ts';
 import { statementsOf } from './statements.ts';
 
 /** Bytes of a read's name. */
 export const nameBytes = 16;
-/** The part of `maxBytes` for SQLite's log of writes, and its most bytes. */
-const logShare = 1 / 8;
-const mostLogBytes = 64 * 1024 * 1024;
-/** Bytes for the index of the log, and for the claim. */
-const spareBytes = 128 * 1024;
 /** Rows and bytes that one step drops: a write of another process waits for a step of a few milliseconds. */
 const rowsAtOnce = 256;
 const bytesAtOnce = 2 * 1024 * 1024;
@@ -21,6 +16,12 @@ const mostPurges = 64;
 /** Beats of processes that are gone are deleted after this many ms. */
 const oldestBeatMs = 3_600_000;
 
+/** Longest wait for room in the log, and ms between two tries. */
+const logWaitMs = 1_000;
+const pauseMs = 5;
+/** Transactions that give way to other processes, one after another. */
+const mostTries = 16;
+const pause = new Int32Array(new SharedArrayBuffer(4));
 /** Ms after which a disk that was full is tried again. */
 const roomMs = 60_000;
 const leastRoomPages = 64;
@@ -30,16 +31,6 @@ export interface Room {
   readonly pages: number;
   /** On the clock of `performance.now()`. */
   readonly untilMs: number;
-}
-
-/** Bytes of the log of writes at most. */
-function logBound(maxBytes: number): number {
-  return Math.min(mostLogBytes, maxBytes * logShare);
-}
-
-/** Pages at most, so that the file and its log stay below `maxBytes`. */
-export function pageBound(maxBytes: number): number {
-  return Math.floor((maxBytes - logBound(maxBytes) - spareBytes) / pageBytes);
 }
 
 /** Writes to an open file, as its thread: every method blocks. Throws errors of SQLite; then nothing of the work is kept. */
@@ -70,14 +61,11 @@ export class StoreWriter {
   }
 
   do(work: StoreWork): void {
-    if (work.kind === 'write') {
-      this.#boundLog();
-      this.#makeRoom(work.batch);
-    }
+    if (work.kind === 'write') this.#makeRoom(work.batch);
     // A purge that was confirmed outlives a power cut.
     if (work.kind === 'purge' || work.kind === 'forget') this.#file.exec('pragma synchronous = full');
     try {
-      this.#transact(() => this.#run(work));
+      this.#transact(() => this.#run(work), work.kind === 'write');
     } finally {
       this.#file.exec('pragma synchronous = normal');
     }
@@ -109,10 +97,20 @@ export class StoreWriter {
     return Math.min(this.#mostPages, this.#room?.pages ?? Infinity);
   }
 
-  /** Empties the log before it is too large: with several writers it may never be read to its end otherwise. */
+  /**
+   * Empties the log before it is too large. With several writers it may never be read to its end otherwise, and grows
+   * without a bound. Another process may be emptying it.
+   */
   #boundLog(): void {
-    if (logBytesOf(this.#path) <= this.#mostLogBytes / 2 || this.#emptyLog()) return;
-    if (logBytesOf(this.#path) > (this.#mostLogBytes * 3) / 4) throw new LogInUseError('the log is in use');
+    const endMs = performance.now() + logWaitMs;
+    while (this.#isLogFull && !this.#emptyLog()) {
+      if (performance.now() > endMs) throw new LogInUseError('the log is in use');
+      Atomics.wait(pause, 0, 0, pauseMs);
+    }
+  }
+
+  get #isLogFull(): boolean {
+    return logBytesOf(this.#path) > this.#mostLogBytes / 2;
   }
 
   #emptyLog(): boolean {
@@ -199,8 +197,10 @@ export class StoreWriter {
     }
   }
 
-  #transact(change: () => void): void {
-    this.#file.exec('begin immediate');
+  /** `isBounded`: waits for room in the log, which this transaction alone may exceed. */
+  #transact(change: () => void, isBounded = true): void {
+    if (isBounded) this.#beginBounded();
+    else this.#file.exec('begin immediate');
     try {
       change();
       this.#file.exec('commit');
@@ -208,6 +208,17 @@ export class StoreWriter {
       if (this.#file.isTransaction) this.#file.exec('rollback');
       throw error;
     }
+  }
+
+  #beginBounded(): void {
+    for (let tries = 0; tries < mostTries; tries += 1) {
+      this.#boundLog();
+      this.#file.exec('begin immediate');
+      if (!this.#isLogFull) return;
+      // Other writers have been faster.
+      this.#file.exec('rollback');
+    }
+    throw new LogInUseError('other processes fill the log');
   }
 
   get #usedPages(): number {

@@ -2,12 +2,22 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
 import { contentDigest } from '../../../src/cache/entry.ts';
-import { isUnusable, logBytesOf, numberOf, openForWrites, pageBytes, pathOf } from '../../../src/cache/store/file.ts';
+import {
+  isUnusable,
+  logBytesOf,
+  LogInUseError,
+  numberOf,
+  openForWrites,
+  pageBound,
+  pageBytes,
+  pathOf,
+} from '../../../src/cache/store/file.ts';
 import type { StoredWrite, WriteBatch } from '../../../src/cache/store/protocol.ts';
 import { StoreReader } from '../../../src/cache/store/reader.ts';
-import { nameBytes, pageBound, StoreWriter } from '../../../src/cache/store/writer.ts';
+import { nameBytes, StoreWriter } from '../../../src/cache/store/writer.ts';
 import { bodyOffsetOf, decodeRecord, writeHead } from '../../../src/cache/record.ts';
 import { answerOf } from '../../support/answers.ts';
 import { storeFolder } from '../../support/stores.ts';
@@ -94,6 +104,24 @@ test('a file above its bound is refused, and the file that replaces it begins be
   assert.ok(numberOf(file, 'page_count') > pageBound(leastBytes));
 
   assert.throws(() => new StoreWriter(file, path, leastBytes), isUnusable);
+});
+
+test('the log of writes stays within its bound beside a look-up that does not end, and after it', (t) => {
+  const { path, writer } = opened(t);
+  const stuck = new DatabaseSync(path);
+  t.after(() => stuck.close());
+  stuck.exec('begin; select count(*) from refs');
+  const write = (number: number) =>
+    writer.do({ kind: 'write', batch: batchOf({ [`a${number}`]: randomBytes(200_000) }) });
+
+  assert.throws(() => {
+    for (let number = 0; number < 100; number += 1) write(number);
+  }, LogInUseError);
+  assert.ok(logBytesOf(path) < leastBytes / 8, `${logBytesOf(path)}`);
+  writer.do({ kind: 'purge', marks: [{ kind: 0, mark: 0 }] });
+  stuck.exec('commit');
+  write(100);
+  assert.ok(logBytesOf(path) < leastBytes / 16);
 });
 
 test('a purge hides what was written before, also from a renewal, and nothing that is written later', (t) => {
