@@ -5,7 +5,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CachedResponse } from '../../src/cache/entry.ts';
 import type { CacheKey } from '../../src/cache/key.ts';
-import { Store, type StorePlace } from '../../src/cache/store/store.ts';
+import { AnswerStore, type StorePlace } from '../../src/cache/store/store.ts';
 import { answerOf, keyAt } from '../../test/support/answers.ts';
 import { until } from '../../test/support/eventually.ts';
 
@@ -21,7 +21,7 @@ const sampleMs = 20;
 
 /** The store of a folder; resolves when it is open. */
 export async function openStore(folder: string, maxBytes: number, onDropped: (answers: number) => void = () => {}) {
-  const store = new Store({
+  const store = new AnswerStore({
     folder,
     maxBytes,
     run: 'proof',

@@ -4,7 +4,7 @@ import type { Span } from '../trace/span.ts';
 import type { CachedResponse } from './entry.ts';
 import type { Leases } from './redis/leases.ts';
 import type { Miss, SharedTier } from './redis/shared-tier.ts';
-import type { Store } from './store/store.ts';
+import type { AnswerStore } from './store/store.ts';
 
 /** The result of a load. `isFinal`: the answer holds for ever, or for its TTL, and may be stored. */
 export interface Loaded<Origin> {
@@ -29,19 +29,19 @@ export interface SecondTier {
 }
 
 /** `lead`: read for all workers. `look`: another worker's read has ended, and the store may have its answer. */
-export type FlightTurn = 'lead' | 'look';
+export type ReadTurn = 'lead' | 'look';
 
 /** The reads that the workers of a machine make. It only saves work: in doubt, a worker reads on its own. */
 export interface ReadFlights {
   /** Waits for another worker's read of this name, for at most `withinMs`. Never rejects. */
-  enter(name: string, withinMs: number): Promise<FlightTurn>;
+  enter(name: string, withinMs: number): Promise<ReadTurn>;
   /** Ends a read of this worker. */
   leave(name: string): void;
 }
 
 /** The store on the machine's disk. */
 export interface StoreTier {
-  readonly store: Store;
+  readonly store: AnswerStore;
   /** Absent in a single process. */
   readonly flights?: ReadFlights | undefined;
   /** Longest wait for another worker's read, in ms. */

@@ -1,4 +1,4 @@
-import type { FlightTurn } from '../cache/tiers.ts';
+import type { ReadTurn } from '../cache/tiers.ts';
 import type { PrimaryHandlers } from './protocol.ts';
 
 /** Workers that wait for the end of a read, and the worker that makes it. */
@@ -30,7 +30,7 @@ export class FlightDesk {
     for (const [name, flight] of this.#open) if (flight.leader === worker) this.#end(name, flight);
   }
 
-  #enter(name: string, worker: number): FlightTurn | Promise<FlightTurn> {
+  #enter(name: string, worker: number): ReadTurn | Promise<ReadTurn> {
     const flight = this.#open.get(name);
     if (flight !== undefined && flight.leader !== worker) {
       return new Promise((resolve) => {

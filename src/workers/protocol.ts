@@ -4,7 +4,7 @@
  */
 import type { Charge, LimitCount } from '../access/limits/counter.ts';
 import type { Config, LogConfig } from '../config/config.ts';
-import type { FlightTurn } from '../cache/tiers.ts';
+import type { ReadTurn } from '../cache/tiers.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { PeerEvent } from '../gateway/peer-workers.ts';
 import type { FamilyData } from '../metrics/family.ts';
@@ -49,7 +49,7 @@ export interface PrimaryHandlers {
   /** The text of the keys file in force, for workers that start while the file is invalid or missing. */
   keys(text: string): void;
   /** Begins a read of a node, or waits for the end of another worker's: see `ReadFlights`. */
-  enterFlight(name: string): FlightTurn | Promise<FlightTurn>;
+  enterFlight(name: string): ReadTurn | Promise<ReadTurn>;
   leaveFlight(name: string): void;
   /** Counts a request of a client against its limits, for all workers. */
   take(request: { readonly id: number; readonly charge: Charge }): LimitCount;

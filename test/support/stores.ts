@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { CachedResponse } from '../../src/cache/entry.ts';
 import type { CacheKey } from '../../src/cache/key.ts';
-import { Store, type StorePlace } from '../../src/cache/store/store.ts';
+import { AnswerStore, type StorePlace } from '../../src/cache/store/store.ts';
 import { until } from './eventually.ts';
 
 const place: StorePlace = {
@@ -18,7 +18,7 @@ export const leastBytes = 64 * 1024 * 1024;
 
 /** A store, and the faults that it has reported. */
 export interface TestStore {
-  readonly store: Store;
+  readonly store: AnswerStore;
   readonly faults: readonly (string | undefined)[];
   /** Writes an answer; resolves to whether every worker finds it. */
   readonly write: (key: CacheKey, answer: CachedResponse, overwrite?: boolean) => Promise<boolean>;
@@ -26,7 +26,7 @@ export interface TestStore {
   readonly find: (key: CacheKey) => Promise<string>;
 }
 
-interface TestStoreOptions {
+interface TestStoreWriteOptions {
   readonly folder: string;
   readonly maxBytes?: number;
   readonly run?: string;
@@ -41,10 +41,10 @@ export function storeFolder(t: TestContext): string {
 }
 
 /** Opens a store; it is closed after the test. */
-export function startStore(t: TestContext, options: TestStoreOptions): TestStore {
+export function startStore(t: TestContext, options: TestStoreWriteOptions): TestStore {
   const { folder, maxBytes = leastBytes, run = 'one' } = options;
   const faults: (string | undefined)[] = [];
-  const store = new Store({
+  const store = new AnswerStore({
     folder,
     maxBytes,
     run,
@@ -67,7 +67,7 @@ export function startStore(t: TestContext, options: TestStoreOptions): TestStore
 }
 
 /** Opens a store; resolves when it is in use. */
-export async function openStore(t: TestContext, options: TestStoreOptions): Promise<TestStore> {
+export async function openStore(t: TestContext, options: TestStoreWriteOptions): Promise<TestStore> {
   const opened = startStore(t, options);
   await until(() => opened.store.reader !== undefined && opened.store.fault === undefined);
   return opened;

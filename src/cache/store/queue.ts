@@ -7,7 +7,7 @@ import type { Renewal, StoredWrite } from './protocol.ts';
 import { nameBytes } from './writer.ts';
 
 /** The outcome of one answer for the store. `dropped`: too many wait, it is too large, or a purge covers it. */
-export type StoreOutcome = 'written' | 'failed' | 'dropped';
+export type StoredOutcome = 'written' | 'failed' | 'dropped';
 
 /** An answer to write. */
 export interface QueuedWrite extends Omit<StoredWrite, 'at' | 'length'> {
@@ -43,14 +43,14 @@ const mostAnswerBytes = 8 * 1024 * 1024;
 export class StoreQueue {
   readonly #link: StoreLink;
   readonly #largest: number;
-  readonly #onOutcome: (outcome: StoreOutcome, answers: number) => void;
+  readonly #onOutcome: (outcome: StoredOutcome, answers: number) => void;
   #waiting: Waiting[] = [];
   #bytes = 0;
   readonly #renewals = new Map<number, Renewal>();
   #isGathering = false;
   #isClosed = false;
 
-  constructor(link: StoreLink, maxBytes: number, onOutcome: (outcome: StoreOutcome, answers: number) => void) {
+  constructor(link: StoreLink, maxBytes: number, onOutcome: (outcome: StoredOutcome, answers: number) => void) {
     this.#link = link;
     this.#largest = Math.min(mostAnswerBytes, Math.floor(maxBytes * largestShare));
     this.#onOutcome = onOutcome;
@@ -135,7 +135,7 @@ export class StoreQueue {
     return this.#waiting.splice(0, count);
   }
 
-  #end(writes: readonly QueuedWrite[], outcome: StoreOutcome): void {
+  #end(writes: readonly QueuedWrite[], outcome: StoredOutcome): void {
     if (writes.length > 0) this.#onOutcome(outcome, writes.length);
     for (const { onDone } of writes) onDone(outcome === 'written');
   }

@@ -7,7 +7,7 @@ import { decodeRecord, decodeReference, encodeReference } from '../record.ts';
 import type { Lookup } from '../redis/shared-tier.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
 import { StoreLink } from './link.ts';
-import { StoreQueue, type StoreOutcome } from './queue.ts';
+import { StoreQueue, type StoredOutcome } from './queue.ts';
 import { StoreReader, type StoredRow } from './reader.ts';
 import { nameBytes } from './writer.ts';
 
@@ -30,12 +30,12 @@ interface StoreParts {
   readonly place: () => StorePlace | undefined;
   /** Looks in memory by digest, to save the proof of the record. */
   readonly findAnswer: (digest: string) => CachedResponse | undefined;
-  readonly onWritten: (outcome: StoreOutcome, answers: number) => void;
+  readonly onWritten: (outcome: StoredOutcome, answers: number) => void;
   /** Called when the fault changes; `fault`: in words for an operator, `undefined`: none. */
   readonly onFault: (fault: string | undefined) => void;
 }
 
-interface StoreOptions {
+interface StoreWriteOptions {
   /** The head of the node's own ledger when it answered; `shared`: Redis had the answer, in a confirmed history. */
   readonly head: bigint | 'shared' | undefined;
   /** Remaining lifetime of a mutable answer. */
@@ -50,7 +50,7 @@ interface StoreOptions {
  * The tier between memory and Redis: answers on the machine's disk, for all its workers, and after a restart. Look-ups
  * read the file at once; a thread writes it, in batches. It is only speed: no method rejects, and a fault is a miss.
  */
-export class Store {
+export class AnswerStore {
   readonly #parts: StoreParts;
   readonly #queue: StoreQueue;
   /** The thread that writes. */
@@ -104,7 +104,7 @@ export class Store {
   }
 
   /** Writes an answer in the background. */
-  store(key: CacheKey, answer: CachedResponse, options: StoreOptions): void {
+  store(key: CacheKey, answer: CachedResponse, options: StoreWriteOptions): void {
     const { head, ttlMs = mutableTtlMs, overwrite = false, onDone = () => {} } = options;
     const place = this.#parts.place();
     // Below the checkpoint the node may be on another history.

@@ -58,7 +58,7 @@ export function buildCache(config: Config, settings: LiveSettings, parts: FleetP
       fleet.replaceHistory(version as LedgerVersion);
       shared?.news.forgetServed();
     },
-    onForeign: () => void tiers.forget({ kind: 'everything' }),
+    onForeign: () => void tiers.purge({ kind: 'everything' }),
     processes,
   };
   const stored = buildStored?.({

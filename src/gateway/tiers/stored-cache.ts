@@ -3,7 +3,7 @@ import type { StoreConfig } from '../../config/config.ts';
 import { History } from '../../cache/history/history.ts';
 import type { ReadFlights, StoreTier } from '../../cache/tiers.ts';
 import { StoreRegistry } from '../../cache/store/registry.ts';
-import { Store, type StorePlace } from '../../cache/store/store.ts';
+import { AnswerStore, type StorePlace } from '../../cache/store/store.ts';
 import { createStoreMetrics } from '../../metrics/store-metrics.ts';
 import { tierHistory, unverified, type TierParts } from './tier-history.ts';
 
@@ -34,7 +34,7 @@ export function buildStoredCache(config: StoreConfig, parts: StoredCacheParts): 
   const metrics = createStoreMetrics(parts.registry, () => ({ ...store.size, isUp: trouble() === undefined }));
   const started = Promise.withResolvers<void>();
   let fault: string | undefined;
-  const store: Store = new Store({
+  const store: AnswerStore = new AnswerStore({
     folder: config.path,
     maxBytes: config.maxBytes,
     run,
