@@ -21,8 +21,11 @@ is read here, and what cannot work in a cluster is refused.
 {{- end -}}
 {{- if .Values.store.enabled -}}
 {{- $cache := $config.cache | default dict -}}
+{{- if $cache.store -}}
+{{- fail "config.cache.store is set, and store.enabled as well: the chart sizes the volume by store.sizeMiB" -}}
+{{- end -}}
 {{- $ours := dict "path" "/var/cache/ledgergate/store" "maxBytes" (printf "%dMiB" (int .Values.store.sizeMiB)) -}}
-{{- $_ := set $config "cache" (merge (dict "store" (merge (deepCopy ($cache.store | default dict)) $ours)) $cache) -}}
+{{- $_ := set $config "cache" (merge (dict "store" $ours) $cache) -}}
 {{- end -}}
 {{- if $secrets.accessKeys.existingSecret -}}
 {{- $access := $config.access | default dict -}}

@@ -20,6 +20,13 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.store.enabled (not .Values.store.existingClaim) -}}
+{{- $disk := include "ledgergate.quantityMiB" (dig "limits" "ephemeral-storage" 0 .Values.resources) | float64 -}}
+{{- $most := add .Values.store.sizeMiB 128 | float64 -}}
+{{- if and (gt $disk 0.0) (gt $most $disk) -}}
+{{- fail (printf "resources.limits.ephemeral-storage is below store.sizeMiB (%d) and 128 for logs: the pod would be moved once the store is full" (int .Values.store.sizeMiB)) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.store.enabled .Values.store.existingClaim -}}
 {{- if or .Values.autoscaling.enabled (ne (int .Values.replicaCount) 1) (ne .Values.updateStrategy.type "Recreate") -}}
 {{- fail "store.existingClaim is for one pod, and the next one needs the volume: set replicaCount to 1 and updateStrategy.type to Recreate, or leave the claim empty" -}}

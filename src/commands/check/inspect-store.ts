@@ -25,7 +25,10 @@ export function inspectStore({ path: folder, maxBytes }: StoreConfig): StoreInsp
   try {
     accessSync(place, constants.R_OK | constants.W_OK | constants.X_OK);
     const names = existsSync(folder) ? readdirSync(folder) : [];
-    const held = names.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+    const held = names.reduce(
+      (sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0),
+      0,
+    );
     return { findings: [], warnings: warningsOf(place, maxBytes - held) };
   } catch (error) {
     return { findings: [{ path: ['cache', 'store', 'path'], message: faultOf(error) }], warnings: [] };
