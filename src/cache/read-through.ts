@@ -20,8 +20,8 @@ interface RunningLoad {
   readonly key: CacheKey;
   readonly span: Span | undefined;
   isPurged: boolean;
-  /** The store holds a damaged row, which the load overwrites. */
-  isDamaged: boolean;
+  /** Why the store gave no answer; a damaged row is overwritten. */
+  storeMiss: Miss | undefined;
 }
 
 interface LoadCaller {
@@ -29,6 +29,8 @@ interface LoadCaller {
   readonly span?: Span | undefined;
 }
 
+/** Longest wait in ms of other workers for an answer to be written to the store. */
+const longestWriteMs = 100;
 /** Lease holders that one read waits for, one after another. */
 const maxRounds = 3;
 
@@ -48,13 +50,13 @@ export class ReadThrough<Origin> {
    * all. Rejects as `load` does.
    */
   load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>, isLeased = true) {
-    const { shared } = this.#parts;
+    const { stored, shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
     const lead = async (whole: CancelSignal, part: Span | undefined) => {
-      const running: RunningLoad = { key, span: part, isPurged: false, isDamaged: false };
+      const running: RunningLoad = { key, span: part, isPurged: false, storeMiss: undefined };
       this.#running.add(running);
       try {
-        const held = await this.#findStored(running);
+        const held = stored && (await this.#findStored(running, stored));
         if (held !== undefined) return held;
         return shared === undefined
           ? await this.#loadHere(running, whole, load, isLeased)
@@ -78,7 +80,7 @@ export class ReadThrough<Origin> {
     readonly redis: (EntryInspection & { readonly name: string | undefined }) | undefined;
   }> {
     const { memory, stored, shared } = this.#parts;
-    const store = stored === undefined ? 'off' : outcomeOf(await stored.store.find(key));
+    const store = stored === undefined ? 'off' : outcomeOf(await stored.store.find(key, { isUse: false }));
     const redis = shared && { name: shared.tier.nameOf(key), ...(await shared.tier.inspect(key)) };
     return { memory: memory.peek(key), store, redis };
   }
@@ -109,32 +111,37 @@ export class ReadThrough<Origin> {
     return { reads: reads + (await this.forget(scope)), isStoreClear };
   }
 
-  async #findStored(running: RunningLoad): Promise<Loaded<TierName> | undefined> {
-    const { stored } = this.#parts;
-    if (stored === undefined) return undefined;
-    const found = await stored.store.find(running.key);
-    stored.onLookup(outcomeOf(found));
-    if (!('answer' in found)) {
-      running.isDamaged = found.miss === 'damaged';
-      return undefined;
-    }
+  async #findStored(running: RunningLoad, { store, onLookup }: StoreTier): Promise<Loaded<TierName> | undefined> {
+    const found = await store.find(running.key);
+    onLookup(outcomeOf(found));
+    running.storeMiss = 'miss' in found ? found.miss : undefined;
+    if (!('answer' in found)) return undefined;
     return this.#kept(running, { answer: found.answer, isFinal: true, origin: 'store' }, found);
   }
 
   /** Without Redis: one worker of the machine reads for all. */
   async #loadHere(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>, isLeased: boolean) {
-    const { flights, followMs } = this.#parts.stored ?? {};
-    if (flights === undefined || followMs === undefined || !isLeased) return this.#loadAlone(running, signal, load);
+    const { stored } = this.#parts;
+    const { flights } = stored ?? {};
+    // Without the store the others would wait for an answer that they cannot find.
+    const isAway = running.storeMiss === 'unavailable';
+    if (stored === undefined || flights === undefined || isAway || !isLeased)
+      return this.#loadAlone(running, signal, load);
     const name = `${running.key.id}${running.key.slot}`;
-    if ((await flights.enter(name, followMs())) === 'look') {
-      return (await this.#findStored(running)) ?? this.#loadAlone(running, signal, load);
+    if ((await flights.enter(name, stored.followMs())) === 'look') {
+      return (await this.#findStored(running, stored)) ?? this.#loadAlone(running, signal, load);
     }
-    const leave = (): void => flights.leave(name);
     const loaded = await load(signal, running.span).catch((error: unknown) => {
-      leave();
+      flights.leave(name);
       throw error;
     });
-    return this.#kept(running, loaded, { onStored: leave });
+    // A slow disk delays the others no longer than this.
+    const timer = setTimeout(() => flights.leave(name), longestWriteMs).unref();
+    const onStored = (): void => {
+      clearTimeout(timer);
+      flights.leave(name);
+    };
+    return this.#kept(running, loaded, { onStored });
   }
 
   async #loadAlone(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>): Promise<Loaded<Origin>> {
@@ -225,16 +232,16 @@ export class ReadThrough<Origin> {
 
   /** Keeps a final answer in the tiers above its own. `onStored`: called once, when other workers may find it. */
   #kept<Of>(
-    { key, isPurged, isDamaged }: RunningLoad,
+    { key, isPurged, storeMiss }: RunningLoad,
     loaded: Loaded<Of>,
     { ttlMs, onStored = () => {} }: { readonly ttlMs?: number | undefined; readonly onStored?: () => void } = {},
   ): Loaded<Of> {
     const { memory, stored } = this.#parts;
-    const { origin, answer, isFinal } = loaded;
+    const { origin, answer, isFinal, head } = loaded;
     if (isFinal && !isPurged) {
-      const head = origin === 'redis' ? 'shared' : loaded.head;
-      if (stored === undefined || origin === 'store') onStored();
-      else stored.store.store(key, answer, { head, ttlMs, overwrite: isDamaged, onDone: onStored });
+      // What Redis holds may prove to be of another history; it is no copy's worth.
+      if (stored === undefined || typeof origin === 'string') onStored();
+      else stored.store.store(key, answer, { head, overwrite: storeMiss === 'damaged', onDone: onStored });
       return { ...loaded, answer: memory.store(key, answer, ttlMs) };
     }
     onStored();

@@ -41,6 +41,9 @@ export function applyPeerEvent(parts: PeerEventParts, event: PeerEvent): void {
     case 'distrusted':
       proof.distrust(event.functionId);
       break;
+    case 'fork found':
+      void cache.purgeHere({ kind: 'everything' });
+      break;
     case 'dropped':
       void cache.purgeHere({ kind: 'read', key: event.key });
       break;

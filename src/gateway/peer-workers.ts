@@ -27,6 +27,8 @@ export type PeerEvent =
   | Submitted
   /** A node encoded this function differently. */
   | { readonly kind: 'distrusted'; readonly functionId: string }
+  /** A node has another history: every answer is dropped. */
+  | { readonly kind: 'fork found' }
   /** Nodes disagree on this read. */
   | { readonly kind: 'dropped'; readonly key: CacheKey };
 

@@ -125,7 +125,11 @@ export function buildParts(
       if (!fleet.ledger.isStarting) peers?.publish({ kind: 'ledger replaced', reports: fleet.reports() });
     },
     onRollback: () => cache.rolledBack(),
-    onFork: () => void cache.purge({ kind: 'everything' }),
+    onFork: () => {
+      // Before and after: a peer may read it from the store or Redis in between.
+      peers?.publish({ kind: 'fork found' });
+      void cache.purge({ kind: 'everything' }).then(() => peers?.publish({ kind: 'fork found' }));
+    },
     onServed: (version: LedgerVersion, state?: PublishedState) => {
       cache.shared?.news.publishServed(version);
       peers?.publish(state === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot: state });
@@ -250,8 +254,9 @@ export async function freeParts(parts: Parts): Promise<void> {
   sender.close();
   proxy.audits.close();
   await replicas?.close();
-  await cache.close();
+  // Usage first: nothing of the cache is worth its loss.
   await access?.close();
+  await cache.close();
   await Promise.all([nodes.close(), ...fleet.upstreams.map((upstream) => upstream.close())]);
 }
 

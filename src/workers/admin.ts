@@ -72,8 +72,9 @@ async function purgeAll(
   // The others first: no worker may write a held answer back to Redis.
   const before = await purgeOthers();
   const answer = await chosen.channel.call('purge', { request, from }, purgeMs).catch(() => noAnswer);
-  // And again, with workers that started meanwhile: they may have read answers that Redis still had.
-  const after = await purgeOthers();
+  // And again, with workers that started meanwhile: they may have read answers that Redis still had, and the chosen one
+  // theirs from the store.
+  const after = [...(await purgeOthers()), await purgeHere(chosen, request)];
   return answer.status === 200 ? { ...answer, body: withOthers(answer.body, [...before, ...after]) } : answer;
 }
 

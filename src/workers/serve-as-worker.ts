@@ -61,8 +61,12 @@ export async function serveAsWorker(): Promise<void> {
     publishSubmission: (event) => link.publishSubmission(event),
     publishKeys: (text) => primary.notify('keys', text),
     flights: {
-      // A primary that gives no answer in time delays a read, and fails none.
-      enter: (name, withinMs) => primary.call('enterFlight', name, withinMs).catch(() => 'look' as const),
+      enter: (name, withinMs) =>
+        primary.call('enterFlight', name, withinMs).catch(() => {
+          // The answer in flight may be `lead`: this worker does not.
+          primary.notify('leaveFlight', name);
+          return 'look' as const;
+        }),
       leave: (name) => primary.notify('leaveFlight', name),
     },
     limitService: {

@@ -12,8 +12,17 @@ interface PurgeNewsOptions {
   readonly channel: string;
   /** Redis key of the newest purge's id. */
   readonly key: string;
-  /** Carries out another replica's purge; resolves to whether this process is clear. */
-  readonly onPurge: (scope: PurgeScope) => Promise<boolean>;
+  /** Carries out another replica's purge; resolves when this process is clear. */
+  readonly onPurge: (scope: PurgeScope) => Promise<unknown>;
+  /** Absent without a tier that outlives the process. */
+  readonly mark?: PurgeMark | undefined;
+}
+
+/** The newest purge that a tier which outlives the process has carried out. */
+export interface PurgeMark {
+  /** Its id; `undefined`: not known. */
+  read(): string | undefined;
+  record(id: string): void;
 }
 
 interface PendingPurge {
@@ -76,6 +85,8 @@ export class PurgeNews {
     clearTimeout(timer);
     this.#awaited.delete(id);
     if (!('value' in sent)) return undefined;
+    // This process has purged itself ahead of the others.
+    this.#options.mark?.record(id);
     return { told: listeners - Number(awaited.isReceivedHere), cleared: awaited.cleared };
   }
 
@@ -98,14 +109,16 @@ export class PurgeNews {
     const { key } = this.#options;
     const found = await this.#link.read(key, (client) => client.get(key));
     if (!('value' in found)) return;
+    if (!this.#hasChecked) this.#newest ??= this.#options.mark?.read();
     const unreceived = found.value === null || found.value === this.#newest ? undefined : found.value;
     // An id that has not been received since the look-up before was missed, whatever purges followed it.
     const missed = this.#hasChecked ? this.#unreceived : unreceived;
     this.#hasChecked = true;
     this.#unreceived = unreceived;
     if (missed === undefined) return;
-    const isClear = await this.#options.onPurge({ kind: 'everything' });
-    if (isClear && missed === unreceived) this.#receive(missed);
+    if (missed === unreceived) this.#receive(missed);
+    await this.#options.onPurge({ kind: 'everything' });
+    this.#options.mark?.record(missed);
   }
 
   close(): void {
@@ -119,8 +132,8 @@ export class PurgeNews {
 
   async #follow(id: string, text: string): Promise<void> {
     // The scope of a newer gateway version may be unknown here: everything covers it.
-    const isClear = await this.#options.onPurge(findScope(text) ?? { kind: 'everything' });
-    if (!isClear) return;
+    await this.#options.onPurge(findScope(text) ?? { kind: 'everything' });
+    this.#options.mark?.record(id);
     const { channel } = this.#options;
     await this.#link.write(channel, (client) => client.publish(channel, `purged ${id}`));
   }

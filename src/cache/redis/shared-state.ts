@@ -7,7 +7,7 @@
  * answer has a TTL (docs/redis.md).
  */
 import { findU64 } from '../../ledger/version.ts';
-import { PurgeNews, type PeerPurge } from '../purge/purge-news.ts';
+import { PurgeNews, type PeerPurge, type PurgeMark } from '../purge/purge-news.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
 import type { RedisClient } from './redis-client.ts';
 import type { RedisLink } from './redis-link.ts';
@@ -18,8 +18,10 @@ export interface NewsListener {
   onServed(version: bigint): void;
   /** The node with this fingerprint refused this version as pruned. */
   onRefused(node: string, version: bigint): void;
-  /** Another replica published a purge; resolves to whether this process is clear. */
-  onPurge(scope: PurgeScope): Promise<boolean>;
+  /** Another replica published a purge; resolves when this process is clear. */
+  onPurge(scope: PurgeScope): Promise<unknown>;
+  /** The newest purge of a ledger in a tier that outlives the process; absent without one. */
+  readonly purgeMark?: ((ledger: string) => PurgeMark) | undefined;
 }
 
 interface SharedStateOptions {
@@ -94,6 +96,7 @@ export class SharedState {
       channel,
       key: `${prefix}:purge:${name}`,
       onPurge: (scope) => this.#listener.onPurge(scope),
+      mark: this.#listener.purgeMark?.(name),
     });
     const key = `${prefix}:state:${name}`;
     const ledger = { name, channel, key, purges, hasFloor: false, published: -1n, received: -1n };

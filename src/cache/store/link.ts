@@ -1,11 +1,12 @@
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
+import { settlesWithin } from '../../ledger/stop.ts';
 import type { FromThread, StoreFill, StoreWork, ThreadSetup, ToThread } from './protocol.ts';
 
 /** Ms before a thread that ended is started again. */
 const restartMs = 5_000;
-/** Longest wait in ms for the last works. */
-const closeMs = 8_000;
+/** Longest wait in ms for the last works. A thread that hangs in a call of the system ends with the process. */
+const closeMs = 1_000;
 
 /** Receiver of the store's state. */
 export interface StoreListener {
@@ -57,11 +58,11 @@ export class StoreLink {
     const thread = this.#thread;
     if (thread === undefined) return;
     thread.ref();
-    const ended = new Promise((resolve) => thread.once('exit', resolve));
+    const ended = new Promise<void>((resolve) => thread.once('exit', () => resolve()));
     thread.postMessage({ kind: 'close' } satisfies ToThread, []);
-    const timer = setTimeout(() => void thread.terminate(), closeMs);
-    await ended;
-    clearTimeout(timer);
+    if (await settlesWithin(ended, closeMs)) return;
+    thread.unref();
+    void thread.terminate();
   }
 
   #start(): void {

@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
+import { settlesWithin } from '../../ledger/stop.ts';
 import type { CachedResponse } from '../entry.ts';
 import type { CacheKey } from '../key.ts';
 import { bodyOffsetOf, writeHead } from '../record.ts';
@@ -34,7 +35,7 @@ const mostRenewals = 1_024;
 /** Ms for which answers are gathered; while a batch is on its way, the next one gathers. A killed process loses these. */
 const gatherMs = 2;
 /** Ms at the end for which answers are still written: the next start reads the others again. */
-const closeMs = 2_000;
+const closeMs = 1_000;
 /** Part of the store's bytes that one answer may take, and its most bytes. */
 const largestShare = 1 / 64;
 const mostAnswerBytes = 8 * 1024 * 1024;
@@ -91,7 +92,9 @@ export class StoreQueue {
   async close(): Promise<void> {
     this.#isClosed = true;
     const endMs = performance.now() + closeMs;
-    while (this.#waiting.length > 0 && performance.now() < endMs) await this.#writeNext();
+    while (this.#waiting.length > 0 && performance.now() < endMs) {
+      if (!(await settlesWithin(this.#writeNext(), endMs - performance.now()))) break;
+    }
     this.drop(() => true);
   }
 

@@ -1,8 +1,10 @@
 /** Terms of a ledger's history in the store's file, which the workers of one gateway share. */
 import type { TermRegistry } from '../history/membership.ts';
 import { endedField, formatTerm, readTerms, surplusFields, type Term, type Terms } from '../history/terms.ts';
+import type { PurgeMark } from '../purge/purge-news.ts';
 import type { StoreLink } from './link.ts';
 import type { StoreReader } from './reader.ts';
+import type { AnswerStore } from './store.ts';
 
 interface StoreRegistryParts {
   readonly link: StoreLink;
@@ -48,6 +50,20 @@ export class StoreRegistry implements TermRegistry {
   async tidy(ledger: string, terms: Terms): Promise<void> {
     await this.#parts.link.do({ kind: 'delete terms', ledger, fields: surplusFields(terms) });
   }
+}
+
+const purges = 'purges ';
+const newest = 'newest';
+
+/** The mark of the newest purge of a ledger's replicas, among the store's terms. */
+export function purgeMarkOf(store: AnswerStore): (ledger: string) => PurgeMark {
+  return (ledger) => ({
+    read: () => store.reader?.terms(purges + ledger)?.[newest],
+    record: (id) => {
+      // Without it the next start hides everything.
+      if (store.isClear) void store.link.do({ kind: 'put terms', ledger: purges + ledger, fields: { [newest]: id } });
+    },
+  });
 }
 
 function isAlive(pid: number): boolean {

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { mutableTtlMs, type CachedResponse } from '../entry.ts';
 import { segmentAt, type Term } from '../history/terms.ts';
 import { keyText, versionOf, type CacheKey } from '../key.ts';
-import { marksOf, scopeMarks, type PurgeScope } from '../purge/purge-scope.ts';
+import { marksOf, scopeMarks, type PurgeScope, type ScopeMark } from '../purge/purge-scope.ts';
 import { decodeRecord, decodeReference, encodeReference } from '../record.ts';
 import type { Lookup } from '../redis/shared-tier.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
@@ -36,15 +37,19 @@ interface StoreParts {
 }
 
 interface StoreWriteOptions {
-  /** The head of the node's own ledger when it answered; `shared`: Redis had the answer, in a confirmed history. */
-  readonly head: bigint | 'shared' | undefined;
-  /** Remaining lifetime of a mutable answer. */
-  readonly ttlMs?: number | undefined;
+  /** The head of the node's own ledger when it answered; without one, the answer is not stored. */
+  readonly head: bigint | undefined;
   /** The present row is damaged. */
   readonly overwrite?: boolean;
   /** Called once: when the answer is readable by every worker, or will not be. */
   readonly onDone?: (isReadable: boolean) => void;
 }
+
+/** Longest wait in ms for the record of a purge. */
+const hideMs = 10_000;
+/** A look-up blocks the event loop: after one of more ms, none follows for so many times as long. */
+const slowMs = 5;
+const restFactor = 10;
 
 /**
  * The tier between memory and Redis: answers on the machine's disk, for all its workers, and after a restart. Look-ups
@@ -59,6 +64,10 @@ export class AnswerStore {
   #fault: string | undefined = 'its file is not open yet';
   #retry: NodeJS.Timeout | undefined;
   #isClosed = false;
+  /** A purge was not written: rows that it covers may be there. */
+  #isOwing = false;
+  /** After a slow look-up the disk is left alone until then, of `performance.now()`. */
+  #restUntilMs = 0;
 
   constructor(parts: StoreParts) {
     const { folder, maxBytes, run, onWritten } = parts;
@@ -73,7 +82,7 @@ export class AnswerStore {
   }
 
   get fault(): string | undefined {
-    return this.#fault;
+    return this.#fault ?? (this.#isOwing ? 'a purge is not written yet' : undefined);
   }
 
   /** Bytes of the file's pages in use, as of the last write, and their bound. */
@@ -81,37 +90,44 @@ export class AnswerStore {
     return { bytes: this.link.fill.bytes, maxBytes: this.#parts.maxBytes };
   }
 
-  /** Looks the read up. A reference is proved by its checksum and its term, an answer by its digest. */
-  async find(key: CacheKey): Promise<Lookup> {
+  /**
+   * Looks the read up. A reference is proved by its checksum and its term, an answer by its digest. `isUse`: the row
+   * stays longer for it.
+   */
+  async find(key: CacheKey, { isUse = true } = {}): Promise<Lookup> {
     const place = this.#parts.place();
-    if (this.#open === undefined || place === undefined) return { miss: 'unavailable' };
+    const startedMs = performance.now();
+    if (this.#open === undefined || place === undefined || this.#isOwing || startedMs < this.#restUntilMs)
+      return { miss: 'unavailable' };
     const { number, reader } = this.#open;
     const name = nameOf(place.ledger, key);
     const row = reader.find(name);
+    const tookMs = performance.now() - startedMs;
+    if (tookMs > slowMs) this.#restUntilMs = startedMs + tookMs * restFactor;
     if (row === 'damaged') this.link.reportDamage(number);
     if (typeof row === 'string') return { miss: row };
     if (!isRow(row)) return { miss: 'damaged' };
     const reference = decodeReference(key, `${row.digest}.${row.rest}`);
     if (reference === undefined) return { miss: 'damaged' };
     const ttlMs = reference.expiresAt === undefined ? undefined : reference.expiresAt * 1000 - Date.now();
-    if (row.record === null || (ttlMs !== undefined && ttlMs <= 0)) return { miss: 'absent' };
+    if (row.record === null || !isAlive(ttlMs)) return { miss: 'absent' };
     const bytes = Buffer.from(row.record.buffer, row.record.byteOffset, row.record.length);
     const answer = this.#parts.findAnswer(row.digest) ?? (await decodeRecord(bytes, row.digest));
     if (answer === undefined) return { miss: 'damaged' };
     if (row.term !== segmentAt(place.term, versionOf(key) ?? answer.committedAt)) return { miss: 'absent' };
-    if (row.id < this.link.fill.middle) this.#queue.renew({ name, id: row.id });
+    if (isUse && row.id < this.link.fill.middle) this.#queue.renew({ name, id: row.id });
     return { answer, ttlMs };
   }
 
   /** Writes an answer in the background. */
   store(key: CacheKey, answer: CachedResponse, options: StoreWriteOptions): void {
-    const { head, ttlMs = mutableTtlMs, overwrite = false, onDone = () => {} } = options;
+    const { head, overwrite = false, onDone = () => {} } = options;
     const place = this.#parts.place();
     // Below the checkpoint the node may be on another history.
-    const isAdmitted = head === 'shared' || (head !== undefined && place && head >= place.term.checkpoint.version);
-    if (this.#open === undefined || place === undefined || isAdmitted !== true) return onDone(false);
+    const isAdmitted = head !== undefined && place !== undefined && head >= place.term.checkpoint.version;
+    if (this.#open === undefined || place === undefined || this.#isOwing || !isAdmitted) return onDone(false);
     const { digest } = answer;
-    const expiresAt = answer.isImmutable ? undefined : Math.ceil((Date.now() + ttlMs) / 1000);
+    const expiresAt = answer.isImmutable ? undefined : Math.ceil((Date.now() + mutableTtlMs) / 1000);
     const rest = encodeReference(key, { digest, expiresAt }).slice(digest.length + 1);
     const { read, account } = marksOf(key.page);
     const term = segmentAt(place.term, versionOf(key) ?? answer.committedAt);
@@ -124,12 +140,40 @@ export class AnswerStore {
     this.#queue.drop(covers);
   }
 
-  /** Hides the scope from every worker, for ever. Resolves to whether that is written. */
-  clear(scope: PurgeScope): Promise<boolean> {
-    if (scope.kind !== 'read') return this.link.do({ kind: 'purge', marks: scopeMarks(scope) });
+  /**
+   * Hides the scope from every worker, for ever. Resolves to whether that is written; if not, this process uses the store
+   * no more until everything is hidden.
+   */
+  async clear(scope: PurgeScope): Promise<boolean> {
+    const isClear = await this.#hide(scope);
+    if (!isClear) void this.#hideEverything();
+    return isClear;
+  }
+
+  /** Whether every purge so far is written. */
+  get isClear(): boolean {
+    return !this.#isOwing;
+  }
+
+  async #hideEverything(): Promise<void> {
+    if (this.#isOwing) return;
+    this.#isOwing = true;
+    while (!this.#isClosed && !(await this.#hide({ kind: 'everything' })))
+      await sleep(retryMs, undefined, { ref: false });
+    this.#isOwing = this.#isClosed;
+  }
+
+  async #hide(scope: PurgeScope): Promise<boolean> {
     const place = this.#parts.place();
-    if (place !== undefined) return this.link.do({ kind: 'forget', name: nameOf(place.ledger, scope.key) });
-    return this.link.do({ kind: 'purge', marks: [{ kind: 1, mark: marksOf(scope.key.page).read }] });
+    const done = this.link.do(
+      scope.kind === 'read' && place !== undefined
+        ? { kind: 'forget', name: nameOf(place.ledger, scope.key) }
+        : { kind: 'purge', marks: marksOfScope(scope) },
+    );
+    const late = new AbortController();
+    const isDone = await Promise.race([done, sleep(hideMs, false, { ref: false, signal: late.signal })]);
+    late.abort();
+    return isDone;
   }
 
   /** Writes what waits, and closes the file. */
@@ -174,6 +218,15 @@ export class AnswerStore {
 function isRow({ digest, term, rest, record }: StoredRow): boolean {
   const isText = [digest, term, rest].every((value) => typeof value === 'string');
   return isText && (record === null || record instanceof Uint8Array);
+}
+
+function marksOfScope(scope: PurgeScope): readonly ScopeMark[] {
+  return scope.kind === 'read' ? [{ kind: 1, mark: marksOf(scope.key.page).read }] : scopeMarks(scope);
+}
+
+/** Whether a lifetime has not ended, and is none that a clock set back has made longer. */
+function isAlive(ttlMs: number | undefined): boolean {
+  return ttlMs === undefined || (ttlMs > 0 && ttlMs <= mutableTtlMs + 1_000);
 }
 
 /** The name of a read's row: a digest, because views are long. */

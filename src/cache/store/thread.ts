@@ -1,4 +1,4 @@
-/** The thread that writes the store: the event loop of the gateway never waits for the disk. */
+/** The thread that writes the store: no write, checkpoint or lock delays the event loop of the gateway. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { Claim } from './claim.ts';
 import { deleteOlder, faultOf, identityOf, isFull, isUnusable, newestFile, openForWrites, pathOf } from './file.ts';

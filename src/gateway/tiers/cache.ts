@@ -6,6 +6,7 @@ import { MemoryCache } from '../../cache/memory/memory.ts';
 import { missReasons } from '../../cache/memory/miss-history.ts';
 import type { PurgeScope } from '../../cache/purge/purge-scope.ts';
 import { purge } from '../../cache/purge/purger.ts';
+import { purgeMarkOf } from '../../cache/store/registry.ts';
 import { ReadThrough } from '../../cache/read-through.ts';
 import { createCacheMetrics } from '../../metrics/cache-metrics.ts';
 import type { Origin } from '../../proxy/reads/read-result.ts';
@@ -73,7 +74,8 @@ export function buildCache(config: Config, settings: LiveSettings, parts: FleetP
     news: {
       onServed: (version) => latest.onPeerVersion(version as LedgerVersion),
       onRefused: (node, version) => fleet.onPeerRefusal(node, version as LedgerVersion, performance.now()),
-      onPurge: async (scope) => (await tiers.purge(scope)).isStoreClear !== false,
+      onPurge: (scope) => tiers.purge(scope),
+      purgeMark: stored && purgeMarkOf(stored.store),
     },
   });
   const tiers: ReadThrough<Origin> = new ReadThrough<Origin>({ memory, stored, shared });

@@ -16,7 +16,7 @@ export interface TierParts extends Pick<HistoryParts, 'readRoots' | 'onReplaced'
   readonly processes: number;
 }
 
-/** Interval of comparisons of the history by a single process: each node gets fewer than one request a second. */
+/** Interval of comparisons of a tier's history by a single process: each node gets fewer than one request a second. */
 const historyMs = 2_500;
 /** A term without a beat for this many intervals has no members. */
 const missedBeats = 2.4;

@@ -167,7 +167,7 @@ test('a folder that goes while it is used is a fault until it is back', async (t
   assert.ok(faults.length <= 5, faults.join());
 });
 
-test('a second gateway waits for the folder, and takes it over', async (t) => {
+test('a second gateway waits for the folder, takes it over, and makes up for its purge', async (t) => {
   const folder = storeFolder(t);
   const first = await openStore(t, { folder, run: 'one' });
   await first.write(key, answerOf('a'));
@@ -179,7 +179,8 @@ test('a second gateway waits for the folder, and takes it over', async (t) => {
   assert.equal(await second.store.clear({ kind: 'everything' }), false);
   await first.store.close();
   await until(() => second.store.fault === undefined);
-  assert.equal(await second.find(key), 'a');
+  assert.equal(await second.find(key), 'absent');
+  assert.deepEqual([await second.write(key, answerOf('b')), await second.find(key)], [true, 'b']);
 });
 
 test('a bound below the size of the file replaces it', async (t) => {

@@ -8,6 +8,7 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probeAt } from '../../support/gateway.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { metric } from '../../support/workers.ts';
 
 interface Scene {
@@ -16,12 +17,13 @@ interface Scene {
   readonly gateway: GatewayProcess;
 }
 
-async function scene(t: TestContext, config: ConfigSections = {}): Promise<Scene> {
+/** `cache`: further tiers. */
+async function scene(t: TestContext, config: ConfigSections = {}, cache: object = {}): Promise<Scene> {
   const folder = mkdtempSync(join(tmpdir(), 'ledgergate-store-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const node = await fakeNode(t);
   const store = { path: folder, maxBytes: '64MiB' };
-  const gateway = await gatewayProcess(t, { full: [node], config: { cache: { store }, ...config } });
+  const gateway = await gatewayProcess(t, { full: [node], config: { cache: { store, ...cache }, ...config } });
   await up(gateway);
   return { node, folder, gateway };
 }
@@ -81,4 +83,26 @@ test('one worker reads a cold key for all, and its answer is every worker’s hi
     [...sources].every((source) => /^ledgergate; hit; detail=(?:memory|store)$/.test(source ?? '')),
     [...sources].join(),
   );
+});
+
+test('a purge of before empties no store at a later start, with Redis beside it', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const the = await scene(t, {}, { redis: { url: server.url } });
+  const { gateway } = the;
+  const ask = () => fetchReply(gateway.url + probeAt(11), { method: 'GET' });
+  const purged = await fetchReply(new URL('/admin/purge', gateway.operationsUrl).href, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ everything: true }),
+  });
+  assert.equal((JSON.parse(purged.text) as { complete: boolean }).complete, true, purged.text);
+  await ask();
+  await written(the, 1);
+
+  await gateway.kill();
+  await gateway.restart();
+  await up(gateway);
+
+  assert.equal(sourceOf(await ask()), 'ledgergate; hit; detail=store');
+  assert.equal(reads(the), 1);
 });
