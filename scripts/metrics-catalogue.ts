@@ -14,6 +14,7 @@ import { createFastPathMetrics, createHttpMetrics, createLatestMetrics } from '.
 import { createLimitMetrics } from '../src/metrics/limit-metrics.ts';
 import { createRedisMetrics } from '../src/metrics/redis-metrics.ts';
 import { createSenderMetrics } from '../src/metrics/sender-metrics.ts';
+import { createStoreMetrics } from '../src/metrics/store-metrics.ts';
 import { createTraceMetrics } from '../src/metrics/trace-metrics.ts';
 import { createTlsMetrics } from '../src/metrics/tls-metrics.ts';
 import { createPoolMetrics } from '../src/workers/metrics.ts';
@@ -59,7 +60,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
       { when: '`listen.fastPath`', add: createFastPathMetrics },
     ],
   ],
-  ['Cache', [always(cache), { when: '`cache.redis`', add: redis }]],
+  ['Cache', [always(cache), { when: '`cache.store`', add: store }, { when: '`cache.redis`', add: redis }]],
   ['Upstreams', [always(upstreams, sender, createAuditMetrics)]],
   ['Signing messages', [always((registry) => createEncodeMetrics(registry, zero))]],
   [
@@ -96,6 +97,10 @@ function cache(registry: Registry): void {
     bytes: 0,
     maxBytes: 0,
   }));
+}
+
+function store(registry: Registry): void {
+  createStoreMetrics(registry, () => ({ isUp: true, bytes: 0, maxBytes: 0 }));
 }
 
 function redis(registry: Registry): void {

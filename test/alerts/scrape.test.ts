@@ -12,6 +12,7 @@ import { gatewayProcess, type GatewayProcess } from '../support/gateway-process.
 import { ledgerHeaders } from '../support/ledger-info.ts';
 import { keysFile, testKey } from '../support/keys.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
+import { storeFolder } from '../support/stores.ts';
 import { submission } from '../support/submission.ts';
 import { askH1, authority } from '../support/tls.ts';
 import { dashboard, dashboardExpressions } from './dashboard.ts';
@@ -36,7 +37,7 @@ const expressions = [
   ...runbookQueries.map((expr) => ({ where: 'docs/runbook.md', expr })),
 ];
 
-/** The scrape of a gateway with workers, Redis, keys and TLS, after some load and some faults. */
+/** The scrape of a gateway with workers, a store, Redis, keys and TLS, after some load and some faults. */
 async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; readonly gateway: GatewayProcess }> {
   const redis = await redisServer(t);
   const root = authority(t);
@@ -54,7 +55,10 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
       workers: 2,
       listen: { host: '127.0.0.1', port: 0, tls },
       upstream: { audit: 1 },
-      cache: { redis: { url: redis.url, timeout: '500ms' } },
+      cache: {
+        store: { path: storeFolder(t), maxBytes: '64MiB' },
+        redis: { url: redis.url, timeout: '500ms' },
+      },
       access: {
         anonymous: 'free',
         keys: { file: keys },
@@ -75,8 +79,16 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
   assert.deepEqual([latest.status, encoded.status, submitted.status, waited.status], [200, 200, 202, 404]);
   // Clients that want the same at once, of both workers, until each way of answering was seen and the audits have come
   // to their end.
-  const seen = [/outcome="memory"/, /outcome="redis"\} [1-9]/, /outcome="collapsed"/, /audit_disagreements_total\{/];
+  const seen = [
+    /outcome="memory"/,
+    /outcome="store"\} [1-9]/,
+    /outcome="redis"\} [1-9]/,
+    /outcome="collapsed"/,
+    /audit_disagreements_total\{/,
+  ];
   for (let version = 600; ; version += 1) {
+    // A worker writes every other answer to the store before the other worker is asked.
+    if (version % 2 === 0) await ask(`${probe}?ledger_version=${version}`);
     await Promise.all(Array.from({ length: 8 }, () => ask(`${probe}?ledger_version=${version}`)));
     const text = await (await fetch(`${gateway.operationsUrl}/metrics`)).text();
     if (seen.every((pattern) => pattern.test(text))) return { scrape: parseScrape(text), gateway };

@@ -20,13 +20,14 @@ import { gatewayProcess, type GatewayProcess } from '../../support/gateway-proce
 import { keysFile, testKey } from '../../support/keys.ts';
 import { lintMetrics, noPrometheus, prometheus } from '../../support/prometheus.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { storeFolder } from '../../support/stores.ts';
 import { askH1, authority } from '../../support/tls.ts';
 import { metric } from '../../support/workers.ts';
 
 /** Names that the config of the test has. */
 const names = { upstream: ['full-0', 'full-1'], plan: ['', 'free', 'none'], key: ['wallet-a'] };
 
-/** A gateway with Redis, keys, TLS and two workers. */
+/** A gateway with a store, Redis, keys, TLS and two workers. */
 async function everything(
   t: TestContext,
 ): Promise<{ readonly gateway: GatewayProcess; readonly load: () => Promise<void> }> {
@@ -41,7 +42,10 @@ async function everything(
     config: {
       workers: 2,
       listen: { host: '127.0.0.1', port: 0, tls: root.certify('gateway') },
-      cache: { redis: { url: server.url, timeout: '500ms' } },
+      cache: {
+        store: { path: storeFolder(t), maxBytes: '64MiB' },
+        redis: { url: server.url, timeout: '500ms' },
+      },
       access: { keys: { file }, plans, anonymous: 'none', usage: { metricsByKey: true } },
       encode: { shadow: 1 },
       upstream: { audit: 1 },

@@ -8,6 +8,7 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probeAt } from '../../support/gateway.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
+import { OpenApi } from '../../support/openapi.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { metric } from '../../support/workers.ts';
 
@@ -64,6 +65,8 @@ test('what was read before a kill is answered from the store after the restart',
   assert.equal(sourceOf(again), 'ledgergate; hit; detail=memory');
   assert.equal(after.text, before.text);
   assert.equal(reads(the), 1);
+  const document = new OpenApi();
+  assert.deepEqual(document.problemsOf(document.operation('getResource'), after), []);
 });
 
 test('one worker reads a cold key for all, and its answer is every worker’s hit', async (t) => {
