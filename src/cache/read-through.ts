@@ -34,7 +34,10 @@ const longestWriteMs = 100;
 /** Lease holders that one read waits for, one after another. */
 const maxRounds = 3;
 
-/** The tiers in order: memory, single flight per key, the store, Redis, a node. An answer is stored in the tiers above its own. */
+/**
+ * The tiers in order: memory, single flight per key, the store, Redis, a node. Memory takes every final answer, the store
+ * and Redis take those of nodes.
+ */
 export class ReadThrough<Origin> {
   readonly #parts: ReadThroughParts;
   readonly #loads = new Coalescer<Loaded<Origin | TierName>>();
@@ -46,8 +49,8 @@ export class ReadThrough<Origin> {
   }
 
   /**
-   * Looks in the store, in Redis, and else loads, once for concurrent calls of one key and `flight`. `isLeased`: one replica loads for
-   * all. Rejects as `load` does.
+   * Looks in the store, in Redis, and else loads, once for concurrent calls of one key and `flight`. `isLeased`: one
+   * replica, or one worker, loads for all. Rejects as `load` does.
    */
   load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>, isLeased = true) {
     const { stored, shared } = this.#parts;
@@ -106,7 +109,7 @@ export class ReadThrough<Origin> {
     const reads = await this.forget(scope);
     const { stored } = this.#parts;
     if (stored === undefined) return { reads, isStoreClear: undefined };
-    // What was written until then is hidden; and once more, for reads that the store answered in between.
+    // The store hides what was written until then; reads that it answered in between are forgotten once more.
     const isStoreClear = await stored.store.clear(scope);
     return { reads: reads + (await this.forget(scope)), isStoreClear };
   }
@@ -230,7 +233,7 @@ export class ReadThrough<Origin> {
     return this.#kept(running, { answer, isFinal: true, origin: 'redis' } as const, { ttlMs });
   }
 
-  /** Keeps a final answer in the tiers above its own. `onStored`: called once, when other workers may find it. */
+  /** Keeps a final answer in memory, and a node's in the store. `onStored`: called once, when other workers may find it. */
   #kept<Of>(
     { key, isPurged, storeMiss }: RunningLoad,
     loaded: Loaded<Of>,
@@ -239,7 +242,7 @@ export class ReadThrough<Origin> {
     const { memory, stored } = this.#parts;
     const { origin, answer, isFinal, head } = loaded;
     if (isFinal && !isPurged) {
-      // What Redis holds may prove to be of another history; it is no copy's worth.
+      // An answer of Redis may prove to be of another history: the store takes no copy.
       if (stored === undefined || typeof origin === 'string') onStored();
       else stored.store.store(key, answer, { head, overwrite: storeMiss === 'damaged', onDone: onStored });
       return { ...loaded, answer: memory.store(key, answer, ttlMs) };

@@ -59,13 +59,8 @@ export class StoreQueue {
 
   add(write: QueuedWrite): void {
     const length = (bodyOffsetOf(write.answer) ?? Infinity) + write.answer.body.length;
-    const isTooLarge = length > this.#largest;
-    if (
-      this.#isClosed ||
-      isTooLarge ||
-      this.#waiting.length >= mostWaiting ||
-      this.#bytes + length > mostWaitingBytes
-    ) {
+    const isFull = this.#waiting.length >= mostWaiting || this.#bytes + length > mostWaitingBytes;
+    if (this.#isClosed || isFull || length > this.#largest) {
       this.#end([write], 'dropped');
       return;
     }

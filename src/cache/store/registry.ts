@@ -2,14 +2,10 @@
 import type { TermRegistry } from '../history/membership.ts';
 import { endedField, formatTerm, readTerms, surplusFields, type Term, type Terms } from '../history/terms.ts';
 import type { PurgeMark } from '../purge/purge-news.ts';
-import type { StoreLink } from './link.ts';
-import type { StoreReader } from './reader.ts';
 import type { AnswerStore } from './store.ts';
 
 interface StoreRegistryParts {
-  readonly link: StoreLink;
-  /** The open file; `undefined` without one. */
-  readonly reader: () => StoreReader | undefined;
+  readonly store: AnswerStore;
   /** A term that no member has recorded for this long, in ms, has no members. */
   readonly beatMs: number;
   /** The name of this start of the gateway: earlier ones have no members. */
@@ -25,30 +21,31 @@ export class StoreRegistry implements TermRegistry {
   }
 
   read(ledger: string): Promise<Terms | undefined> {
-    const fields = this.#parts.reader()?.terms(ledger);
+    const fields = this.#parts.store.reader?.terms(ledger);
     return Promise.resolve(fields && readTerms(fields));
   }
 
   /** A process that was killed is no member: it may not have noticed a rollback of its last moments. */
   hasMembers(ledger: string, id: string): Promise<boolean | undefined> {
-    const { reader, run, beatMs } = this.#parts;
-    const pids = reader()?.members(ledger, id, run, Date.now() - beatMs);
+    const { store, run, beatMs } = this.#parts;
+    const pids = store.reader?.members(ledger, id, run, Date.now() - beatMs);
     return Promise.resolve(pids?.some((pid) => pid !== process.pid && isAlive(pid)));
   }
 
   async publish(ledger: string, id: string, term?: Term): Promise<boolean> {
-    const { link, run } = this.#parts;
+    const { run } = this.#parts;
+    const { link } = this.#parts.store;
     if (term !== undefined && !(await link.do({ kind: 'put terms', ledger, fields: { [id]: formatTerm(term) } })))
       return false;
     return link.do({ kind: 'beat', ledger, term: id, run });
   }
 
   end(ledger: string, id: string): Promise<boolean> {
-    return this.#parts.link.do({ kind: 'put terms', ledger, fields: { [endedField(id)]: '1' } });
+    return this.#parts.store.link.do({ kind: 'put terms', ledger, fields: { [endedField(id)]: '1' } });
   }
 
   async tidy(ledger: string, terms: Terms): Promise<void> {
-    await this.#parts.link.do({ kind: 'delete terms', ledger, fields: surplusFields(terms) });
+    await this.#parts.store.link.do({ kind: 'delete terms', ledger, fields: surplusFields(terms) });
   }
 }
 

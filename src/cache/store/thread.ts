@@ -27,7 +27,7 @@ class StoreThread {
   #open: OpenFile | undefined;
   /** Files before this one were given up. */
   #least = 1;
-  /** Of a file that was given up on a full disk. */
+  /** The bound of the next file, after one that was given up on a full disk. */
   #room: Room | undefined;
   #reported = '';
 

@@ -51,7 +51,7 @@ export function buildStoredCache(config: StoreConfig, parts: StoredCacheParts): 
       } else journal.record('store away', { reason: next }, 'the store is not in full use: answers go on without it');
     },
   });
-  const registry = new StoreRegistry({ link: store.link, reader: () => store.reader, beatMs, run });
+  const registry = new StoreRegistry({ store, beatMs, run });
   const history: History = new History({ registry, ...ofHistory });
   return {
     started: started.promise,
