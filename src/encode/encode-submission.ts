@@ -72,8 +72,9 @@ export async function prepareSubmission(
     // The module may have been upgraded since it was read: what was read for earlier requests is not believed.
     compiled = findFunction(call, await loadModule(address, name, { fresh: true }), steps);
   }
-  const source = { loadModule, steps, structsLeft: maxStructs };
-  const layouts = await loadLayouts(compiled, call.typeArguments, source);
+  const layouts =
+    knownLayouts(compiled) ??
+    (await loadLayouts(compiled, call.typeArguments, { loadModule, steps, structsLeft: maxStructs }));
   return { submission, prepared: { call, function: compiled, layouts, steps } satisfies PreparedCall };
 }
 
@@ -127,7 +128,17 @@ function findFunction(call: EntryCall, module: CompiledModule | undefined, steps
   return compiled;
 }
 
-/** One layout for each argument: most were found when the function was compiled. */
+/** The layouts of a function's arguments, if all were found when it was compiled, as most are. */
+function knownLayouts({ parameters = [] }: CompiledFunction): readonly Layout[] | undefined {
+  const layouts: Layout[] = [];
+  for (const { layout } of parameters) {
+    if (layout === undefined) return undefined;
+    layouts.push(layout);
+  }
+  return layouts;
+}
+
+/** One layout for each argument; those of structs need the modules that declare them. */
 async function loadLayouts(
   compiled: CompiledFunction,
   typeArguments: readonly TypeTag[],

@@ -134,12 +134,12 @@ export class RequestAnswers {
     const { metrics, proxy } = this.#parts;
     if (proxy.access === undefined) {
       metrics.read.inc();
-      const own = owned(request);
-      this.#begin(own, (received) => this.#serve(own, received, match));
+      const { fault } = request;
+      this.#begin(request, match, (received) => this.#serve(received, match, fault));
     } else this.#admit(request, match, proxy.access);
   }
 
-  #serve({ fault }: PlainRequest, received: WholeRequest, match: Match | CachedTarget): void {
+  #serve(received: WholeRequest, match: Match | CachedTarget, fault: GatewayError | undefined): void {
     const { proxy } = this.#parts;
     if (fault === undefined) answer(proxy, received, match);
     else refuse(proxy, received, fault, match.route);
@@ -172,9 +172,8 @@ export class RequestAnswers {
       return;
     }
     metrics.read.inc();
-    const own = owned(plain);
-    this.#begin(own, (received) => {
-      const serve = (admitted?: AdmittedRequest): void => this.#serve(own, { ...received, admitted }, match);
+    this.#begin(plain, match, (received) => {
+      const serve = (admitted?: AdmittedRequest): void => this.#serve({ ...received, admitted }, match, fault);
       if (decision instanceof AdmittedRequest) return serve(decision);
       return decision(received.response, { serve, refuse: (error) => refuse(proxy, received, error) });
     });
@@ -199,7 +198,7 @@ export class RequestAnswers {
     return this.#parts.proxy.router.match(method, ownCopy(target));
   }
 
-  #begin({ head, body, reservation }: PlainRequest, begin: Begin): void {
+  #begin({ head, body, reservation }: PlainRequest, match: Match | CachedTarget, begin: Begin): void {
     const sink = this.#sink;
     const { live } = this.#parts;
     const isHead = head.method === 'HEAD';
@@ -207,7 +206,9 @@ export class RequestAnswers {
     response.shouldKeepAlive = head.block.isKept;
     if (reservation !== undefined) response.once('close', () => reservation.release());
     this.#inFlight = response;
-    begin({ request: this.#requestOf(head), response, body, reservation });
+    // A slice would keep the text of all bytes received with the request for as long as a node is asked.
+    const target = match instanceof CachedTarget ? ownCopy(head.target) : match.target;
+    begin({ request: this.#requestOf(head, target), response, body, reservation });
     if (this.#inFlight !== undefined) stateOf(sink.socket).isAnswering = true;
   }
 
@@ -218,14 +219,9 @@ export class RequestAnswers {
     this.#onDone(response.shouldKeepAlive);
   }
 
-  #requestOf({ method, target, block: { headers } }: PlainHead): Incoming {
+  #requestOf({ method, target: received, block: { headers } }: PlainHead, target = received): Incoming {
     return { method, url: target, headers, socket: this.#sink.socket, httpVersion: '1.1', httpVersionMajor: 1 };
   }
-}
-
-/** A slice would keep the text of all bytes received with the request for as long as a node is asked. */
-function owned(request: PlainRequest): PlainRequest {
-  return { ...request, head: { ...request.head, target: ownCopy(request.head.target) } };
 }
 
 function nameOf({ target, block, bodyFrom, end }: PlainHead, text: string): string {
