@@ -40,7 +40,7 @@ export interface PreparedHead extends CacheLocation {
   readonly shared: SharedHead;
   /** Counts its answers. */
   readonly hits: Count;
-  /** Last use that memory recorded, in whole seconds of `performance.now()`. */
+  /** Last use that memory recorded: `secondsOf(performance.now())`. */
   usedAt: number;
   readonly version: LedgerVersion | undefined;
   /** `Age` in `own`. */
@@ -53,6 +53,11 @@ export interface PreparedHead extends CacheLocation {
   readonly sentBytes: number;
   /** The whole head as HTTP/2 sends it: lower-case names and values in turn. Made on first use. */
   fields: readonly string[] | undefined;
+}
+
+/** Whole seconds: small integers lie in the object itself, other numbers cost a heap box. */
+export function secondsOf(ms: number): number {
+  return (ms / 1000) | 0;
 }
 
 /**

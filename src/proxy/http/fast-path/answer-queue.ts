@@ -4,7 +4,31 @@ import { TLSSocket } from 'node:tls';
 import type { UnsentAnswers } from '../unsent-answers.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
 import type { AnswerSink } from './response.ts';
-import type { Flushable, TurnEnd } from './turn-end.ts';
+
+/** Queues answers until the end of a turn. */
+export interface Flushable {
+  /** Sends the queued answers, if any. */
+  flush(): void;
+}
+
+/**
+ * Flushes connections together at the end of a turn: consecutive sends find the kernel's code and data in the CPU
+ * cache, and one socket gets one write. No answer waits longer than the turn.
+ */
+export class TurnEnd {
+  #sending: Flushable[] = [];
+  readonly #flush = (): void => {
+    const sending = this.#sending;
+    this.#sending = [];
+    for (const one of sending) one.flush();
+  };
+
+  /** Calls `flush` at the end of this turn. Call it once per turn and connection. */
+  add(one: Flushable): void {
+    if (this.#sending.length === 0) setImmediate(this.#flush);
+    this.#sending.push(one);
+  }
+}
 
 /** Parts shared by all queues. */
 export interface AnswerQueueParts {

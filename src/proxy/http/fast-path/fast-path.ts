@@ -9,7 +9,7 @@ import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { stateOf } from '../server/connection-state.ts';
 import { keepAliveMs } from '../server/listener.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
-import { TurnEnd } from './turn-end.ts';
+import { TurnEnd } from './answer-queue.ts';
 import { Arenas } from './arena.ts';
 import { DirectMatches } from './direct-matches.ts';
 import { FastConnection, lateCode, type FastPathParts } from './connection.ts';

@@ -1,12 +1,12 @@
 /** Writes prepared hits over HTTP/1.1, head and body into one arena where the body is short. */
 import type { BytesRange } from '../../../cache/memory/answers.ts';
 import type { AdmittedRequest } from '../admitted-request.ts';
+import type { Cors } from '../cors.ts';
 import { pieceBytes } from '../unsent-answers.ts';
 import type { PreparedHead, SharedHead } from '../../routes/target-cache.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { Arenas } from './arena.ts';
-import { CorsLines } from './cors-lines.ts';
-import { ownLines, type LiveHeaders } from './head-text.ts';
+import { fieldLines, ownLines, type LiveHeaders } from './head-text.ts';
 import type { HitRequest, HitWriter, PreparedRequest } from './prepared-hits.ts';
 import type { AnswerSink } from './response.ts';
 
@@ -101,4 +101,38 @@ function limitLines(admitted: AdmittedRequest | undefined): string {
 export interface HeadText extends Pick<SharedHead, 'exposed'> {
   readonly common: Buffer;
   readonly own: string;
+}
+
+/** Pages whose lines are kept. */
+const mostKnown = 64;
+
+/** Makes the lines that `Cors.headers` yields for an answer, once for the answers of a page. */
+class CorsLines {
+  readonly #cors: Cors;
+  /** By exposed names and origin. */
+  readonly #known = new Map<string, string>();
+  #ledger: readonly string[] = [];
+  /** Names of `#ledger` that CORS exposes. */
+  #ofLedger = '';
+
+  constructor(cors: Cors) {
+    this.#cors = cors;
+  }
+
+  /** `exposed`: of the answer's own head (`Cors.furtherIn`); `ledger`: the live headers, names and values in turn. */
+  of(origin: string, exposed: string, ledger: readonly string[]): string {
+    if (ledger !== this.#ledger) {
+      this.#ledger = ledger;
+      this.#ofLedger = this.#cors.furtherIn(ledger);
+    }
+    const further = exposed + this.#ofLedger;
+    // An origin holds no line feed.
+    const name = `${further}\n${origin}`;
+    const known = this.#known.get(name);
+    if (known !== undefined) return known;
+    const lines = fieldLines(this.#cors.grant(origin, further));
+    if (this.#known.size >= mostKnown) this.#known.clear();
+    this.#known.set(name, lines);
+    return lines;
+  }
 }

@@ -6,7 +6,7 @@ import { unchangedHead, type CacheScope } from '../response-writer.ts';
 import { ownCopy } from '../target.ts';
 import type { Read, ReadResult } from '../../reads/read-result.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
-import type { PreparedHead, SharedHead } from '../../routes/target-cache.ts';
+import { secondsOf, type PreparedHead, type SharedHead } from '../../routes/target-cache.ts';
 import { fieldLines, headText } from './head-text.ts';
 
 const longestHead = 8 * 1024;
@@ -98,9 +98,4 @@ const mostKnown = 64;
 function contentHead(coding: ContentCoding | undefined, length: number): readonly string[] {
   const head = ['Content-Length', String(length)];
   return coding === undefined ? head : ['Content-Encoding', coding, ...head];
-}
-
-/** Small integers lie in the object itself; other numbers cost a heap box. */
-export function secondsOf(ms: number): number {
-  return (ms / 1000) | 0;
 }

@@ -11,11 +11,11 @@ import type { CacheScope } from '../response-writer.ts';
 import { ageOf } from '../../reads/freshness.ts';
 import { isOfLatest } from '../../routes/read-answer.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
-import type { CachedTarget, PreparedHead } from '../../routes/target-cache.ts';
+import { secondsOf, type CachedTarget, type PreparedHead } from '../../routes/target-cache.ts';
 import type { FleetView } from '../../../upstream/fleet-view.ts';
 import type { PublishedState } from '../../../upstream/latest.ts';
 import { HitSummary } from './hit-summary.ts';
-import { PreparedHeads, secondsOf, type SharedHeads } from './prepared-heads.ts';
+import { PreparedHeads, type SharedHeads } from './prepared-heads.ts';
 import type { HeaderBlock } from './request-head.ts';
 
 /** Seconds; a prepared head unused for longer is prepared again. */

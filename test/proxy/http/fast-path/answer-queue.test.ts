@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { createServer, type TLSSocket } from 'node:tls';
 import { AnswerQueue } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
 import { Arenas } from '../../../../src/proxy/http/fast-path/arena.ts';
-import { TurnEnd } from '../../../../src/proxy/http/fast-path/turn-end.ts';
+import { TurnEnd } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
 import { UnsentAnswers } from '../../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
 import { until } from '../../../support/eventually.ts';

@@ -9,7 +9,7 @@ import { LiveHeaders } from '../../../../src/proxy/http/fast-path/head-text.ts';
 import { HeaderBlocks } from '../../../../src/proxy/http/fast-path/request-head.ts';
 import { pieceBytes, UnsentAnswers } from '../../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
-import { TurnEnd } from '../../../../src/proxy/http/fast-path/turn-end.ts';
+import { TurnEnd } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
 import { until } from '../../../support/eventually.ts';
 import { listen } from '../../../support/listen.ts';
 
