@@ -98,6 +98,11 @@ export class ServedRange {
     return this.#outage?.sinceMs;
   }
 
+  /** Start of an outage on the clock of `performance.now()`. */
+  get outageFromMs(): number | undefined {
+    return this.#outage?.atMs;
+  }
+
   /** To be called when a node's health changes. Returns the change when an outage begins or ends. */
   update(): 'outage' | 'outage over' | undefined {
     const { isReady } = this;

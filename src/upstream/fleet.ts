@@ -171,6 +171,11 @@ export class Fleet {
     return this.#range.outageSinceMs;
   }
 
+  /** Start of an outage on the clock of `performance.now()`. */
+  get outageFromMs(): number | undefined {
+    return this.#range.outageFromMs;
+  }
+
   /** The view for an answer that goes out now. */
   get view(): FleetView {
     if (this.#view !== undefined && !this.#isViewStale) return this.#view;

@@ -8,9 +8,10 @@ const retryMs = 1_100;
 const mostEnded = 16;
 
 /**
- * The ledger's history that this process is on, and the term whose name it may use in a tier that outlives it: Redis, or the store. An accumulator root that
- * nodes report again and again identifies the history (docs/redis.md has the argument). It fails closed: without a
- * recent confirmation by nodes the tier is not used, because a wrong name means a wrong answer.
+ * The ledger's history that this process is on, and the term whose name it may use in a tier that outlives it: Redis,
+ * or the store. An accumulator root that nodes report again and again identifies the history (docs/redis.md has the
+ * argument). It fails closed: without a recent confirmation by nodes the tier is not used, because a wrong name means a
+ * wrong answer.
  */
 export class History {
   readonly #parts: HistoryParts;
@@ -38,7 +39,9 @@ export class History {
       void this.check();
       return undefined;
     }
-    return performance.now() - membership.confirmedAtMs <= this.#trustMs ? membership.term : undefined;
+    // Without a node that answers nobody can replace the history: the confirmation holds until one answers.
+    const untilMs = this.#parts.outageFromMs() ?? performance.now();
+    return untilMs - membership.confirmedAtMs <= this.#trustMs ? membership.term : undefined;
   }
 
   /** Ends the earlier term for every replica after a rollback, whichever root nodes report. */

@@ -22,6 +22,8 @@ export interface HistoryParts {
   readonly ledger: () => string | undefined;
   /** The fleet's generation: when it rises, earlier confirmations do not count. */
   readonly generation: () => number;
+  /** Start of an outage, on the clock of `performance.now()`; `undefined`: a node answers. */
+  readonly outageFromMs: () => number | undefined;
   /** Reads every node's root at `known`; `wantsNext`: before that, one node's root at its head. */
   readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<CheckpointReport>;
   /** All nodes report a new root at `version`: the ledger's history was replaced. */

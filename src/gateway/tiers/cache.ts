@@ -54,6 +54,7 @@ export function buildCache(config: Config, settings: LiveSettings, parts: FleetP
     chainId: () => fleet.chainId,
     ledger: () => identity.name,
     generation: () => fleet.generation,
+    outageFromMs: () => fleet.outageFromMs,
     readRoots: (known, wantsNext) => witness.look(known, wantsNext),
     onReplaced: (version) => {
       fleet.replaceHistory(version as LedgerVersion);

@@ -5,7 +5,10 @@ import type { MemoryCache } from '../../cache/memory/memory.ts';
 import type { Journal } from '../../proxy/operations/status/events.ts';
 
 /** Parts of which a tier that outlives the process is built; the functions reach the fleet. */
-export interface TierParts extends Pick<HistoryParts, 'readRoots' | 'onReplaced' | 'onForeign' | 'generation'> {
+export interface TierParts extends Pick<
+  HistoryParts,
+  'readRoots' | 'onReplaced' | 'onForeign' | 'generation' | 'outageFromMs'
+> {
   readonly memory: MemoryCache;
   readonly registry: Registry;
   readonly journal: Journal;
@@ -26,7 +29,7 @@ export const unverified = 'nodes have not confirmed the history of its ledger ye
 
 /** Times of a tier's history, and the identity of its ledger: chain id and first transaction. */
 export function tierHistory({ chainId, ledger, processes, ...parts }: TierParts) {
-  const { generation, readRoots, onReplaced, onForeign } = parts;
+  const { generation, outageFromMs, readRoots, onReplaced, onForeign } = parts;
   const intervalMs = historyMs * processes;
   const ledgerName = (): string | undefined => {
     const [chain, name] = [chainId(), ledger()];
@@ -34,6 +37,7 @@ export function tierHistory({ chainId, ledger, processes, ...parts }: TierParts)
   };
   return {
     generation,
+    outageFromMs,
     readRoots,
     onReplaced,
     onForeign,

@@ -46,6 +46,8 @@ interface Replica {
   /** How often others turned out to be on another history. */
   readonly foreign: { times: number };
   startOver(): void;
+  /** Begins an outage now, or ends it. */
+  setOutage(isOut: boolean): void;
 }
 
 interface ReplicaOptions {
@@ -63,6 +65,7 @@ async function replicaOf(t: TestContext, server: RedisServer, nodes: Nodes, opti
   const replaced: bigint[] = [];
   const foreign = { times: 0 };
   let generation = 0;
+  let outageFromMs: number | undefined;
   const history = new History({
     registry: new HistoryRegistry(link, { prefix: 'lg', beatMs }),
     readRoots: async (known, wantsNext) => {
@@ -71,6 +74,7 @@ async function replicaOf(t: TestContext, server: RedisServer, nodes: Nodes, opti
     },
     ledger: () => '4.aaaaaaaa',
     generation: () => generation,
+    outageFromMs: () => outageFromMs,
     onReplaced: (version) => {
       replaced.push(version);
       generation += 1;
@@ -90,8 +94,11 @@ async function replicaOf(t: TestContext, server: RedisServer, nodes: Nodes, opti
   const startOver = (): void => {
     generation += 1;
   };
+  const setOutage = (isOut: boolean): void => {
+    outageFromMs = isOut ? performance.now() : undefined;
+  };
   await history.check();
-  return { history, nodes, replaced, foreign, startOver } satisfies Replica;
+  return { history, nodes, replaced, foreign, startOver, setOutage } satisfies Replica;
 }
 
 async function idOf({ history }: Replica): Promise<string | undefined> {
@@ -183,6 +190,47 @@ test('a name is used for a while after nodes confirmed it, and no longer', { ski
   await until(() => a.history.term === undefined);
   assert.equal(await idOf(a), undefined);
 });
+
+test(
+  'a confirmed name is used for the whole of an outage, and then not before nodes confirm it again',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const a = await replicaOf(t, server, { head: 100n }, { trustedMs: 200 });
+    const before = await idOf(a);
+    assert.ok(before !== undefined);
+    const confirmed = performance.now();
+    a.setOutage(true);
+    // Nodes that do not answer report no root.
+    a.nodes.head = 50n;
+    await until(() => performance.now() - confirmed > 400);
+    assert.equal(await idOf(a), before);
+
+    a.setOutage(false);
+    assert.equal(a.history.term, undefined);
+    a.nodes.head = 100n;
+    assert.equal(await idOf(a), before);
+  },
+);
+
+test(
+  'an outage does not revive a name that nodes had not confirmed lately, or contradicted',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const a = await replicaOf(t, server, { head: 100n }, { trustedMs: 200 });
+    assert.ok((await idOf(a)) !== undefined);
+    await until(() => a.history.term === undefined);
+    a.setOutage(true);
+    assert.equal(a.history.term, undefined);
+
+    const b = await replicaOf(t, server, { head: 100n });
+    b.nodes.isMixed = true;
+    assert.equal(await idOf(b), undefined);
+    b.setOutage(true);
+    assert.equal(b.history.term, undefined);
+  },
+);
 
 test('while nodes contradict each other Redis is not used', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
@@ -513,6 +561,7 @@ test('a check survives a rollback during its write to Redis', async () => {
     readRoots: async (known, wantsNext) => lookAt({ head: 100n }, known, wantsNext),
     ledger: () => ledger,
     generation: () => generation,
+    outageFromMs: () => undefined,
     onReplaced: () => undefined,
     onForeign: () => undefined,
     intervalMs: 3_600_000,
