@@ -19,6 +19,16 @@ export const cpuBeside =
   (...others: readonly string[]): Column =>
   (standing, all) =>
     spread(timesAsMany(standing, all, others), 2);
+/** p99 of the row divided by that of another server: below 1, the row's is shorter. */
+export const p99Beside =
+  (other: string): Column =>
+  (standing, all) => {
+    const rounds = all.find(({ name }) => name === other)?.measured ?? [];
+    return spread(
+      standing.measured.map(({ p99Ms }, at) => p99Ms / (rounds[at]?.p99Ms ?? Number.NaN)),
+      2,
+    );
+  };
 /** Microseconds of processor time that a request takes beyond one of another server. */
 export const cpuAbove =
   (other: string): Column =>

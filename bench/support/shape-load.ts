@@ -20,27 +20,27 @@ export function fill({ url }: ServerProcess, shape: Shape, ca: string): Promise<
   return askWhole(url, requestsOf(shape), { ca, authorization: authorizationOf(shape) });
 }
 
+/** Length and pace of a measurement. */
+interface ShapeLoad extends Pick<Load, 'connections' | 'seconds'> {
+  /** Requests a second over HTTP/1.1, about; default: as many as the connections carry. */
+  readonly rate?: number | undefined;
+}
+
 /** Throws when an answer was none, or an error. */
-export function measureShape(
-  server: ServerProcess,
-  shape: Shape,
-  load: Pick<Load, 'connections' | 'seconds'>,
-): Promise<Measured> {
+export function measureShape(server: ServerProcess, shape: Shape, load: ShapeLoad): Promise<Measured> {
   return shape.isHttp2 === true ? measureHttp2(server, shape, load.seconds) : measureHttp1(server, shape, load);
 }
 
-async function measureHttp1(
-  server: ServerProcess,
-  shape: Shape,
-  load: Pick<Load, 'connections' | 'seconds'>,
-): Promise<Measured> {
+async function measureHttp1(server: ServerProcess, shape: Shape, load: ShapeLoad): Promise<Measured> {
   const folder = newFolder('requests');
   const file = join(folder, 'requests');
   const { host } = new URL(server.url);
   const texts = requestsOf(shape).map((request) => wireText(request, host, authorizationOf(shape)) + endOfRequest);
   writeFileSync(file, texts.join(''));
   const seed = String(Math.floor(Math.random() * 1e6));
-  const measured = await measureScript(server, { ...load, script, args: [file, seed] }, loadCpu);
+  // The mean of random pauses is half of the longest one.
+  const pause = load.rate === undefined ? [] : [String(Math.round((2_000 * load.connections) / load.rate))];
+  const measured = await measureScript(server, { ...load, script, args: [file, seed, ...pause] }, loadCpu);
   rmSync(folder, { recursive: true });
   return measured;
 }
