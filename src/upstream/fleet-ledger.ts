@@ -4,7 +4,7 @@
  * restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { isConfirmed, isCredible } from './head-rules.ts';
+import { isConfirmed, isCredible, isOfFuture } from './head-rules.ts';
 import { elect } from './node/ledger-identity.ts';
 import type { Upstream } from './node/upstream.ts';
 
@@ -162,7 +162,9 @@ export class FleetLedger {
     if (!this.#isCredible(upstream, info)) return this.#suspect(upstream, info, false);
     upstream.isSuspect = false;
     const before = this.#head;
-    const isYounger = before !== undefined && info.timestampUsec < before.timestampUsec;
+    // A false time of the future is not kept: by it, every node would be behind until the ledger gets there.
+    const isKept = before !== undefined && !isOfFuture(before, usecNow());
+    const isYounger = isKept && info.timestampUsec < before.timestampUsec;
     this.#head = isYounger ? { ...info, timestampUsec: before.timestampUsec } : info;
     this.#source = upstream;
     this.#goneBack.delete(upstream);
@@ -220,8 +222,13 @@ export class FleetLedger {
       .upstreams()
       .filter((other) => other !== upstream && other.health === 'usable' && !other.isDrained);
     const reports = others.map((other) => other.window.info).filter((info) => info !== undefined);
-    return isCredible(claim, reports, BigInt(Date.now()) * 1000n);
+    return isCredible(claim, reports, usecNow());
   }
+}
+
+/** Our clock, in microseconds since the epoch. */
+function usecNow(): bigint {
+  return BigInt(Date.now()) * 1000n;
 }
 
 /** Whether the node gets no request any more. */

@@ -94,6 +94,20 @@ test('the head is the newest that any node has reported', (t) => {
   assert.equal(fleet.head?.version, 110n);
 });
 
+test('one report with a time of the future neither stays in headers nor makes the nodes lag', (t) => {
+  const { fleet, at, tell } = fleetOf(t, 'full', 'full');
+  const nowUsec = BigInt(Date.now()) * 1_000n;
+  tell(0, { version: 100n, timestampUsec: nowUsec });
+  tell(1, { version: 100n, timestampUsec: nowUsec });
+  tell(0, { version: 101n, timestampUsec: 2n ** 64n - 1n });
+
+  for (const node of [0, 1]) tell(node, { version: 110n, timestampUsec: nowUsec + 1_000_000n });
+  tell(0, { version: 111n, timestampUsec: nowUsec + 900_000n });
+
+  assert.equal(shown(fleet, 'X-Node-Ledger-Timestampusec'), String(nowUsec + 1_000_000n));
+  assert.deepEqual([fleet.isLagging(at(0)), fleet.isLagging(at(1))], [false, false]);
+});
+
 test('for any reports and failures, version and timestamp never go backward within a generation', (t) => {
   const event = fc.record({
     node: fc.nat(2),
