@@ -107,7 +107,7 @@ export class Freshness {
 
   /**
    * Body and version of `GET {base}`: the node's answer with the fleet's oldest version and block, because another node
-   * may reach further back (protocol 9). Rejects with `GatewayError`.
+   * may reach further back (protocol 9), and with the snapshot of its headers. Rejects with `GatewayError`.
    */
   async ledgerInfo(request: DemandSource, signal: CancelSignal): Promise<InfoBody> {
     return this.#infoOf(await this.#parts.latest.reach(this.demandOf(request), signal));
@@ -119,11 +119,8 @@ export class Freshness {
     this.countServed(state, performance.now());
     const last = this.#info;
     if (last?.state === state && last.oldest === oldest) return last;
-    const text = state.body
-      .toString()
-      .replace(/("oldest_ledger_version"\s*:\s*)"\d+"/, `$1"${oldest.oldestVersion}"`)
-      .replace(/("oldest_block_height"\s*:\s*)"\d+"/, `$1"${oldest.oldestBlockHeight}"`);
-    const info = { body: Buffer.from(text), version: state.info.version, state, oldest };
+    const { version } = state.info;
+    const info = { body: bodyOf(state, oldest), version, state, oldest };
     this.#info = info;
     return info;
   }
@@ -174,6 +171,23 @@ export class Freshness {
     const seen = this.#seen.get(socket);
     return seen?.generation === this.#parts.fleet.generation ? seen.version : undefined;
   }
+}
+
+const infoMember =
+  /"(epoch|ledger_version|ledger_timestamp|block_height|oldest_ledger_version|oldest_block_height)"(\s*:\s*)"\d+"/g;
+
+/** The two are equal at a node (protocol 9); reads are pinned to the version in the headers. */
+function bodyOf({ body, info }: PublishedState, oldest: LedgerInfo): Buffer {
+  const values: Readonly<Record<string, bigint>> = {
+    epoch: info.epoch,
+    ledger_version: info.version,
+    ledger_timestamp: info.timestampUsec,
+    block_height: info.blockHeight,
+    oldest_ledger_version: oldest.oldestVersion,
+    oldest_block_height: oldest.oldestBlockHeight,
+  };
+  const withSnapshot = (_: string, name: string, colon: string): string => `"${name}"${colon}"${values[name]}"`;
+  return Buffer.from(body.toString().replaceAll(infoMember, withSnapshot));
 }
 
 /** Age in whole seconds since the state was requested: a small integer, which V8 stores inline. */
