@@ -93,8 +93,7 @@ export class Freshness {
     const state = await within(exchange.span, 'snapshot', () => latest.reach(demand, exchange.signal));
     const pinned = this.pinned(read, state);
     const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
-    // The client named no version, so the node's error about one is not its answer.
-    if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(state);
+    this.requireVersion(served.entry, state.info.version);
     this.countServed(state, performance.now());
     return { ...served, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
   }
@@ -125,6 +124,16 @@ export class Freshness {
     return info;
   }
 
+  /**
+   * Throws `GatewayError` 503 for a node's error about `version`, or about its head: it is no answer to a client that named
+   * no version, and clients take a 410 for final.
+   */
+  requireVersion(answer: { readonly status: number; readonly body?: Buffer }, version?: LedgerVersion): void {
+    const { status } = answer;
+    if (status !== 410 && (status !== 404 || errorCodeOf(answer) !== 'version_not_found')) return;
+    throw lost(version ?? this.#parts.fleet.head?.version);
+  }
+
   /** The read, pinned to the state's version. */
   pinned(read: Read, { info: { version } }: PublishedState): Read {
     const before = this.#pins.get(read);
@@ -152,6 +161,7 @@ export class Freshness {
     const served = await latest.aboveFloor(min, exchange.signal, (floor) =>
       reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true } }, exchange),
     );
+    this.requireVersion(served.entry);
     if (served.version !== undefined) this.recordServed(served.version);
     return served;
   }
@@ -201,7 +211,7 @@ export function pinTo(read: Read, version: LedgerVersion): Read {
   return { ...read, version, wire, need: { kind: 'version', version } };
 }
 
-/** 503: the only node that had reached the shared version is unreachable, and the others are behind it. */
-function lost({ info: { version } }: PublishedState): GatewayError {
+/** 503: the only node that had reached the shared version is unreachable or refuses it, and the others are behind it. */
+function lost(version: LedgerVersion | undefined): GatewayError {
   return new GatewayError('unavailable', `no node that can be reached holds ledger version ${version} yet; try again`);
 }
