@@ -177,7 +177,7 @@ export class FleetLedger {
   /**
    * Gives up a head that would stall every read of "latest", when `speaker` does not go beyond it:
    * - the ledger itself went back: a node was restored, or made anew, and no other node confirms the head;
-   * - the head was believed while too few nodes could contradict it;
+   * - the head was believed while too few nodes could contradict it, or its own node has taken it back;
    * - its node was removed or drained, perhaps for a false head, and no other reaches it within `maxLagMs`.
    */
   #review(speaker: Upstream, head: LedgerInfo, hasGoneBack: boolean, nowMs: number): void {
@@ -188,8 +188,9 @@ export class FleetLedger {
       if (isOrphan) this.#source = speaker;
       return;
     }
-    const isFalse =
+    const isContradicted =
       nowMs - this.#reviewedAtMs >= reviewMs && speaker !== this.#source && !this.#isCredible(this.#source, head);
+    const isFalse = isContradicted || this.#isTakenBack(head);
     const isOverdue = isOrphan && nowMs - this.#orphanedAtMs > this.#parts.maxLagMs();
     const isGone = hasGoneBack && !this.#isConfirmed(head);
     if (isFalse && !isGone && this.source !== undefined) {
@@ -214,6 +215,16 @@ export class FleetLedger {
   #isConfirmed({ version }: LedgerInfo): boolean {
     const others = this.#parts.upstreams().filter(({ isTrusted }) => isTrusted);
     return others.some((other) => !this.#goneBack.has(other) && isConfirmed(version, other.head));
+  }
+
+  /** Whether the head's own node has gone back to where the others are, and none of them has reached the head. */
+  #isTakenBack({ version }: LedgerInfo): boolean {
+    const { source } = this;
+    if (source === undefined || !this.#goneBack.has(source)) return false;
+    const others = this.#parts
+      .upstreams()
+      .filter((other) => other !== source && other.isTrusted && other.window.info !== undefined);
+    return others.length > 0 && others.every(({ head }) => head < version && isConfirmed(head, source.head));
   }
 
   /** Whether the other nodes leave the claim of `upstream` credible. */

@@ -168,6 +168,28 @@ test('a node that was restored while another is at the head is only behind', (t)
   assert.deepEqual([fleet.head?.version, fleet.generation, rollbacks], [1_000_000n, 0, []]);
 });
 
+test('a head that its own node takes back is given up, though it was near to the others', (t) => {
+  const { fleet, at, tell, look, rollbacks } = fleetOf(t, 'full', 'full', 'full');
+  for (const node of [0, 1, 2]) tell(node, { version: 1_000n });
+  tell(0, { version: 6_000n });
+  assert.equal(fleet.head?.version, 6_000n);
+
+  const nowMs = insist(look, 0, { version: 1_001n }, 100);
+  tell(0, { version: 1_002n }, nowMs + 10);
+
+  assert.deepEqual([fleet.head?.version, fleet.generation, rollbacks], [1_002n, 1, []]);
+  assert.equal(at(0).isSuspect, false);
+});
+
+test('a head that another node has reached stays, though its own node went back', (t) => {
+  const { fleet, tell, look } = fleetOf(t, 'full', 'full');
+  for (const node of [0, 1]) tell(node, { version: 1_000n });
+  tell(0, { version: 6_000n });
+  tell(1, { version: 6_000n });
+  insist(look, 0, { version: 1_001n }, 100);
+  assert.deepEqual([fleet.head?.version, fleet.generation], [6_000n, 0]);
+});
+
 test('a node that is down, or has gone back as well, confirms nothing', (t) => {
   for (const end of ['down', 'gone back'] as const) {
     const { fleet, tell, look, takeDown, rollbacks } = fleetOf(t, 'full', 'full');
