@@ -48,6 +48,19 @@ export class JsonBody {
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
   }
 
+  /** Whether it is an object. */
+  get isObject(): boolean {
+    const parsed = this.#parse();
+    return parsed !== 'invalid' && isPlainObject(parsed.value);
+  }
+
+  /** Whether it is the error body of a node, which has nothing but these members (protocol 3). */
+  get isError(): boolean {
+    const { members } = this;
+    if (typeof members['message'] !== 'string' || typeof members['error_code'] !== 'string') return false;
+    return Object.keys(members).every((name) => ofError.has(name));
+  }
+
   /** Number of items, where it is an array. */
   get items(): number | undefined {
     const parsed = this.#parse();
@@ -63,4 +76,10 @@ export class JsonBody {
     }
     return this.#parsed;
   }
+}
+
+const ofError: ReadonlySet<string> = new Set(['message', 'error_code', 'vm_error_code']);
+
+function isPlainObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

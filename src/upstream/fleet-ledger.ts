@@ -4,7 +4,7 @@
  * restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { isConfirmed, isCredible } from './head-rules.ts';
+import { isConfirmed, isCredible, isOfFuture } from './head-rules.ts';
 import { elect } from './node/ledger-identity.ts';
 import type { Upstream } from './node/upstream.ts';
 
@@ -162,7 +162,9 @@ export class FleetLedger {
     if (!this.#isCredible(upstream, info)) return this.#suspect(upstream, info, false);
     upstream.isSuspect = false;
     const before = this.#head;
-    const isYounger = before !== undefined && info.timestampUsec < before.timestampUsec;
+    // A false time of the future is not kept: by it, every node would be behind until the ledger gets there.
+    const isKept = before !== undefined && !isOfFuture(before, usecNow());
+    const isYounger = isKept && info.timestampUsec < before.timestampUsec;
     this.#head = isYounger ? { ...info, timestampUsec: before.timestampUsec } : info;
     this.#source = upstream;
     this.#goneBack.delete(upstream);
@@ -175,7 +177,7 @@ export class FleetLedger {
   /**
    * Gives up a head that would stall every read of "latest", when `speaker` does not go beyond it:
    * - the ledger itself went back: a node was restored, or made anew, and no other node confirms the head;
-   * - the head was believed while too few nodes could contradict it;
+   * - the head was believed while too few nodes could contradict it, or its own node has taken it back;
    * - its node was removed or drained, perhaps for a false head, and no other reaches it within `maxLagMs`.
    */
   #review(speaker: Upstream, head: LedgerInfo, hasGoneBack: boolean, nowMs: number): void {
@@ -186,8 +188,9 @@ export class FleetLedger {
       if (isOrphan) this.#source = speaker;
       return;
     }
-    const isFalse =
+    const isContradicted =
       nowMs - this.#reviewedAtMs >= reviewMs && speaker !== this.#source && !this.#isCredible(this.#source, head);
+    const isFalse = isContradicted || this.#isTakenBack(head);
     const isOverdue = isOrphan && nowMs - this.#orphanedAtMs > this.#parts.maxLagMs();
     const isGone = hasGoneBack && !this.#isConfirmed(head);
     if (isFalse && !isGone && this.source !== undefined) {
@@ -214,14 +217,29 @@ export class FleetLedger {
     return others.some((other) => !this.#goneBack.has(other) && isConfirmed(version, other.head));
   }
 
+  /** Whether the head's own node has gone back to where the others are, and none of them has reached the head. */
+  #isTakenBack({ version }: LedgerInfo): boolean {
+    const { source } = this;
+    if (source === undefined || !this.#goneBack.has(source)) return false;
+    const others = this.#parts
+      .upstreams()
+      .filter((other) => other !== source && other.isTrusted && other.window.info !== undefined);
+    return others.length > 0 && others.every(({ head }) => head < version && isConfirmed(head, source.head));
+  }
+
   /** Whether the other nodes leave the claim of `upstream` credible. */
   #isCredible(upstream: Upstream | undefined, claim: LedgerInfo): boolean {
     const others = this.#parts
       .upstreams()
       .filter((other) => other !== upstream && other.health === 'usable' && !other.isDrained);
     const reports = others.map((other) => other.window.info).filter((info) => info !== undefined);
-    return isCredible(claim, reports, BigInt(Date.now()) * 1000n);
+    return isCredible(claim, reports, usecNow());
   }
+}
+
+/** Our clock, in microseconds since the epoch. */
+function usecNow(): bigint {
+  return BigInt(Date.now()) * 1000n;
 }
 
 /** Whether the node gets no request any more. */

@@ -50,3 +50,8 @@ function isCurrent({ timestampUsec }: HeadReport, nowUsec: bigint): boolean {
   const apart = nowUsec - timestampUsec;
   return apart <= currentUsec && apart >= -currentUsec;
 }
+
+/** Whether the ledger time is ahead of our clock by more than clocks differ: no ledger has come so far. */
+export function isOfFuture({ timestampUsec }: Pick<HeadReport, 'timestampUsec'>, nowUsec: bigint): boolean {
+  return timestampUsec - nowUsec > currentUsec;
+}

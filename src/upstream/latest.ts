@@ -4,6 +4,7 @@
  * upstream reads and see one state. The version never goes backward within a generation of the fleet.
  */
 import { GatewayError } from '../ledger/errors.ts';
+import type { JsonBody } from '../ledger/answer-body.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { CancelSignal } from '../ledger/stop.ts';
@@ -214,7 +215,8 @@ export class Latest {
     const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
     const need = { kind: 'head', min: floor } as const;
     const bounds = { isIdempotent: true, timeoutMs: lookTimeoutMs, isLook: true } as const;
-    const answer = await this.#parts.sender.whole({ wire, need, promised: 'json', ...bounds }, this.#closing.signal);
+    const look = { wire, need, promised: 'json', isContent: isInfoOf, ...bounds } as const;
+    const answer = await this.#parts.sender.whole(look, this.#closing.signal);
     this.#schedule();
     const { status, info, body, upstream } = answer;
     if (status !== 200 || info === undefined || upstream.isSuspect) return;
@@ -247,4 +249,10 @@ export class Latest {
 
 function isAtLeast({ info }: PublishedState, min: LedgerVersion | undefined): boolean {
   return min === undefined || info.version >= min;
+}
+
+/** Whether a body is a ledger info, of the chain in its headers: clients sign for the chain that it names. */
+function isInfoOf(json: JsonBody, { chainId }: LedgerInfo): boolean {
+  const { chain_id: named = chainId } = json.members;
+  return json.isObject && !json.isError && named === chainId;
 }

@@ -94,6 +94,20 @@ test('the head is the newest that any node has reported', (t) => {
   assert.equal(fleet.head?.version, 110n);
 });
 
+test('one report with a time of the future neither stays in headers nor makes the nodes lag', (t) => {
+  const { fleet, at, tell } = fleetOf(t, 'full', 'full');
+  const nowUsec = BigInt(Date.now()) * 1_000n;
+  tell(0, { version: 100n, timestampUsec: nowUsec });
+  tell(1, { version: 100n, timestampUsec: nowUsec });
+  tell(0, { version: 101n, timestampUsec: 2n ** 64n - 1n });
+
+  for (const node of [0, 1]) tell(node, { version: 110n, timestampUsec: nowUsec + 1_000_000n });
+  tell(0, { version: 111n, timestampUsec: nowUsec + 900_000n });
+
+  assert.equal(shown(fleet, 'X-Node-Ledger-Timestampusec'), String(nowUsec + 1_000_000n));
+  assert.deepEqual([fleet.isLagging(at(0)), fleet.isLagging(at(1))], [false, false]);
+});
+
 test('for any reports and failures, version and timestamp never go backward within a generation', (t) => {
   const event = fc.record({
     node: fc.nat(2),
@@ -152,6 +166,28 @@ test('a node that was restored while another is at the head is only behind', (t)
   tell(1, { version: 999_000n });
   insist(look, 0, { version: 300n }, 100);
   assert.deepEqual([fleet.head?.version, fleet.generation, rollbacks], [1_000_000n, 0, []]);
+});
+
+test('a head that its own node takes back is given up, though it was near to the others', (t) => {
+  const { fleet, at, tell, look, rollbacks } = fleetOf(t, 'full', 'full', 'full');
+  for (const node of [0, 1, 2]) tell(node, { version: 1_000n });
+  tell(0, { version: 6_000n });
+  assert.equal(fleet.head?.version, 6_000n);
+
+  const nowMs = insist(look, 0, { version: 1_001n }, 100);
+  tell(0, { version: 1_002n }, nowMs + 10);
+
+  assert.deepEqual([fleet.head?.version, fleet.generation, rollbacks], [1_002n, 1, []]);
+  assert.equal(at(0).isSuspect, false);
+});
+
+test('a head that another node has reached stays, though its own node went back', (t) => {
+  const { fleet, tell, look } = fleetOf(t, 'full', 'full');
+  for (const node of [0, 1]) tell(node, { version: 1_000n });
+  tell(0, { version: 6_000n });
+  tell(1, { version: 6_000n });
+  insist(look, 0, { version: 1_001n }, 100);
+  assert.deepEqual([fleet.head?.version, fleet.generation], [6_000n, 0]);
 });
 
 test('a node that is down, or has gone back as well, confirms nothing', (t) => {

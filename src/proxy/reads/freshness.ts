@@ -93,8 +93,7 @@ export class Freshness {
     const state = await within(exchange.span, 'snapshot', () => latest.reach(demand, exchange.signal));
     const pinned = this.pinned(read, state);
     const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
-    // The client named no version, so the node's error about one is not its answer.
-    if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(state);
+    this.requireVersion(served.entry, state.info.version);
     this.countServed(state, performance.now());
     return { ...served, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
   }
@@ -107,7 +106,7 @@ export class Freshness {
 
   /**
    * Body and version of `GET {base}`: the node's answer with the fleet's oldest version and block, because another node
-   * may reach further back (protocol 9). Rejects with `GatewayError`.
+   * may reach further back (protocol 9), and with the snapshot of its headers. Rejects with `GatewayError`.
    */
   async ledgerInfo(request: DemandSource, signal: CancelSignal): Promise<InfoBody> {
     return this.#infoOf(await this.#parts.latest.reach(this.demandOf(request), signal));
@@ -119,13 +118,20 @@ export class Freshness {
     this.countServed(state, performance.now());
     const last = this.#info;
     if (last?.state === state && last.oldest === oldest) return last;
-    const text = state.body
-      .toString()
-      .replace(/("oldest_ledger_version"\s*:\s*)"\d+"/, `$1"${oldest.oldestVersion}"`)
-      .replace(/("oldest_block_height"\s*:\s*)"\d+"/, `$1"${oldest.oldestBlockHeight}"`);
-    const info = { body: Buffer.from(text), version: state.info.version, state, oldest };
+    const { version } = state.info;
+    const info = { body: bodyOf(state, oldest), version, state, oldest };
     this.#info = info;
     return info;
+  }
+
+  /**
+   * Throws `GatewayError` 503 for a node's error about `version`, or about its head: it is no answer to a client that named
+   * no version, and clients take a 410 for final.
+   */
+  requireVersion(answer: { readonly status: number; readonly body?: Buffer }, version?: LedgerVersion): void {
+    const { status } = answer;
+    if (status !== 410 && (status !== 404 || errorCodeOf(answer) !== 'version_not_found')) return;
+    throw lost(version ?? this.#parts.fleet.head?.version);
   }
 
   /** The read, pinned to the state's version. */
@@ -155,6 +161,7 @@ export class Freshness {
     const served = await latest.aboveFloor(min, exchange.signal, (floor) =>
       reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true } }, exchange),
     );
+    this.requireVersion(served.entry);
     if (served.version !== undefined) this.recordServed(served.version);
     return served;
   }
@@ -176,6 +183,23 @@ export class Freshness {
   }
 }
 
+const infoMember =
+  /"(epoch|ledger_version|ledger_timestamp|block_height|oldest_ledger_version|oldest_block_height)"(\s*:\s*)"\d+"/g;
+
+/** The two are equal at a node (protocol 9); reads are pinned to the version in the headers. */
+function bodyOf({ body, info }: PublishedState, oldest: LedgerInfo): Buffer {
+  const values: Readonly<Record<string, bigint>> = {
+    epoch: info.epoch,
+    ledger_version: info.version,
+    ledger_timestamp: info.timestampUsec,
+    block_height: info.blockHeight,
+    oldest_ledger_version: oldest.oldestVersion,
+    oldest_block_height: oldest.oldestBlockHeight,
+  };
+  const withSnapshot = (_: string, name: string, colon: string): string => `"${name}"${colon}"${values[name]}"`;
+  return Buffer.from(body.toString().replaceAll(infoMember, withSnapshot));
+}
+
 /** Age in whole seconds since the state was requested: a small integer, which V8 stores inline. */
 export function ageOf({ asOfMs }: PublishedState, nowMs: number): number {
   return Math.max(0, (nowMs - asOfMs) / 1000) | 0;
@@ -187,7 +211,7 @@ export function pinTo(read: Read, version: LedgerVersion): Read {
   return { ...read, version, wire, need: { kind: 'version', version } };
 }
 
-/** 503: the only node that had reached the shared version is unreachable, and the others are behind it. */
-function lost({ info: { version } }: PublishedState): GatewayError {
+/** 503: the only node that had reached the shared version is unreachable or refuses it, and the others are behind it. */
+function lost(version: LedgerVersion | undefined): GatewayError {
   return new GatewayError('unavailable', `no node that can be reached holds ledger version ${version} yet; try again`);
 }

@@ -3,6 +3,7 @@
  * misses share one request to a node; the policy decides whether the cache stores the answer.
  */
 import { LRUCache } from 'lru-cache';
+import { isContentOf } from '../../cache/asked-content.ts';
 import { Coalescer } from '../../cache/coalesce.ts';
 import type { ContentCoding } from '../../cache/entry.ts';
 import { cacheKey, isOfState, type CacheKey, type Operation } from '../../cache/key.ts';
@@ -19,6 +20,7 @@ import {
 } from '../../cache/policy.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
 import type { AnswerLoad, Loaded } from '../../cache/tiers.ts';
+import type { JsonBody } from '../../ledger/answer-body.ts';
 import { headerOf } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
@@ -151,7 +153,9 @@ export class Reader {
     const { generation, chainId = -1 } = this.#parts.fleet;
     const isView = operation === 'view';
     const mayStream = isList(operation);
-    const sent = { wire, atOnce, need, promised: form, isIdempotent: true, isView, mayStream, client, span, onPlace };
+    const isContent = (json: JsonBody): boolean => isContentOf(read, json);
+    const asked = { wire, atOnce, need, promised: form, isContent, isIdempotent: true, isView, mayStream };
+    const sent = { ...asked, client, span, onPlace };
     const answer = await sender.whole(sent, signal).catch((error: unknown) => {
       if (error instanceof LargeAnswerError) this.#large.set(itemOf(read), true);
       throw error;

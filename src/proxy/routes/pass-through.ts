@@ -93,6 +93,7 @@ export class PassThrough {
     const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${version}`;
     const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
     const answer = await sender.stream(pinned, exchange.signal);
+    freshness.requireVersion(answer, version);
     if (answer.status < 300) freshness.countServed(snapshot, performance.now());
     const headers = withoutFreshness(answer.headers);
     return this.#reply(exchange, { ...answer, headers }, answer.status < 300 ? version : undefined);
@@ -104,6 +105,7 @@ export class PassThrough {
     const answer = await latest.aboveFloor(seen, exchange.signal, (min) =>
       sender.stream({ ...request, need: { kind: 'head', min, isExact: true } }, exchange.signal),
     );
+    freshness.requireVersion(answer);
     const { status, info, upstream } = answer;
     if (status < 300 && info !== undefined && !upstream.isSuspect) freshness.recordServed(info.version);
     const headers = withoutFreshness(answer.headers);

@@ -18,6 +18,10 @@ export type InvalidAnswerReason =
   /** The node has not reached the version or block of its answer. */
   | 'version not reached'
   | 'other form'
+  /** A success that no read has: its body may be empty, or a part. */
+  | 'other success'
+  /** The body is an error of a node, or of another request. */
+  | 'other content'
   | 'not JSON'
   /** The body has neither length nor chunks, so it may be incomplete. */
   | 'unframed body'
@@ -31,7 +35,7 @@ export type CheckedAnswer = Pick<AnswerHead, 'status' | 'headers' | 'info'> &
 type AnswerOfError = Pick<CheckedAnswer, 'status' | 'body' | 'json'>;
 
 /** The properties of a request that the validity of its answer depends on. */
-export type AskedRequest = Pick<FleetRequest, 'need' | 'promised' | 'wire' | 'isIdempotent'>;
+export type AskedRequest = Pick<FleetRequest, 'need' | 'promised' | 'wire' | 'isIdempotent' | 'isContent'>;
 
 /**
  * Why the answer is invalid; `undefined`: valid. `classifyAnswer` gives the meaning of a node's own errors. Every answer
@@ -46,7 +50,7 @@ export function validateAnswer(
   if (!isIdempotent || promised === undefined) return undefined;
   if (answer.status >= 300) return isOfNode(answer, request) ? undefined : 'no error of a node';
   if (answer.status < 200) return undefined;
-  return headFault(answer, request.need, promised, dialect) ?? bodyFault(answer, request.wire.method === 'HEAD');
+  return headFault(answer, request.need, promised, dialect) ?? bodyFault(answer, request);
 }
 
 /** Whether an error is the node's own, and not of a proxy before it (protocol 3). */
@@ -86,18 +90,21 @@ function headFault(
   }
   if (need.kind === 'version' && need.version > answer.info.version) return 'version not reached';
   if (need.kind === 'block' && need.height > answer.info.blockHeight) return 'version not reached';
+  // Reads are answered with 200 alone: 202 and 206 are of submissions (protocol 1).
+  if (answer.status !== 200) return 'other success';
   const form = findForm(headerOf(answer.headers, 'content-type'));
   return form === undefined || (promised !== 'either' && promised !== form) ? 'other form' : undefined;
 }
 
 /** Validates a body that was read whole; a streamed one is valid by its announced length alone. */
-function bodyFault(answer: CheckedAnswer, isHead: boolean): InvalidAnswerReason | undefined {
-  const { status, body, json, headers } = answer;
-  if (isHead || status !== 200) return undefined;
+function bodyFault(answer: CheckedAnswer, { wire, isContent }: AskedRequest): InvalidAnswerReason | undefined {
+  const { body, json, headers, info } = answer;
+  if (wire.method === 'HEAD') return undefined;
   const isCertain = isFramed(headers);
   if (body === undefined || json === undefined) return isCertain ? undefined : 'unframed body';
   const promisesJson = findForm(headerOf(answer.headers, 'content-type')) !== 'bcs';
   if (promisesJson && !(json.isOpaque ? looksLikeJson(body) : json.isJson)) return 'not JSON';
+  if (promisesJson && info !== undefined && !(isContent?.(json, info) ?? !json.isError)) return 'other content';
   return isCertain || (promisesJson && json.isClosed) ? undefined : 'unframed body';
 }
 

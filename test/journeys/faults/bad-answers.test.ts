@@ -14,6 +14,11 @@ const passed = '/accounts/0x1?x=1';
 const bcs = { accept: 'application/x-bcs' };
 const wrong = '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","ledger_version":"1"}}';
 
+const error = '{"message":"m","error_code":"internal_error","vm_error_code":null}';
+const transaction = (version: string): string => `{"type":"user_transaction","version":"${version}","success":true}`;
+/** Of two nodes with one head, the full one is asked first. */
+const ahead = { goodHead: 901n, goodTier: 'archival' } as const;
+
 interface Bad {
   readonly what: string;
   /** Default 200. */
@@ -45,6 +50,27 @@ const bad: readonly Bad[] = [
   { what: 'JSON for BCS', body: wrong, accept: bcs },
   { what: 'JSON cut off by what announces its length', body: wrong.slice(0, -1) },
   { what: 'nothing', body: '' },
+  { what: 'an error of a node as a success', body: error },
+  { what: 'an error without its last member as a success', body: '{"message":"m","error_code":"internal_error"}' },
+  { what: 'an array in the place of a resource', body: '[]' },
+  { what: 'null in the place of a resource', body: 'null' },
+  { what: 'a status of submissions', status: 202, body: wrong },
+  { what: 'a part of the body', status: 206, body: wrong.slice(0, 9) },
+  { what: 'a status of submissions for a passed-through read', status: 202, body: '{}', path: passed },
+  { what: 'another transaction', body: transaction('599'), path: '/transactions/by_version/600' },
+  {
+    what: 'another block',
+    body: '{"block_height":"59","block_hash":"0x0"}',
+    path: '/blocks/by_height/60',
+    goodHead: 1800n,
+  },
+  {
+    what: 'the block of another version',
+    body: '{"block_height":"59","first_version":"590","last_version":"599"}',
+    path: '/blocks/by_version/600',
+  },
+  { what: 'an error as the newest list', body: error, path: '/accounts/0x1/transactions', ...ahead },
+  { what: 'an error as the gas price', body: error, path: '/estimate_gas_price', ...ahead },
   { what: 'no ledger headers', headers: '', body: wrong },
   { what: 'only some ledger headers', headers: headerLines(ledger).replace(/.*Epoch.*\r\n/, ''), body: wrong },
   { what: 'an oldest version above its head', headers: headerLines({ version: 900n, oldest: 901n }), body: wrong },
@@ -128,7 +154,7 @@ for (const { what, contentType = 'application/json', headers = headerLines(ledge
     status = 200,
   } = row;
   const pinned = `${path}${path.includes('?') ? '&' : '?'}ledger_version=600`;
-  const target = /blocks|transactions/.test(path) ? path : pinned;
+  const target = /blocks|transactions|gas_price/.test(path) ? path : pinned;
   const wire = `HTTP/1.1 ${status} Said\r\nContent-Type: ${contentType}\r\nConnection: close\r\n${framing}${headers}\r\n${body}`;
   const failure = `ledgergate_upstream_failures_total{upstream="full-0",kind="${kind}"}`;
 

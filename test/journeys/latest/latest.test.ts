@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { Agent, request as send } from 'undici';
 import { test } from 'node:test';
+import type { ReceivedRequest } from '../../../src/sample/request-log.ts';
 import { until } from '../../support/eventually.ts';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, probe, probeAt, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
@@ -325,4 +326,27 @@ test('with Max-Staleness 0 a node that does not report its head delays reads by 
 
   assert.equal(reply.status, 200);
   stalls.judge(performance.now() - startedMs < 400, 'one read');
+});
+
+test('a node that refuses its own head as pruned gives no 410 to a client that named no version', async (t) => {
+  const { node, gateway } = await nodeAndGateway(t);
+  const body = '{"message":"Ledger version(900) has been pruned","error_code":"version_pruned","vm_error_code":null}';
+  const headers = ledgerHeaders({ version: 900n, chainId: node.chainId });
+  const isRead = ({ route }: ReceivedRequest): boolean => route !== 'ledgerInfo';
+  node.faults.add({ kind: 'answer', status: 410, body, headers }, { when: isRead });
+  const fresh = { 'ledgergate-max-staleness': '0' };
+
+  const replies = {
+    resource: await gateway.get(probe),
+    account: await gateway.get('/accounts/0x1'),
+    passed: await gateway.get('/accounts/0x1?x=1'),
+    freshResource: await gateway.get(probe, fresh),
+    freshPassed: await gateway.get('/accounts/0x1?x=1', fresh),
+  };
+  const named = await gateway.get(probeAt(900));
+
+  for (const [what, { status, headers: given }] of Object.entries(replies)) {
+    assert.deepEqual([status, given['retry-after']], [503, '1'], what);
+  }
+  assert.equal(named.status, 410);
 });

@@ -158,7 +158,7 @@ const rows: readonly Row[] = [
   },
   { what: 'a stream of anything', headers: html, promised: null, need: head, fault: undefined },
   { what: 'an accepted submission', status: 202, body: '', promised: null, need: head, fault: undefined },
-  { what: 'a part of a list', status: 206, body: '[1,', fault: undefined },
+  { what: 'a part of a list', status: 206, body: '[1,', fault: 'other success' },
   { what: 'news of an answer', status: 103, headers: {}, fault: undefined },
   { what: 'a choice of places', status: 300, headers: html, body: '', fault: 'no error of a node' },
   { what: 'an error whose body is still to come', status: 404, headers: json, fault: undefined },
