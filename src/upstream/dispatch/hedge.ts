@@ -3,7 +3,7 @@ import { settlesWithin } from '../../ledger/stop.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, HedgeLimits } from './fleet-request.ts';
-import { RetryBudget } from '../node/limits.ts';
+import { Allowance } from '../node/allowance.ts';
 import type { ReadClass } from '../select/need.ts';
 import type { Upstream } from '../node/upstream.ts';
 
@@ -54,7 +54,7 @@ const soonestMs = 2;
 export class Hedging {
   readonly #limits: HedgeLimits | undefined;
   readonly #fleet: Fleet;
-  readonly #budget = new RetryBudget(mostSaved);
+  readonly #budget = new Allowance(0, mostSaved);
 
   constructor(limits: HedgeLimits | undefined, fleet: Fleet) {
     this.#limits = limits;

@@ -48,14 +48,14 @@ export class Permit {
   /** Whether the request may be sent once more; looks always. Takes a token of the node's allowance. */
   mayRepeat(): boolean {
     const { allowance } = this.upstream;
-    if (this.kind !== 'look') return allowance.take(performance.now());
+    if (this.kind !== 'look') return allowance.withdraw(performance.now());
     allowance.spend(performance.now());
     return true;
   }
 
   /** Frees all resources, because no byte of the request was sent. */
   cancel(): void {
-    if (this.#isOpen) this.upstream.allowance.giveBack();
+    if (this.#isOpen) this.upstream.allowance.deposit(1);
     this.close();
   }
 

@@ -6,7 +6,7 @@ import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
-import { ConcurrencyLimit, RetryBudget, Semaphore } from './limits.ts';
+import { ConcurrencyLimit, Semaphore } from './limits.ts';
 import type { ReadClass } from '../select/need.ts';
 import { lookupOf, NodeClient, type NodeClientOptions } from './node-client.ts';
 import type { NodeFault } from '../../metrics/upstream-metrics.ts';
@@ -66,7 +66,7 @@ export class Upstream {
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
   readonly deferral = new Deferral();
   /** Retries here of reads that would fail otherwise, once those of all nodes together are used up. */
-  readonly lastRetries = new RetryBudget(lastRetries.most, lastRetries.perSecond);
+  readonly lastRetries = new Allowance(lastRetries.perSecond, lastRetries.most);
   readonly allowance: Allowance;
   /** See `Candidate.weight`. */
   weight: number;
