@@ -3,11 +3,9 @@ import { findAddress, type Address } from '../ledger/address.ts';
 import { bodyBounds, JsonError, parseNodeJson } from '../ledger/json-parser.ts';
 import type { JsonObject, JsonValue } from '../ledger/json-value.ts';
 import { quote } from '../ledger/errors.ts';
-import { findFunctionId, type FunctionId } from '../ledger/identifier.ts';
-import { type TypeTag, findTypeTag } from '../ledger/type-tag.ts';
+import { findFunctionId, type FunctionId, type TypeTag, findTypeTag } from '../ledger/type-tag.ts';
 import { findU64 } from '../ledger/version.ts';
-import { Handover, EncodeRefusal } from './outcome.ts';
-import type { Steps } from './steps.ts';
+import { Handover, EncodeRefusal, type Steps } from './outcome.ts';
 import { maxTypeTagNesting } from './bcs.ts';
 
 /** A parsed request: the raw transaction, and its further signers. */
