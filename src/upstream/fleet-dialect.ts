@@ -6,8 +6,9 @@ import {
   type HeaderValues,
   type LedgerInfo,
 } from '../ledger/ledger-headers.ts';
+import { settlesWithin } from '../ledger/stop.ts';
 import type { Fleet } from './fleet.ts';
-import { elect } from './node/ledger-identity.ts';
+import { elect } from './contradictions.ts';
 import type { Upstream } from './node/upstream.ts';
 
 /** The status and headers of a look at the ledger info. */
@@ -35,14 +36,12 @@ export async function voteOnDialect(fleet: Fleet, look: (upstream: Upstream) => 
   const { upstreams } = fleet;
   const spoken: (DialectName | undefined)[] = upstreams.map(() => undefined);
   const { promise: isDecided, resolve: decide } = Promise.withResolvers<void>();
-  const timer = setTimeout(decide, longestVoteMs);
   const looks = upstreams.map(async (upstream, index) => {
     const name = await look(upstream).then(dialectSpoken, () => undefined);
     spoken[index] = name;
     if (name !== undefined && spoken.filter((other) => other === name).length * 2 > upstreams.length) decide();
   });
-  await Promise.race([Promise.all(looks), isDecided]);
-  clearTimeout(timer);
+  await settlesWithin(Promise.race([Promise.all(looks), isDecided]), longestVoteMs);
   const elected = elect(spoken);
   if (elected !== undefined) fleet.takeDialect(elected);
 }

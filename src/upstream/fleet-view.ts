@@ -6,8 +6,7 @@ import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledge
 import type { Unit } from './node/retention-window.ts';
 import type { Upstream } from './node/upstream.ts';
 import { isAskable, unitOf, type NodeCandidate } from './select/candidates.ts';
-import { positionOf, type Need, type ReadClass } from './select/need.ts';
-import { headToleranceMs, holdingOf, trustRank } from './select/ranking.ts';
+import { positionOf, type Need, type ReadClass, headToleranceMs, holdingOf, trustRank } from './select/ranking.ts';
 
 /** The facts behind a view. */
 export interface FleetFacts {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isCredible, type HeadReport } from '../../src/upstream/head-rules.ts';
+import { isCredible, type HeadReport } from '../../src/upstream/contradictions.ts';
 
 const nowUsec = 1_800_000_000_000_000n;
 const second = 1_000_000n;

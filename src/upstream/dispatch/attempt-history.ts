@@ -6,7 +6,7 @@ import type { Upstream } from '../node/upstream.ts';
 import type { FailureKind, NodeFault } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
-import type { ReadClass } from '../select/need.ts';
+import type { ReadClass } from '../select/ranking.ts';
 
 /** The result of one attempt. */
 export type AttemptOutcome<A> = { readonly kind: 'final'; readonly answer: A } | NonFinalOutcome;

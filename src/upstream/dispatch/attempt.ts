@@ -35,7 +35,7 @@ import {
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { faultOfError } from '../node/node-fault.ts';
 import { overLiveConnection } from '../node/live-connection.ts';
-import type { Need, ReadClass } from '../select/need.ts';
+import type { Need, ReadClass } from '../select/ranking.ts';
 import { onceClosed } from './node-stream.ts';
 import type { Permit } from './queue.ts';
 import type { Upstream } from '../node/upstream.ts';

@@ -11,7 +11,7 @@ import { LargeAnswerError, type FleetRequest, type SenderParts } from './fleet-r
 import { chooseFinalAnswer, holderThatFailed, mayGoOn, type CallState } from './next-step.ts';
 import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
 import type { Allowance } from '../node/allowance.ts';
-import type { ReadClass } from '../select/need.ts';
+import type { ReadClass } from '../select/ranking.ts';
 import type { Outliers } from './outliers.ts';
 import type { Permit, PlaceQueue } from './queue.ts';
 import type { Upstream } from '../node/upstream.ts';

@@ -7,7 +7,7 @@
 import { findForm, JsonBody } from '../../ledger/answer-body.ts';
 import { type HeaderValues, headerOf, ledgerHeaderFault, type Dialect } from '../../ledger/ledger-headers.ts';
 import { conditions } from '../../ledger/node-headers.ts';
-import type { Need } from '../select/need.ts';
+import type { Need } from '../select/ranking.ts';
 import type { FleetRequest, PromisedForm } from './fleet-request.ts';
 import { isFramed, type AnswerHead, type NodeAnswer } from './exchange.ts';
 

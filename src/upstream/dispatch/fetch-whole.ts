@@ -20,10 +20,7 @@ import { isFresh, LostConnectionError } from '../node/live-connection.ts';
 const mostInterim = 16;
 
 /** Settles the promise of an exchange. */
-export interface Settle<A> {
-  resolve(answer: A | Promise<A>): void;
-  reject(error: Error): void;
-}
+export type Settle<A> = Pick<PromiseWithResolvers<A>, 'resolve' | 'reject'>;
 
 /** Parts of one exchange: the node, its time and memory bounds, and the set of connections. */
 export interface HandlerParts<C extends ExchangeContext = ExchangeContext> {

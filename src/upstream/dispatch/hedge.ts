@@ -4,7 +4,7 @@ import type { AttemptOutcome } from './attempt-history.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, HedgeLimits } from './fleet-request.ts';
 import { Allowance } from '../node/allowance.ts';
-import type { ReadClass } from '../select/need.ts';
+import type { ReadClass } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** An attempt in flight. */

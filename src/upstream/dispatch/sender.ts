@@ -10,7 +10,7 @@ import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { Hedging } from './hedge.ts';
 import { Allowance } from '../node/allowance.ts';
-import { positionOf, type ReadClass } from '../select/need.ts';
+import { positionOf, type ReadClass } from '../select/ranking.ts';
 import type { Purpose } from '../node/node-client.ts';
 import { fetchStream, readWhole } from './node-stream.ts';
 import { Outliers } from './outliers.ts';

@@ -60,22 +60,6 @@ export class NodeChain {
   }
 }
 
-/**
- * The value that most nodes report (`reported`, in the order of the config). A tie goes to `standing`, the value so far, so
- * that one node that changes its chain does not change the fleet's; without `standing`, to the first node.
- */
-export function elect<T>(reported: readonly (T | undefined)[], standing?: T): T | undefined {
-  const votes = new Map<T, number>();
-  for (const value of reported) {
-    if (value !== undefined) votes.set(value, (votes.get(value) ?? 0) + 1);
-  }
-  let elected = standing;
-  for (const [value, count] of votes) {
-    if (elected === undefined || count > (votes.get(elected) ?? 0)) elected = value;
-  }
-  return elected;
-}
-
 /** The ledger's name when no node reports the first transaction. */
 const unnamed = 'nogenesis';
 const retryMs = 2_000;

@@ -1,6 +1,6 @@
 /** Bounds on requests in flight: a semaphore, and the adaptive concurrency limit of a node. */
-import type { CancelSignal } from '../../ledger/stop.ts';
-import type { ReadClass } from '../select/need.ts';
+import { waitWithin, type CancelSignal } from '../../ledger/stop.ts';
+import type { ReadClass } from '../select/ranking.ts';
 
 /** Counts holders of a limited resource. `PlaceQueue` has the waits of reads. */
 export class Semaphore {
@@ -38,19 +38,11 @@ export class Semaphore {
     first?.();
   }
 
-  /** Resolves at the next release that no earlier caller waits for, after `withinMs`, or when `signal` aborts. */
-  released(withinMs: number, signal: CancelSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = (): void => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', end);
-        this.#waiting.delete(end);
-        resolve();
-      };
-      const timer = setTimeout(end, withinMs);
+  /** Resolves at the next release that no earlier caller waits for, after `ms`, or when `signal` aborts. */
+  released(ms: number, signal: CancelSignal): Promise<void> {
+    return waitWithin<void>({ ms, signal, late: undefined }, (end) => {
       this.#waiting.add(end);
-      if (signal.aborted) end();
-      else signal.addEventListener('abort', end, { once: true });
+      return () => this.#waiting.delete(end);
     });
   }
 }

@@ -11,7 +11,7 @@ import { overLiveClient, overLiveConnection } from './live-connection.ts';
 import type { NodeClient, Purpose } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
-import { Deadline } from '../../ledger/stop.ts';
+import { Deadline, settlesWithin } from '../../ledger/stop.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -139,8 +139,7 @@ export class Prober {
     const nodes = this.#fleet.upstreams.filter((upstream) => upstream.isTrusted && upstream.mayBeAskedMore(nowMs));
     if (nodes.length < 2) return undefined;
     const looks = Promise.all(nodes.map((upstream) => this.look(upstream)));
-    const isLate = new Promise((resolve) => setTimeout(resolve, longestComparisonMs).unref());
-    this.#comparison = Promise.race([looks, isLate]).then(() => {
+    this.#comparison = settlesWithin(looks, longestComparisonMs).then(() => {
       this.#comparedAtMs = performance.now();
       this.#comparison = undefined;
     });

@@ -7,10 +7,9 @@ import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
 import { ConcurrencyLimit, Semaphore } from './limits.ts';
-import type { ReadClass } from '../select/need.ts';
 import { lookupOf, NodeClient, type NodeClientOptions } from './node-client.ts';
 import type { NodeFault } from '../../metrics/upstream-metrics.ts';
-import type { Health, Tier } from '../select/ranking.ts';
+import type { ReadClass, Health, Tier } from '../select/ranking.ts';
 import { RetentionWindow } from './retention-window.ts';
 import { SharedAddress } from './shared-address.ts';
 

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { elect, LedgerIdentity, NodeChain } from '../../../src/upstream/node/ledger-identity.ts';
+import { LedgerIdentity, NodeChain } from '../../../src/upstream/node/ledger-identity.ts';
+import { elect } from '../../../src/upstream/contradictions.ts';
 import { ledgerHeaders, ledgerInfo } from '../../support/ledger-info.ts';
 import { senderOf } from '../../support/sender.ts';
 
