@@ -44,19 +44,17 @@ export function isConfirmed(head: bigint, other: bigint): boolean {
  */
 export function isCredible(claim: HeadReport, others: readonly HeadReport[], nowUsec: bigint): boolean {
   const against = others.filter((other) => contradicts(other, claim, nowUsec)).length;
-  return against === 0 || others.length + 1 - against > against;
+  return others.length + 1 - against > against;
 }
 
 function contradicts(other: HeadReport, claim: HeadReport, nowUsec: bigint): boolean {
-  const ahead = claim.version - other.version;
-  if (ahead <= slackVersions) return false;
   // A node that is behind by its own clock does not contradict one that is in step.
   if (isCurrent(claim, nowUsec) && !isCurrent(other, nowUsec)) return false;
   // A time in the future explains nothing.
   const claimedUsec = claim.timestampUsec < nowUsec ? claim.timestampUsec : nowUsec;
   const lag = claimedUsec - other.timestampUsec;
   const explaining = lag < 0n ? 0n : lag > longestLagUsec ? longestLagUsec : lag;
-  return ahead > slackVersions + (explaining * versionsPerSecond) / 1_000_000n;
+  return claim.version - other.version > slackVersions + (explaining * versionsPerSecond) / 1_000_000n;
 }
 
 function isCurrent({ timestampUsec }: HeadReport, nowUsec: bigint): boolean {
