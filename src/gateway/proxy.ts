@@ -36,7 +36,7 @@ import type { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { ShadowChecks } from '../proxy/routes/shadow-checks.ts';
 import type { Submissions } from '../proxy/routes/submissions.ts';
 import { TargetCache } from '../proxy/routes/target-cache.ts';
-import { createTracer, findSdk, type Sdk } from '../trace/tracer.ts';
+import { createTracer, findSdk, type Sdk } from '../trace/span.ts';
 import type { AccessParts } from './access.ts';
 import { AccessLog } from './log/access-log.ts';
 import type { TlsListener } from '../proxy/http/server/tls-server.ts';
