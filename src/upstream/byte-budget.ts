@@ -56,7 +56,6 @@ export class ByteBudget {
     this.#left = all;
   }
 
-  /** Bytes in use. */
   get held(): number {
     return this.#all - this.#left;
   }

@@ -1,21 +1,13 @@
 /** The dialect of the fleet, where the config names none: that of most nodes, decided once by the first answers. */
-import {
-  dialectOf,
-  findLedgerInfo,
-  type DialectName,
-  type HeaderValues,
-  type LedgerInfo,
-} from '../ledger/ledger-headers.ts';
+import { dialectOf, findLedgerInfo, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import { settlesWithin } from '../ledger/stop.ts';
+import type { AnswerHead } from './dispatch/exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { elect } from './contradictions.ts';
 import type { Upstream } from './node/upstream.ts';
 
-/** The status and headers of a look at the ledger info. */
-interface Look {
-  readonly status: number;
-  readonly headers: HeaderValues;
-}
+/** A look at the ledger info. */
+type Look = Pick<AnswerHead, 'status' | 'headers'>;
 
 /** The dialect of the ledger headers of a look; `undefined`: it has none. */
 export function dialectSpoken({ status, headers }: Look): DialectName | undefined {

@@ -54,7 +54,6 @@ export class Fleet {
   readonly #events: FleetEvents;
   readonly #limits: typeof usualLimits;
   readonly waiters: VersionWaiters;
-  /** Its chain, head and generation. */
   readonly ledger: FleetLedger;
   /** Headers beside the seven that describe the ledger; fed by looks. */
   readonly headersOfLedger: LedgerWideHeaders;
@@ -125,7 +124,6 @@ export class Fleet {
     return this.#isDialectOpen;
   }
 
-  /** Makes this the dialect of the fleet, unless it is decided. */
   takeDialect(name: DialectName): void {
     if (!this.#isDialectOpen) return;
     this.#isDialectOpen = false;
@@ -156,12 +154,10 @@ export class Fleet {
     return this.headersOfLedger.names;
   }
 
-  /** See `ServedRange`. */
   get oldest(): LedgerInfo | undefined {
     return this.#range.oldest;
   }
 
-  /** Whether a node that may be asked answers and has reported its ledger. */
   get isReady(): boolean {
     return this.#range.isReady;
   }

@@ -1,5 +1,6 @@
 /** Records of attempts: of one call, and in the state of nodes, in metrics, log and traces (docs/tracing.md). */
-import type { AnswerClass, Shedding } from './classify.ts';
+import type { AnswerClass } from './classify.ts';
+import type { Shedding } from '../node/deferral.ts';
 import type { FailureSign } from '../node/ejection.ts';
 import type { NodeAnswer } from './exchange.ts';
 import type { Upstream } from '../node/upstream.ts';
@@ -69,14 +70,12 @@ export class AttemptHistory {
     return this.#sharedMisses > 0;
   }
 
-  /** Records that an attempt at `upstream` begins. */
   ask(upstream: Upstream): void {
     this.asked.add(upstream);
     this.attempts += 1;
     this.isRepeating = false;
   }
 
-  /** Lets the call ask the node once more. */
   repeat(upstream: Upstream): void {
     this.asked.delete(upstream);
     this.isRepeating = true;

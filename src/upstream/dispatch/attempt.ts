@@ -19,10 +19,10 @@ import {
   classifyAnswer,
   findShedding,
   type AnswerClass,
-  type Shedding,
   validateAnswer,
   type InvalidAnswerReason,
 } from './classify.ts';
+import type { Shedding } from '../node/deferral.ts';
 import type { FailureSign } from '../node/ejection.ts';
 import {
   isUnsendable,

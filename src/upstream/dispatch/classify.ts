@@ -7,6 +7,7 @@
 import { findForm, JsonBody } from '../../ledger/answer-body.ts';
 import { type HeaderValues, headerOf, ledgerHeaderFault, type Dialect } from '../../ledger/ledger-headers.ts';
 import { conditions } from '../../ledger/node-headers.ts';
+import type { Shedding } from '../node/deferral.ts';
 import type { Need } from '../select/ranking.ts';
 import type { FleetRequest, PromisedForm } from './fleet-request.ts';
 import { isFramed, type AnswerHead, type NodeAnswer } from './exchange.ts';
@@ -179,14 +180,6 @@ function errorOf({ body, json }: AnswerOfError) {
   if (body === undefined || body.length > 64 * 1024) return undefined;
   const { error_code: code, message } = (json ?? new JsonBody(body)).members;
   return typeof code === 'string' ? { code, message: typeof message === 'string' ? message : '' } : undefined;
-}
-
-/** A refusal of one request too many, without work on it. */
-export interface Shedding {
-  /** The wait that the node asks for, in ms; `undefined`: the answer has no readable one. */
-  readonly retryAfterMs: number | undefined;
-  /** The node itself answered; a proxy in front of it may have given the other answers. */
-  readonly isOfNode: boolean;
 }
 
 const sheddingCodes = new Set(['overloaded', 'rate_limited']);

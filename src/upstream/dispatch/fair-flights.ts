@@ -47,7 +47,6 @@ export class FairFlights<T> {
   /** By key; each client has at most one flight of a key. */
   readonly #flights = new Map<string, Set<ClientFlight<T>>>();
 
-  /** Whether a read of `key` is in flight. */
   has(key: string): boolean {
     return this.#flights.has(key);
   }

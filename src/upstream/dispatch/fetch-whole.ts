@@ -9,11 +9,12 @@ import {
   type AnswerHead,
   type ExchangeContext,
   type NodeAnswer,
+  BadAnswerError,
+  findCoding,
 } from './exchange.ts';
 import type { NodeClient, Purpose, WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { HeaderValues } from '../../ledger/ledger-headers.ts';
-import { BadAnswerError, findCoding } from './content-coding.ts';
 import { isFresh, LostConnectionError } from '../node/live-connection.ts';
 
 /** Most interim answers (1xx) of one request. */

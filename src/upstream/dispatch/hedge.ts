@@ -81,14 +81,9 @@ export class Hedging {
     const { upstreams } = this.#fleet;
     if (quantile >= 1 || timed === undefined || !isHedgeable(request) || upstreams.length < 2) return undefined;
     const nowMs = performance.now();
-    let usualMs = upstream.latencies[timed].quantile(quantile, nowMs);
-    if (usualMs === undefined) {
-      for (const { latencies } of upstreams) {
-        const othersMs = latencies[timed].quantile(quantile, nowMs);
-        if (othersMs !== undefined && othersMs > (usualMs ?? 0)) usualMs = othersMs;
-      }
-    }
-    return usualMs === undefined ? undefined : Math.max(soonestMs, usualMs);
+    const usualMsOf = ({ latencies }: Upstream) => latencies[timed].quantile(quantile, nowMs);
+    const usualMs = usualMsOf(upstream) ?? Math.max(...upstreams.map((other) => usualMsOf(other) ?? 0));
+    return usualMs === 0 ? undefined : Math.max(soonestMs, usualMs);
   }
 }
 

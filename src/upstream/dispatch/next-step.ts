@@ -24,7 +24,6 @@ export interface CallState {
   readonly limits: SendLimits;
   readonly need: Need;
   readonly history: AttemptHistory;
-  /** The nodes that may be asked now. */
   readonly nodes: () => readonly NodeCandidate<Upstream>[];
   /** End of the call, in ms of `performance.now()`. */
   readonly deadlineAtMs: number;
@@ -37,7 +36,9 @@ export async function mayGoOn(call: CallState, upstream: Upstream, kind: NonFina
   if (kind !== 'behind' && kind !== 'failed') return true;
   // No call waits for a block: after a node without it, only a node that has reported the block is asked.
   if (need.kind === 'block')
-    return kind === 'failed' || nodes().some((node) => hasReported(node, need.height, history));
+    return (
+      kind === 'failed' || nodes().some((node) => node.window !== undefined && mayReach(node, need.height, history))
+    );
   const version = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
   const head = fleet.head?.version;
   if (version === undefined || head === undefined) return true;
@@ -96,10 +97,10 @@ export interface StepContext {
 export function stepAfter(nodes: readonly NodeCandidate<Upstream>[], last: Upstream, context: StepContext): NextStep {
   const { version, history, mayWait, mayRepeat } = context;
   const trusted = nodes.filter((node) => trustRank(node) < passedOver);
-  if (trusted.some((node) => isUntried(node, context))) return 'ask';
+  if (trusted.some((node) => mayReach(node, version, history))) return 'ask';
   const isAwaited = trusted.some(({ upstream, health }) => health === 'usable' && !history.failed.has(upstream));
   // Without a trusted node to wait for, the answer of a node that is passed over is better than none.
-  const isLeft = nodes.some((node) => isUntried(node, context));
+  const isLeft = nodes.some((node) => mayReach(node, version, history));
   const otherwise = isAwaited && !isLeft ? 'end' : 'ask';
   if (!isAwaited) return otherwise;
   // A node that has just failed mostly answers a repeat at once; the others would have to be waited for. A node that is
@@ -124,18 +125,9 @@ export function nearest(nodes: readonly NodeCandidate<Upstream>[]): Upstream | u
   );
 }
 
-/** Whether the node was not asked, and its ledger is unknown or reaches the version. */
-function isUntried({ upstream, window }: NodeCandidate<Upstream>, { version, history }: StepContext): boolean {
-  return !history.asked.has(upstream) && (window === undefined || window.head >= version);
-}
-
-/** Whether the node was not asked, and has reported the block; windows are of heights here. */
-function hasReported(
-  { upstream, window }: NodeCandidate<Upstream>,
-  height: bigint,
-  { asked }: AttemptHistory,
-): boolean {
-  return !asked.has(upstream) && window !== undefined && height <= window.head;
+/** Whether the node was not asked, and its ledger is unknown or reaches the version, or block where windows are of heights. */
+function mayReach({ upstream, window }: NodeCandidate<Upstream>, position: bigint, { asked }: AttemptHistory): boolean {
+  return !asked.has(upstream) && (window === undefined || position <= window.head);
 }
 
 /** The best answer, unless it would be a false claim about the ledger. Throws `GatewayError` 503 when there is none. */

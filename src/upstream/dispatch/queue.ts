@@ -122,7 +122,6 @@ export class PlaceQueue {
     this.#options = { fewest, most, onWaited };
   }
 
-  /** Requests that wait for a place now. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -164,7 +163,6 @@ export class PlaceQueue {
     while (this.#waiting > 0 && !upstream.places.isFull && this.#giveTo(upstream));
   }
 
-  /** Records that a place has become free. */
   noteFreed(nowMs: number): void {
     this.#turn(nowMs);
     this.#freed += 1;

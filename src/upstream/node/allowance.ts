@@ -39,7 +39,6 @@ export class Allowance {
     return this.#most === Infinity ? undefined : this.#tokens;
   }
 
-  /** Whether no token is left. */
   isSpent(nowMs: number): boolean {
     return this.freeInMs(nowMs) > 0;
   }

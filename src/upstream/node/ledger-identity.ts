@@ -52,7 +52,6 @@ export class NodeChain {
     return false;
   }
 
-  /** Makes this the node's chain. */
   settle(chainId: number): true {
     this.#id = chainId;
     this.#doubt = undefined;
@@ -80,9 +79,11 @@ interface WholeReads {
   ): Promise<{ readonly status: number; readonly body: Buffer }>;
 }
 
+type LedgerOfFleet = { readonly chainId: number | undefined; readonly generation: number };
+
 /** The name of the ledger after its first transaction, read from the fleet once per generation. */
 export class LedgerIdentity {
-  readonly #fleet: { readonly chainId: number | undefined; readonly generation: number };
+  readonly #fleet: LedgerOfFleet;
   readonly #sender: WholeReads;
   readonly #stop = new AbortController();
   #name: string | undefined;
@@ -91,7 +92,7 @@ export class LedgerIdentity {
   /** Time of the next read, `performance.now()`. */
   #dueAtMs = Infinity;
 
-  constructor(fleet: { readonly chainId: number | undefined; readonly generation: number }, sender: WholeReads) {
+  constructor(fleet: LedgerOfFleet, sender: WholeReads) {
     this.#fleet = fleet;
     this.#sender = sender;
   }

@@ -27,7 +27,6 @@ export class Semaphore {
     return true;
   }
 
-  /** Takes a unit even when none is free. */
   acquireUnbounded(): void {
     this.#taken += 1;
   }
@@ -123,7 +122,6 @@ export class ConcurrencyLimit {
     this.#inFlight -= 1;
   }
 
-  /** Records an answered read. */
   observe(readClass: ReadClass, elapsedMs: number, nowMs: number): void {
     if (readClass === 'view') return;
     const usualMs = this.#usualMs[readClass];

@@ -25,7 +25,6 @@ export interface ProberOptions {
 /** The answer of a node that may join the fleet. */
 export interface ProbeResult {
   readonly info: LedgerInfo;
-  /** Duration of the probe. */
   readonly elapsedMs: number;
 }
 
@@ -51,7 +50,6 @@ export class Prober {
   readonly #budget = new ByteBudget(bodies);
   #awaited: NodeJS.Timeout | undefined;
   readonly #looks = new Map<Upstream, Promise<void>>();
-  /** Looks that find several nodes behind one address. */
   readonly addresses: AddressLooks;
   #comparedAtMs = -Infinity;
   #comparison: Promise<void> | undefined;

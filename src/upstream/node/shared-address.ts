@@ -32,7 +32,6 @@ export class SharedAddress {
   #earlier: Spread | undefined;
   #spreadSinceMs = -Infinity;
 
-  /** Whether several nodes answer. */
   get isShared(): boolean {
     return this.#isShared;
   }
