@@ -3,10 +3,7 @@ import { GatewayError, quote } from './errors.ts';
 
 declare const brand: unique symbol;
 
-/**
- * An address in its one canonical spelling: `0x`, lowercase, leading zeros trimmed (`0x1`, `0x0`). One text per
- * 32-byte value, so it serves as a cache key part and is what nodes print.
- */
+/** An address in its one canonical spelling: `0x`, lowercase, leading zeros trimmed, as nodes print it. */
 export type Address = string & { readonly [brand]: 'Address' };
 
 const digits = /^(?:0x)?([0-9a-fA-F]{1,64})$/;
@@ -29,9 +26,7 @@ export function findAddress(text: string): Address | undefined {
 
 /** The canonical spelling of 1 to 64 hex digits that a parser has already checked. */
 export function canonicalAddress(hex: string): Address {
-  let start = 0;
-  while (start < hex.length - 1 && hex.charCodeAt(start) === 48) start += 1;
-  return `0x${hex.slice(start).toLowerCase()}` as Address;
+  return `0x${hex.replace(/^0+(?=.)/, '').toLowerCase()}` as Address;
 }
 
 /** Most clients send the canonical spelling: this check takes 0.1 microseconds, parsing takes 0.7. */

@@ -25,9 +25,11 @@ export interface StructTag {
 
 /** The primitives of every node version. */
 const established = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address', 'signer'] as const;
-/** Newer nodes read the signed integers, older ones refuse them: they are parsed here and the node decides. */
 const signed = ['i8', 'i16', 'i32', 'i64', 'i128', 'i256'] as const;
 const primitives = [...established, ...signed] as const;
+
+/** Names of the signed integers: newer nodes read and reserve them, older ones refuse them, so the node decides. */
+export const signedNames: ReadonlySet<string> = new Set(signed);
 
 const primitiveTags = new Map(primitives.map((name) => [name as string, { kind: 'primitive', name } as const]));
 

@@ -116,12 +116,7 @@ export interface Sdk {
 }
 
 /** Begins spans of an SDK. */
-export interface Tracer {
-  /** Begins the span of a client's request, within the trace of its headers. */
-  serve(name: string, headers: object, attributes: Attributes): Span;
-  /** Exports the latest spans: to be awaited before the process ends, for a second at most. */
-  flush(): Promise<void>;
-}
+export type Tracer = ReturnType<typeof createTracer>;
 
 /** Name of the gateway's spans as a group (instrumentation scope). */
 export const scope = 'ledgergate';
@@ -134,17 +129,19 @@ export function findSdk(): Sdk | undefined {
 }
 
 /** The tracer of `sdk`. */
-export function createTracer(sdk: Sdk): Tracer {
+export function createTracer(sdk: Sdk) {
   const { tracer, propagator } = sdk;
   return {
-    serve(name, headers, attributes) {
+    /** Begins the span of a client's request, within the trace of its headers. */
+    serve(name: string, headers: object, attributes: Attributes): Span {
       // Baggage of clients is untrusted, and no part of the gateway reads it.
       const parent = api.propagation.deleteBaggage(
         propagator.extract(api.ROOT_CONTEXT, headers, api.defaultTextMapGetter),
       );
       return spanOf(sdk, tracer.startSpan(name, { kind: api.SpanKind.SERVER, attributes }, parent), parent);
     },
-    async flush() {
+    /** Exports the latest spans: to be awaited before the process ends, for a second at most. */
+    async flush(): Promise<void> {
       await Promise.race([sdk.flush().catch(() => undefined), sleep(longestFlushMs, undefined, { ref: false })]);
     },
   };

@@ -234,10 +234,7 @@ export function attemptSpan(
   });
 }
 
-/**
- * Ends the span. `cancelled`: another node has answered, or the client left. A node that has pruned or not yet reached a
- * version has not failed.
- */
+/** Ends the span. `cancelled`: another node has answered, or the client left. */
 export function endSpan(
   span: Span | undefined,
   kind: AnswerClass | 'cancelled',

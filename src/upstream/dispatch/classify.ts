@@ -34,10 +34,7 @@ type AnswerOfError = Pick<CheckedAnswer, 'status' | 'body' | 'json'>;
 /** The properties of a request that the validity of its answer depends on. */
 export type AskedRequest = Pick<FleetRequest, 'need' | 'promised' | 'wire' | 'isIdempotent'>;
 
-/**
- * Why the answer is invalid; `undefined`: valid. `classifyAnswer` gives the meaning of a node's own errors. Every answer
- * to a request that is not idempotent is valid, because no other node may be asked.
- */
+/** Why the answer is invalid; `undefined`: it is valid, as every answer to a request that is not idempotent. */
 export function validateAnswer(
   answer: CheckedAnswer,
   request: AskedRequest,
@@ -136,10 +133,7 @@ export type AnswerClass =
 /** `error_code` of an unhealthy node (protocol 9): final for a health check, a failure for every other request. */
 export const healthCheckFailed = 'health_check_failed';
 
-/**
- * Classifies a valid answer that was read whole (`validateAnswer`). `isHealthCheck`: the request asks for the health of a
- * node.
- */
+/** Classifies a valid answer that was read whole (`validateAnswer`). */
 export function classifyAnswer(answer: AnswerOfError, need: Need, isHealthCheck = false): AnswerClass {
   if (answer.status < 300) return 'final';
   const error = errorOf(answer);

@@ -1,7 +1,4 @@
-/**
- * One request to one node and its answer: types, and the steps without I/O, such as the decoding of bodies (RFC 9110 8.4.1,
- * protocol 2.5).
- */
+/** One request to one node and its answer: types, and the decoding of bodies (RFC 9110 8.4.1, protocol 2.5). */
 import { pipeline, Readable, type Transform } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import { JsonBody } from '../../ledger/answer-body.ts';
@@ -32,10 +29,7 @@ export interface NodeAnswer extends AnswerHead {
   readonly sent: Buffer;
   /** The decoded body as JSON, parsed once for all readers. */
   readonly json: JsonBody;
-  /**
-   * Whether the body has a length or chunks, so that a cut connection cannot pass for its end. Any other body may be
-   * incomplete and is never stored.
-   */
+  /** Whether the body has a length or chunks; any other may be incomplete, and is never stored. */
   readonly isFramed: boolean;
 }
 
@@ -100,10 +94,7 @@ export function isUnsendable(error: unknown): boolean {
   return unsendable.has((error as NodeJS.ErrnoException).code ?? '');
 }
 
-/**
- * The answer with body `sent` and its decoded form; no promise when it has no coding. Rejects with `BadAnswerError` when
- * the body is not in its coding, with `OverBudgetError` beyond the budget, and on abort.
- */
+/** The answer with body `sent`, decoded; no promise without a coding. Rejects as `decode` and `gather` do. */
 export function wholeAnswer(
   head: AnswerHead,
   sent: Buffer,
@@ -181,10 +172,7 @@ export async function* decode(body: Readable, coding: NodeCoding): AsyncGenerato
   if (decoder.bytesWritten !== received) throw new BadAnswerError('the coded body goes on behind its end');
 }
 
-/**
- * The bytes of a body, gathered within its share of the budget, which is closed then. Throws as `chunks` does,
- * `OverBudgetError` beyond the budget, and the reason of `signal` when that aborts.
- */
+/** Gathers a body within its share of the budget, which it closes. Rejects as `chunks`, `take`, or `signal` do. */
 export async function gather(chunks: AsyncIterable<Buffer>, share: Share, signal: CancelSignal): Promise<Buffer> {
   const parts: Buffer[] = [];
   try {

@@ -1,7 +1,4 @@
-/**
- * Decides after an attempt without a final answer: whether the call goes on, where it waits for a node that is about to
- * reach its version, and which answer it gives in the end.
- */
+/** Decides after an attempt without a final answer: whether the call goes on, or waits, and its answer in the end. */
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Fleet } from '../fleet.ts';
@@ -90,10 +87,7 @@ export interface StepContext {
   readonly mayRepeat: boolean;
 }
 
-/**
- * The step after `last`, the node asked last, has failed or has not reached the version. Lagging nodes are not asked for
- * versions that they surely lack; a node that is about to have the version is waited for.
- */
+/** The step after `last`, the node asked last, has failed or has not reached the version. */
 export function stepAfter(nodes: readonly NodeCandidate<Upstream>[], last: Upstream, context: StepContext): NextStep {
   const { version, history, mayWait, mayRepeat } = context;
   const trusted = nodes.filter((node) => trustRank(node) < passedOver);
@@ -189,10 +183,7 @@ function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, any
   });
 }
 
-/**
- * The node that failed by an error, and may hold what the others lack: it mostly answers a repeat at once. `undefined`:
- * there is none, or the call has repeated a node already.
- */
+/** The node that failed by an error, and may hold what the others lack: it mostly answers a repeat at once. */
 export function holderThatFailed(call: CallState): Upstream | undefined {
   const { prunedAt, failures, hasRepeated } = call.history;
   if (hasRepeated || !mayStillBeHeld(call)) return undefined;

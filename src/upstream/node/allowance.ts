@@ -15,10 +15,7 @@ export class Allowance {
   #atMs: number | undefined;
   #refusedAtMs = -Infinity;
 
-  /**
-   * `perSecond`: tokens that time adds; 0: `deposit` alone adds them; `undefined`: unlimited. `most`: first and largest
-   * number of tokens, the burst.
-   */
+  /** `perSecond`: tokens that time adds; `undefined`: unlimited. `most`: first and largest number of tokens. */
   constructor(perSecond: number | undefined, most = burstOf(perSecond)) {
     this.#perSecond = perSecond ?? 0;
     this.#most = most;
