@@ -17,6 +17,7 @@ import { createSenderMetrics } from '../src/metrics/sender-metrics.ts';
 import { createStoreMetrics } from '../src/metrics/store-metrics.ts';
 import { createTraceMetrics } from '../src/metrics/trace-metrics.ts';
 import { createTlsMetrics } from '../src/metrics/tls-metrics.ts';
+import { nodeReasons } from '../src/proxy/routes/encode-submission.ts';
 import { createPoolMetrics } from '../src/workers/metrics.ts';
 
 /** One family as it is described. */
@@ -62,7 +63,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   ],
   ['Cache', [always(cache), { when: '`cache.store`', add: store }, { when: '`cache.redis`', add: redis }]],
   ['Upstreams', [always(upstreams, sender, createAuditMetrics)]],
-  ['Signing messages', [always((registry) => createEncodeMetrics(registry, zero))]],
+  ['Signing messages', [always((registry) => createEncodeMetrics(registry, nodeReasons, zero))]],
   [
     'Keys and limits',
     [

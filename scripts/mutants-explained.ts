@@ -10,7 +10,10 @@ const plainPath = 'spares plain paths the decoding; `pathBelow` refuses plain do
 const shortcut = 'spares the usual case the work, with the same result';
 
 export const explained: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'src/upstream/fork-rules.ts': {
+  'src/upstream/contradictions.ts': {
+    'claim.timestampUsec < nowUsec => claim.timestampUsec <= nowUsec': equal,
+    'lag < 0n => lag <= 0n': equal,
+    'lag > longestLagUsec => lag >= longestLagUsec': equal,
     'hint !== undefined => true': 'for types alone: `undefined` is in no range',
   },
   'src/access/limits/account.ts': {

@@ -34,7 +34,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   ],
   'src/proxy/routes/parse-shared.ts': ['test/proxy/routes/parsed-reads.test.ts'],
   'src/proxy/routes/parse-state.ts': ['test/proxy/routes/parsed-reads.test.ts'],
-  'src/upstream/fork-rules.ts': ['test/upstream/fork-rules.test.ts'],
+  'src/upstream/contradictions.ts': ['test/upstream/credible-head.test.ts', 'test/upstream/fork-rules.test.ts'],
   'src/upstream/monotonic-floor.ts': ['test/upstream/monotonic-floor.test.ts'],
   'src/upstream/select/ranking.ts': [
     'test/upstream/select/candidates.test.ts',

@@ -7,8 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { bodyBounds, JsonError, parseNodeJson, utf8, type JsonFault } from '../ledger/json-parser.ts';
 import { type JsonObject, type JsonValue, canonicalJson } from '../ledger/json-value.ts';
 import { GatewayError, quote } from '../ledger/errors.ts';
-import { findTypeTag, formatTypeTag } from '../ledger/type-tag.ts';
-import { formatFunctionId, findFunctionId } from '../ledger/identifier.ts';
+import { findTypeTag, formatTypeTag, formatFunctionId, findFunctionId } from '../ledger/type-tag.ts';
 
 /** A body as it is keyed and sent. */
 export interface CanonicalBody {

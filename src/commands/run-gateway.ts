@@ -14,7 +14,7 @@ import { digestOf, FileWatch } from '../config/source/text-file.ts';
 import { ConfigError, formatProblem } from '../config/source/problem.ts';
 import { createProcessLog } from '../gateway/log/log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway/gateway.ts';
-import { findSdk } from '../trace/tracer.ts';
+import { findSdk } from '../trace/span.ts';
 import { type CommandCall, type ExitCode, type Terminal, formatTable } from './command.ts';
 import { givenFile, loadGivenConfig } from './given-config.ts';
 import { listenProblem } from './listen-problem.ts';

@@ -4,7 +4,7 @@
  */
 import { canonicalAddress, type Address } from '../ledger/address.ts';
 import { Cursor, findPrimitive, type PrimitiveName } from '../ledger/type-tag.ts';
-import type { Steps } from './steps.ts';
+import type { Steps } from './outcome.ts';
 
 /** Every `TypeTag` is one of these. */
 export type AbiType =

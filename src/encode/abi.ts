@@ -4,11 +4,11 @@
  */
 import { addressBytes, findAddress, type Address } from '../ledger/address.ts';
 import { JsonBody } from '../ledger/answer-body.ts';
-import { formatFunctionId, type FunctionId } from '../ledger/identifier.ts';
+import { formatFunctionId, type FunctionId } from '../ledger/type-tag.ts';
 import { findAbiType, isSigner, type AbiType } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
 import { findLayout, type Layout } from './layout.ts';
-import type { Steps } from './steps.ts';
+import type { Steps } from './outcome.ts';
 
 /** One module, ready for encoding. */
 export interface CompiledModule {

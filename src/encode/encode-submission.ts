@@ -1,12 +1,11 @@
 /** `POST /transactions/encode_submission` without a node: JSON and ABIs in, the bytes to sign out. */
-import { formatFunctionId } from '../ledger/identifier.ts';
-import type { TypeTag } from '../ledger/type-tag.ts';
+import { formatFunctionId, type TypeTag } from '../ledger/type-tag.ts';
 import type { CompiledFunction, CompiledModule, Parameter } from './abi.ts';
 import { everyTypeParameter, substitute, type AbiStruct, type AbiType } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
 import { isPlain, type Layout, findLayout, isStandard, vectorOf, type FieldLayout } from './layout.ts';
 import { invalidArgument } from './move-value.ts';
-import { Handover, EncodeRefusal, unencodedBy, type EncodeOutcome } from './outcome.ts';
+import { Handover, EncodeRefusal, unencodedBy, type EncodeOutcome, Steps } from './outcome.ts';
 import {
   signingPrefixes,
   type SigningPrefixes,
@@ -14,7 +13,6 @@ import {
   type PreparedCall,
   type PreparedSubmission,
 } from './transaction.ts';
-import { Steps } from './steps.ts';
 import { parseSubmission, type EntryCall } from './submission.ts';
 import type { Address } from '../ledger/address.ts';
 

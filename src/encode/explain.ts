@@ -1,7 +1,4 @@
-/**
- * A signing message taken apart field by field, so that a person sees what they sign. It reads the finished bytes back
- * instead of following the writer: it shows the meaning of the bytes, not the intent of the writer.
- */
+/** A signing message taken apart field by field, as a person reads it: from the finished bytes, not from the writer. */
 import { encodeToHex, prepareSubmission, type EncodeContext } from './encode-submission.ts';
 import type { Layout } from './layout.ts';
 import { unencodedBy, type Unencoded } from './outcome.ts';
@@ -21,10 +18,7 @@ export interface ExplainedPart {
 export type SubmissionExplanation =
   { readonly kind: 'explained'; readonly hex: string; readonly parts: readonly ExplainedPart[] } | Unencoded;
 
-/**
- * Encodes the request and takes the bytes apart; the parts' bytes, joined, are the whole message. Rejects when
- * `loadModule` does, or with a `RangeError` if the bytes could not be read back.
- */
+/** Encodes the request and takes the bytes apart. Rejects as `loadModule` does, or with a `RangeError`. */
 export async function explainSubmission(bodyText: string, context: EncodeContext): Promise<SubmissionExplanation> {
   try {
     const transaction = await prepareSubmission(bodyText, context);

@@ -2,7 +2,7 @@
 import { formatTypeTag, type TypeTag } from '../ledger/type-tag.ts';
 import { everyTypeParameter, type AbiStruct, type AbiType } from './abi-type.ts';
 import type { IntegerBits } from './bcs.ts';
-import type { Steps } from './steps.ts';
+import type { Steps } from './outcome.ts';
 
 /** The layout of one value. */
 export type Layout =

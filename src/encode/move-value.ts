@@ -8,8 +8,7 @@ import { quote } from '../ledger/errors.ts';
 import type { JsonValue } from '../ledger/json-value.ts';
 import type { BcsWriter, IntegerBits } from './bcs.ts';
 import type { Layout } from './layout.ts';
-import { Handover, EncodeRefusal } from './outcome.ts';
-import type { Steps } from './steps.ts';
+import { Handover, EncodeRefusal, type Steps } from './outcome.ts';
 
 /** Writes one argument of a call: the ULEB128 count of its bytes, then the value in BCS. Takes a step for each value. */
 export function writeArgument(

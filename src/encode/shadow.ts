@@ -48,10 +48,7 @@ export class ShadowProof {
     this.#distrusted = new DistrustedFunctions(options.distrusted);
   }
 
-  /**
-   * Functions whose bytes differed from a node's, and addresses that stand for all functions of an account: the first
-   * 1000 of them. An account that finds no place is left to nodes as well (`DistrustedFunctions`).
-   */
+  /** Functions and accounts with a place of their own in `DistrustedFunctions`: the first 1000. */
   get distrusted(): ReadonlySet<string> {
     return this.#distrusted.names;
   }

@@ -3,11 +3,9 @@ import { findAddress, type Address } from '../ledger/address.ts';
 import { bodyBounds, JsonError, parseNodeJson } from '../ledger/json-parser.ts';
 import type { JsonObject, JsonValue } from '../ledger/json-value.ts';
 import { quote } from '../ledger/errors.ts';
-import { findFunctionId, type FunctionId } from '../ledger/identifier.ts';
-import { type TypeTag, findTypeTag } from '../ledger/type-tag.ts';
+import { findFunctionId, type FunctionId, type TypeTag, findTypeTag, signedNames } from '../ledger/type-tag.ts';
 import { findU64 } from '../ledger/version.ts';
-import { Handover, EncodeRefusal } from './outcome.ts';
-import type { Steps } from './steps.ts';
+import { Handover, EncodeRefusal, type Steps } from './outcome.ts';
 import { maxTypeTagNesting } from './bcs.ts';
 
 /** A parsed request: the raw transaction, and its further signers. */
@@ -34,10 +32,7 @@ export interface EntryCall {
   readonly arguments: readonly JsonValue[];
 }
 
-/**
- * Parses the body; `bodyText` is of `findText`. Throws `EncodeRefusal` for bodies that every node refuses, and `Handover`
- * for payloads and texts that are left to nodes.
- */
+/** Parses the body, text of `findText`. Throws `EncodeRefusal` when every node refuses it, and `Handover` in doubt. */
 export function parseSubmission(bodyText: string, steps: Steps): Submission {
   steps.takeText(bodyText);
   const body = readObject(parseBody(bodyText), 'EncodeSubmissionRequest');
@@ -187,13 +182,7 @@ function malformed(message: string): EncodeRefusal {
   return new EncodeRefusal('web_framework_error', `parse request payload error: ${message}`);
 }
 
-/** Newer nodes reserve these names for the signed integers. */
-const signedNames = new Set(['i8', 'i16', 'i32', 'i64', 'i128', 'i256']);
-
-/**
- * Parses one type argument, within what every node version takes (protocol 4.2, 4.3, 5.6). Throws `EncodeRefusal` for text
- * that is no type, and `Handover` for signed integers, function types, and nesting at which node versions part.
- */
+/** Parses one type argument, within what every node version takes (protocol 4.2, 4.3, 5.6). */
 function parseTypeArgument(text: string, steps: Steps): TypeTag {
   const tag = findTypeTag(text);
   if (tag !== undefined) {
@@ -207,10 +196,7 @@ function parseTypeArgument(text: string, steps: Steps): TypeTag {
   );
 }
 
-/**
- * A node counts twice: `nesting`, one for each vector or struct around, and `weight`, where a struct counts one more
- * for what is inside of it. Neither may pass the limit.
- */
+/** A node counts `nesting`, one per vector or struct around, and `weight`, one more inside of a struct. */
 function checkNesting(tag: TypeTag, steps: Steps, nesting: number, weight: number): void {
   steps.take();
   if (nesting > maxTypeTagNesting || weight > maxTypeTagNesting) throw new Handover('type argument');

@@ -4,7 +4,7 @@ import type { CompiledFunction } from './abi.ts';
 import type { BcsWriter } from './bcs.ts';
 import type { Layout } from './layout.ts';
 import { writeArgument } from './move-value.ts';
-import type { Steps } from './steps.ts';
+import type { Steps } from './outcome.ts';
 import type { EntryCall, Submission } from './submission.ts';
 import { hash } from 'node:crypto';
 

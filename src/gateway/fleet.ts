@@ -12,7 +12,7 @@ import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Forks, type ForksParts } from '../upstream/forks.ts';
 import { Latest, type LatestEvents } from '../upstream/latest.ts';
 import { Prober } from '../upstream/node/probe.ts';
-import { readClasses } from '../upstream/select/need.ts';
+import { readClasses } from '../upstream/select/ranking.ts';
 import { Sender } from '../upstream/dispatch/sender.ts';
 import { Upstream } from '../upstream/node/upstream.ts';
 import { Witness } from '../upstream/witness.ts';

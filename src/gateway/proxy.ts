@@ -17,7 +17,7 @@ import { AccessControl } from '../proxy/routes/access-control.ts';
 import { Admin } from '../proxy/operations/admin.ts';
 import { Audits, type StoredRead } from '../proxy/reads/audits.ts';
 import { Cors } from '../proxy/http/cors.ts';
-import { Encoder } from '../proxy/routes/encode-submission.ts';
+import { Encoder, nodeReasons } from '../proxy/routes/encode-submission.ts';
 import type { RequestSummary } from '../proxy/http/exchange.ts';
 import { Explainer } from '../proxy/operations/explain.ts';
 import { Freshness } from '../proxy/reads/freshness.ts';
@@ -36,7 +36,7 @@ import type { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { ShadowChecks } from '../proxy/routes/shadow-checks.ts';
 import type { Submissions } from '../proxy/routes/submissions.ts';
 import { TargetCache } from '../proxy/routes/target-cache.ts';
-import { createTracer, findSdk, type Sdk } from '../trace/tracer.ts';
+import { createTracer, findSdk, type Sdk } from '../trace/span.ts';
 import type { AccessParts } from './access.ts';
 import { AccessLog } from './log/access-log.ts';
 import type { TlsListener } from '../proxy/http/server/tls-server.ts';
@@ -205,7 +205,7 @@ export function buildProxy(config: Config, context: ProxyContext) {
   }
 
   function buildEncoder(): Encoder {
-    const metrics = createEncodeMetrics(registry, () => proof.distrusted.size);
+    const metrics = createEncodeMetrics(registry, nodeReasons, () => proof.distrusted.size);
     const modules = new ModuleSource(reader, context.now);
     const { signingDomain } = config.encode;
     return new Encoder({

@@ -13,7 +13,7 @@ import { usualTimes } from '../proxy/http/server/listener.ts';
 import { LoopLag } from '../proxy/http/server/loop-lag.ts';
 import { Submissions } from '../proxy/routes/submissions.ts';
 import { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
-import { findSdk } from '../trace/tracer.ts';
+import { findSdk } from '../trace/span.ts';
 import { createAnswerBudget } from '../upstream/byte-budget.ts';
 import type { ForksParts } from '../upstream/forks.ts';
 import type { PublishedState } from '../upstream/latest.ts';

@@ -9,7 +9,7 @@ import type { LineLog } from '../proxy/operations/status/line-throttle.ts';
 import { Trend } from '../proxy/operations/status/trend.ts';
 import { Windows } from '../proxy/operations/status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import { readClasses } from '../upstream/select/need.ts';
+import { readClasses } from '../upstream/select/ranking.ts';
 import { sharedAddressMessage } from '../upstream/node/shared-address.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 

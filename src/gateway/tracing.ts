@@ -5,7 +5,7 @@ import type { Registry } from 'prom-client';
 import type { TracingConfig } from '../config/config.ts';
 import { createTraceMetrics } from '../metrics/trace-metrics.ts';
 import { createOtlpSdk } from '../trace/otlp.ts';
-import type { Sdk } from '../trace/tracer.ts';
+import type { Sdk } from '../trace/span.ts';
 import { packageVersion } from '../config/package-version.ts';
 
 interface TracingContext {

@@ -1,12 +1,9 @@
-/** Account addresses: 32 bytes, written as hex (protocol 4.1). */
+/** Account addresses and transaction hashes: 32 bytes, written as hex (protocol 4.1, 4.3). */
 import { GatewayError, quote } from './errors.ts';
 
 declare const brand: unique symbol;
 
-/**
- * An address in its one canonical spelling: `0x`, lowercase, leading zeros trimmed (`0x1`, `0x0`). One text per
- * 32-byte value, so it serves as a cache key part and is what nodes print.
- */
+/** An address in its one canonical spelling: `0x`, lowercase, leading zeros trimmed, as nodes print it. */
 export type Address = string & { readonly [brand]: 'Address' };
 
 const digits = /^(?:0x)?([0-9a-fA-F]{1,64})$/;
@@ -29,9 +26,7 @@ export function findAddress(text: string): Address | undefined {
 
 /** The canonical spelling of 1 to 64 hex digits that a parser has already checked. */
 export function canonicalAddress(hex: string): Address {
-  let start = 0;
-  while (start < hex.length - 1 && hex.charCodeAt(start) === 48) start += 1;
-  return `0x${hex.slice(start).toLowerCase()}` as Address;
+  return `0x${hex.replace(/^0+(?=.)/, '').toLowerCase()}` as Address;
 }
 
 /** Most clients send the canonical spelling: this check takes 0.1 microseconds, parsing takes 0.7. */
@@ -49,4 +44,16 @@ function isCanonical(text: string): boolean {
 /** The 32 bytes, big-endian as BCS writes them. */
 export function addressBytes(address: Address): Uint8Array {
   return Buffer.from(address.slice(2).padStart(64, '0'), 'hex');
+}
+
+/** `0x` and 64 lowercase hex digits. */
+export type TransactionHash = string & { readonly [brand]: 'TransactionHash' };
+
+/** Parses a path's hash: `0x` optional, exactly 64 hex digits in any case. */
+export function parseTransactionHash(text: string): TransactionHash {
+  const hex = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(text)?.[1];
+  if (hex === undefined) {
+    throw new GatewayError('malformed', `failed to parse path txn_hash: ${quote(text)} is not 64 hex digits`);
+  }
+  return `0x${hex.toLowerCase()}` as TransactionHash;
 }

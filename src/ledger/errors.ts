@@ -1,7 +1,4 @@
-/**
- * Errors that the gateway itself answers. Routes throw them; one handler in `proxy/` turns them into the specified
- * body (interface specification 2.6). A node's own error answer never becomes one of these: it passes byte for byte.
- */
+/** Errors that the gateway itself answers (interface specification 2.6); those of nodes pass byte for byte. */
 
 /**
  * Every fault the gateway reports, with its HTTP status and the interface's own `error_code`.

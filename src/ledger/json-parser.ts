@@ -29,10 +29,7 @@ export class JsonError extends Error {
   }
 }
 
-/**
- * Reads one JSON value with nothing but white space around it. Takes time linear in the length of `text` and a stack
- * bounded by depth 128. Lone surrogates (`"\ud800"`) are kept as they are. Throws `JsonError`.
- */
+/** Reads one JSON value in linear time, to depth 128. Keeps lone surrogates as they are. Throws `JsonError`. */
 export function parseJson(text: string): JsonValue {
   return new Scanner(text, false).readDocument();
 }
@@ -53,10 +50,7 @@ export function parseNodeJson(text: string): JsonValue {
  */
 export const bodyBounds = {
   bytes: 128 * 1024,
-  /**
-   * Values, and escapes inside of strings; nearly every body has under a hundred. Reading one costs some 50 times as much
-   * as a plain character.
-   */
+  /** Values, and escapes in strings, which cost some 50 times a plain character; nearly every body has under 100. */
   values: 20_000,
   /** Characters of all type arguments together: they are read a second time, as types. */
   typeCharacters: 16 * 1024,

@@ -1,7 +1,4 @@
-/**
- * The seven ledger headers (interface specification 4.6, protocol 2.1). They describe the node's ledger at the moment
- * of the answer, not the version that was read.
- */
+/** The seven ledger headers (protocol 2.1): the node's ledger when it answered, not the version that was read. */
 import { findU64, type LedgerVersion } from './version.ts';
 
 /** `node`: X-NODE-*, the specified names. `aptos`: X-APTOS-*, the names of Aptos full nodes. */
@@ -53,10 +50,7 @@ export function headerOf(headers: HeaderValues, name: string): string | undefine
   return typeof value === 'string' ? value : undefined;
 }
 
-/**
- * Reads a node's snapshot from its answer. `undefined` unless all seven are there and make sense: many answers carry
- * none (protocol 2.2), and a missing number must never be read as zero.
- */
+/** Reads a node's snapshot; `undefined` unless all seven headers make sense: a missing number is never zero. */
 export function findLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | undefined {
   const info = readLedgerInfo(headers, dialect);
   return info === 'missing' || info === 'absurd' ? undefined : info;

@@ -112,6 +112,33 @@ export function doneOrStopped(done: unknown, signal: CancelSignal): Promise<void
   });
 }
 
+/** The bounds of a wait, and its outcome when one of them ends it. */
+export interface WaitBounds<T> {
+  readonly ms: number;
+  readonly signal: CancelSignal;
+  readonly late: T;
+}
+
+/** Waits within bounds. `begin` gets the function that ends the wait, and returns the one that forgets it. */
+export function waitWithin<T>(
+  { ms, signal, late }: WaitBounds<T>,
+  begin: (end: (outcome: T) => void) => () => unknown,
+): Promise<T> {
+  if (signal.aborted) return Promise.resolve(late);
+  return new Promise((resolve) => {
+    const quit = (): void => end(late);
+    const end = (outcome: T): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', quit);
+      forget();
+      resolve(outcome);
+    };
+    const timer = setTimeout(quit, ms);
+    signal.addEventListener('abort', quit, { once: true });
+    const forget = begin(end);
+  });
+}
+
 /** Whether `promise` settles within `ms`, in either way. */
 export function settlesWithin(promise: Promise<unknown>, ms: number): Promise<boolean> {
   return new Promise((resolve) => {

@@ -1,8 +1,8 @@
 /**
- * Type tags as text: `u64`, `vector<bool>`, `0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>` (protocol 4.2).
- * The canonical text is what a node prints in a resource's `type`, and part of our cache key.
+ * Names of Move as text: modules, functions (protocol 4.3), and types (protocol 4.2): `u64`, `vector<bool>`,
+ * `0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>`. The canonical text of a type is the one of nodes, and part of cache keys.
  */
-import { canonicalAddress, type Address } from './address.ts';
+import { canonicalAddress, findAddress, type Address } from './address.ts';
 import { GatewayError, quote } from './errors.ts';
 
 /** Name of a primitive type, signed integers included. */
@@ -25,9 +25,11 @@ export interface StructTag {
 
 /** The primitives of every node version. */
 const established = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address', 'signer'] as const;
-/** Newer nodes read the signed integers, older ones refuse them: they are parsed here and the node decides. */
 const signed = ['i8', 'i16', 'i32', 'i64', 'i128', 'i256'] as const;
 const primitives = [...established, ...signed] as const;
+
+/** Names of the signed integers: newer nodes read and reserve them, older ones refuse them, so the node decides. */
+export const signedNames: ReadonlySet<string> = new Set(signed);
 
 const primitiveTags = new Map(primitives.map((name) => [name as string, { kind: 'primitive', name } as const]));
 
@@ -169,4 +171,35 @@ function readArguments(cursor: Cursor, depth: number): readonly TypeTag[] {
 function refuse(cursor: Cursor): TypeTag {
   cursor.failed = true;
   return nothing;
+}
+
+const identifier = /^(?:[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+|<SELF>)$/;
+
+/** Whether a node takes `text` as the name of a module or function. Names are case-sensitive. */
+export function isIdentifier(text: string): boolean {
+  return identifier.test(text);
+}
+
+/** `{address}::{module}::{function}`, parsed. */
+export interface FunctionId {
+  readonly address: Address;
+  readonly module: string;
+  readonly name: string;
+}
+
+/** Splits at the last `::` and the rest at the first, as nodes do; the address prefix is optional here. */
+export function findFunctionId(text: string): FunctionId | undefined {
+  const last = text.lastIndexOf('::');
+  const first = text.indexOf('::');
+  if (first === -1 || last === first) return undefined;
+  const address = findAddress(text.slice(0, first));
+  const module = text.slice(first + 2, last);
+  const name = text.slice(last + 2);
+  if (address === undefined || !isIdentifier(module) || !isIdentifier(name)) return undefined;
+  return { address, module, name };
+}
+
+/** The canonical spelling. */
+export function formatFunctionId(id: FunctionId): string {
+  return `${id.address}::${id.module}::${id.name}`;
 }

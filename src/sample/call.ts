@@ -1,11 +1,10 @@
 /** One request on its way through a sample node, and the parsing that all operations share (protocol 2.4, 3.1, 3.2). */
 import type { IncomingHttpHeaders } from 'node:http';
 import { findAddress, type Address } from '../ledger/address.ts';
-import { isIdentifier } from '../ledger/identifier.ts';
 import { JsonError, parseJson } from '../ledger/json-parser.ts';
 import type { JsonObject, JsonValue } from '../ledger/json-value.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { findTypeTag, type StructTag } from '../ledger/type-tag.ts';
+import { isIdentifier, findTypeTag, type StructTag } from '../ledger/type-tag.ts';
 import { findU64, ledgerVersion, type LedgerVersion } from '../ledger/version.ts';
 import { negotiate, type AcceptForm } from './answer.ts';
 import type { LedgerClock } from './ledger-clock.ts';

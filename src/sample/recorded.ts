@@ -1,9 +1,8 @@
 /** The recorded answers, indexed for look-up. Bodies are the recorded text and stay it (data/README.md). */
 import { parseAddress, type Address } from '../ledger/address.ts';
-import { findFunctionId, formatFunctionId } from '../ledger/identifier.ts';
 import { parseJson } from '../ledger/json-parser.ts';
 import { canonicalJson } from '../ledger/json-value.ts';
-import { formatTypeTag, parseStructTag } from '../ledger/type-tag.ts';
+import { findFunctionId, formatFunctionId, formatTypeTag, parseStructTag } from '../ledger/type-tag.ts';
 import encodeRows from './data/encode.json' with { type: 'json' };
 import moduleRows from './data/modules.json' with { type: 'json' };
 import resourceRows from './data/resources.json' with { type: 'json' };

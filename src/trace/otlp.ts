@@ -14,8 +14,7 @@ import {
   type SpanExporter,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace';
-import type { Attributes } from './span.ts';
-import { scope, type Sdk } from './tracer.ts';
+import { type Attributes, scope, type Sdk } from './span.ts';
 
 /** `exported`: the collector took it. `failed`: it did not. `dropped`: too many spans waited for the collector. */
 export type SpanOutcome = 'exported' | 'failed' | 'dropped';

@@ -1,5 +1,11 @@
-/** The work for a request, as a trace records it. Spans are handed down with the request; without one nothing is recorded. */
+/**
+ * Traces by OpenTelemetry, through its API alone. Spans are handed down with a request; without one nothing is recorded. The
+ * SDK that records is one that an operator registers ahead of the program (`node --import`, docs/tracing.md), or that of
+ * `otlp.ts`.
+ */
 import type { IncomingHttpHeaders } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as api from '@opentelemetry/api';
 
 /** 64-bit numbers are text. */
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -78,10 +84,6 @@ const parentForm = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-
 /** Every receiver has to take this much, and none more (section 3.3.1.5). */
 const longestState = 512;
 const mostMembers = 32;
-const keyForm = /^(?:[a-z][\w*/-]{0,255}|[a-z\d][\w*/-]{0,240}@[a-z][\w*/-]{0,13})$/;
-/** Printable, no comma, no equals sign, no space at its end (section 3.3.1.3.2). */
-const valueForm = /^[ -+\--<>-~]{0,255}[!-+\--<>-~]$/;
-
 /**
  * The trace of a client's request (W3C Trace Context) while the gateway records none: it is handed on to the node as it
  * came, so that the trace is not cut. Both headers are untrusted. `undefined`: there is none, or nothing that can be one.
@@ -96,15 +98,122 @@ export function passedOn({ traceparent, tracestate }: IncomingHttpHeaders): Span
 function isState(text: unknown): text is string {
   if (typeof text !== 'string' || text.length > longestState) return false;
   const members = text.split(',').map((member) => member.trim());
-  return members.length <= mostMembers && members.some(Boolean) && members.every((member) => isMember(member));
+  return members.length <= mostMembers && members.some(Boolean) && members.every(isMember);
 }
 
-/** An empty one is allowed. */
+/** An empty one is allowed; of a malformed one the API keeps nothing. */
 function isMember(member: string): boolean {
-  const [key = '', value, ...rest] = member.split('=');
-  return member === '' || (rest.length === 0 && value !== undefined && isKey(key) && valueForm.test(value));
+  return api.createTraceState(member).serialize() === member;
 }
 
-function isKey(key: string): boolean {
-  return keyForm.test(key) && key === key.toLowerCase();
+/** An SDK that records spans and exports them. */
+export interface Sdk {
+  readonly tracer: api.Tracer;
+  /** Reads the trace of headers, and writes it. */
+  readonly propagator: Pick<api.TextMapPropagator<unknown>, 'inject' | 'extract'>;
+  /** Exports the spans that have ended. */
+  flush(): Promise<void>;
+}
+
+/** Begins spans of an SDK. */
+export type Tracer = ReturnType<typeof createTracer>;
+
+/** Name of the gateway's spans as a group (instrumentation scope). */
+export const scope = 'ledgergate';
+const longestFlushMs = 1_000;
+
+/** The registered SDK. `undefined`: none is; one that is registered after the start records nothing. */
+export function findSdk(): Sdk | undefined {
+  const tracer = api.trace.getTracer(scope);
+  return isRegistered(tracer) ? { tracer, propagator: api.propagation, flush: flushProvider } : undefined;
+}
+
+/** The tracer of `sdk`. */
+export function createTracer(sdk: Sdk) {
+  const { tracer, propagator } = sdk;
+  return {
+    /** Begins the span of a client's request, within the trace of its headers. */
+    serve(name: string, headers: object, attributes: Attributes): Span {
+      // Baggage of clients is untrusted, and no part of the gateway reads it.
+      const parent = api.propagation.deleteBaggage(
+        propagator.extract(api.ROOT_CONTEXT, headers, api.defaultTextMapGetter),
+      );
+      return spanOf(sdk, tracer.startSpan(name, { kind: api.SpanKind.SERVER, attributes }, parent), parent);
+    },
+    /** Exports the latest spans: to be awaited before the process ends, for a second at most. */
+    async flush(): Promise<void> {
+      await Promise.race([sdk.flush().catch(() => undefined), sleep(longestFlushMs, undefined, { ref: false })]);
+    },
+  };
+}
+
+/**
+ * The API does not expose it. Without an SDK a span is its parent by another name; every SDK gives it an id of its own.
+ * The parent is not sampled, so that hardly any sampler records this one, and as it never ends none exports it.
+ */
+function isRegistered(tracer: api.Tracer): boolean {
+  const parent = { traceId: '1'.padStart(32, '0'), spanId: '1'.padStart(16, '0'), traceFlags: api.TraceFlags.NONE };
+  const context = api.trace.setSpanContext(api.ROOT_CONTEXT, { ...parent, isRemote: true });
+  return tracer.startSpan('probe', {}, context).spanContext().spanId !== parent.spanId;
+}
+
+/** No part of the API, and every SDK's provider has it. */
+async function flushProvider(): Promise<void> {
+  const known = api.trace.getTracerProvider();
+  const provider = known instanceof api.ProxyTracerProvider ? known.getDelegate() : known;
+  await (provider as { forceFlush?: () => Promise<void> }).forceFlush?.();
+}
+
+function spanOf(sdk: Sdk, span: api.Span, parent: api.Context): Span {
+  const context = api.trace.setSpan(parent, span);
+  return span.isRecording() ? new RecordedSpan(sdk, span, context) : new SilentSpan(() => carried(sdk, context));
+}
+
+function carried({ propagator }: Sdk, context: api.Context): Record<string, string> {
+  const headers: Record<string, string> = {};
+  propagator.inject(context, headers, api.defaultTextMapSetter);
+  return headers;
+}
+
+class RecordedSpan implements Span {
+  readonly recorded: SpanName | undefined;
+  readonly #sdk: Sdk;
+  readonly #span: api.Span;
+  readonly #context: api.Context;
+
+  constructor(sdk: Sdk, span: api.Span, context: api.Context) {
+    const { traceId, spanId, traceFlags } = span.spanContext();
+    // Some samplers record spans that are not sampled: no exporter gets such a span.
+    this.recorded = (traceFlags & api.TraceFlags.SAMPLED) === 0 ? undefined : { traceId, spanId };
+    this.#sdk = sdk;
+    this.#span = span;
+    this.#context = context;
+  }
+
+  headers(): Record<string, string> {
+    return carried(this.#sdk, this.#context);
+  }
+
+  begin(name: string, { kind, attributes = {}, link }: SpanStart = {}): Span {
+    const linked = link?.recorded;
+    const options = {
+      kind: kind === 'client' ? api.SpanKind.CLIENT : api.SpanKind.INTERNAL,
+      attributes,
+      links: linked === undefined ? [] : [{ context: { ...linked, traceFlags: api.TraceFlags.SAMPLED } }],
+    };
+    return spanOf(this.#sdk, this.#sdk.tracer.startSpan(name, options, this.#context), this.#context);
+  }
+
+  note(attributes: Attributes): void {
+    this.#span.setAttributes(attributes);
+  }
+
+  fail(kind: string): void {
+    this.#span.setAttribute('error.type', kind);
+    this.#span.setStatus({ code: api.SpanStatusCode.ERROR });
+  }
+
+  end(): void {
+    this.#span.end();
+  }
 }

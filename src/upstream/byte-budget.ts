@@ -56,7 +56,6 @@ export class ByteBudget {
     this.#left = all;
   }
 
-  /** Bytes in use. */
   get held(): number {
     return this.#all - this.#left;
   }
@@ -66,10 +65,7 @@ export class ByteBudget {
     return this.#left;
   }
 
-  /**
-   * An empty share for one answer that is being read. When answers together exceed the budget, the younger ones give way
-   * to the older: `onRevoked` is called, and the share is closed.
-   */
+  /** An empty share for one answer that is being read. `onRevoked`: it gave way to an older one, and is closed. */
   open(onRevoked: (reason: OverBudgetError) => void): Share {
     const share: OpenShare = { held: 0, isRevoked: false, onRevoked };
     return {

@@ -1,20 +1,13 @@
 /** The dialect of the fleet, where the config names none: that of most nodes, decided once by the first answers. */
-import {
-  dialectOf,
-  findLedgerInfo,
-  type DialectName,
-  type HeaderValues,
-  type LedgerInfo,
-} from '../ledger/ledger-headers.ts';
+import { dialectOf, findLedgerInfo, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import { settlesWithin } from '../ledger/stop.ts';
+import type { AnswerHead } from './dispatch/exchange.ts';
 import type { Fleet } from './fleet.ts';
-import { elect } from './node/ledger-identity.ts';
+import { elect } from './contradictions.ts';
 import type { Upstream } from './node/upstream.ts';
 
-/** The status and headers of a look at the ledger info. */
-interface Look {
-  readonly status: number;
-  readonly headers: HeaderValues;
-}
+/** A look at the ledger info. */
+type Look = Pick<AnswerHead, 'status' | 'headers'>;
 
 /** The dialect of the ledger headers of a look; `undefined`: it has none. */
 export function dialectSpoken({ status, headers }: Look): DialectName | undefined {
@@ -35,14 +28,12 @@ export async function voteOnDialect(fleet: Fleet, look: (upstream: Upstream) => 
   const { upstreams } = fleet;
   const spoken: (DialectName | undefined)[] = upstreams.map(() => undefined);
   const { promise: isDecided, resolve: decide } = Promise.withResolvers<void>();
-  const timer = setTimeout(decide, longestVoteMs);
   const looks = upstreams.map(async (upstream, index) => {
     const name = await look(upstream).then(dialectSpoken, () => undefined);
     spoken[index] = name;
     if (name !== undefined && spoken.filter((other) => other === name).length * 2 > upstreams.length) decide();
   });
-  await Promise.race([Promise.all(looks), isDecided]);
-  clearTimeout(timer);
+  await settlesWithin(Promise.race([Promise.all(looks), isDecided]), longestVoteMs);
   const elected = elect(spoken);
   if (elected !== undefined) fleet.takeDialect(elected);
 }

@@ -4,8 +4,7 @@
  * restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { isConfirmed, isCredible, isOfFuture } from './head-rules.ts';
-import { elect } from './node/ledger-identity.ts';
+import { elect, isConfirmed, isCredible, isOfFuture } from './contradictions.ts';
 import type { Upstream } from './node/upstream.ts';
 
 /** Changes of the fleet as a whole, for log and status page. */

@@ -1,13 +1,9 @@
-/**
- * Views of the fleet at one moment. Answers are made from one immutable object, replaced when the fleet changes; a part of it
- * is the range of versions that the nodes can serve. The choice of a node sees the nodes as candidates.
- */
+/** Views of the fleet at one moment: the facts that answers carry, and the nodes among which a read chooses. */
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { Unit } from './node/retention-window.ts';
 import type { Upstream } from './node/upstream.ts';
 import { isAskable, unitOf, type NodeCandidate } from './select/candidates.ts';
-import { positionOf, type Need, type ReadClass } from './select/need.ts';
-import { headToleranceMs, holdingOf, trustRank } from './select/ranking.ts';
+import { positionOf, type Need, type ReadClass, headToleranceMs, holdingOf, trustRank } from './select/ranking.ts';
 
 /** The facts behind a view. */
 export interface FleetFacts {

@@ -1,7 +1,4 @@
-/**
- * All nodes together, the ledger that their answers report, and the view of it that clients get. The fleet's oldest
- * version is the deepest node's, because the fleet can serve it (protocol 7).
- */
+/** All nodes together, the ledger that their answers report, and the view of it that clients get. */
 import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
@@ -54,7 +51,6 @@ export class Fleet {
   readonly #events: FleetEvents;
   readonly #limits: typeof usualLimits;
   readonly waiters: VersionWaiters;
-  /** Its chain, head and generation. */
   readonly ledger: FleetLedger;
   /** Headers beside the seven that describe the ledger; fed by looks. */
   readonly headersOfLedger: LedgerWideHeaders;
@@ -103,10 +99,7 @@ export class Fleet {
     return this.#upstreams;
   }
 
-  /**
-   * Makes these nodes the fleet; nodes that stay keep their state. Nothing depends on a removed node any more: the vote
-   * on the chain is held anew, and its head is believed only until the others contradict it.
-   */
+  /** Makes these nodes the fleet; nodes that stay keep their state, and the vote on the chain is held anew. */
   replace(upstreams: readonly Upstream[], nowMs: number): void {
     const gone = this.#upstreams.filter((upstream) => !upstreams.includes(upstream));
     // A fleet whose nodes have yet to answer keeps its chain.
@@ -125,7 +118,6 @@ export class Fleet {
     return this.#isDialectOpen;
   }
 
-  /** Makes this the dialect of the fleet, unless it is decided. */
   takeDialect(name: DialectName): void {
     if (!this.#isDialectOpen) return;
     this.#isDialectOpen = false;
@@ -156,12 +148,10 @@ export class Fleet {
     return this.headersOfLedger.names;
   }
 
-  /** See `ServedRange`. */
   get oldest(): LedgerInfo | undefined {
     return this.#range.oldest;
   }
 
-  /** Whether a node that may be asked answers and has reported its ledger. */
   get isReady(): boolean {
     return this.#range.isReady;
   }
@@ -188,10 +178,7 @@ export class Fleet {
     return view;
   }
 
-  /**
-   * Drains or resumes the node. A drained one finishes its requests in flight and gets no other, even when no other node
-   * can answer, because it is about to be stopped. Its reports move no head: the nodes that are asked may not have reached it.
-   */
+  /** Drains or resumes the node. A drained one gets no new request, and its reports move no head. */
   setDrained(upstream: Upstream, isDrained: boolean, nowMs: number): void {
     upstream.isDrained = isDrained;
     if (isDrained) this.ledger.forget(upstream, nowMs);
@@ -247,10 +234,7 @@ export class Fleet {
     return true;
   }
 
-  /**
-   * Records that an answer with this ledger, to a request that was sent at `sentAtMs`, has arrived: the order of answers
-   * shows whether the address leads to several nodes. Returns whether it was a step back.
-   */
+  /** Records the order of answers, which shows several nodes at one address. Returns whether it was a step back. */
   observeOrder(upstream: Upstream, info: LedgerInfo, sentAtMs: number, nowMs: number): boolean {
     const { address, name } = upstream;
     const wasShared = address.isShared;

@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fleet } from './fleet.ts';
-import { narrowed, nextComparison, voteOnRoots, type ForkRange, type NodeRoot } from './fork-rules.ts';
+import { narrowed, nextComparison, voteOnRoots, type ForkRange, type NodeRoot } from './contradictions.ts';
 import type { Upstream } from './node/upstream.ts';
 import type { Witness } from './witness.ts';
 

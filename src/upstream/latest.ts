@@ -53,10 +53,7 @@ export interface Demand {
   readonly min: LedgerVersion | undefined;
 }
 
-/**
- * Share of the bound after which the next look begins while reads of "latest" come: late, for every look costs a node a
- * request, but before the bound, so that the look is in flight when a read would need it.
- */
+/** Share of the bound after which the next look begins: late, as it costs a request, but before a read waits for it. */
 const renewAt = 0.98;
 /** Without reads of "latest" for this many bounds, the looks end. */
 const idleBounds = 5;
@@ -94,9 +91,7 @@ export class Latest {
     return isAtLeast(state, this.#floor.above(min)) ? state : undefined;
   }
 
-  /**
-   * The shared state, for a report: nothing changes. `isUsable`: a read now would be pinned to it, without a look first.
-   */
+  /** The shared state, for a report. `isUsable`: a read now would be pinned to it, without a look first. */
   peek(): { readonly version: LedgerVersion; readonly ageMs: number; readonly isUsable: boolean } | undefined {
     const state = this.#current;
     if (state === undefined) return undefined;
@@ -117,10 +112,7 @@ export class Latest {
     );
   }
 
-  /**
-   * Runs `ask` with the floor for a client that has seen `min`, and once more without the versions of peers when no node
-   * here reaches one. The floor never falls below `min` or a version that this gateway has served. `signal`: the client's.
-   */
+  /** Runs `ask` with the floor for a client that has seen `min`, and once more without the versions of peers. */
   async aboveFloor<T>(
     min: LedgerVersion | undefined,
     signal: CancelSignal,
@@ -153,10 +145,7 @@ export class Latest {
     this.#floor.onPeerVersion(version);
   }
 
-  /**
-   * Takes over the state that another worker published, `asOfMs` on this process's clock. That worker renews it; this
-   * one does only when a read finds it too old, so that one look serves all workers.
-   */
+  /** Takes over the state that another worker published: that one renews it, so that one look serves all workers. */
   onPeerState(state: PublishedState): void {
     if (this.#publish(state)) clearTimeout(this.#timer);
   }

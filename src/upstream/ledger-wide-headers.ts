@@ -12,15 +12,12 @@ import {
   textOfFields,
   type FamilyFields,
 } from '../ledger/node-headers.ts';
-import { titleCase, type Dialect, type HeaderValues, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import { titleCase, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { AnswerHead } from './dispatch/exchange.ts';
 import type { Upstream } from './node/upstream.ts';
 
 /** A node's answer of the fleet's chain. */
-export interface FamilyAnswer {
-  readonly upstream: Upstream;
-  readonly info: LedgerInfo | undefined;
-  readonly headers: HeaderValues;
-}
+export type FamilyAnswer = Pick<AnswerHead, 'upstream' | 'info' | 'headers'>;
 
 /** Headers that belong to one answer. */
 export interface OwnHeaders {

@@ -1,5 +1,5 @@
 /** Requests that wait until a node of the fleet reaches a ledger version. */
-import type { CancelSignal } from '../ledger/stop.ts';
+import { waitWithin, type CancelSignal } from '../ledger/stop.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Upstream } from './node/upstream.ts';
 
@@ -30,32 +30,22 @@ export class VersionWaiters {
     return this.#waiters.size > 0;
   }
 
-  /**
-   * Resolves when a usable node has reached `version`, after `timeoutMs`, or on abort: true if one has. `isFit`: whether
-   * a node counts. Default: each does.
-   */
+  /** Whether a usable and fit node has reached `version`; waits for it at most `ms`, and until `signal` aborts. */
   async wait(
     version: LedgerVersion,
-    timeoutMs: number,
+    ms: number,
     signal: CancelSignal,
     isFit: (upstream: Upstream) => boolean = () => true,
   ): Promise<boolean> {
     const isReached = (): boolean =>
       this.#nodes().some((upstream) => upstream.isTrusted && upstream.head >= version && isFit(upstream));
-    if (isReached() || timeoutMs <= 0 || signal.aborted || this.#waiters.size >= maxWaiters) return isReached();
+    if (isReached() || ms <= 0 || signal.aborted || this.#waiters.size >= maxWaiters) return isReached();
     if (!this.isAwaited) this.#onAwaited();
-    await new Promise<void>((resolve) => {
-      const wake = (): void => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', wake);
-        this.#waiters.delete(waiter);
-        resolve();
-      };
+    await waitWithin<void>({ ms, signal, late: undefined }, (wake) => {
       const waiter = { version, isReached, wake };
-      const timer = setTimeout(wake, timeoutMs);
-      signal.addEventListener('abort', wake);
       this.#waiters.add(waiter);
       if (this.#nearest === undefined || version < this.#nearest) this.#nearest = version;
+      return () => this.#waiters.delete(waiter);
     });
     return isReached();
   }

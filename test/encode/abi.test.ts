@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileModule, type CompiledStruct } from '../../src/encode/abi.ts';
 import { findAbiType, isSigner } from '../../src/encode/abi-type.ts';
-import { Steps } from '../../src/encode/steps.ts';
+import { Steps } from '../../src/encode/outcome.ts';
 import { readText } from './vectors.ts';
 
 test('signers are no parameters, wherever they stand and however they are taken', () => {

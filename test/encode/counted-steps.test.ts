@@ -1,7 +1,7 @@
 // The encoder's work stays within its steps and texts for all ABIs and arguments.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { maxSteps } from '../../src/encode/steps.ts';
+import { maxSteps } from '../../src/encode/outcome.ts';
 import { countWork, startCounting } from '../support/counted-work.ts';
 import { generateWork, type WorkCase } from './generate-abi.ts';
 import { encodeWork } from './work.ts';

@@ -1,7 +1,7 @@
 // The encoder ends within its steps with a right outcome for all ABIs and arguments.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { maxSteps } from '../../src/encode/steps.ts';
+import { maxSteps } from '../../src/encode/outcome.ts';
 import { measureWork } from './work.ts';
 
 test('3,000 made-up calls of ABIs that are shared, recursive, wide and deep end within their steps, and their bytes are right', async () => {

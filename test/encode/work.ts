@@ -1,8 +1,7 @@
 /** Measures the encoder on ABIs that are made to keep it busy: its steps, its time, and its bytes where there are any. */
 import { compileModule } from '../../src/encode/abi.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
-import type { EncodeOutcome } from '../../src/encode/outcome.ts';
-import { Steps } from '../../src/encode/steps.ts';
+import { type EncodeOutcome, Steps } from '../../src/encode/outcome.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { generateWork, type WorkCase } from './generate-abi.ts';
 import { referenceHex } from './reference.ts';

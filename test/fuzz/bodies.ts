@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { parseViewBody } from '../../src/cache/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
-import { Steps } from '../../src/encode/steps.ts';
+import { Steps } from '../../src/encode/outcome.ts';
 import { findAddress } from '../../src/ledger/address.ts';
 import { JsonError, parseJson } from '../../src/ledger/json-parser.ts';
 import { canonicalJson } from '../../src/ledger/json-value.ts';

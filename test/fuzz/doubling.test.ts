@@ -6,7 +6,7 @@ import { parseViewBody } from '../../src/cache/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
-import { Steps } from '../../src/encode/steps.ts';
+import { Steps } from '../../src/encode/outcome.ts';
 import { parseJson } from '../../src/ledger/json-parser.ts';
 import { canonicalJson } from '../../src/ledger/json-value.ts';
 import { findTypeTag, formatTypeTag } from '../../src/ledger/type-tag.ts';

@@ -1,11 +1,16 @@
 /** The words of the field: addresses, types, versions, names. */
 import assert from 'node:assert/strict';
 import { findAbiType } from '../../src/encode/abi-type.ts';
-import { Steps } from '../../src/encode/steps.ts';
-import { addressBytes, findAddress, parseAddress } from '../../src/ledger/address.ts';
+import { Steps } from '../../src/encode/outcome.ts';
+import { addressBytes, findAddress, parseAddress, parseTransactionHash } from '../../src/ledger/address.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import { findFunctionId, formatFunctionId, parseTransactionHash } from '../../src/ledger/identifier.ts';
-import { findTypeTag, formatTypeTag, parseStructTag } from '../../src/ledger/type-tag.ts';
+import {
+  findFunctionId,
+  formatFunctionId,
+  findTypeTag,
+  formatTypeTag,
+  parseStructTag,
+} from '../../src/ledger/type-tag.ts';
 import { findU64, parseLedgerVersion } from '../../src/ledger/version.ts';
 import { fc } from '../support/fast-check.ts';
 import { changed, soup } from './soup.ts';

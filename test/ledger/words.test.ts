@@ -1,9 +1,9 @@
 /** Addresses, versions, hashes and names: what is read, and what is refused. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addressBytes, parseAddress } from '../../src/ledger/address.ts';
+import { addressBytes, parseAddress, parseTransactionHash } from '../../src/ledger/address.ts';
 import { errorBody, GatewayError, quote, type Fault } from '../../src/ledger/errors.ts';
-import { findFunctionId, formatFunctionId, isIdentifier, parseTransactionHash } from '../../src/ledger/identifier.ts';
+import { findFunctionId, formatFunctionId, isIdentifier } from '../../src/ledger/type-tag.ts';
 import { findU64, ledgerVersion, parseLedgerVersion } from '../../src/ledger/version.ts';
 import { fc } from '../support/fast-check.ts';
 import { Draw, hex, seed, spellAddress } from '../support/spellings.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ROOT_CONTEXT, trace, TraceFlags } from '@opentelemetry/api';
 import { createOtlpSdk, type SpanOutcome } from '../../src/trace/otlp.ts';
-import { createTracer } from '../../src/trace/tracer.ts';
+import { createTracer } from '../../src/trace/span.ts';
 import { collector } from '../support/collector.ts';
 import { freePort } from '../support/free-port.ts';
 

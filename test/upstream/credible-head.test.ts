@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isCredible, type HeadReport } from '../../src/upstream/head-rules.ts';
+import { elect, isConfirmed, isCredible, type HeadReport } from '../../src/upstream/contradictions.ts';
 
 const nowUsec = 1_800_000_000_000_000n;
 const second = 1_000_000n;
@@ -33,10 +33,47 @@ const rows: readonly (readonly [claim: string, own: HeadReport, others: readonly
     ['a ledger of another time explains a lag by its own clock', past(1_019_000n), [past(1_000_000n)], true],
     ['a burst of versions explains a lag of seconds', node(1_100_000n), [node(1_000_000n, 6n)], true],
     ['but not any lag', past(1_000_000_000n), [past(1_000_000n)], false],
+    ['nor a lead without a lag', { ...past(1_000_000n), version: 1_100_000n }, [past(1_000_000n)], false],
+    ['10,000 versions need no explanation', node(1_010_000n), [node(1_000_000n)], true],
+    ['one more does', node(1_010_001n), [node(1_000_000n)], false],
+    ['an older time takes nothing away', node(1_005_000n, 50n), [node(1_000_000n)], true],
+    ['no lead is too long over a node that is an hour behind', node(30_000_000n), [node(1_000_000n, 3600n)], true],
+    ['but of a node in step', node(30_000_000n, 61n), [node(1_000_000n, 3600n)], false],
+    ['a node 60 s behind our clock is in step', node(3_000_000n), [node(1_000_000n, 60n)], false],
+    ['a node 61 s behind is not', node(3_000_000n), [node(1_000_000n, 61n)], true],
+    ['a node 60 s ahead of our clock is in step', node(3_000_000n), [node(1_000_000n, -60n)], false],
+    ['a node 61 s ahead is not', node(3_000_000n), [node(1_000_000n, -61n)], true],
   ];
 
 for (const [claim, own, others, expected] of rows) {
   test(claim, () => {
     assert.equal(isCredible(own, others, nowUsec), expected);
+  });
+}
+
+test('a node up to 10,000 versions behind a head proves that the ledger has not gone back', () => {
+  const heads = [9_999n, 10_000n, 30_000n].map((other) => isConfirmed(20_000n, other));
+  assert.deepEqual(heads, [false, true, true]);
+});
+
+const votes: readonly {
+  readonly claim: string;
+  readonly told: readonly (number | undefined)[];
+  readonly standing?: number;
+  readonly elected: number | undefined;
+}[] = [
+  { claim: 'without a report there is no chain', told: [undefined, undefined], elected: undefined },
+  { claim: 'the first report decides', told: [undefined, 2], elected: 2 },
+  { claim: 'most nodes decide', told: [1, 2, 2], elected: 2 },
+  { claim: 'a tie goes to the node configured first', told: [1, 2], elected: 1 },
+  { claim: 'a tie keeps the standing chain', told: [1, 2], standing: 2, elected: 2 },
+  { claim: 'a majority turns a standing chain', told: [1, 1, 2], standing: 2, elected: 1 },
+  { claim: 'a chain without reports loses', told: [1, undefined], standing: 2, elected: 1 },
+  { claim: 'silence leaves the standing chain', told: [undefined], standing: 2, elected: 2 },
+];
+
+for (const { claim, told, standing, elected } of votes) {
+  test(`vote on the chain: ${claim}`, () => {
+    assert.equal(elect(told, standing), elected);
   });
 }

@@ -1,7 +1,7 @@
 /** The vote on roots, and the search for a fork: tables and properties without nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { narrowed, nextComparison, voteOnRoots, type ForkRange } from '../../src/upstream/fork-rules.ts';
+import { narrowed, nextComparison, voteOnRoots, type ForkRange } from '../../src/upstream/contradictions.ts';
 import { fc } from '../support/fast-check.ts';
 
 /** Votes by words such as `a1`: node a reports root 1. */

@@ -2,7 +2,7 @@
 import type { KeyPath } from '../../config/source/key-path.ts';
 import type { Config } from '../../config/config.ts';
 import type { DialectName } from '../../ledger/ledger-headers.ts';
-import { elect } from '../../upstream/node/ledger-identity.ts';
+import { elect } from '../../upstream/contradictions.ts';
 import { describeFault, type NodeFaultReport } from '../../upstream/node/node-fault.ts';
 import { sharedAddressMessage } from '../../upstream/node/shared-address.ts';
 import type { ProbeOutcome } from './probe.ts';

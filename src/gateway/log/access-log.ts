@@ -8,7 +8,7 @@ import { usageSubjectOf } from '../../access/usage/usage-tally.ts';
 import type { AccessLogConfig } from '../../config/config.ts';
 import type { AccessLogMetrics } from '../../metrics/log-metrics.ts';
 import { countedOutcome, countedStatus } from '../../metrics/http-metrics.ts';
-import { RetryBudget } from '../../upstream/node/limits.ts';
+import { Allowance } from '../../upstream/node/allowance.ts';
 import type { RequestSummary } from '../../proxy/http/exchange.ts';
 
 interface AccessLogParts {
@@ -26,9 +26,9 @@ export class AccessLog {
   readonly #parts: AccessLogParts;
   readonly #now: () => number;
   /** Lines for failed and slow requests. */
-  readonly #extraordinary = new RetryBudget(100, 50);
+  readonly #extraordinary = new Allowance(50, 100);
   /** Bugs repeat. */
-  readonly #faults = new RetryBudget(10, 1);
+  readonly #faults = new Allowance(1, 10);
 
   constructor(parts: AccessLogParts) {
     this.#parts = parts;

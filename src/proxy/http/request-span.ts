@@ -4,8 +4,7 @@
  */
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Outcome, RouteName } from '../../metrics/http-metrics.ts';
-import type { Span } from '../../trace/span.ts';
-import type { Tracer } from '../../trace/tracer.ts';
+import type { Span, Tracer } from '../../trace/span.ts';
 import type { Incoming } from './message.ts';
 
 /** A route's name in metrics, log lines and spans. */

@@ -1,7 +1,7 @@
 /** A request that an operator describes: matched and parsed as a client's, never answered. */
 import { GatewayError } from '../../ledger/errors.ts';
 import type { RouteName } from '../../metrics/http-metrics.ts';
-import type { Need } from '../../upstream/select/need.ts';
+import type { Need } from '../../upstream/select/ranking.ts';
 import { answerForm } from '../http/negotiate.ts';
 import { METHODS } from '../http/server/lean-http.ts';
 import type { Read } from '../reads/read-result.ts';

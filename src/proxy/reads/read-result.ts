@@ -7,7 +7,7 @@ import { headerOf, type Dialect } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { WireRequest } from '../../upstream/node/node-client.ts';
-import type { Need } from '../../upstream/select/need.ts';
+import type { Need } from '../../upstream/select/ranking.ts';
 
 /** A parsed, canonical read. `wire` is made from its canonical parts alone. */
 export interface Read extends ReadFacts {

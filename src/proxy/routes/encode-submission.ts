@@ -2,9 +2,9 @@
  * `POST /transactions/encode_submission`: signing messages, encoded from the module's ABI and compared with nodes. In
  * doubt a node receives the request, byte for byte (protocol 5.9).
  */
-import type { EncodeMetrics, ForwardReasonName } from '../../metrics/encode-metrics.ts';
+import type { EncodeMetrics } from '../../metrics/encode-metrics.ts';
 import { encodeSubmission } from '../../encode/encode-submission.ts';
-import type { EncodeOutcome } from '../../encode/outcome.ts';
+import { forwardReasons, type EncodeOutcome } from '../../encode/outcome.ts';
 import type { ShadowProof } from '../../encode/shadow.ts';
 import { bodyBounds, findText } from '../../ledger/json-parser.ts';
 import { GatewayError } from '../../ledger/errors.ts';
@@ -16,6 +16,18 @@ import type { PassThrough } from './pass-through.ts';
 import type { ResponseWriter } from '../http/response-writer.ts';
 import type { Match } from './router.ts';
 import type { ShadowChecks } from './shadow-checks.ts';
+
+/** Reasons why a node encodes: those of the encoder, and those found before it runs. */
+export const nodeReasons = [
+  ...forwardReasons,
+  'bcs accept',
+  'encoded body',
+  'large body',
+  'module unavailable',
+  'distrusted function',
+  'chain unknown',
+] as const;
+type NodeReason = (typeof nodeReasons)[number];
 
 /** Parts of the encoder's route; `signingDomain` prefixes each signing message. */
 export interface EncoderParts {
@@ -29,7 +41,7 @@ export interface EncoderParts {
   readonly signingDomain: string;
 }
 
-type Forward = { readonly kind: 'forward'; readonly reason: ForwardReasonName };
+type Forward = { readonly kind: 'forward'; readonly reason: NodeReason };
 
 /** Answers requests for signing messages, itself or through a node. */
 export class Encoder {
@@ -111,9 +123,9 @@ function resultOf({ kind }: EncodeOutcome | Forward): 'local' | 'forwarded' {
 }
 
 /** Reason for asking a node; nodes answer refusals as well. */
-function reasonOf(outcome: EncodeOutcome | Forward): ForwardReasonName | 'refused locally' | undefined {
+function reasonOf(outcome: EncodeOutcome | Forward): NodeReason | undefined {
   if (outcome.kind === 'encoded') return undefined;
   return outcome.kind === 'forward' ? outcome.reason : 'refused locally';
 }
 
-const forward = (reason: ForwardReasonName): Forward => ({ kind: 'forward', reason });
+const forward = (reason: NodeReason): Forward => ({ kind: 'forward', reason });

@@ -5,9 +5,9 @@
 import type { Operation } from '../../cache/key.ts';
 import type { Extent } from '../../cache/policy.ts';
 import { parseAddress } from '../../ledger/address.ts';
-import { isIdentifier } from '../../ledger/identifier.ts';
+import { isIdentifier } from '../../ledger/type-tag.ts';
 import { findU64, type LedgerVersion } from '../../ledger/version.ts';
-import type { Need } from '../../upstream/select/need.ts';
+import type { Need } from '../../upstream/select/ranking.ts';
 import { answerForm } from '../http/negotiate.ts';
 import { knownParameters } from '../http/target.ts';
 import type { Read } from '../reads/read-result.ts';

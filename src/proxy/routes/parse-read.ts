@@ -2,12 +2,11 @@
 import { LRUCache } from 'lru-cache';
 import type { Operation } from '../../cache/key.ts';
 import { parseViewBody, type CanonicalBody, type ViewContentType } from '../../cache/canonical-body.ts';
-import { parseAddress } from '../../ledger/address.ts';
+import { parseAddress, parseTransactionHash } from '../../ledger/address.ts';
 import { GatewayError, quote } from '../../ledger/errors.ts';
-import { isIdentifier, parseTransactionHash } from '../../ledger/identifier.ts';
-import { formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
+import { isIdentifier, formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import type { Need } from '../../upstream/select/need.ts';
+import type { Need } from '../../upstream/select/ranking.ts';
 import { answerForm } from '../http/negotiate.ts';
 import type { Read } from '../reads/read-result.ts';
 import type { Submissions } from './submissions.ts';

@@ -2,7 +2,7 @@
 import type { AccessOperation } from '../../access/keys/principal.ts';
 import { findU64, type LedgerVersion } from '../../ledger/version.ts';
 import type { RouteName } from '../../metrics/http-metrics.ts';
-import type { Need } from '../../upstream/select/need.ts';
+import type { Need } from '../../upstream/select/ranking.ts';
 import {
   blockByVersionRead,
   blockRead,

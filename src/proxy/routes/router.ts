@@ -2,7 +2,7 @@
 import findMyWay from 'find-my-way';
 import type { AccessOperation } from '../../access/keys/principal.ts';
 import { GatewayError } from '../../ledger/errors.ts';
-import type { Need } from '../../upstream/select/need.ts';
+import type { Need } from '../../upstream/select/ranking.ts';
 import type { Read } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
 import type { BodyRead, Parameters } from './parse-read.ts';

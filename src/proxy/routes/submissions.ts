@@ -3,7 +3,7 @@
  * the node to each other before the client is answered, because its next request may reach any of them.
  */
 import { LRUCache } from 'lru-cache';
-import type { TransactionHash } from '../../ledger/identifier.ts';
+import type { TransactionHash } from '../../ledger/address.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 
 /** Longer than a transaction stays in a mempool. */

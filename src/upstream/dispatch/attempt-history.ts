@@ -1,12 +1,13 @@
 /** Records of attempts: of one call, and in the state of nodes, in metrics, log and traces (docs/tracing.md). */
-import type { AnswerClass, Shedding } from './classify.ts';
+import type { AnswerClass } from './classify.ts';
+import type { Shedding } from '../node/deferral.ts';
 import type { FailureSign } from '../node/ejection.ts';
 import type { NodeAnswer } from './exchange.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { FailureKind, NodeFault } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
-import type { ReadClass } from '../select/need.ts';
+import type { ReadClass } from '../select/ranking.ts';
 
 /** The result of one attempt. */
 export type AttemptOutcome<A> = { readonly kind: 'final'; readonly answer: A } | NonFinalOutcome;
@@ -69,14 +70,12 @@ export class AttemptHistory {
     return this.#sharedMisses > 0;
   }
 
-  /** Records that an attempt at `upstream` begins. */
   ask(upstream: Upstream): void {
     this.asked.add(upstream);
     this.attempts += 1;
     this.isRepeating = false;
   }
 
-  /** Lets the call ask the node once more. */
   repeat(upstream: Upstream): void {
     this.asked.delete(upstream);
     this.isRepeating = true;
@@ -235,10 +234,7 @@ export function attemptSpan(
   });
 }
 
-/**
- * Ends the span. `cancelled`: another node has answered, or the client left. A node that has pruned or not yet reached a
- * version has not failed.
- */
+/** Ends the span. `cancelled`: another node has answered, or the client left. */
 export function endSpan(
   span: Span | undefined,
   kind: AnswerClass | 'cancelled',

@@ -19,10 +19,10 @@ import {
   classifyAnswer,
   findShedding,
   type AnswerClass,
-  type Shedding,
   validateAnswer,
   type InvalidAnswerReason,
 } from './classify.ts';
+import type { Shedding } from '../node/deferral.ts';
 import type { FailureSign } from '../node/ejection.ts';
 import {
   isUnsendable,
@@ -35,7 +35,7 @@ import {
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { faultOfError } from '../node/node-fault.ts';
 import { overLiveConnection } from '../node/live-connection.ts';
-import type { Need, ReadClass } from '../select/need.ts';
+import type { Need, ReadClass } from '../select/ranking.ts';
 import { onceClosed } from './node-stream.ts';
 import type { Permit } from './queue.ts';
 import type { Upstream } from '../node/upstream.ts';

@@ -39,12 +39,7 @@ export class CallPlaces {
 
   /** A permit at one of `nodes`, best first, if one has a place now. */
   tryAcquire(nodes: RankedNodes): Permit | undefined {
-    const { queue } = this.#parts;
-    const kind = this.#kind;
-    if (kind === 'read' || kind === 'stream') return queue.tryAcquire(nodes, kind);
-    const nowMs = performance.now();
-    const node = kind === 'look' ? nodes[0] : nodes.find(({ upstream }) => upstream.mayBeAsked(nowMs));
-    return node === undefined ? undefined : queue.acquireUnbounded(node.upstream, kind);
+    return this.#parts.queue.tryAcquire(nodes, this.#kind);
   }
 
   /** Waits for a permit at one of `nodes`; `undefined`: the queue was full, or the call's time is over. */

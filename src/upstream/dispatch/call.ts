@@ -10,8 +10,8 @@ import { isSureOf, nodesFor } from '../fleet-view.ts';
 import { LargeAnswerError, type FleetRequest, type SenderParts } from './fleet-request.ts';
 import { chooseFinalAnswer, holderThatFailed, mayGoOn, type CallState } from './next-step.ts';
 import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
-import type { RetryBudget } from '../node/limits.ts';
-import type { ReadClass } from '../select/need.ts';
+import type { Allowance } from '../node/allowance.ts';
+import type { ReadClass } from '../select/ranking.ts';
 import type { Outliers } from './outliers.ts';
 import type { Permit, PlaceQueue } from './queue.ts';
 import type { Upstream } from '../node/upstream.ts';
@@ -20,7 +20,7 @@ import type { Upstream } from '../node/upstream.ts';
 export interface DispatchContext extends SenderParts {
   readonly attempts: Attempts;
   readonly queue: PlaceQueue;
-  readonly retries: RetryBudget;
+  readonly retries: Allowance;
   readonly hedging: Hedging;
   readonly outliers: Outliers;
 }

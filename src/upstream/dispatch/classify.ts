@@ -7,7 +7,8 @@
 import { findForm, JsonBody } from '../../ledger/answer-body.ts';
 import { type HeaderValues, headerOf, ledgerHeaderFault, type Dialect } from '../../ledger/ledger-headers.ts';
 import { conditions } from '../../ledger/node-headers.ts';
-import type { Need } from '../select/need.ts';
+import type { Shedding } from '../node/deferral.ts';
+import type { Need } from '../select/ranking.ts';
 import type { FleetRequest, PromisedForm } from './fleet-request.ts';
 import { isFramed, type AnswerHead, type NodeAnswer } from './exchange.ts';
 
@@ -37,10 +38,7 @@ type AnswerOfError = Pick<CheckedAnswer, 'status' | 'body' | 'json'>;
 /** The properties of a request that the validity of its answer depends on. */
 export type AskedRequest = Pick<FleetRequest, 'need' | 'promised' | 'wire' | 'isIdempotent' | 'isContent'>;
 
-/**
- * Why the answer is invalid; `undefined`: valid. `classifyAnswer` gives the meaning of a node's own errors. Every answer
- * to a request that is not idempotent is valid, because no other node may be asked.
- */
+/** Why the answer is invalid; `undefined`: it is valid, as every answer to a request that is not idempotent. */
 export function validateAnswer(
   answer: CheckedAnswer,
   request: AskedRequest,
@@ -142,10 +140,7 @@ export type AnswerClass =
 /** `error_code` of an unhealthy node (protocol 9): final for a health check, a failure for every other request. */
 export const healthCheckFailed = 'health_check_failed';
 
-/**
- * Classifies a valid answer that was read whole (`validateAnswer`). `isHealthCheck`: the request asks for the health of a
- * node.
- */
+/** Classifies a valid answer that was read whole (`validateAnswer`). */
 export function classifyAnswer(answer: AnswerOfError, need: Need, isHealthCheck = false): AnswerClass {
   if (answer.status < 300) return 'final';
   const error = errorOf(answer);
@@ -186,14 +181,6 @@ function errorOf({ body, json }: AnswerOfError) {
   if (body === undefined || body.length > 64 * 1024) return undefined;
   const { error_code: code, message } = (json ?? new JsonBody(body)).members;
   return typeof code === 'string' ? { code, message: typeof message === 'string' ? message : '' } : undefined;
-}
-
-/** A refusal of one request too many, without work on it. */
-export interface Shedding {
-  /** The wait that the node asks for, in ms; `undefined`: the answer has no readable one. */
-  readonly retryAfterMs: number | undefined;
-  /** The node itself answered; a proxy in front of it may have given the other answers. */
-  readonly isOfNode: boolean;
 }
 
 const sheddingCodes = new Set(['overloaded', 'rate_limited']);

@@ -7,10 +7,7 @@ import { QueueFullError } from './fleet-request.ts';
 /** Flights of other clients that one caller joins in turn. */
 const mostJoined = 3;
 
-/**
- * Resolves or rejects as `join`, which joins a coalesced load. After a load whose leader's client exceeded its queue limit,
- * `join` runs again: the first follower to retry leads.
- */
+/** Joins a coalesced load by `join`, and again after one whose leader's client exceeded its queue limit. */
 export async function joinFlights<T>(client: string, join: () => Promise<T>): Promise<T> {
   for (let joined = 1; ; joined += 1) {
     try {
@@ -47,7 +44,6 @@ export class FairFlights<T> {
   /** By key; each client has at most one flight of a key. */
   readonly #flights = new Map<string, Set<ClientFlight<T>>>();
 
-  /** Whether a read of `key` is in flight. */
   has(key: string): boolean {
     return this.#flights.has(key);
   }

@@ -9,21 +9,19 @@ import {
   type AnswerHead,
   type ExchangeContext,
   type NodeAnswer,
+  BadAnswerError,
+  findCoding,
 } from './exchange.ts';
 import type { NodeClient, Purpose, WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { HeaderValues } from '../../ledger/ledger-headers.ts';
-import { BadAnswerError, findCoding } from './content-coding.ts';
 import { isFresh, LostConnectionError } from '../node/live-connection.ts';
 
 /** Most interim answers (1xx) of one request. */
 const mostInterim = 16;
 
 /** Settles the promise of an exchange. */
-export interface Settle<A> {
-  resolve(answer: A | Promise<A>): void;
-  reject(error: Error): void;
-}
+export type Settle<A> = Pick<PromiseWithResolvers<A>, 'resolve' | 'reject'>;
 
 /** Parts of one exchange: the node, its time and memory bounds, and the set of connections. */
 export interface HandlerParts<C extends ExchangeContext = ExchangeContext> {
@@ -134,10 +132,7 @@ function hasCertainEnd({ 'transfer-encoding': coding }: HeaderValues): boolean {
   return coding === undefined || (typeof coding === 'string' && coding.trimEnd().toLowerCase() === 'chunked');
 }
 
-/**
- * Sends `request` and reads the whole answer. Rejects when the connection or the body fails, or on abort. `client`: the
- * connections, by default those of the node.
- */
+/** Sends `request` and reads the whole answer. `client`: the connections, by default those of the node. */
 export function fetchWhole(
   upstream: Upstream,
   request: WireRequest,

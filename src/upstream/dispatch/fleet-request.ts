@@ -9,7 +9,7 @@ import type { ByteBudget } from '../byte-budget.ts';
 import type { Fleet } from '../fleet.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
-import type { Need } from '../select/need.ts';
+import type { Need } from '../select/ranking.ts';
 
 /** The answer to a request with `mayStream` is too large to be read whole. */
 export class LargeAnswerError extends GatewayError {

@@ -3,8 +3,8 @@ import { settlesWithin } from '../../ledger/stop.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, HedgeLimits } from './fleet-request.ts';
-import { RetryBudget } from '../node/limits.ts';
-import type { ReadClass } from '../select/need.ts';
+import { Allowance } from '../node/allowance.ts';
+import type { ReadClass } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** An attempt in flight. */
@@ -54,7 +54,7 @@ const soonestMs = 2;
 export class Hedging {
   readonly #limits: HedgeLimits | undefined;
   readonly #fleet: Fleet;
-  readonly #budget = new RetryBudget(mostSaved);
+  readonly #budget = new Allowance(0, mostSaved);
 
   constructor(limits: HedgeLimits | undefined, fleet: Fleet) {
     this.#limits = limits;
@@ -71,24 +71,16 @@ export class Hedging {
     return request.isLook === true || this.#budget.withdraw(performance.now());
   }
 
-  /**
-   * Delay of the hedge in ms, by the node's own answers to reads of the class, or by those of the slowest node when it has
-   * too few. `undefined`: no hedge.
-   */
+  /** Delay of the hedge: the usual time of the node, or of the slowest one when it has too few answers. */
   afterMs(request: FleetRequest, upstream: Upstream, readClass: ReadClass | undefined): number | undefined {
     const timed = request.isLook === true ? 'look' : readClass;
     const quantile = this.#limits?.quantile ?? 1;
     const { upstreams } = this.#fleet;
     if (quantile >= 1 || timed === undefined || !isHedgeable(request) || upstreams.length < 2) return undefined;
     const nowMs = performance.now();
-    let usualMs = upstream.latencies[timed].quantile(quantile, nowMs);
-    if (usualMs === undefined) {
-      for (const { latencies } of upstreams) {
-        const othersMs = latencies[timed].quantile(quantile, nowMs);
-        if (othersMs !== undefined && othersMs > (usualMs ?? 0)) usualMs = othersMs;
-      }
-    }
-    return usualMs === undefined ? undefined : Math.max(soonestMs, usualMs);
+    const usualMsOf = ({ latencies }: Upstream) => latencies[timed].quantile(quantile, nowMs);
+    const usualMs = usualMsOf(upstream) ?? Math.max(...upstreams.map((other) => usualMsOf(other) ?? 0));
+    return usualMs === 0 ? undefined : Math.max(soonestMs, usualMs);
   }
 }
 

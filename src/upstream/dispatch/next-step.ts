@@ -1,15 +1,11 @@
-/**
- * Decides after an attempt without a final answer: whether the call goes on, where it waits for a node that is about to
- * reach its version, and which answer it gives in the end.
- */
+/** Decides after an attempt without a final answer: whether the call goes on, or waits, and its answer in the end. */
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Fleet } from '../fleet.ts';
 import { candidatesOf } from '../fleet-view.ts';
 import type { Upstream } from '../node/upstream.ts';
 import { type NodeCandidate, deepest, deepestUnasked, unitOf } from '../select/candidates.ts';
-import { type Need, positionOf } from '../select/need.ts';
-import { passedOver, trustRank, holdingOf } from '../select/ranking.ts';
+import { type Need, positionOf, passedOver, trustRank, holdingOf } from '../select/ranking.ts';
 import type { AttemptHistory, NonFinalOutcome } from './attempt-history.ts';
 import { QueueFullError, type SendLimits } from './fleet-request.ts';
 import { GatewayError } from '../../ledger/errors.ts';
@@ -25,7 +21,6 @@ export interface CallState {
   readonly limits: SendLimits;
   readonly need: Need;
   readonly history: AttemptHistory;
-  /** The nodes that may be asked now. */
   readonly nodes: () => readonly NodeCandidate<Upstream>[];
   /** End of the call, in ms of `performance.now()`. */
   readonly deadlineAtMs: number;
@@ -38,7 +33,9 @@ export async function mayGoOn(call: CallState, upstream: Upstream, kind: NonFina
   if (kind !== 'behind' && kind !== 'failed') return true;
   // No call waits for a block: after a node without it, only a node that has reported the block is asked.
   if (need.kind === 'block')
-    return kind === 'failed' || nodes().some((node) => hasReported(node, need.height, history));
+    return (
+      kind === 'failed' || nodes().some((node) => node.window !== undefined && mayReach(node, need.height, history))
+    );
   const version = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
   const head = fleet.head?.version;
   if (version === undefined || head === undefined) return true;
@@ -90,17 +87,14 @@ export interface StepContext {
   readonly mayRepeat: boolean;
 }
 
-/**
- * The step after `last`, the node asked last, has failed or has not reached the version. Lagging nodes are not asked for
- * versions that they surely lack; a node that is about to have the version is waited for.
- */
+/** The step after `last`, the node asked last, has failed or has not reached the version. */
 export function stepAfter(nodes: readonly NodeCandidate<Upstream>[], last: Upstream, context: StepContext): NextStep {
   const { version, history, mayWait, mayRepeat } = context;
   const trusted = nodes.filter((node) => trustRank(node) < passedOver);
-  if (trusted.some((node) => isUntried(node, context))) return 'ask';
+  if (trusted.some((node) => mayReach(node, version, history))) return 'ask';
   const isAwaited = trusted.some(({ upstream, health }) => health === 'usable' && !history.failed.has(upstream));
   // Without a trusted node to wait for, the answer of a node that is passed over is better than none.
-  const isLeft = nodes.some((node) => isUntried(node, context));
+  const isLeft = nodes.some((node) => mayReach(node, version, history));
   const otherwise = isAwaited && !isLeft ? 'end' : 'ask';
   if (!isAwaited) return otherwise;
   // A node that has just failed mostly answers a repeat at once; the others would have to be waited for. A node that is
@@ -125,18 +119,9 @@ export function nearest(nodes: readonly NodeCandidate<Upstream>[]): Upstream | u
   );
 }
 
-/** Whether the node was not asked, and its ledger is unknown or reaches the version. */
-function isUntried({ upstream, window }: NodeCandidate<Upstream>, { version, history }: StepContext): boolean {
-  return !history.asked.has(upstream) && (window === undefined || window.head >= version);
-}
-
-/** Whether the node was not asked, and has reported the block; windows are of heights here. */
-function hasReported(
-  { upstream, window }: NodeCandidate<Upstream>,
-  height: bigint,
-  { asked }: AttemptHistory,
-): boolean {
-  return !asked.has(upstream) && window !== undefined && height <= window.head;
+/** Whether the node was not asked, and its ledger is unknown or reaches the version, or block where windows are of heights. */
+function mayReach({ upstream, window }: NodeCandidate<Upstream>, position: bigint, { asked }: AttemptHistory): boolean {
+  return !asked.has(upstream) && (window === undefined || position <= window.head);
 }
 
 /** The best answer, unless it would be a false claim about the ledger. Throws `GatewayError` 503 when there is none. */
@@ -198,10 +183,7 @@ function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, any
   });
 }
 
-/**
- * The node that failed by an error, and may hold what the others lack: it mostly answers a repeat at once. `undefined`:
- * there is none, or the call has repeated a node already.
- */
+/** The node that failed by an error, and may hold what the others lack: it mostly answers a repeat at once. */
 export function holderThatFailed(call: CallState): Upstream | undefined {
   const { prunedAt, failures, hasRepeated } = call.history;
   if (hasRepeated || !mayStillBeHeld(call)) return undefined;

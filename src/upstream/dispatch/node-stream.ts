@@ -4,9 +4,9 @@
  */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { gather } from './content-coding.ts';
 import { AnswerHandler, send, type HandlerParts, type Settle } from './fetch-whole.ts';
 import {
+  gather,
   wholeAnswer,
   type AnswerHead,
   type ExchangeContext,

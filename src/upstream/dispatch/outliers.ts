@@ -5,8 +5,7 @@ import { candidatesOf } from '../fleet-view.ts';
 import { unitOf } from '../select/candidates.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
-import { positionOf, readClasses, type Need, type ReadClass } from '../select/need.ts';
-import { holdingOf } from '../select/ranking.ts';
+import { positionOf, readClasses, type Need, type ReadClass, holdingOf } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** Sends a copy of a read to `upstream` in the background; `undefined`: the end of the process cut it off. */

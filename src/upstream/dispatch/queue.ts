@@ -2,7 +2,7 @@
  * Places at nodes. A request gets a place at the best node with a free one, or waits. Clients take turns, so a burst of
  * one client delays its own requests alone, and no more requests wait than nodes can serve soon.
  */
-import type { CancelSignal } from '../../ledger/stop.ts';
+import { waitWithin, type CancelSignal } from '../../ledger/stop.ts';
 import type { NodeCandidate } from '../select/candidates.ts';
 import type { Upstream } from '../node/upstream.ts';
 
@@ -48,14 +48,14 @@ export class Permit {
   /** Whether the request may be sent once more; looks always. Takes a token of the node's allowance. */
   mayRepeat(): boolean {
     const { allowance } = this.upstream;
-    if (this.kind !== 'look') return allowance.take(performance.now());
+    if (this.kind !== 'look') return allowance.withdraw(performance.now());
     allowance.spend(performance.now());
     return true;
   }
 
   /** Frees all resources, because no byte of the request was sent. */
   cancel(): void {
-    if (this.#isOpen) this.upstream.allowance.giveBack();
+    if (this.#isOpen) this.upstream.allowance.deposit(1);
     this.close();
   }
 
@@ -71,10 +71,7 @@ export class Permit {
   }
 }
 
-/**
- * Why a request got no permit. `full`: too many requests wait. `late`: no place became free in time. `withheld`: no node
- * may be asked now (`Upstream.mayBeAsked`).
- */
+/** Why a request got no permit. `late`: no place became free in time. `withheld`: no node may be asked now. */
 export type QueueRefusal = 'full' | 'late' | 'withheld';
 
 /** The wait of one request for a place. */
@@ -122,7 +119,6 @@ export class PlaceQueue {
     this.#options = { fewest, most, onWaited };
   }
 
-  /** Requests that wait for a place now. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -135,13 +131,13 @@ export class PlaceQueue {
     return Math.min(most, Math.max(fewest, Math.floor(perMs * usualWaitMs)));
   }
 
-  /** A permit at the first of `nodes`, equally good ones, that has a free place now. */
-  tryAcquire(nodes: readonly NodeCandidate<Upstream>[], kind: 'read' | 'stream'): Permit | undefined {
+  /** A permit at the first of `nodes`, equally good ones, that has what the kind holds now. */
+  tryAcquire(nodes: readonly NodeCandidate<Upstream>[], kind: PermitKind): Permit | undefined {
     const node = nodes.find(({ upstream }) => hasPlace(upstream, nodes[0], kind));
     return node === undefined ? undefined : new Permit(this, node.upstream, kind);
   }
 
-  /** A permit at `upstream` without a wait for a place: for looks, polls, and the few requests in the background. */
+  /** A permit at `upstream` whether or not a place is free: for the few requests in the background. */
   acquireUnbounded(upstream: Upstream, kind: PermitKind): Permit {
     return new Permit(this, upstream, kind);
   }
@@ -164,7 +160,6 @@ export class PlaceQueue {
     while (this.#waiting > 0 && !upstream.places.isFull && this.#giveTo(upstream));
   }
 
-  /** Records that a place has become free. */
   noteFreed(nowMs: number): void {
     this.#turn(nowMs);
     this.#freed += 1;
@@ -189,24 +184,13 @@ export class PlaceQueue {
   }
 
   #wait(nodes: readonly NodeCandidate<Upstream>[], { client, signal, withinMs, kind }: PlaceWait) {
-    return new Promise<Permit | QueueRefusal>((resolve) => {
-      const quit = (): void => waiter.end('late');
-      const timer = setTimeout(quit, Math.max(0, Math.min(withinMs, longestWaitMs)));
-      signal.addEventListener('abort', quit, { once: true });
-      const waiter: PlaceRequest = {
-        client,
-        kind,
-        nodes,
-        end: (outcome) => {
-          clearTimeout(timer);
-          signal.removeEventListener('abort', quit);
-          this.#remove(waiter);
-          resolve(outcome);
-        },
-      };
+    const ms = Math.max(0, Math.min(withinMs, longestWaitMs));
+    return waitWithin<Permit | QueueRefusal>({ ms, signal, late: 'late' }, (end) => {
+      const waiter: PlaceRequest = { client, kind, nodes, end };
       const waiters = this.#clients.get(client) ?? new Set();
       this.#clients.set(client, waiters.add(waiter));
       this.#waiting += 1;
+      return () => this.#remove(waiter);
     });
   }
 
@@ -240,8 +224,10 @@ function areWithheld(nodes: readonly NodeCandidate<Upstream>[], nowMs: number): 
 }
 
 /** Nodes of another tier than the best keep half of their places for the requests that only they can answer. */
-function hasPlace(upstream: Upstream, best: NodeCandidate<Upstream> | undefined, kind: 'read' | 'stream'): boolean {
+function hasPlace(upstream: Upstream, best: NodeCandidate<Upstream> | undefined, kind: PermitKind): boolean {
+  if (kind === 'look') return true;
   if (!upstream.mayBeAsked(performance.now())) return false;
+  if (kind === 'poll') return true;
   if (kind === 'stream' && (upstream.streams.isFull || !upstream.mayBeHeld)) return false;
   return upstream.tier === best?.upstream.tier ? !upstream.places.isFull : upstream.places.isHalfFree;
 }

@@ -9,8 +9,8 @@ import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts'
 import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { Hedging } from './hedge.ts';
-import { RetryBudget } from '../node/limits.ts';
-import { positionOf, type ReadClass } from '../select/need.ts';
+import { Allowance } from '../node/allowance.ts';
+import { positionOf, type ReadClass } from '../select/ranking.ts';
 import type { Purpose } from '../node/node-client.ts';
 import { fetchStream, readWhole } from './node-stream.ts';
 import { Outliers } from './outliers.ts';
@@ -39,7 +39,7 @@ export class Sender {
   constructor(parts: SenderParts) {
     const { fleet, limits, metrics } = parts;
     const { signal } = this.#closing;
-    const retries = new RetryBudget(mostRetries, retriesPerSecond);
+    const retries = new Allowance(retriesPerSecond, mostRetries);
     this.#context = {
       ...parts,
       retries,

@@ -24,10 +24,7 @@ export class AddressLooks {
     this.#ask = ask;
   }
 
-  /**
-   * Resolves when looks have shown whether the address leads to several nodes. Within a minute callers share one
-   * comparison.
-   */
+  /** Resolves when looks have shown whether several nodes answer. Within a minute callers share one comparison. */
   check(upstream: Upstream): Promise<void> {
     const last = this.#checks.get(upstream);
     if (last !== undefined && performance.now() - last.atMs < comparisons.everyMs) return last.done;

@@ -1,41 +1,41 @@
 /**
- * Allowance of requests to a metered node: a token bucket with a burst of one second. Every request that is sent takes a
- * token. Looks and probes are sent without one as well: they leave a debt, so that the sum stays within the allowance.
+ * Allowances: token buckets that bound retries, hedges, and requests to a metered node. Every request takes a token. Looks
+ * and probes are sent without one as well: they leave a debt, so that the sum stays within the allowance.
  */
 
 /** The next line of the log about a used-up allowance is due after so long without a refused request. */
 const quietMs = 60_000;
 
-/** The allowance of one node. All times in ms of one monotonic clock. */
+/** An allowance of requests. All times in ms of one monotonic clock. */
 export class Allowance {
-  /** `undefined`: unlimited. */
-  #perSecond: number | undefined;
+  #perSecond: number;
+  #most: number;
   /** Negative: a debt of at most one burst. */
   #tokens: number;
   #atMs: number | undefined;
   #refusedAtMs = -Infinity;
 
-  /** `perSecond`: requests a second, above 0; `undefined`: unlimited. */
-  constructor(perSecond: number | undefined) {
-    this.#perSecond = perSecond;
-    this.#tokens = this.#burst;
+  /** `perSecond`: tokens that time adds; `undefined`: unlimited. `most`: first and largest number of tokens. */
+  constructor(perSecond: number | undefined, most = burstOf(perSecond)) {
+    this.#perSecond = perSecond ?? 0;
+    this.#most = most;
+    this.#tokens = most;
   }
 
   /** Changes the rate; saved tokens stay, up to the new burst. */
   change(perSecond: number | undefined, nowMs: number): void {
-    const wasLimited = this.#perSecond !== undefined;
-    this.#refill(nowMs);
-    this.#perSecond = perSecond;
-    this.#tokens = wasLimited ? Math.min(this.#tokens, this.#burst) : this.#burst;
+    const saved = this.tokens(nowMs);
+    this.#perSecond = perSecond ?? 0;
+    this.#most = burstOf(perSecond);
+    this.#tokens = saved === undefined || perSecond === undefined ? this.#most : Math.min(saved, this.#most);
   }
 
   /** Tokens left; `undefined`: unlimited. */
   tokens(nowMs: number): number | undefined {
     this.#refill(nowMs);
-    return this.#perSecond === undefined ? undefined : this.#tokens;
+    return this.#most === Infinity ? undefined : this.#tokens;
   }
 
-  /** Whether no token is left. */
   isSpent(nowMs: number): boolean {
     return this.freeInMs(nowMs) > 0;
   }
@@ -43,18 +43,17 @@ export class Allowance {
   /** Whether half of the burst is left after one more request. */
   hasToSpare(nowMs: number): boolean {
     this.#refill(nowMs);
-    return this.#perSecond === undefined || this.#tokens - 1 >= this.#burst / 2;
+    return this.#tokens - 1 >= this.#most / 2;
   }
 
   /** Ms until a token is left; 0: one is. */
   freeInMs(nowMs: number): number {
-    if (this.#perSecond === undefined) return 0;
     this.#refill(nowMs);
-    return Math.max(0, ((1 - this.#tokens) / this.#perSecond) * 1000);
+    return this.#tokens >= 1 ? 0 : ((1 - this.#tokens) / this.#perSecond) * 1000;
   }
 
   /** Takes a token; false when none is left. */
-  take(nowMs: number): boolean {
+  withdraw(nowMs: number): boolean {
     if (this.isSpent(nowMs)) return false;
     this.#tokens -= 1;
     return true;
@@ -63,12 +62,12 @@ export class Allowance {
   /** Takes a token for a request that is sent in any case. */
   spend(nowMs: number): void {
     this.#refill(nowMs);
-    this.#tokens = Math.max(-this.#burst, this.#tokens - 1);
+    this.#tokens = Math.max(-this.#most, this.#tokens - 1);
   }
 
-  /** Returns the token of a request that was not sent. */
-  giveBack(): void {
-    this.#tokens = Math.min(this.#burst, this.#tokens + 1);
+  /** Adds tokens: that of a request that was not sent, or the share of an ordinary request in a budget of retries. */
+  deposit(tokens: number): void {
+    this.#tokens = Math.min(this.#most, this.#tokens + tokens);
   }
 
   /** Records a request that found no token. Returns whether none has for a minute. */
@@ -78,14 +77,14 @@ export class Allowance {
     return isFirst;
   }
 
-  /** A rate below 1 a second saves one token as well: otherwise no request would be sent. */
-  get #burst(): number {
-    return Math.max(1, this.#perSecond ?? 1);
-  }
-
   #refill(nowMs: number): void {
     const sinceMs = nowMs - (this.#atMs ?? nowMs);
     this.#atMs = nowMs;
-    this.#tokens = Math.min(this.#burst, this.#tokens + (sinceMs / 1000) * (this.#perSecond ?? 0));
+    this.deposit((sinceMs / 1000) * this.#perSecond);
   }
+}
+
+/** A rate below 1 a second saves one token as well: otherwise no request would be sent. */
+function burstOf(perSecond = Infinity): number {
+  return Math.max(1, perSecond);
 }

@@ -24,11 +24,11 @@ const forgivenAfterMs = 10_000;
 /** After a pause one request tries the node for this long, while all others still go elsewhere. */
 const longestTrialMs = 1_000;
 
-/** A refusal that defers a node; `Shedding` is one. */
-export interface Refusal {
-  /** The wait that the answer names, in ms; `undefined`: none. */
+/** A refusal of one request too many, without work on it: it defers the node. */
+export interface Shedding {
+  /** The wait that the answer names, in ms; `undefined`: it has no readable one. */
   readonly retryAfterMs: number | undefined;
-  /** The node itself answered, and no proxy in front of it. */
+  /** The node itself answered; a proxy in front of it may have given the other answers. */
   readonly isOfNode: boolean;
 }
 
@@ -49,7 +49,6 @@ export class Deferral {
   #heldAtMs = -Infinity;
   readonly #trials = new SpacedTrials();
 
-  /** Whether the node is deferred now. */
   isOn(nowMs: number): boolean {
     return nowMs < this.#endMs || (this.#trialAtMs !== undefined && nowMs < this.#trialAtMs + longestTrialMs);
   }
@@ -71,7 +70,6 @@ export class Deferral {
     return true;
   }
 
-  /** Records that the trial is no longer in flight. */
   endTrial(): void {
     this.#trials.end();
   }
@@ -86,7 +84,6 @@ export class Deferral {
     return nowMs - this.#refusedAtMs > forgivenAfterMs + this.#pauseMs;
   }
 
-  /** Records the answer to a request that was sent at `sentAtMs`. */
   answered(sentAtMs: number): void {
     this.#hasAnswered = true;
     this.#trials.judge(sentAtMs, 1 / 2);
@@ -100,11 +97,8 @@ export class Deferral {
     }
   }
 
-  /**
-   * Records the refusal of a request that was sent at `sentAtMs`. Returns the pause that begins, in ms; `undefined`
-   * during a pause.
-   */
-  refused(sentAtMs: number, { retryAfterMs, isOfNode }: Refusal, nowMs: number): number | undefined {
+  /** Records a refusal. Returns the pause that begins, in ms; `undefined` during a pause. */
+  refused(sentAtMs: number, { retryAfterMs, isOfNode }: Shedding, nowMs: number): number | undefined {
     const isForgiven = this.isForgiven(nowMs);
     this.#refusedAtMs = nowMs;
     // Requests of one moment are refused together: only one sent after the last pause is news.
@@ -146,7 +140,6 @@ class SpacedTrials {
   /** The last trial has no outcome yet. */
   #isOpen = false;
 
-  /** Begins with the first gap again. */
   restart(nowMs: number): void {
     this.#gapMs = firstGapMs;
     this.#beganAtMs = nowMs;

@@ -52,28 +52,11 @@ export class NodeChain {
     return false;
   }
 
-  /** Makes this the node's chain. */
   settle(chainId: number): true {
     this.#id = chainId;
     this.#doubt = undefined;
     return true;
   }
-}
-
-/**
- * The value that most nodes report (`reported`, in the order of the config). A tie goes to `standing`, the value so far, so
- * that one node that changes its chain does not change the fleet's; without `standing`, to the first node.
- */
-export function elect<T>(reported: readonly (T | undefined)[], standing?: T): T | undefined {
-  const votes = new Map<T, number>();
-  for (const value of reported) {
-    if (value !== undefined) votes.set(value, (votes.get(value) ?? 0) + 1);
-  }
-  let elected = standing;
-  for (const [value, count] of votes) {
-    if (elected === undefined || count > (votes.get(elected) ?? 0)) elected = value;
-  }
-  return elected;
 }
 
 /** The ledger's name when no node reports the first transaction. */
@@ -96,9 +79,11 @@ interface WholeReads {
   ): Promise<{ readonly status: number; readonly body: Buffer }>;
 }
 
+type LedgerOfFleet = { readonly chainId: number | undefined; readonly generation: number };
+
 /** The name of the ledger after its first transaction, read from the fleet once per generation. */
 export class LedgerIdentity {
-  readonly #fleet: { readonly chainId: number | undefined; readonly generation: number };
+  readonly #fleet: LedgerOfFleet;
   readonly #sender: WholeReads;
   readonly #stop = new AbortController();
   #name: string | undefined;
@@ -107,7 +92,7 @@ export class LedgerIdentity {
   /** Time of the next read, `performance.now()`. */
   #dueAtMs = Infinity;
 
-  constructor(fleet: { readonly chainId: number | undefined; readonly generation: number }, sender: WholeReads) {
+  constructor(fleet: LedgerOfFleet, sender: WholeReads) {
     this.#fleet = fleet;
     this.#sender = sender;
   }

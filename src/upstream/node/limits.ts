@@ -1,41 +1,6 @@
-/** Bounds on requests to nodes: a budget of extra requests, a semaphore, and an adaptive concurrency limit. */
-import type { CancelSignal } from '../../ledger/stop.ts';
-import type { ReadClass } from '../select/need.ts';
-
-/**
- * Bounds retries, or hedges, to a share of the ordinary requests: when all nodes fail at once, their load grows by the
- * share and not by a multiple. With deposits of time alone it is a token bucket.
- */
-export class RetryBudget {
-  readonly #most: number;
-  readonly #perSecond: number;
-  #balance: number;
-  #atMs: number | undefined;
-
-  /**
-   * `most`: largest and first balance, the largest burst. `perSecond`: deposit of time, so that a quiet gateway may
-   * retry too.
-   */
-  constructor(most: number, perSecond = 0) {
-    this.#most = most;
-    this.#perSecond = perSecond;
-    this.#balance = most;
-  }
-
-  /** Records an ordinary request. `share`: its deposit, in parts of one extra request. */
-  deposit(share: number): void {
-    this.#balance = Math.min(this.#most, this.#balance + share);
-  }
-
-  /** Takes one extra request out of the balance; false when it is empty. `nowMs`: of a monotonic clock. */
-  withdraw(nowMs: number): boolean {
-    this.deposit(((nowMs - (this.#atMs ?? nowMs)) / 1000) * this.#perSecond);
-    this.#atMs = nowMs;
-    if (this.#balance < 1) return false;
-    this.#balance -= 1;
-    return true;
-  }
-}
+/** Bounds on requests in flight: a semaphore, and the adaptive concurrency limit of a node. */
+import { waitWithin, type CancelSignal } from '../../ledger/stop.ts';
+import type { ReadClass } from '../select/ranking.ts';
 
 /** Counts holders of a limited resource. `PlaceQueue` has the waits of reads. */
 export class Semaphore {
@@ -62,7 +27,6 @@ export class Semaphore {
     return true;
   }
 
-  /** Takes a unit even when none is free. */
   acquireUnbounded(): void {
     this.#taken += 1;
   }
@@ -73,19 +37,11 @@ export class Semaphore {
     first?.();
   }
 
-  /** Resolves at the next release that no earlier caller waits for, after `withinMs`, or when `signal` aborts. */
-  released(withinMs: number, signal: CancelSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = (): void => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', end);
-        this.#waiting.delete(end);
-        resolve();
-      };
-      const timer = setTimeout(end, withinMs);
+  /** Resolves at the next release that no earlier caller waits for, after `ms`, or when `signal` aborts. */
+  released(ms: number, signal: CancelSignal): Promise<void> {
+    return waitWithin<void>({ ms, signal, late: undefined }, (end) => {
       this.#waiting.add(end);
-      if (signal.aborted) end();
-      else signal.addEventListener('abort', end, { once: true });
+      return () => this.#waiting.delete(end);
     });
   }
 }
@@ -166,7 +122,6 @@ export class ConcurrencyLimit {
     this.#inFlight -= 1;
   }
 
-  /** Records an answered read. */
   observe(readClass: ReadClass, elapsedMs: number, nowMs: number): void {
     if (readClass === 'view') return;
     const usualMs = this.#usualMs[readClass];

@@ -1,6 +1,6 @@
 /**
  * HTTP/1.1 client of one node, `http:` and `https:` alike: undici pools, with every time-out and limit set here. undici's
- * parser (llhttp, strict) checks answers; `answer-handler.ts` adds the checks that undici leaves out.
+ * parser (llhttp, strict) checks answers; `AnswerHandler` adds the checks that undici leaves out.
  */
 import { isIP, type LookupFunction } from 'node:net';
 import { Pool, type Dispatcher } from 'undici';

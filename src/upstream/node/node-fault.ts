@@ -1,7 +1,4 @@
-/**
- * Why a node cannot be used, in one closed set of reasons (`NodeFault`). `check`, log, readiness, status, metrics and the
- * errors of clients have the same words. A reason holds no address.
- */
+/** Why a node cannot be used (`NodeFault`): a closed set of words without addresses, for logs, metrics and clients. */
 import {
   dialectOf,
   findLedgerInfo,

@@ -11,7 +11,7 @@ import { overLiveClient, overLiveConnection } from './live-connection.ts';
 import type { NodeClient, Purpose } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
-import { Deadline } from '../../ledger/stop.ts';
+import { Deadline, settlesWithin } from '../../ledger/stop.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -25,7 +25,6 @@ export interface ProberOptions {
 /** The answer of a node that may join the fleet. */
 export interface ProbeResult {
   readonly info: LedgerInfo;
-  /** Duration of the probe. */
   readonly elapsedMs: number;
 }
 
@@ -51,7 +50,6 @@ export class Prober {
   readonly #budget = new ByteBudget(bodies);
   #awaited: NodeJS.Timeout | undefined;
   readonly #looks = new Map<Upstream, Promise<void>>();
-  /** Looks that find several nodes behind one address. */
   readonly addresses: AddressLooks;
   #comparedAtMs = -Infinity;
   #comparison: Promise<void> | undefined;
@@ -139,8 +137,7 @@ export class Prober {
     const nodes = this.#fleet.upstreams.filter((upstream) => upstream.isTrusted && upstream.mayBeAskedMore(nowMs));
     if (nodes.length < 2) return undefined;
     const looks = Promise.all(nodes.map((upstream) => this.look(upstream)));
-    const isLate = new Promise((resolve) => setTimeout(resolve, longestComparisonMs).unref());
-    this.#comparison = Promise.race([looks, isLate]).then(() => {
+    this.#comparison = settlesWithin(looks, longestComparisonMs).then(() => {
       this.#comparedAtMs = performance.now();
       this.#comparison = undefined;
     });
@@ -197,10 +194,7 @@ export class Prober {
     noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, cause);
   }
 
-  /**
-   * The node's ledger info; `undefined`: the node limits or sheds requests, so it is alive, and stays down if it was.
-   * Throws for any other answer.
-   */
+  /** The node's ledger info; `undefined`: it sheds requests, so it is alive, and stays down if it was. */
   async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerAnswer | undefined> {
     const { timeoutMs } = this.#options;
     const answer = await overLiveClient(upstream, timeoutMs, (client) => this.ask(upstream, '', timeoutMs, client));
@@ -217,10 +211,7 @@ export class Prober {
     throw new NodeFaultError(faultOfLook(status, answer.headers, this.#fleet.dialect.name));
   }
 
-  /**
-   * Reads `path` of one node, over a connection for probes. Rejects when no answer comes within `withinMs`, by default the
-   * time-out of a probe. `client`: connections other than the node's own. `purpose`: 'submission' opens a new connection.
-   */
+  /** Reads `path` of one node. `client`: connections beside its own. `purpose`: 'submission' opens a new one. */
   async ask(
     upstream: Upstream,
     path: string,

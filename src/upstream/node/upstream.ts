@@ -6,11 +6,10 @@ import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
-import { ConcurrencyLimit, RetryBudget, Semaphore } from './limits.ts';
-import type { ReadClass } from '../select/need.ts';
+import { ConcurrencyLimit, Semaphore } from './limits.ts';
 import { lookupOf, NodeClient, type NodeClientOptions } from './node-client.ts';
 import type { NodeFault } from '../../metrics/upstream-metrics.ts';
-import type { Health, Tier } from '../select/ranking.ts';
+import type { ReadClass, Health, Tier } from '../select/ranking.ts';
 import { RetentionWindow } from './retention-window.ts';
 import { SharedAddress } from './shared-address.ts';
 
@@ -26,7 +25,6 @@ export interface UpstreamOptions extends NodeClientOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Requests a second that this process may send to the node. Default: unlimited. */
   readonly maxRequestsPerSecond?: number | undefined;
-  /** See `Candidate.weight`. */
   readonly weight?: number | undefined;
   /** How late this process runs, in ms, since a node seems slow by as much. Default: never late. */
   readonly ownLag?: () => number;
@@ -60,21 +58,18 @@ export class Upstream {
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
   readonly infos = new LedgerInfoReader();
-  /** Whether its address leads to several nodes. */
   readonly address = new SharedAddress();
   readonly window = new RetentionWindow(this.address);
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
   readonly deferral = new Deferral();
   /** Retries here of reads that would fail otherwise, once those of all nodes together are used up. */
-  readonly lastRetries = new RetryBudget(lastRetries.most, lastRetries.perSecond);
+  readonly lastRetries = new Allowance(lastRetries.perSecond, lastRetries.most);
   readonly allowance: Allowance;
-  /** See `Candidate.weight`. */
   weight: number;
   readonly latencies: Readonly<Record<ReadClass | 'look', LatencyHistogram>> = {
     ...byClass(() => new LatencyHistogram()),
     look: new LatencyHistogram(),
   };
-  /** Places for requests that the node works on. */
   readonly places: ConcurrencyLimit;
   /** Lag of its last report behind the fleet's head, in ms of ledger time. */
   lagMs = 0;
@@ -85,7 +80,6 @@ export class Upstream {
   /** Connections for long polls: reads must not wait behind them. */
   readonly polls: Semaphore;
   readonly #clientOptions: NodeClientOptions;
-  /** The connections of its requests, which `replaceClient` replaces. */
   client: NodeClient;
   /** Clients that were replaced and have requests in flight. */
   readonly #draining = new Set<NodeClient>();
@@ -244,7 +238,6 @@ export class Upstream {
     this.#latencyAtMs = nowMs;
   }
 
-  /** Ends all requests in flight. */
   async close(): Promise<void> {
     await Promise.all([this.client, ...this.#draining].map((client) => client.destroy()));
   }

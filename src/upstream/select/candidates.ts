@@ -7,8 +7,10 @@
  * the same node at once; round robin would go on asking a slow node. Between nodes of different weights, chance alone
  * decides: by load, an idle node of small weight would be the cheapest.
  */
-import { positionOf, type Need, type ReadClass } from './need.ts';
 import {
+  positionOf,
+  type Need,
+  type ReadClass,
   comparePlaces,
   depthOf,
   holdingOf,

@@ -1,6 +1,38 @@
-/** Order among nodes. Each kind of need has its ranking: a few numbers per node; the first that differs decides. */
-import { positionOf, type Need } from './need.ts';
+/**
+ * Needs of requests, and the order of nodes for each: every kind of need has its ranking, a few numbers per node, of which
+ * the first that differs decides.
+ */
+import type { LedgerVersion } from '../../ledger/version.ts';
 import type { WindowView } from '../node/retention-window.ts';
+
+/** The state that a node must hold to answer a request. */
+export type Need =
+  /** The state at one version. */
+  | { readonly kind: 'version'; readonly version: LedgerVersion }
+  /** The block of one height: held by the same nodes as its versions, so windows are compared in blocks. */
+  | { readonly kind: 'block'; readonly height: bigint }
+  /**
+   * The newest state, at or past `min`; submissions need it too. `isExact`: only the freshest node serves, and a look at
+   * every head precedes the choice.
+   */
+  | { readonly kind: 'head'; readonly min?: LedgerVersion | undefined; readonly isExact?: boolean }
+  /** A transaction that any node may hold, the deepest most surely; `submittedTo`: name of the node that its submission went to. */
+  | { readonly kind: 'transaction'; readonly submittedTo?: string | undefined };
+
+/** The version or block height that a node's window must hold for this need. */
+export function positionOf(need: Need): bigint | undefined {
+  if (need.kind === 'version') return need.version;
+  return need.kind === 'block' ? need.height : undefined;
+}
+
+/**
+ * Kinds of reads with very different costs, so that each has statistics of its own. `head`: of recent state. `archive`:
+ * of state that some full node has pruned. `view`: runs code that a client chose.
+ */
+export type ReadClass = (typeof readClasses)[number];
+
+/** Every `ReadClass`. */
+export const readClasses = ['head', 'archive', 'view'] as const;
 
 /** Tier of a node. `archival`: asked only when no full node holds the version. */
 export type Tier = 'full' | 'archival';

@@ -6,7 +6,7 @@ import { dialectOf, findLedgerInfo, type HeaderValues } from '../../../src/ledge
 import { ledgerVersion } from '../../../src/ledger/version.ts';
 import { validateAnswer, type InvalidAnswerReason } from '../../../src/upstream/dispatch/classify.ts';
 import type { PromisedForm } from '../../../src/upstream/dispatch/fleet-request.ts';
-import type { Need } from '../../../src/upstream/select/need.ts';
+import type { Need } from '../../../src/upstream/select/ranking.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
 const node = dialectOf('node');

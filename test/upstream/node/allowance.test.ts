@@ -6,7 +6,7 @@ import { fc } from '../../support/fast-check.ts';
 /** Tokens that can be taken at `nowMs`. */
 function takeAll(allowance: Allowance, nowMs: number): number {
   let taken = 0;
-  while (taken < 1_000 && allowance.take(nowMs)) taken += 1;
+  while (taken < 1_000 && allowance.withdraw(nowMs)) taken += 1;
   return taken;
 }
 
@@ -43,7 +43,7 @@ test('a probe is sent without a token and leaves a debt of at most one burst', (
 
   assert.equal(allowance.tokens(0), -3);
   assert.equal(allowance.freeInMs(0), 400);
-  assert.deepEqual([allowance.take(399), allowance.take(400)], [false, true]);
+  assert.deepEqual([allowance.withdraw(399), allowance.withdraw(400)], [false, true]);
   for (let probes = 0; probes < 100; probes += 1) allowance.spend(400);
   assert.equal(allowance.tokens(400), -10);
 });
@@ -51,16 +51,16 @@ test('a probe is sent without a token and leaves a debt of at most one burst', (
 test('a request that was not sent returns its token, up to the burst', () => {
   const allowance = new Allowance(2);
   takeAll(allowance, 0);
-  allowance.giveBack();
+  allowance.deposit(1);
   assert.equal(takeAll(allowance, 0), 1);
-  for (let times = 0; times < 5; times += 1) allowance.giveBack();
+  for (let times = 0; times < 5; times += 1) allowance.deposit(1);
   assert.equal(takeAll(allowance, 0), 2);
 });
 
 test('requests that no client waits for leave half of the burst, and the only token', () => {
   const allowance = new Allowance(10);
   let spare = 0;
-  while (allowance.hasToSpare(0) && allowance.take(0)) spare += 1;
+  while (allowance.hasToSpare(0) && allowance.withdraw(0)) spare += 1;
 
   assert.deepEqual([spare, allowance.tokens(0)], [5, 5]);
   assert.equal(new Allowance(0.5).hasToSpare(0), false);
@@ -68,7 +68,7 @@ test('requests that no client waits for leave half of the burst, and the only to
 
 test('a changed rate counts at once: saved tokens stay, up to the new burst', () => {
   const allowance = new Allowance(10);
-  for (let taken = 0; taken < 8; taken += 1) allowance.take(0);
+  for (let taken = 0; taken < 8; taken += 1) allowance.withdraw(0);
 
   allowance.change(40, 0);
   assert.equal(allowance.tokens(0), 2);
@@ -100,7 +100,7 @@ test('requests at any times: within any span no more are sent than its length an
       let nowMs = 0;
       for (const { afterMs, count } of taken) {
         nowMs += afterMs;
-        for (let index = 0; index < count; index += 1) if (allowance.take(nowMs)) sentMs.push(nowMs);
+        for (let index = 0; index < count; index += 1) if (allowance.withdraw(nowMs)) sentMs.push(nowMs);
       }
       for (const [first, fromMs] of sentMs.entries()) {
         for (let last = first; last < sentMs.length; last += 1) {

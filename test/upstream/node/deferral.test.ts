@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Deferral, type Refusal } from '../../../src/upstream/node/deferral.ts';
+import { Deferral, type Shedding } from '../../../src/upstream/node/deferral.ts';
 
 /** A refusal of a node that names this wait. */
-const after = (retryAfterMs?: number): Refusal => ({ retryAfterMs, isOfNode: true });
+const after = (retryAfterMs?: number): Shedding => ({ retryAfterMs, isOfNode: true });
 
 /** Pauses of a node that refuses every request, each sent at the end of a pause. */
 function pausesOf(deferral: Deferral, count: number, fromMs = 0, retryAfterMs?: number): readonly number[] {

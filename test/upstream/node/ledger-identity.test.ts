@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { elect, LedgerIdentity, NodeChain } from '../../../src/upstream/node/ledger-identity.ts';
+import { LedgerIdentity, NodeChain } from '../../../src/upstream/node/ledger-identity.ts';
 import { ledgerHeaders, ledgerInfo } from '../../support/ledger-info.ts';
 import { senderOf } from '../../support/sender.ts';
 
@@ -61,28 +61,6 @@ test('the first word of a node is believed when it is the fleet’s chain, and a
   assert.equal(other.observe({ chainId: 4, fleetChainId: 4, nowMs: 2, lookSentAtMs: 1 }), true);
   assert.equal(other.id, 4);
 });
-
-const votes: readonly {
-  readonly claim: string;
-  readonly told: readonly (number | undefined)[];
-  readonly standing?: number;
-  readonly elected: number | undefined;
-}[] = [
-  { claim: 'without a report there is no chain', told: [undefined, undefined], elected: undefined },
-  { claim: 'the first report decides', told: [undefined, 2], elected: 2 },
-  { claim: 'most nodes decide', told: [1, 2, 2], elected: 2 },
-  { claim: 'a tie goes to the node configured first', told: [1, 2], elected: 1 },
-  { claim: 'a tie keeps the standing chain', told: [1, 2], standing: 2, elected: 2 },
-  { claim: 'a majority turns a standing chain', told: [1, 1, 2], standing: 2, elected: 1 },
-  { claim: 'a chain without reports loses', told: [1, undefined], standing: 2, elected: 1 },
-  { claim: 'silence leaves the standing chain', told: [undefined], standing: 2, elected: 2 },
-];
-
-for (const { claim, told, standing, elected } of votes) {
-  test(`vote on the chain: ${claim}`, () => {
-    assert.equal(elect(told, standing), elected);
-  });
-}
 
 type Told = { readonly status: number; readonly body: unknown };
 

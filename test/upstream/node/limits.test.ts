@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RetryBudget, Semaphore } from '../../../src/upstream/node/limits.ts';
+import { Allowance } from '../../../src/upstream/node/allowance.ts';
+import { Semaphore } from '../../../src/upstream/node/limits.ts';
 
 test('extra requests are a share of the traffic plus the saved balance', () => {
-  const budget = new RetryBudget(5);
+  const budget = new Allowance(0, 5);
   let given = 0;
   for (let request = 0; request < 1_000; request += 1) {
     budget.deposit(0.2);
@@ -13,7 +14,7 @@ test('extra requests are a share of the traffic plus the saved balance', () => {
 });
 
 test('an unused balance is saved up to a bound', () => {
-  const budget = new RetryBudget(3);
+  const budget = new Allowance(0, 3);
   for (let request = 0; request < 100; request += 1) budget.deposit(1);
   assert.deepEqual(
     [1, 2, 3, 4].map(() => budget.withdraw(0)),
@@ -22,7 +23,7 @@ test('an unused balance is saved up to a bound', () => {
 });
 
 test('time adds to the balance when configured', () => {
-  const budget = new RetryBudget(2, 10);
+  const budget = new Allowance(10, 2);
   assert.deepEqual([budget.withdraw(0), budget.withdraw(0), budget.withdraw(0)], [true, true, false]);
   assert.deepEqual([budget.withdraw(99), budget.withdraw(101)], [false, true]);
   assert.deepEqual([budget.withdraw(60_000), budget.withdraw(60_000), budget.withdraw(60_000)], [true, true, false]);

@@ -11,8 +11,7 @@ import {
   readClassOf,
   selectUpstreams,
 } from '../../../src/upstream/select/candidates.ts';
-import type { Need } from '../../../src/upstream/select/need.ts';
-import { holdingOf, type Candidate } from '../../../src/upstream/select/ranking.ts';
+import { type Need, holdingOf, type Candidate } from '../../../src/upstream/select/ranking.ts';
 import { fc } from '../../support/fast-check.ts';
 import { Draw, seed } from '../../support/spellings.ts';
 

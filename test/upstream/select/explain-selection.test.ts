@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
 import { explainSelection } from '../../../src/upstream/select/candidates.ts';
-import type { Need } from '../../../src/upstream/select/need.ts';
-import type { Candidate } from '../../../src/upstream/select/ranking.ts';
+import type { Need, Candidate } from '../../../src/upstream/select/ranking.ts';
 
 function node(name: string, oldest: number, head: number, changes: Partial<Candidate> = {}): Candidate {
   const window = { oldest: version(oldest), head: version(head), safeOldest: BigInt(oldest) };

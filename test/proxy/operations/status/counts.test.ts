@@ -11,6 +11,7 @@ import { createHttpMetrics } from '../../../../src/metrics/http-metrics.ts';
 import { createOverloadMetrics } from '../../../../src/metrics/overload-metrics.ts';
 import { createSenderMetrics } from '../../../../src/metrics/sender-metrics.ts';
 import { createUpstreamMetrics } from '../../../../src/metrics/upstream-metrics.ts';
+import { nodeReasons } from '../../../../src/proxy/routes/encode-submission.ts';
 import {
   attemptTimes,
   countedFamilies,
@@ -36,7 +37,7 @@ function gatewayMetrics() {
       bytes: 0,
       maxBytes: 0,
     })),
-    encode: createEncodeMetrics(registry, () => 0),
+    encode: createEncodeMetrics(registry, nodeReasons, () => 0),
     http: createHttpMetrics(registry),
     overload: createOverloadMetrics(registry, () => overloadGauges),
     sender: createSenderMetrics(registry, () => gauges),

@@ -1,0 +1,109 @@
+/** Rules for nodes that contradict each other: about their chains, heads and histories. Pure. */
+
+/**
+ * The value that most nodes report (`reported`, in the order of the config). A tie goes to `standing`, the value so far, so
+ * that one node that changes its chain does not change the fleet's; without `standing`, to the first node.
+ */
+export function elect<T>(reported: readonly (T | undefined)[], standing?: T): T | undefined {
+  const votes = new Map<T, number>();
+  for (const value of reported) {
+    if (value !== undefined) votes.set(value, (votes.get(value) ?? 0) + 1);
+  }
+  let elected = standing;
+  for (const [value, count] of votes) {
+    if (elected === undefined || count > (votes.get(elected) ?? 0)) elected = value;
+  }
+  return elected;
+}
+
+/** The head of one node: its version, and the ledger time in microseconds since the epoch. */
+export interface HeadReport {
+  readonly version: bigint;
+  readonly timestampUsec: bigint;
+}
+
+/** Heads of nodes at one moment differ by blocks in flight and by probes in between. */
+const slackVersions = 10_000n;
+/** A ledger commits no faster than this, in bursts: lag in time explains so much lag in versions. */
+const versionsPerSecond = 20_000n;
+/** A node that is behind by more than this is broken, and explains no more. */
+const longestLagUsec = 900n * 1_000_000n;
+/** A node whose ledger time is this close to our clock is in step with the ledger. */
+const currentUsec = 60n * 1_000_000n;
+
+/** Whether a node with head `other` proves that the ledger has not gone back from `head`. */
+export function isConfirmed(head: bigint, other: bigint): boolean {
+  return other + slackVersions >= head;
+}
+
+/**
+ * Whether the claim of a new head is believed: while more nodes agree with it than contradict it. The freshest node gives no
+ * proof that it is ahead, and reads pinned to a false head would stall every client. When two nodes contradict each other,
+ * the lower head is safe, because both hold it. `others`: the last reports of the other usable nodes. `nowUsec`: our clock,
+ * microseconds since the epoch.
+ */
+export function isCredible(claim: HeadReport, others: readonly HeadReport[], nowUsec: bigint): boolean {
+  const against = others.filter((other) => contradicts(other, claim, nowUsec)).length;
+  return others.length + 1 - against > against;
+}
+
+function contradicts(other: HeadReport, claim: HeadReport, nowUsec: bigint): boolean {
+  // A node that is behind by its own clock does not contradict one that is in step.
+  if (isCurrent(claim, nowUsec) && !isCurrent(other, nowUsec)) return false;
+  // A time in the future explains nothing.
+  const claimedUsec = claim.timestampUsec < nowUsec ? claim.timestampUsec : nowUsec;
+  const lag = claimedUsec - other.timestampUsec;
+  const explaining = lag < 0n ? 0n : lag > longestLagUsec ? longestLagUsec : lag;
+  return claim.version - other.version > slackVersions + (explaining * versionsPerSecond) / 1_000_000n;
+}
+
+function isCurrent({ timestampUsec }: HeadReport, nowUsec: bigint): boolean {
+  const apart = nowUsec - timestampUsec;
+  return apart <= currentUsec && apart >= -currentUsec;
+}
+
+/** Whether the ledger time is ahead of our clock by more than clocks differ: no ledger has come so far. */
+export function isOfFuture({ timestampUsec }: Pick<HeadReport, 'timestampUsec'>, nowUsec: bigint): boolean {
+  return timestampUsec - nowUsec > currentUsec;
+}
+
+/** The root of one node at a version that all reports are of. */
+export interface NodeRoot<N> {
+  readonly node: N;
+  readonly root: string;
+}
+
+/** Nodes by their roots at one version: `doubted` contradict the most frequent root; without one, all do. */
+export interface RootVote<N> {
+  readonly believed: readonly N[];
+  readonly doubted: readonly N[];
+}
+
+/** The vote of these reports. `absent`: doubted nodes without a report, which may have any root. */
+export function voteOnRoots<N>(reports: readonly NodeRoot<N>[], absent: number): RootVote<N> {
+  const groups = [...Map.groupBy(reports, ({ root }) => root).values()].sort((a, b) => b.length - a.length);
+  const [most = [], next = []] = groups;
+  const isMost = most.length > Math.max(next.length, absent);
+  const nodesOf = (group: readonly NodeRoot<N>[]): readonly N[] => group.map(({ node }) => node);
+  if (groups.length < 2) return { believed: isMost ? nodesOf(most) : [], doubted: [] };
+  return isMost
+    ? { believed: nodesOf(most), doubted: nodesOf(groups.slice(1).flat()) }
+    : { believed: [], doubted: nodesOf(reports) };
+}
+
+/** Versions among which the first difference of two nodes is: it is `from` at the earliest, and `differsAt` differs. */
+export interface ForkRange {
+  readonly from: bigint;
+  readonly differsAt: bigint;
+}
+
+/** The version to compare next; `undefined`: the first difference is found. `hint`: a version of likely agreement. */
+export function nextComparison({ from, differsAt }: ForkRange, hint?: bigint): bigint | undefined {
+  if (from >= differsAt) return undefined;
+  return hint !== undefined && hint >= from && hint < differsAt ? hint : (from + differsAt) / 2n;
+}
+
+/** The range after a comparison at `version`. `pruned`: a node no longer holds it, so the search goes on above. */
+export function narrowed(range: ForkRange, version: bigint, found: 'same' | 'other' | 'pruned'): ForkRange {
+  return found === 'other' ? { ...range, differsAt: version } : { ...range, from: version + 1n };
+}
