@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { TlsConfig, TlsFiles } from '../config/config.ts';
 import { digestOf, FileWatch } from '../config/source/text-file.ts';
-import { defaultCiphers } from '../config/tls-ciphers.ts';
+import { defaultCiphers } from '../config/schema/schema-parts.ts';
 import { readTlsPair, type TlsPair } from '../config/tls-pair.ts';
 import { createTlsMetrics, type TlsMetrics } from '../metrics/tls-metrics.ts';
 import { keepAliveMs } from '../proxy/http/server/listener.ts';
