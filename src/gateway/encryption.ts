@@ -5,7 +5,7 @@ import type { TlsConfig, TlsFiles } from '../config/config.ts';
 import { digestOf, FileWatch } from '../config/source/text-file.ts';
 import { defaultCiphers } from '../config/schema/schema-parts.ts';
 import { readTlsPair, type TlsPair } from '../config/tls-pair.ts';
-import { createTlsMetrics, type TlsMetrics } from '../metrics/tls-metrics.ts';
+import { createTlsMetrics, type TlsMetrics } from '../metrics/reload-metrics.ts';
 import { keepAliveMs } from '../proxy/http/server/listener.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import { TlsListener } from '../proxy/http/server/tls-server.ts';

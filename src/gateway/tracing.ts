@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { TracingConfig } from '../config/config.ts';
-import { createTraceMetrics } from '../metrics/trace-metrics.ts';
+import { createTraceMetrics } from '../metrics/log-metrics.ts';
 import { createOtlpSdk } from '../trace/otlp.ts';
 import type { Sdk } from '../trace/tracer.ts';
 import { packageVersion } from '../config/package-version.ts';

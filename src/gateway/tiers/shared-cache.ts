@@ -15,7 +15,7 @@ import { ReplicaBoard } from '../../cache/redis/replica-board.ts';
 import { SharedState, type NewsListener } from '../../cache/redis/shared-state.ts';
 import { SharedTier } from '../../cache/redis/shared-tier.ts';
 import { WriteQueue } from '../../cache/redis/write-queue.ts';
-import { createRedisMetrics } from '../../metrics/redis-metrics.ts';
+import { createRedisMetrics } from '../../metrics/tier-metrics.ts';
 import type { Journal } from '../../proxy/operations/status/events.ts';
 import type { LiveSettings } from '../settings.ts';
 import { tierHistory, unverified, type TierParts } from './tier-history.ts';

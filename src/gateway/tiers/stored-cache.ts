@@ -4,7 +4,7 @@ import { History } from '../../cache/history/history.ts';
 import type { ReadFlights, StoreTier } from '../../cache/tiers.ts';
 import { StoreRegistry } from '../../cache/store/registry.ts';
 import { AnswerStore, type StorePlace } from '../../cache/store/store.ts';
-import { createStoreMetrics } from '../../metrics/store-metrics.ts';
+import { createStoreMetrics } from '../../metrics/tier-metrics.ts';
 import { tierHistory, unverified, type TierParts } from './tier-history.ts';
 
 /** Parts of which the store is built. */
