@@ -1,6 +1,4 @@
 /** TLS towards clients: the listener, and its certificate, reloaded when its files change. */
-import type { Logger } from 'pino';
-import type { Registry } from 'prom-client';
 import type { TlsConfig, TlsFiles } from '../config/config.ts';
 import { digestOf, FileWatch } from '../config/source/text-file.ts';
 import { defaultCiphers } from '../config/schema/schema-parts.ts';
@@ -9,13 +7,10 @@ import { createTlsMetrics, type TlsMetrics } from '../metrics/reload-metrics.ts'
 import { keepAliveMs } from '../proxy/http/server/listener.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import { TlsListener } from '../proxy/http/server/tls-server.ts';
-import type { Journal } from '../proxy/operations/status/events.ts';
+import type { ServingContext } from './settings.ts';
 
-interface EncryptionContext {
-  readonly log: Logger;
-  readonly journal: Journal;
+interface EncryptionContext extends ServingContext {
   readonly times: ConnectionTimes;
-  readonly registry: Registry;
 }
 
 /** Throws when the files or ciphers are invalid. */
@@ -41,9 +36,7 @@ export function buildEncryption(config: TlsConfig, { log, journal, times, regist
   };
 }
 
-interface CertificatesOptions {
-  readonly log: Logger;
-  readonly journal: Journal;
+interface CertificatesOptions extends Pick<ServingContext, 'log' | 'journal'> {
   readonly onPair: (pair: TlsPair) => void;
   readonly onReload: (result: 'ok' | 'failed') => void;
 }
