@@ -11,22 +11,9 @@ import {
 } from '../answer.ts';
 import { type SampleCall, historyPage, mapRange, pageOf, type PageRange } from '../call.ts';
 import { versionsPerBlock, blockHeightOf } from '../ledger-clock.ts';
-import {
-  frameworkError,
-  nodeError,
-  versionPruned,
-  blockNotFound,
-  blockPruned,
-  accountNotFound,
-} from '../node-error.ts';
+import { frameworkError, nodeError, versionPruned, notFound, blockPruned } from '../node-error.ts';
 import { onChainBytes, transactionAt } from './transaction-operations.ts';
-import {
-  syntheticHash,
-  committedFields,
-  isKnownAccount,
-  syntheticTransactionHash,
-  transactionsOf,
-} from '../synthetic.ts';
+import { syntheticHash, committedFields, syntheticTransactionHash, transactionsOf } from '../synthetic.ts';
 import type { Address } from '../../ledger/address.ts';
 
 /** `GET /transactions?start=&limit=`: cut at the head; without `start` the newest page. */
@@ -69,7 +56,7 @@ function versionsOf(call: SampleCall, start: bigint | undefined): PageRange {
 /** `GET /blocks/by_height/{h}`. */
 export function answerBlockByHeight(call: SampleCall): SampleAnswer {
   const height = call.u64(0, 'block_height');
-  if (height > call.ledger.blockHeight) throw blockNotFound(`Block height(${height})`);
+  if (height > call.ledger.blockHeight) throw notFound('Block', { 'Block height': height });
   if (height < call.ledger.oldestBlockHeight) throw blockPruned(height);
   return answerBlock(call, height);
 }
@@ -77,7 +64,7 @@ export function answerBlockByHeight(call: SampleCall): SampleAnswer {
 /** `GET /blocks/by_version/{v}`. */
 export function answerBlockByVersion(call: SampleCall): SampleAnswer {
   const version = call.u64(0, 'version');
-  if (version > call.ledger.version) throw blockNotFound(`Ledger version(${version})`);
+  if (version > call.ledger.version) throw notFound('Block', { 'Ledger version': version });
   return answerBlock(call, blockHeightOf(call.resolve(version)));
 }
 
@@ -135,7 +122,7 @@ export function answerAccountSummaries(call: SampleCall): SampleAnswer {
 function accountPage(call: SampleCall): { address: Address; limit: number } {
   const address = call.address(0);
   const limit = call.pageLimit(historyPage);
-  if (!isKnownAccount(address)) throw accountNotFound(address, call.ledger.version);
+  call.expectAccount(address);
   return { address, limit };
 }
 

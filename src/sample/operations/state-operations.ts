@@ -4,14 +4,7 @@ import { findTypeTag, formatTypeTag, parseStructTag } from '../../ledger/type-ta
 import type { LedgerVersion } from '../../ledger/version.ts';
 import { answerIn, type SampleAnswer, listBytes, standInBytes, bcsAnswer } from '../answer.ts';
 import { type SampleCall, statePage, isJsonMediaType, textMember } from '../call.ts';
-import {
-  accountNotFound,
-  frameworkError,
-  moduleNotFound,
-  resourceNotFound,
-  bareError,
-  tableItemNotFound,
-} from '../node-error.ts';
+import { frameworkError, notFound, bareError } from '../node-error.ts';
 import { findModule, findResource, modulesOf, resourcesOf } from '../recorded.ts';
 import {
   findSyntheticResource,
@@ -26,7 +19,7 @@ import { canonicalJson } from '../../ledger/json-value.ts';
 export function answerAccount(call: SampleCall): SampleAnswer {
   const address = call.address(0);
   const version = call.resolve(call.pinned());
-  if (!isKnownAccount(address)) throw accountNotFound(address, version);
+  call.expectAccount(address, version);
   const recorded = findResource(address, '0x1::account::Account');
   const data = recorded === undefined ? {} : (JSON.parse(recorded) as { data: Record<string, string> }).data;
   const account = {
@@ -43,7 +36,9 @@ export function answerResource(call: SampleCall): SampleAnswer {
   const version = call.resolve(call.pinned());
   const name = formatTypeTag(tag);
   const body = findResource(address, name) ?? findSyntheticResource(address, tag, version, call.historyAt(version));
-  if (body === undefined) throw resourceNotFound(address, name, version);
+  if (body === undefined) {
+    throw notFound('Resource', { Address: address, 'Struct tag': name, 'Ledger version': version });
+  }
   return answerIn(call.form, body);
 }
 
@@ -54,7 +49,9 @@ export function answerModule(call: SampleCall): SampleAnswer {
   const name = call.moduleName(1);
   const version = call.resolve(pinned);
   const body = findModule(address, name);
-  if (body === undefined) throw moduleNotFound(address, name, version);
+  if (body === undefined) {
+    throw notFound('Module', { Address: address, 'Module name': name, 'Ledger version': version });
+  }
   return answerIn(call.form, body);
 }
 
@@ -107,7 +104,7 @@ function answerPage(call: SampleCall, itemsOf: (address: Address, version: bigin
   const start = cursorQuery(call);
   const limit = call.pageLimit(statePage);
   const version = call.resolve(pinned);
-  if (!isKnownAccount(address)) throw accountNotFound(address, version);
+  call.expectAccount(address, version);
   const rest = itemsOf(address, version).filter(([name]) => start === undefined || name >= start);
   const bodies = rest.slice(0, limit).map(([, body]) => body);
   const answer = answerIn(call.form, `[${bodies.join(',')}]`, () => listBytes(bodies.map(standInBytes)));
@@ -158,7 +155,9 @@ interface ItemRequest {
 /** The tables `0x5a......` have an item under every key; every other table is empty. */
 function itemAt(call: SampleCall, { handle, key, pinned, type }: ItemRequest): string {
   const version = call.resolve(pinned);
-  if (!isMadeUpAccount(handle)) throw tableItemNotFound(handle, key, version);
+  if (!isMadeUpAccount(handle)) {
+    throw notFound('Table Item', { 'Table handle': handle, 'Table key': key, 'Ledger version': version });
+  }
   const history = call.historyAt(version);
   const fork = history === '' ? {} : { history };
   return JSON.stringify({ handle, key, value_type: type, ledger_version: String(version), ...fork });
