@@ -60,9 +60,6 @@ export function createBuildMetrics(registry: Registry, build: Build): void {
   });
 }
 
-/** Counts events of TLS. */
-export type TlsMetrics = ReturnType<typeof createTlsMetrics>;
-
 /** Registers the families of TLS; `expiresMs`, Unix time in milliseconds, is called at each scrape. */
 export function createTlsMetrics(registry: Registry, expiresMs: () => number) {
   new Gauge(registry, {

@@ -66,13 +66,13 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
       return settings.followMs;
     },
   });
-  const state = new SharedState(
-    link,
-    // The other connection reports the same faults.
-    connectSubscriber(config.target, () => undefined),
-    parts.news,
-    { prefix: config.keyPrefix, ledger: ofHistory.ledger, history: () => history.term?.id },
-  );
+  // The other connection reports the same faults.
+  const subscriber = connectSubscriber(config.target, () => undefined);
+  const state = new SharedState(link, subscriber, parts.news, {
+    prefix: config.keyPrefix,
+    ledger: ofHistory.ledger,
+    history: () => history.term?.id,
+  });
   const second: SecondTier = {
     tier,
     leases,
