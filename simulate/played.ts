@@ -2,7 +2,7 @@
 import { request } from 'undici';
 import { pino } from 'pino';
 import { startGateway, type RunningGateway } from '../src/gateway/gateway.ts';
-import { createSampleNode, type SampleNode } from '../src/sample/sample-node.ts';
+import { createSampleNode, type SampleNode } from '../test/support/sample-node.ts';
 import { testConfig } from '../test/support/gateway.ts';
 import { freePort } from '../test/support/free-port.ts';
 import { ManualClock } from '../test/support/manual-clock.ts';

@@ -2,7 +2,7 @@
 import type { TestContext } from 'node:test';
 import { ManualClock } from './manual-clock.ts';
 import { Mempool } from '../../src/sample/mempool.ts';
-import { createSampleNode, type SampleNode, type SampleNodeOptions } from '../../src/sample/sample-node.ts';
+import { createSampleNode, type SampleNode, type SampleNodeOptions } from './sample-node.ts';
 
 export interface FakeNodeOptions extends Omit<SampleNodeOptions, 'clock'> {
   /** Default 0. */
