@@ -4,7 +4,7 @@ import { flagNames, flags, variableOf, type Flag } from '../src/commands/flags.t
 import { isLive } from '../src/config/changes.ts';
 import { findValue, isMapping } from '../src/config/source/key-path.ts';
 import { configJsonSchema } from '../src/config/schema/schema.ts';
-import { durationPattern, sizePattern } from '../src/config/schema/units.ts';
+import { durationPattern, sizePattern } from '../src/config/schema/schema-parts.ts';
 
 const variable = String.raw`\$\{[A-Za-z_]\w*\}`;
 

@@ -2,21 +2,18 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { operations } from '../src/cache/key.ts';
 import { missReasons } from '../src/cache/memory/miss-history.ts';
-import { createAccessLogMetrics, createLogMetrics, LogLines } from '../src/metrics/log-metrics.ts';
+import { createAccessLogMetrics, createLogMetrics, LogLines, createTraceMetrics } from '../src/metrics/log-metrics.ts';
 import { createAccessMetrics } from '../src/metrics/access-metrics.ts';
 import { createAuditMetrics, createUpstreamMetrics } from '../src/metrics/upstream-metrics.ts';
 import { createBodyMetrics, createOverloadMetrics } from '../src/metrics/overload-metrics.ts';
-import { createBuildMetrics, createReloadMetrics } from '../src/metrics/reload-metrics.ts';
+import { createBuildMetrics, createReloadMetrics, createTlsMetrics } from '../src/metrics/reload-metrics.ts';
 import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/metrics/encode-metrics.ts';
 import type { Declared } from '../src/metrics/family.ts';
 import { createFastPathMetrics, createHttpMetrics, createLatestMetrics } from '../src/metrics/http-metrics.ts';
 import { createLimitMetrics } from '../src/metrics/limit-metrics.ts';
-import { createRedisMetrics } from '../src/metrics/redis-metrics.ts';
+import { createRedisMetrics, createStoreMetrics } from '../src/metrics/tier-metrics.ts';
 import { createSenderMetrics } from '../src/metrics/sender-metrics.ts';
-import { createStoreMetrics } from '../src/metrics/store-metrics.ts';
-import { createTraceMetrics } from '../src/metrics/trace-metrics.ts';
-import { createTlsMetrics } from '../src/metrics/tls-metrics.ts';
 import { nodeReasons } from '../src/proxy/routes/encode-submission.ts';
 import { createPoolMetrics } from '../src/workers/metrics.ts';
 

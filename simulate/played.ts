@@ -2,10 +2,10 @@
 import { request } from 'undici';
 import { pino } from 'pino';
 import { startGateway, type RunningGateway } from '../src/gateway/gateway.ts';
-import { ManualClock } from '../src/sample/ledger-clock.ts';
-import { createSampleNode, type SampleNode } from '../src/sample/sample-node.ts';
+import { createSampleNode, type SampleNode } from '../test/support/sample-node.ts';
 import { testConfig } from '../test/support/gateway.ts';
 import { freePort } from '../test/support/free-port.ts';
+import { ManualClock } from '../test/support/manual-clock.ts';
 import { RedisServer } from '../test/support/redis-server.ts';
 import { SimulatedLedger } from './ledger.ts';
 import { replicasOf } from './run.ts';

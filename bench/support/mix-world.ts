@@ -4,7 +4,7 @@ import type { Route } from '../../simulate/shapes.ts';
 import { advancingClock } from '../../src/sample/ledger-clock.ts';
 import { Mempool } from '../../src/sample/mempool.ts';
 import type { SampleRouteName } from '../../src/sample/routes.ts';
-import { createSampleNode, type SampleNode } from '../../src/sample/sample-node.ts';
+import { createSampleNode, type SampleNode } from '../../test/support/sample-node.ts';
 import { startGateway, type BenchedGateway } from './gateway.ts';
 import type { MixLedger } from './mix-source.ts';
 import type { ServerProcess } from './process-under-test.ts';

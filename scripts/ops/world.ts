@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { encodeVectors } from '../../src/sample/recorded.ts';
 import { advancingClock, blockHeightOf, type LedgerClock } from '../../src/sample/ledger-clock.ts';
 import { Mempool } from '../../src/sample/mempool.ts';
-import { createSampleNode, type SampleNode } from '../../src/sample/sample-node.ts';
+import { createSampleNode, type SampleNode } from '../../test/support/sample-node.ts';
 import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { gatewayProcess, type GatewayProcess } from '../../test/support/gateway-process.ts';

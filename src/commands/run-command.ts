@@ -3,9 +3,8 @@ import { nearMissHint } from '../config/source/near-miss.ts';
 import { ConfigError, formatProblem } from '../config/source/problem.ts';
 import { packageVersion } from '../config/package-version.ts';
 import { parseArguments } from './arguments.ts';
-import { type CliCommand, type ExitCode, RuntimeFailure, type Terminal, UsageError } from './command.ts';
-import { variableOf } from './flags.ts';
-import { commandHelp, overview, commands } from './table.ts';
+import { type CliCommand, type ExitCode, RuntimeFailure, type Terminal, UsageError, formatTable } from './command.ts';
+import { variableOf, configFlags, type Flag, flags } from './flags.ts';
 
 /** Runs one command line; every failure is on the terminal when this resolves. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
@@ -71,4 +70,124 @@ function report(error: unknown, terminal: Terminal): ExitCode {
   // A bug: its report needs the stack.
   terminal.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
   return 1;
+}
+
+/** All commands, in the order of the overview. */
+export const commands: readonly CliCommand[] = [
+  {
+    name: 'serve',
+    summary: 'Serves the ledger interface in front of a fleet of nodes.',
+    usage: ['serve FILE', 'serve --upstream URL [--upstream URL ...] [--archival URL ...] [--dialect aptos]'],
+    flags: configFlags,
+    operand: 'FILE',
+    load: async () => (await import('./run-gateway.ts')).serve,
+  },
+  {
+    name: 'check',
+    summary: 'Checks a config and, unless --offline, asks every upstream and Redis.',
+    usage: ['check FILE [--offline] [--format json]'],
+    flags: [...configFlags, 'offline', 'format'],
+    operand: 'FILE',
+    load: async () => (await import('./check/check.ts')).check,
+  },
+  {
+    name: 'config',
+    summary: 'Prints the effective config, secrets masked.',
+    usage: ['config FILE'],
+    flags: configFlags,
+    operand: 'FILE',
+    load: async () => (await import('./given-config.ts')).config,
+  },
+  {
+    name: 'sample',
+    summary: 'Serves a small built-in fleet of sample nodes, to try things out.',
+    usage: ['sample', 'sample --nodes [--host HOST] [--port N]'],
+    flags: ['host', 'port', 'operations-host', 'operations-port', 'log-level', 'log-format', 'nodes'],
+    load: async () => (await import('./sample.ts')).sample,
+  },
+  {
+    name: 'health',
+    summary: 'Asks a running gateway whether it is ready: exit code 0 or 1.',
+    usage: ['health [URL]'],
+    flags: ['config', 'operations-host', 'operations-port'],
+    operand: 'URL',
+    load: async () => (await import('./operations-port.ts')).health,
+  },
+  {
+    name: 'status',
+    summary: 'Shows what a running gateway does: nodes, traffic, cache, recent events.',
+    usage: ['status [URL] [--watch] [--json]'],
+    flags: ['config', 'operations-host', 'operations-port', 'watch', 'json'],
+    operand: 'URL',
+    load: async () => (await import('./status.ts')).status,
+  },
+  {
+    name: 'drain',
+    summary: 'Sends a node of a running gateway no new requests; those in flight end.',
+    usage: ['drain NAME [--config FILE]'],
+    flags: ['config', 'operations-host', 'operations-port'],
+    operand: 'NAME',
+    load: async () => (await import('./operations-port.ts')).drain,
+  },
+  {
+    name: 'resume',
+    summary: 'Sends a drained node requests again.',
+    usage: ['resume NAME [--config FILE]'],
+    flags: ['config', 'operations-host', 'operations-port'],
+    operand: 'NAME',
+    load: async () => (await import('./operations-port.ts')).resume,
+  },
+  {
+    name: 'keys',
+    summary: 'Creates, lists and revokes keys of clients in a keys file.',
+    usage: [
+      'keys create --file FILE --name NAME --plan PLAN [--tenant NAME] [--operations read,view] [--origins ORIGIN] [--expires TIME]',
+      'keys list --file FILE',
+      'keys revoke --file FILE --name NAME',
+    ],
+    flags: ['file', 'name', 'tenant', 'plan', 'operations', 'origins', 'expires'],
+    operand: 'ACTION',
+    load: async () => (await import('./keys.ts')).keys,
+  },
+  {
+    name: 'encode',
+    summary: 'Prints the bytes to sign for a request on standard input, without any node.',
+    usage: [
+      'encode --module-abi FILE [--module-abi FILE ...] --chain-id N [--signing-domain APTOS] [--explain] < request.json',
+    ],
+    flags: ['module-abi', 'chain-id', 'signing-domain', 'explain'],
+    load: async () => (await import('./encode.ts')).encode,
+  },
+];
+
+/** Help of the program: its commands, a line each. */
+export function overview(): string {
+  return [
+    'A caching read-through gateway in front of a fleet of ledger nodes.',
+    '',
+    'Usage: ledgergate COMMAND [FLAGS]',
+    '',
+    ...formatTable(commands.map(({ name, summary }) => [`  ${name}`, summary])),
+    '',
+    'Without a command the sample fleet is served (or, when LEDGERGATE_CONFIG or LEDGERGATE_UPSTREAM is set, `serve`).',
+    '`ledgergate COMMAND --help` shows its flags; `ledgergate --version` the version.',
+    'Exit codes: 0 fine, 1 failed while running, 2 bad usage or config.',
+  ].join('\n');
+}
+
+/** Help of one command: usage, flags and their environment variables. */
+export function commandHelp(command: CliCommand): string {
+  const rows = command.flags.map((name) => {
+    const flag: Flag = flags[name];
+    const value = flag.value === undefined ? '' : ` ${flag.value}`;
+    return [`  --${name}${value}`, variableOf(name), flag.meaning];
+  });
+  return [
+    command.summary,
+    '',
+    ...command.usage.map((usage, index) => `${index === 0 ? 'Usage:' : '      '} ledgergate ${usage}`),
+    '',
+    'Flags, and the environment variables that stand in for them:',
+    ...formatTable(rows),
+  ].join('\n');
 }

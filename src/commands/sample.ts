@@ -3,8 +3,7 @@ import { loadConfig } from '../config/source/load.ts';
 import { type Override, overridesOf } from '../config/source/overrides.ts';
 import { curlExamples, startSampleFleet } from '../sample/sample-fleet.ts';
 import type { CommandCall, ExitCode } from './command.ts';
-import { listenProblem } from './listen-problem.ts';
-import { runGateway } from './run-gateway.ts';
+import { listenProblem, runGateway } from './run-gateway.ts';
 
 /** `sample`: two sample nodes, a gateway in front of them, and commands to try on it. */
 export async function sample(call: CommandCall): Promise<ExitCode> {

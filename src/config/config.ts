@@ -3,9 +3,8 @@
  * get it as a message. Its types follow from the schema, which describes each key.
  */
 import { resolve } from 'node:path';
-import { chainIds } from './schema/schema-parts.ts';
+import { chainIds, durationMs, sizeBytes } from './schema/schema-parts.ts';
 import type { FileConfig } from './schema/schema.ts';
-import { durationMs, sizeBytes } from './schema/units.ts';
 
 /** A checked config with every default, deeply frozen. */
 export type Config = ReturnType<typeof toConfig>;

@@ -2,8 +2,7 @@
 import { z } from 'zod';
 import { findValue, formatPath, isMapping, type KeyPath } from './source/key-path.ts';
 import { findNearMiss, nearMissHint } from './source/near-miss.ts';
-import type { Positions } from './source/positions.ts';
-import { ConfigError, isSamePlace, type Problem } from './source/problem.ts';
+import { type Positions, ConfigError, isSamePlace, type Problem } from './source/problem.ts';
 import type { YamlSource } from './source/yaml-source.ts';
 
 /** The checked value and its places. */

@@ -5,7 +5,7 @@ import type { TlsFiles } from './config.ts';
 import type { LoadedConfig } from './source/load.ts';
 import type { Problem } from './source/problem.ts';
 import { readText } from './source/text-file.ts';
-import { defaultCiphers, weaknessesOf } from './tls-ciphers.ts';
+import { defaultCiphers } from './schema/schema-parts.ts';
 
 /** PEM texts. */
 export interface TlsPair {
@@ -45,6 +45,16 @@ export function inspectTls({ config, whereIs }: Pick<LoadedConfig, 'config' | 'w
     return { path, message, where: whereIs(path) };
   });
   return { problems: placed, warnings: [...warnings, ...weaknessesOf(tls.ciphers ?? defaultCiphers)] };
+}
+
+/** A warning for each cipher without forward secrecy or authenticated encryption. */
+function weaknessesOf(ciphers: readonly string[]): readonly string[] {
+  return ciphers.flatMap((name) => {
+    const lacks: string[] = [];
+    if (!/^(?:TLS_|ECDHE-|DHE-)/i.test(name)) lacks.push('forward secrecy');
+    if (!/GCM|POLY1305|CCM/i.test(name)) lacks.push('authenticated encryption');
+    return lacks.length === 0 ? [] : [`listen.tls.ciphers: ${name} has no ${lacks.join(' and no ')}`];
+  });
 }
 
 /** Reads and inspects both files. Never throws. `nowMs`: Unix time. */

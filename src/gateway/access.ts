@@ -2,21 +2,20 @@
 import type { Plan } from '../access/keys/principal.ts';
 import { Principals, type PrincipalRules, type KeySource } from '../access/keys/principals.ts';
 import type { Limits } from '../access/limits/ticket.ts';
-import type { AccessConfig, PlanConfig } from '../config/config.ts';
+import type { AccessConfig, PlanConfig, RedisConfig } from '../config/config.ts';
 import { keysFileWarnings, parseKeysFile, type FileKey } from '../config/keys-file.ts';
 import { ConfigError } from '../config/source/problem.ts';
 import { digestOf, FileWatch, readText } from '../config/source/text-file.ts';
 import { createAccessMetrics } from '../metrics/access-metrics.ts';
-import { createLimits, type LimitsParts } from './limits.ts';
+import { createLimits } from './limits.ts';
 import type { PeerWorkers } from './peer-workers.ts';
+import type { ServingContext } from './settings.ts';
 import { AccessKeyPoller, type KeysContext } from './access-key-poller.ts';
-import type { StatusSource } from './status.ts';
 
-interface AccessContext extends Omit<LimitsParts, 'limitService' | 'plans' | 'journal'> {
-  readonly status: StatusSource;
+interface AccessContext extends ServingContext {
+  readonly redis: RedisConfig | undefined;
   /** Default: built from the config. */
   readonly limits: Limits | undefined;
-  readonly peers: Pick<PeerWorkers, 'limitService' | 'lastKeys' | 'publishKeys'> | undefined;
 }
 
 /** Access control of this process. */
@@ -24,11 +23,15 @@ export type AccessParts = ReturnType<typeof buildAccess>;
 
 /** Reads the keys file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
 export function buildAccess(config: AccessConfig, context: AccessContext) {
-  const { redis, registry, status, peers } = context;
-  const { journal } = status;
+  const { redis, registry, journal, peers } = context;
   const rules = rulesOf(config);
   let plans: ReadonlySet<string> = new Set(rules.plans.keys());
-  const built = createLimits(config, { ...context, limitService: peers?.limitService, journal, plans: () => plans });
+  const built = createLimits(config, {
+    ...context,
+    redisBounds: context.settings.redis,
+    limitService: peers?.limitService,
+    plans: () => plans,
+  });
   const { file } = config.keys;
   const store = config.keys.redis ? redis : undefined;
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
@@ -74,7 +77,7 @@ interface FileKeys {
 }
 
 /** Watches the keys file. An invalid or missing file changes nothing. */
-function watchKeys(file: string, { principals, plans, metrics, journal }: KeysContext, peers: AccessContext['peers']) {
+function watchKeys(file: string, { principals, plans, metrics, journal }: KeysContext, peers?: PeerWorkers) {
   let inForce: FileKeys | undefined;
   /** Throws ConfigError. Reuses the keys in force for the same text: parsing blocks requests. */
   const parse = (text: string, known = plans()): FileKeys => {

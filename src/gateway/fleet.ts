@@ -1,12 +1,9 @@
 /** Builds the fleet: nodes, their state, and the parts that send requests to them. */
-import { collectDefaultMetrics, Registry } from 'prom-client';
-import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { dialectOf } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createSenderMetrics } from '../metrics/sender-metrics.ts';
 import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import type { Journal } from '../proxy/operations/status/events.ts';
 import type { ByteBudget } from '../upstream/byte-budget.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Forks, type ForksParts } from '../upstream/forks.ts';
@@ -18,8 +15,7 @@ import { Upstream } from '../upstream/node/upstream.ts';
 import { Witness } from '../upstream/witness.ts';
 import { Discovery, nodesOf, type FoundAddresses, type LookUp, type NodeConfig } from './discovery.ts';
 import { Nodes } from './nodes.ts';
-import type { PeerWorkers } from './peer-workers.ts';
-import type { LiveSettings } from './settings.ts';
+import type { ServingContext } from './settings.ts';
 
 interface FleetListener {
   /** The ledger was replaced: no earlier answer is valid. */
@@ -35,15 +31,10 @@ interface FleetListener {
 /** The fleet and its parts. */
 export type FleetParts = ReturnType<typeof buildFleet>;
 
-interface FleetContext {
-  readonly settings: LiveSettings;
+interface FleetContext extends ServingContext {
   /** Lag of this process's event loop, in ms. */
   readonly ownLag: () => number;
   readonly answerBudget: ByteBudget;
-  readonly peers: PeerWorkers | undefined;
-  readonly journal: Journal;
-  /** Processes of this gateway, which share the rate of comparisons. */
-  readonly processes: number;
   readonly forkTimes?: Pick<ForksParts, 'intervalMs' | 'pauseMs'> | undefined;
   readonly lookUp: LookUp;
   /** The first addresses of names with `discover: dns`. */
@@ -54,12 +45,8 @@ interface FleetContext {
 const forkMs = { interval: 5_000, pause: 1_100 };
 
 /** Builds the fleet of the config; no node gets a request before `prober.start`. */
-export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetContext) {
-  const { settings, answerBudget, peers, ownLag, journal, lookUp, found } = options;
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  // Gauges with names of counters, which promtool refuses; their labels are internal classes of Node.
-  for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
+export function buildFleet(config: Config, listener: FleetListener, context: FleetContext) {
+  const { log, registry, settings, answerBudget, peers, ownLag, journal, lookUp, found, processes } = context;
   const create = ({ name, url, address, tier, headers, maxRequestsPerSecond, weight }: NodeConfig): Upstream =>
     new Upstream({
       name,
@@ -150,11 +137,11 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     witness,
     onChange: (change, fields, message) => journal.record(change, fields, message),
     onFork: () => listener.onFork(),
-    intervalMs: forkMs.interval * options.processes,
-    pauseMs: forkMs.pause * options.processes,
-    ...options.forkTimes,
+    intervalMs: forkMs.interval * processes,
+    pauseMs: forkMs.pause * processes,
+    ...context.forkTimes,
   });
-  return { fleet, nodes, discovery, prober, sender, latest, registry, witness, forks };
+  return { fleet, nodes, discovery, prober, sender, latest, witness, forks };
 }
 
 function placesOf(fleet: Fleet) {

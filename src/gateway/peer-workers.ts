@@ -1,12 +1,15 @@
-/** The other workers of one gateway: events between them, and the services of their primary. */
+/** The other workers of one gateway: events between them, how they apply here, and the services of their primary. */
 import type { LimitServiceClient } from '../access/limits/limits-shared.ts';
 import type { CacheKey } from '../cache/key.ts';
 import type { ReadFlights } from '../cache/tiers.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { NodeReport } from '../upstream/fleet.ts';
-import type { PublishedState } from '../upstream/latest.ts';
+import type { NodeReport, Fleet } from '../upstream/fleet.ts';
+import type { PublishedState, Latest } from '../upstream/latest.ts';
+import type { ShadowProof } from '../encode/shadow.ts';
+import type { Submissions } from '../proxy/routes/submissions.ts';
+import type { PurgeScope } from '../cache/purge/purge-scope.ts';
 
 /** Ledger state that a worker answers clients with; only newer state is published. */
 export type LedgerEvent =
@@ -54,4 +57,66 @@ export interface PeerWorkers {
   /** Resolves once the peers recorded the event, or after a timeout; never rejects. */
   publishSubmission(event: Submitted): Promise<void>;
   publishKeys(text: string): void;
+}
+
+/** The parts of a worker that events change. */
+interface PeerEventParts {
+  readonly cache: { readonly purgeHere: (scope: PurgeScope) => Promise<unknown> };
+  readonly fleet: Fleet;
+  readonly latest: Latest;
+  readonly proof: ShadowProof;
+  readonly submissions: Submissions;
+}
+
+/** Applies an event of a peer, checked like an answer of a node: one that contradicts the fleet here changes nothing. */
+export function applyPeerEvent(parts: PeerEventParts, event: PeerEvent): void {
+  const { cache, fleet, latest, proof, submissions } = parts;
+  switch (event.kind) {
+    case 'head':
+      observe(fleet, event.upstream, event.info);
+      break;
+    case 'served':
+      latest.onPeerVersion(event.version);
+      break;
+    case 'snapshot':
+      if (observe(fleet, event.snapshot.upstream, event.snapshot.info)) latest.onPeerState(event.snapshot);
+      break;
+    case 'refused':
+      fleet.onPeerRefusal(event.fingerprint, event.version, performance.now());
+      break;
+    case 'ledger replaced':
+      fleet.follow(event.reports, performance.now());
+      break;
+    case 'submitted':
+      submissions.record(event.hash, event.upstream);
+      break;
+    case 'distrusted':
+      proof.distrust(event.functionId);
+      break;
+    case 'fork found':
+      void cache.purgeHere({ kind: 'everything' });
+      break;
+    case 'dropped':
+      void cache.purgeHere({ kind: 'read', key: event.key });
+      break;
+    default:
+      event satisfies never;
+  }
+}
+
+/**
+ * A node reported `info` to a peer. Returns whether the report counts here: the node is one of the fleet, on its chain,
+ * and other nodes do not contradict it. None counts until a node has shown here in which dialect answers carry it.
+ */
+function observe(fleet: Fleet, name: string, info: LedgerInfo): boolean {
+  const upstream = fleet.upstreams.find((known) => known.name === name);
+  if (upstream === undefined || fleet.isDialectOpen) return false;
+  if (info.version > (upstream.window.info?.version ?? -1n)) {
+    const nowMs = performance.now();
+    // The node has just answered a peer: an outage here is over.
+    upstream.recordAnswer(upstream.latencyMs(nowMs), nowMs);
+    if (fleet.observe(upstream, info, nowMs)) fleet.headersOfLedger.onReport(upstream, info);
+    fleet.refresh();
+  }
+  return fleet.isOurs(upstream, info) && !upstream.isSuspect;
 }

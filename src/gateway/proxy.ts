@@ -1,5 +1,4 @@
 /** Builds the proxy: transports, routes and the admin functions. */
-import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/upstream-metrics.ts';
@@ -31,7 +30,7 @@ import { ResponseWriter } from '../proxy/http/response-writer.ts';
 import { Router } from '../proxy/routes/router.ts';
 import { createProxyServer } from '../proxy/http/server/listener.ts';
 import type { ConnectionTimes, Overload, ServerParts } from '../proxy/routes/server-parts.ts';
-import type { UsageSource } from '../proxy/operations/usage-report.ts';
+import type { Distances } from '../proxy/operations/status/distances.ts';
 import type { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { ShadowChecks } from '../proxy/routes/shadow-checks.ts';
 import type { Submissions } from '../proxy/routes/submissions.ts';
@@ -43,27 +42,19 @@ import type { TlsListener } from '../proxy/http/server/tls-server.ts';
 import type { Cache } from './tiers/cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { LogControl } from './log/log.ts';
-import type { PeerWorkers } from './peer-workers.ts';
-import type { LiveSettings } from './settings.ts';
-import type { StatusSource } from './status.ts';
+import type { ServingContext } from './settings.ts';
 
-interface ProxyContext {
-  readonly settings: LiveSettings;
+interface ProxyContext extends ServingContext {
   /** Absent: the endpoint is open. */
   readonly access: AccessParts | undefined;
   readonly parts: FleetParts;
   readonly cache: Cache;
-  readonly log: Logger;
-  readonly status: StatusSource;
+  /** Counts requests by their distance from the head. */
+  readonly distances: Distances;
   readonly logging: LogControl;
   readonly proof: ShadowProof;
   readonly now: () => number;
   readonly submissions: Submissions;
-  readonly peers: PeerWorkers | undefined;
-  /** Absent: no usage is counted. */
-  readonly usage?: UsageSource | undefined;
-  /** Processes of this gateway, which share its bounds. */
-  readonly processes: number;
   readonly draining: { readonly isOn: boolean };
   readonly times: ConnectionTimes;
   readonly overload: Overload;
@@ -76,9 +67,8 @@ interface ProxyContext {
 
 /** Builds the server, which does not listen yet, and its routes. */
 export function buildProxy(config: Config, context: ProxyContext) {
-  const { cache, log, status, proof, submissions, peers, settings, access } = context;
-  const { journal, distances } = status;
-  const { fleet, sender, latest, registry } = context.parts;
+  const { cache, log, journal, registry, distances, proof, submissions, peers, settings, access } = context;
+  const { fleet, sender, latest } = context.parts;
   const { basePath } = config.listen;
   const audits = buildAudits();
   const { memory, tiers, metrics } = cache;
@@ -200,7 +190,7 @@ export function buildProxy(config: Config, context: ProxyContext) {
       fleet,
       journal,
       onPurge: (scope) => metrics.purged(scope),
-      usage: context.usage,
+      usage: access?.usage,
     });
   }
 

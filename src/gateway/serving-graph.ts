@@ -1,6 +1,7 @@
 /** Builds and joins the parts of a serving process. No part listens or sends a request before the start. */
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Limits } from '../access/limits/ticket.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import type { PeerWorkers } from './peer-workers.ts';
@@ -12,6 +13,8 @@ import { Connections } from '../proxy/http/server/connections.ts';
 import { usualTimes } from '../proxy/http/server/listener.ts';
 import { LoopLag } from '../proxy/http/server/loop-lag.ts';
 import { Submissions } from '../proxy/routes/submissions.ts';
+import { Distances } from '../proxy/operations/status/distances.ts';
+import { Journal } from '../proxy/operations/status/events.ts';
 import { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { findSdk } from '../trace/span.ts';
 import { createAnswerBudget } from '../upstream/byte-budget.ts';
@@ -24,8 +27,8 @@ import { buildFleet } from './fleet.ts';
 import { LogControl } from './log/log.ts';
 import { buildProxy } from './proxy.ts';
 import { Replicas } from './tiers/replicas.ts';
-import { createSettings } from './settings.ts';
-import { StatusSource, type StatusParts } from './status.ts';
+import { createSettings, type ServingContext } from './settings.ts';
+import { StatusSource } from './status.ts';
 
 /** Covers a phone in a tunnel; the answer occupies a connection to a node meanwhile. */
 const usualStallMs = 30_000;
@@ -112,11 +115,17 @@ export function buildParts(
   found: FoundAddresses,
 ) {
   const { log, now = () => performance.now(), processes = 1, run = randomUUID(), peers, limits, lookUp } = options;
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  // Gauges with names of counters, which promtool refuses; their labels are internal classes of Node.
+  for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
+  const journal = new Journal(log);
+  const settings = createSettings(config, options.stallMs ?? usualStallMs);
+  const context: ServingContext = { log, journal, registry, settings, processes, run, peers };
   const draining = { isOn: false };
-  const status = new StatusSource(log);
+  const distances = new Distances();
   const logging = new LogControl(log, config.log);
   const lag = new LoopLag();
-  const settings = createSettings(config, options.stallMs ?? usualStallMs);
   const listener = {
     onGeneration: () => {
       // Synchronous for memory and loads in flight; only writes to Redis finish later.
@@ -140,24 +149,17 @@ export function buildParts(
     },
   };
   const answerBudget = createAnswerBudget(processes);
-  const shared = { settings, processes, peers, status, answerBudget, lookUp, found };
-  const fleetParts = buildFleet(config, log, listener, {
-    ...shared,
-    forkTimes: options.forkTimes,
-    journal: status.journal,
-    ownLag: () => lag.lagMs,
-  });
-  const { fleet, registry, sender } = fleetParts;
-  const cache: Cache = buildCache(config, settings, fleetParts, {
-    status,
+  const { forkTimes } = options;
+  const ownLag = () => lag.lagMs;
+  const fleetParts = buildFleet(config, listener, { ...context, ownLag, answerBudget, forkTimes, lookUp, found });
+  const { fleet, sender } = fleetParts;
+  const cache: Cache = buildCache(config, fleetParts, {
+    ...context,
     buildShared: optional.sharedCache,
     buildStored: optional.storedCache,
-    processes,
-    run,
-    peers,
   });
   const { redis } = config.cache;
-  const access = optional.access?.({ registry, status, limits, processes, peers, redis, redisBounds: settings.redis });
+  const access = optional.access?.({ ...context, limits, redis });
   const proof = new ShadowProof(Object.assign(settings.encode, { now, distrusted: peers?.distrusted }));
   const submissions = new Submissions((hash, upstream) =>
     peers?.publishSubmission({ kind: 'submitted', hash, upstream }),
@@ -173,14 +175,13 @@ export function buildParts(
     ended: () => metrics.slowConnectionEnded(),
   });
   const times = { ...usualTimes, inactivityMs: inactivityMs(config), ...options.times };
-  const encryption = optional.encryption?.({ log, journal: status.journal, times, registry });
+  const encryption = optional.encryption?.({ ...context, times });
   const proxy = buildProxy(config, {
-    ...shared,
+    ...context,
     parts: fleetParts,
     access,
-    usage: access?.usage,
     cache,
-    log,
+    distances,
     logging,
     proof,
     now,
@@ -189,7 +190,7 @@ export function buildParts(
     unsent,
     times,
     tls: encryption?.listener,
-    sdk: optional.tracing?.({ log, registry }),
+    sdk: optional.tracing?.(context),
     draining,
   });
   const connections: Connections = new Connections(proxy.server.server, {
@@ -199,9 +200,11 @@ export function buildParts(
     onRefused: () => metrics.connectionRefused(),
     onDisplaced: () => metrics.connectionDisplaced(),
   });
-  const statusParts: StatusParts = {
+  const status = new StatusSource({
     fleet,
     registry,
+    journal,
+    distances,
     cache: () => {
       const { fill, maxBytes } = cache.memory;
       return { entries: fill.entries, bytes: fill.bytes, maxBytes };
@@ -219,15 +222,14 @@ export function buildParts(
     distrusted: () => [...proof.distrusted],
     disagreements: () => proxy.audits.disagreements,
     certificateExpiresMs: () => encryption?.expiresMs(),
-  };
-  const replicas = cache.shared && new Replicas(cache.shared.board, () => status.report(statusParts));
+  });
+  const replicas = cache.shared && redis && new Replicas(cache.shared.link, redis.keyPrefix, () => status.report());
   return {
+    ...context,
     ...fleetParts,
     replicas,
-    settings,
     draining,
     status,
-    statusParts,
     logging,
     lag,
     access,

@@ -4,8 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Config, LogConfig } from '../config/config.ts';
 import { drain } from '../proxy/http/server/drain.ts';
-import { applyPeerEvent } from './peer-events.ts';
-import type { PeerEvent } from './peer-workers.ts';
+import { applyPeerEvent, type PeerEvent } from './peer-workers.ts';
 import { lookUpBySystem, lookUpNames } from './discovery.ts';
 import {
   buildParts,
@@ -16,7 +15,6 @@ import {
   type Parts,
   type ServingOptions,
 } from './serving-graph.ts';
-import { readinessOf } from './status.ts';
 
 /** The port that a server listens on; the config may have 0. */
 export function portOf(app: FastifyInstance): number {
@@ -39,7 +37,7 @@ export async function startServing(whole: Config, options: ServingOptions) {
   const config = shareOf(whole, processes);
   const found = await lookUpNames(config.upstreams, lookUp, firstProbeMs);
   const parts = buildParts(config, { ...options, lookUp }, await loadOptional(config), found);
-  const { draining, logging, proxy, registry, status } = parts;
+  const { draining, journal, logging, proxy, registry, status } = parts;
   for (const upstream of parts.fleet.upstreams) upstream.isDrained = options.drained?.includes(upstream.name) === true;
   try {
     await start(parts, config);
@@ -53,14 +51,14 @@ export async function startServing(whole: Config, options: ServingOptions) {
     port: portOf(proxy.server),
     registry,
     admin: proxy.admin,
-    journal: status.journal,
+    journal,
     applyPeerEvent: (event: PeerEvent) => applyPeerEvent(parts, event),
     get isDraining() {
       return draining.isOn;
     },
-    readiness: () => readinessOf(parts.statusParts),
+    readiness: () => status.readiness(),
     status: async () => ({
-      ...status.report(parts.statusParts),
+      ...status.report(),
       replicas: await parts.replicas?.read(parts.fleet.chainId),
     }),
     /**
@@ -100,7 +98,7 @@ async function start(parts: Parts, config: Config): Promise<void> {
   fleet.ledger.settle();
   const looked = Promise.all([cache.start(), access?.started]);
   await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
-  status.start(parts.statusParts);
+  status.start();
   forks.start();
   await proxy.server.listen({ host: config.listen.host, port: config.listen.port });
   replicas?.start(portOf(proxy.server));

@@ -2,13 +2,31 @@
  * The live values of the config: plain objects that last as long as the process, whose properties a reload replaces. A
  * request reads a property, and a reload rebuilds no part.
  */
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
 import type { Config, RedisConfig } from '../config/config.ts';
+import type { Journal } from '../proxy/operations/status/events.ts';
+import type { PeerWorkers } from './peer-workers.ts';
 
 /** A slower probe counts as failed. */
 const longestProbeMs = 2_000;
 const longestConnectMs = 3_000;
 /** Quantile 1: no attempt is ever slow enough for a hedge. */
 const noHedge = { quantile: 1, share: 0 };
+
+/** The objects that the parts of a serving process share. */
+export interface ServingContext {
+  readonly log: Logger;
+  readonly journal: Journal;
+  readonly registry: Registry;
+  readonly settings: LiveSettings;
+  /** Processes of this gateway, which share its bounds and its rates. */
+  readonly processes: number;
+  /** The name of this start of the gateway, which its processes share. */
+  readonly run: string;
+  /** The other workers; absent in a single process. */
+  readonly peers: PeerWorkers | undefined;
+}
 
 /** Live values, by the part that reads them. */
 export type LiveSettings = ReturnType<typeof createSettings>;

@@ -2,10 +2,9 @@
 import type { Registry } from 'prom-client';
 import { readFamilies } from '../metrics/family.ts';
 import { countedFamilies, countsOf, type Counts } from '../proxy/operations/status/counts.ts';
-import { Distances } from '../proxy/operations/status/distances.ts';
-import { Journal } from '../proxy/operations/status/events.ts';
+import type { Distances } from '../proxy/operations/status/distances.ts';
+import type { Journal } from '../proxy/operations/status/events.ts';
 import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
-import type { LineLog } from '../proxy/operations/status/line-throttle.ts';
 import { Trend } from '../proxy/operations/status/trend.ts';
 import { Windows } from '../proxy/operations/status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
@@ -13,51 +12,49 @@ import { readClasses } from '../upstream/select/ranking.ts';
 import { sharedAddressMessage } from '../upstream/node/shared-address.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 
-interface Sampled {
+interface StatusParts {
   readonly fleet: Fleet;
   readonly registry: Registry;
-}
-
-/** The sources of one status report. */
-export interface StatusParts extends Sampled {
-  cache(): CacheFacts;
-  redis(): Readiness['redis'];
-  store(): Readiness['store'];
-  load(): LoadFacts;
-  isEncoding(): boolean;
-  distrusted(): Readiness['distrusted'];
-  disagreements(): Readiness['disagreements'];
-  certificateExpiresMs(): number | undefined;
+  readonly journal: Journal;
+  readonly distances: Distances;
+  readonly cache: () => CacheFacts;
+  readonly redis: () => Readiness['redis'];
+  readonly store: () => Readiness['store'];
+  readonly load: () => LoadFacts;
+  readonly isEncoding: () => boolean;
+  readonly distrusted: () => Readiness['distrusted'];
+  readonly disagreements: () => Readiness['disagreements'];
+  readonly certificateExpiresMs: () => number | undefined;
 }
 
 /** Samples this process, and builds its report. */
 export class StatusSource {
-  readonly journal: Journal;
-  readonly distances = new Distances();
+  readonly #parts: StatusParts;
   readonly #windows = new Windows(performance.now());
   readonly #trend = new Trend();
   readonly #startedAtMs = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(log: LineLog) {
-    this.journal = new Journal(log);
+  constructor(parts: StatusParts) {
+    this.#parts = parts;
   }
 
-  start(sampled: Sampled): void {
-    this.#sample(sampled, performance.now());
-    this.#timer = setInterval(() => this.#sample(sampled, performance.now()), 1_000).unref();
+  start(): void {
+    this.#sample(performance.now());
+    this.#timer = setInterval(() => this.#sample(performance.now()), 1_000).unref();
   }
 
   close(): void {
     clearInterval(this.#timer);
   }
 
-  report(parts: StatusParts): ProcessStatus {
+  report(): ProcessStatus {
+    const parts = this.#parts;
     const { fleet } = parts;
     const nowMs = performance.now();
-    const total = this.#sample(parts, nowMs);
+    const total = this.#sample(nowMs);
     return {
-      ...readinessOf(parts),
+      ...this.readiness(),
       startedAtMs: this.#startedAtMs,
       chainId: fleet.chainId,
       head: fleet.head?.version.toString(),
@@ -70,36 +67,36 @@ export class StatusSource {
       isEncoding: parts.isEncoding(),
       load: parts.load(),
       certificateExpiresMs: parts.certificateExpiresMs(),
-      events: this.journal.events,
+      events: parts.journal.events,
+    };
+  }
+
+  readiness(): Readiness {
+    const { fleet, distrusted, disagreements, redis, store } = this.#parts;
+    const { isReady, outageSinceMs, head } = fleet;
+    return {
+      isReady,
+      outage:
+        outageSinceMs === undefined
+          ? undefined
+          : { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() },
+      nodes: nodesOf(fleet, performance.now()),
+      distrusted: distrusted(),
+      disagreements: disagreements(),
+      redis: redis(),
+      store: store(),
     };
   }
 
   /** Reads the metric families, and records a snapshot when a window needs one. */
-  #sample({ fleet, registry }: Sampled, nowMs: number): Counts {
-    this.distances.head = fleet.head?.version;
-    const counts = countsOf(readFamilies(registry, countedFamilies), this.distances.cells());
+  #sample(nowMs: number): Counts {
+    const { fleet, registry, distances } = this.#parts;
+    distances.head = fleet.head?.version;
+    const counts = countsOf(readFamilies(registry, countedFamilies), distances.cells());
     this.#windows.record(counts, nowMs);
     this.#trend.record(counts, Date.now());
     return counts;
   }
-}
-
-/** The readiness of this process. */
-export function readinessOf(parts: StatusParts): Readiness {
-  const { fleet } = parts;
-  const { isReady, outageSinceMs, head } = fleet;
-  return {
-    isReady,
-    outage:
-      outageSinceMs === undefined
-        ? undefined
-        : { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() },
-    nodes: nodesOf(fleet, performance.now()),
-    distrusted: parts.distrusted(),
-    disagreements: parts.disagreements(),
-    redis: parts.redis(),
-    store: parts.store(),
-  };
 }
 
 function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {

@@ -1,20 +1,14 @@
 /** Builds the recorder of traces that the config asks for. */
 import { hostname } from 'node:os';
-import type { Logger } from 'pino';
-import type { Registry } from 'prom-client';
 import type { TracingConfig } from '../config/config.ts';
-import { createTraceMetrics } from '../metrics/trace-metrics.ts';
+import { createTraceMetrics } from '../metrics/log-metrics.ts';
 import { createOtlpSdk } from '../trace/otlp.ts';
 import type { Sdk } from '../trace/span.ts';
 import { packageVersion } from '../config/package-version.ts';
-
-interface TracingContext {
-  readonly log: Logger;
-  readonly registry: Registry;
-}
+import type { ServingContext } from './settings.ts';
 
 /** Counts exports, and logs when they begin to fail and when they succeed again. */
-export function buildTracing({ endpoint, headers = {}, share }: TracingConfig, { log, registry }: TracingContext): Sdk {
+export function buildTracing({ endpoint, headers = {}, share }: TracingConfig, { log, registry }: ServingContext): Sdk {
   const count = createTraceMetrics(registry);
   let isFailing = false;
   return createOtlpSdk({

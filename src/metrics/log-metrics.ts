@@ -1,4 +1,4 @@
-/** Metrics of the log: lines at loud levels, lost lines, and omitted access lines. */
+/** Metrics of the log (lines at loud levels, lost lines, omitted access lines) and of exported traces. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 
@@ -58,4 +58,16 @@ export function createAccessLogMetrics(registry: Registry) {
     help: 'Slow or failed requests without an access line, because too many had one within the second.',
   }).of({});
   return { dropped: () => dropped.inc() };
+}
+
+const outcomes = ['exported', 'failed', 'dropped'] as const;
+
+/** Registers the family of recorded spans; the result counts spans. */
+export function createTraceMetrics(registry: Registry): (outcome: (typeof outcomes)[number], spans: number) => void {
+  const spans = new Counter(registry, {
+    name: 'ledgergate_trace_spans_total',
+    help: 'Recorded spans by outcome: exported, failed (the collector did not take them, after retries), dropped (2,048 waited for the collector).',
+    labels: { outcome: outcomes },
+  });
+  return (outcome, count) => spans.inc({ outcome }, count);
 }

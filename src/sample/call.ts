@@ -9,7 +9,8 @@ import { findU64, ledgerVersion, type LedgerVersion } from '../ledger/version.ts
 import { negotiate, type AcceptForm } from './answer.ts';
 import type { LedgerClock } from './ledger-clock.ts';
 import type { Mempool } from './mempool.ts';
-import { bareError, frameworkError, versionNotFound, versionPruned, nodeError } from './node-error.ts';
+import { bareError, frameworkError, versionNotFound, versionPruned, nodeError, notFound } from './node-error.ts';
+import { isKnownAccount } from './synthetic.ts';
 
 /** Input of an operation: the request, its parameters, and the state of the node. */
 export class SampleCall {
@@ -101,6 +102,11 @@ export class SampleCall {
     if (version > ledger.version) throw versionNotFound(version);
     if (version < ledger.oldestVersion) throw versionPruned(version);
     return version;
+  }
+
+  /** Throws 404 for an account without any state. */
+  expectAccount(address: Address, version: bigint = this.ledger.version): void {
+    if (!isKnownAccount(address)) throw notFound('Account', { Address: address, 'Ledger version': version });
   }
 
   /** Compares the whole string, as nodes do on `/view` and on submission: a charset parameter is refused. */

@@ -3,7 +3,7 @@
  * (timestamp, epoch, block heights) is a pure function of a version, so that all nodes of one ledger agree on it.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { ledgerVersion, type LedgerVersion } from '../ledger/version.ts';
+import { ledgerVersion } from '../ledger/version.ts';
 
 /** A node's ledger without the chain id, which belongs to the node. */
 export type LedgerMoment = Omit<LedgerInfo, 'chainId'>;
@@ -64,65 +64,8 @@ export function advancingClock(options: AdvancingClockOptions = {}): LedgerClock
   };
 }
 
-/** A ledger that stands still until a test moves it. */
-export class ManualClock implements LedgerClock {
-  #head: LedgerVersion;
-  #oldest: LedgerVersion;
-  #fork: { readonly above: bigint; readonly name: string } | undefined;
-
-  constructor(start: { readonly head: bigint; readonly oldest: bigint }) {
-    this.#head = ledgerVersion(start.head);
-    this.#oldest = ledgerVersion(start.oldest);
-  }
-
-  get head(): LedgerVersion {
-    return this.#head;
-  }
-
-  set head(version: bigint) {
-    this.#head = ledgerVersion(version);
-  }
-
-  get oldest(): LedgerVersion {
-    return this.#oldest;
-  }
-
-  set oldest(version: bigint) {
-    this.#oldest = ledgerVersion(version);
-  }
-
-  /** Versions above `above` are of another history from now on: other hashes, other state. */
-  fork(above: bigint, name: string): void {
-    this.#fork = { above, name };
-  }
-
-  historyOf(version: bigint): string {
-    return this.#fork !== undefined && version > this.#fork.above ? this.#fork.name : '';
-  }
-
-  /** Moves the head on; the oldest version stays. */
-  advance(versions: bigint): void {
-    this.head = this.#head + versions;
-  }
-
-  read(lag = 0n): LedgerMoment {
-    const head = this.#head > lag ? this.#head - lag : 0n;
-    return momentAt(head, this.#oldest < head ? this.#oldest : head, manualTimestampUsecOf);
-  }
-
-  timestampUsecOf(version: bigint): bigint {
-    return manualTimestampUsecOf(version);
-  }
-}
-
-/** A fixed past, so that a manual ledger's answers are the same in every run. */
-const manualStartUsec = 1_700_000_000_000_000n;
-
-function manualTimestampUsecOf(version: bigint): bigint {
-  return manualStartUsec + (version * 1_000_000n) / BigInt(usualVersionsPerSecond);
-}
-
-function momentAt(head: bigint, oldest: bigint, timestampUsecOf: (version: bigint) => bigint): LedgerMoment {
+/** The state of a ledger whose blocks have times by `timestampUsecOf`. */
+export function momentAt(head: bigint, oldest: bigint, timestampUsecOf: (version: bigint) => bigint): LedgerMoment {
   return {
     version: ledgerVersion(head),
     oldestVersion: ledgerVersion(oldest),

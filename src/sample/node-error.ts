@@ -1,5 +1,4 @@
 /** The errors of a sample node, with the messages of a real one (protocol 3). */
-import type { Address } from '../ledger/address.ts';
 import { errorBody } from '../ledger/errors.ts';
 import { jsonAnswer, type SampleAnswer } from './answer.ts';
 
@@ -40,49 +39,17 @@ export function versionPruned(version: bigint): NodeError {
   return nodeError(410, 'version_pruned', `Ledger version(${version}) has been pruned`);
 }
 
-/** 404: the account has no such resource at the version. */
-export function resourceNotFound(address: Address, tag: string, version: bigint): NodeError {
-  const what = `Address(${address}), Struct tag(${tag}) and Ledger version(${version})`;
-  return nodeError(404, 'resource_not_found', `Resource not found by ${what}`);
-}
-
-/** 404: the account has no such module at the version. */
-export function moduleNotFound(address: Address, name: string, version: bigint): NodeError {
-  const what = `Address(${address}), Module name(${name}) and Ledger version(${version})`;
-  return nodeError(404, 'module_not_found', `Module not found by ${what}`);
-}
-
-/** 404: no account at the address at the version. */
-export function accountNotFound(address: Address, version: bigint): NodeError {
-  const what = `Address(${address}) and Ledger version(${version})`;
-  return nodeError(404, 'account_not_found', `Account not found by ${what}`);
-}
-
-/** 404: the resource has no event handle of that name. */
-export function structFieldNotFound(address: Address, tag: string, field: string, version: bigint): NodeError {
-  const what = `Address(${address}), Struct tag(${tag}), Field name(${field}) and Ledger version(${version})`;
-  return nodeError(404, 'struct_field_not_found', `Struct Field not found by ${what}`);
+/** 404: there is no `kind`, such as `Struct Field`. `by`: the values that were looked up, by their names in the message. */
+export function notFound(kind: string, by: Readonly<Record<string, string | bigint>>): NodeError {
+  const values = Object.entries(by).map(([name, value]) => `${name}(${value})`);
+  const last = values.pop();
+  const code = `${kind.toLowerCase().replaceAll(' ', '_')}_not_found`;
+  return nodeError(404, code, `${kind} not found by ${values.length === 0 ? '' : `${values.join(', ')} and `}${last}`);
 }
 
 /** 410: the first event of the page is below the window. It names no version. */
 export function eventsPruned(): NodeError {
   return nodeError(410, 'version_pruned', 'The requested events have been pruned');
-}
-
-/** 404: the table has no such key at the version. */
-export function tableItemNotFound(handle: Address, key: string, version: bigint): NodeError {
-  const what = `Table handle(${handle}), Table key(${key}) and Ledger version(${version})`;
-  return nodeError(404, 'table_item_not_found', `Table Item not found by ${what}`);
-}
-
-/** `what`: `Transaction hash(0x..)` or `Ledger version(5)`. */
-export function transactionNotFound(what: string): NodeError {
-  return nodeError(404, 'transaction_not_found', `Transaction not found by ${what}`);
-}
-
-/** `what`: `Block height(5)` or `Ledger version(5)`. */
-export function blockNotFound(what: string): NodeError {
-  return nodeError(404, 'block_not_found', `Block not found by ${what}`);
 }
 
 /** 410: the block is below the window. */

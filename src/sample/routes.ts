@@ -1,12 +1,12 @@
 /** Routes of a sample node. Any other path is a 404, as on a real node. */
 import type { SampleAnswer } from './answer.ts';
 import type { SampleCall } from './call.ts';
-import * as accountHistory from './operations/account-history-operations.ts';
+import * as accountHistory from './operations/history-operations.ts';
 import * as history from './operations/history-operations.ts';
 import * as events from './operations/event-operations.ts';
 import * as node from './operations/ledger-operations.ts';
 import * as state from './operations/state-operations.ts';
-import * as tables from './operations/table-operations.ts';
+import * as tables from './operations/state-operations.ts';
 import * as transactions from './operations/transaction-operations.ts';
 import * as views from './operations/view-operation.ts';
 

@@ -1,25 +1,34 @@
 /**
  * A ledger node on recorded data: a small real HTTP server that answers as a full node does, with a ledger that moves
- * by a clock, and faults on demand. `ledgergate sample` serves a fleet of these; tests use them as their nodes.
+ * by a clock. `ledgergate sample` serves a fleet of these; tests use them, with faults, as their nodes.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
-import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import { gzipSync } from 'node:zlib';
+import {
+  dialectOf,
+  ledgerHeaderList,
+  type Dialect,
+  type DialectName,
+  type LedgerInfo,
+} from '../ledger/ledger-headers.ts';
 import type { SampleAnswer } from './answer.ts';
 import { SampleCall } from './call.ts';
-import { Faults, findFault, findReplacement, type SampleFault } from './faults.ts';
 import { advancingClock, type LedgerClock } from './ledger-clock.ts';
 import { Mempool } from './mempool.ts';
 import { bareError, frameworkError, NodeError } from './node-error.ts';
-import { RequestLog, type ReceivedRequest } from './request-log.ts';
 import { findRoute, type SampleRouteName, type Routing } from './routes.ts';
-import { writeAnswer } from './write-answer.ts';
 
-/** Clock, chain, dialect, address and faults of a node. */
+/** Clock, chain, dialect and address of a node. */
 export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> {
-  readonly clock?: Clock;
+  readonly clock: Clock;
   /** Default 1, the chain of most recorded signing messages. */
   readonly chainId?: number;
   /** Header names. Default `node`. */
@@ -29,22 +38,36 @@ export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> {
   readonly port?: number;
   /** Shared by the nodes of a ledger. Default: its own, where a transaction is pending for half a second. */
   readonly mempool?: Mempool;
-  /** How many received requests are kept for inspection. Default 100. */
-  readonly keepRequests?: number;
-  /** Answers with gzip where the client takes it, as real nodes do. Default true. */
-  readonly compression?: boolean;
-  /** Further headers of each answer that has ledger headers, as newer nodes send them. Default none. */
-  readonly headers?: (request: ReceivedRequest, ledger: LedgerInfo) => Readonly<Record<string, string>>;
 }
 
-/** Starts a node; resolves when it listens. */
-export async function createSampleNode<Clock extends LedgerClock = LedgerClock>(
-  options: SampleNodeOptions<Clock> & { readonly clock: Clock },
-): Promise<SampleNode<Clock>>;
-/** Starts a node on an advancing clock; resolves when it listens. */
-export async function createSampleNode(options?: SampleNodeOptions): Promise<SampleNode>;
-export async function createSampleNode(options: SampleNodeOptions = {}): Promise<SampleNode> {
-  const node = new SampleNode({ ...options, clock: options.clock ?? advancingClock() });
+/** A request as the node received it. */
+export interface ReceivedRequest {
+  readonly method: string;
+  /** The request target, base path and query included, as it stood on the request line. */
+  readonly url: string;
+  readonly route: SampleRouteName | 'none';
+  readonly headers: IncomingHttpHeaders;
+  /** Its beginning, at most 64 KiB of it. */
+  readonly body: Buffer;
+}
+
+/** The differences of an answer from that of a healthy node. */
+export interface AnswerChange {
+  /** The ledger that is read and reported. Default: the node's. */
+  readonly ledger?: LedgerInfo;
+  /** An answer in place of the node's own. */
+  readonly answer?: SampleAnswer | undefined;
+  /** Headers beside the ledger headers; `undefined`: neither these nor those. Default: the ledger headers alone. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Whether clients that take gzip get it, as of real nodes. Default true. */
+  readonly isCompressed?: boolean;
+  /** Writes the body. Default: whole, at once. */
+  readonly writeBody?: (response: ServerResponse, body: Uint8Array) => void | Promise<void>;
+}
+
+/** Starts a node; resolves when it listens. Default: on an advancing clock. */
+export async function createSampleNode(options: Partial<SampleNodeOptions> = {}): Promise<SampleNode> {
+  const node = new SampleNode({ clock: advancingClock(), ...options });
   await node.accept();
   return node;
 }
@@ -55,25 +78,22 @@ const maxBodyBytes = 8 * 1024 * 1024;
 /** Every path of the interface is below it. */
 const basePath = '/v1';
 
-/** A running node. Clock, faults and mempool may change while it runs. */
+/** A running node. Clock and mempool may change while it runs. */
 export class SampleNode<Clock extends LedgerClock = LedgerClock> {
   readonly clock: Clock;
   readonly chainId: number;
   readonly mempool: Mempool;
-  readonly faults = new Faults();
-  readonly log: RequestLog;
   readonly #options: SampleNodeOptions<Clock>;
   readonly #dialect: Dialect;
   readonly #closing = new AbortController();
   #server: Server | undefined;
   #port: number;
 
-  constructor(options: SampleNodeOptions<Clock> & { readonly clock: Clock }) {
+  constructor(options: SampleNodeOptions<Clock>) {
     this.#options = options;
     this.clock = options.clock;
     this.chainId = options.chainId ?? 1;
     this.mempool = options.mempool ?? new Mempool();
-    this.log = new RequestLog(options.keepRequests ?? 100);
     this.#dialect = dialectOf(options.dialect ?? 'node');
     this.#port = options.port ?? 0;
   }
@@ -85,26 +105,6 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
   /** The base address, `/v1` included and without a slash at its end. */
   get url(): string {
     return `http://${this.#options.host ?? '127.0.0.1'}:${this.#port}${basePath}`;
-  }
-
-  /** All requests, probes included. */
-  get requests(): number {
-    return this.log.count;
-  }
-
-  /** Requests besides those for health and ledger information. */
-  get reads(): number {
-    return this.log.readCount;
-  }
-
-  requestsTo(route: SampleRouteName | 'none'): number {
-    return this.log.countOf(route);
-  }
-
-  /** The one fault of this node, in place of all others; `undefined` heals it. `faults.add` takes limits. */
-  set fault(fault: SampleFault | undefined) {
-    this.faults.clear();
-    if (fault !== undefined) this.faults.add(fault);
   }
 
   /** The ledger that the node reports now. */
@@ -155,45 +155,28 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     // A body that is too large is refused unread, by its announced length.
     const body = refusal === undefined ? await readBody(request) : Buffer.alloc(0);
     const received: ReceivedRequest = { method, url, route, headers: request.headers, body };
-    const faults = this.faults.take(received);
-    this.log.add(received);
-    if (!(await this.#wait(faults))) return;
-    const end = findFault(faults, 'hang', 'reset')?.kind;
-    if (end === 'reset') request.socket.resetAndDestroy();
-    if (end !== undefined) return;
-    const own = this.ledger(findFault(faults, 'lag')?.versions);
-    const ledger = { ...own, chainId: findFault(faults, 'wrong chain id')?.chainId ?? own.chainId };
-    const answer = refusal?.answer ?? (await this.#operate(routing, received, { query, faults, ledger }));
-    const { compression = true, headers } = this.#options;
-    const signal = this.#closing.signal;
-    await writeAnswer(response, answer, {
-      request: request.headers,
-      ledger,
-      further: headers?.(received, ledger) ?? {},
-      dialect: this.#dialect,
-      faults,
-      compression,
-      signal,
-    });
+    const change = await this.change(received, request);
+    if (change === undefined) return;
+    const { ledger = this.ledger() } = change;
+    const answer = refusal?.answer ?? change.answer ?? (await this.#operate(routing, received, { query, ledger }));
+    await writeAnswer(response, answer, { ...change, ledger, dialect: this.#dialect, request: request.headers });
   }
 
-  /** False if the node was closed meanwhile. */
-  async #wait(faults: readonly SampleFault[]): Promise<boolean> {
-    const { signal } = this.#closing;
-    await Promise.allSettled(faults.flatMap((fault) => (fault.kind === 'hold' ? [fault.until] : [])));
-    const { ms = 0 } = findFault(faults, 'latency') ?? {};
-    if (ms > 0) await delay(ms, undefined, { signal });
-    return !signal.aborted;
+  /** What differs in the answer to this request; `undefined`: it gets none. Subclasses override it. */
+  protected change(_received: ReceivedRequest, _request: IncomingMessage): Changed | Promise<Changed> {
+    return {};
+  }
+
+  /** Aborted when the node closes. */
+  protected get closing(): AbortSignal {
+    return this.#closing.signal;
   }
 
   async #operate(
     routing: Routing,
     request: ReceivedRequest,
-    context: { readonly query: URLSearchParams; readonly faults: readonly SampleFault[]; readonly ledger: LedgerInfo },
+    { query, ledger }: { readonly query: URLSearchParams; readonly ledger: LedgerInfo },
   ): Promise<SampleAnswer> {
-    const { query, ledger, faults } = context;
-    const replacement = findReplacement(faults, ledger, query.get('ledger_version'));
-    if (replacement !== undefined) return replacement;
     try {
       if (routing.kind !== 'found') throw routingError(routing);
       const { params, operation } = routing;
@@ -210,6 +193,8 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     }
   }
 }
+
+type Changed = AnswerChange | undefined;
 
 function routeOf(method: string, path: string): Routing {
   if (path === basePath || path === `${basePath}/`) return findRoute(method, '/');
@@ -239,4 +224,30 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks);
+}
+
+interface WriteOptions extends AnswerChange {
+  readonly request: IncomingHttpHeaders;
+  readonly ledger: LedgerInfo;
+  readonly dialect: Dialect;
+}
+
+/** Resolves when the answer was handed to the connection. */
+async function writeAnswer(response: ServerResponse, answer: SampleAnswer, options: WriteOptions): Promise<void> {
+  const { request, ledger, dialect, isCompressed = true, writeBody } = options;
+  const isCoded = answer.headers?.['content-encoding'] !== undefined;
+  const gzip = isCompressed && !isCoded && /\bgzip\b/i.test(request['accept-encoding'] ?? '');
+  const plain = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body;
+  const body = gzip ? gzipSync(plain) : plain;
+  const headers = ['Content-Type', answer.contentType, 'Content-Length', String(body.length)];
+  if (gzip) headers.push('Content-Encoding', 'gzip');
+  const further = 'headers' in options ? options.headers : {};
+  if (answer.ledgerHeaders && further !== undefined)
+    headers.push(...ledgerHeaderList(ledger, dialect), ...Object.entries(further).flat());
+  if (answer.gasUsed !== undefined) headers.push(dialect.gasUsed, String(answer.gasUsed));
+  if (answer.cursor !== undefined) headers.push(dialect.cursor, answer.cursor);
+  for (const [name, value] of Object.entries(answer.headers ?? {})) headers.push(name, value);
+  response.writeHead(answer.status, headers);
+  if (writeBody === undefined) response.end(body);
+  else await writeBody(response, body);
 }

@@ -6,7 +6,7 @@ import { startServing, type Serving } from '../gateway/serving.ts';
 import { familiesOf } from '../metrics/family.ts';
 import { createLogMetrics } from '../metrics/log-metrics.ts';
 import { Channel } from './channel.ts';
-import { PeerLink } from './peer-link.ts';
+import { PeerLink } from './worker-events.ts';
 import type { StartFailure, PrimaryHandlers, Setup, WorkerHandlers } from './protocol.ts';
 
 /** Longest wait of a request for the primary to count it. */

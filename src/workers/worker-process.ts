@@ -2,8 +2,8 @@ import cluster, { type Worker } from 'node:cluster';
 import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Channel } from './channel.ts';
-import { closeUnacknowledged } from './connection-handover.ts';
 import type { StartFailure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
+import type { ChildProcess } from 'node:child_process';
 
 /** A process that neither loads nor serves within this time after its last step is hung. */
 const startMs = 30_000;
@@ -119,4 +119,45 @@ function deliver(worker: Worker, message: object): void {
 function compiled(): Readonly<Record<string, string>> {
   const folder = getCompileCacheDir();
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: folder };
+}
+
+/** Acknowledgements of an exited worker may be unread for this long. */
+const unreadMs = 100;
+
+interface Handle {
+  close(): void;
+}
+
+/** An internal message: a connection for a worker (`newconn`, `seq`), or its acknowledgement (`ack`). */
+interface ClusterMessage {
+  readonly act?: string;
+  readonly seq?: number;
+  readonly ack?: number;
+}
+
+type Send = (message: ClusterMessage, handle?: Handle, ...rest: readonly unknown[]) => boolean;
+
+/**
+ * Closes connections that the worker has not acknowledged when it exits: the cluster module would keep its handles of
+ * them, and their clients would wait, for ever. To be called before the first message to the worker.
+ */
+function closeUnacknowledged(worker: ChildProcess): void {
+  const unacknowledged = new Map<number, Handle>();
+  const send = worker.send.bind(worker) as unknown as Send;
+  const watched: Send = (message, handle, ...rest) => {
+    if (message.act === 'newconn' && message.seq !== undefined && handle !== undefined)
+      unacknowledged.set(message.seq, handle);
+    return send(message, handle, ...rest);
+  };
+  worker.send = watched as unknown as ChildProcess['send'];
+  worker.on('internalMessage', ({ ack }: ClusterMessage) => {
+    if (ack !== undefined) unacknowledged.delete(ack);
+  });
+  worker.once('exit', () => {
+    // Not on `disconnect`, which is missing while a connection is in flight on the channel.
+    setTimeout(() => {
+      for (const handle of unacknowledged.values()) handle.close();
+      unacknowledged.clear();
+    }, unreadMs).unref();
+  });
 }

@@ -11,10 +11,9 @@ import { Journal, mergeEvents } from '../proxy/operations/status/events.ts';
 import { mergeReadiness, mergeStatus } from '../proxy/operations/status/merge.ts';
 import { adminOf } from './admin.ts';
 import { HangWatch } from './hang-watch.ts';
-import { FlightDesk } from './flight-desk.ts';
-import { LimitService } from './limit-service.ts';
+import { FlightDesk, LimitService } from './primary-services.ts';
 import { WorkerMetrics } from './metrics.ts';
-import { WorkerBroadcast } from './worker-broadcast.ts';
+import { WorkerBroadcast } from './worker-events.ts';
 import { WorkerPool } from './worker-pool.ts';
 import type { WorkerProcess } from './worker-process.ts';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { listenProblem } from '../../src/commands/listen-problem.ts';
+import { listenProblem } from '../../src/commands/run-gateway.ts';
 import { loadConfig } from '../../src/config/source/load.ts';
 import { overridesOf } from '../../src/config/source/overrides.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';

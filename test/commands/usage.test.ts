@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { commands } from '../../src/commands/table.ts';
+import { commands } from '../../src/commands/run-command.ts';
 import { call } from './command-line.ts';
 
 test('--version prints the version of the package', async () => {

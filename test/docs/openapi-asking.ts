@@ -1,6 +1,6 @@
 /** Gateways with and without keys for the tests of the document, and ways of asking them. */
 import type { TestContext } from 'node:test';
-import type { ReceivedRequest } from '../../src/sample/request-log.ts';
+import type { ReceivedRequest } from '../../src/sample/sample-node.ts';
 import type { FakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway, type Reply, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../support/keys.ts';

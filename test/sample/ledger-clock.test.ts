@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { advancingClock, ManualClock } from '../../src/sample/ledger-clock.ts';
+import { advancingClock } from '../../src/sample/ledger-clock.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 
 test('an advancing ledger moves with time, in whole blocks, and never ahead of time', () => {
   let nowMs = 1_000_000;

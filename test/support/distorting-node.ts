@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'undici';
-import type { SampleNode } from '../../src/sample/sample-node.ts';
+import type { SampleNode } from './sample-node.ts';
 import { listen } from './listen.ts';
 
 /** An answer as it goes over the wire; names of headers in lower case. */

@@ -1,8 +1,8 @@
 /** A sample node with a ledger that stands where the test puts it. */
 import type { TestContext } from 'node:test';
-import { ManualClock } from '../../src/sample/ledger-clock.ts';
+import { ManualClock } from './manual-clock.ts';
 import { Mempool } from '../../src/sample/mempool.ts';
-import { createSampleNode, type SampleNode, type SampleNodeOptions } from '../../src/sample/sample-node.ts';
+import { createSampleNode, type SampleNode, type SampleNodeOptions } from './sample-node.ts';
 
 export interface FakeNodeOptions extends Omit<SampleNodeOptions, 'clock'> {
   /** Default 0. */

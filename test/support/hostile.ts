@@ -1,7 +1,7 @@
 /** Rows of hostile requests: what is sent, what is answered, and what the node saw of it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ReceivedRequest } from '../../src/sample/request-log.ts';
+import type { ReceivedRequest } from '../../src/sample/sample-node.ts';
 import { nodeAndGateway } from './gateway.ts';
 import { answersIn, exchangeRaw, type RawAnswer } from './raw-http.ts';
 

@@ -3,9 +3,8 @@ import { test } from 'node:test';
 import type { PeerEvent } from '../../src/gateway/peer-workers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { Channel } from '../../src/workers/channel.ts';
-import { PeerLink } from '../../src/workers/peer-link.ts';
+import { PeerLink, WorkerBroadcast, type Peer } from '../../src/workers/worker-events.ts';
 import type { PrimaryHandlers, Published, WorkerHandlers } from '../../src/workers/protocol.ts';
-import { WorkerBroadcast, type Peer } from '../../src/workers/worker-broadcast.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 
 /** Workers on one broadcast; `deliver` delivers their messages. */

@@ -59,7 +59,6 @@ export type CountResult =
 export interface LimitCounter {
   /** Counts the request if there is room. Never rejects. */
   take(charge: Charge): CountResult | Promise<CountResult>;
-  close(): void;
 }
 
 /** Whether any bound is set. */

@@ -57,11 +57,6 @@ export class MemoryCounter implements LimitCounter {
     return (extraCost) => account.settle(extraCost, extraCost > 0 ? this.#options.now() : 0);
   }
 
-  close(): void {
-    this.#keyed.clear();
-    this.#anonymous.clear();
-  }
-
   #accountOf({ subject, hasKey, bounds: { windowMs } }: Charge, nowMs: number): LimitAccount {
     const accounts = hasKey ? this.#keyed : this.#anonymous;
     const known = accounts.get(subject);

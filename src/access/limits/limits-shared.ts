@@ -8,7 +8,6 @@ export type WhenRedisIsDown = 'local' | 'refuse' | 'allow';
 interface SharedCounter {
   /** Like `LimitCounter.take`; `undefined` when the counter did not answer in time. */
   take(charge: Charge): Promise<CountResult | undefined>;
-  close?(): Promise<void>;
 }
 
 interface FallbackParts {
@@ -41,10 +40,6 @@ export function counterWithFallback({ shared, memory, choice, onFallback }: Fall
           taken.settle(extraCost);
         },
       };
-    },
-    close() {
-      memory.close();
-      void shared.close?.();
     },
   };
 }

@@ -52,7 +52,6 @@ export class PlanLimits implements Limits {
   close(): void {
     this.#parts.queue.close();
     this.#parts.queueOfAddresses.close();
-    this.#parts.counter.close();
   }
 
   #queueOf({ name }: Principal): LimitQueue {

@@ -66,8 +66,7 @@ export type FromThread =
   /** The work is done, or failed. */
   | { readonly kind: 'done'; readonly id: number; readonly isDone: boolean; readonly fill: StoreFill | undefined }
   /** The file in use; `undefined`: none, for the reason `fault`. */
-  | { readonly kind: 'file'; readonly number: number | undefined; readonly fault: string | undefined }
-  | { readonly kind: 'closed' };
+  | { readonly kind: 'file'; readonly number: number | undefined; readonly fault: string | undefined };
 
 /** The start of a thread. */
 export interface ThreadSetup {

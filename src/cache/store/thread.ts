@@ -156,7 +156,6 @@ class StoreThread {
   #end(): void {
     this.#closeFile();
     this.#claim.release();
-    this.#post({ kind: 'closed' });
   }
 
   #close(): void {

@@ -4,24 +4,21 @@ import { ConfigError, type Problem, formatProblem } from '../../config/source/pr
 import { inspectTls } from '../../config/tls-pair.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
-import { lookUpBySystem, lookUpNames, nodesOf } from '../../gateway/discovery.ts';
-import { inspectFleet, type Inspection, type InspectedUpstream } from './inspect-fleet.ts';
-import { inspectStore, type StoreInspection } from './inspect-store.ts';
-import { probeAddress } from './probe.ts';
-import { inspectRedis, probeRedis, type RedisInspection } from './probe-redis.ts';
+import { type FleetInspection, inspectFleet } from './inspect-fleet.ts';
+import { inspectRedis, inspectStore } from './inspect-tiers.ts';
 import { formatPath } from '../../config/source/key-path.ts';
-
-/** Longest wait for Redis. */
-const redisTimeoutMs = 2_000;
 
 /** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is. */
 export async function check(call: CommandCall): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
   const isOffline = call.given.has('offline');
-  const [fleet, redis] =
-    loaded === undefined || isOffline ? [] : await Promise.all([lookAtFleet(loaded), lookAtRedis(loaded)]);
+  const { store: storeConfig, redis: redisConfig } = (isOffline ? undefined : loaded?.config.cache) ?? {};
+  const [fleet, redis] = await Promise.all([
+    isOffline ? undefined : loaded && inspectFleet(loaded),
+    redisConfig && inspectRedis(redisConfig),
+  ]);
   const tls = loaded && inspectTls(loaded);
-  const store = isOffline ? undefined : lookAtStore(loaded);
+  const store = storeConfig && inspectStore(storeConfig);
   const found = [...(fleet?.findings ?? []), ...(store?.findings ?? []), ...(redis?.findings ?? [])];
   const findings = found.map(({ path, message }): Problem => ({
     path,
@@ -51,44 +48,13 @@ function tryLoad(call: CommandCall): { readonly loaded?: GivenConfig; readonly p
   }
 }
 
-function lookAtStore(loaded: GivenConfig | undefined): StoreInspection | undefined {
-  const { store } = loaded?.config.cache ?? {};
-  return store && inspectStore(store);
-}
-
-async function lookAtRedis({ config }: GivenConfig): Promise<RedisInspection> {
-  const { redis } = config.cache;
-  if (redis === undefined) return { findings: [], warnings: [] };
-  return inspectRedis(await probeRedis(redis.target, { keyPrefix: redis.keyPrefix, timeoutMs: redisTimeoutMs }));
-}
-
-async function lookAtFleet({ config, redacted }: GivenConfig): Promise<Inspection> {
-  const { timeoutMs } = config.upstream;
-  const found = await lookUpNames(config.upstreams, lookUpBySystem, timeoutMs);
-  const probed = await Promise.all(
-    config.upstreams.flatMap((upstream, index) =>
-      nodesOf([upstream], found).map(async ({ name, tier, url, address, headers }) => {
-        const given = redacted.upstreams[index]?.url ?? '';
-        return {
-          index,
-          name,
-          tier,
-          url: address === undefined ? given : `${given} (${address})`,
-          outcome: await probeAddress(url, { timeoutMs, headers, address }),
-        };
-      }),
-    ),
-  );
-  return inspectFleet(probed, config);
-}
-
 /** Findings of one `check`. */
 interface CheckReport {
   readonly file: string | undefined;
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
   /** Missing when no upstream was asked. */
-  readonly upstreams: readonly InspectedUpstream[] | undefined;
+  readonly upstreams: FleetInspection['upstreams'] | undefined;
 }
 
 /** The report as lines of text. */
@@ -115,7 +81,7 @@ function jsonReport({ file, problems, warnings, upstreams }: CheckReport): strin
   return JSON.stringify(report, (_key, value: unknown) => value ?? null, 2);
 }
 
-function upstreamTable(upstreams: readonly InspectedUpstream[]): readonly string[] {
+function upstreamTable(upstreams: FleetInspection['upstreams']): readonly string[] {
   const rows = upstreams.map(({ name, url, tier, dialect, chainId, oldest, head, lag, reason, fault }) => {
     const state = reason ?? (fault === undefined ? 'fine' : 'several nodes');
     return [name, url, tier, dialect, chainId, oldest, head, lag, state].map(cell);

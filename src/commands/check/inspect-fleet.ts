@@ -1,40 +1,49 @@
-/** Findings about the fleet as a whole, from a probe of every upstream. Pure. */
+/** One look at every upstream from outside, and the findings about them and about the fleet as a whole. */
 import type { KeyPath } from '../../config/source/key-path.ts';
-import type { Config } from '../../config/config.ts';
-import type { DialectName } from '../../ledger/ledger-headers.ts';
+import type { LoadedConfig } from '../../config/source/load.ts';
+import { lookUpBySystem, lookUpNames, nodesOf } from '../../gateway/discovery.ts';
+import {
+  type DialectName,
+  dialectOf,
+  findLedgerInfo,
+  type HeaderValues,
+  type LedgerInfo,
+} from '../../ledger/ledger-headers.ts';
 import { elect } from '../../upstream/contradictions.ts';
-import { describeFault, type NodeFaultReport } from '../../upstream/node/node-fault.ts';
-import { sharedAddressMessage } from '../../upstream/node/shared-address.ts';
-import type { ProbeOutcome } from './probe.ts';
+import { describeFault, type NodeFaultReport, faultOfError, faultOfLook } from '../../upstream/node/node-fault.ts';
+import { sharedAddressMessage, SharedAddress } from '../../upstream/node/shared-address.ts';
+import { Agent, request } from 'undici';
+import { dialectSpoken } from '../../upstream/fleet-dialect.ts';
+import { lookupOf } from '../../upstream/node/node-client.ts';
 
-/** One upstream of the config and the outcome of its probe. */
-interface ProbedUpstream {
-  /** Its place in the config; nodes with `discover` share one. */
-  readonly index: number;
-  readonly name: string;
-  readonly tier: 'full' | 'archival';
-  /** Without credentials; with the address of a node that was found by its name. */
-  readonly url: string;
-  readonly outcome: ProbeOutcome;
-}
-
-/** `at`: the key to which the message belongs. */
+/** A fault of the value at `path`. */
 export interface CheckFinding {
   readonly path: KeyPath;
   readonly message: string;
 }
 
 /** All upstreams with their state, and the findings about them. */
-export type Inspection = ReturnType<typeof inspectFleet>;
+export type FleetInspection = Awaited<ReturnType<typeof inspectFleet>>;
 
-/** One upstream's line. */
-export type InspectedUpstream = Inspection['upstreams'][number];
-
-/** A config without a chain or a dialect takes those of most nodes. */
-export function inspectFleet(
-  probed: readonly ProbedUpstream[],
-  { chainId: fixedChainId, dialect: fixedDialect }: Pick<Config, 'chainId' | 'dialect'>,
-) {
+/** Probes every node. A config without a chain or a dialect takes those of most nodes. */
+export async function inspectFleet({ config, redacted }: Pick<LoadedConfig, 'config' | 'redacted'>) {
+  const { chainId: fixedChainId, dialect: fixedDialect } = config;
+  const { timeoutMs } = config.upstream;
+  const addresses = await lookUpNames(config.upstreams, lookUpBySystem, timeoutMs);
+  const probed = await Promise.all(
+    config.upstreams.flatMap((upstream, index) =>
+      nodesOf([upstream], addresses).map(async ({ name, tier, url, address, headers }) => {
+        const given = redacted.upstreams[index]?.url ?? '';
+        return {
+          index,
+          name,
+          tier,
+          url: address === undefined ? given : `${given} (${address})`,
+          outcome: await probeAddress(url, { timeoutMs, headers, address }),
+        };
+      }),
+    ),
+  );
   const fleetDialect = fixedDialect === 'auto' ? elect(probed.map(({ outcome }) => outcome.dialect)) : fixedDialect;
   const ofDialect = probed.filter(({ outcome }) => outcome.dialect === fleetDialect);
   const chainId = fixedChainId ?? elect(ofDialect.map(({ outcome }) => outcome.ledger?.chainId));
@@ -77,4 +86,73 @@ function faultOfDialect(spoken: DialectName | undefined, fleet: DialectName | un
 function faultOfChain(reported: number | undefined, fleet: number | undefined): NodeFaultReport | undefined {
   if (reported === undefined || reported === fleet) return undefined;
   return { reason: 'other chain', value: `it is of chain ${reported}, the fleet of ${fleet}` };
+}
+
+/** Outcome of a probe. `fault`: why the gateway could not use the node, whatever its chain. */
+interface ProbeOutcome {
+  readonly reachable: boolean;
+  readonly dialect?: DialectName | undefined;
+  readonly ledger?: LedgerInfo;
+  readonly fault?: NodeFaultReport;
+  /** Several nodes answer at the address. */
+  readonly isShared?: boolean;
+}
+
+interface ProbeOptions {
+  readonly timeoutMs: number;
+  /** The node's own credentials. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** The IP address to connect to. Default: whichever the host has. */
+  readonly address?: string | undefined;
+}
+
+/** `GET {url}` on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
+async function probe(url: string, { timeoutMs, headers = {}, address }: ProbeOptions): Promise<ProbeOutcome> {
+  const connect = address === undefined ? {} : { lookup: lookupOf(address) };
+  const dispatcher = new Agent({ connections: 1, connect });
+  const signal = AbortSignal.timeout(timeoutMs);
+  try {
+    const answer = await request(url, { dispatcher, signal, headers: { accept: 'application/json', ...headers } });
+    await answer.body.dump();
+    return outcomeOf(answer.statusCode, answer.headers);
+  } catch (error) {
+    return { reachable: false, fault: connectionFault(error, timeoutMs) };
+  } finally {
+    await dispatcher.destroy();
+  }
+}
+
+/** Looks, each over a connection of its own, that find most balancers. */
+const mostLooks = 8;
+
+/** Probes one upstream, and again until the order of the ledgers shows that several nodes answer. */
+async function probeAddress(url: string, options: ProbeOptions): Promise<ProbeOutcome> {
+  const address = new SharedAddress();
+  const untilMs = performance.now() + options.timeoutMs;
+  let outcome: ProbeOutcome = { reachable: false };
+  for (let looks = 0; looks < mostLooks && !address.isShared; looks += 1) {
+    const sentAtMs = performance.now();
+    if (looks > 0 && sentAtMs >= untilMs) break;
+    const next = await probe(url, options);
+    if (looks === 0) outcome = next;
+    if (next.fault !== undefined || next.ledger === undefined) break;
+    address.observe(next.ledger, sentAtMs, performance.now());
+  }
+  return address.isShared ? { ...outcome, isShared: true } : outcome;
+}
+
+function outcomeOf(status: number, headers: HeaderValues): ProbeOutcome {
+  const dialect = dialectSpoken({ status, headers });
+  const ledger = dialect && findLedgerInfo(headers, dialectOf(dialect));
+  if (ledger !== undefined) return { reachable: true, dialect, ledger };
+  return { reachable: true, fault: faultOfLook(status, headers, 'node') };
+}
+
+/** The reason of a failed connection, and the time or code that shows it. */
+export function connectionFault(error: unknown, timeoutMs: number): NodeFaultReport {
+  const reason = faultOfError(error);
+  if (reason === 'time-out') return { reason, value: `${timeoutMs} ms` };
+  const { code, message } = error as Partial<NodeJS.ErrnoException>;
+  const isNamed = reason === 'connection refused' || reason === 'connection cut' || reason === 'not HTTP';
+  return isNamed ? { reason } : { reason, value: code ?? message };
 }

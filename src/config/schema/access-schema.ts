@@ -1,8 +1,8 @@
-/** The schema of `access`: keys, plans and costs. */
+/** The schema of `access`: keys, plans and costs; and the headers that keys and node credentials may use. */
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { isFitForKeys } from '../header-names.ts';
 import { duration, filled, filledList, flag, hour, named, part, pattern, whole } from './schema-parts.ts';
+import { isForNodes } from '../../ledger/node-headers.ts';
 
 const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
 
@@ -98,3 +98,34 @@ export const access = z
       .describe('Usage reports.'),
   })
   .describe('Keys and limits. Absent: the endpoint is open.');
+
+/** Hop-by-hop and framing headers, and headers that the gateway writes. */
+const reserved: ReadonlySet<string> = new Set(
+  [
+    ['accept', 'accept-encoding', 'connection', 'content-encoding', 'content-length', 'content-type', 'date', 'expect'],
+    ['forwarded', 'host', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'via'],
+  ].flat(),
+);
+
+/** Headers that browsers and proxies send with another meaning. */
+const clientHeaders: ReadonlySet<string> = new Set(
+  [
+    ['cookie', 'origin', 'proxy-authenticate', 'proxy-authorization', 'range', 'referer', 'vary', 'cache-control'],
+    ['if-range', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip'],
+  ].flat(),
+);
+
+/** Whether clients may send keys in it (lower case). The gateway must not forward it: keys never reach a node. */
+export function isFitForKeys(name: string): boolean {
+  return (
+    !isForNodes(name) &&
+    !reserved.has(name) &&
+    !clientHeaders.has(name) &&
+    !/^(?:ledgergate|access-control|sec)-/.test(name)
+  );
+}
+
+/** Whether it may carry a credential to a node. */
+export function isFitForCredentials(name: string): boolean {
+  return !reserved.has(name.toLowerCase());
+}

@@ -3,12 +3,11 @@
  * reports every problem; malformed values are the schema's to report.
  */
 import { isIP } from 'node:net';
-import { isFitForCredentials } from '../header-names.ts';
-import { findDurationMs } from './units.ts';
+import { isFitForCredentials } from './access-schema.ts';
+import { findDurationMs } from './schema-parts.ts';
 import { findValue, isMapping, type KeyPath } from '../source/key-path.ts';
 import { nearMissHint } from '../source/near-miss.ts';
-import type { Positions } from '../source/positions.ts';
-import type { Problem } from '../source/problem.ts';
+import type { Positions, Problem } from '../source/problem.ts';
 import { configSchema } from './schema.ts';
 
 type ReadValue = (path: KeyPath) => unknown;

@@ -1,6 +1,6 @@
-/** Forms that several keys share: bounded numbers, durations and sizes with units, addresses. */
+/** Forms that several keys share: bounded numbers, durations and sizes with units, addresses, ciphers. */
+import { getCiphers } from 'node:tls';
 import { z } from 'zod';
-import { durationPattern, findDurationMs, findSizeBytes, sizePattern } from './units.ts';
 
 /** Chain ids by the names of public networks. */
 export const chainIds = { mainnet: 1, testnet: 2 } as const;
@@ -120,3 +120,70 @@ function shortDuration(ms: number): string {
   if (ms > 0 && ms % hour === 0) return `${ms / hour}h`;
   return ms > 0 && ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;
 }
+
+/** A duration such as `5s`. */
+export const durationPattern = /^\d{1,12}(?:ms|s|m|h|d)$/;
+/** A size such as `256MiB`. */
+export const sizePattern = /^\d{1,12}(?:B|KiB|MiB|GiB|TiB)$/;
+
+const msPerUnit: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const bytesPerUnit: Readonly<Record<string, number>> = {
+  B: 1,
+  KiB: 2 ** 10,
+  MiB: 2 ** 20,
+  GiB: 2 ** 30,
+  TiB: 2 ** 40,
+};
+
+/** `5s` as 5000; `undefined` for anything but a duration. */
+export function findDurationMs(text: unknown): number | undefined {
+  return typeof text === 'string' && durationPattern.test(text) ? amount(text, msPerUnit) : undefined;
+}
+
+/** `256MiB` as 268435456; `undefined` for anything but a size. */
+export function findSizeBytes(text: unknown): number | undefined {
+  return typeof text === 'string' && sizePattern.test(text) ? amount(text, bytesPerUnit) : undefined;
+}
+
+/** `findDurationMs` of text that the schema accepted. Throws RangeError for other text. */
+export function durationMs(text: string): number {
+  return accepted(findDurationMs(text), text);
+}
+
+/** `findSizeBytes` of text that the schema accepted. Throws RangeError for other text. */
+export function sizeBytes(text: string): number {
+  return accepted(findSizeBytes(text), text);
+}
+
+function amount(text: string, perUnit: Readonly<Record<string, number>>): number | undefined {
+  const unit = perUnit[text.replace(/^\d+/, '')];
+  const value = unit === undefined ? Number.NaN : Number.parseInt(text, 10) * unit;
+  return Number.isSafeInteger(value) ? value : undefined;
+}
+
+function accepted(value: number | undefined, text: string): number {
+  if (value === undefined) throw new RangeError(`not a quantity with a unit: ${text}`);
+  return value;
+}
+
+/** Ciphers with forward secrecy and authenticated encryption (RFC 9325 4.2), best first; no CBC, no RSA key exchange. */
+export const defaultCiphers: readonly string[] = [
+  'TLS_AES_128_GCM_SHA256',
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305',
+];
+
+/** Whether this build of OpenSSL has a cipher of that name. */
+export function isCipher(name: string): boolean {
+  knownCiphers ??= new Set(getCiphers());
+  return knownCiphers.has(name.toLowerCase());
+}
+
+/** Lower case; filled by the first check. */
+let knownCiphers: ReadonlySet<string> | undefined;

@@ -5,17 +5,18 @@
  */
 import { z } from 'zod';
 import { access } from './access-schema.ts';
-import { log } from './log-schema.ts';
-import { tracing } from './tracing-schema.ts';
+import { log, tracing } from './telemetry-schema.ts';
 import {
   baseAddress,
   credentials,
+  defaultCiphers,
   duration,
   filled,
   filledList,
   flag,
   host,
   hour,
+  isCipher,
   named,
   part,
   redisUrl,
@@ -24,7 +25,6 @@ import {
   pattern,
   whole,
 } from './schema-parts.ts';
-import { defaultCiphers, isCipher } from '../tls-ciphers.ts';
 
 const cipherFault = 'expected the OpenSSL name of a cipher, such as "ECDHE-RSA-AES128-GCM-SHA256"';
 const pathFault = 'expected a path such as "/v1": a leading slash, no trailing one';

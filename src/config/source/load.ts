@@ -6,8 +6,7 @@ import { checkRoot } from '../explain.ts';
 import { type Environment, escapeInterpolation, readYaml, type YamlSource } from './yaml-source.ts';
 import type { KeyPath } from './key-path.ts';
 import { applyOverrides, type Override } from './overrides.ts';
-import { Positions } from './positions.ts';
-import { ConfigError, type Where } from './problem.ts';
+import { Positions, ConfigError, type Where } from './problem.ts';
 import { readText } from './text-file.ts';
 import { configSchema, type FileConfig } from '../schema/schema.ts';
 

@@ -1,8 +1,8 @@
 /** The log settings in force: the config's, or an operator's until the next reload. */
 import type { Logger } from 'pino';
 import type { LogConfig } from '../../config/config.ts';
-import { logChange } from '../../config/schema/log-schema.ts';
-import { durationMs } from '../../config/schema/units.ts';
+import { logChange } from '../../config/schema/telemetry-schema.ts';
+import { durationMs } from '../../config/schema/schema-parts.ts';
 import { faultsOf, type AdminAnswer } from '../../proxy/operations/purge-request.ts';
 import type { LogFunctions } from '../../proxy/operations/admin-routes.ts';
 

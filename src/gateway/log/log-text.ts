@@ -1,21 +1,13 @@
 /** Log lines as text, for people on a terminal. */
+import { pino } from 'pino';
 
 /** Writes a word of a level, such as WARN, in its colour. */
 export type PaintLevel = (word: string, level: number) => string;
 
-const levelWords: Readonly<Record<number, string>> = {
-  10: 'TRACE',
-  20: 'DEBUG',
-  30: 'INFO',
-  40: 'WARN',
-  50: 'ERROR',
-  60: 'FATAL',
-};
-
 /** One line of pino's JSON as text: time of day, level, event, fields. Nodes choose texts: no control character stays. */
 export function formatLogLine(line: string, paint: PaintLevel = (word) => word): string {
   const { level, time, msg, pid: _pid, hostname: _hostname, ...fields } = parseExactly(line);
-  const word = levelWords[Number(level)] ?? String(level);
+  const word = (pino.levels.labels[Number(level)] ?? String(level)).toUpperCase();
   const parts = Object.entries(fields).map(([name, value]) => `${name}=${valueText(value)}`);
   const event = typeof msg === 'string' ? escape(msg) : '';
   return `${timeText(Number(time))} ${paint(word.padEnd(5), Number(level))} ${[event, ...parts].join('  ')}\n`;

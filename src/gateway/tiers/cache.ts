@@ -12,33 +12,25 @@ import { createCacheMetrics } from '../../metrics/cache-metrics.ts';
 import type { Origin } from '../../proxy/reads/read-result.ts';
 import { LedgerIdentity } from '../../upstream/node/ledger-identity.ts';
 import type { FleetParts } from '../fleet.ts';
-import type { PeerWorkers } from '../peer-workers.ts';
-import type { LiveSettings } from '../settings.ts';
+import type { ServingContext } from '../settings.ts';
 import type { SharedCache, SharedCacheParts } from './shared-cache.ts';
-import type { StoredCache, StoredCacheParts } from './stored-cache.ts';
+import type { StoredCache } from './stored-cache.ts';
 import type { TierParts } from './tier-history.ts';
-import type { StatusSource } from '../status.ts';
 
 /** The cache of this process. */
 export type Cache = ReturnType<typeof buildCache>;
 
-interface CacheContext {
-  readonly status: StatusSource;
+interface CacheContext extends ServingContext {
   /** Absent without Redis. */
   readonly buildShared: ((parts: SharedCacheParts) => SharedCache) | undefined;
   /** Absent without a store. */
-  readonly buildStored: ((parts: StoredCacheParts) => StoredCache) | undefined;
-  readonly processes: number;
-  /** The name of this start of the gateway. */
-  readonly run: string;
-  /** Absent in a single process. */
-  readonly peers: PeerWorkers | undefined;
+  readonly buildStored: ((parts: TierParts) => StoredCache) | undefined;
 }
 
 /** Builds memory and, with `cache.store` and `cache.redis`, the store and the shared tier. */
-export function buildCache(config: Config, settings: LiveSettings, parts: FleetParts, context: CacheContext) {
-  const { status, buildShared, buildStored, processes, run, peers } = context;
-  const { fleet, latest, sender, registry, witness } = parts;
+export function buildCache(config: Config, parts: FleetParts, context: CacheContext) {
+  const { buildShared, buildStored, registry } = context;
+  const { fleet, latest, sender, witness } = parts;
   const labels = { kinds: operations, reasons: missReasons };
   const metrics = createCacheMetrics(registry, labels, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
   const memory: MemoryCache = new MemoryCache({
@@ -48,9 +40,8 @@ export function buildCache(config: Config, settings: LiveSettings, parts: FleetP
   });
   const identity = new LedgerIdentity(fleet, sender);
   const common: TierParts = {
+    ...context,
     memory,
-    registry,
-    journal: status.journal,
     chainId: () => fleet.chainId,
     ledger: () => identity.name,
     generation: () => fleet.generation,
@@ -61,17 +52,10 @@ export function buildCache(config: Config, settings: LiveSettings, parts: FleetP
       shared?.news.forgetServed();
     },
     onForeign: () => void tiers.purge({ kind: 'everything' }),
-    processes,
   };
-  const stored = buildStored?.({
-    ...common,
-    run,
-    flights: peers?.flights,
-    followMs: () => settings.sender.timeoutMs,
-  });
+  const stored = buildStored?.(common);
   const shared = buildShared?.({
     ...common,
-    settings: settings.redis,
     news: {
       onServed: (version) => latest.onPeerVersion(version as LedgerVersion),
       onRefused: (node, version) => fleet.onPeerRefusal(node, version as LedgerVersion, performance.now()),

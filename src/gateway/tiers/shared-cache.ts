@@ -5,24 +5,21 @@ import type { SecondTier } from '../../cache/tiers.ts';
 import { clearRedis } from '../../cache/purge/redis-clear.ts';
 import { History } from '../../cache/history/history.ts';
 import { HistoryRegistry } from '../../cache/redis/history-registry.ts';
-import { everyTerm, type Term } from '../../cache/history/terms.ts';
+import { everyTerm } from '../../cache/history/terms.ts';
 import { Leases } from '../../cache/redis/leases.ts';
 import { connectRedis, connectSubscriber } from '../../cache/redis/redis-client.ts';
 import { LedgerNames, AnswerNames } from '../../cache/redis/redis-keys.ts';
 import { withoutAddress } from '../../cache/redis/redis-failure.ts';
 import { RedisLink, type TroubleChange } from '../../cache/redis/redis-link.ts';
-import { ReplicaBoard } from '../../cache/redis/replica-board.ts';
 import { SharedState, type NewsListener } from '../../cache/redis/shared-state.ts';
 import { SharedTier } from '../../cache/redis/shared-tier.ts';
 import { WriteQueue } from '../../cache/redis/write-queue.ts';
-import { createRedisMetrics } from '../../metrics/redis-metrics.ts';
+import { createRedisMetrics } from '../../metrics/tier-metrics.ts';
 import type { Journal } from '../../proxy/operations/status/events.ts';
-import type { LiveSettings } from '../settings.ts';
-import { tierHistory, unverified, type TierParts } from './tier-history.ts';
+import { madeOnce, tierHistory, unverified, type TierParts } from './tier-history.ts';
 
 /** Parts of which the shared tier is built. */
 export interface SharedCacheParts extends TierParts {
-  readonly settings: LiveSettings['redis'];
   readonly news: NewsListener;
 }
 
@@ -31,7 +28,8 @@ export type SharedCache = ReturnType<typeof buildSharedCache>;
 
 /** Connects to Redis in the background. */
 export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
-  const { memory, journal, settings } = parts;
+  const { memory, journal } = parts;
+  const settings = parts.settings.redis;
   const metrics = createRedisMetrics(parts.registry, () => ({
     isUp: link.trouble('circuit open') === undefined && history.term !== undefined,
     isWritable: link.trouble('read-only') === undefined,
@@ -53,7 +51,11 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
   const registry = new HistoryRegistry(link, { prefix: config.keyPrefix, beatMs });
   const history: History = new History({ registry, ...ofHistory });
   const writes: WriteQueue = new WriteQueue(link, (outcome) => metrics.wrote(outcome));
-  const keys = keysOf(config.keyPrefix, parts.ledger, () => history.term);
+  const keys = madeOnce(
+    parts.ledger,
+    () => history.term,
+    (ledger, term) => new AnswerNames(config.keyPrefix, ledger, term),
+  );
   const tier = new SharedTier(
     { link, writes, findAnswer: (digest) => memory.findAnswer(digest) },
     Object.assign(settings, { keys }),
@@ -64,13 +66,13 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
       return settings.followMs;
     },
   });
-  const state = new SharedState(
-    link,
-    // The other connection reports the same faults.
-    connectSubscriber(config.target, () => undefined),
-    parts.news,
-    { prefix: config.keyPrefix, ledger: ofHistory.ledger, history: () => history.term?.id },
-  );
+  // The other connection reports the same faults.
+  const subscriber = connectSubscriber(config.target, () => undefined);
+  const state = new SharedState(link, subscriber, parts.news, {
+    prefix: config.keyPrefix,
+    ledger: ofHistory.ledger,
+    history: () => history.term?.id,
+  });
   const second: SecondTier = {
     tier,
     leases,
@@ -82,7 +84,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
     /** Resolves when Redis is reachable, or its absence is certain. */
     started: link.started,
     news: state,
-    board: new ReplicaBoard(link, config.keyPrefix),
+    link,
     history,
     /** Deletes from Redis; see `clearRedis`. */
     clear: async (scope: PurgeScope) => {
@@ -118,21 +120,4 @@ function recordTrouble(journal: Journal, { server, trouble, isOn, reason }: Trou
   } else if (isOn) {
     journal.record('redis read-only', details, 'Redis refuses writes: reads go on, no answer is added');
   } else journal.record('redis writable', details, 'Redis takes writes again');
-}
-
-/** The Redis keys of the present ledger and history, created once for each. */
-function keysOf(
-  prefix: string,
-  ledger: () => string | undefined,
-  history: () => Term | undefined,
-): () => AnswerNames | undefined {
-  let known: { readonly ledger: string; readonly term: Term; readonly keys: AnswerNames } | undefined;
-  return () => {
-    const [name, term] = [ledger(), history()];
-    if (name === undefined || term === undefined) return undefined;
-    if (known?.ledger !== name || known.term !== term) {
-      known = { ledger: name, term, keys: new AnswerNames(prefix, name, term) };
-    }
-    return known.keys;
-  };
 }

@@ -1,36 +1,20 @@
 /** Builds the store: answers on the machine's disk, and the history that they belong to. */
 import type { StoreConfig } from '../../config/config.ts';
 import { History } from '../../cache/history/history.ts';
-import type { ReadFlights, StoreTier } from '../../cache/tiers.ts';
+import type { StoreTier } from '../../cache/tiers.ts';
 import { StoreRegistry } from '../../cache/store/registry.ts';
-import { AnswerStore, type StorePlace } from '../../cache/store/store.ts';
-import { createStoreMetrics } from '../../metrics/store-metrics.ts';
-import { tierHistory, unverified, type TierParts } from './tier-history.ts';
-
-/** Parts of which the store is built. */
-export interface StoredCacheParts extends TierParts {
-  /** The name of this start of the gateway, which its processes share. */
-  readonly run: string;
-  /** Absent in a single process. */
-  readonly flights: ReadFlights | undefined;
-  readonly followMs: () => number;
-}
+import { AnswerStore } from '../../cache/store/store.ts';
+import { createStoreMetrics } from '../../metrics/tier-metrics.ts';
+import { madeOnce, tierHistory, unverified, type TierParts } from './tier-history.ts';
 
 /** The store in use. */
-export interface StoredCache extends StoreTier {
-  /** Resolves when the file is open, or its absence is certain. */
-  readonly started: Promise<void>;
-  readonly history: History;
-  /** The present fault, without its path. */
-  readonly trouble: () => string | undefined;
-  close(): Promise<void>;
-}
+export type StoredCache = ReturnType<typeof buildStoredCache>;
 
 /** Opens the store in the background. */
-export function buildStoredCache(config: StoreConfig, parts: StoredCacheParts): StoredCache {
-  const { memory, journal, run } = parts;
+export function buildStoredCache(config: StoreConfig, parts: TierParts) {
+  const { memory, journal, run, peers, settings } = parts;
   const { beatMs, ...ofHistory } = tierHistory(parts);
-  const trouble = () => store.fault ?? (history.term === undefined ? unverified : undefined);
+  const trouble = (): string | undefined => store.fault ?? (history.term === undefined ? unverified : undefined);
   const metrics = createStoreMetrics(parts.registry, () => ({ ...store.size, isUp: trouble() === undefined }));
   const started = Promise.withResolvers<void>();
   let fault: string | undefined;
@@ -38,7 +22,11 @@ export function buildStoredCache(config: StoreConfig, parts: StoredCacheParts): 
     folder: config.path,
     maxBytes: config.maxBytes,
     run,
-    place: placeOf(ofHistory.ledger, () => history.term),
+    place: madeOnce(
+      ofHistory.ledger,
+      () => history.term,
+      (ledger, term) => ({ ledger, term }),
+    ),
     findAnswer: (digest) => memory.findAnswer(digest),
     onWritten: (outcome, answers) => metrics.wrote(outcome, answers),
     onFault: (next) => {
@@ -53,31 +41,22 @@ export function buildStoredCache(config: StoreConfig, parts: StoredCacheParts): 
   });
   const registry = new StoreRegistry({ store, beatMs, run });
   const history: History = new History({ registry, ...ofHistory });
-  return {
-    started: started.promise,
+  const tier: StoreTier = {
     store,
-    flights: parts.flights,
-    followMs: parts.followMs,
+    flights: peers?.flights,
+    followMs: () => settings.sender.timeoutMs,
     onLookup: (outcome) => metrics.lookedUp(outcome),
+  };
+  return {
+    ...tier,
+    /** Resolves when the file is open, or its absence is certain. */
+    started: started.promise,
     history,
+    /** The present fault, without its path. */
     trouble,
     close: () => {
       history.close();
       return store.close();
     },
-  };
-}
-
-/** The present ledger and term, as one object for each of them. */
-function placeOf(
-  ledger: () => string | undefined,
-  history: () => StorePlace['term'] | undefined,
-): () => StorePlace | undefined {
-  let known: StorePlace | undefined;
-  return () => {
-    const [name, term] = [ledger(), history()];
-    if (name === undefined || term === undefined) return undefined;
-    if (known?.ledger !== name || known.term !== term) known = { ledger: name, term };
-    return known;
   };
 }

@@ -3,9 +3,9 @@ import { findAddress, type Address } from '../../ledger/address.ts';
 import { formatTypeTag } from '../../ledger/type-tag.ts';
 import { answerIn, type SampleAnswer, listBytes, standInBytes, u64Bytes } from '../answer.ts';
 import { type SampleCall, historyPage, mapRange, pageOf } from '../call.ts';
-import { accountNotFound, eventsPruned, resourceNotFound, structFieldNotFound } from '../node-error.ts';
+import { eventsPruned, notFound } from '../node-error.ts';
 import { findResource } from '../recorded.ts';
-import { findSyntheticResource, isKnownAccount, streamOf, type Stream } from '../synthetic.ts';
+import { findSyntheticResource, streamOf, type Stream } from '../synthetic.ts';
 
 /** Creation numbers below this have a stream; above it there never was an event. */
 const streams = 16n;
@@ -26,7 +26,7 @@ export function answerEventsByNumber(call: SampleCall): SampleAnswer {
   const creationNumber = call.u64(1, 'creation_number');
   const start = call.u64Query('start');
   const limit = call.pageLimit(historyPage);
-  if (!isKnownAccount(address)) throw accountNotFound(address, call.ledger.version);
+  call.expectAccount(address);
   return answerEvents(call, { address, creationNumber }, { start, limit });
 }
 
@@ -39,11 +39,16 @@ export function answerEventsByHandle(call: SampleCall): SampleAnswer {
   const { version } = call.ledger;
   const name = formatTypeTag(tag);
   const resource = findResource(address, name) ?? findSyntheticResource(address, tag, version);
-  if (resource === undefined) throw resourceNotFound(address, name, version);
+  if (resource === undefined) {
+    throw notFound('Resource', { Address: address, 'Struct tag': name, 'Ledger version': version });
+  }
   const field = call.params[2] ?? '';
   const isProbe = tag.name === 'Probe' && field === probeField;
   const key = isProbe ? { address, creationNumber: probeCreationNumber } : recordedKey(resource, field);
-  if (key === undefined) throw structFieldNotFound(address, name, field, version);
+  if (key === undefined) {
+    const by = { Address: address, 'Struct tag': name, 'Field name': field, 'Ledger version': version };
+    throw notFound('Struct Field', by);
+  }
   return answerEvents(call, key, { start, limit });
 }
 

@@ -1,18 +1,25 @@
-/** Reads of state at a version: account, resource, module, balance, and pages of all resources and of all modules. */
+/** Reads of state at a version: account, resource, module, balance, pages of resources and of modules, table items. */
 import { findAddress, type Address } from '../../ledger/address.ts';
 import { findTypeTag, formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import { answerIn, type SampleAnswer, listBytes, standInBytes } from '../answer.ts';
-import { type SampleCall, statePage } from '../call.ts';
-import { accountNotFound, frameworkError, moduleNotFound, resourceNotFound } from '../node-error.ts';
+import { answerIn, type SampleAnswer, listBytes, standInBytes, bcsAnswer } from '../answer.ts';
+import { type SampleCall, statePage, isJsonMediaType, textMember } from '../call.ts';
+import { frameworkError, notFound, bareError } from '../node-error.ts';
 import { findModule, findResource, modulesOf, resourcesOf } from '../recorded.ts';
-import { findSyntheticResource, isKnownAccount, syntheticBalance, transactionsOf } from '../synthetic.ts';
+import {
+  findSyntheticResource,
+  isKnownAccount,
+  syntheticBalance,
+  transactionsOf,
+  isMadeUpAccount,
+} from '../synthetic.ts';
+import { canonicalJson } from '../../ledger/json-value.ts';
 
 /** `GET /accounts/{address}`. Real nodes answer a missing account in two ways; this is the 404. */
 export function answerAccount(call: SampleCall): SampleAnswer {
   const address = call.address(0);
   const version = call.resolve(call.pinned());
-  if (!isKnownAccount(address)) throw accountNotFound(address, version);
+  call.expectAccount(address, version);
   const recorded = findResource(address, '0x1::account::Account');
   const data = recorded === undefined ? {} : (JSON.parse(recorded) as { data: Record<string, string> }).data;
   const account = {
@@ -29,7 +36,9 @@ export function answerResource(call: SampleCall): SampleAnswer {
   const version = call.resolve(call.pinned());
   const name = formatTypeTag(tag);
   const body = findResource(address, name) ?? findSyntheticResource(address, tag, version, call.historyAt(version));
-  if (body === undefined) throw resourceNotFound(address, name, version);
+  if (body === undefined) {
+    throw notFound('Resource', { Address: address, 'Struct tag': name, 'Ledger version': version });
+  }
   return answerIn(call.form, body);
 }
 
@@ -40,7 +49,9 @@ export function answerModule(call: SampleCall): SampleAnswer {
   const name = call.moduleName(1);
   const version = call.resolve(pinned);
   const body = findModule(address, name);
-  if (body === undefined) throw moduleNotFound(address, name, version);
+  if (body === undefined) {
+    throw notFound('Module', { Address: address, 'Module name': name, 'Ledger version': version });
+  }
   return answerIn(call.form, body);
 }
 
@@ -93,7 +104,7 @@ function answerPage(call: SampleCall, itemsOf: (address: Address, version: bigin
   const start = cursorQuery(call);
   const limit = call.pageLimit(statePage);
   const version = call.resolve(pinned);
-  if (!isKnownAccount(address)) throw accountNotFound(address, version);
+  call.expectAccount(address, version);
   const rest = itemsOf(address, version).filter(([name]) => start === undefined || name >= start);
   const bodies = rest.slice(0, limit).map(([, body]) => body);
   const answer = answerIn(call.form, `[${bodies.join(',')}]`, () => listBytes(bodies.map(standInBytes)));
@@ -107,4 +118,47 @@ function cursorQuery(call: SampleCall): string | undefined {
   if (text === null) return undefined;
   if (/^(?:[0-9a-fA-F]{2})+$/.test(text)) return Buffer.from(text, 'hex').toString();
   throw frameworkError(400, 'failed to parse parameter `start`: invalid state key');
+}
+
+/** `POST /tables/{handle}/item`: the value shows which item of which version was read. */
+export function answerTableItem(call: SampleCall): SampleAnswer {
+  call.expectContentType(isJsonMediaType);
+  const handle = call.address(0, 'table_handle');
+  const pinned = call.pinned();
+  const request = call.jsonBody(['key_type', 'value_type', 'key']);
+  const key = canonicalJson(request.members.get('key') ?? null);
+  const text = textMember(request, 'value_type') ?? '';
+  const tag = findTypeTag(text);
+  const type = tag === undefined ? text : formatTypeTag(tag);
+  return answerIn(call.form, itemAt(call, { handle, key, pinned, type }));
+}
+
+/** `POST /tables/{handle}/raw_item`: BCS only. */
+export function answerRawTableItem(call: SampleCall): SampleAnswer {
+  call.expectContentType(isJsonMediaType);
+  const handle = call.address(0, 'table_handle');
+  const pinned = call.pinned();
+  const request = call.jsonBody(['key']);
+  if (call.form === 'json')
+    throw bareError(403, 'api_disabled', 'Get raw table item with JSON output is disabled on this endpoint');
+  const key = textMember(request, 'key') ?? '';
+  return bcsAnswer(standInBytes(itemAt(call, { handle, key, pinned, type: 'raw' })));
+}
+
+interface ItemRequest {
+  readonly handle: Address;
+  readonly key: string;
+  readonly pinned: bigint | undefined;
+  readonly type: string;
+}
+
+/** The tables `0x5a......` have an item under every key; every other table is empty. */
+function itemAt(call: SampleCall, { handle, key, pinned, type }: ItemRequest): string {
+  const version = call.resolve(pinned);
+  if (!isMadeUpAccount(handle)) {
+    throw notFound('Table Item', { 'Table handle': handle, 'Table key': key, 'Ledger version': version });
+  }
+  const history = call.historyAt(version);
+  const fork = history === '' ? {} : { history };
+  return JSON.stringify({ handle, key, value_type: type, ledger_version: String(version), ...fork });
 }

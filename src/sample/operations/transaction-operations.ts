@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { answerIn, jsonAnswer, type SampleAnswer, standInBytes, u64Bytes } from '../answer.ts';
 import { isJsonMediaType, textMember, type SampleCall } from '../call.ts';
 import type { JsonObject } from '../../ledger/json-value.ts';
-import { bareError, frameworkError, nodeError, transactionNotFound } from '../node-error.ts';
+import { bareError, frameworkError, nodeError, notFound } from '../node-error.ts';
 import { findEncodeAnswer, findTransactionByHash, findTransactionByVersion } from '../recorded.ts';
 import {
   committedFields,
@@ -43,14 +43,14 @@ function isPending(call: SampleCall, hash: string): boolean {
 function answerFound(call: SampleCall, hash: string): SampleAnswer {
   const { ledger } = call;
   const found = call.mempool.find(hash, ledger.version) ?? findTransactionByHash(hash) ?? findSynthetic(call, hash);
-  if (found === undefined) throw transactionNotFound(`Transaction hash(${hash})`);
+  if (found === undefined) throw notFound('Transaction', { 'Transaction hash': hash });
   const { version, body } = found;
   if (version === undefined) {
     return answerIn(call.form, body, () => Buffer.concat([pendingVariant, standInBytes(body)]));
   }
   // A pruned transaction is not found, because its index went with it: never a 410 here (protocol 7).
   const held = version >= ledger.oldestVersion && version <= ledger.version;
-  if (!held) throw transactionNotFound(`Transaction hash(${hash})`);
+  if (!held) throw notFound('Transaction', { 'Transaction hash': hash });
   return answerCommitted(call, version, body);
 }
 
@@ -65,7 +65,7 @@ function findSynthetic(call: SampleCall, hash: string): { version: bigint; body:
 /** `GET /transactions/by_version/{version}`. */
 export function answerByVersion(call: SampleCall): SampleAnswer {
   const wanted = call.u64(0, 'txn_version');
-  if (wanted > call.ledger.version) throw transactionNotFound(`Ledger version(${wanted})`);
+  if (wanted > call.ledger.version) throw notFound('Transaction', { 'Ledger version': wanted });
   call.resolve(wanted);
   return answerCommitted(call, wanted, transactionAt(call, wanted));
 }

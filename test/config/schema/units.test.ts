@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { durationMs, findDurationMs, findSizeBytes, sizeBytes } from '../../../src/config/schema/units.ts';
+import { durationMs, findDurationMs, findSizeBytes, sizeBytes } from '../../../src/config/schema/schema-parts.ts';
 
 test('a duration is a whole number and a unit', () => {
   const table = { '0ms': 0, '200ms': 200, '5s': 5_000, '2m': 120_000, '3h': 10_800_000, '7d': 604_800_000 };

@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { createServer as createTcpServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import type { SampleFault } from '../../../src/sample/faults.ts';
+import type { SampleFault } from '../../support/sample-faults.ts';
 import { call } from '../../commands/command-line.ts';
 import { configFile } from '../../config/config-file.ts';
 import { eventually } from '../../support/eventually.ts';

@@ -1,7 +1,7 @@
 /** Answers that report another chain id: their effect, and the cache meanwhile. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ReceivedRequest } from '../../../src/sample/request-log.ts';
+import type { ReceivedRequest } from '../../../src/sample/sample-node.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { Pool } from 'undici';
 import { advancingClock } from '../../../src/sample/ledger-clock.ts';
-import { createSampleNode, type SampleNode } from '../../../src/sample/sample-node.ts';
+import { createSampleNode, type SampleNode } from '../../support/sample-node.ts';
 import { distortingNode, type Distort } from '../../support/distorting-node.ts';
 import { testGateway } from '../../support/gateway.ts';
 import { watchStalls } from '../../support/stalls.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { advancingClock } from '../../../src/sample/ledger-clock.ts';
-import { createSampleNode, type SampleNode } from '../../../src/sample/sample-node.ts';
+import { createSampleNode, type SampleNode } from '../../support/sample-node.ts';
 import { probe, testGateway } from '../../support/gateway.ts';
 
 const versionsPerSecond = 1_000;

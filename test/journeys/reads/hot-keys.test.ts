@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { Pool } from 'undici';
 import { advancingClock } from '../../../src/sample/ledger-clock.ts';
-import { createSampleNode } from '../../../src/sample/sample-node.ts';
+import { createSampleNode } from '../../support/sample-node.ts';
 import { testGateway } from '../../support/gateway.ts';
 
 const seconds = Number(process.env['LEDGERGATE_HOT_SECONDS'] ?? 2);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { DialectName, LedgerInfo } from '../../../src/ledger/ledger-headers.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
-import type { SampleNodeOptions } from '../../../src/sample/sample-node.ts';
+import type { SampleNodeOptions } from '../../support/sample-node.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNodeOptions } from '../../support/fake-node.ts';
 import { probe, probeAt, testGateway, type LogLine, type Reply, type TestGateway } from '../../support/gateway.ts';

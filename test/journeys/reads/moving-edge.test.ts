@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Pool } from 'undici';
 import { advancingClock } from '../../../src/sample/ledger-clock.ts';
-import { createSampleNode } from '../../../src/sample/sample-node.ts';
+import { createSampleNode } from '../../support/sample-node.ts';
 import { testGateway } from '../../support/gateway.ts';
 
 const reads = Number(process.env['LEDGERGATE_EDGE_READS'] ?? 2_500);

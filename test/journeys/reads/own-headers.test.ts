@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { DialectName } from '../../../src/ledger/ledger-headers.ts';
-import type { ReceivedRequest } from '../../../src/sample/request-log.ts';
+import type { ReceivedRequest } from '../../../src/sample/sample-node.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from '../../support/fake-node.ts';
 import {

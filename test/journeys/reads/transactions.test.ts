@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { errorBody } from '../../../src/ledger/errors.ts';
-import type { SampleFault } from '../../../src/sample/faults.ts';
+import type { SampleFault } from '../../support/sample-faults.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';

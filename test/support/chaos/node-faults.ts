@@ -1,6 +1,6 @@
 /** Faults of a node: each begins here and ends with `ChaosNode.heal`. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { SampleFault, FaultLimits } from '../../../src/sample/faults.ts';
+import type { SampleFault, FaultLimits } from '../sample-faults.ts';
 import type { Random } from '../random.ts';
 import type { Mangle } from '../fault-proxy.ts';
 import { versionsPerSecond } from './ledger.ts';

@@ -2,7 +2,7 @@
 import type { TestContext } from 'node:test';
 import type { LedgerClock } from '../../../src/sample/ledger-clock.ts';
 import type { Mempool } from '../../../src/sample/mempool.ts';
-import { createSampleNode, type SampleNode } from '../../../src/sample/sample-node.ts';
+import { createSampleNode, type SampleNode } from '../sample-node.ts';
 import { FaultProxy } from '../fault-proxy.ts';
 import { FollowingClock, usualWindow } from './ledger.ts';
 

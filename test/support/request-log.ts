@@ -1,17 +1,6 @@
 /** Log of a sample node: counts of all requests, and the last of them as they came. */
-import type { IncomingHttpHeaders } from 'node:http';
-import type { SampleRouteName } from './routes.ts';
-
-/** A request as the node received it. */
-export interface ReceivedRequest {
-  readonly method: string;
-  /** The request target, base path and query included, as it stood on the request line. */
-  readonly url: string;
-  readonly route: SampleRouteName | 'none';
-  readonly headers: IncomingHttpHeaders;
-  /** Its beginning, at most 64 KiB of it. */
-  readonly body: Buffer;
-}
+import type { SampleRouteName } from '../../src/sample/routes.ts';
+import type { ReceivedRequest } from '../../src/sample/sample-node.ts';
 
 const maxKeptBodyBytes = 64 * 1024;
 const probes: ReadonlySet<string> = new Set<SampleRouteName>(['ledgerInfo', 'healthy']);

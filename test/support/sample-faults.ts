@@ -1,9 +1,9 @@
 /** Faults on demand of a sample node, for all requests or for some. */
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { findU64 } from '../ledger/version.ts';
-import type { SampleAnswer } from './answer.ts';
-import { bareError, nodeError, versionPruned } from './node-error.ts';
-import type { ReceivedRequest } from './request-log.ts';
+import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
+import { findU64 } from '../../src/ledger/version.ts';
+import type { SampleAnswer } from '../../src/sample/answer.ts';
+import { bareError, nodeError, versionPruned } from '../../src/sample/node-error.ts';
+import type { ReceivedRequest } from '../../src/sample/sample-node.ts';
 
 /** One fault of a node. */
 export type SampleFault =

@@ -1,6 +1,6 @@
-/** The schema of `log`, and of its changes at run time. */
+/** The schemas of `log`, with its changes at run time, and of `tracing`. */
 import { z } from 'zod';
-import { duration, flag, hour, share } from './schema-parts.ts';
+import { duration, flag, hour, share, baseAddress, credentials } from './schema-parts.ts';
 
 const level = z
   .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
@@ -42,3 +42,16 @@ export const logChange = z.strictObject({
     })
     .optional(),
 });
+
+/** The section `tracing`. */
+export const tracing = z
+  .strictObject({
+    endpoint: baseAddress('http://127.0.0.1:4318')
+      .refine((text) => !/\/v1\/traces\/?$/.test(text), { error: 'must end before /v1/traces, which is appended' })
+      .describe('Base address of a collector of OTLP over HTTP; /v1/traces is appended.'),
+    headers: credentials().optional().describe('Headers of every export, such as credentials for the collector.'),
+    share: share(0.01).describe(
+      'Share of traces that are recorded, 0 to 1. A trace that its client does not record is not recorded here either.',
+    ),
+  })
+  .describe('Traces by OpenTelemetry. Absent: off, unless an SDK is registered by --import.');

@@ -1,0 +1,111 @@
+/** One look at Redis and at the store from outside: can the gateway use them? Nothing is written. */
+import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Redis } from 'ioredis';
+import { connectRedis, type RedisClient } from '../../cache/redis/redis-client.ts';
+import { faultOf } from '../../cache/store/file.ts';
+import type { RedisConfig, StoreConfig } from '../../config/config.ts';
+import { connectionFault, type CheckFinding } from './inspect-fleet.ts';
+
+/** Problems and warnings about a tier. */
+export interface TierInspection {
+  readonly findings: readonly CheckFinding[];
+  readonly warnings: readonly string[];
+}
+
+/** Longest look at Redis. */
+const redisTimeoutMs = 2_000;
+const advice = 'set maxmemory and maxmemory-policy volatile-lfu (docs/redis.md)';
+
+/** Connects, reads and writes without changing anything. Never rejects, and takes `redisTimeoutMs` at most. */
+export async function inspectRedis({ target, keyPrefix }: RedisConfig): Promise<TierInspection> {
+  const { promise: failed, reject } = Promise.withResolvers<never>();
+  // Also after the time-out, when no caller waits any more.
+  failed.catch(() => undefined);
+  const client = connectRedis(target, reject);
+  const timer = setTimeout(() => reject(new DOMException('', 'TimeoutError')), redisTimeoutMs);
+  try {
+    const warnings = await Promise.race([failed, warningsOfRedis(client, `${keyPrefix}:check`)]);
+    return { findings: [], warnings: warnings.map((warning) => `cache.redis ${warning}`) };
+  } catch (error) {
+    const { reason, value } = connectionFault(error, redisTimeoutMs);
+    // An error that Redis answers is its own best description.
+    const isOfRedis = reason === 'bad answer' && value !== undefined;
+    const why = isOfRedis ? value : [reason, ...(value ? [`(${value})`] : [])].join(' ');
+    return { findings: [{ path: ['cache', 'redis'], message: `cannot be used: ${why}` }], warnings: [] };
+  } finally {
+    clearTimeout(timer);
+    client.disconnect();
+  }
+}
+
+async function warningsOfRedis(client: RedisClient, key: string): Promise<readonly string[]> {
+  if (client.status !== 'ready') await new Promise<void>((resolve) => client.once('ready', () => resolve()));
+  await client.hget(key, '0');
+  // Nothing has this name, so nothing is written; a server that refuses writes refuses this one too.
+  const refusals = client.set(key, '', 'XX').then(
+    () => [],
+    (error: unknown) => [
+      `takes no writes, so nothing is shared: ${error instanceof Error ? error.message : String(error)}`,
+    ],
+  );
+  const servers = 'nodes' in client ? client.nodes('master') : [client];
+  const faults = await Promise.all(servers.map(memoryFaults));
+  // The servers of a cluster mostly share one setting: a set reports it once.
+  return [...new Set([...(await refusals), ...faults.flat()])];
+}
+
+async function memoryFaults(server: Redis): Promise<readonly string[]> {
+  const info = await server.info('memory').catch(() => '');
+  const [maxBytes, policy] = [/^maxmemory:(\d+)/m.exec(info)?.[1], /^maxmemory_policy:(\S+)/m.exec(info)?.[1]];
+  if (maxBytes === undefined || policy === undefined)
+    return [`hides its memory limit, because INFO is not allowed: ${advice}`];
+  const faults: string[] = [];
+  if (Number(maxBytes) === 0) faults.push(`has no memory limit, and answers are kept for cache.redis.ttl: ${advice}`);
+  if (policy === 'noeviction') faults.push(`evicts nothing: once it is full nothing new is shared; ${advice}`);
+  if (policy.startsWith('allkeys-')) faults.push(`may evict what must stay (maxmemory-policy ${policy}); ${advice}`);
+  return faults;
+}
+
+/** `f_type` of file systems (statfs(2)) that no store belongs on: their locks do not hold, or they are memory. */
+const unfit: Readonly<Record<number, string>> = {
+  0x6969: 'NFS, whose locks may not hold',
+  0xff534d42: 'CIFS, whose locks may not hold',
+  0x517b: 'SMB, whose locks may not hold',
+  0x01021994: 'tmpfs, which is memory',
+};
+
+/** Looks at the store's folder, or at the one above it, which the gateway will create it in. */
+export function inspectStore({ path: folder, maxBytes }: StoreConfig): TierInspection {
+  const place = existsSync(folder) ? folder : dirname(folder);
+  try {
+    accessSync(place, constants.R_OK | constants.W_OK | constants.X_OK);
+    const names = existsSync(folder) ? readdirSync(folder) : [];
+    const held = names.reduce(
+      (sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0),
+      0,
+    );
+    return { findings: [], warnings: warningsOfDisk(place, maxBytes - held) };
+  } catch (error) {
+    return { findings: [{ path: ['cache', 'store', 'path'], message: faultOf(error) }], warnings: [] };
+  }
+}
+
+/** `wantedBytes`: beside the files that are there. */
+function warningsOfDisk(place: string, wantedBytes: number): readonly string[] {
+  const { bavail, bsize, type } = statfsSync(place);
+  const free = bavail * bsize;
+  const kind = unfit[type];
+  return [
+    ...(kind === undefined ? [] : [`cache.store.path is on ${kind}: use a local disk`]),
+    ...(free >= wantedBytes
+      ? []
+      : [
+          `cache.store.maxBytes is more than the disk has free: ${gib(wantedBytes)} GiB beside what is there, of ${gib(free)}`,
+        ]),
+  ];
+}
+
+function gib(bytes: number): string {
+  return (bytes / 2 ** 30).toFixed(1);
+}
