@@ -6,7 +6,7 @@ import type { Exposition } from '../../metrics/exposition.ts';
 import type { ReloadResult } from '../../metrics/reload-metrics.ts';
 import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
 import { tierFacts, type StatusFacts } from './status/present.ts';
-import { tableViewOf } from './status/page/table-view.ts';
+import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
 import { enterPipeline } from '../http/server/connection-state.ts';

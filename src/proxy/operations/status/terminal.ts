@@ -1,7 +1,7 @@
 /** The status as lines of text, for a terminal. */
 import type { NodeFacts, StatusFacts, WindowFacts } from './present.ts';
 import { bytes, clock, duration, grouped, milliseconds, perSecond, percent, short } from './format.ts';
-import { levels, nodeState, stateTones, unusableFor, type NodeTone } from './wording.ts';
+import { levels, nodeState, stateTones, unusableFor, type NodeTone } from './states.ts';
 
 interface TerminalOptions {
   /** Longer lines are cut. */

@@ -6,7 +6,7 @@
 import type { NodeFacts, StatusFacts, WindowFacts } from '../present.ts';
 import { html, type Markup } from './html.ts';
 import { duration, grouped, short } from '../format.ts';
-import { nodeState } from '../wording.ts';
+import { nodeState } from '../states.ts';
 
 /** Heights in pixels; widths are percentages of the page. */
 const traffic = 76;
