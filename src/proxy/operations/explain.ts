@@ -13,10 +13,9 @@ import { holdingOf, type Candidate, type Criterion } from '../../upstream/select
 import { errorBody } from '../../ledger/errors.ts';
 import { parseRequest, type DescribedRequest, type Parsed } from './described-request.ts';
 import { pinTo } from '../reads/freshness.ts';
-import { needOf } from '../routes/parse-read.ts';
 import { isOfLatest } from '../routes/read-answer.ts';
 import type { Router } from '../routes/router.ts';
-import type { Origin, Read } from '../reads/read-result.ts';
+import { needOf, type Origin, type Read } from '../reads/read-result.ts';
 import type { Reader } from '../reads/reader.ts';
 import type { ShareTime } from '../reads/shares.ts';
 

@@ -14,6 +14,7 @@ import type { WireRequest } from '../../upstream/node/node-client.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Freshness } from '../reads/freshness.ts';
+import { withVersion } from '../reads/read-result.ts';
 import {
   forOneClient,
   mergedVary,
@@ -90,7 +91,7 @@ export class PassThrough {
     if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand.min);
     const snapshot = await latest.reach(demand, exchange.signal);
     const { version } = snapshot.info;
-    const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${version}`;
+    const path = withVersion(wire.path, version);
     const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
     const answer = await sender.stream(pinned, exchange.signal);
     if (answer.status < 300) freshness.countServed(snapshot, performance.now());
