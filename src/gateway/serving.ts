@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Config, LogConfig } from '../config/config.ts';
-import { drain } from '../proxy/http/server/drain.ts';
+import { drain } from '../proxy/http/server/connections.ts';
 import { applyPeerEvent } from './peer-events.ts';
 import type { PeerEvent } from './peer-workers.ts';
 import { lookUpBySystem, lookUpNames } from './discovery.ts';
