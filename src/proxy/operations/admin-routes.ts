@@ -1,7 +1,7 @@
 /** `/admin/*` on the operations port. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { DrainRequest } from './admin.ts';
-import type { AdminAnswer } from './purge-request.ts';
+import type { AdminAnswer } from './admin-request.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
 import { findRefusal, isBearer, type AdminAccessRules } from './operations-access.ts';
 
