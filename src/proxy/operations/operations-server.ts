@@ -95,20 +95,17 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     const status = parts.isDraining() ? 'draining' : statusOf(readiness);
     const isReady = status === 'ready' || (status === 'outage' && parts.rules().readyInOutage);
     reply.code(isReady ? 200 : 503);
-    const upstreams = readiness.nodes.map(publishedNode);
-    // Details only: a tier never decides on readiness.
-    const [store, redis] = [tierFacts(readiness.store), tierFacts(readiness.redis)];
-    const reload = parts.reload();
     return {
       status,
       outage,
-      upstreams,
+      upstreams: readiness.nodes.map(publishedNode),
       audit: { disagreements },
       encode: { distrusted },
-      store,
-      redis,
+      // Details only: a tier never decides on readiness.
+      store: tierFacts(readiness.store),
+      redis: tierFacts(readiness.redis),
       workers,
-      reload,
+      reload: parts.reload(),
     };
   });
   app.get('/metrics', async (request, reply) => {

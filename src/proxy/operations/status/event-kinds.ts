@@ -20,7 +20,7 @@ interface EventKindOptions {
 }
 
 /** Level, fields and text of one kind of event. */
-export interface EventKindRule extends EventKindOptions {
+interface EventKindRule extends EventKindOptions {
   readonly level: Level;
   /** Kept fields that distinguish two events of the kind. */
   readonly about: readonly string[];
