@@ -5,7 +5,7 @@ import type { Outcome } from '../../metrics/http-metrics.ts';
 import type { Outgoing } from './message.ts';
 
 /** Ticket of a request within its limits. */
-export type AdmittedTicket = Extract<Ticket, { kind: 'admitted' }>;
+type AdmittedTicket = Extract<Ticket, { kind: 'admitted' }>;
 
 /** Result of a request so far. */
 export interface RequestResult {

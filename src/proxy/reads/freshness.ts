@@ -18,8 +18,7 @@ import { newest, parseDemand, type StalenessLimits } from './demand.ts';
 import { withVersion, type Read, type ReadResult } from './read-result.ts';
 import type { Reader } from './reader.ts';
 
-/** Parts of freshness. */
-export interface FreshnessParts {
+interface FreshnessParts {
   readonly fleet: Pick<Fleet, 'generation' | 'head' | 'oldest'>;
   readonly reader: Reader;
   readonly latest: Latest;

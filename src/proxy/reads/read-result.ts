@@ -60,7 +60,7 @@ export interface Origin {
 }
 
 /** Facts of an entry that its node's answer does not hold. `isShared`: requests after its flight get it, by its digest. */
-export interface EntryFacts {
+interface EntryFacts {
   readonly committedAt?: LedgerVersion | undefined;
   readonly ownHeaders: string | undefined;
   readonly isImmutable: boolean;

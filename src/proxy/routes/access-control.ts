@@ -11,22 +11,21 @@ import { isBearer } from '../operations/operations-access.ts';
 import { AdmittedRequest } from '../http/admitted-request.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 
-/** Keys, limits and metrics that requests are admitted by. */
-export interface AccessControlParts {
+interface AccessControlParts {
   readonly principals: Principals;
   readonly limits: Limits;
   readonly metrics: AccessMetrics;
 }
 
 /** The two ends of an admission: exactly one is called, or neither when the client hangs up first. */
-export interface Admission {
+interface Admission {
   /** `admitted`: undefined for a preflight, which has no key. */
   readonly serve: (admitted: AdmittedRequest | undefined) => void;
   readonly refuse: (error: unknown) => void;
 }
 
 /** Ends an admission that needs a response: the request waits for its limits, or is refused. */
-export type LateAdmission = (response: Outgoing, ends: Admission) => void;
+type LateAdmission = (response: Outgoing, ends: Admission) => void;
 
 /** A request whose limits are decided elsewhere or later. */
 interface AwaitedTicket {

@@ -17,8 +17,7 @@ import type { ResponseWriter } from '../http/response-writer.ts';
 import type { Match } from './router.ts';
 import type { ShadowChecks } from './shadow-checks.ts';
 
-/** Parts of the encoder's route; `signingDomain` prefixes each signing message. */
-export interface EncoderParts {
+interface EncoderParts {
   readonly fleet: Fleet;
   readonly writer: ResponseWriter;
   readonly passThrough: PassThrough;

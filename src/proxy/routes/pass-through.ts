@@ -31,8 +31,7 @@ import type { Submissions } from './submissions.ts';
 import type { UnsentAnswers } from '../http/unsent-answers.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 
-/** Parts that passed requests use. */
-export interface PassThroughParts {
+interface PassThroughParts {
   readonly router: Router;
   readonly fleet: Fleet;
   readonly sender: Sender;

@@ -13,7 +13,7 @@ import { isAnswered, stateOf } from './connection-state.ts';
 import type { H2Sessions } from './h2-sessions.ts';
 
 /** Bound, callbacks and sources of the connection table. */
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   /** Default: unbounded. */
   readonly max?: number;
   readonly onRefused?: () => void;
