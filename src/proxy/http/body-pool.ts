@@ -1,5 +1,5 @@
 /**
- * Memory for request bodies and the answers made of them, under one bound and shared among clients.
+ * Memory for request bodies, collected from pieces, and the answers made of them: under one bound, shared among clients.
  *
  * A client holds at most as much as is free, or one body, so that no address takes everything. When memory is short,
  * the pool ends the slowest arriving body of the heaviest clients, since a stalled body costs its sender nothing. A
@@ -12,7 +12,6 @@ interface BodyPoolOptions {
   readonly maxBytes: number;
   /** Bound of one body, and the least that a client may hold. */
   readonly largestBytes: number;
-  /** Monotonic, in milliseconds. */
   readonly now?: () => number;
   /** Called for each ended body. */
   readonly onEnded?: () => void;
@@ -32,14 +31,15 @@ const mostCompared = 64;
 /** The body memory of one process. */
 export class BodyPool {
   readonly #options: BodyPoolOptions;
-  readonly #now: () => number;
+  /** Monotonic, in milliseconds. */
+  readonly now: () => number;
   /** Clients with a reservation. */
   readonly #clients = new Map<string, Client>();
   #heldBytes = 0;
 
   constructor(options: BodyPoolOptions) {
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
+    this.now = options.now ?? (() => performance.now());
   }
 
   get heldBytes(): number {
@@ -55,11 +55,6 @@ export class BodyPool {
     const reservation = new BodyReservation(this, known, onEnded);
     known.arriving.add(reservation);
     return reservation;
-  }
-
-  /** The present time of the pool's clock. */
-  get nowMs(): number {
-    return this.#now();
   }
 
   /** Counts bytes of a reservation, and ends bodies to make room for them. */
@@ -131,7 +126,7 @@ export class BodyReservation {
     this.#pool = pool;
     this.#client = client;
     this.#onEnded = onEnded;
-    this.#spanSinceMs = pool.nowMs;
+    this.#spanSinceMs = pool.now();
   }
 
   /** Adds bytes of the body, which may end the reservation. */
@@ -190,11 +185,62 @@ export class BodyReservation {
   }
 
   #turn(): void {
-    const { nowMs } = this.#pool;
+    const nowMs = this.#pool.now();
     const sinceMs = nowMs - this.#spanSinceMs;
     if (sinceMs < spanMs) return;
     this.#cameBefore = sinceMs < 2 * spanMs ? this.#cameInSpan : 0;
     this.#cameInSpan = 0;
     this.#spanSinceMs = nowMs;
   }
+}
+
+/** Smaller pieces are copied into blocks. */
+const smallPiece = 4 * 1024;
+const blockBytes = 16 * 1024;
+
+/**
+ * Collects received pieces. A piece of one byte takes a hundred bytes of memory, and 8 MiB of them a gigabyte; so, after
+ * the first, small pieces are copied into blocks.
+ */
+export class Pieces {
+  readonly #whole: Buffer[] = [];
+  #block: Buffer | undefined;
+  #used = 0;
+  #length = 0;
+
+  /** Bytes so far. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Keeps a large piece itself, whose bytes must not change. */
+  add(piece: Buffer): void {
+    this.#length += piece.length;
+    if (piece.length >= smallPiece || (this.#whole.length === 0 && this.#block === undefined)) {
+      this.#closeBlock();
+      this.#whole.push(isMostOfItsMemory(piece) ? piece : Buffer.concat([piece]));
+      return;
+    }
+    if (this.#block !== undefined && this.#used + piece.length > blockBytes) this.#closeBlock();
+    this.#block ??= Buffer.allocUnsafeSlow(blockBytes);
+    this.#used += piece.copy(this.#block, this.#used);
+  }
+
+  /** A single piece is returned without a copy. */
+  whole(): Buffer {
+    this.#closeBlock();
+    const [first] = this.#whole;
+    return this.#whole.length === 1 && first !== undefined ? first : Buffer.concat(this.#whole);
+  }
+
+  #closeBlock(): void {
+    if (this.#block !== undefined) this.#whole.push(this.#block.subarray(0, this.#used));
+    this.#block = undefined;
+    this.#used = 0;
+  }
+}
+
+/** An HTTP/2 piece may be 4 kB of a 64 kB read, and would keep all of it in memory. */
+function isMostOfItsMemory({ length, buffer }: Buffer): boolean {
+  return length >= buffer.byteLength / 2;
 }

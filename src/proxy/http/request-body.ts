@@ -2,8 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../../ledger/errors.ts';
-import { BodyPool, type BodyReservation } from './body-pool.ts';
-import { Pieces } from './pieces.ts';
+import { BodyPool, Pieces, type BodyReservation } from './body-pool.ts';
 import { isHttp2 } from './request-faults.ts';
 
 /** Bounds of request bodies. */
