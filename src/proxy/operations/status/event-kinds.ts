@@ -15,7 +15,7 @@ interface EventKindOptions {
   readonly also?: readonly string[];
   /** Opposite kinds, such as `node down` and `node usable`, share the bound of their log lines. Default: the kind. */
   readonly topic?: string;
-  /** Log lines at once about one thing (`LineThrottle`). Default 10. */
+  /** Log lines at once about one thing (`Journal`). Default 10. */
   readonly lines?: number;
 }
 
