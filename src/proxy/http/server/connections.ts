@@ -27,6 +27,19 @@ interface ConnectionsOptions {
   readonly now?: () => number;
 }
 
+/** Times of a drain. */
+interface DrainOptions {
+  /**
+   * Milliseconds between unreadiness and the closed port: balancers keep sending until their next check. Every answer
+   * in this time closes its connection.
+   */
+  readonly delayMs: number;
+  /** Milliseconds that answers in flight then have to finish. */
+  readonly maxMs: number;
+  /** Called when `maxMs` elapses with requests in flight. */
+  readonly onCutOff: () => void;
+}
+
 /** Last sample of a connection. */
 interface ConnectionActivity {
   bytesRead: number;
@@ -34,6 +47,8 @@ interface ConnectionActivity {
   quietSinceMs: number;
 }
 
+/** Interval at which a drain closes idle connections. */
+const sweepMs = 50;
 /** Sampling interval. */
 const sampleMs = 1_000;
 /** A connection quiet for less than this is not idle. */
@@ -72,25 +87,33 @@ export class Connections {
     return this.#open.size;
   }
 
-  /** Asks HTTP/2 clients to leave by GOAWAY; HTTP/1.1 clients get `Connection: close` with each answer. */
-  leave(): void {
+  /** Drains `proxy`: late requests are answered, and answers in flight finish. Resolves when no connection is left. */
+  async drain(proxy: FastifyInstance, { delayMs, maxMs, onCutOff }: DrainOptions): Promise<void> {
+    // HTTP/2 clients leave by GOAWAY; HTTP/1.1 clients get `Connection: close` with each answer.
     this.#options.sessions?.leave();
+    if (delayMs > 0) await sleep(delayMs);
+    const closed = proxy.close();
+    this.#closeIdle();
+    // An answer begun before the drain promised keep-alive: its connection becomes idle later.
+    const sweep = setInterval(() => this.#closeIdle(), sweepMs);
+    const timer = setTimeout(() => {
+      onCutOff();
+      this.#server.closeAllConnections();
+      for (const socket of [...this.#open.keys(), ...this.#refused]) socket.destroy();
+    }, maxMs);
+    await closed;
+    clearTimeout(timer);
+    clearInterval(sweep);
   }
 
   /** Closes idle connections and those without any request, which Node does not count as idle. */
-  closeIdle(): void {
+  #closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#options.sessions?.close();
     this.#options.fastPath?.closeIdle();
     for (const socket of [...this.#open.keys(), ...this.#refused]) {
       if (this.#isSilent(socket)) socket.destroy();
     }
-  }
-
-  /** Closes every connection, requests in flight included. */
-  closeAll(): void {
-    this.#server.closeAllConnections();
-    for (const socket of [...this.#open.keys(), ...this.#refused]) socket.destroy();
   }
 
   /**
@@ -163,35 +186,3 @@ export class Connections {
     return chosen.length > 0;
   }
 }
-
-/** Times of a drain. */
-interface DrainOptions {
-  /**
-   * Milliseconds between unreadiness and the closed port: balancers keep sending until their next check. Every answer
-   * in this time closes its connection.
-   */
-  readonly delayMs: number;
-  /** Milliseconds that answers in flight then have to finish. */
-  readonly maxMs: number;
-  /** Called when `maxMs` elapses with requests in flight. */
-  onCutOff(): void;
-}
-
-/** Drains the server: late requests are answered, and answers in flight finish. Resolves when no connection is left. */
-export async function drain(proxy: FastifyInstance, connections: Connections, options: DrainOptions): Promise<void> {
-  connections.leave();
-  if (options.delayMs > 0) await sleep(options.delayMs);
-  const closed = proxy.close();
-  connections.closeIdle();
-  // An answer begun before the drain promised keep-alive: its connection becomes idle later.
-  const sweep = setInterval(() => connections.closeIdle(), sweepMs);
-  const timer = setTimeout(() => {
-    options.onCutOff();
-    connections.closeAll();
-  }, options.maxMs);
-  await closed;
-  clearTimeout(timer);
-  clearInterval(sweep);
-}
-
-const sweepMs = 50;
