@@ -3,7 +3,6 @@
  * routed by retention, as pinned reads are.
  */
 import { Readable } from 'node:stream';
-import type { Dialect } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
@@ -124,9 +123,10 @@ export class PassThrough {
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
     const { writer, fleet, unsent } = this.#parts;
     const { response } = exchange;
+    const { upstream, tookMs, headers } = answer;
     const coding = acceptedCoding(exchange, answer);
     const body = bodyIn(answer, coding);
-    recordAnswer(exchange, answer, fleet.dialect);
+    exchange.noteUpstream('passed', { upstream: upstream.name, tookMs, gasUsed: headers[fleet.dialect.gasUsed] });
     exchange.version = pinned;
     const head = this.#headOf(exchange, answer, coding);
     const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
@@ -181,11 +181,6 @@ function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefi
   if ('body' in answer) return coding === undefined ? answer.body : answer.sent;
   if (answer.coding === undefined || coding !== undefined) return answer.stream;
   return Readable.from(decode(answer.stream, answer.coding), { objectMode: false });
-}
-
-function recordAnswer(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
-  const { upstream, tookMs, headers } = answer;
-  exchange.noteUpstream('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
 }
 
 /** Bound of a submission, which outlives its client. */

@@ -2,7 +2,7 @@
 import { outcomes, routes, type RouteName } from '../../../metrics/http-metrics.ts';
 import { eventKinds, eventText, withoutAddresses } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
-import type { GatewayStatus, NodeStatus, ProcessStatus } from './facts.ts';
+import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import {
   attemptTimes,
   binBounds,
@@ -91,7 +91,7 @@ function windowedCount(status: ProcessStatus | undefined, cell: string) {
 }
 
 /** The state of a tier beside memory. */
-export function tierFacts(tier: { readonly trouble: string | undefined } | undefined): {
+export function tierFacts(tier: Readiness['redis']): {
   readonly state: 'off' | 'up' | 'degraded';
   readonly reason?: string;
 } {
