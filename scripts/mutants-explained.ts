@@ -65,6 +65,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'limitText === undefined => false': 'for types alone: undefined is no u64',
     'startText !== undefined && start === undefined => false': '`newestList` knows no start either',
     'given === undefined => false': '`newestList` leaves unknown parameters to nodes as well',
+    'text === undefined => false': 'for types alone: undefined is no u64',
   },
   'src/proxy/routes/parse-read.ts': {
     'cached !== undefined => false': shortcut,
@@ -73,10 +74,6 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'spelling.length <= longestCached => true': 'the size of the cache alone',
     'spelling.length <= longestCached => spelling.length < longestCached': 'the size of the cache alone',
     'spelling.length <= longestCached => spelling.length > longestCached': 'the size of the cache alone',
-  },
-  'src/proxy/routes/parse-shared.ts': {
-    '[] => ["Stryker was here"]': noSuchName,
-    'text === undefined => false': 'for types alone: undefined is no u64',
   },
   'src/upstream/monotonic-floor.ts': {
     'this.#served !== undefined => true': 'for types alone: no version is at or below undefined',

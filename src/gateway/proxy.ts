@@ -30,7 +30,7 @@ import { ResponseWriter } from '../proxy/http/response-writer.ts';
 import { Router } from '../proxy/routes/router.ts';
 import { createProxyServer } from '../proxy/http/server/listener.ts';
 import type { ConnectionTimes, Overload, ServerParts } from '../proxy/routes/server-parts.ts';
-import type { Distances } from '../proxy/operations/status/distances.ts';
+import type { Distances } from '../proxy/operations/status/counts.ts';
 import type { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { ShadowChecks } from '../proxy/routes/shadow-checks.ts';
 import type { Submissions } from '../proxy/routes/submissions.ts';

@@ -13,7 +13,7 @@ import { Connections } from '../proxy/http/server/connections.ts';
 import { usualTimes } from '../proxy/http/server/listener.ts';
 import { LoopLag } from '../proxy/http/server/loop-lag.ts';
 import { Submissions } from '../proxy/routes/submissions.ts';
-import { Distances } from '../proxy/operations/status/distances.ts';
+import { Distances } from '../proxy/operations/status/counts.ts';
 import { Journal } from '../proxy/operations/status/events.ts';
 import { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { findSdk } from '../trace/span.ts';

@@ -3,7 +3,6 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Config, LogConfig } from '../config/config.ts';
-import { drain } from '../proxy/http/server/drain.ts';
 import { applyPeerEvent, type PeerEvent } from './peer-workers.ts';
 import { lookUpBySystem, lookUpNames } from './discovery.ts';
 import {
@@ -74,7 +73,7 @@ export async function startServing(whole: Config, options: ServingOptions) {
     /** Stops accepting, drains requests in flight within a bound, and frees everything. */
     async close() {
       draining.isOn = true;
-      await drain(proxy.server, parts.connections, {
+      await parts.connections.drain(proxy.server, {
         delayMs: options.drainDelayMs ?? 0,
         maxMs: drainMs,
         onCutOff: () => options.log.warn({ drainMs }, 'requests still in flight at the end of the drain were cut off'),

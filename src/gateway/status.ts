@@ -1,12 +1,10 @@
 /** The facts of this process for the status page: metric families, sampled once a second, and the state of parts. */
 import type { Registry } from 'prom-client';
 import { readFamilies } from '../metrics/family.ts';
-import { countedFamilies, countsOf, type Counts } from '../proxy/operations/status/counts.ts';
-import type { Distances } from '../proxy/operations/status/distances.ts';
+import { countedFamilies, countsOf, type Counts, type Distances } from '../proxy/operations/status/counts.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
-import { Trend } from '../proxy/operations/status/trend.ts';
-import { Windows } from '../proxy/operations/status/windows.ts';
+import { Trend, Windows } from '../proxy/operations/status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import { readClasses } from '../upstream/select/ranking.ts';
 import { sharedAddressMessage } from '../upstream/node/shared-address.ts';

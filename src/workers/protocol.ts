@@ -9,7 +9,7 @@ import type { Distrusted } from '../encode/distrusted.ts';
 import type { PeerEvent } from '../gateway/peer-workers.ts';
 import type { FamilyData } from '../metrics/family.ts';
 import type { DrainRequest } from '../proxy/operations/admin.ts';
-import type { AdminAnswer } from '../proxy/operations/purge-request.ts';
+import type { AdminAnswer } from '../proxy/operations/admin-request.ts';
 import type { ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
 
 /** Messages to a worker; a return value is the answer. */

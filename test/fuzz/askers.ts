@@ -9,7 +9,7 @@ import { findKey, parseKeysFile } from '../../src/config/keys-file.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import { AdminFault } from '../../src/proxy/operations/purge-request.ts';
+import { AdminFault } from '../../src/proxy/operations/admin-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { parseUsageQuery } from '../../src/proxy/operations/usage-report.ts';

@@ -1,5 +1,6 @@
 /** The client's address: the connection's, or the one that trusted proxies report. */
 import { BlockList, isIP } from 'node:net';
+import type { Principal } from './principal.ts';
 
 /** Networks in CIDR form, IPv4 and IPv6. */
 export class Networks {
@@ -47,6 +48,14 @@ export function clientAddress(
     end = comma;
   }
   return address;
+}
+
+/** Fair-queueing key of a request: the tenant where there are keys, else the client's IPv4 address or /64. */
+export function clientOf(
+  { socket }: { readonly socket: { readonly remoteAddress?: string | undefined } },
+  admitted: { readonly principal: Pick<Principal, 'tenant'> } | undefined,
+): string {
+  return admitted?.principal.tenant ?? countedNetwork(socket.remoteAddress ?? '');
 }
 
 /**

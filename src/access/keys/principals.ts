@@ -123,3 +123,8 @@ export class Principals {
 function keyIn(header: string, value: string): string | undefined {
   return header === 'authorization' ? /^Bearer +([^\s,]+) *$/i.exec(value)?.[1] : value;
 }
+
+/** Whether the text of an `Authorization` header is of the scheme `Bearer`, token or not. */
+export function isBearer(authorization: string): boolean {
+  return /^Bearer(?: |$)/i.test(authorization);
+}

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { LogConfig } from '../../config/config.ts';
 import { logChange } from '../../config/schema/telemetry-schema.ts';
 import { durationMs } from '../../config/schema/schema-parts.ts';
-import { faultsOf, type AdminAnswer } from '../../proxy/operations/purge-request.ts';
+import { faultsOf, type AdminAnswer } from '../../proxy/operations/admin-request.ts';
 import type { LogFunctions } from '../../proxy/operations/admin-routes.ts';
 
 interface LogAdminParts {

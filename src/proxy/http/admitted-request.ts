@@ -1,12 +1,11 @@
 /** A request that access control admitted: principal, limits, result. */
-import { countedNetwork } from '../../access/keys/client-address.ts';
 import type { AccessOperation, Principal } from '../../access/keys/principal.ts';
 import type { Settled, Ticket } from '../../access/limits/ticket.ts';
 import type { Outcome } from '../../metrics/http-metrics.ts';
-import type { Incoming, Outgoing } from './message.ts';
+import type { Outgoing } from './message.ts';
 
 /** Ticket of a request within its limits. */
-export type AdmittedTicket = Extract<Ticket, { kind: 'admitted' }>;
+type AdmittedTicket = Extract<Ticket, { kind: 'admitted' }>;
 
 /** Result of a request so far. */
 export interface RequestResult {
@@ -115,8 +114,3 @@ const charged: Readonly<Record<Outcome, Settled['outcome']>> = {
 
 /** Status of a hang-up in the access logs of common proxies; HTTP defines none. */
 const hungUp = 499;
-
-/** Fair-queueing key of a request: the tenant where there are keys, else the client's IPv4 address or /64. */
-export function clientOf({ socket }: Pick<Incoming, 'socket'>, admitted: AdmittedRequest | undefined): string {
-  return admitted?.principal.tenant ?? countedNetwork(socket.remoteAddress ?? '');
-}

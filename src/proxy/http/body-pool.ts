@@ -1,18 +1,17 @@
 /**
- * Memory for request bodies and the answers made of them, under one bound and shared among clients.
+ * Memory for request bodies, collected from pieces, and the answers made of them: under one bound, shared among clients.
  *
  * A client holds at most as much as is free, or one body, so that no address takes everything. When memory is short,
  * the pool ends the slowest arriving body of the heaviest clients, since a stalled body costs its sender nothing. A
  * complete body is never ended: a node may have it.
  */
 
-/** Bounds and callbacks of a pool, in bytes. */
-export interface BodyPoolOptions {
+/** In bytes. */
+interface BodyPoolOptions {
   /** Bound of all reservations. */
   readonly maxBytes: number;
   /** Bound of one body, and the least that a client may hold. */
   readonly largestBytes: number;
-  /** Monotonic, in milliseconds. */
   readonly now?: () => number;
   /** Called for each ended body. */
   readonly onEnded?: () => void;
@@ -32,14 +31,15 @@ const mostCompared = 64;
 /** The body memory of one process. */
 export class BodyPool {
   readonly #options: BodyPoolOptions;
-  readonly #now: () => number;
+  /** Monotonic, in milliseconds. */
+  readonly now: () => number;
   /** Clients with a reservation. */
   readonly #clients = new Map<string, Client>();
   #heldBytes = 0;
 
   constructor(options: BodyPoolOptions) {
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
+    this.now = options.now ?? (() => performance.now());
   }
 
   get heldBytes(): number {
@@ -52,27 +52,20 @@ export class BodyPool {
   open(client: string, onEnded: () => void): BodyReservation {
     const known = this.#clients.get(client) ?? { name: client, bytes: 0, arriving: new Set() };
     this.#clients.set(client, known);
-    const reservation: BodyReservation = new BodyReservation({
-      now: this.#now,
-      take: (bytes) => this.#take(known, bytes),
-      arrived: () => known.arriving.delete(reservation),
-      closed: (bytes) => this.#giveBack(known, reservation, bytes),
-      ended: () => {
-        this.#options.onEnded?.();
-        onEnded();
-      },
-    });
+    const reservation = new BodyReservation(this, known, onEnded);
     known.arriving.add(reservation);
     return reservation;
   }
 
-  #take(client: Client, bytes: number): void {
+  /** Counts bytes of a reservation, and ends bodies to make room for them. */
+  take(client: Client, bytes: number): void {
     client.bytes += bytes;
     this.#heldBytes += bytes;
     this.#relieve(client);
   }
 
-  #giveBack(client: Client, reservation: BodyReservation, bytes: number): void {
+  /** Frees the bytes of a reservation that closes. */
+  giveBack(client: Client, reservation: BodyReservation, bytes: number): void {
     client.arriving.delete(reservation);
     client.bytes -= bytes;
     this.#heldBytes -= bytes;
@@ -95,29 +88,22 @@ export class BodyPool {
 
   /** False: no body is arriving. */
   #endSlowest(clients: readonly Client[]): boolean {
-    const nowMs = this.#now();
     let slowest: BodyReservation | undefined;
     let slowness = -1;
     for (const { arriving } of clients) {
       let compared = 0;
       for (const reservation of arriving) {
-        const its = reservation.slowness(nowMs);
+        const its = reservation.slowness();
         if (its > slowness) [slowest, slowness] = [reservation, its];
         compared += 1;
         if (compared === mostCompared) break;
       }
     }
-    slowest?.end();
-    return slowest !== undefined;
+    if (slowest === undefined) return false;
+    this.#options.onEnded?.();
+    slowest.end();
+    return true;
   }
-}
-
-interface ReservationOwner {
-  readonly now: () => number;
-  take(bytes: number): void;
-  arrived(): void;
-  closed(bytes: number): void;
-  ended(): void;
 }
 
 /** Progress is measured over the current span and the previous one. */
@@ -125,7 +111,9 @@ const spanMs = 1_000;
 
 /** Memory of one request: its body, and the answer made of it. */
 export class BodyReservation {
-  readonly #owner: ReservationOwner;
+  readonly #pool: BodyPool;
+  readonly #client: Client;
+  readonly #onEnded: () => void;
   #bytes = 0;
   #isClosed = false;
   /** The response, and work that needs the body. */
@@ -134,9 +122,11 @@ export class BodyReservation {
   #cameInSpan = 0;
   #cameBefore = 0;
 
-  constructor(owner: ReservationOwner) {
-    this.#owner = owner;
-    this.#spanSinceMs = owner.now();
+  constructor(pool: BodyPool, client: Client, onEnded: () => void) {
+    this.#pool = pool;
+    this.#client = client;
+    this.#onEnded = onEnded;
+    this.#spanSinceMs = pool.now();
   }
 
   /** Adds bytes of the body, which may end the reservation. */
@@ -147,7 +137,7 @@ export class BodyReservation {
 
   /** Records the arrival of bytes that are reserved already. */
   noteArrival(bytes: number): void {
-    this.#turn(this.#owner.now());
+    this.#turn();
     this.#cameInSpan += bytes;
   }
 
@@ -155,12 +145,12 @@ export class BodyReservation {
   add(bytes: number): void {
     if (this.#isClosed) return;
     this.#bytes += bytes;
-    this.#owner.take(bytes);
+    this.#pool.take(this.#client, bytes);
   }
 
   /** Exempts the complete body from `end`. */
   arrived(): void {
-    this.#owner.arrived();
+    this.#client.arriving.delete(this);
   }
 
   /** Keeps the reservation until `work` ends. `work` never rejects. Call it before the close. */
@@ -178,27 +168,79 @@ export class BodyReservation {
   /** Ends the body: frees the memory and reports it. */
   end(): void {
     this.close();
-    this.#owner.ended();
+    this.#onEnded();
   }
 
   /** Frees the memory; idempotent. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#owner.closed(this.#bytes);
+    this.#pool.giveBack(this.#client, this, this.#bytes);
   }
 
   /** Bytes held per byte received lately. */
-  slowness(nowMs: number): number {
-    this.#turn(nowMs);
+  slowness(): number {
+    this.#turn();
     return this.#bytes / (1 + this.#cameInSpan + this.#cameBefore);
   }
 
-  #turn(nowMs: number): void {
+  #turn(): void {
+    const nowMs = this.#pool.now();
     const sinceMs = nowMs - this.#spanSinceMs;
     if (sinceMs < spanMs) return;
     this.#cameBefore = sinceMs < 2 * spanMs ? this.#cameInSpan : 0;
     this.#cameInSpan = 0;
     this.#spanSinceMs = nowMs;
   }
+}
+
+/** Smaller pieces are copied into blocks. */
+const smallPiece = 4 * 1024;
+const blockBytes = 16 * 1024;
+
+/**
+ * Collects received pieces. A piece of one byte takes a hundred bytes of memory, and 8 MiB of them a gigabyte; so, after
+ * the first, small pieces are copied into blocks.
+ */
+export class Pieces {
+  readonly #whole: Buffer[] = [];
+  #block: Buffer | undefined;
+  #used = 0;
+  #length = 0;
+
+  /** Bytes so far. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Keeps a large piece itself, whose bytes must not change. */
+  add(piece: Buffer): void {
+    this.#length += piece.length;
+    if (piece.length >= smallPiece || (this.#whole.length === 0 && this.#block === undefined)) {
+      this.#closeBlock();
+      this.#whole.push(isMostOfItsMemory(piece) ? piece : Buffer.concat([piece]));
+      return;
+    }
+    if (this.#block !== undefined && this.#used + piece.length > blockBytes) this.#closeBlock();
+    this.#block ??= Buffer.allocUnsafeSlow(blockBytes);
+    this.#used += piece.copy(this.#block, this.#used);
+  }
+
+  /** A single piece is returned without a copy. */
+  whole(): Buffer {
+    this.#closeBlock();
+    const [first] = this.#whole;
+    return this.#whole.length === 1 && first !== undefined ? first : Buffer.concat(this.#whole);
+  }
+
+  #closeBlock(): void {
+    if (this.#block !== undefined) this.#whole.push(this.#block.subarray(0, this.#used));
+    this.#block = undefined;
+    this.#used = 0;
+  }
+}
+
+/** An HTTP/2 piece may be 4 kB of a 64 kB read, and would keep all of it in memory. */
+function isMostOfItsMemory({ length, buffer }: Buffer): boolean {
+  return length >= buffer.byteLength / 2;
 }

@@ -1,11 +1,12 @@
 /** One client request and its answer. */
 import { performance } from 'node:perf_hooks';
+import { clientOf } from '../../access/keys/client-address.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import { CancelToken, type CancelSignal } from '../../ledger/stop.ts';
 import type { CountedRequest, HttpMetrics, Outcome, RouteName } from '../../metrics/http-metrics.ts';
 import { passedOn, type Span, type SpanName } from '../../trace/span.ts';
-import { clientOf, type AdmittedRequest, type RequestResult } from './admitted-request.ts';
+import type { AdmittedRequest, RequestResult } from './admitted-request.ts';
 import type { BodyReservation } from './body-pool.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import type { RequestSpans, RouteLabel } from './request-span.ts';

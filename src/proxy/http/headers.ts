@@ -46,7 +46,6 @@ const live: ReadonlySet<string> = new Set(
 
 const nothing: ReadonlySet<string> = new Set();
 
-/** See `responseHeaders`. */
 interface ResponseHeaderOptions {
   readonly secret?: HeaderValues | undefined;
   readonly isCounted?: boolean;

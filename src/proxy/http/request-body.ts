@@ -2,8 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../../ledger/errors.ts';
-import { BodyPool, type BodyReservation } from './body-pool.ts';
-import { Pieces } from './pieces.ts';
+import { BodyPool, Pieces, type BodyReservation } from './body-pool.ts';
 import { isHttp2 } from './request-faults.ts';
 
 /** Bounds of request bodies. */
@@ -19,7 +18,7 @@ export interface BodyLimits {
 }
 
 /** A request with its body to be read. */
-export interface Upload {
+interface Upload {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** Fair-share key of the body pool. */
@@ -32,10 +31,10 @@ export interface Upload {
  * Receives a body, or its fault. Returns a promise if further work needs the body; never rejects. `reservation`: absent
  * for a body too small to count.
  */
-export type BodyHandler = (body: Buffer | GatewayError, reservation?: BodyReservation) => void | Promise<void>;
+type BodyHandler = (body: Buffer | GatewayError, reservation?: BodyReservation) => void | Promise<void>;
 
 /** Returns the fault of a request's head, `undefined` without one. Throws nothing else. */
-export type FaultOfHead = () => GatewayError | undefined;
+type FaultOfHead = () => GatewayError | undefined;
 
 /** Default of `maxHeldBytes`. */
 export const allHeldBytes = 256 * 1024 * 1024;

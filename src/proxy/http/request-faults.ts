@@ -14,7 +14,7 @@ export const maxHeaderBytes = longestTarget + 32 * 1024;
 const longestConnection = 1024;
 
 /** The parts of a head that its faults depend on. */
-export type RequestHead = Pick<IncomingMessage, 'url' | 'headers' | 'httpVersion' | 'rawHeaders'>;
+type RequestHead = Pick<IncomingMessage, 'url' | 'headers' | 'httpVersion' | 'rawHeaders'>;
 
 /** The fault of a head, ahead of routing. Expects repeated headers joined by commas. */
 export function faultOfHead(request: RequestHead): GatewayError | undefined {

@@ -3,7 +3,7 @@
  * the route's template names it.
  */
 import type { LedgerVersion } from '../../ledger/version.ts';
-import type { Outcome, RouteName } from '../../metrics/http-metrics.ts';
+import type { CountedRequest, Outcome, RouteName } from '../../metrics/http-metrics.ts';
 import type { Span, Tracer } from '../../trace/span.ts';
 import type { Incoming } from './message.ts';
 
@@ -15,19 +15,15 @@ export interface RouteLabel {
 }
 
 /** A finished request, as its span reports it. */
-export interface SpanSummary {
-  readonly status: number;
-  readonly outcome: Outcome;
+interface SpanSummary extends Pick<CountedRequest, 'status' | 'outcome' | 'isHeadSent'> {
   readonly upstream: string | undefined;
   readonly version: LedgerVersion | undefined;
-  /** Whether the head of an answer was sent. */
-  readonly isHeadSent: boolean;
 }
 
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
 
 /** The address that clients connect to. */
-export interface PublicUrl {
+interface PublicUrl {
   readonly scheme: 'http' | 'https';
   readonly basePath: string;
 }

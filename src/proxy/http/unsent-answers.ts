@@ -30,7 +30,7 @@ interface RecipientSocket extends Recipient {
 }
 
 /** Counts answers refused, and connections ended, for lack of memory. */
-export interface UnsentMetrics {
+interface UnsentMetrics {
   refused(): void;
   ended(): void;
 }

@@ -1,9 +1,10 @@
 /** `/admin/*` on the operations port. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { isBearer } from '../../access/keys/principals.ts';
 import type { DrainRequest } from './admin.ts';
-import type { AdminAnswer } from './purge-request.ts';
+import type { AdminAnswer } from './admin-request.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
-import { findRefusal, isBearer, type AdminAccessRules } from './operations-access.ts';
+import { findRefusal, type AdminAccessRules } from './operations-access.ts';
 
 /** Administration behind the routes; with several workers it runs in other processes. */
 export interface AdminFunctions {

@@ -1,22 +1,33 @@
 /** Administration of one process. Requests and answers are plain data, so that they can cross to another process. */
+import { z } from 'zod';
+import { readText } from '../../cache/key.ts';
 import type { PurgeResult } from '../../cache/purge/purger.ts';
 import type { ForgottenReads } from '../../cache/tiers.ts';
 import { formatScope, type PurgeScope } from '../../cache/purge/purge-scope.ts';
 import type { Journal } from './status/events.ts';
+import { findAddress } from '../../ledger/address.ts';
+import { quote } from '../../ledger/errors.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
+import type { Reader } from '../reads/reader.ts';
+import type { Router } from '../routes/router.ts';
 import type { Explainer } from './explain.ts';
 import { reportUsage, type UsageSource } from './usage-report.ts';
 import {
   AdminFault,
+  described,
+  fieldsOf,
+  parseBy,
   parseDescribed,
-  parsePurgeRequest,
-  scopeOf,
+  parseRequest,
   type AdminAnswer,
-  type ScopeParts,
-} from './purge-request.ts';
+  type DescribedRequest,
+} from './admin-request.ts';
 
 /** Parts of the administration of one process. */
-export interface AdminParts extends ScopeParts {
+export interface AdminParts {
+  readonly router: Router;
+  readonly reader: Reader;
+  readonly chainId: () => number | undefined;
   readonly explainer: Explainer;
   /** Absent without access control. */
   readonly usage?: UsageSource | undefined;
@@ -128,4 +139,46 @@ function scopeText(scope: PurgeScope): string {
     case 'everything':
       return 'everything';
   }
+}
+
+const purgeForms = '{"read": {…}}, {"account": "0x…"}, {"everything": true}';
+
+const purge = fieldsOf(
+  {
+    read: described.optional(),
+    account: z.string({ error: 'must be an address as text' }).optional(),
+    everything: z.literal(true, { error: 'must be true' }).optional(),
+  },
+  `a JSON object: one of ${purgeForms}`,
+).refine((given) => Object.keys(given).length === 1, { error: `must have exactly one of ${purgeForms}` });
+
+/** The parsed body of `POST /admin/purge`: one of its fields is set. */
+export type PurgeRequest = z.output<typeof purge>;
+
+/** Parses the body of a purge. Throws `AdminFault` 400. */
+export function parsePurgeRequest(value: unknown): PurgeRequest {
+  return parseBy(purge, value, 'the body');
+}
+
+/** The scope in the cache. Throws `AdminFault`: 400, or 503 while no node has reported its chain. */
+function scopeOf(request: PurgeRequest, parts: AdminParts): PurgeScope {
+  const { read, account = '', everything } = request;
+  if (everything === true) return { kind: 'everything' };
+  const chainId = parts.chainId();
+  if (chainId === undefined) throw new AdminFault(503, 'no node has reported its chain yet: try again');
+  if (read !== undefined) return scopeOfRead(read, chainId, parts);
+  const address = findAddress(account);
+  if (address === undefined) throw new AdminFault(400, `"account" is no address: ${quote(account)}`);
+  return { kind: 'account', chainId, address };
+}
+
+function scopeOfRead(request: DescribedRequest, chainId: number, { router, reader }: AdminParts): PurgeScope {
+  const parsed = parseRequest(router, request);
+  if (parsed.kind === 'refused') {
+    const { status, message } = parsed.error;
+    throw new AdminFault(400, `no read: a client would get ${status}, ${message}`);
+  }
+  if (parsed.kind !== 'read') throw new AdminFault(400, 'answers to this request are never kept');
+  const key = reader.keyOf(parsed.read);
+  return key === undefined ? { kind: 'versions', read: readText({ ...parsed.read, chainId }) } : { kind: 'read', key };
 }

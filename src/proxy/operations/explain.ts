@@ -10,12 +10,11 @@ import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
 import { positionOf, type Need, holdingOf, type Candidate, type Criterion } from '../../upstream/select/ranking.ts';
 import { errorBody } from '../../ledger/errors.ts';
-import { parseRequest, type DescribedRequest, type Parsed } from './described-request.ts';
+import { parseRequest, type DescribedRequest } from './admin-request.ts';
 import { pinTo } from '../reads/freshness.ts';
-import { needOf } from '../routes/parse-read.ts';
 import { isOfLatest } from '../routes/read-answer.ts';
-import type { Router } from '../routes/router.ts';
-import type { Origin, Read } from '../reads/read-result.ts';
+import type { Match, Router } from '../routes/router.ts';
+import { needOf, type Origin, type Read } from '../reads/read-result.ts';
 import type { Reader } from '../reads/reader.ts';
 import type { ShareTime } from '../reads/shares.ts';
 
@@ -44,27 +43,26 @@ export class Explainer {
 
   async explain(request: DescribedRequest): Promise<RequestExplanation> {
     const parsed = parseRequest(this.#parts.router, request);
+    if (parsed.kind === 'refused') {
+      const { status, code, message } = parsed.error;
+      return { answer: { status, body: JSON.parse(errorBody(code, message)) as unknown } };
+    }
+    const { match } = parsed;
+    const route = match.route.name;
     switch (parsed.kind) {
-      case 'refused': {
-        const { status, code, message } = parsed.error;
-        return { answer: { status, body: JSON.parse(errorBody(code, message)) as unknown } };
-      }
       case 'read':
-        return isOfLatest(parsed.read)
-          ? this.#latestRead(parsed.route, parsed.read)
-          : this.#read(parsed.route, parsed.read);
       case 'wait':
-        return this.#read(parsed.route, parsed.read);
+        return isOfLatest(parsed.read) ? this.#latestRead(route, parsed.read) : this.#read(route, parsed.read);
       case 'shared':
-        return { route: parsed.route, kept: sharedTexts[parsed.shared], ...this.#nodes({ kind: 'head' }) };
+        return { route, kept: sharedTexts[parsed.shared], ...this.#nodes({ kind: 'head' }) };
       case 'passed':
-        return this.#passed(parsed);
+        return this.#passed(match);
       case 'ledger info':
-        return { route: parsed.route, kept: 'never: made anew from reports of nodes', latest: this.#latest() };
+        return { route, kept: 'never: made anew from reports of nodes', latest: this.#latest() };
       case 'submission':
-        return { route: parsed.route, kept: 'never: one node is asked, once', ...this.#nodes({ kind: 'head' }) };
+        return { route, kept: 'never: one node is asked, once', ...this.#nodes({ kind: 'head' }) };
       case 'preflight':
-        return { route: parsed.route, kept: 'never: answered here' };
+        return { route, kept: 'never: answered here' };
     }
   }
 
@@ -116,10 +114,10 @@ export class Explainer {
     };
   }
 
-  #passed({ route, need, isLatest }: Extract<Parsed, { kind: 'passed' }>): RequestExplanation {
+  #passed({ route: { name: route }, need, isReadOfLatest }: Match): RequestExplanation {
     const isEncoding = route === 'encode_submission';
     const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
-    if (!isLatest) return { route, kept, ...this.#nodes(need) };
+    if (!isReadOfLatest) return { route, kept, ...this.#nodes(need) };
     const version = this.#parts.limits.maxStalenessMs === 0 ? undefined : this.#parts.latest.peek()?.version;
     return { route, kept, latest: this.#latest(), ...this.#nodes(needOf(version)) };
   }

@@ -103,11 +103,6 @@ export function findRefusal({ token, host }: AdminAccessRules, request: AdminCre
   return { status: 403, message: 'without operations.token the Host must be a loopback address or localhost' };
 }
 
-/** Whether the text of an `Authorization` header is of the scheme `Bearer`, token or not. */
-export function isBearer(authorization: string): boolean {
-  return /^Bearer(?: |$)/i.test(authorization);
-}
-
 /** `localhost`, or a numeric address of the machine itself. */
 function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.\d{1,3}){3}|::1|::ffff:127(?:\.\d{1,3}){3})$/i.test(host);

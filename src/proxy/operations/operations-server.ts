@@ -6,7 +6,7 @@ import type { Exposition } from '../../metrics/exposition.ts';
 import type { ReloadResult } from '../../metrics/reload-metrics.ts';
 import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
 import { tierFacts, type StatusFacts } from './status/present.ts';
-import { tableViewOf } from './status/page/table-view.ts';
+import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
 import { enterPipeline } from '../http/server/connection-state.ts';
@@ -95,20 +95,17 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     const status = parts.isDraining() ? 'draining' : statusOf(readiness);
     const isReady = status === 'ready' || (status === 'outage' && parts.rules().readyInOutage);
     reply.code(isReady ? 200 : 503);
-    const upstreams = readiness.nodes.map(publishedNode);
-    // Details only: a tier never decides on readiness.
-    const [store, redis] = [tierFacts(readiness.store), tierFacts(readiness.redis)];
-    const reload = parts.reload();
     return {
       status,
       outage,
-      upstreams,
+      upstreams: readiness.nodes.map(publishedNode),
       audit: { disagreements },
       encode: { distrusted },
-      store,
-      redis,
+      // Details only: a tier never decides on readiness.
+      store: tierFacts(readiness.store),
+      redis: tierFacts(readiness.redis),
       workers,
-      reload,
+      reload: parts.reload(),
     };
   });
   app.get('/metrics', async (request, reply) => {

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { maxRows, type Usage } from '../../access/usage/usage.ts';
 import { mergeRows, type UsageQuery, type UsageRow } from '../../access/usage/usage-tally.ts';
-import { AdminFault, fieldsOf, parseBy, type AdminAnswer } from './purge-request.ts';
+import { AdminFault, fieldsOf, parseBy, type AdminAnswer } from './admin-request.ts';
 
 /** Reads the hourly counts, from Redis or from this process. */
 export type UsageSource = Pick<Usage, 'report'>;

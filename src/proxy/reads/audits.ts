@@ -32,25 +32,7 @@ export interface Disagreement {
   readonly last: string;
 }
 
-/** Two different answers, for log and status page, without paths and bodies. */
-export interface AuditReport {
-  readonly upstream: string;
-  readonly other: string;
-  readonly route: string;
-  readonly version: bigint | undefined;
-  readonly statuses: readonly number[];
-  /** SHA-256 of the bodies, 32 digits. */
-  readonly digests: readonly string[];
-  /** Offset in bytes. */
-  readonly firstDifference: number;
-  /** The third node, if one holds the version and answered. */
-  readonly third: string | undefined;
-  /** The node of the two that the third contradicts; `undefined`: both or neither. */
-  readonly loser: string | undefined;
-}
-
-/** Parts and limits of audits. */
-export interface AuditsParts {
+interface AuditsParts {
   readonly sender: Pick<Sender, 'another'>;
   readonly metrics: AuditMetrics;
   /** Live settings of the config: the share of the reads, 0 to 1. */
@@ -148,7 +130,13 @@ export class Audits {
   }
 }
 
-function reportOf({ read, answer: first }: StoredRead, second: NodeAnswer, third: NodeAnswer | undefined): AuditReport {
+type AuditReport = ReturnType<typeof reportOf>;
+
+/**
+ * Two different answers, for log and status page, without paths and bodies. `third`: a node that holds the version and
+ * answered; `loser`: the one of the two that it contradicts, `undefined`: both or neither.
+ */
+function reportOf({ read, answer: first }: StoredRead, second: NodeAnswer, third: NodeAnswer | undefined) {
   const [isFirstRight, isSecondRight] =
     third === undefined ? [] : [first, second].map((answer) => compareAnswers(answer, third) !== 'disagreement');
   return {

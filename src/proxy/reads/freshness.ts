@@ -14,13 +14,11 @@ import type { Demand, Latest, PublishedState } from '../../upstream/latest.ts';
 import { errorCodeOf } from '../../upstream/dispatch/classify.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Incoming } from '../http/message.ts';
-import { withVersion } from '../routes/parse-read.ts';
 import { newest, parseDemand, type StalenessLimits } from './demand.ts';
-import type { Read, ReadResult } from './read-result.ts';
+import { withVersion, type Read, type ReadResult } from './read-result.ts';
 import type { Reader } from './reader.ts';
 
-/** Parts of freshness. */
-export interface FreshnessParts {
+interface FreshnessParts {
   readonly fleet: Pick<Fleet, 'generation' | 'head' | 'oldest'>;
   readonly reader: Reader;
   readonly latest: Latest;

@@ -60,7 +60,7 @@ export interface Origin {
 }
 
 /** Facts of an entry that its node's answer does not hold. `isShared`: requests after its flight get it, by its digest. */
-export interface EntryFacts {
+interface EntryFacts {
   readonly committedAt?: LedgerVersion | undefined;
   readonly ownHeaders: string | undefined;
   readonly isImmutable: boolean;
@@ -84,6 +84,17 @@ export function entryOf(
     isImmutable,
   };
   return { ...content, digest: isShared ? contentDigest(content) : '', coded: nothingCoded };
+}
+
+/** `path`, which may have a query, pinned to `version`. */
+export function withVersion(path: string, version: LedgerVersion | undefined): string {
+  if (version === undefined) return path;
+  return `${path}${path.includes('?') ? '&' : '?'}ledger_version=${version}`;
+}
+
+/** Need of state at `version`; `undefined`: at a node's head. */
+export function needOf(version: LedgerVersion | undefined): Need {
+  return version === undefined ? { kind: 'head' } : { kind: 'version', version };
 }
 
 /** The result of one read that waited for a load. */

@@ -33,8 +33,7 @@ export interface SharedRead {
   readonly form: AnswerForm | undefined;
 }
 
-/** Parts of `Shares`. */
-export interface SharesParts {
+interface SharesParts {
   readonly fleet: Fleet;
   readonly sender: Pick<Sender, 'whole'>;
   readonly latest: Latest;

@@ -2,31 +2,29 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { holdsKey } from '../../access/keys/key-set.ts';
 import type { AccessOperation, Principal } from '../../access/keys/principal.ts';
-import type { KnownKey, Principals, KeyRejection } from '../../access/keys/principals.ts';
+import { isBearer, type KeyRejection, type KnownKey, type Principals } from '../../access/keys/principals.ts';
 import type { Limits, Ticket } from '../../access/limits/ticket.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { CancelToken } from '../../ledger/stop.ts';
 import type { AccessMetrics, RefusalReason } from '../../metrics/access-metrics.ts';
-import { isBearer } from '../operations/operations-access.ts';
 import { AdmittedRequest } from '../http/admitted-request.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 
-/** Keys, limits and metrics that requests are admitted by. */
-export interface AccessControlParts {
+interface AccessControlParts {
   readonly principals: Principals;
   readonly limits: Limits;
   readonly metrics: AccessMetrics;
 }
 
 /** The two ends of an admission: exactly one is called, or neither when the client hangs up first. */
-export interface Admission {
+interface Admission {
   /** `admitted`: undefined for a preflight, which has no key. */
   readonly serve: (admitted: AdmittedRequest | undefined) => void;
   readonly refuse: (error: unknown) => void;
 }
 
 /** Ends an admission that needs a response: the request waits for its limits, or is refused. */
-export type LateAdmission = (response: Outgoing, ends: Admission) => void;
+type LateAdmission = (response: Outgoing, ends: Admission) => void;
 
 /** A request whose limits are decided elsewhere or later. */
 interface AwaitedTicket {
@@ -84,7 +82,11 @@ export class AccessControl {
 
   /** The request's principal. `known`: for headers that come again. Throws `GatewayError` 400, 401 or 503. */
   #identify(request: Incoming, known?: KnownKey): Principal {
-    if (holdsKey(request.url ?? '')) throw this.#misplacedKey();
+    if (holdsKey(request.url ?? '')) {
+      this.#parts.metrics.refused('misplaced key', undefined);
+      // Proxies log targets, and a node would receive this one.
+      throw new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
+    }
     const found = this.#find(request, known);
     if (typeof found !== 'string') return found;
     this.#parts.metrics.refused(found, undefined);
@@ -134,12 +136,6 @@ export class AccessControl {
     });
   }
 
-  /** Proxies log targets, and a node would receive this one. */
-  #misplacedKey(): GatewayError {
-    this.#parts.metrics.refused('misplaced key', undefined);
-    return new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
-  }
-
   #unauthorized(why: KeyRejection, given: string | readonly string[] | undefined): GatewayError {
     if (why === 'unread') return new GatewayError('unavailable', 'the keys are not loaded yet; try again');
     const { header } = this;
@@ -164,7 +160,8 @@ export class AccessControl {
     throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');
   }
 
-  #enter(principal: Principal, operation: AccessOperation, ticket: AnsweredTicket): AdmittedRequest {
+  /** `ticket`: of a client that still waits for the answer. */
+  #enter(principal: Principal, operation: AccessOperation, ticket: Exclude<Ticket, { kind: 'left' }>): AdmittedRequest {
     if (ticket.kind === 'admitted') return new AdmittedRequest(principal, operation, ticket);
     const { because, retryAfterMs } = ticket;
     const reason: RefusalReason = because === 'limit' ? 'limit' : 'not counted';
@@ -175,9 +172,6 @@ export class AccessControl {
     throw new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', { headers });
   }
 }
-
-/** Ticket of a client that still waits for the answer. */
-type AnsweredTicket = Exclude<Ticket, { kind: 'left' }>;
 
 /** Without credentials, or with another scheme, the challenge has no error code (RFC 6750 3.1). */
 function challengeOf(header: string, given: string | readonly string[] | undefined): readonly string[] {

@@ -30,7 +30,7 @@ export const nodeReasons = [
 type NodeReason = (typeof nodeReasons)[number];
 
 /** Parts of the encoder's route; `signingDomain` prefixes each signing message. */
-export interface EncoderParts {
+interface EncoderParts {
   readonly fleet: Fleet;
   readonly writer: ResponseWriter;
   readonly passThrough: PassThrough;

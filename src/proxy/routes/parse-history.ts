@@ -1,53 +1,50 @@
 /**
- * Parsers of reads of history: transactions by version, lists of them, blocks, events. `undefined` leaves a request to a
- * node, unchanged: malformed and unknown parameters are the node's to refuse.
+ * Parsers of reads of history (transactions by version, lists of them, blocks, events) and of short shares. `undefined`
+ * leaves a request to a node, unchanged: malformed and unknown parameters are the node's to refuse.
  */
 import type { Operation } from '../../cache/key.ts';
-import type { Extent } from '../../cache/policy.ts';
 import { parseAddress } from '../../ledger/address.ts';
 import { isIdentifier } from '../../ledger/type-tag.ts';
 import { findU64, type LedgerVersion } from '../../ledger/version.ts';
-import type { Need } from '../../upstream/select/ranking.ts';
 import { answerForm } from '../http/negotiate.ts';
 import { knownParameters } from '../http/target.ts';
-import type { Read } from '../reads/read-result.ts';
-import type { SharedRead } from '../reads/shares.ts';
-import { acceptOnly, needOf, parseTag, type Parameters, type PathRead } from './parse-read.ts';
-import { newestList } from './parse-shared.ts';
+import { needOf, type Read } from '../reads/read-result.ts';
+import type { SharedRead, ShareTime } from '../reads/shares.ts';
+import { acceptOnly, parseTag, readOf, type ParseRead, type PathRead } from './parse-read.ts';
 import { findLimit } from './parse-state.ts';
 
 /** Items of a page without `limit`, and most items of one (protocol 1, rows 11 and 17). */
 const pageItems = { usual: 25, most: 100 } as const;
 
 /** Parses `GET /transactions/by_version/{version}`. */
-export function byVersionRead({ version: versionText = '' }: Parameters, request: PathRead): Read | undefined {
+export const byVersionRead: ParseRead = ({ version: versionText = '' }, request) => {
   const version = findU64(versionText) as LedgerVersion | undefined;
   if (version === undefined || knownParameters(request.target, []) === undefined) return undefined;
   const path = `/transactions/by_version/${version}`;
   const extent = { kind: 'transaction', version } as const;
-  return historyRead({ operation: 'by_version', subject: '', path, version, extent, need: needOf(version) }, request);
-}
+  const need = needOf(version);
+  return readOf({ operation: 'by_version', subject: '', path, version, extent, need }, request.accept);
+};
 
-/** A list of transactions: its operation, path, and the parameter with its first version. */
-export interface ListRoute {
-  readonly operation: Extract<Operation, 'transactions' | 'auxiliary_info'>;
-  readonly path: string;
-  readonly start: 'start' | 'start_version';
-}
-
-/** Parses a list. Without its first version, `/transactions` is a short share of the newest ones. */
+/**
+ * Parses a list of transactions; `name`: the parameter with its first version. Without it, `/transactions` is a short
+ * share of the newest ones.
+ */
 export function transactionsRead(
-  { operation, path, start: name }: ListRoute,
-  request: PathRead,
-): Read | SharedRead | undefined {
-  const page = pageOf(request.target, name);
-  if (page === undefined) return undefined;
-  const { start, limit, query } = page;
-  if (start === undefined) return operation === 'transactions' ? newestList(path, ['limit'], request) : undefined;
-  const items = fullPage(limit);
-  const extent = { kind: 'list', last: start + BigInt(items) - 1n, items } as const;
-  const need = needOf(start as LedgerVersion);
-  return historyRead({ operation, subject: query, path: path + query, extent, need }, request);
+  operation: Extract<Operation, 'transactions' | 'auxiliary_info'>,
+  path: string,
+  name: 'start' | 'start_version',
+): ParseRead {
+  return (_, request) => {
+    const page = pageOf(request.target, name);
+    if (page === undefined) return undefined;
+    const { start, limit, query } = page;
+    if (start === undefined) return operation === 'transactions' ? newestList(path, ['limit'], request) : undefined;
+    const items = fullPage(limit);
+    const extent = { kind: 'list', last: start + BigInt(items) - 1n, items } as const;
+    const need = needOf(start as LedgerVersion);
+    return readOf({ operation, subject: query, path: path + query, extent, need }, request.accept);
+  };
 }
 
 /** Items of a full page. The cache keeps no page of a node that is configured for other lengths. */
@@ -69,26 +66,27 @@ function pageOf(target: string, startName: string) {
 }
 
 /** Parses `GET /blocks/by_height/{height}`. */
-export function blockRead({ height: heightText = '' }: Parameters, request: PathRead): Read | undefined {
+export const blockRead: ParseRead = ({ height: heightText = '' }, request) => {
   const height = findU64(heightText);
   const flag = withTransactions(request.target);
   if (height === undefined || flag === undefined) return undefined;
   const extent = { kind: flag ? 'block' : 'bare block', height } as const;
   const path = `/blocks/by_height/${height}${flag ? '?with_transactions=true' : ''}`;
   const need = { kind: 'block', height } as const;
-  return historyRead({ operation: 'block', subject: `${height}/${flag}`, path, extent, need }, request);
-}
+  return readOf({ operation: 'block', subject: `${height}/${flag}`, path, extent, need }, request.accept);
+};
 
 /** Parses `GET /blocks/by_version/{version}`. */
-export function blockByVersionRead({ version: versionText = '' }: Parameters, request: PathRead): Read | undefined {
+export const blockByVersionRead: ParseRead = ({ version: versionText = '' }, request) => {
   const version = findU64(versionText) as LedgerVersion | undefined;
   const flag = withTransactions(request.target);
   if (version === undefined || flag === undefined) return undefined;
   const extent = { kind: flag ? 'block' : 'bare block', height: undefined } as const;
   const path = `/blocks/by_version/${version}${flag ? '?with_transactions=true' : ''}`;
   const need = needOf(version);
-  return historyRead({ operation: 'block_by_version', subject: String(flag), path, version, extent, need }, request);
-}
+  const subject = String(flag);
+  return readOf({ operation: 'block_by_version', subject, path, version, extent, need }, request.accept);
+};
 
 function withTransactions(target: string): boolean | undefined {
   const given = knownParameters(target, ['with_transactions']);
@@ -96,25 +94,19 @@ function withTransactions(target: string): boolean | undefined {
   return given === undefined || (text !== 'true' && text !== 'false') ? undefined : text === 'true';
 }
 
-/** Parses `GET /accounts/{address}/events/{creation_number}`. Throws `GatewayError` 400. */
-export function eventsByNumberRead(
-  { address = '', number: numberText = '' }: Parameters,
-  request: PathRead,
-): Read | SharedRead | undefined {
+/** Parses `GET /accounts/{address}/events/{creation_number}`. */
+export const eventsByNumberRead: ParseRead = ({ address = '', number: numberText = '' }, request) => {
   const number = findU64(numberText);
   return number === undefined ? undefined : eventsRead(address, { text: `${number}`, encoded: `${number}` }, request);
-}
+};
 
-/** Parses `GET /accounts/{address}/events/{handle}/{field}`; the handle is a struct tag. Throws `GatewayError` 400. */
-export function eventsByHandleRead(
-  { address = '', handle = '', field = '' }: Parameters,
-  request: PathRead,
-): Read | SharedRead | undefined {
+/** Parses `GET /accounts/{address}/events/{handle}/{field}`; the handle is a struct tag. */
+export const eventsByHandleRead: ParseRead = ({ address = '', handle = '', field = '' }, request) => {
   if (!isIdentifier(field)) return undefined;
   const { text, encoded } = parseTag(handle);
   const stream = { text: `${text}/${field}`, encoded: `${encoded}/${encodeURIComponent(field)}` };
   return eventsRead(address, stream, request);
-}
+};
 
 /** Without `start` it is a short share of the newest events. */
 function eventsRead(
@@ -130,20 +122,50 @@ function eventsRead(
   if (start === undefined) return newestList(path, ['limit'], request);
   const subject = `${address}/${stream.text}${query}`;
   const extent = { kind: 'page', items: fullPage(limit) } as const;
-  return historyRead({ operation: 'events', subject, path: path + query, extent, need: { kind: 'head' } }, request);
+  const need = { kind: 'head' } as const;
+  return readOf({ operation: 'events', subject, path: path + query, extent, need }, request.accept);
 }
 
-interface HistoryPath {
-  readonly operation: Operation;
-  readonly subject: string;
-  /** Below the base path, canonical, with its query. */
-  readonly path: string;
-  readonly version?: LedgerVersion;
-  readonly extent: Extent;
-  readonly need: Need;
+/** Parses a path without parameters, whose answer has ledger headers. */
+export function sharedPath(shared: ShareTime, path: string): ParseRead {
+  return (_, { target, accept }) =>
+    knownParameters(target, []) === undefined ? undefined : sharedRead(shared, path, accept);
 }
 
-function historyRead({ path, version, ...read }: HistoryPath, { accept }: PathRead): Read {
+/** Parses a path of the node's build: documents of any media type, without ledger headers (protocol 1, rows 3 and 4). */
+export function buildPath(path: string): ParseRead {
+  return (_, { target }) =>
+    knownParameters(target, []) === undefined
+      ? undefined
+      : { shared: 'build', form: undefined, wire: { method: 'GET', path, headers: anyType } };
+}
+
+function sharedRead(shared: ShareTime, path: string, accept: string | undefined): SharedRead {
   const form = answerForm(accept);
-  return { ...read, version, form, wire: { method: 'GET', path, headers: acceptOnly[form] } };
+  return { shared, form, wire: { method: 'GET', path, headers: acceptOnly[form] } };
+}
+
+const anyType = Object.freeze({ accept: '*/*' });
+
+/**
+ * Parses a list of the newest items: `path` with `numbers`, parameters that are u64, in their order. Malformed ones are
+ * the node's to refuse.
+ */
+function newestList(path: string, numbers: readonly string[], { target, accept }: PathRead): SharedRead | undefined {
+  const given = knownParameters(target, numbers);
+  if (given === undefined) return undefined;
+  const query: string[] = [];
+  for (const name of numbers) {
+    const text = given[name];
+    const number = text === undefined ? undefined : findU64(text);
+    if (text !== undefined && number === undefined) return undefined;
+    if (number !== undefined) query.push(`${name}=${number}`);
+  }
+  return sharedRead('latest', query.length === 0 ? path : `${path}?${query.join('&')}`, accept);
+}
+
+/** Parses `GET /accounts/{address}/transactions` or `/transaction_summaries`. */
+export function accountList(name: 'transactions' | 'transaction_summaries'): ParseRead {
+  const numbers = name === 'transactions' ? ['start', 'limit'] : ['start_version', 'end_version', 'limit'];
+  return ({ address = '' }, request) => newestList(`/accounts/${parseAddress(address)}/${name}`, numbers, request);
 }

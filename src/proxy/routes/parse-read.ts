@@ -6,9 +6,9 @@ import { parseAddress, parseTransactionHash } from '../../ledger/address.ts';
 import { GatewayError, quote } from '../../ledger/errors.ts';
 import { isIdentifier, formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import type { Need } from '../../upstream/select/ranking.ts';
 import { answerForm } from '../http/negotiate.ts';
-import type { Read } from '../reads/read-result.ts';
+import { needOf, withVersion, type Read } from '../reads/read-result.ts';
+import type { SharedRead } from '../reads/shares.ts';
 import type { Submissions } from './submissions.ts';
 import { ownCopy, versionParameter } from '../http/target.ts';
 
@@ -21,6 +21,9 @@ export interface PathRead {
 
 /** Path parameters by name, decoded. A route's parser gets all that its path names. */
 export type Parameters = Readonly<Record<string, string>>;
+
+/** Parses the read that a target asks for; `undefined` leaves it to a node. Throws `GatewayError` 400. */
+export type ParseRead = (parameters: Parameters, request: PathRead) => Read | SharedRead | undefined;
 
 /** Parses `GET /accounts/{address}/resource/{type}`. Throws `GatewayError` 400 where a node would refuse it too. */
 export function resourceRead({ address: addressText = '', type = '' }: Parameters, request: PathRead): Read {
@@ -44,15 +47,9 @@ export function moduleRead({ address: addressText = '', name = '' }: Parameters,
  */
 export function transactionRead(hashText: string, { accept }: PathRead, submissions: Submissions): Read {
   const hash = parseTransactionHash(hashText);
-  const form = answerForm(accept);
-  return {
-    operation: 'transaction',
-    subject: hash,
-    version: undefined,
-    form,
-    wire: { method: 'GET', path: `/transactions/by_hash/${hash}`, headers: acceptOnly[form] },
-    need: { kind: 'transaction', submittedTo: submissions.submittedTo(hash) },
-  };
+  const path = `/transactions/by_hash/${hash}`;
+  const need = { kind: 'transaction', submittedTo: submissions.submittedTo(hash) } as const;
+  return readOf({ operation: 'transaction', subject: hash, path, need }, accept);
 }
 
 /** `transactionRead` for `wait_by_hash`: the node waits up to a second while the transaction is pending. */
@@ -102,7 +99,7 @@ export function viewContentType(contentType: string | undefined): ViewContentTyp
 }
 
 /** The 415 for this `Content-Type`, with the messages of nodes. */
-export function unsupportedContentType(contentType: string | undefined): GatewayError {
+function unsupportedContentType(contentType: string | undefined): GatewayError {
   const message =
     contentType === undefined
       ? 'the client request does not include the `Content-Type` header'
@@ -129,17 +126,6 @@ export const acceptOnly = {
   bcs: Object.freeze({ accept: mediaType.bcs }),
 } as const;
 
-/** `path`, which may have a query, pinned to `version`. */
-export function withVersion(path: string, version: LedgerVersion | undefined): string {
-  if (version === undefined) return path;
-  return `${path}${path.includes('?') ? '&' : '?'}ledger_version=${version}`;
-}
-
-/** Need of state at `version`; `undefined`: at a node's head. */
-export function needOf(version: LedgerVersion | undefined): Need {
-  return version === undefined ? { kind: 'head' } : { kind: 'version', version };
-}
-
 /** `path` is below the base path, canonical and percent-encoded. */
 interface CanonicalPath {
   readonly operation: Operation;
@@ -150,16 +136,20 @@ interface CanonicalPath {
 /** A read of state by GET, at the version that the target names. Throws `GatewayError` 400. */
 export function pathRead({ operation, subject, path }: CanonicalPath, request: PathRead): Read {
   const version = versionParameter(request.target);
-  const form = answerForm(request.accept);
-  return {
-    operation,
-    subject,
-    version,
-    form,
-    wire: { method: 'GET', path: withVersion(path, version), headers: acceptOnly[form] },
-    need: needOf(version),
-    keyed: undefined,
-  };
+  return readOf(
+    { operation, subject, path: withVersion(path, version), version, need: needOf(version) },
+    request.accept,
+  );
+}
+
+/** A read by GET; `path` with its query. */
+export function readOf(
+  { operation, subject, path, version, need, extent }: CanonicalPath & Pick<Read, 'need' | 'extent'> & Partial<Read>,
+  accept: string | undefined,
+): Read {
+  const form = answerForm(accept);
+  const wire = { method: 'GET', path, headers: acceptOnly[form] } as const;
+  return { operation, subject, version, form, wire, need, extent, keyed: undefined };
 }
 
 /** A canonical struct tag, plain and percent-encoded. */

@@ -8,26 +8,25 @@ import { findAddress, parseAddress } from '../../ledger/address.ts';
 import { findU64 } from '../../ledger/version.ts';
 import { knownParameters, versionParameter } from '../http/target.ts';
 import type { Read } from '../reads/read-result.ts';
-import { parseTag, pathRead, postedRead, type BodyRead, type Parameters, type PathRead } from './parse-read.ts';
+import { parseTag, pathRead, postedRead, type BodyRead, type Parameters, type ParseRead } from './parse-read.ts';
 
 const versionOnly = ['ledger_version'];
 
-/** Parses `GET /accounts/{address}`. Throws `GatewayError` 400. */
-export function accountRead({ address: addressText = '' }: Parameters, request: PathRead): Read | undefined {
+/** Parses `GET /accounts/{address}`. */
+export const accountRead: ParseRead = ({ address: addressText = '' }, request) => {
   if (knownParameters(request.target, versionOnly) === undefined) return undefined;
   const address = parseAddress(addressText);
   return pathRead({ operation: 'account', subject: `${address}/`, path: `/accounts/${address}` }, request);
-}
+};
 
 /**
  * Parses `GET /accounts/{address}/balance/{asset}`, of a struct tag or a fungible asset's address. The public SDK repeats
  * both path parameters in the query, where nodes ignore them (protocol 4.3); only a repetition to the letter is ignored
- * here too. Throws `GatewayError` 400.
+ * here too.
  */
-export function balanceRead(parameters: Parameters, request: PathRead): Read | undefined {
+export const balanceRead: ParseRead = ({ address: addressText = '', asset: assetText = '' }, request) => {
   const given = knownParameters(request.target, balanceParameters);
   if (given === undefined) return undefined;
-  const { address: addressText = '', asset: assetText = '' } = parameters;
   const { accountAddress = addressText, asset: repeated = assetText } = given;
   if (accountAddress !== addressText || repeated !== assetText) return undefined;
   const address = parseAddress(addressText);
@@ -35,24 +34,21 @@ export function balanceRead(parameters: Parameters, request: PathRead): Read | u
   const { text, encoded } = asset === undefined ? parseTag(assetText) : { text: asset, encoded: asset };
   const path = `/accounts/${address}/balance/${encoded}`;
   return pathRead({ operation: 'balance', subject: `${address}/${text}`, path }, request);
-}
+};
 
 const balanceParameters = ['ledger_version', 'accountAddress', 'asset'];
 const pageParameters = ['ledger_version', 'start', 'limit'];
 
-/** Parses a page of `/accounts/{address}/modules` or `/resources`. Throws `GatewayError` 400. */
-export function accountPageRead(
-  operation: Extract<Operation, 'modules' | 'resources'>,
-  { address: addressText = '' }: Parameters,
-  request: PathRead,
-): Read | undefined {
-  const given = knownParameters(request.target, pageParameters);
-  if (given === undefined) return undefined;
-  const query = pageQuery(given);
-  if (query === undefined) return undefined;
-  const address = parseAddress(addressText);
-  const path = `/accounts/${address}/${operation}${query}`;
-  return pathRead({ operation, subject: `${address}/${query}`, path }, request);
+/** Parses a page of `/accounts/{address}/modules` or `/resources`. */
+export function accountPageRead(operation: Extract<Operation, 'modules' | 'resources'>): ParseRead {
+  return ({ address: addressText = '' }, request) => {
+    const given = knownParameters(request.target, pageParameters);
+    const query = given === undefined ? undefined : pageQuery(given);
+    if (query === undefined) return undefined;
+    const address = parseAddress(addressText);
+    const path = `/accounts/${address}/${operation}${query}`;
+    return pathRead({ operation, subject: `${address}/${query}`, path }, request);
+  };
 }
 
 /** Form of the cursor of nodes: hex, of which only they know the meaning (protocol 2.1). */

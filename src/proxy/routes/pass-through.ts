@@ -3,7 +3,6 @@
  * routed by retention, as pinned reads are.
  */
 import { Readable } from 'node:stream';
-import type { Dialect } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
@@ -13,6 +12,7 @@ import type { WireRequest } from '../../upstream/node/node-client.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Freshness } from '../reads/freshness.ts';
+import { withVersion } from '../reads/read-result.ts';
 import {
   forOneClient,
   mergedVary,
@@ -29,8 +29,7 @@ import type { Submissions } from './submissions.ts';
 import type { UnsentAnswers } from '../http/unsent-answers.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 
-/** Parts that passed requests use. */
-export interface PassThroughParts {
+interface PassThroughParts {
   readonly router: Router;
   readonly fleet: Fleet;
   readonly sender: Sender;
@@ -89,7 +88,7 @@ export class PassThrough {
     if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand.min);
     const snapshot = await latest.reach(demand, exchange.signal);
     const { version } = snapshot.info;
-    const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${version}`;
+    const path = withVersion(wire.path, version);
     const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
     const answer = await sender.stream(pinned, exchange.signal);
     freshness.requireVersion(answer, version);
@@ -125,9 +124,10 @@ export class PassThrough {
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
     const { writer, fleet, unsent } = this.#parts;
     const { response } = exchange;
+    const { upstream, tookMs, headers } = answer;
     const coding = acceptedCoding(exchange, answer);
     const body = bodyIn(answer, coding);
-    recordAnswer(exchange, answer, fleet.dialect);
+    exchange.noteUpstream('passed', { upstream: upstream.name, tookMs, gasUsed: headers[fleet.dialect.gasUsed] });
     exchange.version = pinned;
     const head = this.#headOf(exchange, answer, coding);
     const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
@@ -182,11 +182,6 @@ function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefi
   if ('body' in answer) return coding === undefined ? answer.body : answer.sent;
   if (answer.coding === undefined || coding !== undefined) return answer.stream;
   return Readable.from(decode(answer.stream, answer.coding), { objectMode: false });
-}
-
-function recordAnswer(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
-  const { upstream, tookMs, headers } = answer;
-  exchange.noteUpstream('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
 }
 
 /** Bound of a submission, which outlives its client. */

@@ -4,16 +4,18 @@ import { findU64, type LedgerVersion } from '../../ledger/version.ts';
 import type { RouteName } from '../../metrics/http-metrics.ts';
 import type { Need } from '../../upstream/select/ranking.ts';
 import {
+  accountList,
   blockByVersionRead,
   blockRead,
+  buildPath,
   byVersionRead,
   eventsByHandleRead,
   eventsByNumberRead,
+  sharedPath,
   transactionsRead,
 } from './parse-history.ts';
 import {
   moduleRead,
-  needOf,
   requireJson,
   resourceRead,
   transactionRead,
@@ -22,13 +24,11 @@ import {
   viewRead,
   type BodyRead,
   type Parameters,
-  type PathRead,
+  type ParseRead,
 } from './parse-read.ts';
-import { accountList, buildPath, sharedPath } from './parse-shared.ts';
 import { accountPageRead, accountRead, balanceRead, tableItemRead } from './parse-state.ts';
 import type { RouteLabel } from '../http/request-span.ts';
-import type { Read } from '../reads/read-result.ts';
-import type { SharedRead } from '../reads/shares.ts';
+import { needOf, type Read } from '../reads/read-result.ts';
 import type { Submissions } from './submissions.ts';
 import { numberParameter } from '../http/target.ts';
 
@@ -38,9 +38,6 @@ import { numberParameter } from '../http/target.ts';
  */
 export type RouteKind =
   'read' | 'wait' | 'posted' | 'encode' | 'submit' | 'ledger info' | 'passed' | 'preflight' | 'none';
-
-/** Parses the read that a target asks for; `undefined` leaves it to a node. Throws `GatewayError` 400. */
-export type ParseRead = (parameters: Parameters, request: PathRead) => Read | SharedRead | undefined;
 
 /** Parses a read whose request has a body. */
 export interface PostedRead {
@@ -127,15 +124,6 @@ const ofHeight = {
   },
 } as const;
 
-/** Traits of a list whose parameter `start` names its first version. */
-function listOf(start: 'start' | 'start_version') {
-  return {
-    isOfLedger: true,
-    isList: true,
-    need: (_: Parameters, target: string): Need => needOf(numberParameter(target, start)),
-  } as const;
-}
-
 /** All rows, the most general last. `submissions` supplies the first node of reads by hash. */
 export function routeTable(submissions: Submissions): readonly PathRow[] {
   const byHash =
@@ -158,12 +146,8 @@ export function routeTable(submissions: Submissions): readonly PathRow[] {
     { path: '/blocks/*', isOfLedger: true },
     { path: '/accounts/*', isOfLedger: true },
     { path: '/tables/*', isOfLedger: true },
-    keptRow('gas_price', '/estimate_gas_price', { isOfLedger: true }, (_, request) =>
-      sharedPath('gas price', '/estimate_gas_price', request),
-    ),
-    ...['/spec', '/spec.json', '/spec.yaml', '/info'].map((path) =>
-      keptRow('build', path, {}, (_, request) => buildPath(path, request)),
-    ),
+    keptRow('gas_price', '/estimate_gas_price', ofLedger, sharedPath('gas price', '/estimate_gas_price')),
+    ...['/spec', '/spec.json', '/spec.yaml', '/info'].map((path) => keptRow('build', path, {}, buildPath(path))),
     { path: '/-/healthy', isHealthCheck: true },
     { path: '/set_failpoint', isHidden: true },
     { path: '/experimental/state_values/raw', isHidden: true },
@@ -175,42 +159,29 @@ function stateRows(): readonly PathRow[] {
   return [
     keptRow('account', '/accounts/:address', state, accountRead),
     keptRow('balance', '/accounts/:address/balance/:asset', state, balanceRead),
-    keptRow('resources', '/accounts/:address/resources', state, (parameters, request) =>
-      accountPageRead('resources', parameters, request),
-    ),
-    keptRow('modules', '/accounts/:address/modules', state, (parameters, request) =>
-      accountPageRead('modules', parameters, request),
-    ),
+    keptRow('resources', '/accounts/:address/resources', state, accountPageRead('resources')),
+    keptRow('modules', '/accounts/:address/modules', state, accountPageRead('modules')),
     tableRow('table_item', '/tables/:handle/item'),
     tableRow('raw_table_item', '/tables/:handle/raw_item'),
   ];
 }
 
 function historyRows(): readonly PathRow[] {
-  const transactions = { operation: 'transactions', path: '/transactions', start: 'start' } as const;
-  const auxiliary = {
-    operation: 'auxiliary_info',
-    path: '/transactions/auxiliary_info',
-    start: 'start_version',
-  } as const;
-  const list = keptRow('transactions', '/transactions', listOf('start'), (_, request) =>
-    transactionsRead(transactions, request),
-  );
+  const list = listRow('transactions', '/transactions', 'start');
   return [
     { ...list, allow: 'GET, HEAD, POST', routes: { ...list.routes, POST: submit } },
-    keptRow('auxiliary_info', auxiliary.path, listOf(auxiliary.start), (_, request) =>
-      transactionsRead(auxiliary, request),
-    ),
+    listRow('auxiliary_info', '/transactions/auxiliary_info', 'start_version'),
     keptRow('transaction_by_version', '/transactions/by_version/:version', ofVersion, byVersionRead),
     keptRow('block_by_height', '/blocks/by_height/:height', ofHeight, blockRead),
     keptRow('block_by_version', '/blocks/by_version/:version', ofVersion, blockByVersionRead),
     keptRow('events', '/accounts/:address/events/:number', ofLedger, eventsByNumberRead),
     keptRow('events', '/accounts/:address/events/:handle/:field', ofLedger, eventsByHandleRead),
-    keptRow('account_transactions', '/accounts/:address/transactions', ofLedger, (parameters, request) =>
-      accountList('transactions', parameters, request),
-    ),
-    keptRow('transaction_summaries', '/accounts/:address/transaction_summaries', ofLedger, (parameters, request) =>
-      accountList('transaction_summaries', parameters, request),
+    keptRow('account_transactions', '/accounts/:address/transactions', ofLedger, accountList('transactions')),
+    keptRow(
+      'transaction_summaries',
+      '/accounts/:address/transaction_summaries',
+      ofLedger,
+      accountList('transaction_summaries'),
     ),
   ];
 }
@@ -225,6 +196,16 @@ function readRow(name: RouteName, path: string, parse: ParseRead, kind: 'read' |
 function keptRow(name: RouteName, path: string, traits: Partial<PathRow>, parse: ParseRead): PathRow {
   const route: Route = { kind: 'read', name, operation: 'pass', template: path, parse };
   return { path, ...traits, routes: { GET: route, HEAD: route } };
+}
+
+/** A row of a list whose parameter `start` names its first version. */
+function listRow(
+  operation: 'transactions' | 'auxiliary_info',
+  path: string,
+  start: 'start' | 'start_version',
+): PathRow {
+  const need: PathRow['need'] = (_, target) => needOf(numberParameter(target, start));
+  return keptRow(operation, path, { ...ofLedger, isList: true, need }, transactionsRead(operation, path, start));
 }
 
 function tableRow(operation: 'table_item' | 'raw_table_item', path: string): PathRow {

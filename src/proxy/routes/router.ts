@@ -18,8 +18,7 @@ import {
 import type { Submissions } from './submissions.ts';
 import { foldedPaths, hasFoldedDots, hasParameter, longestTarget, pathBelow } from '../http/target.ts';
 
-/** Options of a router; `submissions` supplies the first node of reads by hash. */
-export interface RouterOptions {
+interface RouterOptions {
   /** Empty, or `/v1`. */
   readonly basePath: string;
   readonly submissions: Submissions;

@@ -1,7 +1,7 @@
 /** Runs the answer to one request: checks its head, reads its body, and turns errors into answers. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { clientOf } from '../../access/keys/client-address.ts';
 import { GatewayError } from '../../ledger/errors.ts';
-import { clientOf } from '../http/admitted-request.ts';
 import type { BodyReservation } from '../http/body-pool.ts';
 import { Exchange, type IncomingExchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';

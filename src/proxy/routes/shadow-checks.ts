@@ -10,7 +10,7 @@ import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { ModuleSource } from './module-source.ts';
 
 /** A request that the gateway encoded and answered. */
-export interface LocalEncoding {
+interface LocalEncoding {
   readonly functionId: string;
   /** The function's parameters in its ABI. */
   readonly signature: string;
@@ -23,35 +23,17 @@ export interface LocalEncoding {
   readonly client: string;
 }
 
-/** Different bytes from a node, for log and status page. */
-export interface Mismatch {
-  readonly functionId: string;
-  /** `0x` and hex, as the client received it. */
-  readonly local: string;
-  /** The node's body: its encoding or its refusal. */
-  readonly node: string;
-  readonly upstream: string;
-}
-
-/** A node's refusal of a request that the gateway encoded. Without the bytes: clients can cause any number of these. */
-export interface NodeRefusal {
-  readonly functionId: string;
-  /** The node's body, at most 1,000 characters. */
-  readonly node: string;
-  readonly upstream: string;
-}
-
-/** Parts of the checks. */
-export interface ShadowChecksParts {
+interface ShadowChecksParts {
   readonly fleet: Fleet;
   readonly sender: Sender;
   readonly modules: ModuleSource;
   readonly signingDomain: string;
   readonly proof: ShadowProof;
   readonly metrics: EncodeMetrics;
-  /** Called after the function became distrusted. */
-  readonly onMismatch: (mismatch: Mismatch) => void;
-  readonly onNodeRefusal: (refusal: NodeRefusal) => void;
+  /** A node gave other bytes, and the function became distrusted. `local`: as the client received it; `node`: its body. */
+  readonly onMismatch: (mismatch: Readonly<Record<'functionId' | 'local' | 'node' | 'upstream', string>>) => void;
+  /** A node refused a request that was encoded here. Without the bytes: clients can cause any number of these. */
+  readonly onNodeRefusal: (refusal: Readonly<Record<'functionId' | 'node' | 'upstream', string>>) => void;
 }
 
 /** Bounds of checks in flight, so that a slow node cannot make them or their bodies pile up. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Agent, request as send } from 'undici';
 import { test } from 'node:test';
-import type { ReceivedRequest } from '../../support/request-log.ts';
+import type { ReceivedRequest } from '../../../src/sample/sample-node.ts';
 import { until } from '../../support/eventually.ts';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fastify from 'fastify';
 import type { UsageQuery, UsageRow } from '../../../src/access/usage/usage-tally.ts';
 import { Admin, type AdminParts } from '../../../src/proxy/operations/admin.ts';
-import type { AdminAnswer } from '../../../src/proxy/operations/purge-request.ts';
+import type { AdminAnswer } from '../../../src/proxy/operations/admin-request.ts';
 import { addAdminRoutes } from '../../../src/proxy/operations/admin-routes.ts';
 import { mergeUsage, parseUsageQuery, usageCsv, type UsageSource } from '../../../src/proxy/operations/usage-report.ts';
 

@@ -4,8 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import type { GatewayError } from '../../../ledger/errors.ts';
-import type { BodyReservation } from '../body-pool.ts';
-import { Pieces } from '../pieces.ts';
+import { Pieces, type BodyReservation } from '../body-pool.ts';
 import { stateOf, survivesHalfClose, type ConnectionState } from '../server/connection-state.ts';
 import { AnswerQueue, type AnswerQueueParts } from './answer-queue.ts';
 import { RequestAnswers, type RequestAnswersParts } from './request-answers.ts';

@@ -1,9 +1,10 @@
 /** Answers the requests of one connection, one at a time: a prepared hit, or the route's answer. */
+import { clientOf } from '../../../access/keys/client-address.ts';
 import type { GatewayError } from '../../../ledger/errors.ts';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { stateOf } from '../server/connection-state.ts';
 import type { AccessControl } from '../../routes/access-control.ts';
-import { AdmittedRequest, clientOf } from '../admitted-request.ts';
+import { AdmittedRequest } from '../admitted-request.ts';
 import type { BodyReservation } from '../body-pool.ts';
 import { uncountedBytes } from '../request-body.ts';
 import { answer } from '../../routes/handle.ts';

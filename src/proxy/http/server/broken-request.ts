@@ -11,7 +11,7 @@ const faults: Readonly<Record<string, readonly [Fault, string]>> = {
 };
 
 /** Connection that the malformed bytes arrived on. */
-export interface BrokenConnection {
+interface BrokenConnection {
   readonly socket: Duplex;
   /** Flat headers that every answer carries at the moment of the call. */
   readonly headers: () => readonly string[];

@@ -57,7 +57,7 @@ const longestPipeline = 32;
 const mostExcess = 96;
 
 /** Treatment of a pipelined request. `last`: the answer closes the connection. */
-export type PipelineStep = 'serve' | 'last' | 'ignore';
+type PipelineStep = 'serve' | 'last' | 'ignore';
 
 /**
  * Records a new request. A pipeline above the bound gets the answers within the bound, then the connection ends and the

@@ -7,11 +7,13 @@
  */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
 import { isAnswered, stateOf } from './connection-state.ts';
 import type { H2Sessions } from './h2-sessions.ts';
 
 /** Bound, callbacks and sources of the connection table. */
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   /** Default: unbounded. */
   readonly max?: number;
   readonly onRefused?: () => void;
@@ -25,6 +27,19 @@ export interface ConnectionsOptions {
   readonly now?: () => number;
 }
 
+/** Times of a drain. */
+interface DrainOptions {
+  /**
+   * Milliseconds between unreadiness and the closed port: balancers keep sending until their next check. Every answer
+   * in this time closes its connection.
+   */
+  readonly delayMs: number;
+  /** Milliseconds that answers in flight then have to finish. */
+  readonly maxMs: number;
+  /** Called when `maxMs` elapses with requests in flight. */
+  readonly onCutOff: () => void;
+}
+
 /** Last sample of a connection. */
 interface ConnectionActivity {
   bytesRead: number;
@@ -32,6 +47,8 @@ interface ConnectionActivity {
   quietSinceMs: number;
 }
 
+/** Interval at which a drain closes idle connections. */
+const sweepMs = 50;
 /** Sampling interval. */
 const sampleMs = 1_000;
 /** A connection quiet for less than this is not idle. */
@@ -70,25 +87,33 @@ export class Connections {
     return this.#open.size;
   }
 
-  /** Asks HTTP/2 clients to leave by GOAWAY; HTTP/1.1 clients get `Connection: close` with each answer. */
-  leave(): void {
+  /** Drains `proxy`: late requests are answered, and answers in flight finish. Resolves when no connection is left. */
+  async drain(proxy: FastifyInstance, { delayMs, maxMs, onCutOff }: DrainOptions): Promise<void> {
+    // HTTP/2 clients leave by GOAWAY; HTTP/1.1 clients get `Connection: close` with each answer.
     this.#options.sessions?.leave();
+    if (delayMs > 0) await sleep(delayMs);
+    const closed = proxy.close();
+    this.#closeIdle();
+    // An answer begun before the drain promised keep-alive: its connection becomes idle later.
+    const sweep = setInterval(() => this.#closeIdle(), sweepMs);
+    const timer = setTimeout(() => {
+      onCutOff();
+      this.#server.closeAllConnections();
+      for (const socket of [...this.#open.keys(), ...this.#refused]) socket.destroy();
+    }, maxMs);
+    await closed;
+    clearTimeout(timer);
+    clearInterval(sweep);
   }
 
   /** Closes idle connections and those without any request, which Node does not count as idle. */
-  closeIdle(): void {
+  #closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#options.sessions?.close();
     this.#options.fastPath?.closeIdle();
     for (const socket of [...this.#open.keys(), ...this.#refused]) {
       if (this.#isSilent(socket)) socket.destroy();
     }
-  }
-
-  /** Closes every connection, requests in flight included. */
-  closeAll(): void {
-    this.#server.closeAllConnections();
-    for (const socket of [...this.#open.keys(), ...this.#refused]) socket.destroy();
   }
 
   /**

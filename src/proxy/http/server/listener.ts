@@ -67,26 +67,26 @@ function createHttpServer(parts: ServerParts): Server {
   };
   const serve: RequestListener = (request, response) =>
     take(request, response, (...received) => handle(parts, ...received));
-  // Node would write `100 Continue` ahead of every refusal.
-  const serveExpecting: RequestListener = (request, response) =>
-    take(request, response, () => {
-      awaitContinue(request, response);
-      handle(parts, request, response);
-    });
   const refuseWith =
     (faultOf: (target: string) => GatewayError): RequestListener =>
     (request, response) =>
       take(request, response, () => refuse(parts, { request, response }, faultOf(request.url ?? '')));
-  const refuseExpectation = refuseWith(
-    () => new GatewayError('expectationFailed', 'only 100-continue can be expected'),
-  );
   const server = createServer(httpOptions(times), serve);
   // One more than allowed, which makes an excess visible.
   server.maxHeadersCount = mostHeaders + 1;
   server.timeout = times.inactivityMs;
-  server.on('checkContinue', serveExpecting);
-  // Node's own refusal has no body. `Expect: 100-continue` emits 'checkContinue' instead.
-  server.on('checkExpectation', refuseExpectation);
+  // Node would write `100 Continue` ahead of every refusal.
+  server.on('checkContinue', (request, response) =>
+    take(request, response, () => {
+      awaitContinue(request, response);
+      handle(parts, request, response);
+    }),
+  );
+  // Any other `Expect`. Node's own refusal has no body.
+  server.on(
+    'checkExpectation',
+    refuseWith(() => new GatewayError('expectationFailed', 'only 100-continue can be expected')),
+  );
   // The gateway opens no tunnels; Node would close the connection without an answer.
   server.on('connect', (request: IncomingMessage, socket) => {
     // Node removes its own listeners: an error would end the process.
@@ -99,12 +99,8 @@ function createHttpServer(parts: ServerParts): Server {
   Object.assign(server, { httpAllowHalfOpen: true });
   return (
     parts.tls?.wrap(server, {
-      request: serve,
-      expecting: serveExpecting,
       connect: refuseWith((target) => router.notAllowed(target)),
-      expectation: refuseExpectation,
       refuse: (request, response, error) => refuse(parts, { request, response }, error),
-      maxHeaderBytes,
     }) ?? server
   );
 }

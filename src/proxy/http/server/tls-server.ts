@@ -17,16 +17,16 @@ import { GatewayError } from '../../../ledger/errors.ts';
 import { bindToCarrier } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
-import { mostHeaders } from '../request-faults.ts';
+import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 
 /** Certificate chain and private key, as PEM text. */
-export interface CertifiedKey {
+interface CertifiedKey {
   readonly cert: string;
   readonly key: string;
 }
 
 /** Certificate, ciphers and times of a TLS listener. */
-export interface TlsListenerOptions {
+interface TlsListenerOptions {
   readonly pair: CertifiedKey;
   /** OpenSSL names, best first. */
   readonly ciphers: readonly string[];
@@ -34,17 +34,10 @@ export interface TlsListenerOptions {
   onHandshakeFailed(): void;
 }
 
-/** The HTTP listener's functions, one for each kind of request. */
-export interface H2Handlers {
-  readonly request: RequestListener;
-  /** Handles `Expect: 100-continue`. */
-  readonly expecting: RequestListener;
+/** Answers of requests that the HTTP/1.1 server has in another form, or not at all. */
+interface H2Handlers {
   readonly connect: RequestListener;
-  /** Handles any other `Expect`. */
-  readonly expectation: RequestListener;
   refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
-  /** Bound of a request's headers, in bytes. */
-  readonly maxHeaderBytes: number;
 }
 
 /** Handles a request over HTTP/2: the arguments of Node's 'stream' event. `raw`: names and values in turn. */
@@ -56,7 +49,7 @@ export type TakeStream = (
 ) => void;
 
 /** Passes a stream to the HTTP listener. `serve`: handles its request in place of the listener's function. */
-export type PassStream = (received: Parameters<TakeStream>, serve?: RequestListener) => void;
+type PassStream = (received: Parameters<TakeStream>, serve?: RequestListener) => void;
 
 /** Concurrent streams of one connection: the requests of a web page. */
 const mostStreams = 100;
@@ -99,9 +92,9 @@ export class TlsListener {
     return { ...pair, minVersion: 'TLSv1.2', ciphers: this.#options.ciphers.join(':'), honorCipherOrder: true };
   }
 
-  /** Puts TLS ahead of `server`, and HTTP/2 beside it. */
+  /** Puts TLS ahead of `server`, and HTTP/2 beside it: `server` emits the requests of both. */
   wrap(server: Server, handlers: H2Handlers): Server {
-    const h2 = this.#createH2(handlers);
+    const h2 = this.#createH2(server, handlers);
     this.#h2 = h2;
     const plain = server.listeners('connection') as ((this: Server, socket: Socket) => void)[];
     server.removeAllListeners('connection');
@@ -164,7 +157,7 @@ export class TlsListener {
     h2.emit('connection', socket);
   }
 
-  #createH2(handlers: H2Handlers): Http2Server {
+  #createH2(server: Server, handlers: H2Handlers): Http2Server {
     const h2 = createH2Server({
       Http2ServerRequest: H2Request as never,
       Http2ServerResponse: H2Response as never,
@@ -173,7 +166,7 @@ export class TlsListener {
         enablePush: false,
         enableConnectProtocol: false,
         // Above the bound of `faultOfHead`, so that a slightly larger head gets its error answer.
-        maxHeaderListSize: 2 * handlers.maxHeaderBytes,
+        maxHeaderListSize: 2 * maxHeaderBytes,
       },
       maxHeaderListPairs: 2 * mostHeaders,
       maxSessionMemory: mostSessionMegabytes,
@@ -190,10 +183,9 @@ export class TlsListener {
         const handler = this.#serveNext ?? serve;
         handler(request as unknown as IncomingMessage, response as unknown as ServerResponse);
       };
-    h2.on('request', take(handlers.request));
-    h2.on('checkContinue', take(handlers.expecting));
+    for (const event of ['request', 'checkContinue', 'checkExpectation'] as const)
+      h2.on(event, take((request, response) => void server.emit(event, request, response)) as never);
     h2.on('connect', take(handlers.connect) as never);
-    h2.on('checkExpectation', take(handlers.expectation));
     return h2;
   }
 

@@ -15,12 +15,12 @@ interface EventKindOptions {
   readonly also?: readonly string[];
   /** Opposite kinds, such as `node down` and `node usable`, share the bound of their log lines. Default: the kind. */
   readonly topic?: string;
-  /** Log lines at once about one thing (`LineThrottle`). Default 10. */
+  /** Log lines at once about one thing (`Journal`). Default 10. */
   readonly lines?: number;
 }
 
 /** Level, fields and text of one kind of event. */
-export interface EventKindRule extends EventKindOptions {
+interface EventKindRule extends EventKindOptions {
   readonly level: Level;
   /** Kept fields that distinguish two events of the kind. */
   readonly about: readonly string[];

@@ -1,6 +1,10 @@
-/** The journal: changes of state, logged and kept for the status page. */
-import { eventKinds, keptNames, type EventFields, type EventKind } from './event-kinds.ts';
-import { LineThrottle, type LineLog } from './line-throttle.ts';
+/** The journal: changes of state, logged within bounds, and kept for the status page. */
+import { eventKinds, keptNames, type EventFields, type EventKind, type Level } from './event-kinds.ts';
+
+type Write = (fields: object, message: string) => void;
+
+/** The part of pino's logger that the journal calls. */
+export type LineLog = Readonly<Record<'debug' | Level, Write>>;
 
 /** One change of state: plain data, so that a worker can send it. */
 export interface StatusEvent {
@@ -12,6 +16,25 @@ export interface StatusEvent {
   readonly workers?: number;
 }
 
+/** A log line before it is written. */
+interface LogLine {
+  readonly level: Level;
+  readonly fields: object;
+  readonly message: string;
+}
+
+interface ThrottledSubject {
+  /** Lines left before the throttle withholds. */
+  left: number;
+  /** The last withheld line. */
+  withheld: LogLine | undefined;
+  /** Number of withheld lines. */
+  times: number;
+}
+
+const pauseMs = 10_000;
+/** Beyond this number all subjects of a kind share one bound of log lines. */
+const mostSubjects = 1_000;
 const mostEvents = 200;
 /** Events of one kind about one thing: a flapping node leaves room for other events. */
 const mostAlike = 20;
@@ -26,7 +49,7 @@ const sameMs = 2_000;
 /** Logs changes of state, and keeps the last ones. */
 export class Journal {
   readonly #log: LineLog;
-  readonly #throttle: LineThrottle;
+  readonly #subjects = new Map<string, ThrottledSubject>();
   readonly #now: () => number;
   /** Oldest first; events about the same thing have one `name`. */
   readonly #events: { readonly event: StatusEvent; readonly name: string }[] = [];
@@ -34,7 +57,6 @@ export class Journal {
   /** `now`: Unix time in milliseconds. */
   constructor(log: LineLog, now: () => number = Date.now) {
     this.#log = log;
-    this.#throttle = new LineThrottle(log);
     this.#now = now;
   }
 
@@ -43,13 +65,18 @@ export class Journal {
     const { level, about, topic = kind, lines = usualLines } = eventKinds[kind];
     const given = keptFields(kind, fields);
     const name = JSON.stringify(about.map((field) => given[field]));
-    this.#throttle.write({ level, fields, message }, topic, name, lines);
+    this.#write({ level, fields, message }, topic, name, lines);
     this.note(kind, kept);
   }
 
   /** Keeps a change that is no line of the log. */
   note(kind: EventKind, fields: object): void {
-    this.#keep({ atMs: this.#now(), kind, fields: keptFields(kind, fields) });
+    const event = { atMs: this.#now(), kind, fields: keptFields(kind, fields) };
+    const name = nameOf(event);
+    const isAlike = (known: { readonly name: string }): boolean => known.name === name;
+    if (this.#events.filter(isAlike).length >= mostAlike) this.#events.splice(this.#events.findIndex(isAlike), 1);
+    this.#events.push({ event, name });
+    if (this.#events.length > mostEvents) this.#events.shift();
   }
 
   /** Logs details that are no change of state. */
@@ -62,12 +89,40 @@ export class Journal {
     return this.#events.map(({ event }) => event);
   }
 
-  #keep(event: StatusEvent): void {
-    const name = nameOf(event);
-    const isAlike = (known: { readonly name: string }): boolean => known.name === name;
-    if (this.#events.filter(isAlike).length >= mostAlike) this.#events.splice(this.#events.findIndex(isAlike), 1);
-    this.#events.push({ event, name });
-    if (this.#events.length > mostEvents) this.#events.shift();
+  /**
+   * Bounds the log lines of one subject, such as the health of one node: `most` at once, then one in ten seconds, whose
+   * `times` counts the lines it stands for. The last line is always written, so that the log ends with the present state.
+   */
+  #write(line: LogLine, topic: string, about: string, most: number): void {
+    const own = `${topic} ${about}`;
+    const name = this.#subjects.has(own) || this.#subjects.size < mostSubjects ? own : topic;
+    let subject = this.#subjects.get(name);
+    if (subject === undefined) {
+      subject = { left: most, withheld: undefined, times: 0 };
+      this.#subjects.set(name, subject);
+      this.#wait(name, subject);
+    }
+    if (subject.left > 0) {
+      subject.left -= 1;
+      this.#log[line.level](line.fields, line.message);
+    } else {
+      subject.withheld = line;
+      subject.times += 1;
+    }
+  }
+
+  #wait(name: string, subject: ThrottledSubject): void {
+    setTimeout(() => {
+      const { withheld, times } = subject;
+      if (withheld === undefined) {
+        this.#subjects.delete(name);
+        return;
+      }
+      subject.withheld = undefined;
+      subject.times = 0;
+      this.#log[withheld.level]({ ...withheld.fields, times }, withheld.message);
+      this.#wait(name, subject);
+    }, pauseMs).unref();
   }
 }
 

@@ -7,8 +7,7 @@ import type { NodeFault } from '../../../metrics/upstream-metrics.ts';
 import type { StatusEvent } from './events.ts';
 import type { Counts } from './counts.ts';
 import type { ReplicaReport } from './replicas.ts';
-import type { TrendPoint } from './trend.ts';
-import type { WindowCounts } from './windows.ts';
+import type { TrendPoint, WindowCounts } from './windows.ts';
 
 type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
 

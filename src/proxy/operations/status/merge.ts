@@ -3,8 +3,7 @@ import { mergeEvents } from './events.ts';
 import type { EjectedClass, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import type { Disagreement } from '../../reads/audits.ts';
 import { mergeCounts } from './counts.ts';
-import { mergeTrends } from './trend.ts';
-import { mergeWindows } from './windows.ts';
+import { mergeTrends, mergeWindows } from './windows.ts';
 
 /** Best first: one process that reaches a node proves it usable. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
@@ -20,14 +19,12 @@ export function mergeReadiness(reports: readonly Readiness[]): Readiness {
     ),
     distrusted: [...new Set(reports.flatMap(({ distrusted }) => distrusted))],
     disagreements: mergeDisagreements(reports.flatMap(({ disagreements }) => disagreements)),
-    redis: reports[0]?.redis && {
-      trouble: reports.map(({ redis }) => redis?.trouble).find((trouble) => trouble !== undefined),
-    },
+    redis: reports[0]?.redis && { trouble: firstOf(reports, ({ redis }) => redis?.trouble) },
     // One store for all.
     store: reports[0]?.store && {
       bytes: Math.max(...reports.map(({ store }) => store?.bytes ?? 0)),
       maxBytes: reports[0].store.maxBytes,
-      trouble: reports.map(({ store }) => store?.trouble).find((trouble) => trouble !== undefined),
+      trouble: firstOf(reports, ({ store }) => store?.trouble),
     },
   };
 }
@@ -36,7 +33,7 @@ export function mergeReadiness(reports: readonly Readiness[]): Readiness {
 export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | undefined {
   const [first] = reports;
   if (first === undefined) return undefined;
-  const newest = reports.reduce((found, other) => (versionOf(other.head) > versionOf(found.head) ? other : found));
+  const newest = newestOf(reports);
   const deepest = reports.reduce((found, other) => (isDeeper(other.oldest, found.oldest) ? other : found));
   const sum = (read: (one: ProcessStatus) => number): number => reports.reduce((total, one) => total + read(one), 0);
   return {
@@ -63,20 +60,18 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
       waiting: sum(({ load }) => load.waiting),
     },
     certificateExpiresMs: earliest(reports.map(({ certificateExpiresMs }) => certificateExpiresMs)),
-    replicas: reports.map(({ replicas }) => replicas).find((replicas) => replicas !== undefined),
+    replicas: firstOf(reports, ({ replicas }) => replicas),
     events: mergeEvents(reports.map(({ events }) => events)),
   };
 }
 
 /** The outage since the last process noticed it, with the newest head of all. */
 function mergeOutage(reports: readonly NonNullable<Readiness['outage']>[]): Readiness['outage'] {
-  return reports.reduce<Readiness['outage']>((found, { since, head }) => {
-    if (found === undefined) return { since, head };
-    return {
-      since: since > found.since ? since : found.since,
-      head: versionOf(head) > versionOf(found.head) ? head : found.head,
-    };
-  }, undefined);
+  if (reports.length === 0) return undefined;
+  return {
+    since: reports.reduce((last, { since }) => (since > last ? since : last), ''),
+    head: newestOf(reports).head,
+  };
 }
 
 /** In the order of the config; a node that some processes lack comes last. */
@@ -90,9 +85,9 @@ function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
   return {
     ...best,
     isDrained: reports.every(({ isDrained }) => isDrained),
-    forkedAt: reports.find(({ forkedAt }) => forkedAt !== undefined)?.forkedAt,
+    forkedAt: firstOf(reports, ({ forkedAt }) => forkedAt),
     isSuspect: reports.every(({ isSuspect }) => isSuspect),
-    warning: reports.map(({ warning }) => warning).find((warning) => warning !== undefined),
+    warning: firstOf(reports, ({ warning }) => warning),
     inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0),
     limit: reports.reduce((sum, { limit }) => sum + limit, 0),
     edgeSpeed: Math.max(...reports.map(({ edgeSpeed }) => edgeSpeed)),
@@ -125,6 +120,19 @@ function mergeDisagreements(disagreements: readonly Disagreement[]): readonly Di
     });
   }
   return [...merged.values()];
+}
+
+/** The first that a report has. */
+function firstOf<Report, Value>(
+  reports: readonly Report[],
+  read: (one: Report) => Value | undefined,
+): Value | undefined {
+  return reports.map(read).find((value) => value !== undefined);
+}
+
+/** The first of the reports with the newest head. */
+function newestOf<Report extends { readonly head: string | undefined }>(reports: readonly Report[]): Report {
+  return reports.reduce((found, other) => (versionOf(other.head) > versionOf(found.head) ? other : found));
 }
 
 function versionOf(version: string | undefined): bigint {

@@ -2,9 +2,11 @@
 import { outcomes, routes, type RouteName } from '../../../metrics/http-metrics.ts';
 import { eventKinds, eventText, withoutAddresses } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
-import type { GatewayStatus, NodeStatus, ProcessStatus } from './facts.ts';
+import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import {
   attemptTimes,
+  binBounds,
+  distancesOf,
   encodings,
   hitsOf,
   inTenths,
@@ -18,12 +20,9 @@ import {
   withNode,
   type Buckets,
 } from './counts.ts';
-import { binBounds, distancesOf } from './distances.ts';
-import { overall } from './overall.ts';
 import { replicaFacts } from './replicas.ts';
-import { trendFacts } from './trend.ts';
-import type { WindowCounts } from './windows.ts';
-import { byProblem } from './wording.ts';
+import { byProblem, overall } from './states.ts';
+import { trendFacts, type WindowCounts } from './windows.ts';
 
 /** All facts of `/status`, `/status.json` and `ledgergate status`. */
 export type StatusFacts = ReturnType<typeof factsOf>;
@@ -92,7 +91,7 @@ function windowedCount(status: ProcessStatus | undefined, cell: string) {
 }
 
 /** The state of a tier beside memory. */
-export function tierFacts(tier: { readonly trouble: string | undefined } | undefined): {
+export function tierFacts(tier: Readiness['redis']): {
   readonly state: 'off' | 'up' | 'degraded';
   readonly reason?: string;
 } {

@@ -1,7 +1,7 @@
 /** The status as lines of text, for a terminal. */
 import type { NodeFacts, StatusFacts, WindowFacts } from './present.ts';
 import { bytes, clock, duration, grouped, milliseconds, perSecond, percent, short } from './format.ts';
-import { levels, nodeState, stateTones, unusableFor, type NodeTone } from './wording.ts';
+import { levels, nodeState, stateTones, unusableFor, type NodeTone } from './states.ts';
 
 interface TerminalOptions {
   /** Longer lines are cut. */
@@ -18,31 +18,17 @@ type Cell = string | readonly [text: string, tone: NodeTone];
 
 /** The lines of `ledgergate status`, without line ends. */
 export function statusLines(facts: StatusFacts, options: TerminalOptions): readonly string[] {
-  const {
-    version,
-    uptimeSeconds,
-    workers,
-    state,
-    summary,
-    problems,
-    ledger,
-    cache,
-    load,
-    store,
-    redis,
-    encode,
-    replicas,
-  } = facts;
+  const { workers, state, ledger, cache, load, replicas } = facts;
   const workersText = workers === undefined ? '' : `, ${workers.answering} of ${workers.wanted} workers`;
-  const mismatches = encode.counts.find(({ what }) => what === 'mismatch')?.count.total ?? 0;
-  const [storeText, redisText] = [store, redis].map(({ state, reason }) =>
+  const mismatches = facts.encode.counts.find(({ what }) => what === 'mismatch')?.count.total ?? 0;
+  const [storeText, redisText] = [facts.store, facts.redis].map(({ state, reason }) =>
     reason === undefined ? state : `${state}: ${reason}`,
   );
   const print = (cells: readonly Cell[]): string => line(cells, options);
   return [
-    print([`Ledgergate ${version}, up ${duration(uptimeSeconds)}${workersText}, ${clock(facts.at)} UTC`]),
-    print([[state.toUpperCase(), stateTones[state]], ` ${summary}`]),
-    ...problems.map((problem) => print([`  - ${problem}`])),
+    print([`Ledgergate ${facts.version}, up ${duration(facts.uptimeSeconds)}${workersText}, ${clock(facts.at)} UTC`]),
+    print([[state.toUpperCase(), stateTones[state]], ` ${facts.summary}`]),
+    ...facts.problems.map((problem) => print([`  - ${problem}`])),
     print([
       `head ${grouped(ledger.head)} (${perSecond(ledger.versionsPerSecond)}), oldest ${grouped(ledger.oldest)}, chain ${ledger.chainId ?? '–'}`,
     ]),

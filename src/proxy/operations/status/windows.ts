@@ -1,5 +1,6 @@
-/** Counts over the last 10, 100 and 1,000 seconds, as differences of snapshots. */
-import { mergeCounts, type Counts } from './counts.ts';
+/** Counts of the last 10, 100 and 1,000 seconds, and of each 15 seconds in the last 15 minutes. */
+import { requestSeconds } from '../../../metrics/http-metrics.ts';
+import { hitsOf, mergeCounts, quantile, requestTimes, totalOf, type Buckets, type Counts } from './counts.ts';
 
 /** In seconds. */
 const spans = [10, 100, 1_000] as const;
@@ -95,4 +96,81 @@ export function mergeWindows(processes: readonly (readonly WindowCounts[])[]): r
       counts: mergeCounts(same.map(({ counts }) => counts)),
     };
   });
+}
+
+/** A step of the trend, and steps that it keeps. */
+const stepMs = 15_000;
+const mostPoints = 60;
+
+/** The counts of one step: plain data that adds up over processes. */
+export interface TrendPoint {
+  /** End of the step, a multiple of 15 s of Unix time in milliseconds. */
+  readonly atMs: number;
+  readonly hits: number;
+  /** Reads that may be kept: hits, shared reads and misses. */
+  readonly reads: number;
+  /** Attempts at nodes. */
+  readonly calls: number;
+  /** Requests by bucket of their time, cumulative: the bounds of `requestSeconds`, then all. */
+  readonly times: readonly number[];
+}
+
+/** Counts since the start. */
+type Totals = Omit<TrendPoint, 'atMs'>;
+
+/** Keeps the points of the last 15 minutes in one process. */
+export class Trend {
+  readonly points: TrendPoint[] = [];
+  #last: (Totals & { readonly step: number }) | undefined;
+
+  /** Records a sample of counts since the start; `nowMs`: Unix time. Steps without a sample have no point. */
+  record(counts: Counts, nowMs: number): void {
+    const step = Math.floor(nowMs / stepMs);
+    if (this.#last?.step === step) return;
+    const totals = totalsOf(counts);
+    if (this.#last?.step === step - 1) this.points.push({ ...sumOf(totals, this.#last, -1), atMs: step * stepMs });
+    if (this.points.length > mostPoints) this.points.shift();
+    this.#last = { ...totals, step };
+  }
+}
+
+function totalsOf(counts: Counts): Totals {
+  let calls = 0;
+  for (const [cell, count] of counts) if (cell.startsWith('attempt +Inf ')) calls += count;
+  return {
+    ...hitsOf((outcome) => totalOf(requestTimes(counts, { outcome }))),
+    calls,
+    times: requestTimes(counts, {}).map(([, count]) => count),
+  };
+}
+
+function sumOf(one: Totals, other: Totals, sign: 1 | -1): Totals {
+  return {
+    hits: one.hits + sign * other.hits,
+    reads: one.reads + sign * other.reads,
+    // A count falls when the node that it was of has left the fleet.
+    calls: Math.max(0, one.calls + sign * other.calls),
+    times: one.times.map((count, index) => count + sign * (other.times[index] ?? 0)),
+  };
+}
+
+/** The trends of several processes as one, oldest first. */
+export function mergeTrends(trends: readonly (readonly TrendPoint[])[]): readonly TrendPoint[] {
+  const merged = new Map<number, TrendPoint>();
+  for (const point of trends.flat()) {
+    const known = merged.get(point.atMs);
+    merged.set(point.atMs, known === undefined ? point : { ...sumOf(known, point, 1), atMs: point.atMs });
+  }
+  return [...merged.values()].sort((one, other) => one.atMs - other.atMs).slice(-mostPoints);
+}
+
+/** A point for people: rates, a share and a time; `undefined` where nothing was counted. */
+export function trendFacts({ atMs, hits, reads, calls, times }: TrendPoint) {
+  const buckets: Buckets = times.map((count, index) => [requestSeconds[index] ?? Infinity, count]);
+  return {
+    at: new Date(atMs).toISOString(),
+    hitShare: reads === 0 ? undefined : hits / reads,
+    p99Ms: quantile(buckets, 0.99),
+    callsPerSecond: (calls * 1_000) / stepMs,
+  };
 }

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { countsOf } from '../../../../src/proxy/operations/status/counts.ts';
 import {
   binBounds,
   binOf,
+  countsOf,
   distanceBins,
   Distances,
   distancesOf,
-} from '../../../../src/proxy/operations/status/distances.ts';
+} from '../../../../src/proxy/operations/status/counts.ts';
 
 test('distances from the head fall into doublings, from the head itself to version 0 of any ledger', () => {
   const distances = [0, 1, 2, 3, 4, 1_023, 1_024, 2 ** 31 - 1, 2 ** 31, 2 ** 40, 2 ** 46, 2 ** 60];

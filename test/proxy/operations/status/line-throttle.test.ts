@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { Journal } from '../../../../src/proxy/operations/status/events.ts';
-import type { LineLog } from '../../../../src/proxy/operations/status/line-throttle.ts';
+import { Journal, type LineLog } from '../../../../src/proxy/operations/status/events.ts';
 
 function watched(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout'] });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mergeTrends, Trend, trendFacts } from '../../../../src/proxy/operations/status/trend.ts';
+import { mergeTrends, Trend, trendFacts } from '../../../../src/proxy/operations/status/windows.ts';
 
 const step = 15_000;
 /** Counts since the start: so many hits, each below 1 ms, and misses, each below 5 ms with a call of a node. */

@@ -6,7 +6,7 @@
 import type { NodeFacts, StatusFacts, WindowFacts } from '../present.ts';
 import { html, type Markup } from './html.ts';
 import { duration, grouped, short } from '../format.ts';
-import { nodeState } from '../wording.ts';
+import { nodeState } from '../states.ts';
 
 /** Heights in pixels; widths are percentages of the page. */
 const traffic = 76;
@@ -30,7 +30,7 @@ export function axisSection(facts: StatusFacts, shown: readonly NodeFacts[]): Ma
     (found, { oldest }) => (BigInt(oldest ?? head) < found ? BigInt(oldest ?? head) : found),
     head,
   );
-  const axis = new Axis(Number(head - deepest));
+  const axis = axisTo(Number(head - deepest));
   const bottom = traffic + nodes.length * rowHeight + 6;
   return html`<svg
       class="axis"
@@ -60,20 +60,17 @@ export function axisSection(facts: StatusFacts, shown: readonly NodeFacts[]): Ma
 /** Versions behind the head up to which the axis is linear and reads are one bar. */
 const near = 1_000;
 
-class Axis {
-  readonly #widest: number;
+interface Axis {
   readonly farthest: number;
-
-  constructor(farthest: number) {
-    this.farthest = Math.max(farthest, 10 * near);
-    this.#widest = Math.log10(1 + this.farthest / near);
-  }
-
   /** The position of a distance from the head, in percent from the left. */
-  at(distance: number): number {
-    const part = Math.log10(1 + Math.min(Math.max(distance, 0), this.farthest) / near) / this.#widest;
-    return Math.round((1 - part) * 10_000) / 100;
-  }
+  readonly at: (distance: number) => number;
+}
+
+function axisTo(distance: number): Axis {
+  const farthest = Math.max(distance, 10 * near);
+  const scaled = (distance: number): number => Math.log10(1 + Math.min(Math.max(distance, 0), farthest) / near);
+  const widest = scaled(farthest);
+  return { farthest, at: (distance) => Math.round((1 - scaled(distance) / widest) * 10_000) / 100 };
 }
 
 function ticks(axis: Axis, speed: number, bottom: number): readonly Markup[] {

@@ -1,9 +1,8 @@
 /** Cache, Redis, the encoder and its proof, refusals, and events. */
 import type { WindowedCount, EventFacts, StatusFacts } from '../present.ts';
-import { html, type Markup, type Piece } from './html.ts';
-import { meter, table } from './traffic.ts';
+import { html, list, meter, table, type Markup, type Piece } from './html.ts';
 import { bytes, clock, duration, milliseconds, percent, short } from '../format.ts';
-import { levels } from '../wording.ts';
+import { levels } from '../states.ts';
 
 /** Events on the page; `status.json` has all. */
 const mostEvents = 60;
@@ -124,16 +123,4 @@ function eventLine({ at, level, text, workers }: EventFacts, now: string): Marku
     <span class="text">${text}${workers === undefined ? undefined : html` <small>(${workers} workers)</small>`}</span>
     <small class="ago">${ago} ago</small>
   </li>`;
-}
-
-function list(rows: readonly (readonly [string, Piece])[]): Markup {
-  return html`<dl>
-    ${rows.map(
-      ([name, value]) =>
-        html`<div>
-          <dt>${name}</dt>
-          <dd>${value}</dd>
-        </div>`,
-    )}
-  </dl>`;
 }

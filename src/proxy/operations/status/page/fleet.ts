@@ -1,9 +1,108 @@
-/** The nodes as a table, coloured by state; colour is never the only sign. */
+/**
+ * The nodes as a table, coloured by state; colour is never the only sign. The query of the page's address orders and
+ * filters them: this works without scripts, as links do.
+ */
 import type { NodeFacts, StatusFacts } from '../present.ts';
 import { html, type Markup } from './html.ts';
 import { grouped, milliseconds, perSecond, short } from '../format.ts';
-import { ejectedClasses, nodeState, unusableFor } from '../wording.ts';
-import { addressOf, columns, directionOf, sortedBy, type Column, type TableView } from './table-view.ts';
+import { ejectedClasses, nodeState, unusableFor } from '../states.ts';
+
+/** A column of the table of nodes. */
+interface ColumnRule {
+  readonly title: string;
+  /** Puts first the nodes that an operator looks for: the farthest behind, the deepest, the busiest. */
+  readonly compare: (one: NodeFacts, other: NodeFacts) => number;
+  readonly isLargestFirst?: boolean;
+}
+
+const columns = {
+  node: { title: 'Node', compare: (one, other) => (one.name < other.name ? -1 : 1) },
+  head: { title: 'Head', compare: (one, other) => byVersion(one.head, other.head) },
+  oldest: { title: 'Oldest', compare: (one, other) => byVersion(one.oldest, other.oldest) },
+  load: { title: 'Load', compare: (one, other) => other.inFlight - one.inFlight, isLargestFirst: true },
+  answers: {
+    title: 'Answers',
+    compare: (one, other) => other.requestsPerSecond - one.requestsPerSecond,
+    isLargestFirst: true,
+  },
+  failures: {
+    title: 'Failures',
+    compare: (one, other) => other.failures.last100s - one.failures.last100s,
+    isLargestFirst: true,
+  },
+} as const satisfies Readonly<Record<string, ColumnRule>>;
+
+type Column = keyof typeof columns;
+const columnNames = Object.keys(columns) as Column[];
+
+/** The nodes that the page shows, and their order. */
+export interface TableView {
+  /** `undefined`: problems first, then the order of the config. */
+  readonly sort: Column | undefined;
+  readonly isReversed: boolean;
+  /** A part of a node's name, tier or state in lower case; '' shows all nodes. */
+  readonly filter: string;
+  /** Rows of the table at most. */
+  readonly most: number;
+}
+
+const longestFilter = 100;
+/** More rows, which are mostly of nodes that are well, are one click away. */
+const usualRows = 30;
+
+/** The view that a query asks for (`sort=head`, `sort=-head`, `filter=eu`, `all=1`); unknown columns are none. */
+export function tableViewOf(query: unknown): TableView {
+  const { sort, filter, all } = query as Readonly<Record<string, unknown>>;
+  const asked = typeof sort === 'string' ? sort : '';
+  const text = typeof filter === 'string' ? filter : '';
+  return {
+    sort: columnNames.find((column) => column === asked.replace(/^-/, '')),
+    isReversed: asked.startsWith('-'),
+    filter: text.slice(0, longestFilter).trim().toLowerCase(),
+    most: all === undefined ? usualRows : Infinity,
+  };
+}
+
+/** The address of the page with the order of this column; a second time, reversed. */
+export function sortedBy(column: Column, view: TableView): string {
+  const isReversed = view.sort === column && !view.isReversed;
+  return addressOf({ ...view, sort: column, isReversed });
+}
+
+/** The address of the page with this view. */
+export function addressOf({ sort, isReversed, filter, most }: TableView): string {
+  const query = new URLSearchParams();
+  if (sort !== undefined) query.set('sort', `${isReversed ? '-' : ''}${sort}`);
+  if (filter !== '') query.set('filter', filter);
+  if (most === Infinity) query.set('all', '1');
+  return `?${query.toString()}`;
+}
+
+/** The nodes of the view in its order. */
+export function nodesOf(nodes: readonly NodeFacts[], { sort, isReversed, filter }: TableView): readonly NodeFacts[] {
+  const some = filter === '' ? nodes : nodes.filter((node) => searched(node).includes(filter));
+  if (sort === undefined) return some;
+  const { compare } = columns[sort];
+  return some.toSorted((one, other) => (isReversed ? compare(other, one) : compare(one, other)));
+}
+
+/** The direction of the column that the table is in the order of; `undefined` for the others. */
+function directionOf(column: Column, { sort, isReversed }: TableView): 'ascending' | 'descending' | undefined {
+  if (sort !== column) return undefined;
+  const { isLargestFirst = false }: ColumnRule = columns[column];
+  return isLargestFirst === isReversed ? 'ascending' : 'descending';
+}
+
+function searched(node: NodeFacts): string {
+  return `${node.name} ${node.tier} ${nodeState(node).word}`.toLowerCase();
+}
+
+/** Lowest first; a node that reports nothing is ahead of all. */
+function byVersion(one: string | undefined, other: string | undefined): number {
+  const [left, right] = [BigInt(one ?? -1), BigInt(other ?? -1)];
+  if (left === right) return 0;
+  return left < right ? -1 : 1;
+}
 
 /** Fewer nodes are seen at a glance. */
 const leastFiltered = 6;
@@ -19,7 +118,7 @@ export function fleetSection(facts: StatusFacts, shown: readonly NodeFacts[], vi
     <table class="fleet" role="table" aria-labelledby="fleet-title">
       <thead role="rowgroup">
         <tr role="row">
-          ${columns.map((column) => columnHead(column, view))}
+          ${columnNames.map((column) => columnHead(column, view))}
         </tr>
       </thead>
       <tbody role="rowgroup">
@@ -48,21 +147,12 @@ function columnHead(column: Column, view: TableView): Markup {
     ${direction === undefined ? undefined : html` aria-sort="${direction}"`}
   >
     <a href="${sortedBy(column, view)}"
-      >${titles[column]}${direction === undefined ? undefined : html`<span aria-hidden="true"> ${arrows[direction]}</span>`}</a
+      >${columns[column].title}${direction === undefined ? undefined : html`<span aria-hidden="true"> ${arrows[direction]}</span>`}</a
     >
   </th>`;
 }
 
 const arrows = { ascending: '▴', descending: '▾' } as const;
-
-const titles: Readonly<Record<Column, string>> = {
-  node: 'Node',
-  head: 'Head',
-  oldest: 'Oldest',
-  load: 'Load',
-  answers: 'Answers',
-  failures: 'Failures',
-};
 
 function row(node: NodeFacts, { at, workers }: { readonly at: string; readonly workers: number | undefined }): Markup {
   const { name, tier, head, lag, oldest, edgeSpeed, edgeMargin, inFlight, limit, failures } = node;

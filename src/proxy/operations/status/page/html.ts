@@ -1,4 +1,4 @@
-/** HTML as tagged templates, which escape every value that is not `Markup`. */
+/** HTML as tagged templates, which escape every value that is not `Markup`; tables, lists and bars made of them. */
 
 /** HTML text, which is not escaped again. */
 export class Markup {
@@ -36,4 +36,55 @@ const entities: Readonly<Record<string, string>> = {
 
 function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] ?? '');
+}
+
+/** A table whose first column names its rows. */
+export function table(caption: string, columns: readonly string[], rows: readonly (readonly Piece[])[]): Markup {
+  return html`<table>
+    <caption>
+      ${caption}
+    </caption>
+    <thead>
+      <tr>
+        ${columns.map((name, index) => html`<th scope="col" ${index === 0 ? undefined : html` class="number"`}>${name}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${
+        rows.length === 0
+          ? html`<tr>
+              <td colspan="${columns.length}" class="none">nothing yet</td>
+            </tr>`
+          : rows.map(
+              ([name, ...cells]) =>
+                html`<tr>
+                  <th scope="row">${name}</th>
+                  ${cells.map((cell) => html`<td class="number">${cell}</td>`)}
+                </tr>`,
+            )
+      }
+    </tbody>
+  </table>`;
+}
+
+/** Names with their values. */
+export function list(rows: readonly (readonly [string, Piece])[]): Markup {
+  return html`<dl>
+    ${rows.map(
+      ([name, value]) =>
+        html`<div>
+          <dt>${name}</dt>
+          <dd>${value}</dd>
+        </div>`,
+    )}
+  </dl>`;
+}
+
+/** A bar beside the number that it repeats. */
+export function meter(share: number): Markup {
+  const width = Math.round(Math.min(1, share) * 1_000) / 10;
+  return html`<svg class="meter" aria-hidden="true" width="28" height="8">
+    <rect class="track" width="100%" height="8" rx="2" />
+    <rect class="fill" width="${width}%" height="8" rx="2" />
+  </svg>`;
 }

@@ -3,15 +3,12 @@ import { createHash } from 'node:crypto';
 import type { StatusFacts } from '../present.ts';
 import { html, Markup, type Piece } from './html.ts';
 import { encodeSection, eventSection, limitSection, storeSection } from './details.ts';
-import { tableViewOf, nodesOf, type TableView } from './table-view.ts';
-import { fleetSection } from './fleet.ts';
-import { replicaSection, outcomeSection, routeSection, windowSection } from './traffic.ts';
-import { script } from './script.ts';
-import { style } from './style.ts';
+import { script, style } from './assets.ts';
 import { axisSection } from './axis.ts';
-import { trendSection } from './trends.ts';
+import { fleetSection, nodesOf, tableViewOf, type TableView } from './fleet.ts';
+import { outcomeSection, replicaSection, routeSection, trendSection, windowSection } from './traffic.ts';
 import { clock, duration } from '../format.ts';
-import { stateTones } from '../wording.ts';
+import { stateTones } from '../states.ts';
 
 /** Content-Security-Policy: the page loads from its own address alone; style and script are allowed by hash. */
 export const pagePolicy = [

@@ -1,11 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  addressOf,
-  tableViewOf,
-  nodesOf,
-  sortedBy,
-} from '../../../../../src/proxy/operations/status/page/table-view.ts';
+import { addressOf, tableViewOf, nodesOf, sortedBy } from '../../../../../src/proxy/operations/status/page/fleet.ts';
 import { statusPage } from '../../../../../src/proxy/operations/status/page/page.ts';
 import { factsFrom, nodeStatus } from '../../../../support/process-status.ts';
 

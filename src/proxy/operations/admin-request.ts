@@ -1,0 +1,138 @@
+/** Operators' requests in plain data. A described request is matched and parsed as a client's, never answered. */
+import { z } from 'zod';
+import { GatewayError, quote } from '../../ledger/errors.ts';
+import { answerForm } from '../http/negotiate.ts';
+import { faultOfBodyLength } from '../http/request-body.ts';
+import { faultOfHead } from '../http/request-faults.ts';
+import { METHODS } from '../http/server/lean-http.ts';
+import { originForm } from '../http/target.ts';
+import type { Read } from '../reads/read-result.ts';
+import type { ShareTime } from '../reads/shares.ts';
+import type { Match, Router } from '../routes/router.ts';
+
+/** An answer to an operator: plain data that can cross to another process. */
+export interface AdminAnswer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** An operator's request failed; status and message of the answer. */
+export class AdminFault extends Error {
+  override readonly name = 'AdminFault';
+  readonly status: 400 | 404 | 503;
+
+  constructor(status: 400 | 404 | 503, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/**
+ * The faults of a request by their place, without quoting it; `where` names the request itself. An unknown field is the
+ * only one reported: the others mostly follow from it.
+ */
+export function faultsOf({ issues }: z.ZodError, where: string): string {
+  const unknown = issues.filter(({ code }) => code === 'unrecognized_keys');
+  return (unknown.length === 0 ? issues : unknown)
+    .map(({ path, message }) => `${path.join('.') || where}: ${message}`)
+    .join('; ');
+}
+
+/** The value by its schema. Throws `AdminFault` 400. */
+export function parseBy<T>(schema: z.ZodType<T>, value: unknown, where: string): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new AdminFault(400, faultsOf(parsed.error, where));
+}
+
+/** An object with these fields and no other. `form`: the words for it in an error. */
+export function fieldsOf<Shape extends z.ZodRawShape>(shape: Shape, form = 'an object') {
+  const names = Object.keys(shape).join(', ');
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys'
+        ? `has an unknown field ${quote(issue.keys[0] ?? '')}; use ${names}`
+        : `must be ${form}`,
+  });
+}
+
+const text = z
+  .string({
+    error: ({ input }) =>
+      input === undefined ? 'is needed, such as "/v1/accounts/0x1/module/coin"' : 'must be given once, as text',
+  })
+  // UTF-8 would replace a lone surrogate, and the text would describe another request.
+  .refine((given) => given.isWellFormed(), { error: 'must be text that UTF-8 can hold' });
+
+/** The schema of a described request. */
+export const described = fieldsOf({
+  // With the base path and the query, percent-encoded as clients send it.
+  target: text,
+  // Default: GET, or POST with a body.
+  method: text.optional(),
+  accept: text.optional(),
+  // Default: JSON, with a body.
+  contentType: text.optional(),
+  body: text.optional(),
+});
+
+/** A client's request in plain data. */
+export type DescribedRequest = z.output<typeof described>;
+
+/** Parses a described request. Throws `AdminFault` 400; `where` names the place in its message. */
+export function parseDescribed(value: unknown, where: string): DescribedRequest {
+  return parseBy(described, value, where);
+}
+
+/** The way the gateway would answer a request; `read`: cache first. */
+export type Parsed =
+  | { readonly kind: 'refused'; readonly error: GatewayError }
+  | { readonly kind: 'read' | 'wait'; readonly match: Match; readonly read: Read }
+  | { readonly kind: 'shared'; readonly match: Match; readonly shared: ShareTime }
+  | { readonly kind: 'passed' | 'ledger info' | 'submission' | 'preflight'; readonly match: Match };
+
+/** Parses a described request. Never throws: a fault becomes `refused`. */
+export function parseRequest(router: Router, described: DescribedRequest): Parsed {
+  try {
+    return parse(router, described);
+  } catch (error) {
+    const known = error instanceof GatewayError;
+    return {
+      kind: 'refused',
+      error: known ? error : new GatewayError('internal', 'internal error', { cause: error }),
+    };
+  }
+}
+
+function parse(router: Router, { target: given, body, accept, ...more }: DescribedRequest): Parsed {
+  const method = (more.method ?? (body === undefined ? 'GET' : 'POST')).toUpperCase();
+  if (!/^[\x21-\x7e]+$/.test(given) || !METHODS.includes(method)) {
+    throw new GatewayError('malformed', 'this is no HTTP request');
+  }
+  const { contentType = body === undefined ? undefined : 'application/json' } = more;
+  const target = originForm(given);
+  const headers = { host: 'localhost', accept, 'content-type': contentType };
+  const fault = faultOfHead({ url: target, headers, httpVersion: '1.1', rawHeaders: [] });
+  const match = router.match(method, target);
+  const first = fault ?? router.faultOfMethod(method, target) ?? match.fault;
+  if (first !== undefined) throw first;
+  const { kind } = match.route;
+  if (kind === 'preflight' || (kind === 'ledger info' && answerForm(accept) !== 'bcs')) return { kind, match };
+  let read;
+  if (kind === 'read' || kind === 'wait') read = match.parse(accept);
+  else if (kind === 'posted') {
+    match.checkBody(contentType);
+    const bytes = Buffer.from(body ?? '');
+    const faultOfBody = faultOfBodyLength(body === undefined ? undefined : bytes.length);
+    if (faultOfBody !== undefined) throw faultOfBody;
+    read = match.parseBody({ target, accept, contentType, body: bytes });
+  }
+  if (read === undefined) {
+    // Throws for a path that no node receives.
+    void match.passedPath;
+    return { kind: kind === 'submit' ? 'submission' : 'passed', match };
+  }
+  return 'shared' in read
+    ? { kind: 'shared', match, shared: read.shared }
+    : { kind: kind === 'wait' ? kind : 'read', match, read };
+}
