@@ -63,17 +63,14 @@ export class LedgerInfoReader {
   #lastDialect: DialectName = 'node';
 
   find(headers: HeaderValues, dialect: Dialect): LedgerInfo | undefined {
-    const isSame = this.#lastDialect === dialect.name && isSameInfo(headers, this.#lastHeaders, dialect);
-    if (this.#last !== undefined && isSame) return this.#last;
+    const before = this.#lastHeaders;
+    const isSame = headers === before || dialect.seven.every((name) => headers[name] === before[name]);
+    if (this.#last !== undefined && this.#lastDialect === dialect.name && isSame) return this.#last;
     this.#last = findLedgerInfo(headers, dialect);
     this.#lastHeaders = headers;
     this.#lastDialect = dialect.name;
     return this.#last;
   }
-}
-
-function isSameInfo(headers: HeaderValues, others: HeaderValues, dialect: Dialect): boolean {
-  return headers === others || dialect.seven.every((name) => headers[name] === others[name]);
 }
 
 /** Reason why headers hold no snapshot: `missing`, one of the seven is no number; `absurd`, no ledger can have all seven. */

@@ -121,7 +121,6 @@ export class Forks {
     );
   }
 
-  /** The node agrees with most nodes at `version`. */
   #believe(node: Upstream, version: bigint): void {
     if (node.forkedAt !== undefined && version < node.forkedAt) return;
     this.#agreedAt.set(node, version);

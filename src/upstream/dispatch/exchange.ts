@@ -15,7 +15,6 @@ export interface AnswerHead {
   /** The node's snapshot; `undefined` unless all seven ledger headers are valid. */
   readonly info: LedgerInfo | undefined;
   readonly upstream: Upstream;
-  /** The content coding of the body. */
   readonly coding: NodeCoding | undefined;
   /** Ms from the request's first byte to the answer's end, or to the head of a streamed one. */
   readonly tookMs: number;

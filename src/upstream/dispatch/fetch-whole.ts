@@ -61,9 +61,7 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
   protected abstract onHead(head: AnswerHead, controller: Dispatcher.DispatchController): void;
   /** Takes the failure of the exchange. May be called again, to no effect. */
   protected abstract onFailure(error: Error): void;
-  /** Takes a part of the body. */
   abstract onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void;
-  /** Takes the end of the body. */
   abstract onResponseEnd(): void;
 
   /** Ends the exchange with `reason`. A request that still waits for a connection is never sent. */
@@ -72,7 +70,6 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
     else this.#controller.abort(reason);
   }
 
-  /** Removes the listener of the signal. */
   protected unfollow(): void {
     this.context.signal.removeEventListener('abort', this.#onAbort);
   }
