@@ -32,7 +32,8 @@ export function faultOfHead(request: RequestHead): GatewayError | undefined {
   }
   // The version proves nothing: a client may write any version into an HTTP/1 request line.
   if (isHttp2(request)) {
-    if (bytesOf(rawHeaders) > maxHeaderBytes)
+    // Node's parser bounds HTTP/1 heads; for HTTP/2 it adds 32 bytes a header (RFC 9113 6.5.2) that are not on the wire.
+    if (rawHeaders.reduce((sum, text) => sum + text.length, 0) > maxHeaderBytes)
       return new GatewayError('headersTooLarge', 'the request head is too large');
   } else if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return new GatewayError('ambiguous', `HTTP/${httpVersion} is not supported here`);
@@ -43,11 +44,6 @@ export function faultOfHead(request: RequestHead): GatewayError | undefined {
 /** Whether a request came over HTTP/2. */
 export function isHttp2(request: object): boolean {
   return request instanceof Http2ServerRequest;
-}
-
-/** Node's parser bounds HTTP/1 heads; for HTTP/2 it adds 32 bytes a header (RFC 9113 6.5.2) that are not on the wire. */
-function bytesOf(headers: readonly string[]): number {
-  return headers.reduce((sum, text) => sum + text.length, 0);
 }
 
 /** The gateway ignores the host, but a proxy ahead of it may route by another one (RFC 9112 3.2). */

@@ -56,7 +56,8 @@ export class Encoder {
     const { fleet, proof, checks, metrics, writer } = this.#parts;
     const span = exchange.span?.begin('encode');
     const outcome = await this.#encode(exchange, body);
-    span?.note({ 'ledgergate.encode.result': resultOf(outcome), 'ledgergate.encode.reason': reasonOf(outcome) });
+    const result = outcome.kind === 'encoded' ? 'local' : 'forwarded';
+    span?.note({ 'ledgergate.encode.result': result, 'ledgergate.encode.reason': reasonOf(outcome) });
     span?.end();
     if (outcome.kind !== 'encoded') return this.#passOn(exchange, match, body, outcome);
     const { hex, signature, functionId = 'no function' } = outcome;
@@ -116,10 +117,6 @@ export class Encoder {
       });
     }
   }
-}
-
-function resultOf({ kind }: EncodeOutcome | Forward): 'local' | 'forwarded' {
-  return kind === 'encoded' ? 'local' : 'forwarded';
 }
 
 /** Reason for asking a node; nodes answer refusals as well. */

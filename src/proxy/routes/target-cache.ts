@@ -115,7 +115,7 @@ export class TargetCache {
     const cached = this.#fresh.get(name);
     if (cached !== undefined) return cached;
     const older = this.#older.get(name);
-    if (older !== undefined) this.#keep(ownCopy(name), older);
+    if (older !== undefined) this.addNamed(ownCopy(name), older);
     return older;
   }
 
@@ -132,12 +132,7 @@ export class TargetCache {
   /** `target`: a text of its own (`ownCopy`), because the cache keeps it. */
   add(target: string, cached: CachedTarget): void {
     // A hash needs hardly any parsing.
-    if (cached.read.operation !== 'transaction') this.#keep(nameOf(target, cached.read.form), cached);
-  }
-
-  /** `name`: of `postedName`, a text of its own. */
-  addNamed(name: string, cached: CachedTarget): void {
-    this.#keep(name, cached);
+    if (cached.read.operation !== 'transaction') this.addNamed(nameOf(target, cached.read.form), cached);
   }
 
   /** Forgets all targets, because another config may change the heads of their answers. */
@@ -154,7 +149,8 @@ export class TargetCache {
     this.#older.delete(name);
   }
 
-  #keep(name: string, cached: CachedTarget): void {
+  /** `name`: of `postedName`, a text of its own. */
+  addNamed(name: string, cached: CachedTarget): void {
     const { read } = cached;
     // Texts are ASCII: a byte per character.
     const { path, body } = read.wire;

@@ -130,9 +130,12 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
   }
   if (status === undefined) return problems;
   for (const { upstreams, count } of status.disagreements) {
-    problems.push(`${upstreams.join(' and ')} answered ${reads(count)} differently`);
+    const reads = count === 1 ? 'a pinned read' : `${count} pinned reads`;
+    problems.push(`${upstreams.join(' and ')} answered ${reads} differently`);
   }
-  if (status.distrusted.length > 0) problems.push(`nodes encode ${functions(status.distrusted.length)} differently`);
+  const distrusted = status.distrusted.length;
+  if (distrusted > 0)
+    problems.push(`nodes encode ${distrusted === 1 ? 'a function' : `${distrusted} functions`} differently`);
   if (status.load.isOverloaded)
     problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
   const troubles = status.nodes.toSorted(byProblem).flatMap(nodeTroubles);
@@ -161,12 +164,4 @@ function problemsOfRequests({ windows, nodes }: ProcessStatus): readonly string[
     return count === 0 ? [] : [`the allowance of ${name} is used up: ${short(count)} refused in ${seconds} s`];
   });
   return [...shares, ...spent];
-}
-
-function reads(count: number): string {
-  return count === 1 ? 'a pinned read' : `${count} pinned reads`;
-}
-
-function functions(count: number): string {
-  return count === 1 ? 'a function' : `${count} functions`;
 }
