@@ -115,6 +115,7 @@ export async function startWorkers(
       },
       registry: metrics.registry,
       journal,
+      logging,
       admin: adminOf(pool, drained),
       nodes: () => nodes,
       readiness,
