@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { flagNames, flags, variableOf, type Flag } from '../src/commands/flags.ts';
 import { isLive } from '../src/config/changes.ts';
-import { findValue, isMapping } from '../src/config/source/key-path.ts';
+import { findValue, isMapping } from '../src/config/source/problem.ts';
 import { configJsonSchema } from '../src/config/schema/schema.ts';
 import { durationPattern, sizePattern } from '../src/config/schema/schema-parts.ts';
 

@@ -2,7 +2,7 @@
  * The difference between the config in force and a newly read one: keys that change at run time, and keys that keep
  * their value until a restart. Pure.
  */
-import { isMapping } from './source/key-path.ts';
+import { isMapping } from './source/problem.ts';
 import type { Config } from './config.ts';
 
 /**

@@ -1,8 +1,16 @@
 /** Schema issues as config problems with place, key, expected and given value. */
 import { z } from 'zod';
-import { findValue, formatPath, isMapping, type KeyPath } from './source/key-path.ts';
+import {
+  findValue,
+  formatPath,
+  isMapping,
+  type KeyPath,
+  type Positions,
+  ConfigError,
+  isSamePlace,
+  type Problem,
+} from './source/problem.ts';
 import { findNearMiss, nearMissHint } from './source/near-miss.ts';
-import { type Positions, ConfigError, isSamePlace, type Problem } from './source/problem.ts';
 import type { YamlSource } from './source/yaml-source.ts';
 
 /** The checked value and its places. */

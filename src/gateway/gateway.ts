@@ -32,7 +32,7 @@ export function logOf({ log: { level } }: Config, { log, logLines }: GatewayOpti
 /** The part that serves clients and listens: this process, or several workers. */
 export interface ServingPart extends Pick<
   Serving,
-  'port' | 'isDraining' | 'registry' | 'journal' | 'apply' | 'setLog' | 'close' | 'stop'
+  'port' | 'isDraining' | 'registry' | 'journal' | 'logging' | 'apply' | 'setLog' | 'close' | 'stop'
 > {
   readonly admin: AdminFunctions;
   /** The nodes, as last reported. */
@@ -64,7 +64,8 @@ export async function openGateway(config: Config, gatewayLog: ReturnType<typeof 
   const version = packageVersion();
   createBuildMetrics(part.registry, { version, node: process.version, dialect: config.dialect });
   createLogMetrics(part.registry, lines);
-  const logAdmin = new LogAdmin(config.log, { log, apply: (inForce) => part.setLog(inForce) });
+  const { logging } = part;
+  const logAdmin = new LogAdmin({ log, logging, apply: (inForce) => part.setLog(inForce) });
   const reloads = new Reloads(config, {
     journal: part.journal,
     metrics: createReloadMetrics(part.registry),

@@ -18,7 +18,7 @@ interface NodesParts {
   readonly log: Logger;
   readonly journal: Journal;
   /** The nodes of the fleet, with their configs. */
-  readonly configs: ReadonlyMap<Upstream, NodeConfig>;
+  readonly configs: Map<Upstream, NodeConfig>;
   readonly create: (config: NodeConfig) => Upstream;
 }
 
@@ -33,13 +33,11 @@ const longestMs = 300_000;
 /** The nodes of the config, in the fleet or on their way out. */
 export class Nodes {
   readonly #parts: NodesParts;
-  readonly #configs: Map<Upstream, NodeConfig>;
   /** Removed nodes, each with its timer that polls for idleness. */
   readonly #leaving = new Map<Upstream, NodeJS.Timeout>();
 
   constructor(parts: NodesParts) {
     this.#parts = parts;
-    this.#configs = new Map(parts.configs);
   }
 
   /**
@@ -52,7 +50,7 @@ export class Nodes {
     const added = new Map<Upstream, NodeConfig>();
     const configs = new Map<Upstream, NodeConfig>();
     const after = wanted.map((config) => {
-      const known = before.find((upstream) => isSame(this.#configs.get(upstream), config));
+      const known = before.find((upstream) => isSame(this.#parts.configs.get(upstream), config));
       const upstream = known ?? this.#parts.create(config);
       // The name is drained: another address or tier makes a new node of it.
       if (known === undefined)
@@ -74,7 +72,7 @@ export class Nodes {
     // New nodes join before old ones leave: the fleet always has a usable node.
     fleet.replace([...after, ...gone], performance.now());
     for (const [upstream, config] of added) {
-      this.#configs.set(upstream, config);
+      this.#parts.configs.set(upstream, config);
       const found = results.get(upstream);
       if (found !== undefined) prober.admit(upstream, found);
       void prober.add(upstream);
@@ -123,7 +121,7 @@ export class Nodes {
   #release(upstream: Upstream): void {
     const releasedMs = performance.now();
     this.#parts.prober.remove(upstream);
-    this.#configs.delete(upstream);
+    this.#parts.configs.delete(upstream);
     const timer = setInterval(() => {
       const sinceMs = performance.now() - releasedMs;
       const isIdle = upstream.inFlight === 0 && upstream.places.inFlight === 0;

@@ -51,6 +51,7 @@ export async function startServing(whole: Config, options: ServingOptions) {
     registry,
     admin: proxy.admin,
     journal,
+    logging,
     applyPeerEvent: (event: PeerEvent) => applyPeerEvent(parts, event),
     get isDraining() {
       return draining.isOn;

@@ -14,18 +14,16 @@ import * as views from './operations/view-operation.ts';
 export type SampleRouteName = (typeof table)[number][0];
 
 /** Answers one call; throws `NodeError`. */
-export type SampleOperation = (call: SampleCall) => SampleAnswer | Promise<SampleAnswer>;
-
-/** One route that matched, with its path parameters. */
-export interface SampleRoute {
-  readonly name: SampleRouteName;
-  readonly operation: SampleOperation;
-  readonly params: readonly string[];
-}
+type SampleOperation = (call: SampleCall) => SampleAnswer | Promise<SampleAnswer>;
 
 /** Outcome of routing a method and a path. */
 export type Routing =
-  | ({ readonly kind: 'found' } & SampleRoute)
+  | {
+      readonly kind: 'found';
+      readonly name: SampleRouteName;
+      readonly operation: SampleOperation;
+      readonly params: readonly string[];
+    }
   | { readonly kind: 'unknown path' }
   | { readonly kind: 'wrong method' }
   | { readonly kind: 'bad encoding' };

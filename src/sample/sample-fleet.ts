@@ -53,21 +53,14 @@ export interface FleetState {
   readonly archivalOldest: bigint;
 }
 
-/** A command line to try, and the claim that it shows. */
-export interface CurlExample {
-  readonly title: string;
-  /** One line for a POSIX shell. */
-  readonly command: string;
-}
-
 /** A little below head, so that a node which lags by a second holds it too. */
 const behindHead = 200n;
 
 /** The chain of the sample fleet. */
 const sampleChainId = 1;
 
-/** Four examples for the service at `baseUrl`, which ends in `/v1`. */
-export function curlExamples(baseUrl: string, state: FleetState): readonly CurlExample[] {
+/** Four lines for a POSIX shell, and the claim that each shows, for the service at `baseUrl`, which ends in `/v1`. */
+export function curlExamples(baseUrl: string, state: FleetState) {
   const recent = state.head - behindHead > state.oldest ? state.head - behindHead : state.head;
   const pruned = (state.archivalOldest + state.oldest) / 2n;
   const account = `${baseUrl}/accounts/0x1/resource/0x1::account::Account`;

@@ -163,8 +163,8 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
   }
 
   /** What differs in the answer to this request; `undefined`: it gets none. Subclasses override it. */
-  protected change(_received: ReceivedRequest, _request: IncomingMessage): Changed | Promise<Changed> {
-    return {};
+  protected change(_received: ReceivedRequest, _request: IncomingMessage): Promise<AnswerChange | undefined> {
+    return Promise.resolve({});
   }
 
   /** Aborted when the node closes. */
@@ -193,8 +193,6 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     }
   }
 }
-
-type Changed = AnswerChange | undefined;
 
 function routeOf(method: string, path: string): Routing {
   if (path === basePath || path === `${basePath}/`) return findRoute(method, '/');

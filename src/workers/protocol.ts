@@ -8,12 +8,12 @@ import type { ReadTurn } from '../cache/tiers.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { PeerEvent } from '../gateway/peer-workers.ts';
 import type { FamilyData } from '../metrics/family.ts';
-import type { DrainRequest } from '../proxy/operations/admin.ts';
+import type { Admin } from '../proxy/operations/admin.ts';
 import type { AdminAnswer } from '../proxy/operations/admin-request.ts';
 import type { ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
 
 /** Messages to a worker; a return value is the answer. */
-export interface WorkerHandlers {
+export interface WorkerHandlers extends Pick<Admin, 'purgeHere' | 'setDrained' | 'explain' | 'usage'> {
   /** Sent once, in answer to `loaded`. */
   serve(setup: Setup): void;
   /** The answer proves that the event loop runs. */
@@ -25,12 +25,6 @@ export interface WorkerHandlers {
   metrics(): Promise<readonly FamilyData[]>;
   /** Purges this worker, Redis and the other replicas. */
   purge(request: { readonly request: unknown; readonly from: string }): Promise<AdminAnswer>;
-  /** Purges the memory of this worker alone. */
-  purgeHere(request: unknown): Promise<AdminAnswer>;
-  /** Drains or resumes a node in this worker. */
-  setDrained(request: DrainRequest): Promise<AdminAnswer>;
-  explain(request: unknown): Promise<AdminAnswer>;
-  usage(request: unknown): Promise<AdminAnswer>;
   /** Applies the live keys of a config; the answer is the reason of a refusal, or `undefined`. */
   apply(config: Config): Promise<string | undefined>;
   log(config: LogConfig): void;

@@ -10,11 +10,10 @@ import { drainMs } from '../gateway/serving.ts';
 import { Journal, mergeEvents } from '../proxy/operations/status/events.ts';
 import { mergeReadiness, mergeStatus } from '../proxy/operations/status/merge.ts';
 import { adminOf } from './admin.ts';
-import { HangWatch } from './hang-watch.ts';
+import { HangWatch, WorkerPool } from './worker-pool.ts';
 import { FlightDesk, LimitService } from './primary-services.ts';
 import { WorkerMetrics } from './metrics.ts';
 import { WorkerBroadcast } from './worker-events.ts';
-import { WorkerPool } from './worker-pool.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
 /** Clients of the operations port wait for a second or more; a report leaves out a slower worker. */
@@ -115,6 +114,7 @@ export async function startWorkers(
       },
       registry: metrics.registry,
       journal,
+      logging,
       admin: adminOf(pool, drained),
       nodes: () => nodes,
       readiness,

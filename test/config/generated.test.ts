@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { configurationMarkdown, schemaJson } from '../../scripts/generate-config-docs.ts';
-import { isMapping } from '../../src/config/source/key-path.ts';
+import { isMapping } from '../../src/config/source/problem.ts';
 import { loadConfig } from '../../src/config/source/load.ts';
 
 const path = (name: string): string => fileURLToPath(new URL(`../../${name}`, import.meta.url));

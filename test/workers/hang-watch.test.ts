@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Channel } from '../../src/workers/channel.ts';
-import { HangWatch, type WatchedWorker } from '../../src/workers/hang-watch.ts';
+import { HangWatch, type WatchedWorker } from '../../src/workers/worker-pool.ts';
 import type { WorkerHandlers } from '../../src/workers/protocol.ts';
 import { until } from '../support/eventually.ts';
 

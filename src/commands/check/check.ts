@@ -1,12 +1,11 @@
 /** `check FILE`: checks the config, probes every upstream against it, inspects store and Redis, and reports for people or programs. */
 import { checkKeysFile } from '../../config/keys-file.ts';
-import { ConfigError, type Problem, formatProblem } from '../../config/source/problem.ts';
+import { ConfigError, type Problem, formatProblem, formatPath } from '../../config/source/problem.ts';
 import { inspectTls } from '../../config/tls-pair.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { type FleetInspection, inspectFleet } from './inspect-fleet.ts';
 import { inspectRedis, inspectStore } from './inspect-tiers.ts';
-import { formatPath } from '../../config/source/key-path.ts';
 
 /** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is. */
 export async function check(call: CommandCall): Promise<ExitCode> {

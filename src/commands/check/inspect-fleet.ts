@@ -1,5 +1,5 @@
 /** One look at every upstream from outside, and the findings about them and about the fleet as a whole. */
-import type { KeyPath } from '../../config/source/key-path.ts';
+import type { KeyPath } from '../../config/source/problem.ts';
 import type { LoadedConfig } from '../../config/source/load.ts';
 import { lookUpBySystem, lookUpNames, nodesOf } from '../../gateway/discovery.ts';
 import {

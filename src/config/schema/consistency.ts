@@ -5,9 +5,8 @@
 import { isIP } from 'node:net';
 import { isFitForCredentials } from './access-schema.ts';
 import { findDurationMs } from './schema-parts.ts';
-import { findValue, isMapping, type KeyPath } from '../source/key-path.ts';
+import { findValue, isMapping, type KeyPath, type Positions, type Problem } from '../source/problem.ts';
 import { nearMissHint } from '../source/near-miss.ts';
-import type { Positions, Problem } from '../source/problem.ts';
 import { configSchema } from './schema.ts';
 
 type ReadValue = (path: KeyPath) => unknown;

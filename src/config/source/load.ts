@@ -4,9 +4,8 @@ import { type Config, toConfig } from '../config.ts';
 import { findContradictions } from '../schema/consistency.ts';
 import { checkRoot } from '../explain.ts';
 import { type Environment, escapeInterpolation, readYaml, type YamlSource } from './yaml-source.ts';
-import type { KeyPath } from './key-path.ts';
+import { type KeyPath, Positions, ConfigError, type Where } from './problem.ts';
 import { applyOverrides, type Override } from './overrides.ts';
-import { Positions, ConfigError, type Where } from './problem.ts';
 import { readText } from './text-file.ts';
 import { configSchema, type FileConfig } from '../schema/schema.ts';
 

@@ -1,6 +1,5 @@
 /** Flags and LEDGERGATE_* variables, which override the file. */
-import { isMapping, type KeyPath } from './key-path.ts';
-import type { Positions } from './problem.ts';
+import { isMapping, type KeyPath, type Positions } from './problem.ts';
 
 /** One value from outside the file; `origin`: the flag or variable as typed. */
 export interface Override {

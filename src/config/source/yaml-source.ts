@@ -2,8 +2,7 @@
 import type * as Yaml from 'yaml';
 import { createRequire } from 'node:module';
 import type { Alias, Node, Scalar } from 'yaml';
-import type { KeyPath } from './key-path.ts';
-import { Positions, type Place, type Problem, type Where } from './problem.ts';
+import { type KeyPath, Positions, type Place, type Problem, type Where } from './problem.ts';
 
 /** A parsed text. */
 export interface YamlSource {

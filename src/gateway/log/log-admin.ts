@@ -4,22 +4,22 @@ import type { LogConfig } from '../../config/config.ts';
 import { logChange } from '../../config/schema/telemetry-schema.ts';
 import { durationMs } from '../../config/schema/schema-parts.ts';
 import { faultsOf, type AdminAnswer } from '../../proxy/operations/admin-request.ts';
+import type { LogControl } from './log.ts';
 import type { LogFunctions } from '../../proxy/operations/admin-routes.ts';
 
 interface LogAdminParts {
   readonly log: Logger;
-  /** Applies the settings in every process. */
+  readonly logging: LogControl;
+  /** Applies the settings in every process, `logging` included. */
   readonly apply: (inForce: LogConfig) => void;
 }
 
 /** Reads and changes log settings, for `/admin/log`. */
 export class LogAdmin implements LogFunctions {
   readonly #parts: LogAdminParts;
-  #inForce: LogConfig;
   #by: 'config' | 'operator' = 'config';
 
-  constructor(config: LogConfig, parts: LogAdminParts) {
-    this.#inForce = config;
+  constructor(parts: LogAdminParts) {
     this.#parts = parts;
   }
 
@@ -28,19 +28,20 @@ export class LogAdmin implements LogFunctions {
   }
 
   show(): AdminAnswer {
-    return { status: 200, body: { ...shown(this.#inForce), by: this.#by } };
+    return { status: 200, body: { ...shown(this.#parts.logging.inForce), by: this.#by } };
   }
 
   change(request: unknown, from: string): AdminAnswer {
     const parsed = logChange.safeParse(request);
     if (!parsed.success) return { status: 400, body: { message: faultsOf(parsed.error, 'the body') } };
-    const { level = this.#inForce.level, access: { slow, ...access } = {} } = parsed.data;
-    const before = this.#inForce.access;
+    const { log, logging } = this.#parts;
+    const { inForce } = logging;
+    const { level = inForce.level, access: { slow, ...access } = {} } = parsed.data;
+    const before = inForce.access;
     const slowMs = slow === undefined ? before.slowMs : durationMs(slow);
     const { share = before.share, failed = before.failed } = access;
-    const next = { ...this.#inForce, level, access: { share, slowMs, failed } };
+    const next = { ...inForce, level, access: { share, slowMs, failed } };
     // Logged at the more verbose of both levels.
-    const { log } = this.#parts;
     const logChanged = (): void => log.info({ from, settings: shown(next) }, 'an operator changed the log settings');
     const isLogged = log.isLevelEnabled('info');
     if (isLogged) logChanged();
@@ -50,7 +51,6 @@ export class LogAdmin implements LogFunctions {
   }
 
   #put(next: LogConfig, by: 'config' | 'operator'): void {
-    this.#inForce = next;
     this.#by = by;
     this.#parts.apply(next);
   }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { costOf, leastCostOf, type Costs } from '../../../src/access/limits/cost.ts';
-import { limitHeaders } from '../../../src/access/limits/limit-headers.ts';
+import { limitHeaders } from '../../../src/access/limits/limits.ts';
 import type { Settled } from '../../../src/access/limits/ticket.ts';
 import { fc } from '../../support/fast-check.ts';
 import { hit, usualCosts } from '../../support/limits.ts';

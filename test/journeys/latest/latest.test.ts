@@ -328,11 +328,12 @@ test('with Max-Staleness 0 a node that does not report its head delays reads by 
   stalls.judge(performance.now() - startedMs < 400, 'one read');
 });
 
+const isRead = ({ route }: ReceivedRequest): boolean => route !== 'ledgerInfo';
+
 test('a node that refuses its own head as pruned gives no 410 to a client that named no version', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);
   const body = '{"message":"Ledger version(900) has been pruned","error_code":"version_pruned","vm_error_code":null}';
   const headers = ledgerHeaders({ version: 900n, chainId: node.chainId });
-  const isRead = ({ route }: ReceivedRequest): boolean => route !== 'ledgerInfo';
   node.faults.add({ kind: 'answer', status: 410, body, headers }, { when: isRead });
   const fresh = { 'ledgergate-max-staleness': '0' };
 
