@@ -162,7 +162,7 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     await writeAnswer(response, answer, { ...change, ledger, dialect: this.#dialect, request: request.headers });
   }
 
-  /** What differs in the answer to this request; `undefined`: it gets none. Subclasses override it. */
+  /** The differences of the answer to this request; `undefined`: it gets none. Subclasses override it. */
   protected change(_received: ReceivedRequest, _request: IncomingMessage): Promise<AnswerChange | undefined> {
     return Promise.resolve({});
   }

@@ -39,7 +39,7 @@ export class History {
       void this.check();
       return undefined;
     }
-    // Without a node that answers nobody can replace the history: the confirmation holds until one answers.
+    // In an outage no node replaces the history: the confirmation holds until one answers.
     const untilMs = this.#parts.outageFromMs() ?? performance.now();
     return untilMs - membership.confirmedAtMs <= this.#trustMs ? membership.term : undefined;
   }
