@@ -5,6 +5,7 @@
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { elect, isConfirmed, isCredible, isOfFuture } from './contradictions.ts';
+import { Disproofs } from './disproofs.ts';
 import type { Upstream } from './node/upstream.ts';
 
 /** Changes of the fleet as a whole, for log and status page. */
@@ -56,6 +57,7 @@ export class FleetLedger {
   #reviewedAtMs = -Infinity;
   /** Nodes whose ledger has gone back from the present head. */
   readonly #goneBack = new Set<Upstream>();
+  readonly #disproofs = new Disproofs();
   #generation = 0;
 
   constructor(parts: LedgerParts) {
@@ -125,6 +127,20 @@ export class FleetLedger {
     }
   }
 
+  /**
+   * Records that the node's answer called `version` not found under headers that report it. Gives up its head when that
+   * happens again and again, and no other node has reached the version.
+   */
+  contradict(upstream: Upstream, version: bigint, nowMs: number): void {
+    const others = this.#othersOf(upstream);
+    if (others.length === 0 || others.some(({ head }) => head >= version)) return;
+    if (!this.#disproofs.record(upstream, nowMs)) return;
+    const head = this.#head;
+    if (head === undefined || upstream !== this.source || others.some((other) => other.head >= head.version)) return;
+    this.#suspect(upstream, head, true);
+    this.startOver();
+  }
+
   forget(upstream: Upstream, nowMs: number): void {
     this.#goneBack.delete(upstream);
     if (upstream === this.#source) this.#orphanedAtMs = nowMs;
@@ -155,7 +171,8 @@ export class FleetLedger {
 
   /** Takes a new head unless the other nodes contradict it. */
   #consider(upstream: Upstream, info: LedgerInfo, nowMs: number): void {
-    if (!this.#isCredible(upstream, info)) return this.#suspect(upstream, info, false);
+    const isDisproved = this.#disproofs.holds(upstream, nowMs) && this.#othersOf(upstream).length > 0;
+    if (isDisproved || !this.#isCredible(upstream, info)) return this.#suspect(upstream, info, false);
     upstream.isSuspect = false;
     const before = this.#head;
     // A false time of the future is not kept: by it, every node would be behind until the ledger gets there.
@@ -217,10 +234,15 @@ export class FleetLedger {
   #isTakenBack({ version }: LedgerInfo): boolean {
     const { source } = this;
     if (source === undefined || !this.#goneBack.has(source)) return false;
-    const others = this.#parts
-      .upstreams()
-      .filter((other) => other !== source && other.isTrusted && other.window.info !== undefined);
+    const others = this.#othersOf(source);
     return others.length > 0 && others.every(({ head }) => head < version && isConfirmed(head, source.head));
+  }
+
+  /** The other nodes that are trusted and have reported. */
+  #othersOf(upstream: Upstream): readonly Upstream[] {
+    const isOther = (other: Upstream): boolean =>
+      other !== upstream && other.isTrusted && other.window.info !== undefined;
+    return this.#parts.upstreams().filter(isOther);
   }
 
   /** Whether the other nodes leave the claim of `upstream` credible. */

@@ -17,6 +17,7 @@ import {
 import { createAnswerBudget, OverBudgetError, TooLargeError, type ByteBudget } from '../byte-budget.ts';
 import {
   classifyAnswer,
+  errorCodeOf,
   findShedding,
   type AnswerClass,
   validateAnswer,
@@ -171,6 +172,9 @@ export class Attempts {
       this.#parts.fleet.recordRefusal(upstream, version, nowMs);
       this.#parts.log.debug({ upstream: upstream.name, version }, 'version pruned at upstream');
     }
+    if (kind === 'behind' && 'body' in answer && isContradiction(answer, request.need)) {
+      this.#parts.fleet.ledger.contradict(upstream, request.need.version, nowMs);
+    }
     // A node's answer to a submission is final: no other node may get the submission.
     if (kind === 'final' || (!request.isIdempotent && isOurs)) return { kind: 'final', answer };
     if ('stream' in answer) answer.stream.destroy();
@@ -241,6 +245,12 @@ function signOf(kind: AnswerClass, { info }: NodeAnswer | StreamedAnswer, need: 
   if (kind !== 'pruned' || need.kind !== 'version' || info === undefined) return undefined;
   // The node's own headers contradict its 410: they are of the ledger info that it decides by (protocol 3).
   return need.version >= info.oldestVersion && need.version <= info.version ? 'error' : undefined;
+}
+
+/** Whether the node calls a version not found that its own headers report. */
+function isContradiction(answer: NodeAnswer, need: Need): need is Extract<Need, { readonly kind: 'version' }> {
+  if (need.kind !== 'version' || answer.info === undefined || answer.info.version < need.version) return false;
+  return errorCodeOf(answer) === 'version_not_found';
 }
 
 /** Whether the request reads state. A broken node still answers looks and fixed answers, and long polls take long. */

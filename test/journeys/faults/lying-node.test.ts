@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { distortingNode, type Distort } from '../../support/distorting-node.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
@@ -60,4 +61,38 @@ test('an answer that changes the chain is not stored under the old chain', async
   const again = await gateway.get(path);
 
   assert.equal(again.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
+});
+
+/** Near enough to the others to be believed. */
+const lift: Distort = (said) => {
+  const version = BigInt(said.headers['x-node-ledger-version'] ?? 0) + 5_000n;
+  return { ...said, headers: { ...said.headers, 'x-node-ledger-version': String(version) } };
+};
+
+test('a node that reports versions which it calls not found itself stalls no reads of the latest state for long', async (t) => {
+  const honest = await Promise.all([fakeNode(t), fakeNode(t)]);
+  const liar = await distortingNode(t, await fakeNode(t), lift);
+  const gateway = await testGateway(t, { full: [liar, ...honest] });
+  await until(async () => (await gateway.get(probe)).status === 200);
+
+  for (let reads = 0; reads < 5; reads += 1) {
+    const { status, text, headers } = await gateway.get(`/accounts/0x${reads + 1}`, {
+      'ledgergate-max-staleness': '0',
+    });
+    assert.notEqual(status, 503, text);
+    assert.equal(headers['x-node-ledger-version'], '1000');
+  }
+  assert.match((await gateway.get(probe)).text, /"ledger_version":"1000"/);
+});
+
+test('the only node that can be asked is believed, whatever it calls not found', async (t) => {
+  const node = await fakeNode(t);
+  const gateway = await testGateway(t, { full: [await distortingNode(t, node, lift)] });
+  for (let reads = 0; reads < 4; reads += 1) await gateway.get(`${probe}?ledger_version=${5_000 + reads}`);
+
+  node.clock.advance(10n);
+  await gateway.get(`${probe}?ledger_version=500`);
+
+  const { headers } = await gateway.get(`${probe}?ledger_version=500`);
+  assert.equal(headers['x-node-ledger-version'], '6010');
 });
