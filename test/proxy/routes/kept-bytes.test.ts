@@ -32,9 +32,7 @@ for (const [what, requestOf] of Object.entries(rows)) {
     const parts = { reader, router, targets: new TargetCache() } as unknown as ServerParts;
     const blocks = new HeaderBlocks();
     const count = 300;
-    const before = heldBytes();
-
-    for (let index = 0; index < count; index += 1) {
+    const send = (index: number): void => {
       const chunk = Buffer.from(requestOf(index).padEnd(60_000, 'GET /v1 HTTP/1.1\r\n'));
       const head = readHead(chunk.toString('latin1'), 0, blocks);
       assert.ok(head !== undefined);
@@ -47,7 +45,11 @@ for (const [what, requestOf] of Object.entries(rows)) {
           ? parsePosted(parts, match, { target, accept: undefined, contentType, body })
           : parseTarget(parts, match, undefined);
       assert.ok(read !== undefined);
-    }
+    };
+    // Compiled code of the first requests is no text of theirs.
+    for (let index = 0; index < count; index += 1) send(index);
+    const before = heldBytes();
+    for (let index = count; index < 2 * count; index += 1) send(index);
 
     const perRequest = (heldBytes() - before) / count;
     assert.ok(perRequest < 4_096, `${Math.round(perRequest)} bytes`);
