@@ -9,6 +9,7 @@ import { ledgerVersion } from '../../src/ledger/version.ts';
 import { gatewayProcess, type GatewayProcess } from '../../test/support/gateway-process.ts';
 import { keysFile, testKey, type KeysFile } from '../../test/support/keys.ts';
 import { redisServer, type RedisServer } from '../../test/support/redis-server.ts';
+import { storeFolder } from '../../test/support/stores.ts';
 import { authority } from '../../test/support/tls.ts';
 import type { CleanUp } from './clean-up.ts';
 
@@ -72,20 +73,22 @@ export async function startWorld(cleanUp: CleanUp): Promise<World> {
   const root = authority(t);
   const key = testKey('wallet');
   const keys = keysFile(t, [key]);
+  const tls = root.certify('gateway');
   const gateway = await gatewayProcess(t, {
     full: [],
-    config: configOf({ full, archive }, { redis, keys, tls: root.certify('gateway') }),
+    config: configOf({ full, archive }, { store: storeFolder(t), redis, keys, tls }),
   });
   return { full, archive, redis, keys, key: key.text, gateway, ca: root.ca, head: () => ledger.read().version };
 }
 
 interface Beside {
+  readonly store: string;
   readonly redis: RedisServer;
   readonly keys: KeysFile;
   readonly tls: { readonly cert: string; readonly key: string };
 }
 
-function configOf({ full, archive }: Pick<World, 'full' | 'archive'>, { redis, keys, tls }: Beside) {
+function configOf({ full, archive }: Pick<World, 'full' | 'archive'>, { store, redis, keys, tls }: Beside) {
   return {
     workers: 2,
     listen: { host: '127.0.0.1', port: 0, tls },
@@ -98,7 +101,7 @@ function configOf({ full, archive }: Pick<World, 'full' | 'archive'>, { redis, k
     upstream: { audit: 1, connections: 8 },
     encode: { shadow: 1 },
     // A machine that does other things beside must not look like a Redis that is away.
-    cache: { redis: { url: redis.url, timeout: '2s' } },
+    cache: { store: { path: store, maxBytes: '64MiB' }, redis: { url: redis.url, timeout: '2s' } },
     access: {
       anonymous: 'free',
       keys: { file: keys.path },
