@@ -48,7 +48,10 @@ export class ShadowProof {
     this.#distrusted = new DistrustedFunctions(options.distrusted);
   }
 
-  /** Functions and accounts with a place of their own in `DistrustedFunctions`: the first 1000. */
+  /**
+   * Functions whose bytes differed from a node's, and addresses that stand for all functions of an account: the first
+   * 1000 of them. An account that finds no place is left to nodes as well (`DistrustedFunctions`).
+   */
   get distrusted(): ReadonlySet<string> {
     return this.#distrusted.names;
   }

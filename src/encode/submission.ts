@@ -196,7 +196,10 @@ function parseTypeArgument(text: string, steps: Steps): TypeTag {
   );
 }
 
-/** A node counts `nesting`, one per vector or struct around, and `weight`, one more inside of a struct. */
+/**
+ * A node counts twice: `nesting`, one for each vector or struct around, and `weight`, where a struct counts one more
+ * for what is inside of it. Neither may pass the limit.
+ */
 function checkNesting(tag: TypeTag, steps: Steps, nesting: number, weight: number): void {
   steps.take();
   if (nesting > maxTypeTagNesting || weight > maxTypeTagNesting) throw new Handover('type argument');

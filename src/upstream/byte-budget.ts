@@ -65,7 +65,10 @@ export class ByteBudget {
     return this.#left;
   }
 
-  /** An empty share for one answer that is being read. `onRevoked`: it gave way to an older one, and is closed. */
+  /**
+   * An empty share for one answer that is being read. When answers together exceed the budget, the younger ones give way
+   * to the older: `onRevoked` is called, and the share is closed.
+   */
   open(onRevoked: (reason: OverBudgetError) => void): Share {
     const share: OpenShare = { held: 0, isRevoked: false, onRevoked };
     return {

@@ -73,7 +73,10 @@ export interface NodeRoot<N> {
   readonly root: string;
 }
 
-/** Nodes by their roots at one version: `doubted` contradict the most frequent root; without one, all do. */
+/**
+ * Nodes by their roots at one version. `doubted`: all that contradict the most frequent root; when no root is the most
+ * frequent one, all. `believed`: nodes with the most frequent root.
+ */
 export interface RootVote<N> {
   readonly believed: readonly N[];
   readonly doubted: readonly N[];

@@ -80,10 +80,12 @@ export class FleetLedger {
     return this.#source === undefined || isOut(this.#source) ? undefined : this.#source;
   }
 
+  /** Increases when data read before must be dropped: the same version may have another state. */
   get generation(): number {
     return this.#generation;
   }
 
+  /** Whether the first reports of nodes still come in. */
   get isStarting(): boolean {
     return this.#isStarting;
   }
@@ -141,6 +143,7 @@ export class FleetLedger {
     this.startOver();
   }
 
+  /** Records that the fleet has removed or drained the node. */
   forget(upstream: Upstream, nowMs: number): void {
     this.#goneBack.delete(upstream);
     if (upstream === this.#source) this.#orphanedAtMs = nowMs;

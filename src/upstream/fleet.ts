@@ -1,4 +1,7 @@
-/** All nodes together, the ledger that their answers report, and the view of it that clients get. */
+/**
+ * All nodes together, the ledger that their answers report, and the view of it that clients get. The fleet's oldest
+ * version is the deepest node's, because the fleet can serve it (protocol 7).
+ */
 import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
@@ -99,7 +102,10 @@ export class Fleet {
     return this.#upstreams;
   }
 
-  /** Makes these nodes the fleet; nodes that stay keep their state, and the vote on the chain is held anew. */
+  /**
+   * Makes these nodes the fleet; nodes that stay keep their state. Nothing depends on a removed node any more: the vote
+   * on the chain is held anew, and its head is believed only until the others contradict it.
+   */
   replace(upstreams: readonly Upstream[], nowMs: number): void {
     const gone = this.#upstreams.filter((upstream) => !upstreams.includes(upstream));
     // A fleet whose nodes have yet to answer keeps its chain.
@@ -178,7 +184,10 @@ export class Fleet {
     return view;
   }
 
-  /** Drains or resumes the node. A drained one gets no new request, and its reports move no head. */
+  /**
+   * Drains or resumes the node. A drained one finishes its requests in flight and gets no other, even when no other node
+   * can answer, because it is about to be stopped. Its reports move no head: the nodes that are asked may not have reached it.
+   */
   setDrained(upstream: Upstream, isDrained: boolean, nowMs: number): void {
     upstream.isDrained = isDrained;
     if (isDrained) this.ledger.forget(upstream, nowMs);
@@ -234,7 +243,10 @@ export class Fleet {
     return true;
   }
 
-  /** Records the order of answers, which shows several nodes at one address. Returns whether it was a step back. */
+  /**
+   * Records that an answer with this ledger, to a request that was sent at `sentAtMs`, has arrived: the order of answers
+   * shows whether the address leads to several nodes. Returns whether it was a step back.
+   */
   observeOrder(upstream: Upstream, info: LedgerInfo, sentAtMs: number, nowMs: number): boolean {
     const { address, name } = upstream;
     const wasShared = address.isShared;

@@ -112,7 +112,10 @@ export class Latest {
     );
   }
 
-  /** Runs `ask` with the floor for a client that has seen `min`, and once more without the versions of peers. */
+  /**
+   * Runs `ask` with the floor for a client that has seen `min`, and once more without the versions of peers when no node
+   * here reaches one. The floor never falls below `min` or a version that this gateway has served. `signal`: the client's.
+   */
   async aboveFloor<T>(
     min: LedgerVersion | undefined,
     signal: CancelSignal,
@@ -145,7 +148,10 @@ export class Latest {
     this.#floor.onPeerVersion(version);
   }
 
-  /** Takes over the state that another worker published: that one renews it, so that one look serves all workers. */
+  /**
+   * Takes over the state that another worker published, `asOfMs` on this process's clock. That worker renews it; this
+   * one does only when a read finds it too old, so that one look serves all workers.
+   */
   onPeerState(state: PublishedState): void {
     if (this.#publish(state)) clearTimeout(this.#timer);
   }

@@ -44,6 +44,7 @@ export class MonotonicFloor {
     return true;
   }
 
+  /** Records that a client of a peer has got `version`. */
   onPeerVersion(version: LedgerVersion): void {
     this.#forgetOldLedger();
     const head = this.#ledger.head?.version;

@@ -30,7 +30,10 @@ export class VersionWaiters {
     return this.#waiters.size > 0;
   }
 
-  /** Whether a usable and fit node has reached `version`; waits for it at most `ms`, and until `signal` aborts. */
+  /**
+   * Resolves when a usable node has reached `version`, after `ms`, or on abort: true if one has. `isFit`: whether
+   * a node counts. Default: each does.
+   */
   async wait(
     version: LedgerVersion,
     ms: number,

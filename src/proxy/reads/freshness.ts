@@ -184,7 +184,7 @@ export class Freshness {
 const infoMember =
   /"(epoch|ledger_version|ledger_timestamp|block_height|oldest_ledger_version|oldest_block_height)"(\s*:\s*)"\d+"/g;
 
-/** The two are equal at a node (protocol 9); reads are pinned to the version in the headers. */
+/** Body and headers name one ledger at a node (protocol 9); reads are pinned to the version in the headers. */
 function bodyOf({ body, info }: PublishedState, oldest: LedgerInfo): Buffer {
   const values: Readonly<Record<string, bigint>> = {
     epoch: info.epoch,

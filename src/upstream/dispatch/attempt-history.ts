@@ -234,7 +234,10 @@ export function attemptSpan(
   });
 }
 
-/** Ends the span. `cancelled`: another node has answered, or the client left. */
+/**
+ * Ends the span. `cancelled`: another node has answered, or the client left. A node that has pruned or not yet reached a
+ * version has not failed.
+ */
 export function endSpan(
   span: Span | undefined,
   kind: AnswerClass | 'cancelled',

@@ -38,7 +38,10 @@ type AnswerOfError = Pick<CheckedAnswer, 'status' | 'body' | 'json'>;
 /** The properties of a request that the validity of its answer depends on. */
 export type AskedRequest = Pick<FleetRequest, 'need' | 'promised' | 'wire' | 'isIdempotent' | 'isContent'>;
 
-/** Why the answer is invalid; `undefined`: it is valid, as every answer to a request that is not idempotent. */
+/**
+ * Why the answer is invalid; `undefined`: valid. `classifyAnswer` gives the meaning of a node's own errors. Every answer
+ * to a request that is not idempotent is valid, because no other node may be asked.
+ */
 export function validateAnswer(
   answer: CheckedAnswer,
   request: AskedRequest,

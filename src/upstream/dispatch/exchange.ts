@@ -28,7 +28,10 @@ export interface NodeAnswer extends AnswerHead {
   readonly sent: Buffer;
   /** The decoded body as JSON, parsed once for all readers. */
   readonly json: JsonBody;
-  /** Whether the body has a length or chunks; any other may be incomplete, and is never stored. */
+  /**
+   * Whether the body has a length or chunks, so that a cut connection cannot pass for its end. Any other body may be
+   * incomplete and is never stored.
+   */
   readonly isFramed: boolean;
 }
 
@@ -93,7 +96,10 @@ export function isUnsendable(error: unknown): boolean {
   return unsendable.has((error as NodeJS.ErrnoException).code ?? '');
 }
 
-/** The answer with body `sent`, decoded; no promise without a coding. Rejects as `decode` and `gather` do. */
+/**
+ * The answer with body `sent` and its decoded form; no promise when it has no coding. Rejects with `BadAnswerError` when
+ * the body is not in its coding, with `OverBudgetError` beyond the budget, and on abort.
+ */
 export function wholeAnswer(
   head: AnswerHead,
   sent: Buffer,

@@ -7,7 +7,10 @@ import { QueueFullError } from './fleet-request.ts';
 /** Flights of other clients that one caller joins in turn. */
 const mostJoined = 3;
 
-/** Joins a coalesced load by `join`, and again after one whose leader's client exceeded its queue limit. */
+/**
+ * Resolves or rejects as `join`, which joins a coalesced load. After a load whose leader's client exceeded its queue limit,
+ * `join` runs again: the first follower to retry leads.
+ */
 export async function joinFlights<T>(client: string, join: () => Promise<T>): Promise<T> {
   for (let joined = 1; ; joined += 1) {
     try {

@@ -129,7 +129,10 @@ function hasCertainEnd({ 'transfer-encoding': coding }: HeaderValues): boolean {
   return coding === undefined || (typeof coding === 'string' && coding.trimEnd().toLowerCase() === 'chunked');
 }
 
-/** Sends `request` and reads the whole answer. `client`: the connections, by default those of the node. */
+/**
+ * Sends `request` and reads the whole answer. Rejects when the connection or the body fails, or on abort. `client`: the
+ * connections, by default those of the node.
+ */
 export function fetchWhole(
   upstream: Upstream,
   request: WireRequest,

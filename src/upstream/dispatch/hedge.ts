@@ -71,7 +71,10 @@ export class Hedging {
     return request.isLook === true || this.#budget.withdraw(performance.now());
   }
 
-  /** Delay of the hedge: the usual time of the node, or of the slowest one when it has too few answers. */
+  /**
+   * Delay of the hedge in ms, by the node's own answers to reads of the class, or by those of the slowest node when it has
+   * too few. `undefined`: no hedge.
+   */
   afterMs(request: FleetRequest, upstream: Upstream, readClass: ReadClass | undefined): number | undefined {
     const timed = request.isLook === true ? 'look' : readClass;
     const quantile = this.#limits?.quantile ?? 1;

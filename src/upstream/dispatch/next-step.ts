@@ -87,7 +87,10 @@ export interface StepContext {
   readonly mayRepeat: boolean;
 }
 
-/** The step after `last`, the node asked last, has failed or has not reached the version. */
+/**
+ * The step after `last`, the node asked last, has failed or has not reached the version. Lagging nodes are not asked for
+ * versions that they surely lack; a node that is about to have the version is waited for.
+ */
 export function stepAfter(nodes: readonly NodeCandidate<Upstream>[], last: Upstream, context: StepContext): NextStep {
   const { version, history, mayWait, mayRepeat } = context;
   const trusted = nodes.filter((node) => trustRank(node) < passedOver);
@@ -183,7 +186,10 @@ function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, any
   });
 }
 
-/** The node that failed by an error, and may hold what the others lack: it mostly answers a repeat at once. */
+/**
+ * The node that failed by an error, and may hold what the others lack: it mostly answers a repeat at once. `undefined`:
+ * there is none, or the call has repeated a node already.
+ */
 export function holderThatFailed(call: CallState): Upstream | undefined {
   const { prunedAt, failures, hasRepeated } = call.history;
   if (hasRepeated || !mayStillBeHeld(call)) return undefined;

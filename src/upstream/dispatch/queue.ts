@@ -71,7 +71,10 @@ export class Permit {
   }
 }
 
-/** Why a request got no permit. `late`: no place became free in time. `withheld`: no node may be asked now. */
+/**
+ * Why a request got no permit. `full`: too many requests wait. `late`: no place became free in time. `withheld`: no node
+ * may be asked now (`Upstream.mayBeAsked`).
+ */
 export type QueueRefusal = 'full' | 'late' | 'withheld';
 
 /** The wait of one request for a place. */

@@ -15,7 +15,10 @@ export class Allowance {
   #atMs: number | undefined;
   #refusedAtMs = -Infinity;
 
-  /** `perSecond`: tokens that time adds; `undefined`: unlimited. `most`: first and largest number of tokens. */
+  /**
+   * `perSecond`: tokens that time adds; 0: `deposit` alone adds them; `undefined`: unlimited. `most`: first and largest
+   * number of tokens, the burst.
+   */
   constructor(perSecond: number | undefined, most = burstOf(perSecond)) {
     this.#perSecond = perSecond ?? 0;
     this.#most = most;

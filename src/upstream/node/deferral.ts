@@ -97,7 +97,10 @@ export class Deferral {
     }
   }
 
-  /** Records a refusal. Returns the pause that begins, in ms; `undefined` during a pause. */
+  /**
+   * Records the refusal of a request that was sent at `sentAtMs`. Returns the pause that begins, in ms; `undefined`
+   * during a pause.
+   */
   refused(sentAtMs: number, { retryAfterMs, isOfNode }: Shedding, nowMs: number): number | undefined {
     const isForgiven = this.isForgiven(nowMs);
     this.#refusedAtMs = nowMs;

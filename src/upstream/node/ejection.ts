@@ -84,7 +84,10 @@ export class Ejection {
     return true;
   }
 
-  /** Records a read that another node answered, and returns the pause that begins, in ms; `undefined`: none does. */
+  /**
+   * Records a read, sent to this node at `sentAtMs`, that another node answered. `othersShare`: the largest `errorShare`
+   * of the other nodes. Returns the pause that begins, in ms; `undefined`: none does.
+   */
   failed(sign: FailureSign, sentAtMs: number, nowMs: number, othersShare = 0): number | undefined {
     this.#turn(nowMs);
     if (sign === 'error') this.#recent.failed += 1;

@@ -21,7 +21,10 @@ const newsMs = 1_000;
 
 const lostCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
-/** Runs `exchange`, and once more when its connection was lost before an answer and `mayRepeat` allows it. */
+/**
+ * Runs `exchange`, and once more when its connection was lost before a byte of the answer. A second loss is a failure.
+ * `mayRepeat` bounds repeats: nodes that close every connection must not get every request twice.
+ */
 export function overLiveConnection<T>(
   exchange: () => Promise<T>,
   progress: Progress,
@@ -52,7 +55,10 @@ function wasLost(error: unknown, progress: Progress): boolean {
 /** After this time, or a quarter of its time-out, a probe without an answer goes out over a new connection as well. */
 const silentMs = 250;
 
-/** Runs `ask` over open connections and, without an answer, over new ones, which replace them if they answer first. */
+/**
+ * Runs `ask` over the node's open connections and, without an answer, over new ones beside them. Resolves with the first
+ * answer. New connections that report a ledger first replace the open ones. Rejects as the first `ask` does.
+ */
 export async function overLiveClient(
   upstream: Upstream,
   timeoutMs: number,

@@ -194,7 +194,10 @@ export class Prober {
     noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, cause);
   }
 
-  /** The node's ledger info; `undefined`: it sheds requests, so it is alive, and stays down if it was. */
+  /**
+   * The node's ledger info; `undefined`: the node limits or sheds requests, so it is alive, and stays down if it was.
+   * Throws for any other answer.
+   */
   async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerAnswer | undefined> {
     const { timeoutMs } = this.#options;
     const answer = await overLiveClient(upstream, timeoutMs, (client) => this.ask(upstream, '', timeoutMs, client));
@@ -211,7 +214,10 @@ export class Prober {
     throw new NodeFaultError(faultOfLook(status, answer.headers, this.#fleet.dialect.name));
   }
 
-  /** Reads `path` of one node. `client`: connections beside its own. `purpose`: 'submission' opens a new one. */
+  /**
+   * Reads `path` of one node, over a connection for probes. Rejects when no answer comes within `withinMs`, by default the
+   * time-out of a probe. `client`: connections other than the node's own. `purpose`: 'submission' opens a new connection.
+   */
   async ask(
     upstream: Upstream,
     path: string,

@@ -44,7 +44,10 @@ export class SharedAddress {
     return widen(widen(this.#spread, this.#earlier.deepest), this.#earlier.shallowest);
   }
 
-  /** Records an answer. Returns whether it is a step back; those to requests in flight together have no order. */
+  /**
+   * Records an answer to a request that was sent at `sentAtMs`. Returns whether it is a step back. Answers to requests in
+   * flight at the same time have no order, and are compared with no other.
+   */
   observe(info: LedgerInfo, sentAtMs: number, nowMs: number): boolean {
     this.#include(info, nowMs);
     const last = this.#last;
