@@ -38,3 +38,9 @@ export function ledgerVersion(value: bigint): LedgerVersion {
   if (value < 0n || value > maxU64) throw new RangeError(`not a u64: ${value}`);
   return value as LedgerVersion;
 }
+
+/** `path`, which may have a query, pinned to `version`. */
+export function withVersion(path: string, version: LedgerVersion | undefined): string {
+  if (version === undefined) return path;
+  return `${path}${path.includes('?') ? '&' : '?'}ledger_version=${version}`;
+}

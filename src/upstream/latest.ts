@@ -11,6 +11,7 @@ import type { CancelSignal } from '../ledger/stop.ts';
 import type { Fleet } from './fleet.ts';
 import { MonotonicFloor } from './monotonic-floor.ts';
 import type { Sender } from './dispatch/sender.ts';
+import type { Upstream } from './node/upstream.ts';
 
 /** A ledger state that reads of "latest" share: the ledger info of a node, from one answer. */
 export interface PublishedState {
@@ -214,9 +215,15 @@ export class Latest {
     const answer = await this.#parts.sender.whole(look, this.#closing.signal);
     this.#schedule();
     const { status, info, body, upstream } = answer;
-    if (status !== 200 || info === undefined || upstream.isSuspect) return;
+    if (status !== 200 || info === undefined || upstream.isSuspect || this.#isUnreadable(upstream)) return;
     const state = { info, body, asOfMs, upstream: upstream.name };
     if (this.#publish(state)) this.#parts.events.onServed(info.version, state);
+  }
+
+  /** Whether the node fails reads of its states, and others will answer them once they have come nearer. */
+  #isUnreadable({ ejections }: Upstream): boolean {
+    const { upstreams } = this.#parts.fleet;
+    return ejections.head.isTotal && upstreams.some((other) => other.isTrusted && !other.ejections.head.isTotal);
   }
 
   /** Returns whether reads share the state from now on; an older one, or one above the believed head, is refused. */

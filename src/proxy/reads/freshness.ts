@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
+import { withVersion, type LedgerVersion } from '../../ledger/version.ts';
 import type { LatestMetrics } from '../../metrics/http-metrics.ts';
 import { within } from '../../trace/span.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
@@ -15,7 +15,7 @@ import { errorCodeOf } from '../../upstream/dispatch/classify.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Incoming } from '../http/message.ts';
 import { newest, parseDemand, type StalenessLimits } from './demand.ts';
-import { withVersion, type Read, type ReadResult } from './read-result.ts';
+import type { Read, ReadResult } from './read-result.ts';
 import type { Reader } from './reader.ts';
 
 interface FreshnessParts {

@@ -86,12 +86,6 @@ export function entryOf(
   return { ...content, digest: isShared ? contentDigest(content) : '', coded: nothingCoded };
 }
 
-/** `path`, which may have a query, pinned to `version`. */
-export function withVersion(path: string, version: LedgerVersion | undefined): string {
-  if (version === undefined) return path;
-  return `${path}${path.includes('?') ? '&' : '?'}ledger_version=${version}`;
-}
-
 /** Need of state at `version`; `undefined`: at a node's head. */
 export function needOf(version: LedgerVersion | undefined): Need {
   return version === undefined ? { kind: 'head' } : { kind: 'version', version };

@@ -5,9 +5,9 @@ import { parseViewBody, type CanonicalBody, type ViewContentType } from '../../c
 import { parseAddress, parseTransactionHash } from '../../ledger/address.ts';
 import { GatewayError, quote } from '../../ledger/errors.ts';
 import { isIdentifier, formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
+import { withVersion, type LedgerVersion } from '../../ledger/version.ts';
 import { answerForm } from '../http/negotiate.ts';
-import { needOf, withVersion, type Read } from '../reads/read-result.ts';
+import { needOf, type Read } from '../reads/read-result.ts';
 import type { SharedRead } from '../reads/shares.ts';
 import type { Submissions } from './submissions.ts';
 import { ownCopy, versionParameter } from '../http/target.ts';

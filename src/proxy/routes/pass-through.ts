@@ -3,7 +3,7 @@
  * routed by retention, as pinned reads are.
  */
 import { Readable } from 'node:stream';
-import type { LedgerVersion } from '../../ledger/version.ts';
+import { withVersion, type LedgerVersion } from '../../ledger/version.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
 import { decode, type NodeCoding, type NodeAnswer, type StreamedAnswer } from '../../upstream/dispatch/exchange.ts';
@@ -12,7 +12,6 @@ import type { WireRequest } from '../../upstream/node/node-client.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Freshness } from '../reads/freshness.ts';
-import { withVersion } from '../reads/read-result.ts';
 import {
   forOneClient,
   mergedVary,

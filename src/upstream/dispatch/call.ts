@@ -86,6 +86,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
       const other = await this.#askNodes();
       if (other !== undefined) return other;
     }
+    this.#repeat();
     return chooseFinalAnswer(this.#state);
   }
 
@@ -252,5 +253,11 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     if (this.#readClass === undefined) return;
     outliers.blame(this.#readClass, this.#state.history.failures);
     outliers.tryOut(this.#options.request, this.#options.fetch, this.#readClass, answering);
+  }
+  /** Compares the nodes that failed by a repeat of the read, which no node answered. */
+  #repeat(): void {
+    const { outliers } = this.#context;
+    const { request, fetch } = this.#options;
+    if (this.#readClass !== undefined) outliers.repeat(request, fetch, this.#readClass, this.#state.history.failures);
   }
 }

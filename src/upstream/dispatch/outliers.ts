@@ -1,11 +1,13 @@
 /** Ejects nodes that do worse than the others, and returns them by trials (see `Ejection`). */
-import type { NodeFailure, AttemptOutcome } from './attempt-history.ts';
+import type { NodeFailure, AttemptOutcome, NonFinalOutcome } from './attempt-history.ts';
 import type { Fetch } from './attempt.ts';
 import { candidatesOf } from '../fleet-view.ts';
 import { unitOf } from '../select/candidates.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
+import { Allowance } from '../node/allowance.ts';
 import { positionOf, readClasses, type Need, type ReadClass, holdingOf } from '../select/ranking.ts';
+import { ledgerVersion, withVersion, type LedgerVersion } from '../../ledger/version.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** Sends a copy of a read to `upstream` in the background; `undefined`: the end of the process cut it off. */
@@ -16,16 +18,29 @@ type SendTrial = <A extends NodeAnswer | StreamedAnswer>(
   readClass: ReadClass,
 ) => Promise<AttemptOutcome<A> | undefined>;
 
+/** Requests in the background. */
+interface Background {
+  readonly send: SendTrial;
+  /** Whether a node that is not in `notOf` gives a final answer. */
+  readonly isAnsweredBy: (request: FleetRequest, notOf: readonly Upstream[]) => Promise<boolean>;
+}
+
+/** Repeats of unanswered reads a second, and at once: enough to eject a node within a second. */
+const repeatsPerSecond = 5;
+/** A node that repeats have ejected is looked after this often, in ms. */
+const trialsEveryMs = 1_000;
+
 /** Compares nodes by reads that another node answered. */
 export class Outliers {
   readonly #parts: SenderParts;
-  readonly #send: SendTrial;
+  readonly #background: Background;
+  readonly #repeats = new Allowance(repeatsPerSecond);
   /** Nodes that may be ejected for a class; `#dueForTrial` removes those that are not. */
   readonly #out = new Set<Upstream>();
 
-  constructor(parts: SenderParts, send: SendTrial) {
+  constructor(parts: SenderParts, background: Background) {
     this.#parts = parts;
-    this.#send = send;
+    this.#background = background;
   }
 
   /** Records failures at a read that another node answered, or one of these when the call repeated it. */
@@ -54,13 +69,74 @@ export class Outliers {
     if (this.#out.size === 0) return;
     const upstream = this.#dueForTrial(readClass, request.need);
     if (upstream === undefined || upstream === answering) return;
-    void this.#send(request, fetch, upstream, readClass).then((outcome) => {
-      if (outcome === undefined) return;
-      if (outcome.kind === 'final' && 'stream' in outcome.answer) outcome.answer.stream.destroy();
-      // A node that has not reached a version, or has pruned it, has answered; a failure of its own has a sign.
-      const isAnswered = outcome.kind === 'final' || (outcome.kind !== 'failed' && outcome.sign === undefined);
-      this.#endTrial(readClass, upstream, isAnswered);
-    });
+    void this.#try(request, fetch, upstream, readClass);
+  }
+
+  /**
+   * Repeats a read that no node answered, in the background and at the newest version of the other nodes: a node that is
+   * far ahead of them, and fails reads, could be compared with none of them otherwise.
+   */
+  repeat<A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    fetch: Fetch<A>,
+    readClass: ReadClass,
+    [failure]: readonly NodeFailure[],
+  ): void {
+    if (failure === undefined) return;
+    const { upstream } = failure;
+    const others = this.#parts.fleet.upstreams.filter((other) => other !== upstream && other.isTrusted);
+    const version = others.reduce((newest, { head }) => (head > newest ? head : newest), -1n);
+    if (version < 0n || version >= (positionOf(request.need) ?? upstream.head)) return;
+    const below = atVersion(request, ledgerVersion(version));
+    if (below === undefined || !this.#repeats.withdraw(performance.now())) return;
+    void this.#compareBy(below, fetch, readClass, upstream);
+  }
+
+  async #compareBy<A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    fetch: Fetch<A>,
+    readClass: ReadClass,
+    upstream: Upstream,
+  ): Promise<void> {
+    const { send, isAnsweredBy } = this.#background;
+    const sentAtMs = performance.now();
+    const outcome = await send(request, fetch, upstream, readClass);
+    const sign = outcome === undefined ? undefined : unanswered(outcome)?.sign;
+    if (sign === undefined || !(await isAnsweredBy(request, [upstream]))) return;
+    const ejection = upstream.ejections[readClass];
+    if (ejection.isOut) return;
+    this.blame(readClass, [{ upstream, sign, sentAtMs }]);
+    if (ejection.isOut) this.#tryOften(request, fetch, readClass, upstream);
+  }
+
+  /** Holds trials with `request`: while the others are behind, they may answer no client's read to copy. */
+  #tryOften<A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    fetch: Fetch<A>,
+    readClass: ReadClass,
+    upstream: Upstream,
+  ): void {
+    const next = async (): Promise<void> => {
+      const ejection = upstream.ejections[readClass];
+      if (upstream.isRemoved || !ejection.isOut) return;
+      const isDue = ejection.beginTrial(performance.now(), this.#parts.limits.timeoutMs);
+      if (isDue && !(await this.#try(request, fetch, upstream, readClass))) return;
+      this.#tryOften(request, fetch, readClass, upstream);
+    };
+    setTimeout(() => void next(), trialsEveryMs).unref();
+  }
+
+  /** Carries out a trial that has begun. Returns false when the end of the process cut it off. */
+  async #try<A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    fetch: Fetch<A>,
+    upstream: Upstream,
+    readClass: ReadClass,
+  ): Promise<boolean> {
+    const outcome = await this.#background.send(request, fetch, upstream, readClass);
+    if (outcome === undefined) return false;
+    this.#endTrial(readClass, upstream, unanswered(outcome) === undefined);
+    return true;
   }
 
   /** Begins the trial of a node that is ejected for the class and holds the version, when one is due. */
@@ -92,4 +168,24 @@ export class Outliers {
     );
     return Math.max(0, ...others.map(({ ejections }) => ejections[readClass].errorShare(nowMs)));
   }
+}
+
+/** The outcome, unless it is an answer; a node that has not reached a version, or has pruned it, has answered. */
+function unanswered<A extends NodeAnswer | StreamedAnswer>(outcome: AttemptOutcome<A>): NonFinalOutcome | undefined {
+  if (outcome.kind !== 'final') return outcome.kind === 'failed' || outcome.sign !== undefined ? outcome : undefined;
+  if ('stream' in outcome.answer) outcome.answer.stream.destroy();
+  return undefined;
+}
+
+const pinned = /(?<=[?&]ledger_version=)\d+/;
+
+/** The read of the same state at `version`, for the gateway itself; `undefined`: it reads no state. */
+function atVersion(
+  { wire, need: { kind }, isIdempotent, promised, isContent, isView = false }: FleetRequest,
+  version: LedgerVersion,
+): FleetRequest | undefined {
+  if (kind !== 'head' && !pinned.test(wire.path)) return undefined;
+  const path = kind === 'head' ? withVersion(wire.path, version) : wire.path.replace(pinned, String(version));
+  const need = { kind: 'version', version } as const;
+  return { wire: { ...wire, path }, need, isIdempotent, promised, isContent, isView };
 }

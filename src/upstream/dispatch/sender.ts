@@ -46,9 +46,12 @@ export class Sender {
       queue: new PlaceQueue({ onWaited: (seconds) => metrics.waited(seconds) }),
       attempts: new Attempts(parts, () => retries.withdraw(performance.now())),
       hedging: new Hedging(limits.hedge, fleet),
-      outliers: new Outliers(parts, async (request, fetch, upstream, readClass) => {
-        const outcome = await this.#inBackground(request, fetch, upstream, signal, readClass);
-        return signal.aborted ? undefined : outcome;
+      outliers: new Outliers(parts, {
+        send: async (request, fetch, upstream, readClass) => {
+          const outcome = await this.#inBackground(request, fetch, upstream, signal, readClass);
+          return signal.aborted ? undefined : outcome;
+        },
+        isAnsweredBy: async (request, notOf) => typeof (await this.another(request, notOf, signal)) === 'object',
       }),
     };
   }

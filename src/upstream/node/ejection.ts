@@ -54,6 +54,11 @@ export class Ejection {
     return this.#reason;
   }
 
+  /** Whether the node answers no read of the class: it is ejected for failures in a row. */
+  get isTotal(): boolean {
+    return this.#reason !== undefined && this.#reason !== 'error share' && this.#reason !== 'outpaced';
+  }
+
   /** Failed share of the node's recent reads; 0 for too few reads. */
   errorShare(nowMs: number): number {
     this.#turn(nowMs);
