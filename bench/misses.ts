@@ -46,6 +46,9 @@ export const misses: Part = {
         const passed = { ...(await nginx({ ...upstream, isCaching: false })), name: passing };
         const proxy = ['bench/support/plain-proxy.ts', 'http', nodeUrl, '0'];
         const gateway = { ...upstream, config: { cache: { memory: { maxBytes: '1GiB' } } } };
+        const { against } = flags.mix;
+        const others =
+          against === undefined ? [] : [await startGateway({ ...gateway, name: 'the other', checkout: against })];
         return [
           // It serves all runs: it is not stopped with the others.
           { ...node.server, stop: () => undefined },
@@ -54,6 +57,7 @@ export const misses: Part = {
           await startServer('node:http, no cache', proxy, serverCpu),
           await startGateway({ ...gateway, name: 'ledgergate', fastPath: true }),
           await startGateway({ ...gateway, name: 'ledgergate, fastPath: false', fastPath: false }),
+          ...others,
         ];
       },
       reads: () => node.reads(),
