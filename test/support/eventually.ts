@@ -19,12 +19,18 @@ export async function eventually<T>(ask: () => Promise<T>, is: (value: T) => boo
   }
 }
 
-/** Resolves when `holds` does. What it asks of is left in peace in between. */
-export async function until(holds: () => boolean | Promise<boolean>, everyMs = 2): Promise<void> {
+/** Polls in quick succession, before a wait counts as a long one. */
+const quickPolls = 50;
+
+/**
+ * Resolves when `holds` does. `everyMs`: the pause between two polls; default: 2, and 20 in a long wait, because a poll of
+ * metrics takes as long.
+ */
+export async function until(holds: () => boolean | Promise<boolean>, everyMs?: number): Promise<void> {
   const endMs = performance.now() + withinMs;
-  while (!(await holds())) {
+  for (let polls = 0; !(await holds()); polls += 1) {
     // Thrown in the line that waited.
     if (performance.now() > endMs) assert.fail(`not within ${withinMs} ms: ${String(holds)}`);
-    await sleep(everyMs);
+    await sleep(everyMs ?? (polls < quickPolls ? 2 : 20));
   }
 }

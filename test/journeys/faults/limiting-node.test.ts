@@ -19,7 +19,7 @@ const refusals = [
 ] as const;
 
 for (const [what, answer] of refusals) {
-  test(`${what} from the node that is asked first: 1,500 reads are answered, and few of them ask it`, async (t) => {
+  test(`${what} from the node that is asked first: 600 reads are answered, and few of them ask it`, async (t) => {
     // The limiting node is shallower, so it is asked first. More reads come than retries are saved up.
     const limiting = await fakeNode(t, { oldest: 50_000n, head: 90_000n, chainId: 4 });
     const good = await fakeNode(t, { head: 90_000n, chainId: 4 });
@@ -27,7 +27,7 @@ for (const [what, answer] of refusals) {
     limiting.faults.add({ kind: 'answer', ...answer }, { when: ({ route }) => route === 'resource' });
     const stalls = watchStalls(t);
     const startedMs = performance.now();
-    const reads = 1_500;
+    const reads = 600;
     const statuses = new Map<number, number>();
 
     for (let index = 0; index < reads; index += 20) {
@@ -61,7 +61,7 @@ test('with every node refusing, going on to the next one is a retry, and retries
   for (const { faults } of nodes) {
     faults.add({ kind: 'answer', status: 429, body: overloaded }, { when: ({ route }) => route === 'resource' });
   }
-  const reads = 2_000;
+  const reads = 1_200;
   const startedMs = performance.now();
 
   for (let index = 0; index < reads; index += 50) {

@@ -9,7 +9,7 @@ import { findViolations, type Observation } from '../../support/history.ts';
 import { laggingWorld } from '../../support/lagging-world.ts';
 import { naiveProxy } from '../../support/naive-proxy.ts';
 
-const operations = Number(process.env['LEDGERGATE_HISTORY_OPERATIONS'] ?? 2_500);
+const operations = Number(process.env['LEDGERGATE_HISTORY_OPERATIONS'] ?? 1_500);
 
 const see = (client: string, kind: Observation['kind'], version: bigint, startMs: number, endMs: number) => ({
   client,
