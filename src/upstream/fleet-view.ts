@@ -116,12 +116,20 @@ interface FleetNodes {
   isLagging(upstream: Upstream): boolean;
 }
 
-/** Every node as a candidate for a read of `readClass`, with its window in `unit`. */
+/** Class of the request that is sent: a look chooses the version of reads, so it prefers nodes that answer reads. */
+type SentClass = ReadClass | 'look' | undefined;
+
+function isEjectedFor({ ejections, failsNewest }: Upstream, sent: SentClass): boolean {
+  if (sent === 'look') return failsNewest || ejections.head.isOut;
+  return sent !== undefined && ejections[sent].isOut;
+}
+
+/** Every node as a candidate for a read of class `sent`, with its window in `unit`. */
 export function candidatesOf(
   fleet: FleetNodes,
   nowMs: number,
   unit: Unit = 'versions',
-  readClass?: ReadClass,
+  sent?: SentClass,
 ): NodeCandidate<Upstream>[] {
   return fleet.upstreams.map((upstream) => {
     const latencyMs = upstream.latencyMs(nowMs);
@@ -135,7 +143,7 @@ export function candidatesOf(
       weight: upstream.weight,
       cost: latencyMs * (upstream.inFlight + 1),
       isSuspect: upstream.isSuspect,
-      isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,
+      isEjected: isEjectedFor(upstream, sent),
       isDeferred: upstream.deferral.isOn(nowMs),
       isWithheld: upstream.withheldForMs(nowMs) > 0,
       isLagging: fleet.isLagging(upstream),
@@ -144,9 +152,9 @@ export function candidatesOf(
   });
 }
 
-/** The nodes that may be asked. `readClass`: marks the nodes that are ejected for it. */
-export function nodesFor(fleet: FleetNodes, need: Need, readClass?: ReadClass): readonly NodeCandidate<Upstream>[] {
-  return candidatesOf(fleet, performance.now(), unitOf(need), readClass).filter(isAskable);
+/** The nodes that may be asked. `sent`: marks the nodes that are ejected for it. */
+export function nodesFor(fleet: FleetNodes, need: Need, sent?: SentClass): readonly NodeCandidate<Upstream>[] {
+  return candidatesOf(fleet, performance.now(), unitOf(need), sent).filter(isAskable);
 }
 
 /** Whether a node is trusted, and surely holds the version that is asked for. */

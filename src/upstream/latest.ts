@@ -221,9 +221,8 @@ export class Latest {
   }
 
   /** Whether the node fails reads of its states, and others will answer them once they have come nearer. */
-  #isUnreadable({ ejections }: Upstream): boolean {
-    const { upstreams } = this.#parts.fleet;
-    return ejections.head.isTotal && upstreams.some((other) => other.isTrusted && !other.ejections.head.isTotal);
+  #isUnreadable({ failsNewest }: Upstream): boolean {
+    return failsNewest && this.#parts.fleet.upstreams.some((other) => other.isTrusted && !other.failsNewest);
   }
 
   /** Returns whether reads share the state from now on; an older one, or one above the believed head, is refused. */

@@ -64,8 +64,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const isHopeless = request.isIdempotent && fleet.outageSinceMs !== undefined;
     const { deadlineMs, timeoutMs } = limits;
     const deadlineAtMs = nowMs + (isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs);
-    // A look chooses the version that reads are pinned to, so it prefers nodes that answer reads.
-    const nodes = () => nodesFor(fleet, need, request.isLook === true ? 'head' : readClass);
+    const nodes = () => nodesFor(fleet, need, request.isLook === true ? 'look' : readClass);
     const state = { fleet, limits, need, nodes, deadlineAtMs, signal, history: new AttemptHistory() };
     this.#state = state;
     const { queue, metrics, log } = context;

@@ -54,9 +54,9 @@ export class Ejection {
     return this.#reason;
   }
 
-  /** Whether the node answers no read of the class: it is ejected for failures in a row. */
+  /** Whether the node is ejected for errors or refusals in a row: it answers no read of the class. */
   get isTotal(): boolean {
-    return this.#reason !== undefined && this.#reason !== 'error share' && this.#reason !== 'outpaced';
+    return this.#reason === 'error' || this.#reason === 'refused';
   }
 
   /** Failed share of the node's recent reads; 0 for too few reads. */

@@ -158,6 +158,12 @@ export class Upstream {
     return this.window.info?.version ?? -1n;
   }
 
+  /** Whether it fails reads of the newest state. Views that take too long do not count: their clients choose them. */
+  get failsNewest(): boolean {
+    const { head, view } = this.ejections;
+    return head.isTotal || head.reason === 'timeout' || view.isTotal;
+  }
+
   /** Whether the newest request in flight waits for a connection, because the gateway's own requests hold them all. */
   get isBusy(): boolean {
     return this.inFlight > this.#clientOptions.connections;
