@@ -253,10 +253,11 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     outliers.blame(this.#readClass, this.#state.history.failures);
     outliers.tryOut(this.#options.request, this.#options.fetch, this.#readClass, answering);
   }
-  /** Compares the nodes that failed by a repeat of the read, which no node answered. */
+
+  /** Compares the node that failed with others, by a repeat of the read, which no node answered. */
   #repeat(): void {
     const { outliers } = this.#context;
-    const { request, fetch } = this.#options;
-    if (this.#readClass !== undefined) outliers.repeat(request, fetch, this.#readClass, this.#state.history.failures);
+    const { history } = this.#state;
+    if (this.#readClass !== undefined) outliers.repeat(this.#options.request, this.#readClass, history.failures);
   }
 }

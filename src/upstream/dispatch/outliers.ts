@@ -4,6 +4,7 @@ import type { Fetch } from './attempt.ts';
 import { candidatesOf } from '../fleet-view.ts';
 import { unitOf } from '../select/candidates.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
+import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { Allowance } from '../node/allowance.ts';
 import { positionOf, readClasses, type Need, type ReadClass, holdingOf } from '../select/ranking.ts';
@@ -76,12 +77,7 @@ export class Outliers {
    * Repeats a read that no node answered, in the background and at the newest version of the other nodes: a node that is
    * far ahead of them, and fails reads, could be compared with none of them otherwise.
    */
-  repeat<A extends NodeAnswer | StreamedAnswer>(
-    request: FleetRequest,
-    fetch: Fetch<A>,
-    readClass: ReadClass,
-    [failure]: readonly NodeFailure[],
-  ): void {
+  repeat(request: FleetRequest, readClass: ReadClass, [failure]: readonly NodeFailure[]): void {
     if (failure === undefined) return;
     const { upstream } = failure;
     const others = this.#parts.fleet.upstreams.filter((other) => other !== upstream && other.isTrusted);
@@ -89,16 +85,12 @@ export class Outliers {
     if (version < 0n || version >= (positionOf(request.need) ?? upstream.head)) return;
     const below = atVersion(request, ledgerVersion(version));
     if (below === undefined || !this.#repeats.withdraw(performance.now())) return;
-    void this.#compareBy(below, fetch, readClass, upstream);
+    void this.#compareBy(below, readClass, upstream);
   }
 
-  async #compareBy<A extends NodeAnswer | StreamedAnswer>(
-    request: FleetRequest,
-    fetch: Fetch<A>,
-    readClass: ReadClass,
-    upstream: Upstream,
-  ): Promise<void> {
+  async #compareBy(request: FleetRequest, readClass: ReadClass, upstream: Upstream): Promise<void> {
     const { send, isAnsweredBy } = this.#background;
+    const fetch: Fetch<NodeAnswer> = (node, context) => fetchWhole(node, request.wire, context);
     const sentAtMs = performance.now();
     const outcome = await send(request, fetch, upstream, readClass);
     const sign = outcome === undefined ? undefined : unanswered(outcome)?.sign;
@@ -110,12 +102,7 @@ export class Outliers {
   }
 
   /** Holds trials with `request`: while the others are behind, they may answer no client's read to copy. */
-  #tryOften<A extends NodeAnswer | StreamedAnswer>(
-    request: FleetRequest,
-    fetch: Fetch<A>,
-    readClass: ReadClass,
-    upstream: Upstream,
-  ): void {
+  #tryOften(request: FleetRequest, fetch: Fetch<NodeAnswer>, readClass: ReadClass, upstream: Upstream): void {
     const next = async (): Promise<void> => {
       const ejection = upstream.ejections[readClass];
       if (upstream.isRemoved || !ejection.isOut) return;

@@ -68,3 +68,17 @@ test('the freshest node fails every view and is far ahead: views of the latest s
 
   assert.equal(await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="view"}'), 1);
 });
+
+test('the freshest node fails reads above the others alone: it is asked at their version, and not ejected', async (t) => {
+  const nodes = await Promise.all([0, 1].map(() => fakeNode(t)));
+  const [leader] = nodes;
+  const gateway = await testGateway(t, { full: nodes, config: { upstream: { probeIntervalMs: 100 } } });
+  leader?.clock.advance(lag);
+  await until(async () => (await gateway.metric('ledgergate_fleet_head_version')) === 1_300);
+  leader?.faults.add(errors, { when: ({ url }) => url.endsWith('ledger_version=1300') });
+  const askedBelow = () => leader?.log.received.filter(({ url }) => url.endsWith('ledger_version=1000')).length ?? 0;
+
+  await until(async () => (await gateway.get(probe)).status === 503 && askedBelow() >= 6);
+
+  assert.equal(await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}'), 0);
+});
