@@ -121,7 +121,8 @@ export function buildFleet(config: Config, listener: FleetListener, context: Fle
       );
     },
   };
-  const latest = new Latest({ fleet, sender, events: latestEvents }, settings.latest);
+  const lookAround = () => prober.compareHeads();
+  const latest = new Latest({ fleet, sender, events: latestEvents, lookAround }, settings.latest);
   const nodes = new Nodes({ fleet, prober, metrics, log, journal, configs, create });
   const discovery = new Discovery(config.upstreams, {
     lookUp,

@@ -54,13 +54,19 @@ export class Deadline extends CancelToken {
   readonly #follow = (): void => this.abort(this.#parent.reason);
   /** The time is up. */
   isOver = false;
+  readonly #ms: number;
+  readonly #group: Set<Deadline> | undefined;
   #isReleased = false;
   #isGivenUp = false;
 
-  constructor(parent: CancelSignal, ms: number) {
+  /** `group`: has this deadline until it is released. */
+  constructor(parent: CancelSignal, ms: number, group?: Set<Deadline>) {
     super();
     this.#parent = parent;
-    this.#timer = setPatientTimeout(() => this.#timeOut(ms), ms);
+    this.#ms = ms;
+    this.#group = group;
+    group?.add(this);
+    this.#timer = setPatientTimeout(() => this.expire(), ms);
     if (parent.aborted) this.#follow();
     else parent.addEventListener('abort', this.#follow);
   }
@@ -79,6 +85,7 @@ export class Deadline extends CancelToken {
   /** Stops the clock; the parent is still followed, so that a streamed body ends with its client. */
   release(): void {
     this.#isReleased = true;
+    this.#group?.delete(this);
     clearTimeout(this.#timer);
   }
 
@@ -88,11 +95,12 @@ export class Deadline extends CancelToken {
     this.#parent.removeEventListener('abort', this.#follow);
   }
 
-  #timeOut(ms: number): void {
+  /** Ends the wait as the end of its time does. */
+  expire(): void {
     // Clearing the timer does not stop an action that is due (`setPatientTimeout`).
     if (this.#isReleased) return;
     this.isOver = true;
-    this.abort(new TimeoutError(ms));
+    this.abort(new TimeoutError(this.#ms));
   }
 }
 

@@ -1,6 +1,5 @@
 /** Views of the fleet at one moment: the facts that answers carry, and the nodes among which a read chooses. */
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { Unit } from './node/retention-window.ts';
 import type { Upstream } from './node/upstream.ts';
 import { isAskable, unitOf, type NodeCandidate } from './select/candidates.ts';
 import { positionOf, type Need, type ReadClass, headToleranceMs, holdingOf, trustRank } from './select/ranking.ts';
@@ -116,21 +115,20 @@ interface FleetNodes {
   isLagging(upstream: Upstream): boolean;
 }
 
-/** Class of the request that is sent: a look chooses the version of reads, so it prefers nodes that answer reads. */
-type SentClass = ReadClass | 'look' | undefined;
-
-function isEjectedFor({ ejections, failsNewest }: Upstream, sent: SentClass): boolean {
-  if (sent === 'look') return failsNewest || ejections.head.isOut;
-  return sent !== undefined && ejections[sent].isOut;
+/** Whether better nodes are asked first. A look chooses the version of reads, so it prefers nodes that answer reads. */
+function isEjectedFor(upstream: Upstream, need: Need, readClass: ReadClass | undefined): boolean {
+  if (upstream.isSilent || (need.kind === 'head' && upstream.failsNewest)) return true;
+  return readClass !== undefined && upstream.ejections[readClass].isOut;
 }
 
-/** Every node as a candidate for a read of class `sent`, with its window in `unit`. */
+/** Every node as a candidate for a read of the class; a look counts as `head`. */
 export function candidatesOf(
   fleet: FleetNodes,
   nowMs: number,
-  unit: Unit = 'versions',
-  sent?: SentClass,
+  need: Need,
+  readClass?: ReadClass,
 ): NodeCandidate<Upstream>[] {
+  const unit = unitOf(need);
   return fleet.upstreams.map((upstream) => {
     const latencyMs = upstream.latencyMs(nowMs);
     return {
@@ -143,7 +141,7 @@ export function candidatesOf(
       weight: upstream.weight,
       cost: latencyMs * (upstream.inFlight + 1),
       isSuspect: upstream.isSuspect,
-      isEjected: isEjectedFor(upstream, sent),
+      isEjected: isEjectedFor(upstream, need, readClass),
       isDeferred: upstream.deferral.isOn(nowMs),
       isWithheld: upstream.withheldForMs(nowMs) > 0,
       isLagging: fleet.isLagging(upstream),
@@ -152,9 +150,9 @@ export function candidatesOf(
   });
 }
 
-/** The nodes that may be asked. `sent`: marks the nodes that are ejected for it. */
-export function nodesFor(fleet: FleetNodes, need: Need, sent?: SentClass): readonly NodeCandidate<Upstream>[] {
-  return candidatesOf(fleet, performance.now(), unitOf(need), sent).filter(isAskable);
+/** The nodes that may be asked. `readClass`: marks the nodes that are ejected for it. */
+export function nodesFor(fleet: FleetNodes, need: Need, readClass?: ReadClass): readonly NodeCandidate<Upstream>[] {
+  return candidatesOf(fleet, performance.now(), need, readClass).filter(isAskable);
 }
 
 /** Whether a node is trusted, and surely holds the version that is asked for. */

@@ -1,25 +1,32 @@
 /**
  * The version of reads of "latest". One look at the freshest node (`GET {url}`) gives a coherent state of the ledger.
  * While it is younger than the caller's bound, every read of "latest" is a read at its version, so that clients share
- * upstream reads and see one state. The version never goes backward within a generation of the fleet.
+ * upstream reads and see one state. Within a generation of the fleet the version goes backward only when every node that
+ * has reached it fails or is gone, and then only for clients that have not seen it.
  */
 import { GatewayError } from '../ledger/errors.ts';
 import type { JsonBody } from '../ledger/answer-body.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { CancelSignal } from '../ledger/stop.ts';
-import type { Fleet } from './fleet.ts';
-import { MonotonicFloor } from './monotonic-floor.ts';
+import { within, type Span } from '../trace/span.ts';
+import { UnreachedError } from './dispatch/fleet-request.ts';
+import type { NodeAnswer } from './dispatch/exchange.ts';
 import type { Sender } from './dispatch/sender.ts';
-import type { Upstream } from './node/upstream.ts';
+import type { Fleet } from './fleet.ts';
+import { MonotonicFloor, newer } from './monotonic-floor.ts';
+import { silentMs, type Upstream } from './node/upstream.ts';
+
+/** A state that a node has reported. `asOfMs`: it was current then or later, in ms of `performance.now()`. */
+export interface ReportedState {
+  readonly info: LedgerInfo;
+  readonly asOfMs: number;
+}
 
 /** A ledger state that reads of "latest" share: the ledger info of a node, from one answer. */
-export interface PublishedState {
-  readonly info: LedgerInfo;
+export interface PublishedState extends ReportedState {
   /** The node's answer to the look, undecoded JSON. */
   readonly body: Buffer;
-  /** When the look was sent, in ms of `performance.now()`: the state was current then or later. */
-  readonly asOfMs: number;
   /** Name of the node. */
   readonly upstream: string;
 }
@@ -37,6 +44,8 @@ export interface LatestParts {
   readonly fleet: Fleet;
   readonly sender: Pick<Sender, 'whole'>;
   readonly events: LatestEvents;
+  /** Looks at the heads of all nodes (see `Prober.compareHeads`). Default: never. */
+  readonly lookAround?: () => Promise<void> | undefined;
 }
 
 /** Options of a `Latest`, read at each use, so they may change. */
@@ -58,10 +67,10 @@ export interface Demand {
 const renewAt = 0.98;
 /** Without reads of "latest" for this many bounds, the looks end. */
 const idleBounds = 5;
-/** The cheapest request there is: a node that takes longer must not hold up every read of "latest". */
-const lookTimeoutMs = 500;
 /** Most looks of one caller: a look misses at a node that is behind, or when it began too early. */
 const maxLooks = 3;
+/** Most states that one caller reads at, each after the nodes that hold the one before have failed. */
+const mostStates = 3;
 
 /** Finds, renews and shares the state of reads of "latest". */
 export class Latest {
@@ -109,31 +118,58 @@ export class Latest {
     const { maxStalenessMs, min } = demand;
     return (
       this.find(demand) ??
-      this.aboveFloor(min, signal, (floor) => this.#lookFor({ maxStalenessMs, min: floor }, signal))
+      this.aboveFloor(min, signal, (floor) => this.#lookFor({ maxStalenessMs, min: floor }, min, signal))
     );
   }
 
   /**
-   * Runs `ask` with the floor for a client that has seen `min`, and once more without the versions of peers when no node
-   * here reaches one. The floor never falls below `min` or a version that this gateway has served. `signal`: the client's.
+   * Runs `ask` at a state that satisfies the demand. When the nodes that hold it fail, runs it again at the newest state of
+   * the others; a client that has seen newer ones waits until another node has reached them, for `waitForVersionMs`.
+   */
+  async at<T>(
+    demand: Demand,
+    { signal, span }: { readonly signal: CancelSignal; readonly span?: Span | undefined },
+    ask: (state: ReportedState) => Promise<T>,
+  ): Promise<T> {
+    let state: ReportedState = await within(span, 'snapshot', () => this.reach(demand, signal));
+    const failed = new Set<Upstream>();
+    for (let states = 1; ; states += 1) {
+      try {
+        return await ask(state);
+      } catch (error) {
+        if (!(error instanceof UnreachedError) || states === mostStates || signal.aborted) throw error;
+        for (const upstream of this.#lostBy(error, state)) failed.add(upstream);
+        this.#giveUpLost();
+        state = await this.#instead(error, failed, demand, signal);
+      }
+    }
+  }
+
+  /**
+   * Runs `ask` with the floor for a client that has seen `min`: a version that a client of this gateway, or of a peer, has
+   * got. When no node here reaches it, runs `ask` with `min` alone (`isChosen` is false). `signal`: the client's.
    */
   async aboveFloor<T>(
     min: LedgerVersion | undefined,
     signal: CancelSignal,
-    ask: (floor: LedgerVersion | undefined) => Promise<T>,
+    ask: (floor: LedgerVersion | undefined, isChosen: boolean) => Promise<T>,
   ): Promise<T> {
-    const own = this.#floor.ownAbove(min);
     const floor = this.#floor.above(min);
-    if (floor === undefined || floor === own) return ask(own);
+    if (floor === undefined || floor === min) return ask(floor, false);
     try {
-      return await ask(floor);
+      return await ask(floor, true);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.fault !== 'unavailable') throw error;
-      // Another reason: the client left, or the nodes have reached the version and are overloaded.
-      if (signal.aborted || (this.#head ?? -1n) >= floor) throw error;
-      this.#floor.ignorePeers();
-      this.#parts.events.onUnreached(floor);
-      return ask(own);
+      // Another reason: the client left, or a node has reached the version, and is overloaded.
+      if (signal.aborted || (this.#isProvided(floor) && !(error instanceof UnreachedError))) throw error;
+      if (floor > (this.#head ?? -1n)) {
+        this.#floor.ignorePeers();
+        this.#parts.events.onUnreached(floor);
+        const own = this.#floor.above(min);
+        return ask(own, own !== min);
+      }
+      this.#giveUpLost();
+      return ask(min, false);
     }
   }
 
@@ -154,7 +190,7 @@ export class Latest {
    * one does only when a read finds it too old, so that one look serves all workers.
    */
   onPeerState(state: PublishedState): void {
-    if (this.#publish(state)) clearTimeout(this.#timer);
+    if (this.#isProvided(state.info.version) && this.#publish(state)) clearTimeout(this.#timer);
   }
 
   close(): void {
@@ -170,23 +206,86 @@ export class Latest {
     return this.#generation === this.#parts.fleet.generation ? this.#state : undefined;
   }
 
-  async #lookFor({ maxStalenessMs, min }: Demand, signal: CancelSignal): Promise<PublishedState> {
-    const { waiters } = this.#parts.fleet;
+  /** Looks for a state of at least `min`, for a client that has seen `seen`: others do not wait for a lost one. */
+  async #lookFor(
+    { maxStalenessMs, min }: Demand,
+    seen: LedgerVersion | undefined,
+    signal: CancelSignal,
+  ): Promise<PublishedState> {
     const askedMs = performance.now();
     // A look in flight may have begun before the bound; one that begins after it always satisfies the bound.
     for (let looks = 0; looks < maxLooks && !signal.aborted; looks += 1) {
       await this.#renew(min);
       const state = this.#current;
       if (state !== undefined && state.asOfMs >= askedMs - maxStalenessMs && isAtLeast(state, min)) return state;
-      if (this.#isAboveHead(min) && !(await waiters.wait(min, this.#options.waitForVersionMs, signal))) break;
+      if (min === undefined || this.#isProvided(min)) continue;
+      const isAwaited = min === seen || this.#isAboveHead(min);
+      if (!isAwaited || !(await this.#isReached(min, signal))) break;
     }
-    const isBehind = this.#isAboveHead(min);
-    throw new GatewayError(
-      'unavailable',
-      isBehind
-        ? `the ledger is at version ${this.#head} here, and version ${min} was asked for; try again`
-        : 'no node reports the latest ledger version now; try again',
-    );
+    if (this.#isAboveHead(min)) {
+      throw new GatewayError(
+        'unavailable',
+        `the ledger is at version ${this.#head} here, and version ${min} was asked for; try again`,
+      );
+    }
+    if (min !== undefined && !this.#isProvided(min)) throw new UnreachedError(min);
+    throw new GatewayError('unavailable', 'no node reports the latest ledger version now; try again');
+  }
+
+  /** The nodes that failed at `state`; when none was asked, all that hold it. */
+  #lostBy({ failed }: UnreachedError, { info }: ReportedState): readonly Upstream[] {
+    if (failed.length > 0) return failed;
+    return this.#parts.fleet.upstreams.filter(({ head }) => head >= info.version);
+  }
+
+  /** The newest state of the nodes that have not failed. Throws `error` when the client has seen newer ones. */
+  async #instead(
+    error: UnreachedError,
+    failed: ReadonlySet<Upstream>,
+    { min }: Demand,
+    signal: CancelSignal,
+  ): Promise<ReportedState> {
+    await this.#parts.lookAround?.();
+    const isFit = (upstream: Upstream): boolean => !failed.has(upstream);
+    if (min !== undefined && !(await this.#isReached(min, signal, isFit))) throw new UnreachedError(min);
+    let newest: Upstream | undefined;
+    for (const upstream of this.#providers(isFit)) {
+      if (upstream.head > (newest?.head ?? -1n)) newest = upstream;
+    }
+    const info = newest?.window.info;
+    if (newest === undefined || info === undefined) throw error;
+    return { info, asOfMs: newest.window.observedAtMs };
+  }
+
+  /** Resolves when a node that provides the newest state has reached the version, or to false after `waitForVersionMs`. */
+  #isReached(version: LedgerVersion, signal: CancelSignal, isFit?: (upstream: Upstream) => boolean): Promise<boolean> {
+    const isProvider = (upstream: Upstream): boolean => this.#providers(isFit).includes(upstream);
+    return this.#parts.fleet.waiters.wait(version, this.#options.waitForVersionMs, signal, isProvider);
+  }
+
+  /** The nodes that reads of the newest state depend on; when all fail these reads, the others are no better. */
+  #providers(isFit = (_: Upstream): boolean => true): readonly Upstream[] {
+    const trusted = this.#parts.fleet.upstreams.filter((upstream) => upstream.isTrusted && isFit(upstream));
+    const providers = trusted.filter(({ failsNewest }) => !failsNewest);
+    return providers.length === 0 ? trusted : providers;
+  }
+
+  /** Whether a node that can be reached holds the version. In an outage none answers an older one either. */
+  #isProvided(version: LedgerVersion): boolean {
+    const providers = this.#providers();
+    return providers.length === 0 ? version <= (this.#head ?? -1n) : providers.some(({ head }) => head >= version);
+  }
+
+  #ifProvided(version: LedgerVersion | undefined): LedgerVersion | undefined {
+    return version !== undefined && this.#isProvided(version) ? version : undefined;
+  }
+
+  /** Gives up versions that no node provides any more: only clients that have seen them wait for them. */
+  #giveUpLost(): void {
+    const served = this.#floor.ownAbove(undefined);
+    if (served !== undefined && !this.#isProvided(served)) this.#floor.giveUp();
+    const state = this.#current;
+    if (state !== undefined && !this.#isProvided(state.info.version)) this.#state = undefined;
   }
 
   /** Whether no believed node has reported the version yet. */
@@ -205,24 +304,29 @@ export class Latest {
   async #lookNow(min: LedgerVersion | undefined): Promise<void> {
     const asOfMs = performance.now();
     const current = this.#current?.info.version;
-    // No node has reached a version above the head: the look reads the head of the freshest node instead.
-    const wanted = this.#isAboveHead(min) ? undefined : min;
-    const floor = current !== undefined && (wanted === undefined || current > wanted) ? current : wanted;
-    const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
-    const need = { kind: 'head', min: floor } as const;
-    const bounds = { isIdempotent: true, timeoutMs: lookTimeoutMs, isLook: true } as const;
-    const look = { wire, need, promised: 'json', isContent: isInfoOf, ...bounds } as const;
-    const answer = await this.#parts.sender.whole(look, this.#closing.signal);
+    // While no node provides a version, the look reads the head of the freshest one instead.
+    const floor = newer(this.#ifProvided(current), this.#ifProvided(min));
+    const answer = await this.#askInfo(floor).catch((error: unknown) => {
+      if (floor === undefined || this.#isProvided(floor)) throw error;
+      // The node at the floor has just failed the look.
+      return this.#askInfo(undefined);
+    });
     this.#schedule();
     const { status, info, body, upstream } = answer;
-    if (status !== 200 || info === undefined || upstream.isSuspect || this.#isUnreadable(upstream)) return;
+    if (status !== 200 || info === undefined || !this.#providers().includes(upstream)) return;
+    upstream.answerNewest();
+    this.#giveUpLost();
     const state = { info, body, asOfMs, upstream: upstream.name };
     if (this.#publish(state)) this.#parts.events.onServed(info.version, state);
   }
 
-  /** Whether the node fails reads of its states, and others will answer them once they have come nearer. */
-  #isUnreadable({ failsNewest }: Upstream): boolean {
-    return failsNewest && this.#parts.fleet.upstreams.some((other) => other.isTrusted && !other.failsNewest);
+  /** The ledger info of the freshest node that has reached `min`. Rejects with `GatewayError` 503 without one. */
+  #askInfo(min: LedgerVersion | undefined): Promise<NodeAnswer> {
+    const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
+    const need = { kind: 'head', min } as const;
+    const bounds = { isIdempotent: true, timeoutMs: silentMs, isLook: true } as const;
+    const look = { wire, need, promised: 'json', isContent: isInfoOf, ...bounds } as const;
+    return this.#parts.sender.whole(look, this.#closing.signal);
   }
 
   /** Returns whether reads share the state from now on; an older one, or one above the believed head, is refused. */

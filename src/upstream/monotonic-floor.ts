@@ -1,6 +1,6 @@
 /**
- * The lowest version for an answer to a read of "latest": the newest that a client of this gateway has got and, as far as
- * nodes here have reached it, the newest that a client of a peer has got (another worker or replica).
+ * The lowest version for an answer to a read of "latest": the newest that a client of this gateway has got and the newest
+ * that a client of a peer has got (another worker or replica), as far as nodes here can be reached that hold it.
  */
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from './fleet.ts';
@@ -52,6 +52,12 @@ export class MonotonicFloor {
     if (performance.now() >= this.#ignorePeersUntilMs) this.#peers = newer(this.#peers, version);
   }
 
+  /** Forgets all versions, because the nodes that hold them are lost: peers report them for a while. */
+  giveUp(): void {
+    this.#served = undefined;
+    this.ignorePeers();
+  }
+
   /** Ignores versions of peers for a while, because no node here has reached one. */
   ignorePeers(): void {
     this.#peers = undefined;
@@ -68,6 +74,7 @@ export class MonotonicFloor {
   }
 }
 
-function newer(one: LedgerVersion | undefined, other: LedgerVersion | undefined): LedgerVersion | undefined {
+/** The newer of two versions; `undefined`: neither is known. */
+export function newer(one: LedgerVersion | undefined, other: LedgerVersion | undefined): LedgerVersion | undefined {
   return one === undefined || (other !== undefined && other > one) ? other : one;
 }

@@ -529,7 +529,7 @@ test('a candidate costs its latency for each request in flight and this one', (t
   tell(0, { version: 100n }, 1000);
   at(0).recordAnswer(100, 1000);
   at(0).inFlight = 3;
-  const [candidate] = candidatesOf(fleet, 1000);
+  const [candidate] = candidatesOf(fleet, 1000, { kind: 'head' });
   assert.equal(candidate?.cost, 400);
   assert.equal(candidate?.window?.head, 100n);
 });

@@ -20,7 +20,11 @@ function latestAt(head?: bigint) {
   const served: bigint[] = [];
   const unreached: bigint[] = [];
   const known = head === undefined ? undefined : ledgerInfo({ version: head });
-  const fleet: { generation: number; head: typeof known } = { generation: 0, head: known };
+  const fleet: { generation: number; head: typeof known; upstreams: [] } = {
+    generation: 0,
+    head: known,
+    upstreams: [],
+  };
   const events = {
     onServed: (version: LedgerVersion) => void served.push(version),
     onUnreached: (version: LedgerVersion) => void unreached.push(version),

@@ -5,7 +5,7 @@ import { finalNotFound, isImmutable } from '../../cache/policy.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import { candidatesOf } from '../../upstream/fleet-view.ts';
-import { explainSelection, unitOf } from '../../upstream/select/candidates.ts';
+import { explainSelection, readClassOf } from '../../upstream/select/candidates.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
 import { positionOf, type Need, holdingOf, type Candidate, type Criterion } from '../../upstream/select/ranking.ts';
@@ -54,7 +54,7 @@ export class Explainer {
       case 'wait':
         return isOfLatest(parsed.read) ? this.#latestRead(route, parsed.read) : this.#read(route, parsed.read);
       case 'shared':
-        return { route, kept: sharedTexts[parsed.shared], ...this.#nodes({ kind: 'head' }) };
+        return { route, kept: sharedTexts[parsed.shared], ...this.#nodes({ kind: 'head' }, 'read') };
       case 'passed':
         return this.#passed(match);
       case 'ledger info':
@@ -69,7 +69,7 @@ export class Explainer {
   async #read(route: string, read: Read): Promise<RequestExplanation> {
     const key = this.#parts.reader.keyOf(read);
     const head = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
-    const nodes = this.#nodes(read.need);
+    const nodes = this.#nodes(read.need, read.atOnce === undefined ? kindOf(read) : undefined);
     if (key === undefined) return { ...head, key: 'none yet: no node has reported its chain', ...nodes };
     const { memory, store, redis } = await this.#parts.tiers.inspect(key);
     return {
@@ -92,7 +92,7 @@ export class Explainer {
         read: readOf(read),
         latest: this.#latest(),
         kept: maxStalenessMs === 0 ? 'never: each read goes to a node' : 'under the version that is found',
-        ...this.#nodes({ kind: 'head' }),
+        ...this.#nodes({ kind: 'head' }, kindOf(read)),
       };
     }
     return { latest: this.#latest(), ...(await this.#read(route, pinTo(read, latest.version))) };
@@ -119,18 +119,25 @@ export class Explainer {
     const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
     if (!isReadOfLatest) return { route, kept, ...this.#nodes(need) };
     const version = this.#parts.limits.maxStalenessMs === 0 ? undefined : this.#parts.latest.peek()?.version;
-    return { route, kept, latest: this.#latest(), ...this.#nodes(needOf(version)) };
+    return { route, kept, latest: this.#latest(), ...this.#nodes(needOf(version), 'read') };
   }
 
-  #nodes(need: Need): RequestExplanation {
+  /** `kind`: of a read of state, for which nodes may be ejected. */
+  #nodes(need: Need, kind?: 'read' | 'view'): RequestExplanation {
     const { fleet, sending } = this.#parts;
-    const { ordered, leftOut } = explainSelection(candidatesOf(fleet, performance.now(), unitOf(need)), need);
+    const nowMs = performance.now();
+    const readClass = kind && readClassOf(need, kind === 'view', fleet.upstreams, nowMs);
+    const { ordered, leftOut } = explainSelection(candidatesOf(fleet, nowMs, need, readClass), need);
     const asked = ordered.map(({ candidate, behind }) =>
       nodeOf(candidate, need, { behind: behind && criterionTexts[behind] }),
     );
     const others = leftOut.map(({ candidate, because }) => nodeOf(candidate, need, { because: reasons[because] }));
     return { nodes: { asked, leftOut: others, maxAttempts: sending.maxAttempts } };
   }
+}
+
+function kindOf({ operation }: Read): 'read' | 'view' {
+  return operation === 'view' ? 'view' : 'read';
 }
 
 function readOf({ operation, subject, version, form }: Read): RequestExplanation {

@@ -8,13 +8,14 @@ import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import { withVersion, type LedgerVersion } from '../../ledger/version.ts';
 import type { LatestMetrics } from '../../metrics/http-metrics.ts';
-import { within } from '../../trace/span.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
-import type { Demand, Latest, PublishedState } from '../../upstream/latest.ts';
+import type { Demand, Latest, PublishedState, ReportedState } from '../../upstream/latest.ts';
 import { errorCodeOf } from '../../upstream/dispatch/classify.ts';
+import { UnreachedError } from '../../upstream/dispatch/fleet-request.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Incoming } from '../http/message.ts';
-import { newest, parseDemand, type StalenessLimits } from './demand.ts';
+import { stateOf } from '../http/server/connection-state.ts';
+import { parseDemand, type StalenessLimits } from './demand.ts';
 import type { Read, ReadResult } from './read-result.ts';
 import type { Reader } from './reader.ts';
 
@@ -44,8 +45,6 @@ export function infoHead(vary: string, version: LedgerVersion): string[] {
 /** Decides the version of each read of "latest", by the client's demand and its connection's history. */
 export class Freshness {
   readonly #parts: FreshnessParts;
-  /** Newest committed version that each connection received; it ends with the connection or the generation. */
-  readonly #seen = new WeakMap<Socket, { readonly version: LedgerVersion; readonly generation: number }>();
   /** Cached targets' reads, pinned to the version of their last use. */
   readonly #pins = new WeakMap<Read, Read>();
   /** The last ledger info, and its sources. */
@@ -63,10 +62,11 @@ export class Freshness {
     return parseDemand(headers, this.#parts.limits, this.#seenOn(socket));
   }
 
-  /** Records a committed version that the connection received: its later reads are at or past `version`. */
-  recordSeen({ socket }: Incoming, version: LedgerVersion): void {
-    const { generation } = this.#parts.fleet;
-    this.#seen.set(socket, { version: newest(version, this.#seenOn(socket)), generation });
+  /** Records a version that the connection received: its later reads are at or past `version`. */
+  recordSeen({ socket }: Pick<Incoming, 'socket'>, version: LedgerVersion): void {
+    const seen = this.#seenOn(socket);
+    if (seen !== undefined && seen >= version) return;
+    stateOf(socket).seen = { version, generation: this.#parts.fleet.generation };
   }
 
   /** The shared state, if it satisfies the demand. Synchronous: a hit costs no promise. */
@@ -79,7 +79,7 @@ export class Freshness {
     const state = this.find(request);
     const hit = state === undefined ? undefined : this.#parts.reader.find(this.pinned(read, state));
     if (state === undefined || hit === undefined) return undefined;
-    this.countServed(state);
+    this.recordServed(request, state);
     return { ...hit, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
   }
 
@@ -88,18 +88,19 @@ export class Freshness {
     const { reader, latest } = this.#parts;
     const demand = this.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#readAtHead(read, demand, exchange);
-    const state = await within(exchange.span, 'snapshot', () => latest.reach(demand, exchange.signal));
-    const pinned = this.pinned(read, state);
-    const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
-    this.requireVersion(served.entry, state.info.version);
-    this.countServed(state, performance.now());
-    return { ...served, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
+    return latest.at(demand, exchange, async (state) => {
+      const pinned = this.pinned(read, state);
+      const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
+      this.requireVersion(served.entry, state.info.version);
+      this.recordServed(exchange.request, state, performance.now());
+      return { ...served, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
+    });
   }
 
   /** `ledgerInfo` of the shared state, if it satisfies the demand. Synchronous, as `find`. */
   findLedgerInfo(request: DemandSource): InfoBody | undefined {
     const state = this.find(request);
-    return state === undefined ? undefined : this.#infoOf(state);
+    return state === undefined ? undefined : this.#infoOf(state, request);
   }
 
   /**
@@ -107,13 +108,13 @@ export class Freshness {
    * may reach further back (protocol 9), and with the snapshot of its headers. Rejects with `GatewayError`.
    */
   async ledgerInfo(request: DemandSource, signal: CancelSignal): Promise<InfoBody> {
-    return this.#infoOf(await this.#parts.latest.reach(this.demandOf(request), signal));
+    return this.#infoOf(await this.#parts.latest.reach(this.demandOf(request), signal), request);
   }
 
-  #infoOf(state: PublishedState): InfoBody {
+  #infoOf(state: PublishedState, request: DemandSource): InfoBody {
     const { oldest } = this.#parts.fleet;
     if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known');
-    this.countServed(state, performance.now());
+    this.recordServed(request, state, performance.now());
     const last = this.#info;
     if (last?.state === state && last.oldest === oldest) return last;
     const { version } = state.info;
@@ -129,11 +130,11 @@ export class Freshness {
   requireVersion(answer: { readonly status: number; readonly body?: Buffer }, version?: LedgerVersion): void {
     const { status } = answer;
     if (status !== 410 && (status !== 404 || errorCodeOf(answer) !== 'version_not_found')) return;
-    throw lost(version ?? this.#parts.fleet.head?.version);
+    throw new UnreachedError(version ?? this.#parts.fleet.head?.version);
   }
 
   /** The read, pinned to the state's version. */
-  pinned(read: Read, { info: { version } }: PublishedState): Read {
+  pinned(read: Read, { info: { version } }: ReportedState): Read {
     const before = this.#pins.get(read);
     if (before?.version === version) return before;
     const pinned = pinTo(read, version);
@@ -141,14 +142,20 @@ export class Freshness {
     return pinned;
   }
 
-  /** Counts an answer from this state. `nowMs`: of `performance.now()`; default: the time at which `find` chose it. */
-  countServed({ info, asOfMs }: PublishedState, nowMs = this.#parts.latest.askedAtMs): void {
+  /** Records an answer from this state. `nowMs`: of `performance.now()`; default: the time at which `find` chose it. */
+  recordServed(
+    request: Pick<Incoming, 'socket'>,
+    { info, asOfMs }: ReportedState,
+    nowMs = this.#parts.latest.askedAtMs,
+  ): void {
+    this.recordSeen(request, info.version);
     this.#parts.metrics.observeStaleness((nowMs - asOfMs) / 1000);
     this.#noteLag(info.version);
   }
 
-  /** Raises the shared version's floor to a node's head that a client receives next, and counts the answer's lag. */
-  recordServed(version: LedgerVersion): void {
+  /** Records that the client receives a state at a node's head next: no later answer is older, while a node holds it. */
+  recordHead(request: Pick<Incoming, 'socket'>, version: LedgerVersion): void {
+    this.recordSeen(request, version);
     this.#parts.latest.recordServed(version);
     this.#noteLag(version);
   }
@@ -156,11 +163,11 @@ export class Freshness {
   /** Without staleness, a node answers that has reached every version that was served. */
   async #readAtHead(read: Read, { min }: Demand, exchange: Exchange): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
-    const served = await latest.aboveFloor(min, exchange.signal, (floor) =>
-      reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true } }, exchange),
+    const served = await latest.aboveFloor(min, exchange.signal, (floor, isChosen) =>
+      reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true, isChosen } }, exchange),
     );
     this.requireVersion(served.entry);
-    if (served.version !== undefined) this.recordServed(served.version);
+    if (served.version !== undefined) this.recordHead(exchange.request, served.version);
     return served;
   }
 
@@ -176,7 +183,7 @@ export class Freshness {
   }
 
   #seenOn(socket: Socket): LedgerVersion | undefined {
-    const seen = this.#seen.get(socket);
+    const { seen } = stateOf(socket);
     return seen?.generation === this.#parts.fleet.generation ? seen.version : undefined;
   }
 }
@@ -199,17 +206,12 @@ function bodyOf({ body, info }: PublishedState, oldest: LedgerInfo): Buffer {
 }
 
 /** Age in whole seconds since the state was requested: a small integer, which V8 stores inline. */
-export function ageOf({ asOfMs }: PublishedState, nowMs: number): number {
+export function ageOf({ asOfMs }: ReportedState, nowMs: number): number {
   return Math.max(0, (nowMs - asOfMs) / 1000) | 0;
 }
 
-/** The read at one version, equal to that of a client that names it. */
+/** The read at one version that the gateway chose; its answer equals that of a client that names it. */
 export function pinTo(read: Read, version: LedgerVersion): Read {
   const wire = { ...read.wire, path: withVersion(read.wire.path, version) };
-  return { ...read, version, wire, need: { kind: 'version', version } };
-}
-
-/** 503: the only node that had reached the shared version is unreachable or refuses it, and the others are behind it. */
-function lost(version: LedgerVersion | undefined): GatewayError {
-  return new GatewayError('unavailable', `no node that can be reached holds ledger version ${version} yet; try again`);
+  return { ...read, version, wire, need: { kind: 'version', version, isChosen: true } };
 }

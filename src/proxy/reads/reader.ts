@@ -218,11 +218,13 @@ function itemOf({ operation, subject, form }: Read): string {
 
 /**
  * Part of the flight's name. A read must not join one that began before an event which its client has seen: the
- * submission of its transaction, or the version `min`. A read that waits at the node would hold up one that does not.
+ * submission of its transaction, or the version `min`. A read that waits at the node would hold up one that does not, and
+ * one at a version that the gateway chose ends where one of a client waits for another node.
  */
 function flightOf({ need, atOnce }: Read, min: LedgerVersion | undefined): string {
   const submittedTo = need.kind === 'transaction' ? (need.submittedTo ?? '') : '';
-  return `|${atOnce === undefined ? '' : 'wait'}|${submittedTo}|${min ?? ''}`;
+  const chosen = need.kind === 'version' && need.isChosen === true ? 'chosen' : '';
+  return `|${atOnce === undefined ? chosen : 'wait'}|${submittedTo}|${min ?? ''}`;
 }
 
 /**

@@ -15,6 +15,7 @@ import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
 import type { WireRequest } from '../../upstream/node/node-client.ts';
+import type { Need } from '../../upstream/select/ranking.ts';
 import type { Caller, Exchange } from '../http/exchange.ts';
 import type { Freshness } from './freshness.ts';
 import { entryOf, type ReadResult } from './read-result.ts';
@@ -75,19 +76,25 @@ export class Shares {
 
   /** The held answer, or one that is read for all callers who wait. */
   async load(read: SharedRead, exchange: Exchange): Promise<ReadResult> {
-    const { fleet, latest, freshness, tiers } = this.#parts;
-    let min: LedgerVersion | undefined;
-    let time = '';
-    if (read.shared === 'latest') {
-      const demand = freshness.demandOf(exchange.request);
-      // Each such caller wants the state at its own call.
-      if (demand.maxStalenessMs === 0) {
-        const ask = (floor: LedgerVersion | undefined) => this.#ask(read, floor, exchange);
-        return resultOf(await latest.aboveFloor(demand.min, exchange.signal, ask), false, false);
-      }
-      min = (await latest.reach(demand, exchange.signal)).info.version;
-      time = String(min);
-    }
+    const { latest, freshness } = this.#parts;
+    if (read.shared !== 'latest') return this.#loadAt(read, undefined, exchange);
+    const demand = freshness.demandOf(exchange.request);
+    if (demand.maxStalenessMs > 0)
+      return latest.at(demand, exchange, async ({ info: { version } }) => {
+        const answer = await this.#loadAt(read, version, exchange);
+        freshness.recordSeen(exchange.request, version);
+        return answer;
+      });
+    // Each such caller wants the state at its own call.
+    const answer = await latest.aboveFloor(demand.min, exchange.signal, (min, isChosen) =>
+      this.#ask(read, { kind: 'head', min, isChosen }, exchange),
+    );
+    return resultOf(answer, false, false);
+  }
+
+  async #loadAt(read: SharedRead, min: LedgerVersion | undefined, exchange: Exchange): Promise<ReadResult> {
+    const { fleet, tiers } = this.#parts;
+    const time = min === undefined ? '' : String(min);
     // The name counts purges: a later request neither gets an earlier answer nor joins its flight.
     const name = `${fleet.generation}|${tiers.purges}|${time}|${read.form ?? ''}|${read.wire.path}`;
     const ttl = this.#ttlMs(read.shared);
@@ -95,7 +102,7 @@ export class Shares {
     if (held !== undefined && performance.now() - held.askedAtMs < ttl) return resultOf(held, true, false);
     const { client, signal: hangUp, span: parent } = exchange;
     const lead = async (signal: CancelSignal, span: Span | undefined): Promise<SharedAnswer> => {
-      const answer = await this.#ask(read, min, { client, signal, span });
+      const answer = await this.#ask(read, { kind: 'head', min, isChosen: true }, { client, signal, span });
       if (answer.entry.digest !== '' && ttl > 0) this.#held.set(name, answer);
       return answer;
     };
@@ -109,14 +116,9 @@ export class Shares {
     return time === 'latest' ? latestMs : this.#parts.gasPriceTtlMs;
   }
 
-  async #ask(
-    { wire, form }: SharedRead,
-    min: LedgerVersion | undefined,
-    { client, span, onPlace, signal }: Caller,
-  ): Promise<SharedAnswer> {
+  async #ask({ wire, form }: SharedRead, need: Need, { client, span, onPlace, signal }: Caller): Promise<SharedAnswer> {
     const { sender, fleet } = this.#parts;
     const askedAtMs = performance.now();
-    const need = { kind: 'head', min } as const;
     // Some nodes have no BCS for these, and answer in JSON.
     const promised = form === undefined ? undefined : 'either';
     const request = { wire, need, promised, isIdempotent: true, mayStream: true, client, span, onPlace } as const;

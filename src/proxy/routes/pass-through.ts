@@ -85,13 +85,15 @@ export class PassThrough {
     const { freshness, latest, sender } = this.#parts;
     const demand = freshness.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand.min);
-    const snapshot = await latest.reach(demand, exchange.signal);
-    const { version } = snapshot.info;
-    const path = withVersion(wire.path, version);
-    const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
-    const answer = await sender.stream(pinned, exchange.signal);
-    freshness.requireVersion(answer, version);
-    if (answer.status < 300) freshness.countServed(snapshot, performance.now());
+    const { answer, version } = await latest.at(demand, exchange, async (state) => {
+      const { version: chosen } = state.info;
+      const path = withVersion(wire.path, chosen);
+      const need = { kind: 'version', version: chosen, isChosen: true } as const;
+      const answered = await sender.stream({ ...request, wire: { ...wire, path }, need }, exchange.signal);
+      freshness.requireVersion(answered, chosen);
+      if (answered.status < 300) freshness.recordServed(exchange.request, state, performance.now());
+      return { answer: answered, version: chosen };
+    });
     const headers = withoutFreshness(answer.headers);
     return this.#reply(exchange, { ...answer, headers }, answer.status < 300 ? version : undefined);
   }
@@ -99,12 +101,12 @@ export class PassThrough {
   /** Without staleness, state is read at a node's head. */
   async #serveHead(exchange: Exchange, request: FleetRequest, seen: LedgerVersion | undefined): Promise<void> {
     const { latest, sender, freshness } = this.#parts;
-    const answer = await latest.aboveFloor(seen, exchange.signal, (min) =>
-      sender.stream({ ...request, need: { kind: 'head', min, isExact: true } }, exchange.signal),
+    const answer = await latest.aboveFloor(seen, exchange.signal, (min, isChosen) =>
+      sender.stream({ ...request, need: { kind: 'head', min, isExact: true, isChosen } }, exchange.signal),
     );
     freshness.requireVersion(answer);
     const { status, info, upstream } = answer;
-    if (status < 300 && info !== undefined && !upstream.isSuspect) freshness.recordServed(info.version);
+    if (status < 300 && info !== undefined && !upstream.isSuspect) freshness.recordHead(exchange.request, info.version);
     const headers = withoutFreshness(answer.headers);
     return this.#reply(exchange, { ...answer, headers }, status < 300 ? info?.version : undefined);
   }

@@ -62,6 +62,8 @@ export class AttemptHistory {
   readonly failures: NodeFailure[] = [];
   /** The best answer so far; none was final. */
   bestAnswer: { readonly kind: NonFinalOutcome['kind']; readonly answer: NodeAnswer } | undefined;
+  /** The gateway chose the version, and no other node had reached it: the gateway chooses another. */
+  isLost = false;
   /** The client whose request found no place at a node. */
   queueFullFor: string | undefined;
 

@@ -8,7 +8,7 @@ import { CallPlaces } from './call-places.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { isSureOf, nodesFor } from '../fleet-view.ts';
 import { LargeAnswerError, type FleetRequest, type SenderParts } from './fleet-request.ts';
-import { chooseFinalAnswer, holderThatFailed, mayGoOn, type CallState } from './next-step.ts';
+import { chooseFinalAnswer, holderThatFailed, isChosen, mayGoOn, type CallState } from './next-step.ts';
 import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
 import type { Allowance } from '../node/allowance.ts';
 import type { ReadClass } from '../select/ranking.ts';
@@ -47,6 +47,8 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   readonly #options: CallOptions<A>;
   readonly #state: CallState;
   readonly #readClass: ReadClass | undefined;
+  /** It reads the newest state, of a look or of the node itself. */
+  readonly #isOfNewest: boolean;
   readonly #places: CallPlaces;
 
   constructor(context: DispatchContext, options: CallOptions<A>) {
@@ -64,7 +66,8 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const isHopeless = request.isIdempotent && fleet.outageSinceMs !== undefined;
     const { deadlineMs, timeoutMs } = limits;
     const deadlineAtMs = nowMs + (isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs);
-    const nodes = () => nodesFor(fleet, need, request.isLook === true ? 'look' : readClass);
+    const nodes = () => nodesFor(fleet, need, request.isLook === true ? 'head' : readClass);
+    this.#isOfNewest = readClass !== undefined && (need.kind === 'head' || isChosen(need));
     const state = { fleet, limits, need, nodes, deadlineAtMs, signal, history: new AttemptHistory() };
     this.#state = state;
     const { queue, metrics, log } = context;
@@ -203,10 +206,11 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const isElsewhere = upstream.address.isShared && this.#state.history.isMissedByShared;
     this.#state.history.ask(upstream);
     // A node may answer looks and refuse all other requests.
-    if (request.isLook !== true) upstream.deferral.asked(performance.now());
+    if (request.isLook === true) upstream.lookSent(performance.now());
+    else upstream.deferral.asked(performance.now());
     const longestMs = upstream.health === 'down' && request.isIdempotent ? longestTrialMs : limits.timeoutMs;
     const timeoutMs = Math.max(0, Math.min(request.timeoutMs ?? Infinity, limits.timeoutMs, longestMs, this.#leftMs));
-    const deadline = new Deadline(signal, timeoutMs);
+    const deadline = new Deadline(signal, timeoutMs, this.#isOfNewest ? upstream.newestReads : undefined);
     return {
       upstream,
       sentAtMs: performance.now(),
@@ -224,8 +228,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
         history.record(outcome, run.upstream, run.sentAtMs);
         // No sign against the node: a client that hung up, an answer too large, a wait for a place.
         const isOfNode = outcome.kind === 'failed' && outcome.sign !== undefined && !this.#state.signal.aborted;
-        if (isOfNode && this.#readClass !== undefined)
-          run.upstream.ejections[this.#readClass].unanswered(performance.now());
+        if (isOfNode) this.#recordUnanswered(run.upstream, outcome.sign === 'timeout');
         continue;
       }
       if (cancelled !== undefined && hedge === run) this.#recordOutpaced(cancelled);
@@ -236,6 +239,17 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     }
     if (hedge !== undefined) metrics.hedge('failed');
     return undefined;
+  }
+
+  /** A look has no client who could make it fail: its node provides no newest state for a while, if another can. */
+  #recordUnanswered(upstream: Upstream, isSilent: boolean): void {
+    const nowMs = performance.now();
+    if (this.#readClass !== undefined) upstream.ejections[this.#readClass].unanswered(nowMs);
+    if (this.#options.request.isLook !== true) return;
+    const { upstreams } = this.#context.fleet;
+    if (!upstreams.some((other) => other !== upstream && other.providesNewest)) return;
+    upstream.failNewest(nowMs);
+    if (isSilent) upstream.expireNewestReads();
   }
 
   /** The hedge answered first: the other node took at least this long. */

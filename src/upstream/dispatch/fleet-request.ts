@@ -2,6 +2,7 @@
 import type { AnswerForm, JsonBody } from '../../ledger/answer-body.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
+import type { LedgerVersion } from '../../ledger/version.ts';
 import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
@@ -25,6 +26,19 @@ export class QueueFullError extends GatewayError {
   constructor(client: string) {
     super('unavailable', 'the nodes are at capacity; try again');
     this.client = client;
+  }
+}
+
+/**
+ * 503: the nodes that hold the version fail or are gone, and the others are behind it. `failed`: the nodes that were asked
+ * and hold it.
+ */
+export class UnreachedError extends GatewayError {
+  readonly failed: readonly Upstream[];
+
+  constructor(version: LedgerVersion | undefined, failed: readonly Upstream[] = []) {
+    super('unavailable', `no node that can be reached holds ledger version ${version} yet; try again`);
+    this.failed = failed;
   }
 }
 

@@ -4,10 +4,10 @@ import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Fleet } from '../fleet.ts';
 import { candidatesOf } from '../fleet-view.ts';
 import type { Upstream } from '../node/upstream.ts';
-import { type NodeCandidate, deepest, deepestUnasked, unitOf } from '../select/candidates.ts';
-import { type Need, positionOf, passedOver, trustRank, holdingOf } from '../select/ranking.ts';
+import { type NodeCandidate, deepest, deepestUnasked } from '../select/candidates.ts';
+import { type Need, positionOf, passedOver, trustRank, holdingOf, versionOf } from '../select/ranking.ts';
 import type { AttemptHistory, NonFinalOutcome } from './attempt-history.ts';
-import { QueueFullError, type SendLimits } from './fleet-request.ts';
+import { QueueFullError, UnreachedError, type SendLimits } from './fleet-request.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { errorCodeOf } from './classify.ts';
 import type { NodeAnswer } from './exchange.ts';
@@ -36,18 +36,25 @@ export async function mayGoOn(call: CallState, upstream: Upstream, kind: NonFina
     return (
       kind === 'failed' || nodes().some((node) => node.window !== undefined && mayReach(node, need.height, history))
     );
-  const version = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
+  const version = versionOf(need);
   const head = fleet.head?.version;
   if (version === undefined || head === undefined) return true;
   if (version > head + reachableVersions) return kind === 'failed';
-  const mayWait = performance.now() < (history.waitUntilMs ?? Infinity);
+  const mayWait = !isChosen(need) && performance.now() < (history.waitUntilMs ?? Infinity);
   const mayRepeat = history.attempts < limits.maxAttempts - 1;
   const step = stepAfter(nodes(), upstream, { version, history, mayWait, mayRepeat });
+  // While a repeat at its only holder is under way, another node may reach the version.
+  history.isLost = isChosen(need) && step !== 'ask';
   if (step === 'again') {
     history.hasRepeated = true;
     history.repeat(upstream);
   } else if (step === 'wait') await waitFor(version, call);
   return step !== 'end';
+}
+
+/** Whether the gateway chose the version that the request needs. */
+export function isChosen(need: Need): boolean {
+  return (need.kind === 'version' || need.kind === 'head') && need.isChosen === true;
 }
 
 /**
@@ -132,6 +139,9 @@ export function chooseFinalAnswer(call: CallState): NodeAnswer {
   const { signal } = call;
   if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
   const { bestAnswer } = call.history;
+  const version = versionOf(call.need);
+  const isLost = version !== undefined && (call.history.isLost || areOthersBehind(call, version));
+  if (isLost && isChosen(call.need)) throw new UnreachedError(version, failedHolders(call, version));
   // An answer from an older state does not count, nor does "not there yet" from a node behind the others.
   const isTooOld = bestAnswer?.kind === 'behind' && (call.need.kind === 'head' || isReached(call));
   if (bestAnswer !== undefined && !isTooOld && !mayStillBeHeld(call)) {
@@ -140,8 +150,20 @@ export function chooseFinalAnswer(call: CallState): NodeAnswer {
   const { queueFullFor } = call.history;
   if (queueFullFor !== undefined) throw new QueueFullError(queueFullFor);
   const waitMs = withheldForMs(call, performance.now());
+  if (isLost && waitMs === undefined) throw new UnreachedError(version, failedHolders(call, version));
   const headers = waitMs === undefined ? [] : ['Retry-After', String(Math.ceil(waitMs / 1000))];
   throw new GatewayError('unavailable', explain(call), { headers });
+}
+
+/** Whether the ledger has reached the version, and a believed node that has not failed here is behind it. */
+function areOthersBehind({ fleet: { head }, nodes, history: { failed } }: CallState, version: bigint): boolean {
+  if (head === undefined || version > head.version) return false;
+  return nodes().some(({ upstream }) => upstream.isTrusted && upstream.head < version && !failed.has(upstream));
+}
+
+/** The nodes that hold the version by their reports, and gave no answer. */
+function failedHolders({ history: { asked } }: CallState, version: bigint): readonly Upstream[] {
+  return [...asked].filter(({ head }) => head >= version);
 }
 
 /** Ms until one of the nodes that may answer takes requests again; `undefined`: one does now, or none is known. */
@@ -168,7 +190,7 @@ function isReached({ fleet: { head }, need }: CallState): boolean {
 function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, anyPruned } }: CallState): boolean {
   if (prunedAt.size === 0 && !anyPruned) return false;
   // A drained node holds its data, though it is not asked.
-  const drained = candidatesOf(fleet, performance.now(), unitOf(need)).filter(({ isDrained }) => isDrained === true);
+  const drained = candidatesOf(fleet, performance.now(), need).filter(({ isDrained }) => isDrained === true);
   const nodes = [...nodesNow(), ...drained.filter(({ health }) => health !== 'foreign')];
   // The history of an archival node is unknown while it reports another chain, and it may be the deepest.
   if (fleet.upstreams.some(({ health, tier }) => health === 'foreign' && tier === 'archival')) return true;

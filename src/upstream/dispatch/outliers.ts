@@ -2,7 +2,6 @@
 import type { NodeFailure, AttemptOutcome, NonFinalOutcome } from './attempt-history.ts';
 import type { Fetch } from './attempt.ts';
 import { candidatesOf } from '../fleet-view.ts';
-import { unitOf } from '../select/candidates.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
@@ -130,7 +129,7 @@ export class Outliers {
   #dueForTrial(readClass: ReadClass, need: Need): Upstream | undefined {
     const nowMs = performance.now();
     const position = positionOf(need);
-    for (const { upstream, window, health } of candidatesOf(this.#parts.fleet, nowMs, unitOf(need))) {
+    for (const { upstream, window, health } of candidatesOf(this.#parts.fleet, nowMs, need)) {
       if (health === 'foreign' || (position !== undefined && holdingOf(window, position) !== 'held')) continue;
       if (!upstream.mayBeAskedMore(nowMs)) continue;
       if (upstream.ejections[readClass].beginTrial(nowMs, this.#parts.limits.timeoutMs)) return upstream;

@@ -13,7 +13,7 @@ import { findShedding } from '../dispatch/classify.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { Deadline, settlesWithin } from '../../ledger/stop.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
-import type { Upstream } from './upstream.ts';
+import { silentMs, type Upstream } from './upstream.ts';
 
 /** Options of a `Prober`, read at each use, so they may change; after a change of the interval see `reschedule`. */
 export interface ProberOptions {
@@ -194,13 +194,22 @@ export class Prober {
     noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, cause);
   }
 
+  /** Reads of the newest state that wait for a silent node go on at another one. */
+  #giveUp(upstream: Upstream): void {
+    const { upstreams } = this.#fleet;
+    if (upstreams.some((other) => other !== upstream && other.providesNewest)) upstream.expireNewestReads();
+  }
+
   /**
    * The node's ledger info; `undefined`: the node limits or sheds requests, so it is alive, and stays down if it was.
    * Throws for any other answer.
    */
   async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerAnswer | undefined> {
     const { timeoutMs } = this.#options;
-    const answer = await overLiveClient(upstream, timeoutMs, (client) => this.ask(upstream, '', timeoutMs, client));
+    const asked = overLiveClient(upstream, timeoutMs, (client) => this.ask(upstream, '', timeoutMs, client));
+    upstream.lookSent(startedMs);
+    if (!(await settlesWithin(asked, silentMs))) this.#giveUp(upstream);
+    const answer = await asked;
     const { status } = answer;
     const info = answer.info ?? takeDialectOf(this.#fleet, answer);
     if (status === 200 && info !== undefined) return { ...answer, info };

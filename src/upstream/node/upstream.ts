@@ -8,6 +8,7 @@ import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
 import { ConcurrencyLimit, Semaphore } from './limits.ts';
 import { lookupOf, NodeClient, type NodeClientOptions } from './node-client.ts';
+import type { Deadline } from '../../ledger/stop.ts';
 import type { NodeFault } from '../../metrics/upstream-metrics.ts';
 import type { ReadClass, Health, Tier } from '../select/ranking.ts';
 import { RetentionWindow } from './retention-window.ts';
@@ -37,6 +38,10 @@ const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
 /** Least latency of a failure: a quick one must not make a node seem cheap. */
 const failureMs = 50;
+/** Nodes answer looks within milliseconds: one that leaves a look unanswered for longer, in ms, hangs or is overloaded. */
+export const silentMs = 500;
+/** A node that fails a look provides no newest state for this long in ms, and twice as long each further time. */
+const newestPauseMs = { first: 1_000, longest: 30_000 };
 /** Last retries at once, and in a second. */
 const lastRetries = { most: 32, perSecond: 5 };
 /** Share of the connections that streamed answers may hold. */
@@ -62,6 +67,12 @@ export class Upstream {
   readonly window = new RetentionWindow(this.address);
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
   readonly deferral = new Deferral();
+  /** Reads of the newest state in flight here; a look that the node does not answer ends them. */
+  readonly newestReads = new Set<Deadline>();
+  #newestPauseMs = 0;
+  #noNewestUntilMs = -Infinity;
+  /** When the first look was sent since its last answer, in ms of `performance.now()`; `Infinity`: none was. */
+  #unansweredSinceMs = Infinity;
   /** Retries here of reads that would fail otherwise, once those of all nodes together are used up. */
   readonly lastRetries = new Allowance(lastRetries.perSecond, lastRetries.most);
   readonly allowance: Allowance;
@@ -158,10 +169,46 @@ export class Upstream {
     return this.window.info?.version ?? -1n;
   }
 
-  /** Whether it fails reads of the newest state. Views that take too long do not count: their clients choose them. */
+  /**
+   * Whether it fails reads of the newest state, or has just failed a look. Views that take too long do not count: their
+   * clients choose them.
+   */
   get failsNewest(): boolean {
     const { head, view } = this.ejections;
-    return head.isTotal || head.reason === 'timeout' || view.isTotal;
+    const isTotal = head.isTotal || head.reason === 'timeout' || view.isTotal;
+    return isTotal || performance.now() < this.#noNewestUntilMs;
+  }
+
+  /** Whether reads of the newest state may be of its head. */
+  get providesNewest(): boolean {
+    return this.isTrusted && !this.failsNewest;
+  }
+
+  /** Whether it has answered nothing since a look was sent to it, for so long that others are asked first. */
+  get isSilent(): boolean {
+    return performance.now() - this.#unansweredSinceMs >= silentMs;
+  }
+
+  /** Records that a look is sent to it. */
+  lookSent(nowMs: number): void {
+    if (this.#unansweredSinceMs === Infinity) this.#unansweredSinceMs = nowMs;
+  }
+
+  /** Records a look that it failed. */
+  failNewest(nowMs: number): void {
+    const { first, longest } = newestPauseMs;
+    this.#newestPauseMs = Math.min(Math.max(first, this.#newestPauseMs * 2), longest);
+    this.#noNewestUntilMs = nowMs + this.#newestPauseMs;
+  }
+
+  /** Ends the attempts of reads of the newest state here, as a time-out does. */
+  expireNewestReads(): void {
+    for (const read of this.newestReads) read.expire();
+  }
+
+  /** Records a look that it answered. */
+  answerNewest(): void {
+    this.#newestPauseMs = 0;
   }
 
   /** Whether the newest request in flight waits for a connection, because the gateway's own requests hold them all. */
@@ -205,6 +252,7 @@ export class Upstream {
   /** Records an answer of any status: the node is alive. */
   recordAnswer(elapsedMs: number, nowMs: number): void {
     this.#answered = true;
+    this.#unansweredSinceMs = Infinity;
     this.#failures = 0;
     this.#fault = undefined;
     this.#isDoubted = false;

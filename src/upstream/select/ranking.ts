@@ -5,17 +5,25 @@
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { WindowView } from '../node/retention-window.ts';
 
-/** The state that a node must hold to answer a request. */
+/**
+ * The state that a node must hold to answer a request. `isChosen`: the gateway chose the version (`min`), and chooses
+ * another when the nodes that hold it fail: the call waits for no other node.
+ */
 export type Need =
   /** The state at one version. */
-  | { readonly kind: 'version'; readonly version: LedgerVersion }
+  | { readonly kind: 'version'; readonly version: LedgerVersion; readonly isChosen?: boolean }
   /** The block of one height: held by the same nodes as its versions, so windows are compared in blocks. */
   | { readonly kind: 'block'; readonly height: bigint }
   /**
    * The newest state, at or past `min`; submissions need it too. `isExact`: only the freshest node serves, and a look at
    * every head precedes the choice.
    */
-  | { readonly kind: 'head'; readonly min?: LedgerVersion | undefined; readonly isExact?: boolean }
+  | {
+      readonly kind: 'head';
+      readonly min?: LedgerVersion | undefined;
+      readonly isExact?: boolean;
+      readonly isChosen?: boolean;
+    }
   /** A transaction that any node may hold, the deepest most surely; `submittedTo`: name of the node that its submission went to. */
   | { readonly kind: 'transaction'; readonly submittedTo?: string | undefined };
 
@@ -23,6 +31,12 @@ export type Need =
 export function positionOf(need: Need): bigint | undefined {
   if (need.kind === 'version') return need.version;
   return need.kind === 'block' ? need.height : undefined;
+}
+
+/** The version that the answer must reach; `undefined`: any, or a block or transaction decides. */
+export function versionOf(need: Need): LedgerVersion | undefined {
+  if (need.kind === 'version') return need.version;
+  return need.kind === 'head' ? need.min : undefined;
 }
 
 /**

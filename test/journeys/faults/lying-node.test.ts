@@ -73,7 +73,11 @@ test('a node that reports versions which it calls not found itself stalls no rea
   const honest = await Promise.all([fakeNode(t), fakeNode(t)]);
   const liar = await distortingNode(t, await fakeNode(t), lift);
   const gateway = await testGateway(t, { full: [liar, ...honest] });
-  await until(async () => (await gateway.get(probe)).status === 200);
+  await until(async () => {
+    const { status, text, headers } = await gateway.get(probe);
+    assert.equal(status, 200, text);
+    return headers['x-node-ledger-version'] === '1000';
+  });
 
   for (let reads = 0; reads < 5; reads += 1) {
     const { status, text, headers } = await gateway.get(`/accounts/0x${reads + 1}`, {

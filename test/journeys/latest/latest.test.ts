@@ -109,19 +109,26 @@ test('a version the fleet does not reach in time is 503 with both versions, neve
   }
 });
 
-test('a lagging node is not asked for what only the fresh one has', async (t) => {
+test('a lagging node answers no client that has seen what only the fresh one has, and any other', async (t) => {
   const lagging = await fakeNode(t, { head: 800n });
   const fresh = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [lagging, fresh], config: { latest: { maxStalenessMs: 0 } } });
   await gateway.get(probe);
   await fresh.refuse();
 
-  const reply = await gateway.get(probe);
+  const replies = [await gateway.get(probe, { 'ledgergate-min-version': '900' }), await gateway.get(probe)];
 
-  assert.equal(reply.status, 503);
+  assert.deepEqual(
+    replies.map(({ status, headers }) => [status, headers['ledgergate-served-version']]),
+    [
+      [503, undefined],
+      [200, '800'],
+    ],
+  );
+  assert.match(replies[0]?.text ?? '', /no node that can be reached holds ledger version 900 yet/);
 });
 
-test('a lagging node\u2019s "no such resource" is not final while the fresh one is unreachable', async (t) => {
+test('a lagging node\u2019s "no such resource" is final for no client that has seen newer versions', async (t) => {
   const lagging = await fakeNode(t, { head: 800n });
   const fresh = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [lagging, fresh], config: { latest: { maxStalenessMs: 0 } } });
@@ -130,7 +137,11 @@ test('a lagging node\u2019s "no such resource" is not final while the fresh one 
   const before = await gateway.get(young);
   await fresh.refuse();
 
-  const replies = [await gateway.get(young), await gateway.get('/accounts/0x1/balance/0x1::young::Coin?x=1')];
+  const seen = { 'ledgergate-min-version': '900' };
+  const replies = [
+    await gateway.get(young, seen),
+    await gateway.get('/accounts/0x1/balance/0x1::young::Coin?x=1', seen),
+  ];
 
   assert.deepEqual(
     [shown, passed, before].map(({ status, headers }) => [status, headers['ledgergate-served-version']]),
@@ -249,14 +260,19 @@ test('the ledger info is of one snapshot, with the oldest version of the fleet',
   assert.equal(full.requestsTo('ledgerInfo'), 2);
 });
 
-test('the ledger info in BCS, or with a trailing slash, is never older than a served version', async (t) => {
+test('the ledger info in BCS, or with a trailing slash, is never older than a version that the client has seen', async (t) => {
   const lagging = await fakeNode(t, { head: 800n });
   const fresh = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [lagging, fresh] });
   const bcs = { accept: 'application/x-bcs' };
   const before = [await gateway.get('/'), await gateway.get('', bcs), await gateway.get('/', bcs)];
   await fresh.refuse();
-  const after = [await gateway.get('', bcs), await gateway.get('/', { 'ledgergate-min-version': '901' })];
+  const seen = (version: number) => ({ ...bcs, 'ledgergate-min-version': String(version) });
+  const after = [
+    await gateway.get('', seen(900)),
+    await gateway.get('/', { 'ledgergate-min-version': '901' }),
+    await gateway.get('', bcs),
+  ];
   lagging.fault = { kind: 'html' };
   after.push(await gateway.get('', bcs));
 
@@ -271,7 +287,7 @@ test('the ledger info in BCS, or with a trailing slash, is never older than a se
   assert.equal(before[1]?.headers['ledgergate-served-version'], '900');
   assert.deepEqual(
     after.map(({ status }) => status),
-    [503, 503, 503],
+    [503, 503, 200, 503],
   );
 });
 

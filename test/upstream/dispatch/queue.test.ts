@@ -22,7 +22,7 @@ function nodesOf(t: TestContext, tiers: readonly { readonly tier: Tier; readonly
     t.after(() => upstream.close());
     return upstream;
   });
-  return candidatesOf(new Fleet(upstreams, dialectOf('node'), quietEvents), 0);
+  return candidatesOf(new Fleet(upstreams, dialectOf('node'), quietEvents), 0, { kind: 'head' });
 }
 
 function taken(place: Permit | string | undefined): Permit {

@@ -136,7 +136,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
       memory.use(prepared);
     }
     prepared.hits.inc();
-    if (snapshot !== undefined) freshness.countServed(snapshot);
+    if (snapshot !== undefined) freshness.recordServed(request.connection, snapshot);
     const hit = this.#hit;
     hit.method = isHead ? 'HEAD' : target.scope === 'none' ? 'POST' : 'GET';
     hit.route = target.route.name;

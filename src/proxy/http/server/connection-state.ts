@@ -1,9 +1,16 @@
 /** State of a client's connection, stored on its sockets: a member costs a hit a tenth of a map lookup. */
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { LedgerVersion } from '../../../ledger/version.ts';
 
 const stateKey = Symbol('state of the connection');
 const isKept = Symbol('answered despite a half-close');
+
+/** A ledger version, and the fleet's generation that it is of. */
+export interface SeenVersion {
+  readonly version: LedgerVersion;
+  readonly generation: number;
+}
 
 /** State of one client's connection. */
 export class ConnectionState {
@@ -25,6 +32,8 @@ export class ConnectionState {
   isOnFastPath = false;
   /** HTTP/2 streams in flight; `undefined`: none has begun. */
   streams: number | undefined;
+  /** Newest version that the client has got, or has shown to know. */
+  seen: SeenVersion | undefined;
   /** TLS socket above the accepted connection. */
   upper: Duplex | undefined;
 
