@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askExplain, askPurge, purge } from '../../support/admin.ts';
+import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probe, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
@@ -273,4 +274,33 @@ test('a look-up in Redis is explained: found, absent, damaged, unavailable', { s
   await server.kill();
   assert.equal((await ask()).redis?.reference, 'unavailable');
   assert.equal((await purge(gateway, { everything: true })).complete, false);
+});
+
+test('a node that is ejected for reads of recent state is explained so for these, and not for views', async (t) => {
+  const [bad, good] = [await fakeNode(t), await fakeNode(t)];
+  const gateway = await testGateway(t, { full: [bad, good] });
+  bad.faults.add({ kind: 'answer', status: 502, body: '' }, { when: ({ route }) => route === 'balance' });
+  let reads = 0;
+  await until(async () => {
+    const paths = Array.from({ length: 10 }, (_, n) => `/accounts/0x1/balance/0x${reads + n}a?ledger_version=900`);
+    reads += paths.length;
+    await Promise.all(paths.map((path) => gateway.get(path)));
+    return (await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}')) === 1;
+  });
+  const ejected = async (query: Record<string, string>) => {
+    const { nodes } = await explain(gateway, query);
+    return nodes?.asked.map(({ name, isEjected }) => [name, isEjected]);
+  };
+  const target = '/v1/accounts/0x1/balance/0xa?ledger_version=900';
+  const body = '{"function":"0x1::coin::balance","type_arguments":[],"arguments":[]}';
+
+  assert.deepEqual(await ejected({ target }), [
+    ['full-1', false],
+    ['full-0', true],
+  ]);
+  const views = await ejected({ target: '/v1/view?ledger_version=900', method: 'POST', body });
+  assert.deepEqual(
+    views?.map(([, isEjected]) => isEjected),
+    [false, false],
+  );
 });
