@@ -112,6 +112,7 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
       forkedAt: upstream.forkedAt?.toString(),
       isSuspect,
       warning: upstream.address.isShared ? sharedAddressMessage : undefined,
+      lower: window.lowerAt(nowMs)?.version.toString(),
       chainId: upstream.chain.id ?? upstream.chain.doubted,
       oldest: info?.oldestVersion.toString(),
       head: info?.version.toString(),

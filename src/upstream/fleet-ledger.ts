@@ -16,6 +16,7 @@ export type FleetChange =
   | 'node suspect'
   | 'address shared'
   | 'headers left out'
+  | 'head lower'
   | 'rollback'
   | 'history replaced'
   | 'outage'
@@ -208,7 +209,7 @@ export class FleetLedger {
       nowMs - this.#reviewedAtMs >= reviewMs && speaker !== this.#source && !this.#isCredible(this.#source, head);
     const isFalse = isContradicted || this.#isTakenBack(head);
     const isOverdue = isOrphan && nowMs - this.#orphanedAtMs > this.#parts.maxLagMs();
-    const isGone = hasGoneBack && !this.#isConfirmed(head);
+    const isGone = hasGoneBack && !this.#isConfirmed(head, nowMs);
     if (isFalse && !isGone && this.source !== undefined) {
       this.#suspect(this.source, head, true);
       this.startOver();
@@ -227,9 +228,11 @@ export class FleetLedger {
     this.#parts.events.onChange('node suspect', fields, message);
   }
 
-  /** Whether a node that has not gone back is near the head. */
-  #isConfirmed({ version }: LedgerInfo): boolean {
-    const others = this.#parts.upstreams().filter(({ isTrusted }) => isTrusted);
+  /** Whether a node that has not gone back, and does not seem to, is near the head. */
+  #isConfirmed({ version }: LedgerInfo, nowMs: number): boolean {
+    const others = this.#parts
+      .upstreams()
+      .filter(({ isTrusted, window }) => isTrusted && !window.maySeemRestored(nowMs));
     return others.some((other) => !this.#goneBack.has(other) && isConfirmed(version, other.head));
   }
 

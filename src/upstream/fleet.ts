@@ -18,7 +18,10 @@ export interface FleetEvents extends LedgerEvents {
    * ledger info has to confirm it. Called for each such answer, and for headers that a look decides about.
    */
   onDoubt(upstream: Upstream): void;
-  /** The node reports an older ledger than before: further answers show whether its address leads to several nodes. */
+  /**
+   * The node reports an older ledger than before: further answers show whether its address leads to several nodes, or
+   * whether all of them have gone back.
+   */
   onStepBack(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers report. */
   onRefused(upstream: Upstream, version: LedgerVersion): void;
@@ -231,7 +234,10 @@ export class Fleet {
     const { isShared } = upstream.address;
     const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined && !isShared);
     if (isItsChain ? before !== chainId : before === undefined) this.ledger.voteOnChain();
-    if (!isItsChain || (window.maySeemRestored(nowMs) && !isShared)) this.#events.onDoubt(upstream);
+    const maySeemRestored = window.maySeemRestored(nowMs);
+    if (!isItsChain || (maySeemRestored && !isShared)) this.#events.onDoubt(upstream);
+    else if (maySeemRestored) this.#events.onStepBack(upstream);
+    this.#reportLower(upstream, nowMs);
     const isOurs = isItsChain && chainId === this.chainId;
     if (isOurs) this.ledger.observe(upstream, info, hasGoneBack, nowMs);
     this.#isViewStale = true;
@@ -241,6 +247,15 @@ export class Fleet {
     if (isNews && !upstream.isSuspect) this.waiters.wake(info.version);
     upstream.lagMs = Number((this.head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
     return true;
+  }
+
+  /** Reports a node whose head is lower than it was, once: answers that overtake each other look so for a moment. */
+  #reportLower({ name, window }: Upstream, nowMs: number): void {
+    const lower = window.lowerAt(nowMs);
+    if (lower === undefined || window.isLowerReported) return;
+    window.isLowerReported = true;
+    const fields = { upstream: name, before: window.info?.version, after: lower.version };
+    this.#events.onChange('head lower', fields, 'upstream reports a lower ledger version than before');
   }
 
   /**

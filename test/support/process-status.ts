@@ -14,6 +14,7 @@ export function nodeStatus(known: Partial<NodeStatus> = {}): NodeStatus {
     isDrained: false,
     forkedAt: undefined,
     isSuspect: false,
+    lower: undefined,
     warning: undefined,
     chainId: 1,
     oldest: '3322670000',

@@ -66,8 +66,8 @@ function statusOf({ isReady, outage }: Readiness): string {
 
 /** One node in the details. No address: readiness is often published further than the config. */
 function publishedNode(node: NodeStatus) {
-  const { name, tier, state, reason, since, warning, chainId, oldest, head, lag, usableBy, isDrained } = node;
-  return { name, tier, state, reason, since, warning, chainId, oldest, head, lag, usableBy, isDrained };
+  const { name, tier, state, reason, since, warning, lower, chainId, oldest, head, lag, usableBy, isDrained } = node;
+  return { name, tier, state, reason, since, warning, lower, chainId, oldest, head, lag, usableBy, isDrained };
 }
 
 /** Creates the server of the operations port, with all its routes. */

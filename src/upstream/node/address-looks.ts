@@ -7,7 +7,15 @@ import type { Upstream } from './upstream.ts';
  * `looks` when an answer is a step back, and before the first 410 of a minute; `looksInRound` each `roundMs`, and after
  * `manyRounds` each `everyMs`: every look costs the node a handshake.
  */
-const comparisons = { looks: 16, longestMs: 500, everyMs: 60_000, looksInRound: 3, roundMs: 5_000, manyRounds: 12 };
+const comparisons = {
+  looks: 16,
+  longestMs: 500,
+  everyMs: 60_000,
+  settleMs: 1_000,
+  looksInRound: 3,
+  roundMs: 5_000,
+  manyRounds: 12,
+};
 
 /** Compares the order of a node's answers. No method rejects. */
 export class AddressLooks {
@@ -33,9 +41,13 @@ export class AddressLooks {
     return done;
   }
 
-  /** An answer was a step back: looks decide. */
+  /** An answer was a step back, or all answers of an address with several nodes have been for a while: looks decide. */
   onStepBack(upstream: Upstream): void {
     if (this.#comparing.has(upstream)) return;
+    if (upstream.address.isShared) {
+      void this.#settle(upstream);
+      return;
+    }
     this.#checks.delete(upstream);
     void this.check(upstream);
   }
@@ -48,6 +60,26 @@ export class AddressLooks {
     const pauseMs = count < comparisons.manyRounds ? comparisons.roundMs : comparisons.everyMs;
     this.#rounds.set(upstream, { nextAtMs: nowMs + pauseMs, count: count + 1 });
     await this.#compareAnswers(upstream, comparisons.looksInRound);
+  }
+
+  /**
+   * All nodes behind the address may have gone back. When no look over a new connection finds the newest ledger that was
+   * reported there, the mark ends, and the last look counts as that of one node.
+   */
+  async #settle(upstream: Upstream): Promise<void> {
+    const { window, address } = upstream;
+    const last = this.#checks.get(upstream);
+    if (last !== undefined && performance.now() - last.atMs < comparisons.settleMs) return;
+    this.#checks.set(upstream, { atMs: performance.now(), done: Promise.resolve() });
+    this.#comparing.add(upstream);
+    for (let left = comparisons.looks; left > 0 && window.maySeemRestored(performance.now()); left -= 1) {
+      const sentAtMs = performance.now();
+      const answer = await this.#ask(upstream, comparisons.longestMs).catch(() => undefined);
+      if (answer?.status !== 200 || answer.info === undefined) break;
+      if (left === 1) address.forget();
+      this.#fleet.observe(upstream, answer.info, performance.now(), sentAtMs);
+    }
+    this.#comparing.delete(upstream);
   }
 
   /** Looks one after the other, until a second step back, and anew after the first. */

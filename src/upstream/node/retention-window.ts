@@ -48,6 +48,8 @@ const viewMs = 5;
 const jitterMs = 40;
 /** A node that reports an older ledger than before for this long may have been restored or synced anew. */
 const rollbackMs = 10_000;
+/** Answers that overtake each other arrive within this time, in ms. */
+const lowerMs = 500;
 /** A refusal outweighs headers that claim the version for this long. */
 const refusalMs = 10_000;
 
@@ -63,8 +65,11 @@ const smallestPart = 4n;
 export class RetentionWindow {
   #info: LedgerInfo | undefined;
   #infoAtMs = 0;
-  /** Since when all reports have been of older ledgers than `info`. */
+  /** Since when all reports have been of older ledgers than `info`, and the last of them. */
   #olderSinceMs: number | undefined;
+  #older: LedgerInfo | undefined;
+  /** The lower head was reported to operators. */
+  isLowerReported = false;
   #samples: WindowSample[] = [];
   #pace = still;
   #refused: { readonly version: bigint; readonly untilMs: number } | undefined;
@@ -113,12 +118,15 @@ export class RetentionWindow {
       this.#forget();
     } else if (known !== undefined && isOlder(info, known)) {
       this.#olderSinceMs ??= nowMs;
+      this.#older = info;
       if (!isLook || !this.maySeemRestored(nowMs)) return false;
       this.#forget();
       hasGoneBack = info.version < known.version;
     }
     if (known !== undefined && info.oldestVersion < known.oldestVersion) this.#samples = [];
     this.#olderSinceMs = undefined;
+    this.#older = undefined;
+    this.isLowerReported = false;
     if (info !== known) this.#view = undefined;
     this.#info = info;
     this.#infoAtMs = nowMs;
@@ -129,6 +137,12 @@ export class RetentionWindow {
   /** Whether reports have been of older ledgers for so long that a look at the ledger info has to decide. */
   maySeemRestored(nowMs: number): boolean {
     return this.#olderSinceMs !== undefined && nowMs - this.#olderSinceMs >= rollbackMs;
+  }
+
+  /** The last report, while all have had lower heads than `info` for half a second. */
+  lowerAt(nowMs: number): LedgerInfo | undefined {
+    const isLower = this.#older !== undefined && this.#info !== undefined && this.#older.version < this.#info.version;
+    return isLower && nowMs - (this.#olderSinceMs ?? nowMs) >= lowerMs ? this.#older : undefined;
   }
 
   /** Records a snapshot that is believed even when its ledger is older. */

@@ -1,7 +1,8 @@
 /**
  * Detects several nodes behind one address, such as a balancer's. Head and oldest version of one node only move up, so
  * an answer to a request that was sent after another answer had arrived reports no lower ones. A lower one is a step back:
- * the ledger of a node that was restored, or of another node. A second step back soon after is of another node.
+ * the ledger of a node that was restored, or of another node. A second step back soon after is of another node, unless it
+ * is the return from another chain: one node may have answered for another for a moment.
  */
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 
@@ -27,6 +28,8 @@ export class SharedAddress {
   #last: LedgerInfo | undefined;
   #lastAtMs = -Infinity;
   #backAtMs = -Infinity;
+  /** The chain that the last step back led away from. */
+  #leftChain: number | undefined;
   #isShared = false;
   #spread: Spread | undefined;
   #earlier: Spread | undefined;
@@ -56,10 +59,21 @@ export class SharedAddress {
     this.#lastAtMs = nowMs;
     const isBack = last !== undefined && last !== info && isStepBack(last, info);
     if (isBack) {
-      this.#isShared ||= nowMs - this.#backAtMs <= togetherMs;
+      const isReturn = info.chainId !== last.chainId && info.chainId === this.#leftChain;
+      this.#leftChain = info.chainId === last.chainId || isReturn ? undefined : last.chainId;
+      this.#isShared ||= nowMs - this.#backAtMs <= togetherMs && !isReturn;
       this.#backAtMs = nowMs;
     } else if (nowMs - this.#backAtMs > assumedMs) this.#isShared = false;
     return isBack;
+  }
+
+  /** Forgets all answers: nodes that have gone back together look like one node that has. */
+  forget(): void {
+    this.#last = undefined;
+    this.#backAtMs = -Infinity;
+    this.#isShared = false;
+    this.#spread = undefined;
+    this.#earlier = undefined;
   }
 
   #include(info: LedgerInfo, nowMs: number): void {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, patient, probeAt, testGateway, type LogLine } from '../../support/gateway.ts';
+import { fetchReply, patient, probe, probeAt, testGateway, type LogLine } from '../../support/gateway.ts';
 import { nodeBalancer } from '../../support/balancer.ts';
 
 const sentence = 'several nodes answer at one address, with different ledgers: list each node, or set discover: dns';
@@ -64,4 +64,28 @@ test('an idle gateway reports several nodes behind one address within 10 s, in e
     said.map(({ level, upstream }) => [level, upstream]),
     [[40, 'full-0']],
   );
+});
+
+test('all nodes roll back, and several of them stand behind one address: each node is named first, and reads follow', async (t) => {
+  const [shallow, deep] = await shallowAndDeep(t);
+  const other = await fakeNode(t, { head: 900n });
+  const config = { upstream: { probeIntervalMs: 200 } };
+  const gateway = await testGateway(t, { full: [await nodeBalancer(t, [shallow, deep], 'in turn'), other], config });
+  const page = async () => (await fetchReply(`${gateway.operationsUrl}/status`, { method: 'GET' })).text;
+  await until(async () => (await gateway.metric('ledgergate_upstream_shared_address{upstream="full-0"}')) === 1, 50);
+  assert.equal((await gateway.get(probe)).headers['ledgergate-served-version'], '900');
+  for (const node of [shallow, deep, other]) {
+    node.clock.oldest = 0n;
+    node.clock.head = 800n;
+  }
+
+  let named = '';
+  await until(async () => {
+    named = await page();
+    return ['full-0', 'full-1'].every((name) => named.includes(`${name} reports ledger version 800, and reported 900`));
+  }, 50);
+  await until(async () => (await gateway.get(probe)).headers['ledgergate-served-version'] === '800', 50);
+
+  assert.doesNotMatch(named, /the ledger went back/);
+  assert.match(await page(), /the ledger went back from 900 to 800/);
 });

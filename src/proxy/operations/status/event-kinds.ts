@@ -97,6 +97,7 @@ const kinds = {
   }),
   'allowance used up': rule('warn', ['upstream'], 'the allowance of {upstream} (maxRequestsPerSecond) is used up'),
   back: rule('info', ['upstream', 'readClass'], '{upstream} is asked again for {readClass}', ejections),
+  'head lower': rule('warn', ['upstream'], '{upstream} reports ledger version {after}, after {before} before'),
   rollback: rule(
     'error',
     ['upstream'],

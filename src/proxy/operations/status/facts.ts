@@ -34,6 +34,8 @@ export interface NodeStatus {
   readonly isSuspect: boolean;
   /** A sentence while several nodes answer at its address. */
   readonly warning: string | undefined;
+  /** The version that it reports, while that is lower than `head`, which it reported before. */
+  readonly lower: string | undefined;
   readonly chainId: number | undefined;
   readonly oldest: string | undefined;
   readonly head: string | undefined;

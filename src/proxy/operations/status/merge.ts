@@ -88,6 +88,7 @@ function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
     forkedAt: firstOf(reports, ({ forkedAt }) => forkedAt),
     isSuspect: reports.every(({ isSuspect }) => isSuspect),
     warning: firstOf(reports, ({ warning }) => warning),
+    lower: firstOf(reports, ({ lower }) => lower),
     inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0),
     limit: reports.reduce((sum, { limit }) => sum + limit, 0),
     edgeSpeed: Math.max(...reports.map(({ edgeSpeed }) => edgeSpeed)),

@@ -10,7 +10,18 @@ export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 /** The facts of a node that its state follows from. */
 type NodeCondition = Pick<
   NodeStatus,
-  'name' | 'state' | 'reason' | 'isDrained' | 'forkedAt' | 'isSuspect' | 'warning' | 'isLagging' | 'lag' | 'ejected'
+  | 'name'
+  | 'state'
+  | 'reason'
+  | 'isDrained'
+  | 'forkedAt'
+  | 'isSuspect'
+  | 'warning'
+  | 'lower'
+  | 'head'
+  | 'isLagging'
+  | 'lag'
+  | 'ejected'
 >;
 
 /** State of a node as word, sign and tone; the sign makes it readable without colours. */
@@ -28,7 +39,7 @@ interface NodeTrouble extends NodeWording {
 
 /** The troubles of a node, worst first. Beside one that is more than a warning no other counts. */
 export function nodeTroubles(node: NodeCondition): readonly NodeTrouble[] {
-  const { name, state, reason, isDrained, forkedAt, isSuspect, warning, isLagging, lag } = node;
+  const { name, state, reason, isDrained, forkedAt, isSuspect, warning, lower, head, isLagging, lag } = node;
   const why = reason === undefined ? '' : `: ${reason}`;
   const drained = state === 'usable' ? 'drained' : `drained, ${state}${why}`;
   if (isDrained) return one('idle', '○', drained, `${name} is drained: ledgergate resume ${name}`);
@@ -39,7 +50,9 @@ export function nodeTroubles(node: NodeCondition): readonly NodeTrouble[] {
   if (forkedAt !== undefined) return one('bad', '◆', 'forked', history);
   if (isSuspect) return one('bad', '◆', 'contradicted', `${name} reports a head that the other nodes contradict`);
   const out = ejectedClasses(node);
+  const back = `${name} reports ledger version ${lower}, and reported ${head} before`;
   return [
+    ...(lower === undefined ? [] : one('warn', '▲', 'went back', back)),
     ...(warning === undefined ? [] : one('warn', '▲', 'several nodes', `${name}: ${warning}`)),
     ...(isLagging ? one('warn', '▲', 'behind', `${name} is ${lag} versions behind, more than upstream.maxLag`) : []),
     ...(out.length === 0 ? [] : one('warn', '▲', 'passed over', `${name} is passed over for ${out.join(' and ')}`)),
