@@ -8,14 +8,14 @@ import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 export type Extent =
   /** The transaction that was committed at this version. */
   | { readonly kind: 'transaction'; readonly version: bigint }
-  /** A list of transactions. `last`: the version of the last of its `items` (at most 127), where it is full. */
-  | { readonly kind: 'list'; readonly last: bigint; readonly items: number }
+  /** A list of transactions from version `first` on, of at most `limit` items. */
+  | { readonly kind: 'list'; readonly first: bigint; readonly limit: number }
   /** A block with its transactions. `height`: `undefined` when only the body has it. */
   | { readonly kind: 'block'; readonly height: bigint | undefined }
   /** A block without transactions. */
   | { readonly kind: 'bare block'; readonly height: bigint | undefined }
-  /** A page of an event stream. `items`: the length of a full page, at most 127. */
-  | { readonly kind: 'page'; readonly items: number };
+  /** A page of an event stream from sequence number `first` on, of at most `limit` items. */
+  | { readonly kind: 'page'; readonly first: bigint; readonly limit: number };
 
 /** The facts of a read. */
 export interface ReadFacts {
@@ -180,7 +180,7 @@ function decideHistory(
       if (extent.version > info.version) return 'not complete';
       return isCommittedAt(extent.version, form, answer) ? 'stored' : 'not committed';
     case 'list':
-      return extent.last <= info.version && isFullList(extent, form, answer) ? 'stored' : 'not complete';
+      return isFullList(extent, form, answer, info.version) ? 'stored' : 'not complete';
     case 'block':
     case 'bare block': {
       // The height asked for stands in for the one in a list that is too large to parse.
@@ -190,7 +190,7 @@ function decideHistory(
       return height < info.blockHeight && height < head.blockHeight ? 'stored' : 'not complete';
     }
     case 'page':
-      return lengthOf(form, answer) === extent.items ? 'stored' : 'not complete';
+      return lengthOf(form, answer) === fullPage(extent.limit) ? 'stored' : 'not complete';
   }
 }
 
@@ -202,15 +202,24 @@ function isCommittedAt(version: bigint, form: ReadFacts['form'], { body, json }:
   return typeof text === 'string' && findU64(text) === version;
 }
 
-/** Whether the list has all its items: a node that is behind the head that it reports answers a shorter one. */
+/** Whether the list has all its items: a node that is behind the `head` that it reports answers a shorter one. */
 function isFullList(
-  { last, items }: Extract<Extent, { readonly kind: 'list' }>,
+  { first, limit }: Extract<Extent, { readonly kind: 'list' }>,
   form: ReadFacts['form'],
   answer: HistoryBody,
+  head: LedgerVersion,
 ): boolean {
+  const items = fullPage(limit);
+  const last = first + BigInt(items) - 1n;
+  if (last > head) return false;
   // Too large to parse: its last version is searched for instead.
   if (form === 'json' && answer.json.isOpaque) return answer.body.includes(`"version":"${last}"`);
   return lengthOf(form, answer) === items;
+}
+
+/** Items of a full page: at most 100. The cache keeps no page of a node that is configured for other lengths. */
+function fullPage(limit: number): number {
+  return Math.min(limit, 100);
 }
 
 /** Height in a block: a text in JSON; in BCS the first member, a u64 (protocol 1, row 14). */
@@ -222,5 +231,5 @@ function heightIn(form: ReadFacts['form'], { body, json }: HistoryBody): bigint 
 
 /** Items of a list: of a JSON array, or by the length that opens a BCS sequence, one byte up to 127 (ULEB128). */
 function lengthOf(form: ReadFacts['form'], { body, json }: HistoryBody): number | undefined {
-  return form === 'json' ? json.items : body[0];
+  return form === 'json' ? json.items?.length : body[0];
 }

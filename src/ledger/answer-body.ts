@@ -13,6 +13,13 @@ export function findForm(contentType: string | undefined): AnswerForm | undefine
   return mediaType === 'application/x-bcs' ? 'bcs' : undefined;
 }
 
+/** The body of a success, in its form. */
+export interface AnswerContent {
+  readonly form: AnswerForm;
+  readonly body: Buffer;
+  readonly json: JsonBody;
+}
+
 /** Parsing a megabyte blocks the event loop for some ten milliseconds. */
 const largestParsed = 1024 * 1024;
 
@@ -41,17 +48,21 @@ export class JsonBody {
     return parsed !== 'invalid' && typeof parsed.value !== 'number';
   }
 
-  /** Its members, where it is an object; none otherwise. */
-  get members(): Readonly<Record<string, unknown>> {
+  /** Its value; `undefined` for a body that is no JSON. */
+  get value(): unknown {
     const parsed = this.#parse();
-    const value = parsed === 'invalid' ? undefined : parsed.value;
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+    return parsed === 'invalid' ? undefined : parsed.value;
+  }
+
+  /** `membersOf` its value. */
+  get members(): Members {
+    return membersOf(this.value);
   }
 
   /** Whether it is an object. */
   get isObject(): boolean {
-    const parsed = this.#parse();
-    return parsed !== 'invalid' && isPlainObject(parsed.value);
+    const { value } = this;
+    return typeof value === 'object' && value !== null && !Array.isArray(value);
   }
 
   /** Whether it is the error body of a node, which has nothing but these members (protocol 3). */
@@ -61,10 +72,10 @@ export class JsonBody {
     return Object.keys(members).every((name) => ofError.has(name));
   }
 
-  /** Number of items, where it is an array. */
-  get items(): number | undefined {
-    const parsed = this.#parse();
-    return parsed !== 'invalid' && Array.isArray(parsed.value) ? parsed.value.length : undefined;
+  /** Its items, where it is an array. */
+  get items(): readonly unknown[] | undefined {
+    const { value } = this;
+    return Array.isArray(value) ? value : undefined;
   }
 
   #parse(): { readonly value: unknown } | 'invalid' {
@@ -80,6 +91,12 @@ export class JsonBody {
 
 const ofError: ReadonlySet<string> = new Set(['message', 'error_code', 'vm_error_code']);
 
-function isPlainObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+/** The members of a JSON object. */
+export type Members = Readonly<Record<string, unknown>>;
+
+/** The members of a JSON value, where it is an object; none otherwise. */
+export function membersOf(value: unknown): Members {
+  return typeof value === 'object' && value !== null ? (value as Members) : none;
 }
+
+const none: Members = {};

@@ -5,7 +5,7 @@
  * has reached it fails or is gone, and then only for clients that have not seen it.
  */
 import { GatewayError } from '../ledger/errors.ts';
-import type { JsonBody } from '../ledger/answer-body.ts';
+import type { AnswerContent } from '../ledger/answer-body.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { CancelSignal } from '../ledger/stop.ts';
@@ -357,7 +357,7 @@ function isAtLeast({ info }: PublishedState, min: LedgerVersion | undefined): bo
 }
 
 /** Whether a body is a ledger info, of the chain in its headers: clients sign for the chain that it names. */
-function isInfoOf(json: JsonBody, { chainId }: LedgerInfo): boolean {
+function isInfoOf({ json }: AnswerContent, { chainId }: LedgerInfo): boolean {
   const { chain_id: named = chainId } = json.members;
   return json.isObject && !json.isError && named === chainId;
 }

@@ -136,7 +136,7 @@ function listOf(items: number, first = 500n): string {
   return JSON.stringify(Array.from({ length: items }, (_, at) => ({ version: String(first + BigInt(at)) })));
 }
 
-const list = read('transactions', { kind: 'list', last: 509n, items: 10 });
+const list = read('transactions', { kind: 'list', first: 500n, limit: 10 });
 const listBcs: ReadFacts = { ...list, form: 'bcs' };
 bounds('a list', list, listOf(10), 509n);
 bounds('a list in BCS', listBcs, Buffer.of(10, 0), 509n);
@@ -162,10 +162,18 @@ rows('a list above the size that is parsed', list, [
   { claim: 'with a version that begins as its last one', body: `[${padding}{"version":"5090"}]`, ...growing },
 ]);
 
-const longest = { kind: 'list', last: 599n, items: 100 } as const;
+const longest = { kind: 'list', first: 500n, limit: 100 } as const;
 rows('a list of 100 items in BCS', { ...listBcs, extent: longest }, [
   { claim: 'with all of them', body: Buffer.of(100), ...stored },
   { claim: 'by a length of two bytes', body: Buffer.of(100 | 0x80, 1), ...growing },
+]);
+rows('a list of more items than nodes give', { ...list, extent: { ...longest, limit: 101 } }, [
+  { claim: 'that has 100', body: listOf(100), ...stored },
+  { claim: 'that has 101', body: listOf(101), ...growing },
+]);
+rows('events of more items than nodes give', read('events', { kind: 'page', first: 0n, limit: 101 }), [
+  { claim: 'that are 100', body: listOf(100), ...stored },
+  { claim: 'that are 101', body: listOf(101), ...growing },
 ]);
 
 function block(height: unknown): string {
@@ -219,7 +227,7 @@ rows('a block by version', read('block_by_version', { kind: 'block', height: und
   { claim: 'above the size that is parsed', body: `{${padding}}`, decision: 'too large' },
 ]);
 
-const events = read('events', { kind: 'page', items: 10 });
+const events = read('events', { kind: 'page', first: 0n, limit: 10 });
 const eventsBcs: ReadFacts = { ...events, form: 'bcs' };
 function pages(body: string | Buffer): readonly Row[] {
   return [
@@ -241,14 +249,14 @@ rows('events', events, [
 ]);
 
 test('the bytes of state, of BCS and of a block without transactions hold for ever; rendered history does not', () => {
-  const last = { kind: 'list', last: 5n, items: 1 } as const;
+  const last = { kind: 'list', first: 5n, limit: 1 } as const;
   const extents: Partial<Record<Operation, Extent>> = {
     by_version: { kind: 'transaction', version: 5n },
     transactions: last,
     auxiliary_info: last,
     block: { kind: 'block', height: 5n },
     block_by_version: { kind: 'block', height: undefined },
-    events: { kind: 'page', items: 1 },
+    events: { kind: 'page', first: 0n, limit: 1 },
   };
   const bytesHold = (form: 'json' | 'bcs') =>
     operations.filter((operation) => isImmutable({ operation, form, version: undefined, extent: extents[operation] }));

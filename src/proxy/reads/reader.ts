@@ -20,7 +20,7 @@ import {
 } from '../../cache/policy.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
 import type { AnswerLoad, Loaded } from '../../cache/tiers.ts';
-import type { JsonBody } from '../../ledger/answer-body.ts';
+import type { AnswerContent } from '../../ledger/answer-body.ts';
 import { headerOf } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
@@ -153,7 +153,7 @@ export class Reader {
     const { generation, chainId = -1 } = this.#parts.fleet;
     const isView = operation === 'view';
     const mayStream = isList(operation);
-    const isContent = (json: JsonBody): boolean => isContentOf(read, json);
+    const isContent = (content: AnswerContent): boolean => isContentOf(read, content);
     const asked = { wire, atOnce, need, promised: form, isContent, isIdempotent: true, isView, mayStream };
     const sent = { ...asked, client, span, onPlace };
     const answer = await sender.whole(sent, signal).catch((error: unknown) => {

@@ -3,10 +3,11 @@
  * transactions. Callers share one request to a node, and its answer for the time of their kind. Memory alone holds them.
  */
 import { LRUCache } from 'lru-cache';
+import { isContentOf, type AskedRead } from '../../cache/asked-content.ts';
 import { Coalescer } from '../../cache/coalesce.ts';
 import { ownBytes, type CachedResponse } from '../../cache/entry.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
-import type { AnswerForm } from '../../ledger/answer-body.ts';
+import type { AnswerContent, AnswerForm } from '../../ledger/answer-body.ts';
 import type { CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Span } from '../../trace/span.ts';
@@ -32,6 +33,8 @@ export interface SharedRead {
   readonly wire: WireRequest;
   /** `undefined`: any media type, without ledger headers. */
   readonly form: AnswerForm | undefined;
+  /** The read, where its answer names its item. */
+  readonly asked?: AskedRead;
 }
 
 interface SharesParts {
@@ -116,12 +119,18 @@ export class Shares {
     return time === 'latest' ? latestMs : this.#parts.gasPriceTtlMs;
   }
 
-  async #ask({ wire, form }: SharedRead, need: Need, { client, span, onPlace, signal }: Caller): Promise<SharedAnswer> {
+  async #ask(
+    { wire, form, asked }: SharedRead,
+    need: Need,
+    { client, span, onPlace, signal }: Caller,
+  ): Promise<SharedAnswer> {
     const { sender, fleet } = this.#parts;
     const askedAtMs = performance.now();
     // Some nodes have no BCS for these, and answer in JSON.
     const promised = form === undefined ? undefined : 'either';
-    const request = { wire, need, promised, isIdempotent: true, mayStream: true, client, span, onPlace } as const;
+    const isContent = asked === undefined ? undefined : (content: AnswerContent) => isContentOf(asked, content);
+    const sent = { wire, need, promised, isContent, isIdempotent: true, mayStream: true } as const;
+    const request = { ...sent, client, span, onPlace };
     const answer = await sender.whole(request, signal);
     const { upstream, tookMs } = answer;
     const own = fleet.headersOfLedger.ownOf(answer);

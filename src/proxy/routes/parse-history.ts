@@ -2,6 +2,7 @@
  * Parsers of reads of history (transactions by version, lists of them, blocks, events) and of short shares. `undefined`
  * leaves a request to a node, unchanged: malformed and unknown parameters are the node's to refuse.
  */
+import type { AskedRead } from '../../cache/asked-content.ts';
 import type { Operation } from '../../cache/key.ts';
 import { parseAddress } from '../../ledger/address.ts';
 import { isIdentifier } from '../../ledger/type-tag.ts';
@@ -13,8 +14,8 @@ import type { SharedRead, ShareTime } from '../reads/shares.ts';
 import { acceptOnly, parseTag, readOf, type ParseRead, type PathRead } from './parse-read.ts';
 import { findLimit } from './parse-state.ts';
 
-/** Items of a page without `limit`, and most items of one (protocol 1, rows 11 and 17). */
-const pageItems = { usual: 25, most: 100 } as const;
+/** Items of a page without `limit` (protocol 1, rows 11 and 17). */
+const usualLimit = 25;
 
 /** Parses `GET /transactions/by_version/{version}`. */
 export const byVersionRead: ParseRead = ({ version: versionText = '' }, request) => {
@@ -39,17 +40,15 @@ export function transactionsRead(
     const page = pageOf(request.target, name);
     if (page === undefined) return undefined;
     const { start, limit, query } = page;
-    if (start === undefined) return operation === 'transactions' ? newestList(path, ['limit'], request) : undefined;
-    const items = fullPage(limit);
-    const extent = { kind: 'list', last: start + BigInt(items) - 1n, items } as const;
+    if (start === undefined) {
+      return operation === 'transactions'
+        ? newestList({ operation, subject: '', path, numbers: ['limit'] }, request)
+        : undefined;
+    }
+    const extent = { kind: 'list', first: start, limit } as const;
     const need = needOf(start as LedgerVersion);
     return readOf({ operation, subject: query, path: path + query, extent, need }, request.accept);
   };
-}
-
-/** Items of a full page. The cache keeps no page of a node that is configured for other lengths. */
-function fullPage(limit: number | undefined): number {
-  return Math.min(limit ?? pageItems.usual, pageItems.most);
 }
 
 /** A page's parameters; `undefined`: nodes refuse them, or read more than these two. */
@@ -62,7 +61,7 @@ function pageOf(target: string, startName: string) {
     (startText !== undefined && start === undefined) || (limitText !== undefined && limit === undefined);
   if (given === undefined || isRefused) return undefined;
   const query = `?${startName}=${start}${limit === undefined ? '' : `&limit=${limit}`}`;
-  return { start, limit, query };
+  return { start, limit: limit ?? usualLimit, query };
 }
 
 /** Parses `GET /blocks/by_height/{height}`. */
@@ -119,9 +118,10 @@ function eventsRead(
   const address = parseAddress(addressText);
   const path = `/accounts/${address}/events/${stream.encoded}`;
   const { start, limit, query } = page;
-  if (start === undefined) return newestList(path, ['limit'], request);
-  const subject = `${address}/${stream.text}${query}`;
-  const extent = { kind: 'page', items: fullPage(limit) } as const;
+  const item = `${address}/${stream.text}`;
+  if (start === undefined) return newestList({ operation: 'events', subject: item, path, numbers: ['limit'] }, request);
+  const subject = item + query;
+  const extent = { kind: 'page', first: start, limit } as const;
   const need = { kind: 'head' } as const;
   return readOf({ operation: 'events', subject, path: path + query, extent, need }, request.accept);
 }
@@ -147,11 +147,17 @@ function sharedRead(shared: ShareTime, path: string, accept: string | undefined)
 
 const anyType = Object.freeze({ accept: '*/*' });
 
-/**
- * Parses a list of the newest items: `path` with `numbers`, parameters that are u64, in their order. Malformed ones are
- * the node's to refuse.
- */
-function newestList(path: string, numbers: readonly string[], { target, accept }: PathRead): SharedRead | undefined {
+/** A list of the newest items. `numbers`: the parameters of `path`, which are u64, in their order. */
+interface NewestList extends Pick<AskedRead, 'operation' | 'subject'> {
+  readonly path: string;
+  readonly numbers: readonly string[];
+}
+
+/** Parses a list of the newest items. Malformed parameters are the node's to refuse. */
+function newestList(
+  { operation, subject, path, numbers }: NewestList,
+  { target, accept }: PathRead,
+): SharedRead | undefined {
   const given = knownParameters(target, numbers);
   if (given === undefined) return undefined;
   const query: string[] = [];
@@ -161,11 +167,15 @@ function newestList(path: string, numbers: readonly string[], { target, accept }
     if (text !== undefined && number === undefined) return undefined;
     if (number !== undefined) query.push(`${name}=${number}`);
   }
-  return sharedRead('latest', query.length === 0 ? path : `${path}?${query.join('&')}`, accept);
+  const shared = sharedRead('latest', query.length === 0 ? path : `${path}?${query.join('&')}`, accept);
+  return { ...shared, asked: { operation, subject, version: undefined } };
 }
 
 /** Parses `GET /accounts/{address}/transactions` or `/transaction_summaries`. */
 export function accountList(name: 'transactions' | 'transaction_summaries'): ParseRead {
   const numbers = name === 'transactions' ? ['start', 'limit'] : ['start_version', 'end_version', 'limit'];
-  return ({ address = '' }, request) => newestList(`/accounts/${parseAddress(address)}/${name}`, numbers, request);
+  return ({ address: addressText = '' }, request) => {
+    const address = parseAddress(addressText);
+    return newestList({ operation: 'sent', subject: address, path: `/accounts/${address}/${name}`, numbers }, request);
+  };
 }

@@ -1,7 +1,7 @@
 /** Events of an account, by creation number and by the handle that holds it. */
-import { findAddress, type Address } from '../../ledger/address.ts';
+import { addressBytes, findAddress, type Address } from '../../ledger/address.ts';
 import { formatTypeTag } from '../../ledger/type-tag.ts';
-import { answerIn, type SampleAnswer, listBytes, standInBytes, u64Bytes } from '../answer.ts';
+import { answerIn, type SampleAnswer, lengthBytes, listBytes, standInBytes, u64Bytes } from '../answer.ts';
 import { type SampleCall, historyPage, mapRange, pageOf } from '../call.ts';
 import { eventsPruned, notFound } from '../node-error.ts';
 import { findResource } from '../recorded.ts';
@@ -75,8 +75,14 @@ function answerEvents(
   if (page.count > 0 && stream.versionOf(page.first) < call.ledger.oldestVersion) throw eventsPruned();
   const bodies = mapRange(page, (sequence) => eventBody(call, key, { stream, sequence }));
   return answerIn(call.form, `[${bodies.join(',')}]`, () => {
-    const versions = mapRange(page, (sequence) => stream.versionOf(sequence));
-    return listBytes(bodies.map((body, at) => Buffer.concat([u64Bytes(versions[at] ?? 0n), standInBytes(body)])));
+    const eventKey = [u64Bytes(key.creationNumber), addressBytes(key.address)];
+    const heads = mapRange(page, (sequence) => [
+      u64Bytes(stream.versionOf(sequence)),
+      lengthBytes(0),
+      ...eventKey,
+      u64Bytes(sequence),
+    ]);
+    return listBytes(bodies.map((body, at) => Buffer.concat([...(heads[at] ?? []), standInBytes(body)])));
   });
 }
 

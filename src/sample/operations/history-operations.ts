@@ -12,17 +12,17 @@ import {
 import { type SampleCall, historyPage, mapRange, pageOf, type PageRange } from '../call.ts';
 import { versionsPerBlock, blockHeightOf } from '../ledger-clock.ts';
 import { frameworkError, nodeError, versionPruned, notFound, blockPruned } from '../node-error.ts';
-import { onChainBytes, transactionAt } from './transaction-operations.ts';
+import { onChainBytes, transactionAt, type Committed } from './transaction-operations.ts';
 import { syntheticHash, committedFields, syntheticTransactionHash, transactionsOf } from '../synthetic.ts';
 import type { Address } from '../../ledger/address.ts';
 
 /** `GET /transactions?start=&limit=`: cut at the head; without `start` the newest page. */
 export function answerTransactions(call: SampleCall): SampleAnswer {
   const page = versionsOf(call, call.u64Query('start'));
-  const bodies = mapRange(page, (version) => transactionAt(call, version));
-  return answerIn(call.form, `[${bodies.join(',')}]`, () => {
-    return listBytes(bodies.map((body, index) => onChainBytes(page.first + BigInt(index), body)));
-  });
+  return answerList(
+    call,
+    mapRange(page, (version) => transactionAt(call, version)),
+  );
 }
 
 /** `GET /transactions/auxiliary_info?start_version=&limit=`: the place of each transaction in its block. */
@@ -85,9 +85,9 @@ function answerBlock(call: SampleCall, height: bigint): SampleAnswer {
   const range = { first, count: Number(end - first) + 1 };
   const isWhole = call.query.get('with_transactions') === 'true';
   const transactions = isWhole ? mapRange(range, (version) => transactionAt(call, version)) : undefined;
-  const list = transactions === undefined ? 'null' : `[${transactions.join(',')}]`;
+  const list = transactions === undefined ? 'null' : textOf(transactions);
   return answerIn(call.form, `${JSON.stringify(block).slice(0, -1)},"transactions":${list}}`, () => {
-    const items = transactions?.map((text, index) => onChainBytes(first + BigInt(index), text));
+    const items = transactions?.map(onChainBytes);
     const numbers = [u64Bytes(timestampUsec), u64Bytes(first), u64Bytes(end)];
     const option = optionBytes(items === undefined ? undefined : listBytes(items));
     return Buffer.concat([u64Bytes(height), hashBytes(hash), ...numbers, option]);
@@ -101,10 +101,18 @@ export function answerAccountTransactions(call: SampleCall): SampleAnswer {
   const stream = transactionsOf(address);
   const page = pageOf(start, limit, stream.lastAt(call.ledger.version));
   if (page.count > 0) expectHeld(call, stream.versionOf(page.first));
-  const bodies = mapRange(page, (sequence) => sentTransaction(call, address, sequence));
-  return answerIn(call.form, `[${bodies.join(',')}]`, () => {
-    return listBytes(bodies.map((body, index) => onChainBytes(stream.versionOf(page.first + BigInt(index)), body)));
-  });
+  return answerList(
+    call,
+    mapRange(page, (sequence) => sentTransaction(call, address, sequence)),
+  );
+}
+
+function answerList(call: SampleCall, list: readonly Committed[]): SampleAnswer {
+  return answerIn(call.form, textOf(list), () => listBytes(list.map(onChainBytes)));
+}
+
+function textOf(list: readonly Committed[]): string {
+  return `[${list.map(({ body }) => body).join(',')}]`;
 }
 
 /**
@@ -149,18 +157,20 @@ function summaryPage(
  * A stream numbers the transactions of each account by itself, so that several accounts share versions: by version the
  * node shows the checkpoint there, by account the transaction that was sent.
  */
-function sentTransaction(call: SampleCall, address: Address, sequence: bigint): string {
+function sentTransaction(call: SampleCall, address: Address, sequence: bigint): Committed {
   const version = transactionsOf(address).versionOf(sequence);
   const history = call.historyAt(version);
-  return JSON.stringify({
+  const hash = syntheticTransactionHash(version, history);
+  const body = JSON.stringify({
     version: String(version),
-    hash: syntheticTransactionHash(version, history),
+    hash,
     ...committedFields(version, history),
     sender: address,
     sequence_number: String(sequence),
     timestamp: String(call.clock.timestampUsecOf(version)),
     type: 'user_transaction',
   });
+  return { version, hash, body };
 }
 
 function summary(call: SampleCall, address: Address, sequence: bigint): string {

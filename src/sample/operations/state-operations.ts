@@ -1,8 +1,17 @@
 /** Reads of state at a version: account, resource, module, balance, pages of resources and of modules, table items. */
-import { findAddress, type Address } from '../../ledger/address.ts';
+import { addressBytes, findAddress, type Address } from '../../ledger/address.ts';
 import { findTypeTag, formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import { answerIn, type SampleAnswer, listBytes, standInBytes, bcsAnswer } from '../answer.ts';
+import {
+  answerIn,
+  type SampleAnswer,
+  lengthBytes,
+  listBytes,
+  optionBytes,
+  standInBytes,
+  bcsAnswer,
+  u64Bytes,
+} from '../answer.ts';
 import { type SampleCall, statePage, isJsonMediaType, textMember } from '../call.ts';
 import { frameworkError, notFound, bareError } from '../node-error.ts';
 import { findModule, findResource, modulesOf, resourcesOf } from '../recorded.ts';
@@ -26,7 +35,19 @@ export function answerAccount(call: SampleCall): SampleAnswer {
     sequence_number: data['sequence_number'] ?? String(transactionsOf(address).lastAt(version) + 1n),
     authentication_key: data['authentication_key'] ?? `0x${address.slice(2).padStart(64, '0')}`,
   };
-  return answerIn(call.form, JSON.stringify(account));
+  return answerIn(call.form, JSON.stringify(account), () => {
+    const key = Buffer.from(account.authentication_key.slice(2), 'hex');
+    const handles = [0n, 1n].map((number) => Buffer.concat([u64Bytes(0n), u64Bytes(number), addressBytes(address)]));
+    const numbers = [u64Bytes(BigInt(account.sequence_number)), u64Bytes(2n)];
+    return Buffer.concat([
+      lengthBytes(key.length),
+      key,
+      ...numbers,
+      ...handles,
+      optionBytes(undefined),
+      optionBytes(undefined),
+    ]);
+  });
 }
 
 /** `GET /accounts/{address}/resource/{tag}`. */
@@ -65,7 +86,8 @@ export function answerBalance(call: SampleCall): SampleAnswer {
   }
   const version = call.resolve(call.pinned());
   const coin = tag === undefined ? undefined : recordedBalance(address, formatTypeTag(tag));
-  return answerIn(call.form, coin ?? balanceAt(call, address, version));
+  const balance = coin ?? balanceAt(call, address, version);
+  return answerIn(call.form, balance, () => u64Bytes(BigInt(balance)));
 }
 
 function recordedBalance(address: Address, coin: string): string | undefined {

@@ -1,6 +1,6 @@
 /** Look-up of transactions, submission, and the signing message ahead of it. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { answerIn, jsonAnswer, type SampleAnswer, standInBytes, u64Bytes } from '../answer.ts';
+import { answerIn, hashBytes, jsonAnswer, type SampleAnswer, standInBytes, u64Bytes } from '../answer.ts';
 import { isJsonMediaType, textMember, type SampleCall } from '../call.ts';
 import type { JsonObject } from '../../ledger/json-value.ts';
 import { bareError, frameworkError, nodeError, notFound } from '../node-error.ts';
@@ -51,15 +51,15 @@ function answerFound(call: SampleCall, hash: string): SampleAnswer {
   // A pruned transaction is not found, because its index went with it: never a 410 here (protocol 7).
   const held = version >= ledger.oldestVersion && version <= ledger.version;
   if (!held) throw notFound('Transaction', { 'Transaction hash': hash });
-  return answerCommitted(call, version, body);
+  return answerCommitted(call, { version, hash, body });
 }
 
 /** `undefined` also for a version that has a recorded transaction: that one has another hash. */
-function findSynthetic(call: SampleCall, hash: string): { version: bigint; body: string } | undefined {
+function findSynthetic(call: SampleCall, hash: string): Committed | undefined {
   const version = versionOfTransactionHash(hash);
   if (version > call.ledger.version || findTransactionByVersion(version) !== undefined) return undefined;
   if (syntheticTransactionHash(version, call.historyAt(version)) !== hash) return undefined;
-  return { version, body: transactionAt(call, version) };
+  return transactionAt(call, version);
 }
 
 /** `GET /transactions/by_version/{version}`. */
@@ -67,23 +67,33 @@ export function answerByVersion(call: SampleCall): SampleAnswer {
   const wanted = call.u64(0, 'txn_version');
   if (wanted > call.ledger.version) throw notFound('Transaction', { 'Ledger version': wanted });
   call.resolve(wanted);
-  return answerCommitted(call, wanted, transactionAt(call, wanted));
+  return answerCommitted(call, transactionAt(call, wanted));
 }
 
-function answerCommitted(call: SampleCall, version: bigint, body: string): SampleAnswer {
-  return answerIn(call.form, body, () => Buffer.concat([onChainVariant, onChainBytes(version, body)]));
+function answerCommitted(call: SampleCall, transaction: Committed): SampleAnswer {
+  return answerIn(call.form, transaction.body, () => Buffer.concat([onChainVariant, onChainBytes(transaction)]));
 }
 
-/** A committed transaction in BCS, as it stands in lists: it begins with its version. */
-export function onChainBytes(version: bigint, body: string): Buffer {
-  return Buffer.concat([u64Bytes(version), standInBytes(body)]);
+/** A committed transaction; `body`: its JSON text. */
+export interface Committed {
+  readonly version: bigint;
+  readonly hash: string;
+  readonly body: string;
 }
 
-/** The text of the transaction at a version: the recorded one, or a synthetic one. */
-export function transactionAt(call: SampleCall, version: bigint): string {
+/** A committed transaction in BCS, as it stands in lists: it begins with its version, and holds its hash. */
+export function onChainBytes({ version, hash, body }: Committed): Buffer {
+  return Buffer.concat([u64Bytes(version), standInBytes(body), hashBytes(hash)]);
+}
+
+/** The transaction at a version: the recorded one, or a synthetic one. */
+export function transactionAt(call: SampleCall, version: bigint): Committed {
   const { clock } = call;
-  const recorded = findTransactionByVersion(version)?.body;
-  return recorded ?? syntheticTransaction(version, clock.timestampUsecOf(version), call.historyAt(version));
+  const recorded = findTransactionByVersion(version);
+  if (recorded !== undefined) return { ...recorded, version };
+  const history = call.historyAt(version);
+  const body = syntheticTransaction(version, clock.timestampUsecOf(version), history);
+  return { version, hash: syntheticTransactionHash(version, history), body };
 }
 
 /** `POST /transactions`: 202, and the transaction is pending from here on. */

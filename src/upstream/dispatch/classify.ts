@@ -4,7 +4,7 @@
  * one is the fleet's answer, or a fact about that node only. Status and `error_code` decide; message text does only for
  * errors that have nothing better (protocol 10).
  */
-import { findForm, JsonBody } from '../../ledger/answer-body.ts';
+import { findForm, JsonBody, type AnswerContent } from '../../ledger/answer-body.ts';
 import { type HeaderValues, headerOf, ledgerHeaderFault, type Dialect } from '../../ledger/ledger-headers.ts';
 import { conditions } from '../../ledger/node-headers.ts';
 import type { Shedding } from '../node/deferral.ts';
@@ -103,10 +103,17 @@ function bodyFault(answer: CheckedAnswer, { wire, isContent }: AskedRequest): In
   if (wire.method === 'HEAD') return undefined;
   const isCertain = isFramed(headers);
   if (body === undefined || json === undefined) return isCertain ? undefined : 'unframed body';
-  const promisesJson = findForm(headerOf(answer.headers, 'content-type')) !== 'bcs';
-  if (promisesJson && !(json.isOpaque ? looksLikeJson(body) : json.isJson)) return 'not JSON';
-  if (promisesJson && info !== undefined && !(isContent?.(json, info) ?? !json.isError)) return 'other content';
-  return isCertain || (promisesJson && json.isClosed) ? undefined : 'unframed body';
+  const form = findForm(headerOf(answer.headers, 'content-type')) === 'bcs' ? 'bcs' : 'json';
+  const isJson = form === 'json';
+  if (isJson && !(json.isOpaque ? looksLikeJson(body) : json.isJson)) return 'not JSON';
+  const isContentOf = isContent ?? isNoError;
+  if (info !== undefined && !isContentOf({ form, body, json }, info)) return 'other content';
+  return isCertain || (isJson && json.isClosed) ? undefined : 'unframed body';
+}
+
+/** Errors are JSON in either form (protocol 2.3). */
+function isNoError({ form, json }: AnswerContent): boolean {
+  return form === 'bcs' || !json.isError;
 }
 
 const opening = new Set(Buffer.from('{["-0123456789tfn'));

@@ -1,5 +1,5 @@
 /** A request to the fleet, the bounds within which it is sent, and the parts of all that sends it. */
-import type { AnswerForm, JsonBody } from '../../ledger/answer-body.ts';
+import type { AnswerContent, AnswerForm } from '../../ledger/answer-body.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
@@ -54,10 +54,10 @@ export interface FleetRequest {
   /** The form of a success; an answer of another form fails the attempt. Absent: any form. */
   readonly promised?: PromisedForm | undefined;
   /**
-   * Whether a JSON success can be the answer to this request. Default: it is no error of a node. Not called for a streamed
-   * one.
+   * Whether a success of the promised form can be the answer to this request. Default: it is no error of a node. Not
+   * called for a streamed one.
    */
-  readonly isContent?: ((json: JsonBody, info: LedgerInfo) => boolean) | undefined;
+  readonly isContent?: ((content: AnswerContent, info: LedgerInfo) => boolean) | undefined;
   /** The request asks for the health of a node, not for the ledger (protocol 9). */
   readonly isHealthCheck?: boolean;
   /** The caller streams an answer that is too large to be read whole: no second node is asked for it. */

@@ -74,8 +74,8 @@ test('while the event loop is late, misses, passed reads and signing messages ar
 });
 
 test('a node that answered in time does not count as slow because this process stood still', async (t) => {
-  const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n`;
-  const answer = `${head}${headerLines({ version: 900n })}\r\n{}`;
+  const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 17\r\n`;
+  const answer = `${head}${headerLines({ version: 900n })}\r\n{"bytecode":"0x"}`;
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
     socket.on('data', (chunk) => {

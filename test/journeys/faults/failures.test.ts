@@ -330,7 +330,7 @@ test('nodes that are down at the start do not stop the gateway; readiness follow
 });
 
 test('a body that ends with the connection, its length never announced, is not kept', async (t) => {
-  const body = '{"type":"0x1::a::B","data":{}}';
+  const body = '{"type":"0x1::ledgergate_sample::Probe","data":{}}';
   const node = await rawNode(
     t,
     `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n${ledger}\r\n\r\n${body}`,

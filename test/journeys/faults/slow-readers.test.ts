@@ -21,7 +21,7 @@ async function endlessNode(t: TestContext): Promise<{ url: string; blocks(): num
     if (url.startsWith('/v1/blocks/by_height/1')) {
       blocks += 1;
       pour(response);
-    } else response.end('{}');
+    } else response.end('{"bytecode":"0x"}');
   });
   return { url: `http://127.0.0.1:${await listen(t, server)}/v1`, blocks: () => blocks };
 }
@@ -72,10 +72,10 @@ test('clients that do not read lose their answers; reads go on meanwhile, and ot
 
 /** A node whose resources have `bytes` bytes. */
 async function largeNode(t: TestContext, bytes: number): Promise<{ url: string }> {
-  const large = Buffer.from(JSON.stringify({ data: 'a'.repeat(bytes) }));
+  const large = Buffer.from(JSON.stringify({ type: '0x1::a::B', data: 'a'.repeat(bytes) }));
   const server = createServer(({ url = '' }, response: ServerResponse) => {
     const head = [...ledgerHeaderList(ledgerInfo({ version: 900n }), dialectOf('node'))];
-    const body = url.includes('/resource/') ? large : Buffer.from('{}');
+    const body = url.includes('/resource/') ? large : Buffer.from('{"bytecode":"0x"}');
     response.writeHead(200, ['Content-Type', 'application/json', 'Content-Length', String(body.length), ...head]);
     response.end(body);
   });

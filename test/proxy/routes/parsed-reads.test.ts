@@ -82,21 +82,21 @@ const kept: readonly (readonly [path: string, operation: string, subject: string
     'transactions',
     '?start=5&limit=10',
     '/transactions?start=5&limit=10',
-    { ...pin, version: undefined, extent: { kind: 'list', last: 14n, items: 10 } },
+    { ...pin, version: undefined, extent: { kind: 'list', first: 5n, limit: 10 } },
   ],
   [
     '/transactions?start=5&limit=101',
     'transactions',
     '?start=5&limit=101',
     '/transactions?start=5&limit=101',
-    { ...pin, version: undefined, extent: { kind: 'list', last: 104n, items: 100 } },
+    { ...pin, version: undefined, extent: { kind: 'list', first: 5n, limit: 101 } },
   ],
   [
     '/transactions/auxiliary_info?start_version=5',
     'auxiliary_info',
     '?start_version=5',
     '/transactions/auxiliary_info?start_version=5',
-    { ...pin, version: undefined, extent: { kind: 'list', last: 29n, items: 25 } },
+    { ...pin, version: undefined, extent: { kind: 'list', first: 5n, limit: 25 } },
   ],
   ...(['', '?with_transactions=false'] as const).flatMap((query) => [
     [
@@ -133,14 +133,14 @@ const kept: readonly (readonly [path: string, operation: string, subject: string
     'events',
     '0x1/7?start=3&limit=2',
     '/accounts/0x1/events/7?start=3&limit=2',
-    { ...newest, extent: { kind: 'page', items: 2 } },
+    { ...newest, extent: { kind: 'page', first: 3n, limit: 2 } },
   ],
   [
     '/accounts/0x1/events/0x01::a::B/put?start=0',
     'events',
     '0x1/0x1::a::B/put?start=0',
     '/accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put?start=0',
-    { ...newest, extent: { kind: 'page', items: 25 } },
+    { ...newest, extent: { kind: 'page', first: 0n, limit: 25 } },
   ],
   [
     `/transactions/by_hash/${'AB'.repeat(32)}`,
@@ -163,25 +163,28 @@ for (const [path, operation, subject, sent, rest] of kept) {
   });
 }
 
-/** Short shares: the path, and the path to the node. */
-const shared: readonly (readonly [path: string, sent: string])[] = [
-  ['/transactions', '/transactions'],
-  ['/transactions?limit=010', '/transactions?limit=10'],
-  ['/accounts/0x01/events/07?limit=010', '/accounts/0x1/events/7?limit=10'],
-  ['/accounts/0x1/events/0x01::a::B/put', '/accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put'],
-  ['/accounts/0x01/transactions?limit=05&start=01', '/accounts/0x1/transactions?start=1&limit=5'],
+/** Short shares: the path, the path to the node, and the operation and subject that the answer is compared with. */
+const shared: readonly (readonly [path: string, sent: string, operation: string, subject: string])[] = [
+  ['/transactions', '/transactions', 'transactions', ''],
+  ['/transactions?limit=010', '/transactions?limit=10', 'transactions', ''],
+  ['/accounts/0x01/events/07?limit=010', '/accounts/0x1/events/7?limit=10', 'events', '0x1/7'],
+  ['/accounts/0x1/events/0x01::a::B/put', '/accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put', 'events', '0x1/0x1::a::B/put'],
+  ['/accounts/0x01/transactions?limit=05&start=01', '/accounts/0x1/transactions?start=1&limit=5', 'sent', '0x1'],
   [
     '/accounts/0x01/transaction_summaries?limit=3&end_version=2&start_version=1',
     '/accounts/0x1/transaction_summaries?start_version=1&end_version=2&limit=3',
+    'sent',
+    '0x1',
   ],
 ];
 
-for (const [path, sent] of shared) {
+for (const [path, sent, operation, subject] of shared) {
   test(`GET ${path} shares the newest answer to ${sent}`, () => {
     for (const form of ['json', 'bcs'] as const) {
       const accept = form === 'json' ? 'application/json' : 'application/x-bcs';
       const wire = { method: 'GET', path: sent, headers: { accept } };
-      assert.deepEqual(parse(path, accept), { shared: 'latest', form, wire });
+      const asked = { operation, subject, version: undefined };
+      assert.deepEqual(parse(path, accept), { shared: 'latest', form, wire, asked });
     }
   });
 }
