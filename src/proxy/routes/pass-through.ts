@@ -132,7 +132,7 @@ export class PassThrough {
     const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
     if (isDecoded) head.push('Content-Length', String(body.length));
     if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));
-    writer.addCommon(exchange, head);
+    writer.addCommon(exchange, answer.status, head);
     response.writeHead(answer.status, head);
     exchange.begin();
     if (Buffer.isBuffer(body)) {
