@@ -83,7 +83,7 @@ export class Nodes {
     const changed = { added: namesOf([...added.keys()]), removed: namesOf(gone) };
     // In the log alone: events hold no address.
     const addresses = [...added.values()].flatMap(({ name, address }) =>
-      address === undefined ? [] : [[name, address]],
+      address === undefined || address === '' ? [] : [[name, address]],
     );
     const fields = addresses.length === 0 ? changed : { ...changed, addresses: Object.fromEntries(addresses) };
     journal.record('nodes changed', fields, 'nodes of the fleet changed');

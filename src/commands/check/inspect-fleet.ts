@@ -29,7 +29,7 @@ export type FleetInspection = Awaited<ReturnType<typeof inspectFleet>>;
 export async function inspectFleet({ config, redacted }: Pick<LoadedConfig, 'config' | 'redacted'>) {
   const { chainId: fixedChainId, dialect: fixedDialect } = config;
   const { timeoutMs } = config.upstream;
-  const addresses = await lookUpNames(config.upstreams, lookUpBySystem, timeoutMs);
+  const addresses = await lookUpNames(config, lookUpBySystem, timeoutMs);
   const probed = await Promise.all(
     config.upstreams.flatMap((upstream, index) =>
       nodesOf([upstream], addresses).map(async ({ name, tier, url, address, headers }) => {
