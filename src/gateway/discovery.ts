@@ -66,6 +66,11 @@ export function nodesOf(upstreams: readonly UpstreamConfig[], found: FoundAddres
   });
 }
 
+/** The address of a node found by its name; `undefined` for any other. */
+export function shownAddress({ address }: NodeConfig): string | undefined {
+  return address === '' ? undefined : address;
+}
+
 function nodeAt(upstream: UpstreamConfig, address: string): NodeConfig {
   return { ...upstream, name: `${upstream.name}-${hash('sha256', address, 'hex').slice(0, 6)}`, address };
 }
@@ -134,8 +139,9 @@ export class Discovery {
   /** Logs the addresses of the nodes, and looks their names up at intervals, at once after a look-up that failed. */
   start(): void {
     for (const node of nodesOf(this.#discovered, this.#found)) {
-      const { name: upstream, address } = node;
-      if (address !== undefined && address !== '')
+      const { name: upstream } = node;
+      const address = shownAddress(node);
+      if (address !== undefined)
         this.#parts.journal.record('node found', { upstream, address }, 'a node was found by its name');
     }
     const isComplete = this.#discovered.every((upstream) => this.#found.has(originOf(upstream)));
