@@ -24,6 +24,7 @@ export async function openStore(folder: string, maxBytes: number, onDropped: (an
   const store = new AnswerStore({
     folder,
     maxBytes,
+    isShared: false,
     run: 'proof',
     place: () => place,
     findAnswer: () => undefined,

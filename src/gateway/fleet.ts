@@ -126,6 +126,7 @@ export function buildFleet(config: Config, listener: FleetListener, context: Fle
   const nodes = new Nodes({ fleet, prober, metrics, log, journal, configs, create });
   const discovery = new Discovery(config.upstreams, {
     lookUp,
+    listen: config.listen,
     found,
     settings: settings.discovery,
     journal,

@@ -9,7 +9,7 @@ import type { Journal } from '../proxy/operations/status/events.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { ProbeResult, Prober } from '../upstream/node/probe.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
-import type { NodeConfig } from './discovery.ts';
+import { shownAddress, type NodeConfig } from './discovery.ts';
 
 interface NodesParts {
   readonly fleet: Fleet;
@@ -82,9 +82,10 @@ export class Nodes {
     if (added.size + gone.length === 0) return;
     const changed = { added: namesOf([...added.keys()]), removed: namesOf(gone) };
     // In the log alone: events hold no address.
-    const addresses = [...added.values()].flatMap(({ name, address }) =>
-      address === undefined ? [] : [[name, address]],
-    );
+    const addresses = [...added.values()].flatMap((config) => {
+      const address = shownAddress(config);
+      return address === undefined ? [] : [[config.name, address]];
+    });
     const fields = addresses.length === 0 ? changed : { ...changed, addresses: Object.fromEntries(addresses) };
     journal.record('nodes changed', fields, 'nodes of the fleet changed');
   }

@@ -34,7 +34,7 @@ const firstLookMs = 300;
 export async function startServing(whole: Config, options: ServingOptions) {
   const { processes = 1, lookUp = lookUpBySystem } = options;
   const config = shareOf(whole, processes);
-  const found = await lookUpNames(config.upstreams, lookUp, firstProbeMs);
+  const found = await lookUpNames(config, lookUp, firstProbeMs);
   const parts = buildParts(config, { ...options, lookUp }, await loadOptional(config), found);
   const { draining, journal, logging, proxy, registry, status } = parts;
   for (const upstream of parts.fleet.upstreams) upstream.isDrained = options.drained?.includes(upstream.name) === true;

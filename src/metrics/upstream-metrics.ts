@@ -131,7 +131,7 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
   });
   const notFound = new Counter(registry, {
     name: 'ledgergate_discovery_failures_total',
-    help: 'Look-ups of the name of an upstream with discover: dns that changed no node: failed, empty, too many addresses, or nodes that do not answer.',
+    help: 'Look-ups of the name of an upstream with discover: dns that changed no node: failed, empty, too many addresses, one of the gateway, or nodes that do not answer.',
     labels: { upstream: labelSources.upstream },
   });
   return {

@@ -29,6 +29,8 @@ export interface TestStore {
 interface TestStoreWriteOptions {
   readonly folder: string;
   readonly maxBytes?: number;
+  /** Default: one process uses the folder. */
+  readonly isShared?: boolean;
   readonly run?: string;
   readonly place?: () => StorePlace | undefined;
 }
@@ -42,11 +44,12 @@ export function storeFolder(t: TestContext): string {
 
 /** Opens a store; it is closed after the test. */
 export function startStore(t: TestContext, options: TestStoreWriteOptions): TestStore {
-  const { folder, maxBytes = leastBytes, run = 'one' } = options;
+  const { folder, maxBytes = leastBytes, isShared = false, run = 'one' } = options;
   const faults: (string | undefined)[] = [];
   const store = new AnswerStore({
     folder,
     maxBytes,
+    isShared,
     run,
     place: options.place ?? (() => place),
     findAnswer: () => undefined,

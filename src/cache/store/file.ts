@@ -7,6 +7,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
 
 /** Format of the rows: a file of another format is replaced. */
 const storeFormat = 1;
@@ -90,12 +91,31 @@ export function logBytesOf(path: string): number {
   return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 }
 
+/** A file's place, and whether several processes use it. */
+export interface FilePlace {
+  readonly path: string;
+  readonly isShared: boolean;
+}
+
+/**
+ * The file as SQLite opens it. Processes share the index of the log as a mapped file, `-shm`, and one that is truncated
+ * kills them (SIGBUS). All connections of a single process share it in memory instead: it locks the file for itself.
+ */
+function locationOf({ path, isShared }: FilePlace): string | URL {
+  if (isShared) return path;
+  const url = pathToFileURL(path);
+  url.searchParams.set('vfs', 'unix-excl');
+  return url;
+}
+
 /**
  * Opens the file for writing, and creates it where it is missing. `busyMs`: longest wait for the
  * write of another process. Throws where that fails, or the file is damaged or of another format (`isUnusable`).
  */
-export function openForWrites(path: string, busyMs: number): DatabaseSync {
-  const file = new DatabaseSync(path, { timeout: busyMs });
+export function openForWrites(place: FilePlace, busyMs: number): DatabaseSync {
+  // One that several processes have left is not used, and `identityOf` would watch it.
+  if (!place.isShared) rmSync(`${place.path}-shm`, { force: true });
+  const file = new DatabaseSync(locationOf(place), { timeout: busyMs });
   try {
     file.exec(`pragma page_size = ${pageBytes}; pragma journal_mode = wal; pragma cache_size = -${cachedKiB}`);
     // Checkpoints alone wait for the disk: a power cut costs the last writes, and damages nothing.
@@ -112,8 +132,8 @@ export function openForWrites(path: string, busyMs: number): DatabaseSync {
 }
 
 /** Opens the file for look-ups, which wait for nothing. Throws as `openForWrites`. */
-export function openForReads(path: string): DatabaseSync {
-  const file = new DatabaseSync(path, { readOnly: true, timeout: 0 });
+export function openForReads(place: FilePlace): DatabaseSync {
+  const file = new DatabaseSync(locationOf(place), { readOnly: true, timeout: 0 });
   try {
     file.exec(`pragma cache_size = -${cachedKiB}`);
     checkFormat(file);

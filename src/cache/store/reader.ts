@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { isPurged, isUnusable, openForReads } from './file.ts';
+import { isPurged, isUnusable, openForReads, type FilePlace } from './file.ts';
 
 /** The row of a read. */
 export interface StoredRow {
@@ -23,8 +23,8 @@ export class StoreReader {
   readonly #members: StatementSync;
 
   /** Throws where the file cannot be opened. */
-  constructor(path: string) {
-    this.#file = openForReads(path);
+  constructor(place: FilePlace) {
+    this.#file = openForReads(place);
     try {
       this.#find = this.#file.prepare(
         `select r.id, r.digest, r.term, r.rest, a.record from refs r left join answers a on a.digest = r.digest

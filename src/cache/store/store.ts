@@ -8,6 +8,7 @@ import { decodeRecord, decodeReference, encodeReference } from '../record.ts';
 import type { Lookup } from '../redis/shared-tier.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
 import { StoreLink } from './link.ts';
+import type { ThreadSetup } from './protocol.ts';
 import { StoreQueue, type StoredOutcome } from './queue.ts';
 import { StoreReader, type StoredRow } from './reader.ts';
 import { nameBytes } from './writer.ts';
@@ -21,12 +22,7 @@ export interface StorePlace {
   readonly term: Term;
 }
 
-interface StoreParts {
-  readonly folder: string;
-  /** Most bytes on the disk. */
-  readonly maxBytes: number;
-  /** The name of this start of the gateway. */
-  readonly run: string;
+interface StoreParts extends ThreadSetup {
   /** The present ledger and term; without them nothing is looked up or stored. */
   readonly place: () => StorePlace | undefined;
   /** Looks in memory by digest, to save the proof of the record. */
@@ -70,9 +66,10 @@ export class AnswerStore {
   #restUntilMs = 0;
 
   constructor(parts: StoreParts) {
-    const { folder, maxBytes, run, onWritten } = parts;
+    const { folder, maxBytes, isShared, run, onWritten } = parts;
     this.#parts = parts;
-    this.link = new StoreLink({ folder, maxBytes, run }, { onFile: (number, fault) => this.#use(number, fault) });
+    const listener = { onFile: (number?: number, fault?: string) => this.#use(number, fault) };
+    this.link = new StoreLink({ folder, maxBytes, isShared, run }, listener);
     this.#queue = new StoreQueue(this.link, maxBytes, onWritten);
   }
 
@@ -203,8 +200,9 @@ export class AnswerStore {
   }
 
   #openFile(number: number): void {
+    const { folder, isShared } = this.#parts;
     try {
-      this.#open = { number, reader: new StoreReader(pathOf(this.#parts.folder, number)) };
+      this.#open = { number, reader: new StoreReader({ path: pathOf(folder, number), isShared }) };
     } catch (error) {
       this.#fault = faultOf(error);
       if (isUnusable(error)) this.link.reportDamage(number);

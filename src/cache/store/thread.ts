@@ -48,7 +48,10 @@ class StoreThread {
       }
       const open = this.#open;
       if (open === undefined || open.number < number) this.#use(number);
-      else if (open.identity !== identityOf(pathOf(folder, open.number))) this.#replace(open.number);
+      else if (open.identity !== identityOf(pathOf(folder, open.number))) {
+        this.#close('its file was deleted or exchanged, and is replaced');
+        this.#replace(open.number);
+      }
     } catch (error) {
       // Nothing that is written now would be found again.
       this.#close();
@@ -126,12 +129,12 @@ class StoreThread {
 
   /** Opens this file, or the next one where it is damaged. */
   #use(number: number, isRetry = false): void {
-    const { folder, maxBytes } = this.#setup;
+    const { folder, maxBytes, isShared } = this.#setup;
     this.#close();
     const path = pathOf(folder, number);
     let file: DatabaseSync | undefined;
     try {
-      file = openForWrites(path, busyMs);
+      file = openForWrites({ path, isShared }, busyMs);
       const writer = new StoreWriter(file, path, maxBytes, this.#room);
       this.#open = { number, identity: identityOf(path), file, writer };
     } catch (error) {
@@ -158,10 +161,10 @@ class StoreThread {
     this.#claim.release();
   }
 
-  #close(): void {
+  #close(fault = 'its file was replaced'): void {
     if (this.#open === undefined) return;
     this.#closeFile();
-    this.#report('its file was replaced');
+    this.#report(fault);
   }
 
   #closeFile(): void {

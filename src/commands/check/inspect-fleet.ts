@@ -1,7 +1,7 @@
 /** One look at every upstream from outside, and the findings about them and about the fleet as a whole. */
 import type { KeyPath } from '../../config/source/problem.ts';
 import type { LoadedConfig } from '../../config/source/load.ts';
-import { lookUpBySystem, lookUpNames, nodesOf } from '../../gateway/discovery.ts';
+import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from '../../gateway/discovery.ts';
 import {
   type DialectName,
   dialectOf,
@@ -29,16 +29,18 @@ export type FleetInspection = Awaited<ReturnType<typeof inspectFleet>>;
 export async function inspectFleet({ config, redacted }: Pick<LoadedConfig, 'config' | 'redacted'>) {
   const { chainId: fixedChainId, dialect: fixedDialect } = config;
   const { timeoutMs } = config.upstream;
-  const addresses = await lookUpNames(config.upstreams, lookUpBySystem, timeoutMs);
+  const addresses = await lookUpNames(config, lookUpBySystem, timeoutMs);
   const probed = await Promise.all(
     config.upstreams.flatMap((upstream, index) =>
-      nodesOf([upstream], addresses).map(async ({ name, tier, url, address, headers }) => {
+      nodesOf([upstream], addresses).map(async (node) => {
+        const { name, tier, url, address, headers } = node;
         const given = redacted.upstreams[index]?.url ?? '';
+        const shown = shownAddress(node);
         return {
           index,
           name,
           tier,
-          url: address === undefined ? given : `${given} (${address})`,
+          url: shown === undefined ? given : `${given} (${shown})`,
           outcome: await probeAddress(url, { timeoutMs, headers, address }),
         };
       }),

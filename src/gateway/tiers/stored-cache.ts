@@ -12,7 +12,7 @@ export type StoredCache = ReturnType<typeof buildStoredCache>;
 
 /** Opens the store in the background. */
 export function buildStoredCache(config: StoreConfig, parts: TierParts) {
-  const { memory, journal, run, peers, settings } = parts;
+  const { memory, journal, run, peers, processes, settings } = parts;
   const { beatMs, ...ofHistory } = tierHistory(parts);
   const trouble = (): string | undefined => store.fault ?? (history.term === undefined ? unverified : undefined);
   const metrics = createStoreMetrics(parts.registry, () => ({ ...store.size, isUp: trouble() === undefined }));
@@ -21,6 +21,7 @@ export function buildStoredCache(config: StoreConfig, parts: TierParts) {
   const store: AnswerStore = new AnswerStore({
     folder: config.path,
     maxBytes: config.maxBytes,
+    isShared: processes > 1,
     run,
     place: madeOnce(
       ofHistory.ledger,

@@ -100,6 +100,7 @@ export class ResponseWriter {
       head.push(...listOfText(entry.ownHeaders, this.#dialect, this.#parts.fleet.view.ledgerWideNames));
     }
     if (entry.digest !== '') head.push('ETag', entityTag(entry, coding));
+    if (source.kind === 'upstream' && source.retryAfter !== undefined) head.push('Retry-After', source.retryAfter);
     return head;
   }
 
@@ -121,7 +122,6 @@ export class ResponseWriter {
     const known = error instanceof GatewayError ? error : new GatewayError('internal', 'internal error');
     const head = ['Content-Type', 'application/json', 'Vary', this.vary, 'Cache-Control', 'no-store'];
     head.push(...known.headers);
-    if (known.status === 503 && !known.headers.includes('Retry-After')) head.push('Retry-After', '1');
     exchange.outcome = known.status < 500 ? 'refused' : 'failed';
     // Node writes `Connection: close`, and broken-request.ts reads the flag.
     if (known.closesConnection) exchange.response.shouldKeepAlive = false;
@@ -145,7 +145,7 @@ export class ResponseWriter {
     if (long !== undefined) this.#parts.unsent.hold(response, long);
     if (body !== undefined) head.push('Content-Length', String(length));
     if (!exchange.isHead) exchange.bytes = length;
-    this.addCommon(exchange, head);
+    this.addCommon(exchange, status, head);
     response.writeHead(status, head);
     if (long !== undefined) this.#parts.unsent.send(response, long);
     // Equal lengths mean ASCII, which Node writes faster as latin1.
@@ -171,9 +171,11 @@ export class ResponseWriter {
     return name === undefined ? varyOfAll : `${varyOfAll}, ${name}`;
   }
 
-  /** Adds limit, CORS and ledger headers; closes the connection while draining. */
-  addCommon(exchange: Exchange, head: string[]): void {
+  /** Adds `Retry-After` where clients have to wait, limit, CORS and ledger headers; closes the connection while draining. */
+  addCommon(exchange: Exchange, status: number, head: string[]): void {
     const ledger = this.#parts.fleet.view.headers;
+    // A node's own refusal mostly names no time, and clients without one repeat at once.
+    if ((status === 503 || status === 429) && !names(head, 'retry-after')) head.push('Retry-After', '1');
     if (exchange.admitted !== undefined) head.push(...exchange.admitted.headers);
     if (exchange.request.headers.origin !== undefined) {
       head.push(...this.#parts.cors.headers(exchange.request, [...head, ...ledger]));
@@ -191,8 +193,12 @@ export class ResponseWriter {
  */
 export function endWhereHttpDoes({ request, response }: Exchange, head: readonly string[]): void {
   if (request.httpVersion !== '1.0') return;
-  const tellsLength = head.some((text, at) => at % 2 === 0 && text.toLowerCase() === 'content-length');
-  if (!tellsLength) response.shouldKeepAlive = false;
+  if (!names(head, 'content-length')) response.shouldKeepAlive = false;
+}
+
+/** Whether the flat headers hold one of this lower-case name. */
+function names(head: readonly string[], name: string): boolean {
+  return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === name);
 }
 
 /** Head of a 304, from `commonHeadOf`: without the content type, which a cache would copy (RFC 9110 15.4.5). */

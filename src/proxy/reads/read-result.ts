@@ -36,6 +36,8 @@ export type Source =
       readonly isCollapsed: boolean;
       /** Time from the request to the node until its answer, in milliseconds. */
       readonly tookMs: number;
+      /** `Retry-After` of its error. */
+      readonly retryAfter: string | undefined;
     };
 
 /** An answer ready to be written. `isFinal`: it never changes, and the cache stores it. */
@@ -57,6 +59,13 @@ export interface Origin {
   readonly tookMs: number;
   /** Version of its answer to an unpinned read. */
   readonly version: LedgerVersion | undefined;
+  /** `Retry-After` of its error. */
+  readonly retryAfter: string | undefined;
+}
+
+/** `Retry-After` of a node's error: no entry has it, because no cache stores such an answer. */
+export function retryAfterOf({ status, headers }: Pick<NodeAnswer, 'status' | 'headers'>): string | undefined {
+  return status < 400 ? undefined : headerOf(headers, 'retry-after');
 }
 
 /** Facts of an entry that its node's answer does not hold. `isShared`: requests after its flight get it, by its digest. */
@@ -109,6 +118,12 @@ export function resultOf(
     ageSeconds: 0,
     source: isKept
       ? { kind: origin, isCollapsed }
-      : { kind: 'upstream', name: origin.upstream, isCollapsed, tookMs: origin.tookMs },
+      : {
+          kind: 'upstream',
+          name: origin.upstream,
+          isCollapsed,
+          tookMs: origin.tookMs,
+          retryAfter: origin.retryAfter,
+        },
   };
 }

@@ -34,7 +34,7 @@ import type { Upstream } from '../../upstream/node/upstream.ts';
 import type { StoredRead } from './audits.ts';
 import type { Caller } from '../http/exchange.ts';
 import { compress } from '../http/negotiate.ts';
-import { entryOf, resultOf, type Origin, type Read, type ReadResult } from './read-result.ts';
+import { entryOf, resultOf, retryAfterOf, type Origin, type Read, type ReadResult } from './read-result.ts';
 
 /** Parts of a reader. */
 export interface ReaderParts {
@@ -188,6 +188,7 @@ export class Reader {
         tookMs: answer.tookMs,
         // An unpinned read has the version in the answer's own headers.
         version: isState && version === undefined ? answer.info?.version : undefined,
+        retryAfter: retryAfterOf(answer),
       },
     };
   }

@@ -19,7 +19,7 @@ import type { WireRequest } from '../../upstream/node/node-client.ts';
 import type { Need } from '../../upstream/select/ranking.ts';
 import type { Caller, Exchange } from '../http/exchange.ts';
 import type { Freshness } from './freshness.ts';
-import { entryOf, type ReadResult } from './read-result.ts';
+import { entryOf, retryAfterOf, type ReadResult } from './read-result.ts';
 
 /**
  * Time for which an answer is shared. `latest`: while the shared latest version is the same, so that the demands of
@@ -53,6 +53,7 @@ interface SharedAnswer {
   readonly entry: CachedResponse;
   readonly upstream: string;
   readonly tookMs: number;
+  readonly retryAfter: string | undefined;
   readonly askedAtMs: number;
 }
 
@@ -140,15 +141,15 @@ export class Shares {
       // A success alone has a digest, by which clients revalidate it; nothing else is shared after its flight.
       isShared: answer.status === 200 && answer.coding === undefined && answer.isFramed && !own.isUndecided,
     });
-    return { entry, upstream: upstream.name, tookMs, askedAtMs };
+    return { entry, upstream: upstream.name, tookMs, retryAfter: retryAfterOf(answer), askedAtMs };
   }
 }
 
 function resultOf(answer: SharedAnswer, isHeld: boolean, isCollapsed: boolean): ReadResult {
-  const { entry, upstream, tookMs, askedAtMs } = answer;
+  const { entry, upstream, tookMs, retryAfter, askedAtMs } = answer;
   const ageSeconds = Math.max(0, Math.floor((performance.now() - askedAtMs) / 1000));
   const source = isHeld
     ? ({ kind: 'memory' } as const)
-    : ({ kind: 'upstream', name: upstream, isCollapsed, tookMs } as const);
+    : ({ kind: 'upstream', name: upstream, isCollapsed, tookMs, retryAfter } as const);
   return { entry, version: undefined, isFinal: false, isLatest: true, ageSeconds, source };
 }

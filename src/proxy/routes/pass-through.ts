@@ -63,7 +63,7 @@ export class PassThrough {
     const request = this.#requestOf(exchange, match, undefined);
     const wire = { ...request.wire, path: '', headers: withoutConditions(request.wire.headers) };
     const { min } = this.#parts.freshness.demandOf(exchange.request);
-    return this.#serveHead(exchange, { ...request, wire, promised: 'bcs' }, min);
+    return this.#serveHead(exchange, { ...request, wire, promised: 'bcs', isOfClient: false }, min);
   }
 
   /** Sends a submission to one node, once. */
@@ -119,7 +119,8 @@ export class PassThrough {
     // A POST that reads has no representation at its path that conditions compare with (RFC 9110 13.1.2).
     const headers = isIdempotent && method === 'POST' ? withoutConditions(given) : given;
     const promised = isOfLedger ? 'either' : undefined;
-    return { wire: { method, path, headers, body }, need, promised, isIdempotent, isHealthCheck, client, span };
+    const wire = { method, path, headers, body };
+    return { wire, need, promised, isIdempotent, isOfClient: true, isHealthCheck, client, span };
   }
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
@@ -134,7 +135,7 @@ export class PassThrough {
     const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
     if (isDecoded) head.push('Content-Length', String(body.length));
     if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));
-    writer.addCommon(exchange, head);
+    writer.addCommon(exchange, answer.status, head);
     response.writeHead(answer.status, head);
     exchange.begin();
     if (Buffer.isBuffer(body)) {

@@ -23,6 +23,8 @@ export interface NonFinalOutcome {
   readonly sign?: FailureSign | undefined;
   /** The node shed the request: it refused it as one too many, without work on it. */
   readonly isShed?: boolean;
+  /** The node knows no such route (`isUnknownRoute`). */
+  readonly isUnrouted?: boolean;
   /** The answer is larger than any that is read whole. */
   readonly isTooLarge?: boolean;
 }
@@ -58,6 +60,8 @@ export class AttemptHistory {
   anyPruned = false;
   /** Answers of one of several nodes behind an address that it has pruned the data. */
   #sharedMisses = 0;
+  /** Number of answers that the node knows no such route. */
+  unrouted = 0;
   last: NonFinalOutcome | undefined;
   readonly failures: NodeFailure[] = [];
   /** The best answer so far; none was final. */
@@ -91,6 +95,7 @@ export class AttemptHistory {
     if (kind === 'failed') this.failed.add(upstream);
     if (kind === 'behind') this.behind.set(upstream, upstream.head);
     if (kind === 'pruned') this.anyPruned = true;
+    if (outcome.isUnrouted === true) this.unrouted += 1;
     // A 404 stays a miss, because another node may be deeper, and a version above a head is waited for.
     const isAskedAgain = kind === 'pruned' && upstream.address.isShared && this.#sharedMisses < mostElsewhere;
     if (isAskedAgain) this.#missAtShared(upstream);
@@ -137,9 +142,15 @@ export interface FailedAttempt {
   readonly fault: NodeFault;
 }
 
-/** Records an answer of any status. */
-export function recordAnswer(parts: SenderParts, upstream: Upstream, status: number, elapsedMs: number): void {
-  upstream.recordAnswer(elapsedMs, performance.now());
+/** Records an answer of any status. `isOfNode`: it proves that a node of a ledger answers at the address. */
+export function recordAnswer(
+  parts: SenderParts,
+  upstream: Upstream,
+  status: number,
+  elapsedMs: number,
+  isOfNode: boolean,
+): void {
+  if (isOfNode) upstream.recordAnswer(elapsedMs, performance.now());
   parts.metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
   noteHealth(parts, upstream);
 }

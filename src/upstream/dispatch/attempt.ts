@@ -19,6 +19,7 @@ import {
   classifyAnswer,
   errorCodeOf,
   findShedding,
+  isUnknownRoute,
   type AnswerClass,
   validateAnswer,
   type InvalidAnswerReason,
@@ -158,8 +159,9 @@ export class Attempts {
     const kind = isValid ? this.#classify(answer, request) : 'failed';
     const shedding = isValid && kind === 'failed' ? findShedding(answer, Date.now()) : undefined;
     const failure = kind === 'failed' ? failureOf(answer, isOurs, reason, shedding) : undefined;
+    const isUnrouted = isUnknownRoute(answer);
     if (failure === undefined || requestMayBeAtFault(failure, answer)) {
-      recordAnswer(this.#parts, upstream, answer.status, elapsedMs);
+      recordAnswer(this.#parts, upstream, answer.status, elapsedMs, !isUnrouted);
     } else recordFailure(this.#parts, upstream, elapsedMs, failure);
     endSpan(span, kind, failure?.kind, answer.status);
     const isShed = shedding !== undefined;
@@ -178,7 +180,15 @@ export class Attempts {
     // A node's answer to a submission is final: no other node may get the submission.
     if (kind === 'final' || (!request.isIdempotent && isOurs)) return { kind: 'final', answer };
     if ('stream' in answer) answer.stream.destroy();
-    return { kind, answer: 'body' in answer && isValid ? answer : undefined, mayHaveArrived: true, sign, isShed };
+    const isShown = isValid && !isUnrouted;
+    return {
+      kind,
+      answer: 'body' in answer && isShown ? answer : undefined,
+      mayHaveArrived: true,
+      sign,
+      isShed,
+      isUnrouted,
+    };
   }
 
   /** Whether the answer is of the fleet's chain. While the chain is in doubt, waits for the look that decides. */
@@ -198,7 +208,8 @@ export class Attempts {
     else headersOfLedger.onReport(upstream, info);
   }
 
-  #classify(answer: NodeAnswer | StreamedAnswer, { need, isHealthCheck }: FleetRequest): AnswerClass {
+  #classify(answer: NodeAnswer | StreamedAnswer, { need, isHealthCheck, isOfClient }: FleetRequest): AnswerClass {
+    if (isOfClient !== true && isUnknownRoute(answer)) return 'refused';
     if (isBehind(answer, need, this.#parts.fleet.head?.version)) return 'behind';
     return 'stream' in answer ? 'final' : classifyAnswer(answer, need, isHealthCheck);
   }

@@ -142,7 +142,7 @@ export type AnswerClass =
   | 'behind'
   /** The node does not hold the transaction: a deeper one may, or one with another mempool (protocol 7 and 8). */
   | 'absent'
-  /** The node's configuration forbids the request: another's may not. */
+  /** The node's configuration forbids the request, or it knows no such route (`isUnknownRoute`): another may answer. */
   | 'refused'
   /** The node is broken, overloaded, or of another kind: another may be better. */
   | 'failed';
@@ -191,6 +191,14 @@ function errorOf({ body, json }: AnswerOfError) {
   if (body === undefined || body.length > 64 * 1024) return undefined;
   const { error_code: code, message } = (json ?? new JsonBody(body)).members;
   return typeof code === 'string' ? { code, message: typeof message === 'string' ? message : '' } : undefined;
+}
+
+/**
+ * Whether the node's router knows no such route (protocol 2.2). To a target that the gateway formed, its base path is wrong
+ * or its software older: it decides nothing about the ledger, and proves no node of one.
+ */
+export function isUnknownRoute(answer: AnswerOfError): boolean {
+  return (answer.status === 404 || answer.status === 405) && errorCodeOf(answer) === 'web_framework_error';
 }
 
 const sheddingCodes = new Set(['overloaded', 'rate_limited']);

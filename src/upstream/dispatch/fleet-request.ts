@@ -58,6 +58,8 @@ export interface FleetRequest {
    * called for a streamed one.
    */
   readonly isContent?: ((content: AnswerContent, info: LedgerInfo) => boolean) | undefined;
+  /** The target is the client's own text, which may name a route that no node has. */
+  readonly isOfClient?: boolean;
   /** The request asks for the health of a node, not for the ledger (protocol 9). */
   readonly isHealthCheck?: boolean;
   /** The caller streams an answer that is too large to be read whole: no second node is asked for it. */

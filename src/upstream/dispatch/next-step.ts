@@ -224,7 +224,7 @@ export function holderThatFailed(call: CallState): Upstream | undefined {
   return call.nodes().find(mayHold)?.upstream;
 }
 
-function explain({ fleet, need, history: { prunedAt, asked } }: CallState): string {
+function explain({ fleet, need, history: { prunedAt, asked, unrouted } }: CallState): string {
   if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'all nodes report another chain';
   const head = fleet.head?.version ?? 0n;
   if (need.kind === 'head' && need.min !== undefined && head < need.min) {
@@ -234,7 +234,8 @@ function explain({ fleet, need, history: { prunedAt, asked } }: CallState): stri
   const subject =
     position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
   if (prunedAt.size > 0) return `the nodes that may hold ${subject} cannot be reached or are drained; try again`;
-  return `no node answered ${subject} (${[`${asked.size} asked`, ...faultsOf(fleet)].join(', ')}); try again`;
+  const counts = [`${asked.size} asked`, ...(unrouted > 0 ? [`${unrouted} without this route`] : [])];
+  return `no node answered ${subject} (${[...counts, ...faultsOf(fleet)].join(', ')}); try again`;
 }
 
 /** Reasons why nodes are not usable, each with the number of its nodes; no names, because some contain addresses. */

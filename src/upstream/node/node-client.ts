@@ -33,8 +33,9 @@ export interface NodeClientOptions {
 /** Resolves every name to this IP address: TLS and `Host` keep the name of the URL. */
 export function lookupOf(address: string): LookupFunction {
   const family = isIP(address);
-  return (_name, { all }, callback) => {
-    if (all === true) callback(null, [{ address, family }]);
+  return (name, { all }, callback) => {
+    if (family === 0) callback(Object.assign(new Error(`${name} has no address of a node`), { code: 'ENOTFOUND' }), '');
+    else if (all === true) callback(null, [{ address, family }]);
     else callback(null, address, family);
   };
 }

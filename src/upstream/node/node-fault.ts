@@ -18,7 +18,7 @@ const remedies: Readonly<Record<NodeFault, string>> = {
   TLS: 'is the certificate valid for this host and issued by a known authority, and does the port speak TLS?',
   'time-out': 'is the node overloaded, or does a firewall drop packets?',
   'not HTTP': 'is this the port of the REST interface?',
-  'wrong base path': 'is this the base address, path included?',
+  'wrong base path': 'does the address end in /v1?',
   'credentials refused': 'are the headers of this upstream right?',
   'error status': 'does the node itself work?',
   'sheds requests': 'the node limits requests: raise its limit, or set maxRequestsPerSecond',

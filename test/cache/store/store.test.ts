@@ -14,8 +14,8 @@ const key = keyAt(7n);
 
 test('another process of the gateway and the next start find an answer, and a close leaves no log of writes', async (t) => {
   const folder = storeFolder(t);
-  const first = await openStore(t, { folder });
-  const second = await openStore(t, { folder });
+  const first = await openStore(t, { folder, isShared: true });
+  const second = await openStore(t, { folder, isShared: true });
   const large = answerOf('large'.repeat(12_000));
 
   assert.deepEqual([await first.write(key, answerOf('small')), await first.write(keyAt(8n), large)], [true, true]);
@@ -24,7 +24,7 @@ test('another process of the gateway and the next start find an answer, and a cl
   await Promise.all([first.store.close(), second.store.close()]);
   assert.deepEqual(readdirSync(folder).toSorted(), ['answers-1.db', 'claim.db']);
   assert.deepEqual([first.faults, second.faults], [[undefined], [undefined]]);
-  const third = await openStore(t, { folder, run: 'two' });
+  const third = await openStore(t, { folder, isShared: true, run: 'two' });
   assert.equal(await third.find(key), 'small');
 });
 
@@ -54,7 +54,10 @@ test('an answer of another term, of an unknown ledger, or from a node below the 
 
 test('a purge of each scope holds for every process, and after a restart', async (t) => {
   const folder = storeFolder(t);
-  const [first, second] = [await openStore(t, { folder }), await openStore(t, { folder })];
+  const [first, second] = [
+    await openStore(t, { folder, isShared: true }),
+    await openStore(t, { folder, isShared: true }),
+  ];
   const keys = [key, keyAt(9_000n), keyAt(7n, '0x2/0x1::coin::CoinStore'), keyAt(7n, '0x3/0x1::coin::CoinStore')];
   for (const one of keys) await first.write(one, answerOf('a'));
   const found = (store: typeof first) => Promise.all(keys.map((one) => store.find(one)));
@@ -66,7 +69,7 @@ test('a purge of each scope holds for every process, and after a restart', async
   assert.equal(await second.store.clear({ kind: 'account', chainId: 4, address: parseAddress('0x2') }), true);
   assert.deepEqual(await found(first), ['absent', 'absent', 'absent', 'a']);
   await Promise.all([first.store.close(), second.store.close()]);
-  const third = await openStore(t, { folder, run: 'two' });
+  const third = await openStore(t, { folder, isShared: true, run: 'two' });
   assert.deepEqual(await found(third), ['absent', 'absent', 'absent', 'a']);
   assert.equal(await third.store.clear({ kind: 'everything' }), true);
   assert.deepEqual(await found(third), ['absent', 'absent', 'absent', 'absent']);
@@ -107,7 +110,10 @@ test('a record whose type is damaged is a miss, and is overwritten', async (t) =
 
 test('a file that is damaged while it is used is replaced by the next one, and a purge of it holds', async (t) => {
   const folder = storeFolder(t);
-  const [first, second] = [await openStore(t, { folder }), await openStore(t, { folder })];
+  const [first, second] = [
+    await openStore(t, { folder, isShared: true }),
+    await openStore(t, { folder, isShared: true }),
+  ];
   await first.write(key, answerOf('a'));
   const file = new DatabaseSync(join(folder, 'answers-1.db'));
   file.exec('drop table answers');
@@ -124,7 +130,10 @@ test('a file that is damaged while it is used is replaced by the next one, and a
 
 test('a purge reaches the file that another process has begun since', async (t) => {
   const folder = storeFolder(t);
-  const [first, second] = [await openStore(t, { folder }), await openStore(t, { folder })];
+  const [first, second] = [
+    await openStore(t, { folder, isShared: true }),
+    await openStore(t, { folder, isShared: true }),
+  ];
   first.store.link.reportDamage(1);
   await until(() => first.faults.length === 3);
   await first.write(key, answerOf('a'));

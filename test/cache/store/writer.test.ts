@@ -27,9 +27,9 @@ const leastBytes = 16 * 1024 * 1024;
 
 function opened(t: TestContext, maxBytes = leastBytes) {
   const path = pathOf(storeFolder(t), 1);
-  const file = openForWrites(path, 100);
+  const file = openForWrites({ path, isShared: false }, 100);
   const writer = new StoreWriter(file, path, maxBytes);
-  const reader = new StoreReader(path);
+  const reader = new StoreReader({ path, isShared: false });
   t.after(() => {
     reader.close();
     file.close();

@@ -1,8 +1,11 @@
 // Upstreams with `discover: dns`: one node for each address of a name, over real sockets on 127.0.0.0/8.
 import assert from 'node:assert/strict';
+import { isIPv4 } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from '../../support/fake-node.ts';
+import { freePort } from '../../support/free-port.ts';
 import { fetchReply, patient, probeAt, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
 
 interface Zone {
@@ -136,14 +139,69 @@ test('a name that is found only after the start', async (t) => {
   assert.equal((await gateway.get(probeAt(5))).status, 200);
 });
 
-test('of more than 64 addresses the first 64 are nodes', async (t) => {
-  const { zone, lines, gateway } = await named(t, [{}]);
+test('of more than 64 addresses those in use stay, further ones fill up to 64, and the log counts the rest', async (t) => {
+  const { nodes, zone, lines, gateway } = await named(t, [{}, {}, {}], 0);
+  // The last ones in the order of text.
+  zone.addresses = nodes.map((_, index) => addressOf(index)).slice(1);
+  await until(() => gateway.fleet().filter(({ state }) => state === 'usable').length === 2);
+  const inUse = namesOf(gateway);
 
-  zone.addresses = Array.from({ length: 80 }, (_, index) => `127.0.0.${index + 1}`);
+  zone.addresses = [...Array.from({ length: 78 }, (_, index) => `127.0.0.${index + 100}`), ...zone.addresses];
   await until(() => gateway.fleet().length === 64);
 
-  await until(() => lines.some(({ reason }) => reason === 'its name has more than 64 addresses'));
+  assert.ok(inUse.every((name) => namesOf(gateway).includes(name)));
+  await until(() => lines.some(({ reason }) => reason === 'its name has 80 addresses, of which 16 are left out'));
 });
+
+/** A gateway on a port that the nodes behind its name have, too. */
+async function onPortOfNodes(t: TestContext, host: string, addresses: readonly string[]) {
+  const port = await freePort();
+  const zone: Zone = { addresses };
+  const lines: LogLine[] = [];
+  const start = () =>
+    testGateway(t, {
+      full: [{ url: `http://nodes.example:${port}/v1`, discover: 'dns' }],
+      config: { listen: { host, port }, upstream: { ...patient, discoverIntervalMs: 20, probeIntervalMs: 50 } },
+      onLog: (line) => lines.push(line),
+      lookUp: () => Promise.resolve(zone.addresses ?? []),
+    });
+  return { port, zone, lines, start };
+}
+
+test("the gateway's own address among those of a name is no node: without the true node there is an outage", async (t) => {
+  const { port, zone, lines, start } = await onPortOfNodes(t, '127.0.0.1', [addressOf(0), addressOf(1)]);
+  const node = await fakeNode(t, { head: 900n, host: addressOf(1), port });
+  const gateway = await start();
+  assert.equal(gateway.fleet().length, 1);
+  assert.equal((await gateway.get(probeAt(5))).status, 200);
+  await until(() => lines.some(({ reason }) => String(reason).includes("is this gateway's own")));
+
+  zone.addresses = [addressOf(0)];
+  await until(() => lines.some(({ reason }) => reason === "its name has no address but this gateway's own"));
+  await node.close();
+
+  await until(async () => (await gateway.metric('ledgergate_outage')) === 1);
+  const { text } = await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' });
+  assert.match(text, /outage/);
+});
+
+for (const host of ['0.0.0.0', '::']) {
+  test(`listening on ${host}: no address of the machine is a node, and no request loops`, async (t) => {
+    const interfaces = Object.values(networkInterfaces()).flatMap((of) => of?.map(({ address }) => address) ?? []);
+    const own = [...interfaces, '127.0.0.9'].filter((address) => host === '::' || isIPv4(address));
+    const { start } = await onPortOfNodes(t, host, own);
+
+    const gateway = await start();
+
+    assert.deepEqual(
+      gateway.fleet().map(({ name, state }) => [name, state === 'usable']),
+      [['full-0', false]],
+    );
+    const refused = await gateway.get(probeAt(5));
+    assert.deepEqual([refused.status, refused.text.includes('name not found')], [503, true]);
+    assert.equal(await gateway.metric('ledgergate_http_requests_total{route="resource",status="503"}'), 1);
+  });
+}
 
 test('a reload changes nodes that were found, and drops them with their upstream', async (t) => {
   const { nodes, gateway } = await named(t, windows);

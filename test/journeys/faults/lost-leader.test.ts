@@ -60,10 +60,13 @@ async function overAgent(path: string, agent: Agent) {
   return { status: response.statusCode, text: await response.body.text() };
 }
 
+function headAt(ms: number): bigint {
+  return start + BigInt(Math.round((ms * versionsPerSecond) / 1000));
+}
+
 /** Moves the ledgers of the nodes with the time; the first one is `leadMs` ahead of the others. */
 function move(t: TestContext, [leader, ...others]: readonly FakeNode[], leadMs: number): void {
   const beganMs = performance.now();
-  const headAt = (ms: number): bigint => start + BigInt(Math.round((ms * versionsPerSecond) / 1000));
   const timer = setInterval(() => {
     const ms = performance.now() - beganMs;
     if (leader !== undefined) leader.clock.head = headAt(ms + leadMs);

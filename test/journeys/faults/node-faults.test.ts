@@ -117,6 +117,15 @@ for (const [reason, way, start] of ways) {
   });
 }
 
+test('the remedy of a wrong base path is the end of the address', async (t) => {
+  const { url } = await fakeNode(t);
+  const file = configFile(t, `upstreams: [{ name: a, url: "${url.replace('/v1', '/')}" }]\n`);
+
+  const { out } = await call(['check', file]);
+
+  assert.ok(out.includes('upstreams[0].url: wrong base path (status 404): does the address end in /v1?'), out);
+});
+
 test('another reason is another line of the log, and a node that answers has none', async (t) => {
   const node = await fakeNode(t);
   const told: unknown[] = [];

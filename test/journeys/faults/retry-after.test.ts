@@ -5,6 +5,7 @@ import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { probeAt, testGateway, twoTiers } from '../../support/gateway.ts';
 import { encodeRequest, submission } from '../../support/submission.ts';
+import { askH1, askH2, authority, h2Session, type Asked } from '../../support/tls.ts';
 
 const limited = '{"message":"busy","error_code":"rate_limited","vm_error_code":null}';
 
@@ -162,3 +163,44 @@ test('looks at the ledger info go on within a Retry-After', async (t) => {
   assert.equal((await gateway.get('')).status, 200);
   assert.equal(gateway.fleet()[0]?.state, 'usable');
 });
+
+const json = { 'content-type': 'application/json' };
+const view = JSON.stringify({ function: '0x1::coin::balance', type_arguments: [], arguments: [] });
+const requests: readonly Asked[] = [
+  { path: `/v1${probeAt(60_000)}` },
+  { path: `/v1${probeAt(60_000)}`, method: 'HEAD' },
+  { path: `/v1${probeAt(60_000)}&x=1` },
+  { path: '/v1/view?ledger_version=60000', method: 'POST', headers: json, body: view },
+  { path: '/v1/estimate_gas_price' },
+  { path: `/v1/transactions/wait_by_hash/0x${'1'.repeat(64)}` },
+  { path: '/v1/transactions', method: 'POST', headers: json, body: submission() },
+  { path: '/v1/transactions/encode_submission', method: 'POST', headers: json, body: encodeRequest('0x1::m::f') },
+];
+
+for (const status of [503, 429]) {
+  for (const given of [undefined, '7']) {
+    const named = given === undefined ? 'no Retry-After: clients get one' : `Retry-After: ${given}: clients get it`;
+    test(`a node's own ${status} with ${named}, and its body, on every route, over HTTP/1.1 and HTTP/2`, async (t) => {
+      const node = await fakeNode(t, { head: 90_000n });
+      const body = '{"message":"later","error_code":"internal_error","vm_error_code":null}';
+      const headers = given === undefined ? {} : { 'retry-after': given };
+      node.faults.add({ kind: 'answer', status, body, headers }, { when: ({ route }) => route !== 'ledgerInfo' });
+      const root = authority(t);
+      const listen = { tls: root.certify('gateway') };
+      for (const asked of requests) {
+        const plain = await testGateway(t, { full: [node], config: { encode: { enabled: false } } });
+        const secure = await testGateway(t, { full: [node], config: { listen, encode: { enabled: false } } });
+        const { origin } = new URL(secure.url);
+
+        const answers = [await askH1(plain.url, asked), await askH2(await h2Session(t, origin, root.ca), asked)];
+
+        for (const answer of answers) {
+          const retry = answer.headers.filter(([name]) => name === 'retry-after').map(([, value]) => value);
+          const expected = asked.method === 'HEAD' ? '' : body;
+          const what = `${asked.method ?? 'GET'} ${asked.path}`;
+          assert.deepEqual([answer.status, retry, answer.body.toString()], [status, [given ?? '1'], expected], what);
+        }
+      }
+    });
+  }
+}

@@ -1,6 +1,6 @@
 // The store on the machine's disk, between two starts of a gateway and while one runs: purges, rollbacks, damage, folders.
 import assert from 'node:assert/strict';
-import { copyFileSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { purge } from '../../support/admin.ts';
@@ -164,6 +164,43 @@ test('a file that is damaged while it is used is reported, and replaced', async 
 
   assert.ok(gateway.lines.some(({ msg }) => msg === 'the store is in use'));
   await sources(gateway, versions);
+});
+
+test('the files of the store, each truncated to nothing, do not end a gateway of one process', async (t) => {
+  const folder = storeFolder(t);
+  const node = await fakeNode(t);
+  const cache = { store: { path: folder, maxBytes: '64MiB' } };
+  const gateway = await gatewayProcess(t, { full: [node], config: { cache } });
+  const isUp = async (): Promise<boolean> => (await metric(gateway, 'ledgergate_store_up')) === 1;
+  await until(isUp, 50);
+  for (const end of ['.db-shm', '.db-wal', '.db']) {
+    for (const version of versions) assert.equal((await get(gateway.url + probeAt(version))).status, 200);
+    await until(async () => ((await metric(gateway, 'ledgergate_store_bytes')) ?? 0) > 0, 20);
+
+    for (const name of readdirSync(folder)) if (name.endsWith(end)) truncateSync(join(folder, name), 0);
+
+    for (let version = 900; version > 850; version -= 1) {
+      assert.equal((await get(gateway.url + probeAt(version))).status, 200, end);
+    }
+    await until(isUp, 50);
+  }
+});
+
+test('all files of the store, unlinked while it is used, are reported, and the next file is begun', async (t) => {
+  const folder = storeFolder(t);
+  const gateway = await start(t, await fakeNode(t), folder);
+  await sources(gateway, versions);
+  await written(gateway, versions.length);
+
+  for (const name of readdirSync(folder)) rmSync(join(folder, name));
+
+  const reason = 'its file was deleted or exchanged, and is replaced';
+  await until(() => gateway.lines.some((line) => line['reason'] === reason), 10);
+  await until(async () => (await gateway.metric('ledgergate_store_up')) === 1, 10);
+  assert.ok(gateway.lines.some(({ msg }) => msg === 'the store is in use'));
+  assert.ok(readdirSync(folder).some((name) => /^answers-\d+\.db$/.test(name)));
+  await sources(gateway, [500]);
+  await written(gateway, versions.length + 1);
 });
 
 test('a folder that is gone is a fault in /readyz, the metric and the log, and no read fails', async (t) => {

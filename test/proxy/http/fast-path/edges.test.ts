@@ -2,13 +2,15 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { pino } from 'pino';
 import { startServing } from '../../../../src/gateway/serving.ts';
+import { until } from '../../../support/eventually.ts';
 import { fakeNode } from '../../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, testConfig } from '../../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig } from '../../../support/keys.ts';
 import { answersIn } from '../../../support/raw-http.ts';
+import { submission } from '../../../support/submission.ts';
 
 const hit = '/v1/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded400?ledger_version=800';
 const view = '/v1/view?ledger_version=800';
@@ -50,6 +52,46 @@ for (const fastPath of [true, false]) {
     assert.deepEqual(await statusesOf(gateway.port, post(`${view}\n{`, rest.length) + rest), [400]);
   });
 }
+
+/** `Connection` of the answers to `bytes`, whose end is followed by a FIN once the node has the last request. */
+async function connectionsOf(fastPath: boolean, t: TestContext, bytes: string, isHalfClosed: boolean) {
+  const { node, gateway } = await nodeAndGateway(t, { config: { listen: { fastPath } } });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'submit' });
+  const socket = connect({ port: gateway.port, host: '127.0.0.1', allowHalfOpen: true });
+  t.after(() => socket.destroy());
+  let received = '';
+  const first = node.log.next(({ route }) => route === 'submit');
+  socket.on('data', (chunk) => (received += String(chunk)));
+  socket.write(bytes, 'latin1');
+  if (isHalfClosed) {
+    await first;
+    socket.end();
+    // The gateway has read the FIN by the end of these.
+    for (let count = 0; count < 3; count += 1) await gateway.get('/a//b');
+  }
+  release();
+  const expected = bytes.split('HTTP/1.1').length - 1;
+  await until(() => answersIn(received).length === expected);
+  return answersIn(received).map(({ head }) => /^Connection: (.*)\r$/im.exec(head)?.[1]);
+}
+
+test('the 32nd of requests sent at once ends a connection of the server alone', async (t) => {
+  const bytes = `GET ${hit} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(32);
+
+  const [fast, server] = [await connectionsOf(true, t, bytes, false), await connectionsOf(false, t, bytes, false)];
+
+  assert.deepEqual([fast.length, fast[31], server.length, server[31]], [32, 'keep-alive', 32, 'close']);
+});
+
+test('the answer to a submission behind whose bytes the client ends its side: close, and keep-alive of the server', async (t) => {
+  const body = submission({ sequenceNumber: 1 });
+  const bytes = post('/v1/transactions', body.length) + body;
+
+  const [fast, server] = [await connectionsOf(true, t, bytes, true), await connectionsOf(false, t, bytes, true)];
+
+  assert.deepEqual([fast, server], [['close'], ['keep-alive']]);
+});
 
 test('a prepared hit lists the header of keys that is in force', async (t) => {
   const node = await fakeNode(t, { head: 900n });
