@@ -108,6 +108,29 @@ export function isImmutable({ operation, form, extent }: ReadFacts): boolean {
 }
 
 /**
+ * The newest version that a stored answer depends on: its own, or else the head of the node that answered. Until a second
+ * node has reached it, the answer is one node's word for a ledger that may not come to be.
+ */
+export function newestIn({ operation, version, extent, form }: ReadFacts, answer: AnswerFacts): bigint {
+  const { info, json, body } = answer;
+  const head = info?.version ?? 0n;
+  if (version !== undefined) return version;
+  if (operation === 'transaction') return committedVersion(json) ?? head;
+  switch (extent?.kind) {
+    case 'transaction':
+      return extent.version;
+    case 'list':
+      return extent.last;
+    case 'block':
+    case 'bare block':
+      return lastOfBlock(form, { json, body }) ?? head;
+    case 'page':
+    case undefined:
+      return head;
+  }
+}
+
+/**
  * Whether two nodes must give the same bytes: not for JSON that depends on flags or modules at the head of each
  * (protocol 1, rows 5 and 6).
  */
@@ -218,6 +241,12 @@ function heightIn(form: ReadFacts['form'], { body, json }: HistoryBody): bigint 
   if (form === 'bcs') return body.length < 8 ? undefined : body.readBigUInt64LE();
   const { block_height: height } = json.members;
   return typeof height === 'string' ? findU64(height) : undefined;
+}
+
+/** Version of the block's last transaction: in BCS behind its height, hash, time and first version. */
+function lastOfBlock(form: ReadFacts['form'], { body, json }: HistoryBody): bigint | undefined {
+  if (form === 'bcs') return body.length < 64 ? undefined : body.readBigUInt64LE(56);
+  return versionOf(json.members['last_version']);
 }
 
 /** Items of a list: of a JSON array, or by the length that opens a BCS sequence, one byte up to 127 (ULEB128). */

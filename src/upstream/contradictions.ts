@@ -37,6 +37,25 @@ export function isConfirmed(head: bigint, other: bigint): boolean {
 }
 
 /**
+ * Whether a node with head `other` is still catching up with `head`, by its own clock: it proves nothing about the newest
+ * versions.
+ */
+export function isLeftBehind(head: HeadReport, other: HeadReport, nowUsec: bigint, maxLagUsec: bigint): boolean {
+  return !isConfirmed(head.version, other.version) && nowUsec - other.timestampUsec > maxLagUsec;
+}
+
+/** Versions that blocks in flight put between nodes in step: half a second of the ledger, and never less than this. */
+const inFlight = { least: 500, ms: 500 };
+
+/**
+ * The newest version that nodes in step with the second node may have reached by now. `headSpeed`: the second node's, in
+ * versions per ms; `ageMs`: since its report.
+ */
+export function nearest(second: bigint, headSpeed: number, ageMs: number): bigint {
+  return second + BigInt(Math.ceil(headSpeed * ageMs + Math.max(inFlight.least, headSpeed * inFlight.ms)));
+}
+
+/**
  * Whether the claim of a new head is believed: while more nodes agree with it than contradict it. The freshest node gives no
  * proof that it is ahead, and reads pinned to a false head would stall every client. When two nodes contradict each other,
  * the lower head is safe, because both hold it. `others`: the last reports of the other usable nodes. `nowUsec`: our clock,

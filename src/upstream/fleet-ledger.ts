@@ -4,7 +4,8 @@
  * restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { elect, isConfirmed, isCredible, isOfFuture } from './contradictions.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import { elect, isConfirmed, isCredible, isLeftBehind, isOfFuture, nearest } from './contradictions.ts';
 import { Disproofs } from './disproofs.ts';
 import type { Upstream } from './node/upstream.ts';
 
@@ -52,6 +53,9 @@ export class FleetLedger {
   #isStarting = true;
   #head: LedgerInfo | undefined;
   #source: Upstream | undefined;
+  /** The node with the second newest head; where no other may prove the newest, the first. */
+  #second: Upstream | undefined;
+  #confirmed: LedgerVersion | undefined;
   /** When the node that reported the head was taken out. */
   #orphanedAtMs = -Infinity;
   #reviewedAtMs = -Infinity;
@@ -78,6 +82,37 @@ export class FleetLedger {
   /** The node that reported the head; `undefined` once it is removed or drained. */
   get source(): Upstream | undefined {
     return this.#source === undefined || isOut(this.#source) ? undefined : this.#source;
+  }
+
+  /** The newest version that two nodes have reached, or one where no other can: answers up to it may be final. */
+  get confirmed(): LedgerVersion | undefined {
+    return this.#confirmed;
+  }
+
+  /** Present for a version above `confirmed`: how near the second node is, and how long it has to get there. */
+  awaited(version: bigint, nowMs: number) {
+    const [second, confirmed] = [this.#second, this.#confirmed];
+    if (second === undefined || confirmed === undefined || version <= confirmed) return undefined;
+    const { pace, observedAtMs } = second.window;
+    const isNear = version <= nearest(confirmed, pace.headSpeed, nowMs - observedAtMs);
+    return { version, isNear, withinMs: this.#parts.maxLagMs() };
+  }
+
+  /** Finds `confirmed` anew after a node's news or a change of its health. Returns whether it has changed. */
+  confirm(): boolean {
+    const trusted = this.#parts.upstreams().filter((node) => node.isTrusted && node.head >= 0n);
+    const first = freshest(trusted);
+    const others = trusted.filter((node) => node !== first && this.#mayConfirm(node, first));
+    const before = this.#confirmed;
+    this.#second = freshest(others) ?? first;
+    this.#confirmed = this.#second?.window.info?.version;
+    return this.#confirmed !== before;
+  }
+
+  #mayConfirm({ window: { info } }: Upstream, first: Upstream | undefined): boolean {
+    const head = first?.window.info;
+    if (head === undefined || info === undefined) return false;
+    return !isLeftBehind(head, info, usecNow(), BigInt(Math.ceil(this.#parts.maxLagMs())) * 1000n);
   }
 
   /** Increases when data read before must be dropped: the same version may have another state. */
@@ -161,6 +196,7 @@ export class FleetLedger {
     const answering = trusted.filter((upstream) => upstream === speaker || upstream.health === 'usable');
     this.#source = freshest(answering) ?? freshest(trusted);
     this.#head = this.#source?.window.info;
+    this.confirm();
   }
 
   /** Reports a chain that no config names, once it is settled. */

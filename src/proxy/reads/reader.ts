@@ -15,6 +15,7 @@ import {
   isImmutable,
   isList,
   isSameAtAllNodes,
+  newestIn,
   type Decision,
   type AnswerFacts,
 } from '../../cache/policy.ts';
@@ -91,7 +92,14 @@ export class Reader {
     if (entry === undefined) return undefined;
     this.hitsOf(read).inc();
     const { version } = read;
-    return { entry, version, isFinal: true, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
+    const isProvisional = this.isProvisional(read);
+    return { entry, version, isFinal: true, isProvisional, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
+  }
+
+  /** See `ReadResult.isProvisional`, of memory's answer. */
+  isProvisional(read: Read): boolean {
+    const key = this.keyOf(read);
+    return key !== undefined && this.#parts.tiers.isProvisional(key);
   }
 
   /**
@@ -182,6 +190,7 @@ export class Reader {
         isShared: isFinal,
       }),
       isFinal,
+      awaited: isFinal ? this.#parts.fleet.ledger.awaited(newestIn(read, facts), performance.now()) : undefined,
       head: answer.info?.version,
       origin: {
         upstream: answer.upstream.name,

@@ -139,5 +139,5 @@ function resultOf(answer: SharedAnswer, isHeld: boolean, isCollapsed: boolean): 
   const source = isHeld
     ? ({ kind: 'memory' } as const)
     : ({ kind: 'upstream', name: upstream, isCollapsed, tookMs } as const);
-  return { entry, version: undefined, isFinal: false, isLatest: true, ageSeconds, source };
+  return { entry, version: undefined, isFinal: false, isProvisional: false, isLatest: true, ageSeconds, source };
 }
