@@ -111,8 +111,7 @@ export function isImmutable({ operation, form, extent }: ReadFacts): boolean {
  * The newest version that a stored answer depends on: its own, or else the head of the node that answered. Until a second
  * node has reached it, the answer is one node's word for a ledger that may not come to be.
  */
-export function newestIn({ operation, version, extent, form }: ReadFacts, answer: AnswerFacts): bigint {
-  const { info, json, body } = answer;
+export function newestIn({ operation, version, extent }: ReadFacts, { info, json }: AnswerFacts): bigint {
   const head = info?.version ?? 0n;
   if (version !== undefined) return version;
   if (operation === 'transaction') return committedVersion(json) ?? head;
@@ -123,7 +122,7 @@ export function newestIn({ operation, version, extent, form }: ReadFacts, answer
       return extent.last;
     case 'block':
     case 'bare block':
-      return lastOfBlock(form, { json, body }) ?? head;
+      return versionOf(json.members['last_version']) ?? head;
     case 'page':
     case undefined:
       return head;
@@ -241,12 +240,6 @@ function heightIn(form: ReadFacts['form'], { body, json }: HistoryBody): bigint 
   if (form === 'bcs') return body.length < 8 ? undefined : body.readBigUInt64LE();
   const { block_height: height } = json.members;
   return typeof height === 'string' ? findU64(height) : undefined;
-}
-
-/** Version of the block's last transaction: in BCS behind its height, hash, time and first version. */
-function lastOfBlock(form: ReadFacts['form'], { body, json }: HistoryBody): bigint | undefined {
-  if (form === 'bcs') return body.length < 64 ? undefined : body.readBigUInt64LE(56);
-  return versionOf(json.members['last_version']);
 }
 
 /** Items of a list: of a JSON array, or by the length that opens a BCS sequence, one byte up to 127 (ULEB128). */

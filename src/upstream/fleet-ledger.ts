@@ -53,6 +53,8 @@ export class FleetLedger {
   #isStarting = true;
   #head: LedgerInfo | undefined;
   #source: Upstream | undefined;
+  /** The head was believed beside at least two other nodes, or goes on from one that was. */
+  #isProven = false;
   /** The node with the second newest head; where no other may prove the newest, the first. */
   #second: Upstream | undefined;
   #confirmed: LedgerVersion | undefined;
@@ -189,6 +191,7 @@ export class FleetLedger {
     this.#generation += 1;
     this.#parts.events.onGeneration();
     this.#reviewedAtMs = -Infinity;
+    this.#isProven = false;
     this.#goneBack.clear();
     const trusted = this.#parts
       .upstreams()
@@ -211,9 +214,13 @@ export class FleetLedger {
   /** Takes a new head unless the other nodes contradict it. */
   #consider(upstream: Upstream, info: LedgerInfo, nowMs: number): void {
     const isDisproved = this.#disproofs.holds(upstream, nowMs) && this.#othersOf(upstream).length > 0;
-    if (isDisproved || !this.#isCredible(upstream, info)) return this.#suspect(upstream, info, false);
-    upstream.isSuspect = false;
     const before = this.#head;
+    const goesOn = before !== undefined && isConfirmed(info.version, before.version);
+    const others = this.#reportsBeside(upstream);
+    const isProven = this.#isProven && goesOn;
+    if (isDisproved || !isCredible(info, others, usecNow(), isProven)) return this.#suspect(upstream, info, false);
+    upstream.isSuspect = false;
+    this.#isProven = isProven || others.length >= 2;
     // A false time of the future is not kept: by it, every node would be behind until the ledger gets there.
     const isKept = before !== undefined && !isOfFuture(before, usecNow());
     const isYounger = isKept && info.timestampUsec < before.timestampUsec;
@@ -241,7 +248,7 @@ export class FleetLedger {
       return;
     }
     const isContradicted =
-      nowMs - this.#reviewedAtMs >= reviewMs && speaker !== this.#source && !this.#isCredible(this.#source, head);
+      nowMs - this.#reviewedAtMs >= reviewMs && speaker !== this.#source && !this.#isStillCredible(head);
     const isFalse = isContradicted || this.#isTakenBack(head);
     const isOverdue = isOrphan && nowMs - this.#orphanedAtMs > this.#parts.maxLagMs();
     const isGone = hasGoneBack && !this.#isConfirmed(head);
@@ -284,13 +291,20 @@ export class FleetLedger {
     return this.#parts.upstreams().filter(isOther);
   }
 
-  /** Whether the other nodes leave the claim of `upstream` credible. */
-  #isCredible(upstream: Upstream | undefined, claim: LedgerInfo): boolean {
+  /** Whether the other nodes leave the present head credible. */
+  #isStillCredible(head: LedgerInfo): boolean {
+    const others = this.#reportsBeside(this.#source);
+    if (!isCredible(head, others, usecNow(), this.#isProven)) return false;
+    this.#isProven ||= others.length >= 2;
+    return true;
+  }
+
+  /** The last reports of the other nodes that answer. */
+  #reportsBeside(upstream: Upstream | undefined): readonly LedgerInfo[] {
     const others = this.#parts
       .upstreams()
       .filter((other) => other !== upstream && other.health === 'usable' && !other.isDrained);
-    const reports = others.map((other) => other.window.info).filter((info) => info !== undefined);
-    return isCredible(claim, reports, usecNow());
+    return others.map((other) => other.window.info).filter((info) => info !== undefined);
   }
 }
 
