@@ -241,7 +241,10 @@ export class Fleet {
     // Thousands of answers a second carry no news: they do not look at the waiters.
     const isNews = wasSuspect || window.info !== known;
     if (isNews && !upstream.isSuspect) this.waiters.wake(info.version);
-    if (isNews && (wasSuspect || info.version > (this.ledger.confirmed ?? -1n))) this.#confirm();
+    // A node that moves on below the second newest head changes nothing.
+    const hasMovedOn = !wasSuspect && known !== undefined && known.version <= info.version;
+    const isBelow = hasMovedOn && info.version <= (this.ledger.confirmed ?? -1n);
+    if (isNews && !isBelow) this.#confirm();
     upstream.lagMs = Number((this.head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
     return true;
   }
