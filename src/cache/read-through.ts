@@ -241,7 +241,7 @@ export class ReadThrough<Origin> {
     { ttlMs, onShared, shared, overwrite = false }: KeepOptions = {},
   ): Loaded<Of> {
     const { memory, stored } = this.#parts;
-    const { origin, answer, isFinal, head, awaited } = loaded;
+    const { origin, answer, isFinal, awaited } = loaded;
     // Redis has bounds of its own; a slow disk, or a second node, delays other processes no longer than this.
     const isBounded = onShared !== undefined && (shared === undefined || awaited !== undefined);
     const done = isBounded ? soon(onShared) : (onShared ?? (() => {}));
@@ -252,7 +252,7 @@ export class ReadThrough<Origin> {
     }
     // An answer of Redis may prove to be of another history: the store takes no copy.
     const store = typeof origin === 'string' ? undefined : stored?.store;
-    const share = (final: CachedResponse): void => {
+    const share = (final: CachedResponse, head: bigint | undefined): void => {
       const isReplicated = shared !== undefined;
       store?.store(key, final, {
         head,
@@ -264,12 +264,12 @@ export class ReadThrough<Origin> {
     };
     this.#provisional.drop(key);
     const kept = memory.store(key, answer, ttlMs);
-    if (awaited === undefined) share(kept);
+    if (awaited === undefined) share(kept, loaded.head);
     else {
       this.#provisional.add(key, awaited, (end) => {
         const final = end === 'final' ? memory.peek(key) : undefined;
         if (final === undefined) done(false);
-        else share(final);
+        else share(final, awaited.head());
         if (end !== 'unproven') return;
         memory.forget(key);
         memory.recordUnstored(key, 'not final');

@@ -22,6 +22,8 @@ export interface Awaited {
   readonly version: bigint;
   /** Whether other nodes are so close behind that nodes in step explain it. */
   readonly isNear: boolean;
+  /** The head of the answer's node by now: the other tiers take answers of nodes that have reached their checkpoints. */
+  head(): bigint;
   /** The answer is dropped when no other node has come so far after this long. */
   readonly withinMs: number;
 }

@@ -91,13 +91,13 @@ export class FleetLedger {
     return this.#confirmed;
   }
 
-  /** Present for a version above `confirmed`: how near the second node is, and how long it has to get there. */
-  awaited(version: bigint, nowMs: number) {
+  /** Present for a version above `confirmed`, which `upstream` has: how near the second node is, and how long it has. */
+  awaited(upstream: Upstream, version: bigint, nowMs: number) {
     const [second, confirmed] = [this.#second, this.#confirmed];
     if (second === undefined || confirmed === undefined || version <= confirmed) return undefined;
     const { pace, observedAtMs } = second.window;
     const isNear = version <= nearest(confirmed, pace.headSpeed, nowMs - observedAtMs);
-    return { version, isNear, withinMs: this.#parts.maxLagMs() };
+    return { version, isNear, head: () => upstream.head, withinMs: this.#parts.maxLagMs() };
   }
 
   /** Finds `confirmed` anew after a node's news or a change of its health. Returns whether it has changed. */

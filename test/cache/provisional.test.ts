@@ -10,7 +10,9 @@ function noted(t: TestContext) {
   const ends: string[] = [];
   const reads = new ProvisionalReads();
   const add = (version: bigint, { isNear = true, withinMs = 1_000 } = {}): void =>
-    reads.add(keyAt(version), { version, isNear, withinMs }, (end) => ends.push(`${version} ${end}`));
+    reads.add(keyAt(version), { version, isNear, withinMs, head: () => version }, (end) =>
+      ends.push(`${version} ${end}`),
+    );
   return { reads, ends, add };
 }
 

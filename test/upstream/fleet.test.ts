@@ -334,10 +334,10 @@ test('a version that two nodes have reached is reported once, and with the next 
 });
 
 test('an answer awaits a second node from just above the second head on, near it or far', (t) => {
-  const { fleet, tell } = fleetOf(t, 'full', 'full');
+  const { fleet, at, tell } = fleetOf(t, 'full', 'full');
   tell(0, { version: 3000n });
   tell(1, { version: 1000n });
-  const awaited = [1000n, 1001n, 1500n, 1501n].map((version) => fleet.ledger.awaited(version, 0));
+  const awaited = [1000n, 1001n, 1500n, 1501n].map((version) => fleet.ledger.awaited(at(0), version, 0));
   assert.deepEqual(
     awaited.map((each) => each?.isNear),
     [undefined, true, true, false],

@@ -179,7 +179,7 @@ export class Reader {
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && isOfState(operation);
-    const { dialect, head } = this.#parts.fleet;
+    const { dialect, head, ledger } = this.#parts.fleet;
     // No node could ever satisfy a version above the believed head.
     const isBelieved = committedAt !== undefined && head !== undefined && committedAt <= head.version;
     return {
@@ -190,7 +190,7 @@ export class Reader {
         isShared: isFinal,
       }),
       isFinal,
-      awaited: isFinal ? this.#parts.fleet.ledger.awaited(newestIn(read, facts), performance.now()) : undefined,
+      awaited: isFinal ? ledger.awaited(answer.upstream, newestIn(read, facts), performance.now()) : undefined,
       head: answer.info?.version,
       origin: {
         upstream: answer.upstream.name,
