@@ -14,12 +14,18 @@ interface ProvisionalRead {
 
 /** Some seconds of misses at the head. Beyond it, the oldest end unproven. */
 const mostReads = 10_000;
+/** Reads that end at once, and the pause in ms after them: store and Redis take so many writes, and drop what exceeds them. */
+const readsAtOnce = 256;
+const pauseMs = 5;
 
 /** Reads in memory whose version only one node has reached. Each ends once; heads move far more rarely than reads come. */
 export class ProvisionalReads {
   readonly #reads = new Map<string, ProvisionalRead>();
   /** No read awaits an earlier version. */
   #lowest: bigint | undefined;
+  /** The second newest head. */
+  #head = -1n;
+  #isSettling = false;
   #isTimed = false;
 
   has(key: CacheKey): boolean {
@@ -44,18 +50,41 @@ export class ProvisionalReads {
 
   /** Ends the reads of these keys as `drop` does. */
   dropAll(covers: (key: CacheKey) => boolean): void {
+    // The ledger may have gone back: the next head counts.
+    this.#head = -1n;
     for (const read of this.#reads.values()) if (covers(read.key)) this.#end(read, 'dropped');
   }
 
   /** Ends the reads that the second newest head has passed. One that was far above it proves no more than a late claim. */
   settle(head: bigint): void {
-    if (this.#lowest === undefined || head < this.#lowest) return;
-    this.#lowest = undefined;
+    this.#head = head;
+    if (!this.#isSettling) this.#settleSome();
+  }
+
+  #settleSome(): void {
+    if (this.#lowest === undefined || this.#head < this.#lowest) return;
+    let lowest: bigint | undefined;
+    let ended = 0;
     for (const read of this.#reads.values()) {
       const { version, isNear } = read.awaited;
-      if (version <= head) this.#end(read, isNear ? 'final' : 'unproven');
-      else if (this.#lowest === undefined || version < this.#lowest) this.#lowest = version;
+      if (version > this.#head) {
+        if (lowest === undefined || version < lowest) lowest = version;
+      } else if (ended === readsAtOnce) return this.#settleMore();
+      else {
+        ended += 1;
+        this.#end(read, isNear ? 'final' : 'unproven');
+      }
     }
+    this.#lowest = lowest;
+  }
+
+  #settleMore(): void {
+    this.#isSettling = true;
+    const goOn = (): void => {
+      this.#isSettling = false;
+      this.#settleSome();
+    };
+    setTimeout(goOn, pauseMs).unref();
   }
 
   /** Ends the reads whose time is over: they are in the order of their ends. */

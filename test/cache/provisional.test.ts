@@ -65,3 +65,19 @@ test('of more than ten thousand reads the oldest end unproven', (t) => {
   for (let version = 1n; version <= 10_002n; version += 1n) add(version);
   assert.deepEqual(ends, ['1 unproven', '2 unproven']);
 });
+
+test('a head that passes a thousand reads ends them by turns, so that the other tiers take them all', (t) => {
+  const { reads, ends, add } = noted(t);
+  for (let version = 1n; version <= 1_000n; version += 1n) add(version);
+  const counts: number[] = [];
+  reads.settle(600n);
+  counts.push(ends.length);
+  reads.settle(999n);
+  for (let turns = 0; turns < 4; turns += 1) {
+    counts.push(ends.length);
+    t.mock.timers.tick(5);
+  }
+  assert.deepEqual([...counts, ends.length], [256, 256, 512, 768, 999, 999]);
+  reads.settle(1_000n);
+  assert.equal(ends.at(-1), '1000 final');
+});
