@@ -252,30 +252,25 @@ export class ReadThrough<Origin> {
     }
     // An answer of Redis may prove to be of another history: the store takes no copy.
     const store = typeof origin === 'string' ? undefined : stored?.store;
+    const isShared = store !== undefined || shared !== undefined;
     const share = (final: CachedResponse, head: bigint | undefined): void => {
-      const isReplicated = shared !== undefined;
-      store?.store(key, final, {
-        head,
-        overwrite: storeMiss === 'damaged',
-        onDone: (isReadable) => !isReplicated && done(isReadable),
-      });
+      const onStored = shared === undefined ? done : () => {};
+      store?.store(key, final, { head, overwrite: storeMiss === 'damaged', onDone: onStored });
       shared?.tier.store(key, final, { head, overwrite, onDone: done });
-      if (store === undefined && !isReplicated) done(false);
     };
     this.#provisional.drop(key);
     const kept = memory.store(key, answer, ttlMs);
-    if (awaited === undefined) share(kept, loaded.head);
-    else {
+    if (!isShared || awaited?.isNear === false) done(false);
+    if (awaited !== undefined) {
       this.#provisional.add(key, awaited, (end) => {
-        const final = end === 'final' ? memory.peek(key) : undefined;
+        const final = isShared && end === 'final' ? memory.peek(key) : undefined;
         if (final === undefined) done(false);
         else share(final, awaited.head());
         if (end !== 'unproven') return;
         memory.forget(key);
         memory.recordUnstored(key, 'not final');
       });
-      if (!awaited.isNear) done(false);
-    }
+    } else if (isShared) share(kept, loaded.head);
     return { ...loaded, answer: kept };
   }
 }
