@@ -101,12 +101,13 @@ test('an answer of a node below the last checkpoint is not shared', { skip: noRe
   assert.equal(await server.run((client) => client.exists(keys.page(key))), 1);
 });
 
+const unasked = () => Promise.reject(new Error('a node was asked'));
+
 test('a provisional answer is in Redis once a second head has passed it', { skip: noRedis }, async (t) => {
   const one = await tiers(t);
   const other = await tiers(t, 1_000, one.server);
   const awaited = { version: 7n, isNear: true, withinMs: 10_000, head: () => anyTerm.checkpoint.version };
   const ahead = () => Promise.resolve({ answer: answerOf(2_000), isFinal: true, origin: 'node', awaited } as const);
-  const unasked = () => Promise.reject(new Error('a node was asked'));
 
   await one.reads.load(key, '', { signal: never }, ahead);
   assert.deepEqual([one.written, one.reads.isProvisional(key)], [[], true]);
