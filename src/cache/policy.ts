@@ -108,6 +108,28 @@ export function isImmutable({ operation, form, extent }: ReadFacts): boolean {
 }
 
 /**
+ * The newest version that a stored answer depends on: its own, or else the head of the node that answered. Until a second
+ * node has reached it, the answer is one node's word for a ledger that may not come to be.
+ */
+export function newestIn({ operation, version, extent }: ReadFacts, { info, json }: AnswerFacts): bigint {
+  const head = info?.version ?? 0n;
+  if (version !== undefined) return version;
+  if (operation === 'transaction') return committedVersion(json) ?? head;
+  switch (extent?.kind) {
+    case 'transaction':
+      return extent.version;
+    case 'list':
+      return extent.last;
+    case 'block':
+    case 'bare block':
+      return versionOf(json.members['last_version']) ?? head;
+    case 'page':
+    case undefined:
+      return head;
+  }
+}
+
+/**
  * Whether two nodes must give the same bytes: not for JSON that depends on flags or modules at the head of each
  * (protocol 1, rows 5 and 6).
  */

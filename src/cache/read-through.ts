@@ -5,6 +5,7 @@ import type { CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';
 import type { LeaseTurn } from './redis/leases.ts';
 import type { MemoryCache } from './memory/memory.ts';
+import { ProvisionalReads } from './provisional.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
 import type { EntryInspection, Lookup, Miss } from './redis/shared-tier.ts';
 import type { AnswerLoad, ForgottenReads, Loaded, SecondTier, StoreTier, TierName } from './tiers.ts';
@@ -42,6 +43,7 @@ export class ReadThrough<Origin> {
   readonly #parts: ReadThroughParts;
   readonly #loads = new Coalescer<Loaded<Origin | TierName>>();
   readonly #running = new Set<RunningLoad>();
+  readonly #provisional = new ProvisionalReads();
   #purges = 0;
 
   constructor(parts: ReadThroughParts) {
@@ -76,6 +78,16 @@ export class ReadThrough<Origin> {
     return this.#purges;
   }
 
+  /** Whether memory's answer is above the second newest head, and may be dropped yet. */
+  isProvisional(key: CacheKey): boolean {
+    return this.#provisional.has(key);
+  }
+
+  /** Records that a second node has reached `head`: answers up to it become final. */
+  settle(head: bigint): void {
+    this.#provisional.settle(head);
+  }
+
   /** The contents of the tiers for a key, without counting as a use. */
   async inspect(key: CacheKey): Promise<{
     readonly memory: CachedResponse | undefined;
@@ -97,6 +109,7 @@ export class ReadThrough<Origin> {
     const covers = keyMatcher(scope);
     this.#purges += 1;
     for (const running of this.#running) running.isPurged ||= covers(running.key);
+    this.#provisional.dropAll(covers);
     stored?.store.drop(covers);
     const dropped = shared?.tier.drop(covers);
     const reads = await forget(memory, scope);
@@ -138,13 +151,7 @@ export class ReadThrough<Origin> {
       flights.leave(name);
       throw error;
     });
-    // A slow disk delays the others no longer than this.
-    const timer = setTimeout(() => flights.leave(name), longestWriteMs).unref();
-    const onStored = (): void => {
-      clearTimeout(timer);
-      flights.leave(name);
-    };
-    return this.#kept(running, loaded, { onStored });
+    return this.#kept(running, loaded, { onShared: () => flights.leave(name) });
   }
 
   async #loadAlone(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>): Promise<Loaded<Origin>> {
@@ -214,15 +221,9 @@ export class ReadThrough<Origin> {
   ): Promise<Loaded<Origin>> {
     const lease = turn.kind === 'lead' ? turn.lease : undefined;
     try {
-      const loaded = this.#kept(running, await load(signal, running.span));
-      if (loaded.isFinal && !running.isPurged)
-        shared.tier.store(running.key, loaded.answer, {
-          overwrite,
-          head: loaded.head,
-          onDone: (isReadable) => lease?.release(isReadable ? 'readable' : 'nothing'),
-        });
-      else lease?.release('nothing');
-      return loaded;
+      const loaded = await load(signal, running.span);
+      const onShared = (isReadable: boolean) => lease?.release(isReadable ? 'readable' : 'nothing');
+      return this.#kept(running, loaded, { onShared, shared, overwrite });
     } catch (error) {
       lease?.release(signal.aborted ? 'abandoned' : 'nothing');
       throw error;
@@ -233,24 +234,67 @@ export class ReadThrough<Origin> {
     return this.#kept(running, { answer, isFinal: true, origin: 'redis' } as const, { ttlMs });
   }
 
-  /** Keeps a final answer in memory, and a node's in the store. `onStored`: called once, when other workers may find it. */
+  /** Keeps a final answer in memory, and a node's in the other tiers, a provisional one once it is final. */
   #kept<Of>(
     { key, isPurged, storeMiss }: RunningLoad,
     loaded: Loaded<Of>,
-    { ttlMs, onStored = () => {} }: { readonly ttlMs?: number | undefined; readonly onStored?: () => void } = {},
+    { ttlMs, onShared, shared, overwrite = false }: KeepOptions = {},
   ): Loaded<Of> {
     const { memory, stored } = this.#parts;
-    const { origin, answer, isFinal, head } = loaded;
-    if (isFinal && !isPurged) {
-      // An answer of Redis may prove to be of another history: the store takes no copy.
-      if (stored === undefined || typeof origin === 'string') onStored();
-      else stored.store.store(key, answer, { head, overwrite: storeMiss === 'damaged', onDone: onStored });
-      return { ...loaded, answer: memory.store(key, answer, ttlMs) };
+    const { origin, answer, isFinal, awaited } = loaded;
+    // Redis has bounds of its own; a slow disk, or a second node, delays other processes no longer than this.
+    const isBounded = onShared !== undefined && (shared === undefined || awaited !== undefined);
+    const done = isBounded ? soon(onShared) : (onShared ?? (() => {}));
+    if (!isFinal || isPurged) {
+      done(false);
+      memory.recordUnstored(key, isPurged ? 'purged' : 'not final');
+      return loaded;
     }
-    onStored();
-    memory.recordUnstored(key, isPurged ? 'purged' : 'not final');
-    return loaded;
+    // An answer of Redis may prove to be of another history: the store takes no copy.
+    const store = typeof origin === 'string' ? undefined : stored?.store;
+    const isShared = store !== undefined || shared !== undefined;
+    const share = (final: CachedResponse, head: bigint | undefined): void => {
+      const onStored = shared === undefined ? done : () => {};
+      store?.store(key, final, { head, overwrite: storeMiss === 'damaged', onDone: onStored });
+      shared?.tier.store(key, final, { head, overwrite, onDone: done });
+    };
+    this.#provisional.drop(key);
+    const kept = memory.store(key, answer, ttlMs);
+    if (!isShared || awaited?.isNear === false) done(false);
+    if (awaited !== undefined) {
+      this.#provisional.add(key, awaited, (end) => {
+        const final = isShared && end === 'final' ? memory.peek(key) : undefined;
+        if (final === undefined) done(false);
+        else share(final, awaited.head());
+        if (end !== 'unproven') return;
+        memory.forget(key);
+        memory.recordUnstored(key, 'not final');
+      });
+    } else if (isShared) share(kept, loaded.head);
+    return { ...loaded, answer: kept };
   }
+}
+
+interface KeepOptions {
+  readonly ttlMs?: number | undefined;
+  /** Called once, when other processes may find the answer, or will not. */
+  readonly onShared?: (isReadable: boolean) => void;
+  /** Redis, for an answer that it does not have yet. */
+  readonly shared?: SecondTier;
+  /** Redis holds a damaged entry. */
+  readonly overwrite?: boolean;
+}
+
+/** Calls `done` once: with the first outcome, or after `longestWriteMs` without one. */
+function soon(done: (isReadable: boolean) => void): (isReadable: boolean) => void {
+  const end = (isReadable: boolean): void => {
+    if (timer === undefined) return;
+    clearTimeout(timer);
+    timer = undefined;
+    done(isReadable);
+  };
+  let timer: NodeJS.Timeout | undefined = setTimeout(end, longestWriteMs, false).unref();
+  return end;
 }
 
 /** `sawDamage`: Redis holds a damaged entry, which the load overwrites. */

@@ -13,6 +13,19 @@ export interface Loaded<Origin> {
   readonly origin: Origin;
   /** The head of the node's own ledger when it answered; absent where no node reported one. */
   readonly head?: bigint | undefined;
+  /** The answer is above the second newest head: memory alone keeps it, until another node is there. */
+  readonly awaited?: Awaited | undefined;
+}
+
+/** A version that only one node has reached. */
+export interface Awaited {
+  readonly version: bigint;
+  /** Whether other nodes are so close behind that nodes in step explain it. */
+  readonly isNear: boolean;
+  /** The head of the answer's node by now: the other tiers take answers of nodes that have reached their checkpoints. */
+  head(): bigint;
+  /** The answer is dropped when no other node has come so far after this long. */
+  readonly withinMs: number;
 }
 
 /** Reads an answer from a node. `span`: the parent of the spans that the load begins. */

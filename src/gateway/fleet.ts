@@ -21,6 +21,8 @@ interface FleetListener {
   /** The ledger was replaced: no earlier answer is valid. */
   readonly onGeneration: () => void;
   readonly onRollback: () => void;
+  /** See `FleetEvents.onConfirmed`. */
+  readonly onConfirmed: (version: LedgerVersion) => void;
   /** See `ForksParts.onFork`. */
   readonly onFork: () => void;
   /** See `LatestEvents.onServed`. */
@@ -79,6 +81,7 @@ export function buildFleet(config: Config, listener: FleetListener, context: Fle
     onStepBack: (upstream) => prober.addresses.onStepBack(upstream),
     onGeneration: () => listener.onGeneration(),
     onRefused: (upstream, version) => listener.onRefused(upstream, version),
+    onConfirmed: (version) => listener.onConfirmed(version),
     onHead: (info, upstream) => peers?.publish({ kind: 'head', info, upstream }),
     onAwaited: () => prober.hurry(),
   };

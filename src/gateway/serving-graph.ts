@@ -134,6 +134,7 @@ export function buildParts(
       if (!fleet.ledger.isStarting) peers?.publish({ kind: 'ledger replaced', reports: fleet.reports() });
     },
     onRollback: () => cache.rolledBack(),
+    onConfirmed: (version: LedgerVersion) => cache.tiers.settle(version),
     onFork: () => {
       // Before and after: a peer may read it from the store or Redis in between.
       peers?.publish({ kind: 'fork found' });

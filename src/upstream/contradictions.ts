@@ -28,6 +28,8 @@ const slackVersions = 10_000n;
 const versionsPerSecond = 20_000n;
 /** A node that is behind by more than this is broken, and explains no more. */
 const longestLagUsec = 900n * 1_000_000n;
+/** A ledger that stops has its last blocks at some nodes only. */
+const standingVersions = 1_000n;
 /** A node whose ledger time is this close to our clock is in step with the ledger. */
 const currentUsec = 60n * 1_000_000n;
 
@@ -37,14 +39,54 @@ export function isConfirmed(head: bigint, other: bigint): boolean {
 }
 
 /**
+ * Whether a node with head `other` is still catching up with `head`, by its own clock: it proves nothing about the newest
+ * versions.
+ */
+export function isLeftBehind(head: HeadReport, other: HeadReport, nowUsec: bigint, maxLagUsec: bigint): boolean {
+  return !isConfirmed(head.version, other.version) && nowUsec - other.timestampUsec > maxLagUsec;
+}
+
+/** Versions that blocks in flight put between nodes in step: half a second of the ledger, and never less than this. */
+const inFlight = { least: 500, ms: 500 };
+
+/**
+ * The newest version that nodes in step with the second node may have reached by now. `headSpeed`: the second node's, in
+ * versions per ms; `ageMs`: since its report.
+ */
+export function nearest(second: bigint, headSpeed: number, ageMs: number): bigint {
+  return second + BigInt(Math.ceil(headSpeed * ageMs + Math.max(inFlight.least, headSpeed * inFlight.ms)));
+}
+
+/**
  * Whether the claim of a new head is believed: while more nodes agree with it than contradict it. The freshest node gives no
  * proof that it is ahead, and reads pinned to a false head would stall every client. When two nodes contradict each other,
  * the lower head is safe, because both hold it. `others`: the last reports of the other usable nodes. `nowUsec`: our clock,
- * microseconds since the epoch.
+ * microseconds since the epoch. `isProven`: the claim goes on from a head that was believed beside other nodes.
  */
-export function isCredible(claim: HeadReport, others: readonly HeadReport[], nowUsec: bigint): boolean {
-  const against = others.filter((other) => contradicts(other, claim, nowUsec)).length;
+export function isCredible(
+  claim: HeadReport,
+  others: readonly HeadReport[],
+  nowUsec: bigint,
+  isProven = false,
+): boolean {
+  const isFollowed = isProven || others.some(({ version }) => isConfirmed(claim.version, version));
+  const isAgainst = (other: HeadReport): boolean =>
+    (!isFollowed && stands(other, others, nowUsec)) || contradicts(other, claim, nowUsec);
+  const against = others.filter(isAgainst).length;
   return others.length + 1 - against > against;
+}
+
+/**
+ * Whether the ledger stands where `node` is: a ledger that stops has its nodes at one version, nodes that are only behind
+ * are each at its own. Then a time nearer to our clock proves nothing, until a second node follows.
+ */
+function stands(node: HeadReport, others: readonly HeadReport[], nowUsec: bigint): boolean {
+  if (isCurrent(node, nowUsec)) return false;
+  return others.some((other) => other !== node && isNear(other.version, node.version));
+}
+
+function isNear(one: bigint, other: bigint): boolean {
+  return one - other <= standingVersions && other - one <= standingVersions;
 }
 
 function contradicts(other: HeadReport, claim: HeadReport, nowUsec: bigint): boolean {

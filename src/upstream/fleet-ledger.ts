@@ -4,7 +4,8 @@
  * restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { elect, isConfirmed, isCredible, isOfFuture } from './contradictions.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import { elect, isConfirmed, isCredible, isLeftBehind, isOfFuture, nearest } from './contradictions.ts';
 import { Disproofs } from './disproofs.ts';
 import type { Upstream } from './node/upstream.ts';
 
@@ -53,6 +54,11 @@ export class FleetLedger {
   #isStarting = true;
   #head: LedgerInfo | undefined;
   #source: Upstream | undefined;
+  /** The head was believed beside at least two other nodes, or goes on from one that was. */
+  #isProven = false;
+  /** The node with the second newest head; where no other may prove the newest, the first. */
+  #second: Upstream | undefined;
+  #confirmed: LedgerVersion | undefined;
   /** When the node that reported the head was taken out. */
   #orphanedAtMs = -Infinity;
   #reviewedAtMs = -Infinity;
@@ -79,6 +85,37 @@ export class FleetLedger {
   /** The node that reported the head; `undefined` once it is removed or drained. */
   get source(): Upstream | undefined {
     return this.#source === undefined || isOut(this.#source) ? undefined : this.#source;
+  }
+
+  /** The newest version that two nodes have reached, or one where no other can: answers up to it may be final. */
+  get confirmed(): LedgerVersion | undefined {
+    return this.#confirmed;
+  }
+
+  /** Present for a version above `confirmed`, which `upstream` has: how near the second node is, and how long it has. */
+  awaited(upstream: Upstream, version: bigint, nowMs: number) {
+    const [second, confirmed] = [this.#second, this.#confirmed];
+    if (second === undefined || confirmed === undefined || version <= confirmed) return undefined;
+    const { pace, observedAtMs } = second.window;
+    const isNear = version <= nearest(confirmed, pace.headSpeed, nowMs - observedAtMs);
+    return { version, isNear, head: () => upstream.head, withinMs: this.#parts.maxLagMs() };
+  }
+
+  /** Finds `confirmed` anew after a node's news or a change of its health. Returns whether it has changed. */
+  confirm(): boolean {
+    const trusted = this.#parts.upstreams().filter((node) => node.isTrusted && node.head >= 0n);
+    const first = freshest(trusted);
+    const others = trusted.filter((node) => node !== first && this.#mayConfirm(node, first));
+    const before = this.#confirmed;
+    this.#second = freshest(others) ?? first;
+    this.#confirmed = this.#second?.window.info?.version;
+    return this.#confirmed !== before;
+  }
+
+  #mayConfirm({ window: { info } }: Upstream, first: Upstream | undefined): boolean {
+    const head = first?.window.info;
+    if (head === undefined || info === undefined) return false;
+    return !isLeftBehind(head, info, usecNow(), BigInt(Math.ceil(this.#parts.maxLagMs())) * 1000n);
   }
 
   /** Increases when data read before must be dropped: the same version may have another state. */
@@ -155,6 +192,7 @@ export class FleetLedger {
     this.#generation += 1;
     this.#parts.events.onGeneration();
     this.#reviewedAtMs = -Infinity;
+    this.#isProven = false;
     this.#goneBack.clear();
     const trusted = this.#parts
       .upstreams()
@@ -162,6 +200,7 @@ export class FleetLedger {
     const answering = trusted.filter((upstream) => upstream === speaker || upstream.health === 'usable');
     this.#source = freshest(answering) ?? freshest(trusted);
     this.#head = this.#source?.window.info;
+    this.confirm();
   }
 
   /** Reports a chain that no config names, once it is settled. */
@@ -176,9 +215,13 @@ export class FleetLedger {
   /** Takes a new head unless the other nodes contradict it. */
   #consider(upstream: Upstream, info: LedgerInfo, nowMs: number): void {
     const isDisproved = this.#disproofs.holds(upstream, nowMs) && this.#othersOf(upstream).length > 0;
-    if (isDisproved || !this.#isCredible(upstream, info)) return this.#suspect(upstream, info, false);
-    upstream.isSuspect = false;
     const before = this.#head;
+    const goesOn = before !== undefined && isConfirmed(info.version, before.version);
+    const others = this.#reportsBeside(upstream);
+    const isProven = this.#isProven && goesOn;
+    if (isDisproved || !isCredible(info, others, usecNow(), isProven)) return this.#suspect(upstream, info, false);
+    upstream.isSuspect = false;
+    this.#isProven = isProven || others.length >= 2;
     // A false time of the future is not kept: by it, every node would be behind until the ledger gets there.
     const isKept = before !== undefined && !isOfFuture(before, usecNow());
     const isYounger = isKept && info.timestampUsec < before.timestampUsec;
@@ -206,7 +249,7 @@ export class FleetLedger {
       return;
     }
     const isContradicted =
-      nowMs - this.#reviewedAtMs >= reviewMs && speaker !== this.#source && !this.#isCredible(this.#source, head);
+      nowMs - this.#reviewedAtMs >= reviewMs && speaker !== this.#source && !this.#isStillCredible(head);
     const isFalse = isContradicted || this.#isTakenBack(head);
     const isOverdue = isOrphan && nowMs - this.#orphanedAtMs > this.#parts.maxLagMs();
     const isGone = hasGoneBack && !this.#isConfirmed(head, nowMs);
@@ -251,13 +294,20 @@ export class FleetLedger {
     return this.#parts.upstreams().filter(isOther);
   }
 
-  /** Whether the other nodes leave the claim of `upstream` credible. */
-  #isCredible(upstream: Upstream | undefined, claim: LedgerInfo): boolean {
+  /** Whether the other nodes leave the present head credible. */
+  #isStillCredible(head: LedgerInfo): boolean {
+    const others = this.#reportsBeside(this.#source);
+    if (!isCredible(head, others, usecNow(), this.#isProven)) return false;
+    this.#isProven ||= others.length >= 2;
+    return true;
+  }
+
+  /** The last reports of the other nodes that answer. */
+  #reportsBeside(upstream: Upstream | undefined): readonly LedgerInfo[] {
     const others = this.#parts
       .upstreams()
       .filter((other) => other !== upstream && other.health === 'usable' && !other.isDrained);
-    const reports = others.map((other) => other.window.info).filter((info) => info !== undefined);
-    return isCredible(claim, reports, usecNow());
+    return others.map((other) => other.window.info).filter((info) => info !== undefined);
   }
 }
 

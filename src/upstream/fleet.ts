@@ -27,6 +27,8 @@ export interface FleetEvents extends LedgerEvents {
   onRefused(upstream: Upstream, version: LedgerVersion): void;
   /** Answers carry this head from now on. Called before the first of them; `upstream`: its node, '' once removed. */
   onHead(head: LedgerInfo, upstream: string): void;
+  /** Two nodes have reached this version now, or the only one that can: answers up to it may be final. */
+  onConfirmed(version: LedgerVersion): void;
   /** The first request waits for a version: heads are polled for as long as `waiters.isAwaited`. */
   onAwaited(): void;
 }
@@ -245,6 +247,10 @@ export class Fleet {
     // Thousands of answers a second carry no news: they do not look at the waiters.
     const isNews = wasSuspect || window.info !== known;
     if (isNews && !upstream.isSuspect) this.waiters.wake(info.version);
+    // A node that moves on below the second newest head changes nothing.
+    const hasMovedOn = !wasSuspect && known !== undefined && known.version <= info.version;
+    const isBelow = hasMovedOn && info.version <= (this.ledger.confirmed ?? -1n);
+    if (isNews && !isBelow) this.#confirm();
     upstream.lagMs = Number((this.head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
     return true;
   }
@@ -318,7 +324,14 @@ export class Fleet {
           : 'a node answers again';
       this.#events.onChange(change, { head: this.head?.version }, message);
     }
+    this.#confirm();
     // A node that is usable again may have reached an awaited version.
     if (this.head !== undefined) this.waiters.wake(this.head.version);
+  }
+
+  #confirm(): void {
+    if (!this.ledger.confirm()) return;
+    const { confirmed } = this.ledger;
+    if (confirmed !== undefined) this.#events.onConfirmed(confirmed);
   }
 }

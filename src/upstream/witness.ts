@@ -34,8 +34,8 @@ export class Witness {
   }
 
   /**
-   * Reads the root at `known` from every usable node. `wantsNext`: first reads the root at the head of the freshest node
-   * that reports one. `next` is set only when that node then reports the root of `known`: both are of one history. Never
+   * Reads the root at `known` from every usable node. `wantsNext`: first reads the root at the second newest head, of the
+   * freshest node that reports one. `next` is set only when that node then reports the root of `known`: both are of one history. Never
    * rejects.
    */
   async look(
@@ -58,14 +58,18 @@ export class Witness {
     return { agreement: agreementOf(known, reports), next: isProven ? next : undefined };
   }
 
-  /** The root at the head of the freshest node that reports one: a node without roots would stop every checkpoint. */
+  /**
+   * The root at the second newest head, of the freshest node that reports one: a node without roots would stop every
+   * checkpoint, and one above all others would set one that they never confirm.
+   */
   async #findHead(nodes: readonly Upstream[]): Promise<{ readonly node: Upstream; readonly root: Root } | undefined> {
     const reported = nodes.filter(({ window }) => window.info !== undefined);
     const freshest = reported.sort((one, other) => Number(other.head > one.head) - Number(other.head < one.head));
     // All at one moment: nodes that hang together cost one timeout.
     const heads = await Promise.all(
       freshest.slice(0, mostAsked).map(async (node) => {
-        const { head: version } = node;
+        const { confirmed = node.head } = this.#fleet.ledger;
+        const version = confirmed < node.head ? confirmed : node.head;
         return { node, version, root: await this.#rootAt(node, version) };
       }),
     );

@@ -6,6 +6,7 @@ import {
   decide,
   isImmutable,
   isSameAtAllNodes,
+  newestIn,
   type Decision,
   type AnswerFacts,
   type Extent,
@@ -297,3 +298,42 @@ test('nodes must agree on the bytes of state, except on JSON that depends on the
   assert.deepEqual(agreed('json'), state);
   assert.deepEqual(agreed('bcs'), operations.slice(0, operations.indexOf('transaction')));
 });
+
+const dependsOn: readonly (readonly [
+  claim: string,
+  read: Partial<ReadFacts>,
+  body: string | Buffer,
+  newest: bigint,
+])[] = [
+  ['state depends on its own version', { operation: 'resource', version: ledgerVersion(700n) }, '{}', 700n],
+  ['a transaction by version on that', { extent: { kind: 'transaction', version: 701n } }, '{}', 701n],
+  ['a list on the last of its versions', { extent: { kind: 'list', last: 702n, items: 5 } }, '[]', 702n],
+  ['a block on its last version', { extent: { kind: 'block', height: 7n } }, '{"last_version":"703"}', 703n],
+  ['a bare block too', { extent: { kind: 'bare block', height: 7n } }, '{"last_version":"704"}', 704n],
+  [
+    'a block in BCS on the head of its node',
+    { form: 'bcs', extent: { kind: 'block', height: 7n } },
+    Buffer.alloc(80),
+    head,
+  ],
+  ['a page of events on the head of its node', { extent: { kind: 'page', items: 5 } }, '[]', head],
+  ['a transaction by hash on the version that it shows', { operation: 'transaction' }, '{"version":"705"}', 705n],
+  ['one in BCS on the head of its node', { operation: 'transaction', form: 'bcs' }, Buffer.alloc(8), head],
+];
+
+for (const [claim, read, text, newest] of dependsOn) {
+  test(`the newest version in an answer: ${claim}`, () => {
+    const body = Buffer.from(text);
+    const answer = {
+      status: 200,
+      contentType: undefined,
+      coding: undefined,
+      body,
+      json: new JsonBody(body),
+      isFramed: true,
+    };
+    const facts: ReadFacts = { operation: 'transactions', form: 'json', version: undefined, ...read };
+
+    assert.equal(newestIn(facts, { ...answer, info: ledgerInfo({ version: head }) }), newest);
+  });
+}

@@ -22,8 +22,9 @@ const never = new AbortController().signal;
 const key = keyAt(7n);
 const keys = new AnswerNames('lg', 'test', anyTerm);
 
-async function tiers(t: TestContext, timeoutMs = 1_000) {
-  const server = await redisServer(t);
+/** `server`: another replica's. */
+async function tiers(t: TestContext, timeoutMs = 1_000, server?: Awaited<ReturnType<typeof redisServer>>) {
+  server ??= await redisServer(t);
   const client = connectRedis({ kind: 'single', url: server.url }, () => undefined);
   const options = { timeoutMs, trialKey: 'trial', onFailure: () => {}, onTrouble: () => {} };
   const link = new RedisLink(() => client, options);
@@ -98,4 +99,40 @@ test('an answer of a node below the last checkpoint is not shared', { skip: noRe
   await reads.load(key, '', { signal: never }, nodeWith(answer, version));
   await until('it is written', () => written.length === 1);
   assert.equal(await server.run((client) => client.exists(keys.page(key))), 1);
+});
+
+const unasked = () => Promise.reject(new Error('a node was asked'));
+
+test('a provisional answer is in Redis once a second head has passed it', { skip: noRedis }, async (t) => {
+  const one = await tiers(t);
+  const other = await tiers(t, 1_000, one.server);
+  const awaited = { version: 7n, isNear: true, withinMs: 10_000, head: () => anyTerm.checkpoint.version };
+  const ahead = () => Promise.resolve({ answer: answerOf(2_000), isFinal: true, origin: 'node', awaited } as const);
+
+  await one.reads.load(key, '', { signal: never }, ahead);
+  assert.deepEqual([one.written, one.reads.isProvisional(key)], [[], true]);
+  one.reads.settle(7n);
+  await until('it is written', () => one.written.length === 1);
+
+  assert.equal((await other.reads.load(key, '', { signal: never }, unasked)).value.origin, 'redis');
+  assert.deepEqual([one.written, one.reads.isProvisional(key)], [['written'], false]);
+});
+
+test('another replica that no second head helps reads for itself', { skip: noRedis }, async (t) => {
+  const one = await tiers(t);
+  const other = await tiers(t, 1_000, one.server);
+  const answer = answerOf(2_000);
+  for (const [version, isNear] of [
+    [8n, true],
+    [9n, false],
+  ] as const) {
+    const awaited = { version, isNear, withinMs: 10_000, head: () => anyTerm.checkpoint.version };
+    const ahead = () => Promise.resolve({ answer, isFinal: true, origin: 'node', awaited } as const);
+    await one.reads.load(keyAt(version), '', { signal: never }, ahead);
+
+    const { value } = await other.reads.load(keyAt(version), '', { signal: never }, nodeWith(answer));
+
+    assert.equal(value.origin, 'node');
+  }
+  assert.deepEqual(one.written, []);
 });

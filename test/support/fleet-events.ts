@@ -7,6 +7,7 @@ export const quietEvents: FleetEvents = {
   onStepBack: () => undefined,
   onGeneration: () => undefined,
   onRefused: () => undefined,
+  onConfirmed: () => undefined,
   onHead: () => undefined,
   onAwaited: () => undefined,
 };

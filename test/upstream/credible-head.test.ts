@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { elect, isConfirmed, isCredible, type HeadReport } from '../../src/upstream/contradictions.ts';
+import {
+  elect,
+  isConfirmed,
+  isCredible,
+  isLeftBehind,
+  nearest,
+  type HeadReport,
+} from '../../src/upstream/contradictions.ts';
 
 const nowUsec = 1_800_000_000_000_000n;
 const second = 1_000_000n;
@@ -9,6 +16,31 @@ const second = 1_000_000n;
 const node = (version: bigint, behind = 0n): HeadReport => ({ version, timestampUsec: nowUsec - behind * second });
 /** A recorded or simulated ledger, with a clock of its own. */
 const past = (version: bigint): HeadReport => ({ version, timestampUsec: 1_000_000n + version * 5_000n });
+
+/** Two nodes of a ledger that stopped an hour ago. */
+const stopped = [node(1_000_000n, 3600n), node(1_000_000n, 3600n)];
+/** Cases in which at least two other nodes stand at one version, with a time that is not current. */
+const standing: readonly (readonly [string, HeadReport, readonly HeadReport[], boolean])[] = [
+  ['one current node far ahead is not believed', node(6_000_000n), stopped, false],
+  ['nor one with a time that is only nearer to the clock', node(6_000_000n, 1800n), stopped, false],
+  [
+    'nor by two nodes that stopped a block apart',
+    node(6_000_000n),
+    [node(1_000_000n, 3600n), node(999_500n, 3602n)],
+    false,
+  ],
+  ['a third that stands elsewhere does not help', node(6_000_000n), [...stopped, node(2_000_000n, 1800n)], false],
+  ['one that goes on by some blocks is believed', node(1_010_000n), stopped, true],
+  ['one that a second follows is', node(6_000_000n), [...stopped, node(5_990_000n)], true],
+  ['also when more still stand', node(6_000_000n), [...stopped, node(1_000_000n, 3600n), node(5_999_000n, 2n)], true],
+  [
+    'nodes that are behind each at its own version do not hold one back',
+    node(6_000_000n),
+    [node(1_000_000n, 3600n), node(998_999n, 3605n)],
+    true,
+  ],
+  ['current nodes are judged as ever', node(1_030_000n), [node(1_000_000n, 2n), node(1_000_000n, 2n)], true],
+];
 
 const rows: readonly (readonly [claim: string, own: HeadReport, others: readonly HeadReport[], isCredible: boolean])[] =
   [
@@ -43,6 +75,9 @@ const rows: readonly (readonly [claim: string, own: HeadReport, others: readonly
     ['a node 61 s behind is not', node(3_000_000n), [node(1_000_000n, 61n)], true],
     ['a node 60 s ahead of our clock is in step', node(3_000_000n), [node(1_000_000n, -60n)], false],
     ['a node 61 s ahead is not', node(3_000_000n), [node(1_000_000n, -61n)], true],
+    ...standing.map(
+      ([claim, own, others, expected]) => [`where the ledger stands: ${claim}`, own, others, expected] as const,
+    ),
   ];
 
 for (const [claim, own, others, expected] of rows) {
@@ -50,6 +85,32 @@ for (const [claim, own, others, expected] of rows) {
     assert.equal(isCredible(own, others, nowUsec), expected);
   });
 }
+
+test('where the ledger stands, a node whose lead grew before the eyes of the others is believed', () => {
+  assert.equal(isCredible(node(6_000_000n), stopped, nowUsec, true), true);
+});
+
+const leftBehind: readonly (readonly [other: HeadReport, expected: boolean])[] = [
+  [node(1_000_000n, 31n), true],
+  [node(1_000_000n, 30n), false],
+  [node(1_990_000n, 3600n), false],
+  [node(1_989_999n, 3600n), true],
+];
+
+test('a node is left behind when both its version and its time are far from the head', () => {
+  const told = leftBehind.map(([other]) => isLeftBehind(node(2_000_000n), other, nowUsec, 30n * second));
+  assert.deepEqual(
+    told,
+    leftBehind.map(([, expected]) => expected),
+  );
+});
+
+test('nodes in step are half a second of the ledger apart, 500 versions at least, from where the second is by now', () => {
+  assert.deepEqual(
+    [nearest(1_000n, 0, 5_000), nearest(1_000n, 0.5, 0), nearest(1_000n, 0.5, 400), nearest(1_000n, 4, 100)],
+    [1_500n, 1_500n, 1_700n, 3_400n],
+  );
+});
 
 test('a node up to 10,000 versions behind a head proves that the ledger has not gone back', () => {
   const heads = [9_999n, 10_000n, 30_000n].map((other) => isConfirmed(20_000n, other));

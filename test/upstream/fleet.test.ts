@@ -287,6 +287,64 @@ test('the oldest version is the deepest usable node’s, with that node’s olde
   assert.equal(shown(fleet, 'X-Node-Ledger-Version'), '1010');
 });
 
+test('two heads confirm a version: the second newest one of the nodes that are asked and believed', (t) => {
+  const { fleet, at, tell, takeDown } = fleetOf(t, 'full', 'full', 'full', 'archival');
+  tell(0, { version: 1000n });
+  fleet.refresh();
+  assert.equal(fleet.ledger.confirmed, 1000n, 'the only node');
+  tell(1, { version: 990n });
+  fleet.refresh();
+  tell(3, { version: 980n });
+  assert.equal(fleet.ledger.confirmed, 990n);
+  tell(1, { version: 1005n });
+  assert.equal(fleet.ledger.confirmed, 1000n);
+  // The others contradict it.
+  tell(2, { version: 900_000_000n });
+  assert.equal(at(2).isSuspect, true);
+  assert.equal(fleet.ledger.confirmed, 1000n);
+  fleet.setDrained(at(1), true, 0);
+  assert.equal(fleet.ledger.confirmed, 980n);
+  takeDown(3);
+  assert.equal(fleet.ledger.confirmed, 1000n, 'the only node that is left');
+});
+
+test('a version that two nodes have reached is reported once, and with the next generation anew', (t) => {
+  const confirmed: bigint[] = [];
+  const upstreams = ['a', 'b'].map((name) => upstreamOf(t, name));
+  const events = { ...quietEvents, onConfirmed: (version: bigint) => confirmed.push(version) };
+  const fleet = new Fleet(upstreams, dialectOf('node'), events);
+  const [a, b] = upstreams;
+  assert.ok(a !== undefined && b !== undefined);
+  for (const node of upstreams) node.recordAnswer(5, 0);
+  const answers = [
+    [a, 100n],
+    [b, 100n],
+    [a, 101n],
+    [a, 102n],
+    [b, 102n],
+    [b, 102n],
+  ] as const;
+
+  for (const [node, version] of answers) fleet.observe(node, ledgerInfo({ version }), 0);
+  fleet.refresh();
+
+  assert.deepEqual(confirmed, [100n, 102n]);
+  fleet.replaceHistory(ledgerVersion(50n));
+  assert.equal(fleet.ledger.confirmed, 102n);
+});
+
+test('an answer awaits a second node from just above the second head on, near it or far', (t) => {
+  const { fleet, at, tell } = fleetOf(t, 'full', 'full');
+  tell(0, { version: 3000n });
+  tell(1, { version: 1000n });
+  const awaited = [1000n, 1001n, 1500n, 1501n].map((version) => fleet.ledger.awaited(at(0), version, 0));
+  assert.deepEqual(
+    awaited.map((each) => each?.isNear),
+    [undefined, true, true, false],
+  );
+  assert.equal(awaited[1]?.withinMs, 30_000);
+});
+
 test('an outage begins with the last node that could be asked, and ends with the first that can be again', (t) => {
   const { fleet, at, tell, takeDown, outages } = fleetOf(t, 'full', 'full');
   takeDown(0);

@@ -235,12 +235,12 @@ function cacheStatus(source: Source): string {
 
 /**
  * Directives for caches in front (RFC 9111 5.2.2). State and finished history hold for ever; rendered history for the time
- * that the gateway keeps it too. The latest state, a short share and a transaction by hash, which may be asked for while it is
- * pending, are revalidated by their tag.
+ * that the gateway keeps it too. The latest state, what only one node has reached, a short share and a transaction by hash,
+ * which may be asked for while it is pending, are revalidated by their tag.
  */
-function cacheControl({ entry, isFinal, isLatest }: ReadResult, scope: CacheScope): string {
+function cacheControl({ entry, isFinal, isProvisional, isLatest }: ReadResult, scope: CacheScope): string {
   if (scope === 'none' || entry.digest === '') return 'no-store';
-  const isRevalidated = isLatest || !isFinal || entry.committedAt !== undefined;
+  const isRevalidated = isLatest || !isFinal || isProvisional || entry.committedAt !== undefined;
   if (isRevalidated) return scope === 'private' ? 'private, no-cache' : 'no-cache';
   return entry.isImmutable ? `${scope}, max-age=31536000, immutable` : `${scope}, max-age=${mutableTtlMs / 1000}`;
 }

@@ -46,6 +46,8 @@ export interface ReadResult {
   /** Version of the ledger state in the body. */
   readonly version: LedgerVersion | undefined;
   readonly isFinal: boolean;
+  /** Final, unless the one node that has reached its version proves wrong: caches in front must ask again. */
+  readonly isProvisional: boolean;
   /** The gateway chose the version, so that the same request soon has another answer. */
   readonly isLatest: boolean;
   /** Age of the latest state, in whole seconds; 0 for a pinned read, whose state never changes. */
@@ -103,7 +105,7 @@ export function needOf(version: LedgerVersion | undefined): Need {
 /** The result of one read that waited for a load. */
 export function resultOf(
   read: { readonly version: LedgerVersion | undefined },
-  { answer, isFinal, origin }: Loaded<Origin | TierName>,
+  { answer, isFinal, origin, awaited }: Loaded<Origin | TierName>,
   isCollapsed: boolean,
 ): ReadResult {
   const isKept = typeof origin === 'string';
@@ -114,6 +116,7 @@ export function resultOf(
     entry: answer,
     version: asked ?? (isFinal || isKept ? undefined : origin.version),
     isFinal,
+    isProvisional: awaited !== undefined,
     isLatest: false,
     ageSeconds: 0,
     source: isKept

@@ -15,6 +15,7 @@ import {
   isImmutable,
   isList,
   isSameAtAllNodes,
+  newestIn,
   type Decision,
   type AnswerFacts,
 } from '../../cache/policy.ts';
@@ -91,7 +92,14 @@ export class Reader {
     if (entry === undefined) return undefined;
     this.hitsOf(read).inc();
     const { version } = read;
-    return { entry, version, isFinal: true, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
+    const isProvisional = this.isProvisional(read);
+    return { entry, version, isFinal: true, isProvisional, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
+  }
+
+  /** See `ReadResult.isProvisional`, of memory's answer. */
+  isProvisional(read: Read): boolean {
+    const key = this.keyOf(read);
+    return key !== undefined && this.#parts.tiers.isProvisional(key);
   }
 
   /**
@@ -171,7 +179,7 @@ export class Reader {
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && isOfState(operation);
-    const { dialect, head } = this.#parts.fleet;
+    const { dialect, head, ledger } = this.#parts.fleet;
     // No node could ever satisfy a version above the believed head.
     const isBelieved = committedAt !== undefined && head !== undefined && committedAt <= head.version;
     return {
@@ -182,6 +190,7 @@ export class Reader {
         isShared: isFinal,
       }),
       isFinal,
+      awaited: isFinal ? ledger.awaited(answer.upstream, newestIn(read, facts), performance.now()) : undefined,
       head: answer.info?.version,
       origin: {
         upstream: answer.upstream.name,

@@ -151,5 +151,5 @@ function resultOf(answer: SharedAnswer, isHeld: boolean, isCollapsed: boolean): 
   const source = isHeld
     ? ({ kind: 'memory' } as const)
     : ({ kind: 'upstream', name: upstream, isCollapsed, tookMs, retryAfter } as const);
-  return { entry, version: undefined, isFinal: false, isLatest: true, ageSeconds, source };
+  return { entry, version: undefined, isFinal: false, isProvisional: false, isLatest: true, ageSeconds, source };
 }

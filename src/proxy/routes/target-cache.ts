@@ -71,6 +71,8 @@ export interface SharedHead {
   readonly ledgerWideNames: ReadonlySet<string>;
   /** The gateway chose the version. */
   readonly isLatest: boolean;
+  /** See `ReadResult.isProvisional`: the head holds no longer than that. */
+  readonly isProvisional: boolean;
   /** Caches that may store the answer. */
   readonly scope: CacheScope;
   /** The coding that the client prefers, if the answer depends on it. */

@@ -39,12 +39,15 @@ export class PreparedHeads {
     const coding = isCodable ? wanted : undefined;
     const sent = coding === undefined ? body : entry.coded[coding];
     const { version } = read;
-    const served: ReadResult = { entry, version, isFinal: true, isLatest, ageSeconds, source: { kind: 'memory' } };
+    // The latest state has the same head before and after.
+    const isProvisional = !isLatest && reader.isProvisional(read);
+    const source = { kind: 'memory' } as const;
+    const served: ReadResult = { entry, version, isFinal: true, isProvisional, isLatest, ageSeconds, source };
     const ownHead = writer.ownHeadOf(served, coding);
     const { chainId, ledgerWideNames } = view;
     const exposed = cors.furtherIn(ownHead);
     const shared = this.#sharedHeads.of(
-      { chainId, ledgerWideNames, isLatest, scope, wanted, isCodable, coding, status, exposed },
+      { chainId, ledgerWideNames, isLatest, isProvisional, scope, wanted, isCodable, coding, status, exposed },
       writer.commonHeadOf(served, scope),
     );
     const unchangedOwn = fieldLines(ownHead);

@@ -115,6 +115,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     if (shared.ledgerWideNames !== view.ledgerWideNames || shared.scope !== scope) return false;
     if (nowMs / 1000 - prepared.usedAt >= longestUnused) return false;
     if (shared.isCodable && shared.wanted !== block.coding) return false;
+    if (shared.isProvisional && !this.#proxy.reader.isProvisional(request.target.read)) return false;
     if (request.condition !== undefined) request.isUnchanged = this.#isUnchanged(prepared, request.condition);
     return prepared.sentBytes >= 0 || request.isUnchanged;
   }

@@ -1,0 +1,179 @@
+/** Answers above the second newest head: they serve from memory, and nothing holds them for final before another node is there. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { distortingNode, type Distort } from '../../support/distorting-node.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { probe, probeAt, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { storeFolder } from '../../support/stores.ts';
+
+const upstream = { probeIntervalMs: 50 };
+const immutable = 'public, max-age=31536000, immutable';
+
+/** Source and lifetime of an answer. */
+function shown({ status, text, headers }: Reply): readonly (string | undefined)[] {
+  assert.equal(status, 200, text);
+  return [/hit|fwd=miss; detail=.*/.exec(headers['cache-status'] ?? '')?.[0], headers['cache-control']];
+}
+
+/** Resolves when the gateway has the node's report of this head. */
+async function untilAt(gateway: TestGateway, name: string, head: bigint): Promise<void> {
+  const sample = `ledgergate_upstream_head_version{upstream="${name}"}`;
+  await until(async () => (await gateway.metric(sample)) >= Number(head));
+}
+
+/** A node `by` versions ahead of another, both of them honest. */
+async function pair(t: TestContext, by: bigint): Promise<readonly [ahead: FakeNode, behind: FakeNode]> {
+  return [await fakeNode(t, { head: 1_000n + by }), await fakeNode(t, { head: 1_000n })];
+}
+
+const lies: Distort = (said, { isLook }) =>
+  isLook ? said : { ...said, body: Buffer.from(said.body.toString().replace('"data":{', '"data":{"lie":true,')) };
+const resets: Distort = (said, { isLook }) => (isLook ? said : 'reset');
+
+test('what a lone node 1,500 versions ahead claims is not kept as final, and read anew once the ledger is there', async (t) => {
+  let distort = lies;
+  const liar = await distortingNode(t, await fakeNode(t, { head: 2_500n }), (...said) => distort(...said));
+  const honest = [await fakeNode(t), await fakeNode(t)];
+  const gateway = await testGateway(t, { full: [liar, ...honest], config: { upstream } });
+  await untilAt(gateway, 'full-2', 1_000n);
+
+  const alone = [
+    await gateway.get(probeAt(1_700)),
+    await gateway.get(probeAt(1_700)),
+    await gateway.get(probeAt(1_700)),
+  ];
+  for (const node of honest) node.clock.advance(1_000n);
+  await untilAt(gateway, 'full-1', 2_000n);
+  await untilAt(gateway, 'full-2', 2_000n);
+  // Any of the three may be asked now.
+  distort = resets;
+  const passed = [await gateway.get(probeAt(1_700)), await gateway.get(probeAt(1_700))];
+
+  assert.match(alone[0]?.text ?? '', /lie/);
+  assert.deepEqual(alone.map(shown), [
+    ['fwd=miss; detail=full-0', 'no-cache'],
+    ['hit', 'no-cache'],
+    ['hit', 'no-cache'],
+  ]);
+  assert.match(shown(passed[0] as Reply).join(), /^fwd=miss; detail=full-[12],public, max-age=31536000, immutable$/);
+  assert.deepEqual(shown(passed[1] as Reply), ['hit', immutable]);
+  for (const { text } of passed) assert.doesNotMatch(text, /lie/);
+});
+
+test('an answer of the node ahead becomes final with the second head, without another read', async (t) => {
+  const [ahead, behind] = await pair(t, 20n);
+  const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream } });
+
+  const latest = [await gateway.get(probe), await gateway.get(probe)];
+  const alone = [await gateway.get(probeAt(1_020)), await gateway.get(probeAt(1_020))];
+  behind.clock.advance(20n);
+  await untilAt(gateway, 'full-1', 1_020n);
+  const passed = [await gateway.get(probeAt(1_020)), await gateway.get(probeAt(1_020))];
+
+  assert.deepEqual(
+    latest.map((reply) => reply.headers['ledgergate-served-version']),
+    ['1020', '1020'],
+  );
+  assert.deepEqual(latest.map(shown), [
+    ['fwd=miss; detail=full-0', 'no-cache'],
+    ['hit', 'no-cache'],
+  ]);
+  assert.deepEqual(alone.map(shown), [
+    ['hit', 'no-cache'],
+    ['hit', 'no-cache'],
+  ]);
+  assert.deepEqual(passed.map(shown), [
+    ['hit', immutable],
+    ['hit', immutable],
+  ]);
+  assert.deepEqual([ahead.requestsTo('resource'), behind.requestsTo('resource')], [1, 0]);
+});
+
+test('an answer that no second head passes within upstream.maxLag leaves memory', async (t) => {
+  const [ahead, behind] = await pair(t, 20n);
+  const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream: { maxLagMs: 100 } } });
+  await gateway.get(probeAt(1_020));
+
+  await until(async () => (await gateway.metric('ledgergate_cache_entries{tier="memory"}')) === 0);
+
+  assert.deepEqual(shown(await gateway.get(probeAt(1_020))), ['fwd=miss; detail=full-0', 'no-cache']);
+});
+
+test('history above the second head becomes final with it', async (t) => {
+  const [ahead, behind] = await pair(t, 50n);
+  const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream } });
+  const paths = [
+    '/transactions/by_version/1030',
+    '/transactions?start=1020&limit=10',
+    '/blocks/by_height/51?with_transactions=false',
+  ];
+  const control = async (path: string) => (await gateway.get(path)).headers['cache-control'];
+
+  const below = await control('/transactions/by_version/990');
+  const alone = await Promise.all([...paths, ...paths].map(control));
+  behind.clock.advance(50n);
+  await untilAt(gateway, 'full-1', 1_050n);
+  const passed = await Promise.all(paths.map(control));
+
+  assert.equal(below, 'public, max-age=600');
+  assert.deepEqual(new Set(alone), new Set(['no-cache']));
+  assert.deepEqual(passed, ['public, max-age=600', 'public, max-age=600', immutable]);
+});
+
+test('answers of the only usable node are final at once', async (t) => {
+  const node = await fakeNode(t);
+  const down = await fakeNode(t);
+  await down.refuse();
+  const gateway = await testGateway(t, { full: [node, down], config: { upstream } });
+
+  assert.deepEqual(shown(await gateway.get(probeAt(1_000))), ['fwd=miss; detail=full-0', immutable]);
+});
+
+test('a node that is still hours behind keeps no answer of the others from being final', async (t) => {
+  const [ahead, behind] = await pair(t, 3_000_000n);
+  const gateway = await testGateway(t, { full: [ahead], archival: [behind], config: { upstream } });
+
+  assert.deepEqual(shown(await gateway.get(probeAt(3_001_000))), ['fwd=miss; detail=full-0', immutable]);
+});
+
+test('the store gets an answer of the node ahead once a second head has passed it', async (t) => {
+  const [ahead, behind] = await pair(t, 20n);
+  const store = { path: storeFolder(t), maxBytes: 64 * 1024 * 1024 };
+  const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream, cache: { store } } });
+  await until(async () => (await gateway.metric('ledgergate_store_up')) === 1);
+  const written = () => gateway.metric('ledgergate_store_writes_total{outcome="written"}');
+
+  await gateway.get(probeAt(1_020));
+  await gateway.get(probeAt(1_000));
+  await until(async () => (await written()) > 0);
+  const before = await written();
+  behind.clock.advance(20n);
+  await until(async () => (await written()) === 2);
+
+  assert.equal(before, 1);
+});
+
+test('Redis gets an answer of the node ahead once a second head has passed it', { skip: noRedis }, async (t) => {
+  const [ahead, behind] = await pair(t, 20n);
+  const server = await redisServer(t);
+  const redis = {
+    target: { kind: 'single', url: server.url },
+    keyPrefix: 'lg',
+    timeoutMs: 1_000,
+    ttlMs: 60_000,
+  } as const;
+  const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream, cache: { redis } } });
+  await until(async () => (await gateway.metric('ledgergate_redis_up')) === 1);
+  const written = () => gateway.metric('ledgergate_redis_writes_total{outcome="written"}');
+
+  await gateway.get(probeAt(1_020));
+  await gateway.get(probeAt(1_000));
+  await until(async () => (await written()) > 0);
+  const before = await written();
+  behind.clock.advance(20n);
+  await until(async () => (await written()) === 2);
+
+  assert.equal(before, 1);
+});
