@@ -119,7 +119,7 @@ export function newestIn({ operation, version, extent }: ReadFacts, { info, json
     case 'transaction':
       return extent.version;
     case 'list':
-      return extent.last;
+      return extent.first + BigInt(fullPage(extent.limit)) - 1n;
     case 'block':
     case 'bare block':
       return versionOf(json.members['last_version']) ?? head;

@@ -307,7 +307,7 @@ const dependsOn: readonly (readonly [
 ])[] = [
   ['state depends on its own version', { operation: 'resource', version: ledgerVersion(700n) }, '{}', 700n],
   ['a transaction by version on that', { extent: { kind: 'transaction', version: 701n } }, '{}', 701n],
-  ['a list on the last of its versions', { extent: { kind: 'list', last: 702n, items: 5 } }, '[]', 702n],
+  ['a list on the last of its versions', { extent: { kind: 'list', first: 698n, limit: 5 } }, '[]', 702n],
   ['a block on its last version', { extent: { kind: 'block', height: 7n } }, '{"last_version":"703"}', 703n],
   ['a bare block too', { extent: { kind: 'bare block', height: 7n } }, '{"last_version":"704"}', 704n],
   [
@@ -316,7 +316,7 @@ const dependsOn: readonly (readonly [
     Buffer.alloc(80),
     head,
   ],
-  ['a page of events on the head of its node', { extent: { kind: 'page', items: 5 } }, '[]', head],
+  ['a page of events on the head of its node', { extent: { kind: 'page', first: 0n, limit: 5 } }, '[]', head],
   ['a transaction by hash on the version that it shows', { operation: 'transaction' }, '{"version":"705"}', 705n],
   ['one in BCS on the head of its node', { operation: 'transaction', form: 'bcs' }, Buffer.alloc(8), head],
 ];
