@@ -146,11 +146,12 @@ function isModule({ bytecode, abi }: Members, address: string, name?: string): b
 
 /**
  * The account resource in BCS: a key of 32 bytes, two u64, two event handles (u64, u64, address), two options. The
- * handles are of the account itself.
+ * handles are of the account itself, unless it has no resource: then its node makes one up, with nothing created yet.
  */
 function isAccountBytes(body: Buffer, { subject }: AskedRead): boolean {
   const [address] = partsOf(subject);
-  return body.length >= 147 && body[0] === 32 && body.subarray(65, 97).equals(addressBytes(address as Address));
+  if (body.length < 147 || body[0] !== 32) return false;
+  return body.readBigUInt64LE(41) === 0n || body.subarray(65, 97).equals(addressBytes(address as Address));
 }
 
 /** A text in another form than nodes write is no proof of another transaction. */
