@@ -14,6 +14,8 @@ interface ReadThroughParts {
   readonly memory: MemoryCache;
   readonly stored?: StoreTier | undefined;
   readonly shared: SecondTier | undefined;
+  /** Called when other processes wait for an answer to become final. */
+  readonly onAwaited?: () => void;
 }
 
 /** A load in flight; `isPurged`: its answer must not be stored. */
@@ -240,7 +242,7 @@ export class ReadThrough<Origin> {
     loaded: Loaded<Of>,
     { ttlMs, onShared, shared, overwrite = false }: KeepOptions = {},
   ): Loaded<Of> {
-    const { memory, stored } = this.#parts;
+    const { memory, stored, onAwaited } = this.#parts;
     const { origin, answer, isFinal, awaited } = loaded;
     // Redis has bounds of its own; a slow disk, or a second node, delays other processes no longer than this.
     const isBounded = onShared !== undefined && (shared === undefined || awaited !== undefined);
@@ -270,6 +272,7 @@ export class ReadThrough<Origin> {
         memory.forget(key);
         memory.recordUnstored(key, 'not final');
       });
+      if (isShared && awaited.isNear) onAwaited?.();
     } else if (isShared) share(kept, loaded.head);
     return { ...loaded, answer: kept };
   }

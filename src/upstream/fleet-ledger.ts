@@ -56,7 +56,6 @@ export class FleetLedger {
   #source: Upstream | undefined;
   /** The head was believed beside at least two other nodes, or goes on from one that was. */
   #isProven = false;
-  /** The node with the second newest head; where no other may prove the newest, the first. */
   #second: Upstream | undefined;
   #confirmed: LedgerVersion | undefined;
   /** When the node that reported the head was taken out. */
@@ -85,6 +84,11 @@ export class FleetLedger {
   /** The node that reported the head; `undefined` once it is removed or drained. */
   get source(): Upstream | undefined {
     return this.#source === undefined || isOut(this.#source) ? undefined : this.#source;
+  }
+
+  /** The node with the second newest head; where no other may prove the newest, the first. */
+  get second(): Upstream | undefined {
+    return this.#second;
   }
 
   /** The newest version that two nodes have reached, or one where no other can: answers up to it may be final. */

@@ -5,6 +5,7 @@ import {
   isConfirmed,
   isCredible,
   isLeftBehind,
+  isOfFuture,
   nearest,
   type HeadReport,
 } from '../../src/upstream/contradictions.ts';
@@ -28,6 +29,18 @@ const standing: readonly (readonly [string, HeadReport, readonly HeadReport[], b
     node(6_000_000n),
     [node(1_000_000n, 3600n), node(999_500n, 3602n)],
     false,
+  ],
+  [
+    'nor by two that stopped 1,000 versions apart',
+    node(6_000_000n),
+    [node(1_000_000n, 3600n), node(999_000n, 3600n)],
+    false,
+  ],
+  [
+    'two that are 1,001 versions apart do not add to a current node against it',
+    node(6_000_000n),
+    [node(1_000_000n, 3600n), node(998_999n, 3600n), node(5_000_000n)],
+    true,
   ],
   ['a third that stands elsewhere does not help', node(6_000_000n), [...stopped, node(2_000_000n, 1800n)], false],
   ['one that goes on by some blocks is believed', node(1_010_000n), stopped, true],
@@ -85,6 +98,14 @@ for (const [claim, own, others, expected] of rows) {
     assert.equal(isCredible(own, others, nowUsec), expected);
   });
 }
+
+test('a ledger time more than a minute ahead of our clock is of the future', () => {
+  const behind = [60n, 0n, -60n, -61n];
+  assert.deepEqual(
+    behind.map((seconds) => isOfFuture(node(1n, seconds), nowUsec)),
+    [false, false, false, true],
+  );
+});
 
 test('where the ledger stands, a node whose lead grew before the eyes of the others is believed', () => {
   assert.equal(isCredible(node(6_000_000n), stopped, nowUsec, true), true);

@@ -30,7 +30,7 @@ interface CacheContext extends ServingContext {
 /** Builds memory and, with `cache.store` and `cache.redis`, the store and the shared tier. */
 export function buildCache(config: Config, parts: FleetParts, context: CacheContext) {
   const { buildShared, buildStored, registry } = context;
-  const { fleet, latest, sender, witness } = parts;
+  const { fleet, latest, prober, sender, witness } = parts;
   const labels = { kinds: operations, reasons: missReasons };
   const metrics = createCacheMetrics(registry, labels, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
   const memory: MemoryCache = new MemoryCache({
@@ -63,7 +63,12 @@ export function buildCache(config: Config, parts: FleetParts, context: CacheCont
       purgeMark: stored && purgeMarkOf(stored.store),
     },
   });
-  const tiers: ReadThrough<Origin> = new ReadThrough<Origin>({ memory, stored, shared });
+  const tiers: ReadThrough<Origin> = new ReadThrough<Origin>({
+    memory,
+    stored,
+    shared,
+    onAwaited: () => prober.lookAtSecond(),
+  });
   const forget = (scope: PurgeScope) => tiers.purge(scope);
   return {
     memory,

@@ -109,13 +109,21 @@ export class Prober {
     this.#awaited = setTimeout(() => {
       this.#awaited = undefined;
       if (!this.#fleet.waiters.isAwaited) return;
-      const nowMs = performance.now();
-      for (const upstream of this.#fleet.upstreams) {
-        const isQuiet = nowMs - upstream.window.observedAtMs >= awaitedMs / 2 && upstream.mayBeAskedMore(nowMs);
-        if (isQuiet && upstream.health === 'usable') void this.look(upstream);
-      }
+      for (const upstream of this.#fleet.upstreams) this.#lookIfQuiet(upstream);
       this.hurry();
     }, awaitedMs).unref();
+  }
+
+  /** Looks at the node with the second newest head, if it is quiet: other processes wait until it has come farther. */
+  lookAtSecond(): void {
+    const { second } = this.#fleet.ledger;
+    if (second !== undefined) this.#lookIfQuiet(second);
+  }
+
+  #lookIfQuiet(upstream: Upstream): void {
+    const nowMs = performance.now();
+    const isQuiet = nowMs - upstream.window.observedAtMs >= awaitedMs / 2 && upstream.mayBeAskedMore(nowMs);
+    if (isQuiet && upstream.health === 'usable') void this.look(upstream);
   }
 
   /** Looks at the node's ledger info now; concurrent callers share one look. Never rejects. */

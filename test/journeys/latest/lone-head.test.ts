@@ -177,3 +177,23 @@ test('Redis gets an answer of the node ahead once a second head has passed it', 
 
   assert.equal(before, 1);
 });
+
+test('where replicas wait for answers, the quiet second node is looked at', { skip: noRedis }, async (t) => {
+  const nodes = [await fakeNode(t), await fakeNode(t)];
+  const server = await redisServer(t);
+  const redis = {
+    target: { kind: 'single', url: server.url },
+    keyPrefix: 'lg',
+    timeoutMs: 1_000,
+    ttlMs: 60_000,
+  } as const;
+  // No probe comes within the test.
+  const gateway = await testGateway(t, { full: nodes, config: { cache: { redis } } });
+  await until(async () => (await gateway.metric('ledgergate_redis_up')) === 1);
+
+  await until(async () => {
+    for (const node of nodes) node.clock.advance(1n);
+    await gateway.get(probe, { 'ledgergate-max-staleness': '1ms' });
+    return (await gateway.metric('ledgergate_redis_writes_total{outcome="written"}')) > 0;
+  });
+});
