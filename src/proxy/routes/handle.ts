@@ -1,7 +1,6 @@
 /** Every client request over every transport: match, admit, answer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { digestInTurns } from '../../cache/canonical-body.ts';
-import { bodyBounds } from '../../ledger/json-parser.ts';
+import { digestedBytes, digestInTurns } from '../../cache/canonical-body.ts';
 import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import { answerDespiteHalfClose } from '../http/server/connection-state.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -123,7 +122,7 @@ function answerPosted(parts: ServerParts, received: Received, match: Match): voi
       if (read === undefined) return servePassed(parts, exchange, match, body);
       return answerRead(parts, exchange, read);
     };
-    return body.length > bodyBounds.bytes ? digestInTurns(body).then(serve) : serve();
+    return body.length > digestedBytes ? digestInTurns(body).then(serve) : serve();
   });
 }
 

@@ -84,7 +84,7 @@ const refusedBodies: readonly (readonly [string, string | Buffer])[] = [
   ['a function without module', '{"function":"0x1::f","type_arguments":[],"arguments":[]}'],
   ['a function with four parts', '{"function":"0x1::m::f::g","type_arguments":[],"arguments":[]}'],
   ['a function of an upper-case prefix', '{"function":"0X1::m::f","type_arguments":[],"arguments":[]}'],
-  ['nesting without end', `{"function":"0x1::m::f","type_arguments":[],"arguments":${'['.repeat(100_000)}`],
+  ['nesting without end', `{"function":"0x1::m::f","type_arguments":[],"arguments":${'['.repeat(8_000)}`],
 ];
 
 for (const [what, body] of refusedBodies) {
