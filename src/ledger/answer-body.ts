@@ -91,11 +91,15 @@ export class JsonBody {
   }
 
   async #skim(client: string): Promise<void> {
-    const skim = new JsonSkim(this.#bytes);
-    // oxlint-disable-next-line no-await-in-loop -- each piece has a turn
-    while (!(await bodyWork.run(client, () => skim.step(pieceBytes))));
-    this.#facts = skim.facts ?? 'invalid';
+    this.#facts = (await skimInTurns(this.#bytes, client)) ?? 'invalid';
   }
+}
+
+/** The facts of a JSON text of any size, read in the turns of `client`. `undefined`: no JSON. */
+export async function skimInTurns(bytes: Buffer, client: string): Promise<JsonFacts | undefined> {
+  const skim = new JsonSkim(bytes);
+  while (!(await bodyWork.run(client, () => skim.step(pieceBytes))));
+  return skim.facts;
 }
 
 const nothing: Pick<JsonFacts, 'members' | 'names'> = { members: {}, names: [] };
