@@ -98,8 +98,8 @@ test('a large integer is a string, in the spellings that every node takes', asyn
   ]);
 });
 
-test('a million zeros are read in the time they take to scan, and more are left to a node', async () => {
-  const zeros = '0'.repeat(1_000_000);
+test('300,000 zeros are read in the time they take to scan, and more are left to a node', async () => {
+  const zeros = '0'.repeat(300_000);
   const started = cpuMs();
   assert.equal(await encodeOne('u64', `"${zeros}7"`), 'encoded');
   assert.equal(await encodeOne('u64', `"${zeros}x"`), 'refused');
