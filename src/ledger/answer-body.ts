@@ -1,6 +1,6 @@
 /** Bodies of answers: their form (protocol 2.3), and their JSON, read once. */
 import { JsonSkim, type JsonFacts } from './json-skim.ts';
-import { bodyWork } from './turn-share.ts';
+import { bodyTurns } from './body-turns.ts';
 
 /** The encoding of an answer. */
 export type AnswerForm = 'json' | 'bcs';
@@ -98,7 +98,7 @@ export class JsonBody {
 /** The facts of a JSON text of any size, read in the turns of `client`. `undefined`: no JSON. */
 export async function skimInTurns(bytes: Buffer, client: string): Promise<JsonFacts | undefined> {
   const skim = new JsonSkim(bytes);
-  while (!(await bodyWork.run(client, () => skim.step(pieceBytes))));
+  while (!(await bodyTurns.run(client, () => skim.step(pieceBytes))));
   return skim.facts;
 }
 

@@ -257,6 +257,26 @@ test('a body of very many values, or of types without end, is left to a node', a
   assert.deepEqual(await encode({ types }), { kind: 'forward', reason: 'type argument' });
 });
 
+test('the parse and the writing are two pieces of work, which run when the caller has a turn for them', async () => {
+  const pieces: string[] = [];
+  const run = async <T>(work: () => T): Promise<T> => {
+    pieces.push('waits');
+    await Promise.resolve();
+    pieces.push('runs');
+    return work();
+  };
+  const loadModule = (): Promise<CompiledModule> => {
+    pieces.push('module');
+    return Promise.resolve(moduleOf(['u64']));
+  };
+  const context = { chainId: 4, signingDomain: 'APTOS', loadModule, run };
+
+  const outcome = await encodeSubmission(bodyOf({ values: '["1"]' }), context);
+  assert.deepEqual(pieces, ['waits', 'runs', 'module', 'waits', 'runs']);
+  assert.deepEqual(outcome, await encode({ params: ['u64'], values: '["1"]' }));
+  assert.equal((await encodeSubmission('{', context)).kind, 'refused');
+});
+
 test('payloads of other kinds are left to a node', async () => {
   const table: [string, string][] = [
     ['{"type":"script_payload"}', 'script payload'],

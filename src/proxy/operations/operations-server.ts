@@ -2,7 +2,7 @@
 import type { RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import { type AdminAccessRules, findHostRefusal, type HostRefusal, type HostRules } from './operations-access.ts';
-import { bodyWork } from '../../ledger/turn-share.ts';
+import { bodyTurns } from '../../ledger/body-turns.ts';
 import type { Exposition } from '../../metrics/exposition.ts';
 import type { ReloadResult } from '../../metrics/reload-metrics.ts';
 import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
@@ -138,7 +138,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
 function addBodyParser(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error');
   app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
-    void bodyWork.run(request.ip, () => parse(request, body, done));
+    void bodyTurns.run(request.ip, () => parse(request, body, done));
   });
 }
 

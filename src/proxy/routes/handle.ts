@@ -1,6 +1,6 @@
 /** Every client request over every transport: match, admit, answer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { bodyWork, sharedBytes } from '../../ledger/turn-share.ts';
+import { bodyTurns, turnlessBytes } from '../../ledger/body-turns.ts';
 import { digestedBytes, digestInTurns } from '../../cache/canonical-body.ts';
 import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import { answerDespiteHalfClose } from '../http/server/connection-state.ts';
@@ -125,8 +125,8 @@ function answerPosted(parts: ServerParts, received: Received, match: Match): voi
       if (read === undefined) return servePassed(parts, exchange, match, body);
       return answerRead(parts, exchange, read);
     };
-    if (body.length <= sharedBytes) return serve(parse());
-    const run = (digest?: string) => bodyWork.run(exchange.client, () => parse(digest));
+    if (body.length <= turnlessBytes) return serve(parse());
+    const run = (digest?: string) => bodyTurns.run(exchange.client, () => parse(digest));
     const read = body.length > digestedBytes ? digestInTurns(body).then(run) : run();
     return read instanceof Promise ? read.then(serve) : serve(read);
   });

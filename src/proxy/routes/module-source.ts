@@ -5,7 +5,7 @@ import { compileModule, type CompiledModule } from '../../encode/abi.ts';
 import type { LoadModule } from '../../encode/encode-submission.ts';
 import type { Address } from '../../ledger/address.ts';
 import { GatewayError } from '../../ledger/errors.ts';
-import { bodyWork } from '../../ledger/turn-share.ts';
+import { bodyTurns } from '../../ledger/body-turns.ts';
 import { FairFlights, type FlightTurn } from '../../upstream/dispatch/fair-flights.ts';
 import { moduleRead } from './parse-read.ts';
 import type { Reader } from '../reads/reader.ts';
@@ -66,7 +66,7 @@ export class ModuleSource {
       const read = moduleRead({ address, name }, { target: `?ledger_version=${version}`, accept: undefined });
       const caller = { signal: AbortSignal.timeout(maxWaitMs), client };
       const { entry } = this.#reader.find(read) ?? (await this.#reader.load(read, caller));
-      return bodyWork.run(client, () => compile(entry));
+      return bodyTurns.run(client, () => compile(entry));
     };
   }
 
@@ -97,7 +97,7 @@ export class ModuleSource {
     const module =
       equal?.body.equals(body) === true
         ? equal.module
-        : Promise.resolve(await bodyWork.run(turn.client, () => compile(entry)));
+        : Promise.resolve(await bodyTurns.run(turn.client, () => compile(entry)));
     const before = this.#loaded.peek(key);
     const loaded = { body, module, readAtMs, order };
     // Reads of several clients may end out of order: the one that began later is newer.

@@ -4,7 +4,7 @@
  */
 
 /** Bounds the time that pieces of work take in one turn: the share, and what its last piece takes beyond it. */
-export class TurnShare {
+export class BodyTurns {
   readonly #mostMs: number;
   readonly #now: () => number;
   #spentMs = 0;
@@ -66,7 +66,7 @@ export class TurnShare {
 }
 
 /** The share of the process for bodies of requests and answers: a millisecond, which is less than a turn under load. */
-export const bodyWork = new TurnShare(1);
+export const bodyTurns = new BodyTurns(1);
 
 /** Smaller bodies are worked on outside of the share, in bytes: nearly all, and the work takes less than 0.1 ms. */
-export const sharedBytes = 2 * 1024;
+export const turnlessBytes = 2 * 1024;

@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test } from 'node:test';
-import { TurnShare } from '../../src/ledger/turn-share.ts';
+import { BodyTurns } from '../../src/ledger/body-turns.ts';
 
 /** A share of 10 ms by a clock that only work moves. `turns`: what was done in each. */
 function scene() {
   let nowMs = 0;
-  const share = new TurnShare(10, () => nowMs);
+  const work = new BodyTurns(10, () => nowMs);
   const turns: string[][] = [[]];
   const run = (client: string, tookMs: number): string | Promise<string> =>
-    share.run(client, () => {
+    work.run(client, () => {
       nowMs += tookMs;
       turns.at(-1)?.push(client);
       return client;
@@ -19,7 +19,7 @@ function scene() {
     turns.push([]);
     await nextTurn();
   };
-  return { share, run, pass, turns };
+  return { work, run, pass, turns };
 }
 
 test('work is done at once, without a promise, while the turn has time left', async () => {
@@ -71,14 +71,14 @@ test('nobody passes those who wait, even with time left', async () => {
 });
 
 test('an error is that of its own work, and counts as time', async () => {
-  const { share, run, pass, turns } = scene();
+  const { work, run, pass, turns } = scene();
   const fail = (): never => {
     void run('inner', 10);
     throw new Error('broken');
   };
 
-  assert.throws(() => share.run('a', fail), /broken/);
-  const waiting = assert.rejects(async () => share.run('a', fail), /broken/);
+  assert.throws(() => work.run('a', fail), /broken/);
+  const waiting = assert.rejects(async () => work.run('a', fail), /broken/);
   const after = run('a', 1);
   for (let turn = 0; turn < 3; turn += 1) await pass();
   await waiting;
