@@ -21,6 +21,10 @@ const rows: Readonly<Record<string, (index: number) => string>> = {
   'a table item': (index) => post(`/v1/tables/0x1${index.toString(16).padStart(63, '0')}/item`, item),
   'a view': (index) =>
     post('/v1/view', `{"function":"0x1::ledgergate_sample::f${index}","type_arguments":[],"arguments":[]}`),
+  'a view that is sent byte for byte': (index) =>
+    post('/v1/view', `{"function":"0x1::m::f${index}","type_arguments":[],"arguments":[{"a":1,"a":1}]}`),
+  'a view above 8 kB': (index) =>
+    post('/v1/view', `{"function":"0x1::m::f${index}","type_arguments":[],"arguments":["${'a'.repeat(8_192)}"]}`),
   'a resource under a plain type': (index) =>
     `GET /v1/accounts/0x1/resource/0x1::ledgergate_sample::T${index} HTTP/1.1\r\n${json}\r\n`,
   'an account': (index) => `GET /v1/accounts/0x1${index.toString(16).padStart(63, '0')} HTTP/1.1\r\n${json}\r\n`,
