@@ -32,7 +32,6 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'at > 0 => true': 'one turn more',
     'at > 0 => at >= 0': 'one turn more',
     "typeof body !== 'object' => false": 'for types alone: a boolean or a text has no kind',
-    "typeof text === 'string' => true": 'for types alone: `canonicalType` refuses other values next',
   },
   'src/cache/history/terms.ts': {
     'one.id < other.id => one.id <= other.id': 'no two fields of a hash have one name',

@@ -23,6 +23,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/cache/key.ts': ['test/proxy/routes/keys.test.ts', 'test/cache/key.test.ts'],
   'src/cache/policy.ts': ['test/cache/policy.test.ts', 'test/cache/history-policy.test.ts'],
   'src/ledger/json-parser.ts': ['test/ledger/json-value.test.ts', 'test/cache/view-body.test.ts'],
+  'src/ledger/json-skim.ts': ['test/ledger/json-skim.test.ts'],
   'src/ledger/json-value.ts': ['test/ledger/json-value.test.ts', 'test/cache/view-body.test.ts'],
   'src/proxy/http/target.ts': ['test/proxy/http/target.test.ts', 'test/proxy/http/target-spellings.test.ts'],
   'src/proxy/reads/demand.ts': ['test/proxy/reads/demand.test.ts'],

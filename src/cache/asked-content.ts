@@ -5,7 +5,7 @@
  * differ in nothing else than values, such as two accounts' resources of one type, cannot be told apart.
  */
 import { addressBytes, findAddress, type Address } from '../ledger/address.ts';
-import { membersOf, type AnswerContent, type JsonBody, type Members } from '../ledger/answer-body.ts';
+import { membersOf, type AnswerContent, type JsonBody, type JsonList, type Members } from '../ledger/answer-body.ts';
 import { findTypeTag, formatTypeTag } from '../ledger/type-tag.ts';
 import { findU64, maxU64 } from '../ledger/version.ts';
 import type { Operation } from './key.ts';
@@ -20,7 +20,7 @@ export interface AskedRead extends Pick<ReadFacts, 'version' | 'extent'> {
 
 /** The comparisons of one kind of read. */
 interface Comparison {
-  readonly json: (json: JsonBody, read: AskedRead) => boolean;
+  readonly json: (json: JsonBody, read: AskedRead, body: Buffer) => boolean;
   /** Compares what stands at a fixed place. Default: nothing does. */
   readonly bcs?: (body: Buffer, read: AskedRead) => boolean;
   /** The member that nodes write first, compared alone in JSON that is too large to be parsed. Default: none. */
@@ -32,15 +32,18 @@ const comparisons: Readonly<Record<AskedRead['operation'], Comparison>> = {
     json: ({ members }, read) => isTagOf(members['type'], read) && members['data'] !== undefined,
     first: ['type', isTagOf],
   },
-  module: { json: ({ members }, { subject }) => isModule(members, ...partsOf(subject)) },
-  view: { json: ({ items }) => items !== undefined },
+  module: {
+    json: ({ members, isWhole }, { subject }, body) =>
+      isModule(isWhole ? members : { ...members, abi: abiIn(body) }, ...partsOf(subject)),
+  },
+  view: { json: ({ list }) => list !== undefined },
   account: {
     json: ({ members }) => isU64(members['sequence_number']) && isText(members['authentication_key']),
     bcs: isAccountBytes,
   },
   balance: { json: ({ value }) => isU64Number(value), bcs: (body) => body.length === 8 },
   modules: { json: areModules },
-  resources: { json: ({ items }) => items?.every(isResource) ?? false },
+  resources: { json: ({ list }) => isListOf(list, isResource) },
   // Any value, which a publisher of modules has designed.
   table_item: { json: ({ isError }) => !isError },
   raw_table_item: { json: ({ isError }) => !isError },
@@ -54,20 +57,20 @@ const comparisons: Readonly<Record<AskedRead['operation'], Comparison>> = {
     first: ['version', (text, { version }) => isU64(text, version)],
   },
   transactions: {
-    json: ({ items }, { extent }) => isPage(items, extent) && areInOrder(items, 'version', firstOf(extent)),
+    json: ({ list }, { extent }) => isPage(list, extent) && areInOrder(list, 'version', firstOf(extent)),
     bcs: (body, { extent }) => isPageOf(body, extent, (at) => isU64At(body, at, firstOf(extent))),
     first: ['version', (text, { extent }) => isU64(text, firstOf(extent))],
   },
   // Nothing in an item names its version.
   auxiliary_info: {
-    json: ({ items }, { extent }) => isPage(items, extent),
+    json: ({ list }, { extent }) => isPage(list, extent),
     bcs: (body, { extent }) => isPageOf(body, extent),
   },
   block: { json: isBlock, bcs: isBlockBytes, first: ['block_height', isHeightOf] },
   block_by_version: { json: isBlock, bcs: isBlockBytes },
   events: { json: areEvents, bcs: areEventBytes },
   sent: {
-    json: ({ items }, { subject }) => items?.every((item) => isAddress(membersOf(item)['sender'], subject)) ?? false,
+    json: ({ list }, { subject }) => isListOf(list, (item) => isAddress(membersOf(item)['sender'], subject)),
   },
 };
 
@@ -75,7 +78,7 @@ const comparisons: Readonly<Record<AskedRead['operation'], Comparison>> = {
 export function isContentOf(read: AskedRead, { form, body, json }: AnswerContent): boolean {
   const { bcs, first, json: compare } = comparisons[read.operation];
   if (form === 'bcs') return bcs === undefined || bcs(body, read);
-  if (!json.isOpaque) return compare(json, read);
+  if (!json.isOpaque) return compare(json, read, body);
   const [, name, text] = firstMember.exec(body.toString('latin1', 0, 1024)) ?? [];
   return first === undefined || name !== first[0] || first[1](text, read);
 }
@@ -126,9 +129,25 @@ function isAddress(value: unknown, asked: string): boolean {
   return value === asked || (isText(value) && findAddress(value) === asked);
 }
 
-function areModules({ items }: JsonBody, { subject }: AskedRead): boolean {
+/** The ABI in the JSON of a module; nodes write its address and name first, and the rest is long. */
+function abiIn(body: Buffer): unknown {
+  const at = Math.max(body.indexOf('"abi"'), 0);
+  const [, address, name] = abiHead.exec(body.toString('latin1', at, at + longestAbiHead)) ?? [];
+  return address === undefined ? membersOf(JSON.parse(body.toString()))['abi'] : { address, name };
+}
+
+const abiHead = /^"abi"\s*:\s*\{\s*"address"\s*:\s*"([^"\\]*)"\s*,\s*"name"\s*:\s*"([^"\\]*)"/;
+/** In bytes: an address and an identifier of at most 255. */
+const longestAbiHead = 512;
+
+/** Whether it is a list, and its known items are what they have to be. */
+function isListOf(list: JsonList | undefined, isItem: (item: unknown) => boolean): boolean {
+  return list?.known.every(([, item]) => isItem(item)) ?? false;
+}
+
+function areModules({ list }: JsonBody, { subject }: AskedRead): boolean {
   const [address] = partsOf(subject);
-  return items?.every((item) => isModule(membersOf(item), address)) ?? false;
+  return isListOf(list, (item) => isModule(membersOf(item), address));
 }
 
 function isResource(item: unknown): boolean {
@@ -174,8 +193,8 @@ function firstOf(extent: ReadFacts['extent']): bigint | undefined {
 }
 
 /** Whether it is a list, of no more items than were asked for. */
-function isPage(items: readonly unknown[] | undefined, extent: ReadFacts['extent']): items is readonly unknown[] {
-  return items !== undefined && isWithin(items.length, extent);
+function isPage(list: JsonList | undefined, extent: ReadFacts['extent']): list is JsonList {
+  return list !== undefined && isWithin(list.count, extent);
 }
 
 function isWithin(count: number, extent: ReadFacts['extent']): boolean {
@@ -183,12 +202,12 @@ function isWithin(count: number, extent: ReadFacts['extent']): boolean {
 }
 
 /** Whether the items' numbers follow one another, from `first` on where that is known. */
-function areInOrder(items: readonly unknown[], name: string, first: bigint | undefined): boolean {
-  let next = first;
-  for (const item of items) {
+function areInOrder({ known }: Pick<JsonList, 'known'>, name: string, first: bigint | undefined): boolean {
+  let start = first;
+  for (const [index, item] of known) {
     const number = u64In(membersOf(item)[name]);
-    if (number === undefined || number !== (next ?? number)) return false;
-    next = number + 1n;
+    if (number === undefined || number !== (start ?? number - BigInt(index)) + BigInt(index)) return false;
+    start = number - BigInt(index);
   }
   return true;
 }
@@ -225,15 +244,17 @@ function isBlockOf({ height, first, last }: BlockNumbers, { extent, version }: A
 }
 
 /** The list of transactions is cut at a page's length, and starts with the block (protocol 1, row 14). */
-function isBlock({ members }: JsonBody, read: AskedRead): boolean {
+function isBlock({ members, isWhole }: JsonBody, read: AskedRead): boolean {
   const { block_height: height, first_version: start, last_version: end, transactions = null } = members;
   // A missing version makes an empty block.
   const first = u64In(start) ?? maxU64;
   const last = u64In(end) ?? -1n;
   if (!isBlockOf({ height: u64In(height), first, last }, read)) return false;
   if (read.extent?.kind !== 'block') return transactions === null;
+  // Of a large block its numbers alone are read.
+  if (!isWhole) return true;
   if (!Array.isArray(transactions) || !isWithinBlock(transactions.length, first, last)) return false;
-  return areInOrder(transactions, 'version', first);
+  return areInOrder({ known: [...transactions.entries()] }, 'version', first);
 }
 
 function isWithinBlock(count: number, first: bigint, last: bigint): boolean {
@@ -263,10 +284,10 @@ function isHeightOf(text: unknown, { extent }: AskedRead): boolean {
 /** The stream of a read by creation number; the key of a handle stands in the handle's resource alone. */
 const stream = /^(0x[\da-f]+)\/(\d+)(?:\?|$)/;
 
-function areEvents({ items }: JsonBody, { extent, subject }: AskedRead): boolean {
-  if (!isPage(items, extent) || !areInOrder(items, 'sequence_number', firstOf(extent))) return false;
+function areEvents({ list }: JsonBody, { extent, subject }: AskedRead): boolean {
+  if (!isPage(list, extent) || !areInOrder(list, 'sequence_number', firstOf(extent))) return false;
   const [, address, number = ''] = stream.exec(subject) ?? [];
-  return items.every((item) => {
+  return isListOf(list, (item) => {
     const { account_address: account, creation_number: creation } = membersOf(membersOf(item)['guid']);
     if (address === undefined) return isText(account) && isU64(creation);
     return isAddress(account, address) && (creation === number || isU64(creation, BigInt(number)));

@@ -4,7 +4,6 @@
  */
 import { once } from 'node:events';
 import type { IncomingMessage, RequestOptions } from 'node:http';
-import { JsonBody } from '../ledger/answer-body.ts';
 import { request as open } from '../proxy/http/server/lean-http.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
 
@@ -132,5 +131,9 @@ function messageIn(text: string): string {
 
 /** The member of a JSON object; `undefined`: there is none, or the text is something else. */
 function memberOf(text: string, name: string): unknown {
-  return new JsonBody(Buffer.from(text)).members[name];
+  try {
+    return (JSON.parse(text) as Readonly<Record<string, unknown>> | null)?.[name];
+  } catch {
+    return undefined;
+  }
 }

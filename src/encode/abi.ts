@@ -3,7 +3,6 @@
  * that calls it, within the steps of that request, and found by name from then on.
  */
 import { addressBytes, findAddress, type Address } from '../ledger/address.ts';
-import { JsonBody } from '../ledger/answer-body.ts';
 import { formatFunctionId, type FunctionId } from '../ledger/type-tag.ts';
 import { findAbiType, isSigner, type AbiType } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
@@ -56,12 +55,15 @@ export interface CompiledStruct {
 
 type Json = Readonly<Record<string, unknown>>;
 
+/** In characters; the largest modules of a ledger take half of it. A parse takes some 2 ms. */
+const largestBody = 256 * 1024;
+
 /**
  * Compiles the body of a module answer, `{bytecode, abi}`. Unknown fields are ignored; it throws for nothing. A body above
- * the bound of `JsonBody` has no ABI: the largest modules of a ledger take a tenth of it.
+ * `largestBody` has no ABI.
  */
 export function compileModule(body: string): CompiledModule {
-  const abi = asObject(new JsonBody(Buffer.from(body)).members['abi']);
+  const abi = asObject(parseObject(body)?.['abi']);
   const address = typeof abi?.['address'] === 'string' ? findAddress(abi['address']) : undefined;
   const name = typeof abi?.['name'] === 'string' ? abi['name'] : undefined;
   const functions = findNamed(abi?.['exposed_functions']);
@@ -150,6 +152,15 @@ function compileStruct(source: Json | undefined, steps: Steps): CompiledStruct |
     compiled.push({ name, type: found });
   }
   return { typeParameterCount: generics.length, fields: compiled };
+}
+
+function parseObject(body: string): Json | undefined {
+  if (body.length > largestBody) return undefined;
+  try {
+    return asObject(JSON.parse(body));
+  } catch {
+    return undefined;
+  }
 }
 
 function asObject(value: unknown): Json | undefined {

@@ -1,4 +1,6 @@
-/** Bodies of answers: their form (protocol 2.3), and their JSON, parsed once. */
+/** Bodies of answers: their form (protocol 2.3), and their JSON, read once. */
+import { JsonSkim, type JsonFacts } from './json-skim.ts';
+import { bodyTurns } from './body-turns.ts';
 
 /** The encoding of an answer. */
 export type AnswerForm = 'json' | 'bcs';
@@ -20,76 +22,143 @@ export interface AnswerContent {
   readonly json: JsonBody;
 }
 
-/** Parsing a megabyte blocks the event loop for some ten milliseconds. */
-const largestParsed = 1024 * 1024;
+/** The items of a JSON array. `known`: all of a small one; of a large one the first and the last, unless they are large. */
+export interface JsonList {
+  readonly count: number;
+  readonly known: readonly (readonly [index: number, item: unknown])[];
+}
 
-/** One body (bytes) and its lazily parsed JSON. Never throws: a body that is no JSON reports `isJson` false. */
+/** In bytes. Up to here JSON is parsed at once, in some 0.4 ms at worst. */
+const largestParsed = 16 * 1024;
+/** Up to here it is skimmed at once, and in pieces of this length above: some 0.5 ms each at worst. */
+const pieceBytes = 64 * 1024;
+/** Larger JSON is not read at all. */
+const largestRead = 1024 * 1024;
+
+/** One body (bytes) and the facts of its JSON, read once. Never throws: a body that is no JSON reports `isJson` false. */
 export class JsonBody {
   readonly #bytes: Buffer;
-  #parsed: { readonly value: unknown } | 'invalid' | undefined;
+  #facts: ReadFacts | 'invalid' | undefined;
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
   }
 
-  /** Above the size that is parsed. */
+  /**
+   * Reads a large body in the turns of `client`; afterwards, the facts are there. `undefined`: small or opaque, so that
+   * facts are read at once, or never.
+   */
+  readInTurns(client: string): Promise<void> | undefined {
+    if (this.#bytes.length <= pieceBytes || this.isOpaque) return undefined;
+    return this.#skim(client);
+  }
+
+  /** Above the size that is read. */
   get isOpaque(): boolean {
-    return this.#bytes.length > largestParsed;
+    return this.#bytes.length > largestRead;
   }
 
   /** Whether it is JSON to its end. */
   get isJson(): boolean {
-    return this.#parse() !== 'invalid';
+    return this.#read() !== undefined;
   }
 
   /** Whether its end shows that nothing is missing: a number may go on, whatever its last digit is. */
   get isClosed(): boolean {
-    const parsed = this.#parse();
-    return parsed !== 'invalid' && typeof parsed.value !== 'number';
+    const facts = this.#read();
+    return facts !== undefined && facts.kind !== 'number';
   }
 
-  /** Its value; `undefined` for a body that is no JSON. */
+  /** Its value; `undefined` for a body that is no JSON, or above 16 kB. */
   get value(): unknown {
-    const parsed = this.#parse();
-    return parsed === 'invalid' ? undefined : parsed.value;
+    return this.#read()?.value;
   }
 
-  /** `membersOf` its value. */
+  /** Whether all its members are known; of an object above 16 kB those are that answers are judged by. */
+  get isWhole(): boolean {
+    return this.#bytes.length <= largestParsed;
+  }
+
+  /** Its members, where it is an object; none otherwise. */
   get members(): Members {
-    return membersOf(this.value);
+    return this.#read()?.members ?? none;
   }
 
   /** Whether it is an object. */
   get isObject(): boolean {
-    const { value } = this;
-    return typeof value === 'object' && value !== null && !Array.isArray(value);
+    return this.#read()?.kind === 'object';
   }
 
   /** Whether it is the error body of a node, which has nothing but these members (protocol 3). */
   get isError(): boolean {
-    const { members } = this;
+    const { members, names } = this.#read() ?? nothing;
     if (typeof members['message'] !== 'string' || typeof members['error_code'] !== 'string') return false;
-    return Object.keys(members).every((name) => ofError.has(name));
+    return names.every((name) => ofError.has(name));
   }
 
   /** Its items, where it is an array. */
-  get items(): readonly unknown[] | undefined {
-    const { value } = this;
-    return Array.isArray(value) ? value : undefined;
+  get list(): JsonList | undefined {
+    const { items, value, edges = [] } = this.#read() ?? nothing;
+    if (items === undefined) return undefined;
+    if (Array.isArray(value))
+      return { count: items, known: value.map((item: unknown, index) => [index, item] as const) };
+    const read = edges.filter(([, from, to]) => to - from <= largestParsed);
+    return { count: items, known: read.map(([index, from, to]) => [index, parse(this.#bytes.subarray(from, to))]) };
   }
 
-  #parse(): { readonly value: unknown } | 'invalid' {
-    if (this.#parsed !== undefined) return this.#parsed;
-    try {
-      this.#parsed = this.isOpaque ? 'invalid' : { value: JSON.parse(this.#bytes.toString()) as unknown };
-    } catch {
-      this.#parsed = 'invalid';
-    }
-    return this.#parsed;
+  #read(): ReadFacts | undefined {
+    this.#facts ??= (this.isOpaque ? undefined : this.#readAtOnce()) ?? 'invalid';
+    return this.#facts === 'invalid' ? undefined : this.#facts;
+  }
+
+  #readAtOnce(): ReadFacts | undefined {
+    if (this.#bytes.length <= largestParsed) return parsedFacts(this.#bytes);
+    const skim = new JsonSkim(this.#bytes);
+    skim.step(Infinity);
+    return skim.facts;
+  }
+
+  async #skim(client: string): Promise<void> {
+    this.#facts = (await skimInTurns(this.#bytes, client)) ?? 'invalid';
   }
 }
 
-const ofError: ReadonlySet<string> = new Set(['message', 'error_code', 'vm_error_code']);
+/** The facts of a JSON text of any size, read in the turns of `client`. `undefined`: no JSON. */
+export async function skimInTurns(bytes: Buffer, client: string): Promise<JsonFacts | undefined> {
+  const skim = new JsonSkim(bytes);
+  while (!(await bodyTurns.run(client, () => skim.step(pieceBytes))));
+  return skim.facts;
+}
+
+const none: Members = {};
+const nothing: Pick<JsonFacts, 'members' | 'names' | 'edges'> & { readonly items?: number; readonly value?: unknown } =
+  {
+    members: none,
+    names: [],
+  };
+
+function parsedFacts(bytes: Buffer): ReadFacts | undefined {
+  const value = parse(bytes);
+  if (value === undefined) return undefined;
+  if (Array.isArray(value)) return { kind: 'array', ...nothing, items: value.length, value };
+  if (typeof value !== 'object' || value === null) {
+    return { kind: typeof value === 'number' ? 'number' : 'other', ...nothing, items: undefined, value };
+  }
+  const members = value as Members;
+  return { kind: 'object', members, names: Object.keys(members), items: undefined, value };
+}
+
+/** `undefined`: no JSON. */
+function parse(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString());
+  } catch {
+    return undefined;
+  }
+}
+
+/** The facts of JSON that was skimmed, or parsed whole. */
+type ReadFacts = JsonFacts & { readonly value?: unknown };
 
 /** The members of a JSON object. */
 export type Members = Readonly<Record<string, unknown>>;
@@ -99,4 +168,4 @@ export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null ? (value as Members) : none;
 }
 
-const none: Members = {};
+const ofError: ReadonlySet<string> = new Set(['message', 'error_code', 'vm_error_code']);

@@ -44,14 +44,13 @@ export function parseNodeJson(text: string): JsonValue {
 }
 
 /**
- * Bounds within which the gateway parses the body of a view or of a signing request; a node gets a larger one byte for
- * byte. A body within the bounds takes some 10 ms at worst, one of the 8 MiB that nodes accept would stop the event loop
- * for a second or two.
+ * Bounds within which the gateway parses the body of a signing request; a node gets a larger one byte for byte. Plain text
+ * is cheap, such as the hex of a package; a body within the bounds takes some 2 ms at worst.
  */
 export const bodyBounds = {
   bytes: 128 * 1024,
   /** Values, and escapes in strings, which cost some 50 times a plain character; nearly every body has under 100. */
-  values: 20_000,
+  values: 5_000,
   /** Characters of all type arguments together: they are read a second time, as types. */
   typeCharacters: 16 * 1024,
 } as const;

@@ -235,3 +235,40 @@ test('every recorded answer may answer the request that it was recorded of, and 
     );
   }
 });
+
+/** `count` items from `first` on, of more than `bytes` bytes together. */
+function pageOf(count: number, bytes: number, itemAt: (index: number) => object): Buffer {
+  const filler = 'x'.repeat(Math.ceil(bytes / count));
+  return Buffer.from(JSON.stringify(Array.from({ length: count }, (_, index) => ({ ...itemAt(index), filler }))));
+}
+
+for (const bytes of [1_000, 20_000, 200_000]) {
+  test(`a page of ${bytes} bytes is compared by its first and last item`, () => {
+    const asked = read('transactions', { ...list, limit: 20 });
+    const from = (start: number, count = 20) =>
+      isContent(
+        asked,
+        pageOf(count, bytes, (index) => ({ version: String(start + index) })),
+      );
+    const lastTwice = pageOf(20, bytes, (index) => ({ version: String(600 + Math.min(index, 18)) }));
+    const events = read('events', { ...page, limit: 20 });
+    const stream = (creation: string) =>
+      pageOf(20, bytes, (index) => ({
+        guid: { creation_number: creation, account_address: '0xa' },
+        sequence_number: String(5 + index),
+      }));
+
+    assert.deepEqual([from(600), from(601), from(600, 21), isContent(asked, lastTwice)], [true, false, false, false]);
+    assert.deepEqual([isContent(events, stream('7')), isContent(events, stream('8'))], [true, false]);
+  });
+}
+
+test('a large block is compared by its numbers', () => {
+  const filler = 'x'.repeat(20_000);
+  const body = (height: string) =>
+    Buffer.from(`{"block_height":"${height}","first_version":"600","last_version":"601","transactions":["${filler}"]}`);
+  assert.deepEqual(
+    [isContent(read('block', block), body('60')), isContent(read('block', block), body('61'))],
+    [true, false],
+  );
+});

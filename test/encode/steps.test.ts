@@ -61,7 +61,8 @@ test('a type argument that stands in a parameter ten thousand times is left to a
 });
 
 test('a struct of fields without end is left to a node', async () => {
-  const fields = Array.from({ length: 20_000 }, (_, at): [string, string] => [`f${at}`, 'vector<vector<bool>>']);
+  const type = `${'vector<'.repeat(6)}bool${'>'.repeat(6)}`;
+  const fields = Array.from({ length: 2_500 }, (_, at): [string, string] => [`f${at}`, type]);
   const module = moduleOf(['0xcafe::m::S'], [{ name: 'S', generics: 0, fields }]);
   assert.deepEqual(await encode(module, '[{}]'), tooMuch);
 });
@@ -80,12 +81,13 @@ function answerOf(bytecode: string): string {
   return JSON.stringify({ bytecode, abi });
 }
 
-test('a module answer above 1 MiB has no ABI here', () => {
-  assert.notEqual(compileModule(answerOf('0'.repeat(1024 * 1024 - 200))).abi, undefined);
-  assert.equal(compileModule(answerOf('0'.repeat(1024 * 1024))).abi, undefined);
+test('a module answer above 256 KiB has no ABI here', () => {
+  const room = 256 * 1024 - answerOf('').length;
+  assert.notEqual(compileModule(answerOf('0'.repeat(room))).abi, undefined);
+  assert.equal(compileModule(answerOf('0'.repeat(room + 1))).abi, undefined);
 });
 
-test('20,000 values in one argument are encoded', async () => {
-  const items = JSON.stringify(Array.from({ length: 19_980 }, (_, at) => String(at)));
+test('5,000 values in one argument are encoded', async () => {
+  const items = JSON.stringify(Array.from({ length: 4_980 }, (_, at) => String(at)));
   assert.equal((await encode(moduleOf(['vector<u64>'], []), `[${items}]`)).kind, 'encoded');
 });

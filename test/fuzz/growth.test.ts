@@ -14,6 +14,7 @@ import { Steps } from '../../src/encode/outcome.ts';
 import { findAddress } from '../../src/ledger/address.ts';
 import { isFamilyText } from '../../src/ledger/node-headers.ts';
 import { parseJson } from '../../src/ledger/json-parser.ts';
+import { JsonSkim } from '../../src/ledger/json-skim.ts';
 import { canonicalJson } from '../../src/ledger/json-value.ts';
 import { findFunctionId, isIdentifier, findTypeTag } from '../../src/ledger/type-tag.ts';
 import { findU64 } from '../../src/ledger/version.ts';
@@ -42,6 +43,12 @@ const submission = (values: string): string =>
   `"payload":{"type":"entry_function_payload","function":"0x1::m::f","type_arguments":[],"arguments":${values}}}`;
 const encode = (text: string) =>
   encodeSubmission(text, { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(undefined) });
+
+const skim = (text: string): unknown => {
+  const one = new JsonSkim(Buffer.from(text));
+  while (!one.step(1_000));
+  return one.facts;
+};
 
 const router = new Router({ basePath: '/v1', submissions: new Submissions() });
 const operation = (target: string): string => router.match('POST', target).operation;
@@ -87,6 +94,9 @@ const rows: readonly (readonly [
     (text) => findAbiType(text, new Steps()),
   ],
   ['brackets of JSON', 20_000, (n) => '['.repeat(n), (text) => parseJson(text)],
+  ['members of an answer', 2_000, (n) => `{${list(n, (at) => `"version":${at}`)}}`, skim],
+  ['escapes of an answer', 5_000, (n) => `"${'\\u0041'.repeat(n)}"`, skim],
+  ['digits of an answer', 2_000, (n) => `[${list(n, () => '9'.repeat(20))}]`, skim],
   [
     'keys of JSON that are numbers',
     2_000,
@@ -104,17 +114,17 @@ const rows: readonly (readonly [
   ['blanks of JSON', 20_000, (n) => `${' '.repeat(n)}x`, (text) => parseJson(text)],
   [
     'arguments of a view',
-    1_000,
+    80,
     (n) => `[${list(n, () => '"0x1"')}]`,
     (text) => parseViewBody('application/json', view('[]', text)),
   ],
   [
     'type arguments of a view',
-    100,
+    35,
     (n) => `[${list(n, () => '"vector<u8>"')}]`,
     (text) => parseViewBody('application/json', view(text, '[]')),
   ],
-  ['arguments to encode', 1_000, (n) => `[${list(n, () => '"0x1"')}]`, (text) => encode(submission(text))],
+  ['arguments to encode', 300, (n) => `[${list(n, () => '"0x1"')}]`, (text) => encode(submission(text))],
   [
     'functions of a module',
     500,

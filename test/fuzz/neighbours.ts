@@ -124,10 +124,11 @@ export const neighbourTargets = [
     'JSON of nodes',
     soup('{', '}', '"', ':', ',', '"hash"', '"error_code"', 'null', '[', ']', '"__proto__"', '0'),
     (text) => {
-      const json = new JsonBody(Buffer.from(text));
+      const body = Buffer.from(text);
+      const json = new JsonBody(body);
       assert.equal(typeof json.members, 'object');
       assert.ok(json.isJson || Object.keys(json.members).length === 0);
-      void submissions.recordAnswer('a', { status: 202, body: Buffer.from(text) });
+      void submissions.recordAnswer('a', { status: 202, body, json });
     },
   ),
   fuzzTarget('record of Redis', fc.tuple(fc.nat({ max: records.length - 1 }), damage), async ([at, changes]) => {

@@ -15,13 +15,10 @@ export interface AdminFunctions {
   usage(request: unknown): Promise<AdminAnswer>;
 }
 
-/** In bytes: room for the largest body that nodes accept, escaped inside JSON. */
-const bodyLimit = 16 * 1024 * 1024;
-
 /** Adds `/admin/purge`, `/admin/upstreams`, `/admin/explain` and `/admin/usage`. */
 export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: () => AdminAccessRules): void {
   const onRequest = guard(rules);
-  app.post('/admin/purge', { onRequest, bodyLimit }, async (request, reply) =>
+  app.post('/admin/purge', { onRequest }, async (request, reply) =>
     answer(reply, await admin.purge(request.body, request.ip)),
   );
   for (const action of ['drain', 'resume']) {

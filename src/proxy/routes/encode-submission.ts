@@ -8,6 +8,7 @@ import { forwardReasons, type EncodeOutcome } from '../../encode/outcome.ts';
 import type { ShadowProof } from '../../encode/shadow.ts';
 import { bodyBounds, findText } from '../../ledger/json-parser.ts';
 import { GatewayError } from '../../ledger/errors.ts';
+import { bodyTurns, turnlessBytes } from '../../ledger/body-turns.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { ModuleSource } from './module-source.ts';
@@ -88,6 +89,7 @@ export class Encoder {
         chainId,
         signingDomain,
         loadModule: modules.loaderOfRequest(exchange.client),
+        run: body.length > turnlessBytes ? (work) => bodyTurns.run(exchange.client, work) : undefined,
       });
       // Otherwise the modules may be of two ledgers, and the chain id of an earlier one.
       return generation === fleet.generation ? outcome : forward('chain unknown');

@@ -1,7 +1,7 @@
 /** Every client request over every transport: match, admit, answer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { digestInTurns } from '../../cache/canonical-body.ts';
-import { bodyBounds } from '../../ledger/json-parser.ts';
+import { bodyTurns, turnlessBytes } from '../../ledger/body-turns.ts';
+import { digestedBytes, digestInTurns } from '../../cache/canonical-body.ts';
 import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
 import { answerDespiteHalfClose } from '../http/server/connection-state.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -117,13 +117,18 @@ function answerPosted(parts: ServerParts, received: Received, match: Match): voi
   // A compressed body has no canonical form here; such requests are rare, and nodes decode them.
   if (coding !== undefined) return answerPassed(parts, received, match);
   return withBody(parts, received, match, (exchange, body) => {
-    const serve = (digest?: string): void | Promise<void> => {
+    const parse = (digest?: string): Read | undefined => {
       const request = { target: match.target, accept, contentType, body, digest };
-      const read = received.body === undefined ? match.parseBody(request) : parsePosted(parts, match, request);
+      return received.body === undefined ? match.parseBody(request) : parsePosted(parts, match, request);
+    };
+    const serve = (read: Read | undefined): void | Promise<void> => {
       if (read === undefined) return servePassed(parts, exchange, match, body);
       return answerRead(parts, exchange, read);
     };
-    return body.length > bodyBounds.bytes ? digestInTurns(body).then(serve) : serve();
+    if (body.length <= turnlessBytes) return serve(parse());
+    const run = (digest?: string) => bodyTurns.run(exchange.client, () => parse(digest));
+    const read = body.length > digestedBytes ? digestInTurns(body).then(run) : run();
+    return read instanceof Promise ? read.then(serve) : serve(read);
   });
 }
 

@@ -5,6 +5,7 @@ import { compileModule, type CompiledModule } from '../../encode/abi.ts';
 import type { LoadModule } from '../../encode/encode-submission.ts';
 import type { Address } from '../../ledger/address.ts';
 import { GatewayError } from '../../ledger/errors.ts';
+import { bodyTurns } from '../../ledger/body-turns.ts';
 import { FairFlights, type FlightTurn } from '../../upstream/dispatch/fair-flights.ts';
 import { moduleRead } from './parse-read.ts';
 import type { Reader } from '../reads/reader.ts';
@@ -65,7 +66,7 @@ export class ModuleSource {
       const read = moduleRead({ address, name }, { target: `?ledger_version=${version}`, accept: undefined });
       const caller = { signal: AbortSignal.timeout(maxWaitMs), client };
       const { entry } = this.#reader.find(read) ?? (await this.#reader.load(read, caller));
-      return compile(entry);
+      return bodyTurns.run(client, () => compile(entry));
     };
   }
 
@@ -91,8 +92,13 @@ export class ModuleSource {
     const signal = AbortSignal.any([turn.signal, AbortSignal.timeout(maxWaitMs)]);
     const { entry } = await this.#reader.ask(read, { ...turn, signal });
     const body = ownBytes(entry.body);
+    const equal = this.#loaded.peek(key);
+    // Ahead of the next look: reads of other clients may end meanwhile.
+    const module =
+      equal?.body.equals(body) === true
+        ? equal.module
+        : Promise.resolve(await bodyTurns.run(turn.client, () => compile(entry)));
     const before = this.#loaded.peek(key);
-    const module = before?.body.equals(body) === true ? before.module : Promise.resolve(compile(entry));
     const loaded = { body, module, readAtMs, order };
     // Reads of several clients may end out of order: the one that began later is newer.
     if (before === undefined || before.order < order) this.#loaded.set(key, loaded);

@@ -1,4 +1,5 @@
 /** Answers reads over every transport, from memory or the fleet. */
+import { canonicalBytes } from '../../cache/canonical-body.ts';
 import { ownBytes } from '../../cache/entry.ts';
 import { isOfState } from '../../cache/key.ts';
 import { GatewayError } from '../../ledger/errors.ts';
@@ -38,25 +39,20 @@ export function parseTarget(
 }
 
 /**
- * Parses the read in the body of `match`; `undefined`: a node has to answer it. The target cache gets it under the body's
- * exact bytes, by the rules of `parseTarget`. The read may share the received bytes, which no later read of the socket
- * changes: Node gives each chunk memory of its own. Throws `GatewayError` 400.
+ * Parses the read in the body of `match`, once; `undefined`: a node has to answer it. The target cache gets it under the
+ * body's exact bytes, by the rules of `parseTarget`. The read may share the received bytes, which no later read of the
+ * socket changes: Node gives each chunk memory of its own. `match`: of a target of its own. Throws `GatewayError` 400.
  */
-export function parsePosted(
-  { reader, router, targets }: ServerParts,
-  match: Match,
-  request: BodyRead,
-): Read | undefined {
+export function parsePosted({ reader, targets }: ServerParts, match: Match, request: BodyRead): Read | undefined {
   const read = match.parseBody(request);
   if (read === undefined) return undefined;
   const comesAgain = isOfLatest(read) || reader.locate(read) !== undefined;
-  if (comesAgain && targets.admits()) {
-    const { contentType = '', accept } = request;
-    // A slice of the received bytes, or of their text, would keep all of them in memory.
-    const target = ownCopy(request.target);
-    const body = ownBytes(request.body);
+  if (comesAgain && request.body.length <= canonicalBytes && targets.admits()) {
+    const { target, contentType = '', accept, body } = request;
     const name = postedName(target, contentType, answerForm(accept), body.toString('latin1'));
-    const own = router.match(match.method, target).parseBody({ ...request, target, body }) as Read;
+    const { wire } = read;
+    // A slice of the received bytes would keep all of them in memory.
+    const own = wire.body === body ? { ...read, wire: { ...wire, body: ownBytes(body) } } : read;
     targets.addNamed(ownCopy(name), new CachedTarget(match.route, own));
   }
   return read;

@@ -4,11 +4,16 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { TransactionHash } from '../../ledger/address.ts';
+import { skimInTurns } from '../../ledger/answer-body.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 
 /** Longer than a transaction stays in a mempool. */
 const rememberMs = 10 * 60_000;
 const maxRemembered = 100_000;
+
+const hashForm = /^0x[0-9a-f]{64}$/;
+
+type SubmissionAnswer = Pick<NodeAnswer, 'status' | 'body' | 'json'>;
 
 /** Nodes by the hash of the transaction that they accepted, for 10 minutes. */
 export class Submissions {
@@ -27,10 +32,15 @@ export class Submissions {
   }
 
   /** Records and publishes a transaction that the node accepted with 202. Resolves once it is published. */
-  recordAnswer(upstream: string, answer: Pick<NodeAnswer, 'status' | 'body'>): Promise<void> | void {
-    if (answer.status !== 202) return undefined;
-    const hash = hashOf(answer.body);
-    if (hash === undefined) return undefined;
+  recordAnswer(upstream: string, { status, body, json }: SubmissionAnswer): Promise<void> | void {
+    if (status !== 202) return undefined;
+    if (!json.isOpaque) return this.#publish(json.members['hash'], upstream);
+    return skimInTurns(body, '').then((facts) => this.#publish(facts?.members['hash'], upstream));
+  }
+
+  #publish(hash: unknown, upstream: string): Promise<void> | void {
+    // BCS answers have none.
+    if (typeof hash !== 'string' || !hashForm.test(hash)) return undefined;
     this.record(hash, upstream);
     return this.#onAccepted(hash, upstream);
   }
@@ -43,15 +53,5 @@ export class Submissions {
   /** Name of the node that accepted the transaction, if it is recorded. */
   submittedTo(hash: TransactionHash): string | undefined {
     return this.#nodes.get(hash);
-  }
-}
-
-/** The `hash` member of a pending transaction's JSON of any size; BCS answers have none. */
-function hashOf(body: Buffer): string | undefined {
-  try {
-    const { hash } = JSON.parse(body.toString()) as { readonly hash?: unknown };
-    return typeof hash === 'string' && /^0x[0-9a-f]{64}$/.test(hash) ? hash : undefined;
-  } catch {
-    return undefined;
   }
 }

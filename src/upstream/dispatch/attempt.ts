@@ -83,7 +83,8 @@ export class Attempts {
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const { dialect } = this.#parts.fleet;
     const traceHeaders = span?.headers();
-    const context = { dialect, signal: deadline, progress, budget: this.#budget, traceHeaders, isElsewhere };
+    const { client } = request;
+    const context = { dialect, signal: deadline, progress, budget: this.#budget, client, traceHeaders, isElsewhere };
     const exchange = (): Promise<A> => fetch(upstream, context);
     const mayRepeat = (): boolean => this.#mayRepeat() && permit.mayRepeat();
     let answer: A;

@@ -1,8 +1,8 @@
 /** One request to one node and its answer: types, and the decoding of bodies (RFC 9110 8.4.1, protocol 2.5). */
 import { pipeline, Readable, type Transform } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
-import { JsonBody } from '../../ledger/answer-body.ts';
-import type { Dialect, HeaderValues, LedgerInfo } from '../../ledger/ledger-headers.ts';
+import { findForm, JsonBody } from '../../ledger/answer-body.ts';
+import { headerOf, type Dialect, type HeaderValues, type LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { stopReason, type CancelSignal } from '../../ledger/stop.ts';
 import type { ByteBudget, Share } from '../byte-budget.ts';
 import type { WireRequest } from '../node/node-client.ts';
@@ -58,6 +58,8 @@ export interface ExchangeContext {
   readonly progress: Progress;
   /** Bounds bodies that are read whole. */
   readonly budget: ByteBudget;
+  /** Fair-share key: a large answer is read in its turns of the event loop. */
+  readonly client?: string | undefined;
   /** Trace headers beside the request's own. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
   /** A new connection, which may lead to another of several nodes behind the address. */
@@ -97,16 +99,19 @@ export function isUnsendable(error: unknown): boolean {
 }
 
 /**
- * The answer with body `sent` and its decoded form; no promise when it has no coding. Rejects with `BadAnswerError` when
- * the body is not in its coding, with `OverBudgetError` beyond the budget, and on abort.
+ * The answer with body `sent` and its decoded form; no promise for a small one without a coding. Rejects with
+ * `BadAnswerError` when the body is not in its coding, with `OverBudgetError` beyond the budget, and on abort.
  */
 export function wholeAnswer(
   head: AnswerHead,
   sent: Buffer,
-  { budget, signal }: Pick<ExchangeContext, 'budget' | 'signal'>,
+  { budget, signal, client = '' }: Pick<ExchangeContext, 'budget' | 'signal' | 'client'>,
 ): NodeAnswer | Promise<NodeAnswer> {
-  const withBody = (body: Buffer): NodeAnswer => {
-    return { ...head, body, sent, json: new JsonBody(body), isFramed: isFramed(head.headers) };
+  const withBody = (body: Buffer): NodeAnswer | Promise<NodeAnswer> => {
+    const json = new JsonBody(body);
+    const answer = { ...head, body, sent, json, isFramed: isFramed(head.headers) };
+    const isBcs = findForm(headerOf(head.headers, 'content-type')) === 'bcs';
+    return (isBcs ? undefined : json.readInTurns(client)?.then(() => answer)) ?? answer;
   };
   // An answer to HEAD names the coding that GET would have.
   if (head.coding === undefined || sent.length === 0) return withBody(sent);

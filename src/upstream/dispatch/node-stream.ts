@@ -57,7 +57,7 @@ export function onceClosed(stream: Readable, then: () => void): void {
 /** Reads a streamed answer to its end, within the budget. Rejects as `fetchWhole` does. */
 export async function readWhole(
   answer: StreamedAnswer,
-  context: Pick<ExchangeContext, 'budget' | 'signal'>,
+  context: Pick<ExchangeContext, 'budget' | 'signal' | 'client'>,
 ): Promise<NodeAnswer> {
   const share = context.budget.open((reason) => answer.stream.destroy(reason));
   const sent = await gather(answer.stream, share, context.signal);

@@ -20,6 +20,9 @@ const ignored = (body: string, value: string): string => `${body.slice(0, -1)},"
 const keys = (count: number): string =>
   `[{${Array.from({ length: count }, (_, index) => `"${index * 16_384}":0`).join()}}]`;
 
+const members = (count: number): string =>
+  `[{${Array.from({ length: count }, (_, index) => `"k${count + count - index}":0`).join()}}]`;
+
 /** `node`: passes to the node byte for byte. A status: the gateway refuses it. */
 const rows: readonly (readonly [title: string, path: string, body: string, expected: 'node' | number])[] = [
   ['a view nested 100,000 deep', '/view?ledger_version=5', view(nested(100_000)), 'node'],
@@ -38,9 +41,12 @@ const rows: readonly (readonly [title: string, path: string, body: string, expec
   ['a view of a type 500 deep', '/view?ledger_version=5', view('[]', `["${type(500)}"]`), 'node'],
   ['a view of a type 20 kB long', '/view?ledger_version=5', view('[]', `["${wide}"]`), 'node'],
   ['a view of 4 MB of open brackets', '/view?ledger_version=5', '['.repeat(4_000_000), 'node'],
-  ['a view of 100 kB of open brackets', '/view?ledger_version=5', '['.repeat(100_000), 400],
+  ['a view of 8 kB of open brackets', '/view?ledger_version=5', '['.repeat(8_192), 400],
+  ['a view of one bracket more', '/view?ledger_version=5', '['.repeat(8_193), 'node'],
   ['a view of an escape for each byte', '/view?ledger_version=5', view(`["${'\\u0041'.repeat(20_001)}"]`), 'node'],
+  ['a view of 8,000 members in reverse order', '/view?ledger_version=5', view(members(8_000)), 'node'],
   ['a message nested 100,000 deep', '/transactions/encode_submission', encode(nested(100_000)), 'node'],
+  ['a message of 8,000 members in reverse order', '/transactions/encode_submission', encode(members(8_000)), 'node'],
   ['a message of 2 million values', '/transactions/encode_submission', encode(values(2_000_000)), 'node'],
   ['a message of a type 500 deep', '/transactions/encode_submission', encode('[]', `["${type(500)}"]`), 'node'],
   ['a message of a type 20 kB long', '/transactions/encode_submission', encode('[]', `["${wide}"]`), 'node'],

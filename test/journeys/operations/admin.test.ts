@@ -57,6 +57,18 @@ test('on loopback web pages of other sites are refused', async (t) => {
   assert.equal((await askExplain(gateway, { target: '/v1' }, { host: 'gateway.ledger.svc' })).status, 403);
 });
 
+test('a body of 128 kB is read, and a larger one is refused unread', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
+  const replies = [128 * 1024, 128 * 1024 + 1].map((bytes) => askPurge(gateway, everything.padEnd(bytes)));
+  assert.deepEqual(
+    (await Promise.all(replies)).map(({ status }) => status),
+    [200, 413],
+  );
+  for (const body of ['{', '{"__proto__":{"everything":true}}', '']) {
+    assert.equal((await askPurge(gateway, body)).status, 400);
+  }
+});
+
 /** The members of an explanation that tests read. */
 interface Explanation {
   readonly route?: string;

@@ -50,3 +50,15 @@ test('frequent targets enter a full cache soon, and stay', () => {
     for (const account of often) assert.equal(ask(targets, account), 'cached');
   }
 });
+
+test('names of which V8 hashes the length alone are not kept', () => {
+  const targets = new TargetCache();
+  const match = router.match('GET', target(1));
+  const read = match.parse(undefined) as Read;
+  const kept = [16_383, 16_384].map((characters) => {
+    const name = 'a'.repeat(characters);
+    targets.addNamed(name, new CachedTarget(match.route, read));
+    return targets.findNamed(name) !== undefined;
+  });
+  assert.deepEqual(kept, [true, false]);
+});
