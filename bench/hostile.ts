@@ -5,23 +5,26 @@
  *     npm run bench:hostile -- [--patterns TEXT] [--seconds S] [--against DIR]
  *
  * `--patterns` keeps those with one of its texts, parted by semicolons, in their title; `--against` measures another
- * checkout ahead of this one. "Of the thread" is what the gateway's first thread computed meanwhile: a busy machine adds
- * nothing to it. Gateway on core 0; node, quiet client and hostile client, which yields to them, on core 1.
+ * checkout ahead of this one. "Of the thread" is what the gateway's first thread computed meanwhile; on a busy machine only
+ * the turns of its event loop compare (support/turn-meter.ts). Gateway on core 0; node, quiet client and hostile client, which yields to them, on core 1.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { freePort } from '../test/support/free-port.ts';
 import { startCheapNode } from './support/cheap-node.ts';
 import { loadCpu, serverCpu } from './support/contest.ts';
 import { quantile } from './support/figures.ts';
-import { startGateway } from './support/gateway.ts';
+import { gatewayCommand } from './support/gateway.ts';
 import { hostilePatterns, type HostilePattern } from './support/hostile-patterns.ts';
-import type { ServerProcess } from './support/process-under-test.ts';
+import { startServer, type ServerProcess } from './support/process-under-test.ts';
 import type { ProbeResult } from './support/quiet-probe.ts';
+import { newFolder } from './support/run-folder.ts';
 import { startSampleNode } from './support/sample-node.ts';
 import { createCertificate } from './support/shape-servers.ts';
 
@@ -36,9 +39,11 @@ const seconds = Number(values.seconds);
 const certificate = createCertificate();
 const here = fileURLToPath(new URL('..', import.meta.url));
 const checkouts = values.against === undefined ? [here] : [values.against, here];
+/** Of turn-meter.ts. */
+const turnsFile = join(newFolder('turns'), 'turns');
 const scriptOf = (name: string): string => fileURLToPath(new URL(`support/${name}.ts`, import.meta.url));
 
-/** A script on the core of the load; `niceness`: 19 yields to everything else there. */
+/** A script on the core of the load; `niceness`: 39 yields to everything else there, whatever this process has. */
 function start(name: string, args: readonly string[], niceness: number) {
   const all = ['-c', String(loadCpu), 'nice', '-n', String(niceness), process.execPath, scriptOf(name), ...args];
   const child = spawn('taskset', all, { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -59,17 +64,25 @@ async function measure(pattern: HostilePattern, checkout: string, nodeUrl: strin
     operations: { host: '127.0.0.1', port: operationsPort },
     log: { level: 'error' },
   };
-  const gateway = await startGateway({ name: title, nodeUrl, cpu: serverCpu, config, checkout, from: 'sources' });
+  const command = gatewayCommand({ name: title, nodeUrl, cpu: serverCpu, config, checkout, from: 'sources' });
+  writeFileSync(turnsFile, '');
+  const gateway = await startServer(
+    title,
+    ['--import', `${pathToFileURL(scriptOf('turn-meter')).href}?file=${turnsFile}`, ...command],
+    serverCpu,
+  );
   const probe = start('quiet-probe', [gateway.url, String(seconds), String(gateway.pid)], 0);
   await once(probe.lines, 'line');
   const before = gateway.residentMiB();
-  const hostile = start('hostile-client', [title, gateway.url, `http://127.0.0.1:${operationsPort}`], 19);
+  const hostile = start('hostile-client', [title, gateway.url, `http://127.0.0.1:${operationsPort}`], 39);
   await once(hostile.lines, 'line');
   const [startedMicros, startedSent, startedMs] = [gateway.cpuMicros(), Number(hostile.last()), performance.now()];
+  truncateSync(turnsFile);
   probe.child.stdin.write('go\n');
   let most = before;
   const sampling = setInterval(() => (most = Math.max(most, gateway.residentMiB())), 100);
   await probe.ended;
+  const turns = readFileSync(turnsFile, 'utf8').split('\n').map(Number);
   clearInterval(sampling);
   const tookMs = performance.now() - startedMs;
   const cpu = (gateway.cpuMicros() - startedMicros) / 1000 / tookMs;
@@ -81,7 +94,7 @@ async function measure(pattern: HostilePattern, checkout: string, nodeUrl: strin
   const { hitsMs, hitsCpuMs, missesMs, missesCpuMs, failed, ownLagMs } = JSON.parse(probe.last()) as ProbeResult;
   const memory = [before, most, after].map((value) => value.toFixed(0)).join(' / ');
   return [
-    ...[hitsMs, hitsCpuMs, missesMs, missesCpuMs].map(shown),
+    ...[turns, hitsMs, hitsCpuMs, missesMs, missesCpuMs].map(shown),
     String(failed),
     sent.toFixed(0),
     cpu.toFixed(2),
@@ -97,7 +110,8 @@ function shown(times: readonly number[]): string {
 const heads = [
   'beside',
   ...(checkouts.length > 1 ? ['checkout'] : []),
-  'hits p50 / p99 / longest ms',
+  'turn of the thread p50 / p99 / longest ms',
+  'hits',
   'misses',
   'failed',
 ];
