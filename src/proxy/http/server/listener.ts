@@ -100,6 +100,7 @@ function createHttpServer(parts: ServerParts): Server {
   paceInput(server, parts.turns);
   return (
     parts.tls?.wrap(server, {
+      turns: parts.turns,
       connect: refuseWith((target) => router.notAllowed(target)),
       refuse: (request, response, error) => refuse(parts, { request, response }, error),
     }) ?? server
