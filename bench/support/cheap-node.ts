@@ -1,6 +1,7 @@
 /**
  * A node, or many, that cost next to nothing: nginx that answers from its config, with ledger headers, each account and
- * version with a body of its own. A view returns the version it is called at. Its ledger stands still.
+ * version with a body of its own. A view returns the version it is called at, all else an empty list. Its ledger stands
+ * still.
  */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -80,6 +81,7 @@ function httpOf({ oldest = 0n, refusesBelow2e9 = false }: CheapNodeSettings, por
     location ~ ^/v1/?$ { return 200 '{"chain_id":1,"ledger_version":"${head}","oldest_ledger_version":"${oldest}"}'; }
     location = /v1/transactions/by_version/0 { return 200 '{"type":"genesis_transaction","hash":"0x${'5a'.repeat(32)}","version":"0"}'; }
     location = /v1/view { access_log ${log} mark; return 200 '["$arg_ledger_version"]'; }
+    location /v1/ { access_log ${log} mark; return 200 '[]'; }
     ${sizes.map((bytes) => locationOf(bytes, refusesBelow2e9, log)).join('\n    ')}
   }`;
 }
@@ -97,7 +99,7 @@ function locationOf(bytes: BodyBytes, refusesBelow2e9: boolean, log: string): st
   const taken = start.length - '$account$arg_ledger_version'.length + 66 + 10 + end.length;
   const left = bytes - taken;
   const filled = '${padding}'.repeat(Math.floor(left / padding.length)) + '0'.repeat(left % padding.length);
-  return `location ~ "^/v1/accounts/(?<account>0x[0-9a-f]+)/resource/.*Body${bytes}(?![0-9])" {
+  return `location ~ "^/v1/accounts/(?<account>0x[0-9a-f]+)/resource/.*(?:Body|Padded)${bytes}(?![0-9])" {
       access_log ${log} mark; ${refuse} return 200 '${start}${filled}${end}';
     }`;
 }

@@ -31,6 +31,7 @@ import { Router } from '../proxy/routes/router.ts';
 import { createProxyServer } from '../proxy/http/server/listener.ts';
 import type { ConnectionTimes, Overload, ServerParts } from '../proxy/routes/server-parts.ts';
 import type { Distances } from '../proxy/operations/status/counts.ts';
+import { TurnShares } from '../proxy/http/turn-shares.ts';
 import type { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { ShadowChecks } from '../proxy/routes/shadow-checks.ts';
 import type { Submissions } from '../proxy/routes/submissions.ts';
@@ -136,6 +137,7 @@ export function buildProxy(config: Config, context: ProxyContext) {
     unsent: context.unsent,
     observer,
     times: context.times,
+    turns: new TurnShares(),
     tls: context.tls,
   };
   const server = createProxyServer(serverParts);

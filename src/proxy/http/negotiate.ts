@@ -1,6 +1,4 @@
 /** Content negotiation: form by `Accept`, coding by `Accept-Encoding`, and `If-None-Match` with entity tags. */
-import { promisify } from 'node:util';
-import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib';
 import type { CachedResponse, ContentCoding } from '../../cache/entry.ts';
 import type { AnswerForm } from '../../ledger/answer-body.ts';
 import { ownCopy } from './target.ts';
@@ -106,16 +104,5 @@ function skipBlanks(text: string, from: number, step: 1 | -1): number {
   return at;
 }
 
-const compressors: Readonly<Record<ContentCoding, (body: Buffer) => Promise<Buffer>>> = {
-  gzip: (body) => promisify(gzip)(body, { level: 6 }),
-  br: (body) => promisify(brotliCompress)(body, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } }),
-  zstd: (body) => promisify(zstdCompress)(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
-};
-
 /** Smaller bodies fit one packet either way. */
 export const smallestCompressed = 1024;
-
-/** Compresses `body` off the main thread. */
-export function compress(coding: ContentCoding, body: Buffer): Promise<Buffer> {
-  return compressors[coding](body);
-}

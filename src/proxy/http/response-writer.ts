@@ -53,9 +53,7 @@ export class ResponseWriter {
     if (coded !== undefined) return this.#readAs(exchange, served, coded, coding);
     // Coding takes longer than a read from a node: waiting bodies would pile up.
     this.#parts.unsent.hold(exchange.response, entry.body);
-    return reader
-      .codedBody(served, coding, exchange.signal)
-      .then((body) => this.#readAs(exchange, served, body, coding));
+    return reader.codedBody(served, coding, exchange).then((body) => this.#readAs(exchange, served, body, coding));
   }
 
   #readAs(exchange: Exchange, served: ReadResult, body: Buffer, coding: ContentCoding | undefined): void {

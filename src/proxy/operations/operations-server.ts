@@ -11,6 +11,8 @@ import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
 import { enterPipeline } from '../http/server/connection-state.ts';
+import { paceInput } from '../http/server/paced-input.ts';
+import { TurnShares } from '../http/turn-shares.ts';
 import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
 import { createServer, schemaController } from '../http/server/lean-http.ts';
 
@@ -81,11 +83,12 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     bodyLimit: largestBody,
     schemaController,
     clientErrorHandler: (error, socket) => void answerBrokenRequest(error, { socket, headers: () => [] }),
-    serverFactory: (handler) =>
-      createServer(
-        httpOptions,
-        answerKnownHosts(handler, () => parts.rules()),
-      ),
+    serverFactory: (handler) => {
+      const known = answerKnownHosts(handler, () => parts.rules());
+      const server = createServer(httpOptions, known);
+      paceInput(server, new TurnShares());
+      return server;
+    },
   });
   app.addHook('onRequest', (request, reply, done) => {
     if (request.raw.url?.includes('#') !== true) return done();
@@ -150,9 +153,7 @@ function live(reply: FastifyReply): FastifyReply {
 function answerKnownHosts(handler: RequestListener, rules: () => HostRules): RequestListener {
   return (request, response) => {
     // A refusal of malformed bytes is sent after the answers to the requests before them.
-    const turn = enterPipeline(request.socket, response);
-    if (turn === 'ignore') return;
-    if (turn === 'last') response.shouldKeepAlive = false;
+    if (!enterPipeline(request.socket, response)) return;
     const { headers, url = '', httpVersion } = request;
     const refusal = findHostRefusal(rules(), { host: headers.host, target: url, httpVersion });
     if (refusal === undefined) handler(request, response);

@@ -24,7 +24,6 @@ import type { AnswerLoad, Loaded } from '../../cache/tiers.ts';
 import type { AnswerContent } from '../../ledger/answer-body.ts';
 import { headerOf } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import type { CancelSignal } from '../../ledger/stop.ts';
 import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
 import type { Count } from '../../metrics/counter.ts';
 import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
@@ -34,7 +33,7 @@ import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { Upstream } from '../../upstream/node/upstream.ts';
 import type { StoredRead } from './audits.ts';
 import type { Caller } from '../http/exchange.ts';
-import { compress } from '../http/negotiate.ts';
+import { Compressor } from '../http/compressor.ts';
 import { entryOf, resultOf, retryAfterOf, type Origin, type Read, type ReadResult } from './read-result.ts';
 
 /** Parts of a reader. */
@@ -58,6 +57,7 @@ interface CachePlace {
 export class Reader {
   readonly #parts: ReaderParts;
   readonly #codings = new Coalescer<Buffer>();
+  readonly #compressor = new Compressor();
   readonly #large = new LRUCache<string, true>({ max: 1_000, ttl: 600_000 });
 
   constructor(parts: ReaderParts) {
@@ -137,13 +137,13 @@ export class Reader {
   }
 
   /** The body in `coding`, compressed once and stored with the entry in memory. */
-  async codedBody({ entry }: ReadResult, coding: ContentCoding, signal: CancelSignal): Promise<Buffer> {
+  async codedBody({ entry }: ReadResult, coding: ContentCoding, { client, signal }: Caller): Promise<Buffer> {
     const coded = entry.coded[coding];
     if (coded !== undefined) return coded;
-    if (entry.digest === '') return compress(coding, entry.body);
+    if (entry.digest === '') return this.#compressor.compress(coding, entry.body, { client, signal });
     const { memory } = this.#parts;
-    const { value } = await this.#codings.run(`${entry.digest}|${coding}`, signal, async () => {
-      const body = await compress(coding, entry.body);
+    const { value } = await this.#codings.run(`${entry.digest}|${coding}`, signal, async (isWanted) => {
+      const body = await this.#compressor.compress(coding, entry.body, { client, signal: isWanted });
       memory.addCoded(entry, coding, body);
       return body;
     });

@@ -14,6 +14,7 @@ import type { ResponseWriter } from '../http/response-writer.ts';
 import type { Router } from './router.ts';
 import type { TargetCache } from './target-cache.ts';
 import type { TlsListener } from '../http/server/tls-server.ts';
+import type { TurnShares } from '../http/turn-shares.ts';
 import type { UnsentAnswers } from '../http/unsent-answers.ts';
 
 /** Time limits of a client, in milliseconds. */
@@ -57,6 +58,8 @@ export interface ServerParts {
   readonly unsent: UnsentAnswers;
   readonly observer: ExchangeObserver;
   readonly times: ConnectionTimes;
+  /** Of all transports. */
+  readonly turns: TurnShares;
   /** Absent: plain HTTP. */
   readonly tls?: TlsListener | undefined;
 }

@@ -112,22 +112,25 @@ async function twoPipelines(t: TestContext, fastPath: boolean) {
   return { node, gateway, polite, received: () => received, flood, release };
 }
 
-test('without the fast path, few requests of an endless pipeline reach a node, and the connection ends', async (t) => {
-  const { node, polite, received, flood, release } = await twoPipelines(t, false);
+test('without the fast path, few requests of a pipeline at a time reach a node, and all are answered', async (t) => {
+  const { node, gateway, received, flood, release } = await twoPipelines(t, false);
 
-  await ended(flood.resume());
   await eventually(
     () => Promise.resolve(node.reads),
-    (reads) => reads >= 32,
+    (reads) => reads === 64,
   );
-  release();
-  await ended(polite);
+  // The gateway has read the bytes ahead by the end of these.
+  for (let count = 0; count < 3; count += 1) await gateway.get('/a//b');
+  assert.equal(node.reads, 64);
 
-  // The flood gets no answer and its reads are aborted; a pipeline of 100 gets 32 answers and has to resend the rest.
-  const answers = answersIn(received());
-  assert.deepEqual([answers.length, new Set(answers.map(({ status }) => status)).size], [32, 1]);
-  assert.match(answers.at(-1)?.head ?? '', /^Connection: close\r$/im);
-  assert.ok(node.reads <= 64, `${node.reads} reads`);
+  flood.destroy();
+  release();
+  await eventually(
+    () => Promise.resolve(answersIn(received()).length),
+    (count) => count === 100,
+  );
+
+  assert.deepEqual(new Set(answersIn(received()).map(({ status }) => status)), new Set([200]));
 });
 
 test('with the fast path, one request of a pipeline at a time reaches a node, and all are answered', async (t) => {
@@ -157,8 +160,9 @@ test('endless pipelines of hits do not delay other clients', async (t) => {
   const over = new AbortController();
   let pipelined = 0;
   const flood = async (): Promise<void> => {
+    const last = get(held).replace('Host: a', 'Host: a\r\nConnection: close');
     while (!over.signal.aborted) {
-      const received = await exchangeRaw(gateway.port, get(held).repeat(100));
+      const received = await exchangeRaw(gateway.port, get(held).repeat(100) + last);
       pipelined += answersIn(received).length;
     }
   };

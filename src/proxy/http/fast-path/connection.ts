@@ -3,10 +3,12 @@
  * connection over to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
+import { countedNetwork } from '../../../access/keys/client-address.ts';
 import type { GatewayError } from '../../../ledger/errors.ts';
 import { Pieces, type BodyReservation } from '../body-pool.ts';
 import { stateOf, survivesHalfClose, type ConnectionState } from '../server/connection-state.ts';
 import { AnswerQueue, type AnswerQueueParts } from './answer-queue.ts';
+import type { PacedWork } from '../turn-shares.ts';
 import { RequestAnswers, type RequestAnswersParts } from './request-answers.ts';
 import { PartialRequest } from './partial-request.ts';
 import { readHead, type HeaderBlocks, type PlainHead } from './request-head.ts';
@@ -23,13 +25,15 @@ export interface FastPathParts extends RequestAnswersParts, Pick<AnswerQueuePart
 
 /** Node's code for a request that did not arrive in time. */
 export const lateCode = 'ERR_HTTP_REQUEST_TIMEOUT';
-/** Requests answered from one chunk; the server bounds longer pipelines. */
+/** Requests answered at once from a chunk within `longestUnpaced`. */
 const mostAtOnce = 16;
+/** Bytes; the requests of a longer chunk are answered within the client's share of a turn. */
+const longestUnpaced = 4 * 1024;
 /** Bytes ahead of an answer that pause the socket, and unread bytes of answers under TLS. */
 const mostAhead = 64 * 1024;
 
 /** Reads requests from one socket, until it hands the socket over. */
-export class FastConnection {
+export class FastConnection implements PacedWork {
   readonly socket: Socket;
   readonly queue: AnswerQueue;
   readonly #answers: RequestAnswers;
@@ -41,8 +45,10 @@ export class FastConnection {
   #quietSinceMs = 0;
   /** A request whose body is still arriving. */
   #partial: PartialRequest | undefined;
-  /** Bytes received while an answer is in flight. */
+  /** Bytes received while an answer is in flight, or a turn is awaited. */
   #ahead: Pieces | undefined;
+  /** The next request is answered in a later turn. */
+  #isWaiting = false;
 
   constructor(socket: Socket, parts: FastPathParts) {
     this.socket = socket;
@@ -61,8 +67,13 @@ export class FastConnection {
     for (const [event, listener] of Object.entries(this.#listeners)) socket.on(event, listener);
   }
 
+  get client(): string {
+    return countedNetwork(this.socket.remoteAddress ?? '');
+  }
+
   /** No request and no answer in flight, and no bytes that the client has not read. */
   get isIdle(): boolean {
+    if (this.#isWaiting) return false;
     return this.#answers.inFlight === undefined && this.#partial === undefined && this.queue.isEmpty;
   }
 
@@ -98,9 +109,28 @@ export class FastConnection {
     if (this.socket.writableEnded) return;
     this.#isActive = true;
     this.#state.isOnFastPath = true;
-    if (this.#answers.inFlight !== undefined) this.#keepAhead(chunk);
+    if (this.#answers.inFlight !== undefined || this.#isWaiting) this.#keepAhead(chunk);
     else if (this.#partial !== undefined) this.#fill(this.#partial, chunk);
+    else if (chunk.length > longestUnpaced) this.#pace(chunk);
     else this.#serve(chunk);
+  }
+
+  #pace(chunk: Buffer): void {
+    this.#keepAhead(chunk);
+    this.#beginAhead();
+  }
+
+  #beginAhead(): void {
+    if (this.#isWaiting || this.#ahead === undefined) return;
+    this.#isWaiting = true;
+    this.#parts.proxy.turns.begin(this);
+    if (this.#isWaiting) this.socket.pause();
+  }
+
+  work(isOver: () => boolean): boolean {
+    this.#isWaiting = false;
+    this.#serveAhead(isOver);
+    return this.#isWaiting;
   }
 
   #serveOrKeep(chunk: Buffer): void {
@@ -109,13 +139,17 @@ export class FastConnection {
   }
 
   /**
-   * Answers the requests in `chunk` in order, until the first unsupported one. `reserved`: memory of the first one's body.
+   * Answers the requests in `chunk` in order, until the first unsupported one, or until `isOver`. `reserved`: memory of
+   * the first one's body.
    */
-  #serve(chunk: Buffer, reserved?: BodyReservation): void {
+  #serve(chunk: Buffer, reserved?: BodyReservation, isOver?: () => boolean): void {
     const text = chunk.toString('latin1');
     let answered = 0;
     for (let from = 0; from < text.length; answered += 1) {
-      const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
+      if (answered > 0 && (isOver === undefined ? answered >= mostAtOnce : isOver())) {
+        return this.#awaitTurn(chunk.subarray(from), isOver === undefined);
+      }
+      const head = this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
       const isWhole = head !== undefined && head.end <= text.length;
       if (head !== undefined && !isWhole && this.#answers.needsBody(head)) {
         return this.#await(head, head.end - from, chunk.subarray(from));
@@ -134,6 +168,13 @@ export class FastConnection {
       if (this.#answers.inFlight !== undefined) return undefined;
     }
     return undefined;
+  }
+
+  #awaitTurn(rest: Buffer, isDeferred: boolean): void {
+    this.#keepAhead(rest);
+    this.socket.pause();
+    this.#isWaiting = true;
+    if (isDeferred) this.#parts.proxy.turns.defer(this);
   }
 
   /** Waits for the rest of a request of `length` bytes, of which `begun` have arrived. */
@@ -178,7 +219,7 @@ export class FastConnection {
     if (this.#ahead.length > mostAhead) this.socket.pause();
   }
 
-  #serveAhead(): void {
+  #serveAhead(isOver: () => boolean): void {
     const ahead = this.#ahead?.whole();
     if (ahead === undefined) return undefined;
     this.#ahead = undefined;
@@ -186,12 +227,12 @@ export class FastConnection {
     if (this.socket.readableEnded) return this.#partial === undefined ? this.#handOver(ahead) : this.#end();
     // `#keepAhead` pauses it again if too much remains.
     this.socket.resume();
-    return this.#partial === undefined ? this.#serve(ahead) : this.#fill(this.#partial, ahead);
+    return this.#partial === undefined ? this.#serve(ahead, undefined, isOver) : this.#fill(this.#partial, ahead);
   }
 
   #onAnswered(isKept: boolean): void {
     this.#isActive = true;
-    if (isKept) this.#serveAhead();
+    if (isKept) this.#beginAhead();
     else this.queue.finish();
   }
 
@@ -205,6 +246,8 @@ export class FastConnection {
 
   /** Treats a half-close as a hang-up, as the HTTP server does. */
   #onEnd(): void {
+    // The server gets the rest, with the end.
+    if (this.#isWaiting) return;
     const { inFlight } = this.#answers;
     if (inFlight !== undefined && survivesHalfClose(inFlight)) {
       // The answer goes on at the client's pace, then the connection ends; bytes behind the request are the server's.

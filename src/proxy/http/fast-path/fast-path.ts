@@ -8,6 +8,7 @@ import { performance } from 'node:perf_hooks';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { stateOf } from '../server/connection-state.ts';
 import { keepAliveMs } from '../server/listener.ts';
+import { endInput } from '../server/paced-input.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import { TurnEnd } from './answer-queue.ts';
 import { Arenas } from './arena.ts';
@@ -57,7 +58,7 @@ export class FastPath {
         metrics.handovers.inc();
         const { socket } = connection;
         passOn(socket);
-        if (socket.readableEnded) repeatEnd(socket, rest);
+        if (socket.readableEnded) endInput(socket, rest);
         else {
           socket.unshift(rest);
           socket.resume();
@@ -116,11 +117,4 @@ function intercept(server: Server, take: (socket: Socket) => void): (socket: Soc
   server.removeAllListeners('connection');
   server.on('connection', take);
   return (socket) => takeConnection.call(server, socket);
-}
-
-/** A stream takes no bytes behind its end: its new reader gets the events of the last ones. */
-function repeatEnd(socket: Socket, rest: Buffer): void {
-  socket.emit('data', rest);
-  // In a later turn, as from the kernel: by then a submission has its body, and is marked to survive the end.
-  setImmediate(() => socket.emit('end'));
 }

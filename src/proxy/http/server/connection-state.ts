@@ -20,9 +20,7 @@ export class ConnectionState {
   unanswered: ServerResponse[] | undefined;
   /** Unwritten responses close with the connection. */
   closesWaiting = false;
-  /** Number of ignored requests; `undefined`: requests are served. */
-  excess: number | undefined;
-  /** A refusal is queued. */
+  /** A refusal is queued: further requests are ignored. */
   isBroken = false;
   /** Above the connection limit: its first request is refused. */
   isRefused = false;
@@ -57,36 +55,21 @@ export function bindToCarrier(socket: Connection, carrier: Connection): void {
   socket[stateKey] = state;
 }
 
-/**
- * Requests that one connection may pipeline. Node reads up to 64 kB at a time, which holds 2,000 requests, and would
- * begin all of them at once.
- */
-const longestPipeline = 32;
-/** Further requests read from one connection before it is destroyed: each takes memory until the connection ends. */
-const mostExcess = 96;
+/** Unanswered requests of one connection; the rest of its pipeline is read behind their answers. */
+const mostUnanswered = 32;
 
-/** Treatment of a pipelined request. `last`: the answer closes the connection. */
-type PipelineStep = 'serve' | 'last' | 'ignore';
-
-/**
- * Records a new request. A pipeline above the bound gets the answers within the bound, then the connection ends and the
- * client has to resend the rest (RFC 9112 9.3.2). Four times the bound destroys the connection without an answer.
- */
-export function enterPipeline(socket: Duplex, response: ServerResponse): PipelineStep {
+/** Records a new request. False: it is ignored, because the bytes before it are malformed. */
+export function enterPipeline(socket: Duplex, response: ServerResponse): boolean {
   const state = stateOf(socket);
   // HTTP/2 bounds its streams itself.
-  if (state.streams !== undefined) return 'serve';
-  if (state.excess !== undefined) {
-    state.excess += 1;
-    if (state.excess > mostExcess) socket.destroy();
-    return 'ignore';
-  }
+  if (state.streams !== undefined) return true;
+  if (state.isBroken) return false;
   const before = state.newest;
   state.newest = response;
   if (before === undefined) socket.once('end', () => onHalfClose(socket, state));
   if (before === undefined || before.writableFinished) {
     state.unanswered = undefined;
-    return 'serve';
+    return true;
   }
   const waiting = (state.unanswered ??= [before]);
   if (!state.closesWaiting) {
@@ -94,9 +77,20 @@ export function enterPipeline(socket: Duplex, response: ServerResponse): Pipelin
     socket.once('close', () => closeWaiting(state));
   }
   while (waiting[0]?.writableFinished === true) waiting.shift();
-  if (waiting.push(response) < longestPipeline) return 'serve';
-  state.excess = 0;
-  return 'last';
+  waiting.push(response);
+  return true;
+}
+
+/** Whether the connection may begin one more request. */
+export function hasRoom(socket: Duplex): boolean {
+  const { unanswered: waiting = [] } = stateOf(socket);
+  while (waiting[0]?.writableFinished === true) waiting.shift();
+  return waiting.length < mostUnanswered;
+}
+
+/** Calls `onRoom` once the oldest answer is out. */
+export function awaitRoom(socket: Duplex, onRoom: () => void): void {
+  stateOf(socket).unanswered?.[0]?.once('close', onRoom);
 }
 
 /**
@@ -146,7 +140,6 @@ export function markBroken(socket: Duplex): boolean {
   const state = stateOf(socket);
   if (state.isBroken) return false;
   state.isBroken = true;
-  state.excess ??= 0;
   return true;
 }
 

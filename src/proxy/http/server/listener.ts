@@ -10,6 +10,7 @@ import { enterPipeline, stateOf } from './connection-state.ts';
 import { handle } from '../../routes/handle.ts';
 import { refuse } from '../../routes/run-request.ts';
 import { createServer, schemaController } from './lean-http.ts';
+import { paceInput } from './paced-input.ts';
 import { awaitContinue } from '../request-body.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 import type { ConnectionTimes, ServerParts } from '../../routes/server-parts.ts';
@@ -52,11 +53,10 @@ function createHttpServer(parts: ServerParts): Server {
   const { router, times } = parts;
   /** Runs `serve` in the request's place in the pipeline, unless the connection is refused. */
   const take = (request: IncomingMessage, response: ServerResponse, serve: RequestListener): void => {
-    const turn = enterPipeline(request.socket, response);
-    if (turn === 'ignore') return;
+    if (!enterPipeline(request.socket, response)) return;
     const isOverLimit = stateOf(request.socket).isRefused;
     // Node then writes `Connection: close`, and closes the connection after the answer.
-    if (turn === 'last' || isOverLimit) response.shouldKeepAlive = false;
+    if (isOverLimit) response.shouldKeepAlive = false;
     if (isOverLimit)
       refuse(
         parts,
@@ -97,8 +97,10 @@ function createHttpServer(parts: ServerParts): Server {
   });
   // Half-closed connections reach `onHalfClose` in connection-state.ts.
   Object.assign(server, { httpAllowHalfOpen: true });
+  paceInput(server, parts.turns);
   return (
     parts.tls?.wrap(server, {
+      turns: parts.turns,
       connect: refuseWith((target) => router.notAllowed(target)),
       refuse: (request, response, error) => refuse(parts, { request, response }, error),
     }) ?? server

@@ -17,6 +17,8 @@ import { GatewayError } from '../../../ledger/errors.ts';
 import { bindToCarrier } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
+import { PacedStreams } from './paced-streams.ts';
+import type { TurnShares } from '../turn-shares.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 
 /** Certificate chain and private key, as PEM text. */
@@ -36,6 +38,7 @@ interface TlsListenerOptions {
 
 /** Answers of requests that the HTTP/1.1 server has in another form, or not at all. */
 interface H2Handlers {
+  readonly turns: TurnShares;
   readonly connect: RequestListener;
   refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
 }
@@ -62,7 +65,8 @@ export class TlsListener {
   readonly #options: TlsListenerOptions;
   readonly #tls: TlsServer;
   #takeHttp1: (socket: Socket) => void = () => undefined;
-  #h2: Http2Server | undefined;
+  #takeStream: TakeStream = () => undefined;
+  #passOn: PassStream = () => undefined;
   /** Handles the stream that is being passed on. */
   #serveNext: RequestListener | undefined;
 
@@ -95,7 +99,7 @@ export class TlsListener {
   /** Puts TLS ahead of `server`, and HTTP/2 beside it: `server` emits the requests of both. */
   wrap(server: Server, handlers: H2Handlers): Server {
     const h2 = this.#createH2(server, handlers);
-    this.#h2 = h2;
+    const paced = this.#paceStreams(h2, handlers.turns);
     const plain = server.listeners('connection') as ((this: Server, socket: Socket) => void)[];
     server.removeAllListeners('connection');
     this.#takeHttp1 = (socket) => {
@@ -116,7 +120,7 @@ export class TlsListener {
         return;
       }
       bindToCarrier(socket, carrier);
-      if (socket.alpnProtocol === 'h2') this.#startSession(h2, socket);
+      if (socket.alpnProtocol === 'h2') this.#startSession(h2, socket, paced);
       else this.#takeHttp1(socket);
     });
     return server;
@@ -129,31 +133,42 @@ export class TlsListener {
     return passOn;
   }
 
-  /**
-   * Puts `take` ahead of HTTP/2's compatibility layer, which the returned function passes a stream to. Call it after
-   * `wrap`. Throws when the layer is not the only listener.
-   */
+  /** Puts `take` ahead of HTTP/2's compatibility layer, which the returned function passes a stream to. */
   interceptStreams(take: TakeStream): PassStream {
-    const h2 = this.#h2;
-    const [passOn, ...others] = (h2?.listeners('stream') ?? []) as TakeStream[];
-    if (h2 === undefined || passOn === undefined || others.length > 0) {
-      throw new Error('the HTTP/2 server has not exactly one listener for streams');
-    }
-    h2.removeAllListeners('stream');
-    h2.on('stream', take as never);
-    return (received, serve) => {
-      // The layer emits 'request' before it returns.
-      this.#serveNext = serve;
-      passOn.apply(h2, received);
-      this.#serveNext = undefined;
-    };
+    this.#takeStream = take;
+    return (received, serve) => this.#passOn(received, serve);
   }
 
-  #startSession(h2: Http2Server, socket: TLSSocket): void {
+  #paceStreams(h2: Http2Server, turns: TurnShares): PacedStreams {
+    const paced = new PacedStreams(turns);
+    const [compatibility, ...others] = h2.listeners('stream') as TakeStream[];
+    if (compatibility === undefined || others.length > 0) {
+      throw new Error('the HTTP/2 server has not exactly one listener for streams');
+    }
+    this.#passOn = (received, serve) =>
+      // A stream that its client has reset by the end of the turn reaches no node.
+      paced.defer(received[0], serve !== undefined, () => {
+        // The layer emits 'request' before it returns.
+        this.#serveNext = serve;
+        compatibility.apply(h2, received);
+        this.#serveNext = undefined;
+      });
+    this.#takeStream = (...received) => this.#passOn(received);
+    h2.removeAllListeners('stream');
+    h2.on('stream', (...received: Parameters<TakeStream>) =>
+      paced.take(received[0], () => this.#takeStream(...received)),
+    );
+    return paced;
+  }
+
+  #startSession(h2: Http2Server, socket: TLSSocket, paced: PacedStreams): void {
     // The HTTP/1.1 server accepts half-open connections; here no code would close the other half.
     socket.allowHalfOpen = false;
     // Node emits 'session' synchronously.
-    h2.once('session', (session) => this.sessions.add(session, socket));
+    h2.once('session', (session) => {
+      this.sessions.add(session, socket);
+      paced.add(session, socket);
+    });
     h2.emit('connection', socket);
   }
 
@@ -171,7 +186,7 @@ export class TlsListener {
       maxHeaderListPairs: 2 * mostHeaders,
       maxSessionMemory: mostSessionMegabytes,
       maxSessionInvalidFrames: 100,
-      // Rapid resets (CVE-2023-44487) cost a client its connection.
+      // Of several turns; `PacedStreams` notices those of one, which this would see behind all that is read.
       streamResetBurst: 200,
       streamResetRate: 50,
     });

@@ -76,14 +76,6 @@ async function connectionsOf(fastPath: boolean, t: TestContext, bytes: string, i
   return answersIn(received).map(({ head }) => /^Connection: (.*)\r$/im.exec(head)?.[1]);
 }
 
-test('the 32nd of requests sent at once ends a connection of the server alone', async (t) => {
-  const bytes = `GET ${hit} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(32);
-
-  const [fast, server] = [await connectionsOf(true, t, bytes, false), await connectionsOf(false, t, bytes, false)];
-
-  assert.deepEqual([fast.length, fast[31], server.length, server[31]], [32, 'keep-alive', 32, 'close']);
-});
-
 test('the answer to a submission behind whose bytes the client ends its side: close, and keep-alive of the server', async (t) => {
   const body = submission({ sequenceNumber: 1 });
   const bytes = post('/v1/transactions', body.length) + body;
