@@ -52,7 +52,7 @@ test('the sample gateway listens on this machine alone, unless a flag or a varia
     start(t, [], { env: { ...anyPorts, LEDGERGATE_HOST: '127.0.0.2' } }),
   ];
 
-  const hosts = await Promise.all(runs.map(async ({ line }) => (await line(listening))[1]));
+  const hosts = await Promise.all(runs.map(async (run) => (await run.line(listening))[1]));
 
   assert.deepEqual(hosts, ['127.0.0.1', '127.0.0.1', '0.0.0.0', '127.0.0.2']);
 });
