@@ -31,7 +31,7 @@ const preface = [
   '  plan as soon as it is known, so that `rate()` and `increase()` see the first event. The exceptions stand below.',
   '- **Workers**: one `/metrics` speaks for all. Counters and histograms are sums, and those of a worker that has ended stay',
   '  in them. Gauges of things that are held or wait are added up, versions are the newest, states the worst: a node is usable,',
-  '  and Redis up, when every worker reports so. An outage is one when every worker has it.',
+  '  and Redis up, when every worker reports so. An outage counts when every worker has it.',
   '- **Cost**: all that a cached hit counts takes well below 2 microseconds ([bench/RESULTS.md](../bench/RESULTS.md),',
   '  `npm run bench:metrics`). Gauges are read at each scrape and cost nothing in between.',
   '- **Names, labels and their values are part of the contract** ([CHANGELOG](../CHANGELOG.md)). Label values are of closed',

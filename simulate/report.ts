@@ -54,11 +54,11 @@ export function tablesOf(standings: readonly Standing[]): string[] {
   return [
     section(
       'Answers by source',
-      'Shares of all reads that can be held; the last two columns are of all requests.',
+      'Shares of all reads that can be cached; the last two columns are shares of all requests.',
       answered,
       standings,
     ),
-    section('Calls of nodes and of Redis', 'A second. Events are those of the replicas.', calls, standings),
+    section('Calls of nodes and of Redis', 'Numbers per second. Events are those between replicas.', calls, standings),
     section('Machines', load, needs, standings),
   ];
 }

@@ -34,7 +34,7 @@ export const flags = {
     value: 'N',
     meaning: 'Chain id of the ledger: 1 to 255, mainnet (1) or testnet (2). serve asks no node of any other chain.',
   },
-  host: { kind: 'text', value: 'HOST', meaning: 'Address clients connect to.' },
+  host: { kind: 'text', value: 'HOST', meaning: 'Address clients connect to; 127.0.0.1 for the sample gateway.' },
   port: { kind: 'port', value: 'N', meaning: 'Port clients connect to. 0 picks a free one and prints it.' },
   'operations-host': {
     kind: 'text',

@@ -14,6 +14,8 @@ export async function sample(call: CommandCall): Promise<ExitCode> {
     const upstreams = fleet.nodes.map(({ name, url, tier }) => ({ name, url, tier }));
     const fixed: readonly Override[] = [
       { path: ['upstreams'], value: upstreams, origin: 'the sample fleet' },
+      // For trying things out on this machine; `serve`, and the nodes alone for a gateway elsewhere, listen on all addresses.
+      { path: ['listen', 'host'], value: '127.0.0.1', origin: 'the sample fleet' },
       // Log lines would bury the examples.
       { path: ['log', 'level'], value: 'error', origin: 'the sample fleet' },
     ];

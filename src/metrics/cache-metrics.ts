@@ -51,12 +51,12 @@ export function createCacheMetrics<Kind extends string, Reason extends string>(
   const reads = createReadMetrics(registry, { kinds, reasons });
   const decided = new Counter(registry, {
     name: 'ledgergate_cache_store_decisions_total',
-    help: 'Answers of upstreams by what the storing policy said: stored, or why not.',
+    help: 'Answers of upstreams by the decision of the storing policy: stored, or the reason against it.',
     labels: { decision: decisions },
   }).by('decision');
   const purged = new Counter(registry, {
     name: 'ledgergate_purges_total',
-    help: 'Purges that operators asked for here, by what they were of: read, account, everything.',
+    help: 'Purges by operators of this gateway, by scope: read, account, everything.',
     labels: { scope: ['read', 'account', 'everything'] },
   }).by('scope');
   const unread = new Counter(registry, {

@@ -134,7 +134,7 @@ export function createHttpMetrics(registry: Registry) {
   });
   const broken = new Counter(registry, {
     name: 'ledgergate_http_broken_requests_total',
-    help: 'What clients sent that was no request: not HTTP, too large a head, cut off, or not at its end in time.',
+    help: 'Malformed requests of clients: not HTTP, too large a head, cut off, or not complete in time.',
   }).of({});
   const saved = createSavedMetrics(registry);
   const counts: Partial<Record<RouteName, RouteCounts>> = {};
@@ -231,7 +231,7 @@ export function createFastPathMetrics(registry: Registry) {
     read: requests.of({ kind: 'read' }),
     handovers: new Counter(registry, {
       name: 'ledgergate_fast_path_handovers_total',
-      help: 'Connections that were left to the HTTP server, for good, by what came on them.',
+      help: 'Connections that the HTTP server took over, for good, after a request in another form.',
     }).of({}),
   };
 }

@@ -20,7 +20,7 @@ export type OverloadMetrics = ReturnType<typeof createOverloadMetrics>;
 export function createOverloadMetrics(registry: Registry, readGauges: () => OverloadGauges) {
   const shed = new Counter(registry, {
     name: 'ledgergate_shed_requests_total',
-    help: 'Requests answered 503 at once so that others are answered, by what there was too much of.',
+    help: 'Requests answered 503 at once to protect others, by reason.',
     labels: { reason: shedReasons },
   }).by('reason');
   const refused = new Counter(registry, {

@@ -19,7 +19,7 @@ interface RedisGauges {
 export function createRedisMetrics(registry: Registry, read: () => RedisGauges) {
   new Gauge(registry, {
     name: 'ledgergate_redis_up',
-    help: 'Whether Redis is used: 0 while it, or one node of a cluster, is left alone, or nodes have not confirmed the history that it holds; 0 when that is so for any worker.',
+    help: 'Whether Redis is used: 0 while it, or one node of a cluster, does not answer in time, or nodes have not confirmed the history that it holds; 0 when that is so for any worker.',
     join: 'min',
     read: () => Number(read().isUp),
   });
@@ -46,7 +46,7 @@ export function createRedisMetrics(registry: Registry, read: () => RedisGauges) 
   });
   const duration = new Histogram(registry, {
     name: 'ledgergate_redis_lookup_duration_seconds',
-    help: 'What a look-up in Redis took, whatever it found; cache.redis.timeout bounds it.',
+    help: 'Time of a look-up in Redis, with any outcome; cache.redis.timeout bounds it.',
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1],
   }).of({});
   const turned = new Counter(registry, {

@@ -17,9 +17,10 @@ async function run(command: string): Promise<Response> {
   });
 }
 
+const anyPorts = { LEDGERGATE_PORT: '0', LEDGERGATE_OPERATIONS_PORT: '0' };
+
 test('without arguments the sample fleet is served under a clear banner, and every printed curl line works', async (t) => {
-  const env = { LEDGERGATE_PORT: '0', LEDGERGATE_OPERATIONS_PORT: '0', LEDGERGATE_HOST: '127.0.0.1' };
-  const gateway = start(t, [], { env });
+  const gateway = start(t, [], { env: anyPorts });
   const lines = [/^curl .*::account::Account/, /^curl .*::Probe/, /^curl .*\/view/, /^curl .*encode_submission/];
   const commands = await Promise.all(lines.map(async (pattern) => (await gateway.line(pattern)).input));
 
@@ -40,4 +41,18 @@ test('without arguments the sample fleet is served under a clear banner, and eve
   assert.match(out, /^SAMPLE NODES, NOT A REAL LEDGER/m);
   assert.match(out, /^sample-full +http:\S+ +full +1 +\d+ +\d+ +\d+ +usable$/m);
   assert.match(out, /^sample-archival +http:\S+ +archival +1 +0 +\d+ +\d+ +usable$/m);
+});
+
+test('the sample gateway listens on this machine alone, unless a flag or a variable names a host', async (t) => {
+  const listening = /listening on ([\d.]+), port \d+/;
+  const runs = [
+    start(t, [], { env: anyPorts }),
+    start(t, ['sample'], { env: anyPorts }),
+    start(t, ['sample', '--host', '0.0.0.0'], { env: anyPorts }),
+    start(t, [], { env: { ...anyPorts, LEDGERGATE_HOST: '127.0.0.2' } }),
+  ];
+
+  const hosts = await Promise.all(runs.map(async (run) => (await run.line(listening))[1]));
+
+  assert.deepEqual(hosts, ['127.0.0.1', '127.0.0.1', '0.0.0.0', '127.0.0.2']);
 });

@@ -216,7 +216,7 @@ const latest = z
       'Longest wait of a read above every head for a node to reach it.',
     ),
     minClientStaleness: duration('0ms', 0, hour).describe(
-      'Least Ledgergate-Max-Staleness of clients; above 0ms no client can send every read upstream.',
+      'Least Ledgergate-Max-Staleness: a smaller one counts as this. Above 0ms a client cannot have each of its reads sent to an upstream.',
     ),
     maxClientStaleness: duration('10s', 0, hour).describe('Most Ledgergate-Max-Staleness of clients.'),
   })
