@@ -97,12 +97,13 @@ test('malformed requests to the operations port are refused with a date, behind 
   const gateway = await testGateway(t, { full: [await fakeNode(t)] });
   const port = Number(new URL(gateway.operationsUrl).port);
   const good = 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n';
+  const json = 'Content-Type: application/json\r\n';
   const rows = [
     ['Q\r\n\r\n', [400]],
     [`GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ${'y'.repeat(70_000)}\r\n\r\n`, [431]],
     [`${good}Q\r\n\r\n`, [200, 400]],
     [
-      `${good}${good}POST /admin/purge HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz`,
+      `${good}${good}POST /admin/purge HTTP/1.1\r\nHost: localhost\r\n${json}Transfer-Encoding: chunked\r\n\r\nxyz`,
       [200, 200, 400],
     ],
   ] as const;
