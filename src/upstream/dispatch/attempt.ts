@@ -102,6 +102,7 @@ export class Attempts {
       return this.#failed(error, hasWaited, progress.sentAtMs !== undefined, startedMs, options);
     }
     permit.answered();
+    upstream.endSilence();
     if ('stream' in answer) {
       onceClosed(answer.stream, () => {
         deadline.end();

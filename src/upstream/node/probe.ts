@@ -218,6 +218,7 @@ export class Prober {
     upstream.lookSent(startedMs);
     if (!(await settlesWithin(asked, silentMs))) this.#giveUp(upstream);
     const answer = await asked;
+    upstream.endSilence();
     const { status } = answer;
     const info = answer.info ?? takeDialectOf(this.#fleet, answer);
     if (status === 200 && info !== undefined) return { ...answer, info };

@@ -194,6 +194,11 @@ export class Upstream {
     if (this.#unansweredSinceMs === Infinity) this.#unansweredSinceMs = nowMs;
   }
 
+  /** Records that it has answered, be it by an error. */
+  endSilence(): void {
+    this.#unansweredSinceMs = Infinity;
+  }
+
   /** Records a look that it failed. */
   failNewest(nowMs: number): void {
     const { first, longest } = newestPauseMs;
@@ -252,7 +257,6 @@ export class Upstream {
   /** Records an answer of any status: the node is alive. */
   recordAnswer(elapsedMs: number, nowMs: number): void {
     this.#answered = true;
-    this.#unansweredSinceMs = Infinity;
     this.#failures = 0;
     this.#fault = undefined;
     this.#isDoubted = false;
