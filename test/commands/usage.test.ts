@@ -52,10 +52,17 @@ const misuses: readonly (readonly [line: string, message: string])[] = [
   ['config', 'config needs a config FILE or --upstream URL; see ledgergate config --help'],
   ['keys', 'keys: expected create, list or revoke'],
   ['keys creat', 'keys: expected create, list or revoke, got "creat" (did you mean "create"?)'],
-  ['keys list', 'keys list: --file is needed; see ledgergate keys --help'],
+  ['keys list', 'keys list: --file or --config is needed; see ledgergate keys --help'],
   ['keys create --file x', 'keys create: --name is needed; see ledgergate keys --help'],
   ['sample --upstream http://n/v1', 'sample: unknown flag --upstream'],
   ['health ftp://x', 'health: expected a URL such as http://127.0.0.1:9090, got "ftp://x"'],
+  ['drain', 'drain needs the NAME of a node, as `ledgergate status` lists them: ledgergate drain full-a'],
+  ['resume', 'resume needs the NAME of a node, as `ledgergate status` lists them: ledgergate resume full-a'],
+  [
+    'encode --chain-id mainet',
+    'encode: --chain-id: expected a number from 0 to 255, mainnet or testnet, got "mainet" (did you mean "mainnet"?)',
+  ],
+  ['encode', 'encode: --chain-id N is needed, a number from 0 to 255, mainnet or testnet: it is part of the bytes'],
   ['health --operations-port 0', '--operations-port: expected a port that can be asked, got "0"'],
 ];
 
@@ -64,6 +71,17 @@ for (const [line, message] of misuses) {
     assert.deepEqual(await call(line.split(' ')), { code: 2, out: '', err: `ledgergate: ${message}` });
   });
 }
+
+test('a wrong value is reported before a missing config', async () => {
+  assert.deepEqual(await call(['serve', '--port', 'abc', '--chain-id', 'mainet']), {
+    code: 2,
+    out: '',
+    err: [
+      '--port: listen.port: expected a whole number from 0 to 65535, got "abc"',
+      '--chain-id: chainId: expected a whole number from 1 to 255, "mainnet" or "testnet", got "mainet" (did you mean "mainnet"?)',
+    ].join('\n'),
+  });
+});
 
 test('a wrong value is reported under the name of its flag', async () => {
   const { code, err } = await call(['config', '--upstream', 'http://n/v1', '--port', 'abc', '--log-level', 'inf']);
