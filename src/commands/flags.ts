@@ -58,7 +58,7 @@ export const flags = {
   },
   offline: { kind: 'switch', meaning: 'Check the config only; ask no upstream.' },
   format: { kind: 'text', value: 'FORM', choices: ['text', 'json'], meaning: 'text (default) or json.' },
-  file: { kind: 'text', value: 'FILE', meaning: 'File of keys: access.keys.file of the config.' },
+  file: { kind: 'text', value: 'FILE', meaning: 'File of keys. Default: access.keys.file of the config.' },
   name: { kind: 'text', value: 'NAME', meaning: 'Name of the key, unique in its file.' },
   tenant: {
     kind: 'text',

@@ -21,8 +21,14 @@ interface ExplainContext {
   /** Problems reported before; issues in the same place are left out. */
   readonly known: readonly Problem[];
   /** For near-miss hints. */
-  readonly schema: z.ZodType;
+  readonly jsonSchema: unknown;
   /** Messages quote no value: any may be a misplaced secret. */
+  readonly isSecret: boolean;
+}
+
+/** Further problems than those of text and schema, and whether values are kept out of messages. */
+interface CheckOptions {
+  readonly further: readonly Problem[];
   readonly isSecret?: boolean;
 }
 
@@ -33,14 +39,27 @@ interface ExplainContext {
 export function checkRoot<Schema extends z.ZodType>(
   schema: Schema,
   root: unknown,
-  { problems: known, positions }: YamlSource,
-  { further, isSecret = false }: { readonly further: readonly Problem[]; readonly isSecret?: boolean },
+  source: YamlSource,
+  options: CheckOptions,
 ): z.output<Schema> {
-  const checked = schema.safeParse(root);
-  const issues = checked.error?.issues ?? [];
-  const problems = [...known, ...explainIssues(issues, { root, positions, known, schema, isSecret }), ...further];
-  if (!checked.success || problems.length > 0) throw new ConfigError(problems);
-  return checked.data;
+  const { data, problems } = explainRoot(schema, root, source, options);
+  if (data === undefined || problems.length > 0) throw new ConfigError(problems);
+  return data;
+}
+
+/** As `checkRoot`, with all problems beside the value, which is absent when the schema refuses it. */
+export function explainRoot<Schema extends z.ZodType>(
+  schema: Schema,
+  root: unknown,
+  { problems: known, positions }: YamlSource,
+  { further, isSecret = false }: CheckOptions,
+): { readonly data: z.output<Schema> | undefined; readonly problems: readonly Problem[] } {
+  const { data, error } = schema.safeParse(root);
+  if (error === undefined) return { data, problems: [...known, ...further] };
+  // Made once: a file of keys may have thousands of issues.
+  const jsonSchema = z.toJSONSchema(schema, { io: 'input' });
+  const explained = explainIssues(error.issues, { root, positions, known, jsonSchema, isSecret });
+  return { data: undefined, problems: [...known, ...explained, ...further] };
 }
 
 /** One problem for each issue, unknown keys one by one; none for a required key that another problem proposes. */
@@ -98,7 +117,7 @@ function wrongValue(issue: z.core.$ZodIssue, path: KeyPath, context: ExplainCont
   if (!expected.startsWith('expected')) return expected;
   // A hint names a word of the schema, which is no secret.
   const hint = typeof value === 'string' ? nearMissHint(value, wordsOf(schemaAt(context, path))) : '';
-  if (context.isSecret === true) return expected + hint;
+  if (context.isSecret) return expected + hint;
   return `${expected}, got ${quoteValue(value, path, context.positions, expected)}${hint}`;
 }
 
@@ -119,7 +138,7 @@ function aMapping(path: KeyPath, context: ExplainContext): string {
 function nearKey(path: KeyPath, context: ExplainContext): string | undefined {
   const word = String(path.at(-1));
   const parent = schemaAt(context, path.slice(0, -1));
-  return findNearMiss(word, Object.keys(propertiesOf(parent))) ?? findElsewhere(schemaAt(context, []), word, []);
+  return findNearMiss(word, Object.keys(propertiesOf(parent))) ?? findElsewhere(context.jsonSchema, word, []);
 }
 
 /** The near key beside `path` that takes a value of this form: `upstreams` for a list at `upstream`. */
@@ -149,8 +168,8 @@ function findElsewhere(schema: unknown, word: string, path: KeyPath): string | u
 }
 
 /** The JSON Schema of the value at `path`, which the parts of a path lead to. */
-function schemaAt({ schema }: ExplainContext, path: KeyPath): unknown {
-  let at: unknown = z.toJSONSchema(schema, { io: 'input' });
+function schemaAt({ jsonSchema }: ExplainContext, path: KeyPath): unknown {
+  let at = jsonSchema;
   for (const part of path) {
     const children = childrenOf(at);
     at = (children.find(([key]) => key === part) ?? children.find(([key]) => key === 0 || key === anyName))?.[1];
