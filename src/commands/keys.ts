@@ -18,17 +18,10 @@ type Action = (call: CommandCall, file: string, config: GivenConfig | undefined)
 
 const actions: Readonly<Record<string, Action>> = { create, list, revoke };
 
-/** The actions, for help and completion. */
-export const keysActions: readonly string[] = Object.keys(actions);
-
-/** Throws `UsageError` for an unknown action. */
+/** Runs the action of the call. */
 export async function keys(call: CommandCall): Promise<ExitCode> {
-  const { operand = '' } = call;
-  const action = Object.hasOwn(actions, operand) ? actions[operand] : undefined;
-  if (action === undefined) {
-    const met = operand === '' ? '' : `, got "${operand}"${nearMissHint(operand, keysActions)}`;
-    throw new UsageError(`keys: expected ${keysActions.join(', ').replace(/, (\w+)$/, ' or $1')}${met}`);
-  }
+  const action = actions[call.operand ?? ''];
+  if (action === undefined) throw new TypeError(`keys without the action ${call.operand}`);
   const config = call.given.has('config') ? loadGivenConfig('keys', { ...call, operand: undefined }) : undefined;
   return Promise.resolve(action(call, fileOf(call, config), config));
 }
