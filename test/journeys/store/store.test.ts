@@ -69,6 +69,8 @@ test('what was read before a kill is answered from the store after the restart',
   assert.deepEqual(document.problemsOf(document.operation('getResource'), after), []);
 });
 
+const isHit = (source = ''): boolean => /^ledgergate; hit; detail=(?:memory|store)$/.test(source);
+
 /** Look-ups of the store that gave no answer, for whatever reason, beyond the first one of each of two workers. */
 async function unanswered({ gateway }: Scene): Promise<number> {
   const [absent = 0, unavailable = 0] = await Promise.all(
@@ -96,7 +98,6 @@ test('one worker reads a cold key for all, and its answer is every worker’s hi
   const texts = new Set([...together, ...later].map(({ text }) => text));
   assert.equal(texts.size, 1);
   const sources = later.map(sourceOf);
-  const isHit = (source = ''): boolean => /^ledgergate; hit; detail=(?:memory|store)$/.test(source);
   assert.ok(excused > 0 || sources.every(isHit), sources.join());
 });
 
