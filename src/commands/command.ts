@@ -16,6 +16,8 @@ export interface CliCommand {
   readonly flags: readonly FlagName[];
   /** The one argument that a command may take besides flags. */
   readonly operand?: string;
+  /** The words that the operand may be, one of which is required. Absent: any text, or none. */
+  readonly choices?: readonly string[];
   /** Imports the work: a health check every few seconds must not pay for loading the gateway. */
   load(): Promise<CommandRun>;
 }

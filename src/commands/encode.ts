@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
+import { nearMissHint } from '../config/source/near-miss.ts';
 import { chainIds } from '../config/schema/schema-parts.ts';
 import { compileModule, type CompiledModule } from '../encode/abi.ts';
 import { encodeSubmission } from '../encode/encode-submission.ts';
@@ -12,9 +13,10 @@ import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './c
  * a signer should not have to trust one to learn the meaning of the bytes.
  */
 export async function encode({ given, terminal }: CommandCall): Promise<ExitCode> {
+  const chainId = chainIdOf(given.get('chain-id')?.values[0]);
   const modules = readModules(given.get('module-abi')?.values ?? []);
   const context = {
-    chainId: chainIdOf(given.get('chain-id')?.values[0]),
+    chainId,
     signingDomain: signingDomainOf(given.get('signing-domain')?.values[0]),
     loadModule: async (address: string, name: string) => Promise.resolve(requireModule(modules, address, name)),
   };
@@ -74,8 +76,12 @@ function signingDomainOf(value = 'APTOS'): string {
 /** The chain id is signed with the rest, so it is never guessed. */
 function chainIdOf(value: string | undefined): number {
   if (value === 'mainnet' || value === 'testnet') return chainIds[value];
-  const chainId = value !== undefined && /^\d{1,3}$/.test(value) ? Number(value) : 256;
-  if (chainId > 255)
-    throw new UsageError('encode: --chain-id N is needed, a number from 0 to 255: it is part of the bytes');
+  const form = 'a number from 0 to 255, mainnet or testnet';
+  if (value === undefined) throw new UsageError(`encode: --chain-id N is needed, ${form}: it is part of the bytes`);
+  const chainId = /^\d{1,3}$/.test(value) ? Number(value) : 256;
+  if (chainId > 255) {
+    const hint = nearMissHint(value, Object.keys(chainIds));
+    throw new UsageError(`encode: --chain-id: expected ${form}, got "${value}"${hint}`);
+  }
   return chainId;
 }

@@ -8,6 +8,8 @@ export interface Flag {
   /** Placeholder of the value in help. */
   readonly value?: string;
   readonly choices?: readonly string[];
+  /** Values that shells propose; the config's schema checks them. */
+  readonly proposed?: readonly string[];
   readonly meaning: string;
 }
 
@@ -27,6 +29,7 @@ export const flags = {
   dialect: {
     kind: 'text',
     value: 'NAME',
+    proposed: ['node', 'aptos', 'auto'],
     meaning: 'node: X-NODE-* headers. aptos: X-APTOS-* headers. auto: those of the nodes.',
   },
   'chain-id': {
@@ -46,10 +49,16 @@ export const flags = {
     value: 'N',
     meaning: 'Port for /livez, /readyz, /metrics and /status. 0 picks a free one.',
   },
-  'log-level': { kind: 'text', value: 'LEVEL', meaning: 'trace, debug, info, warn, error, fatal or silent.' },
+  'log-level': {
+    kind: 'text',
+    value: 'LEVEL',
+    proposed: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
+    meaning: 'trace, debug, info, warn, error, fatal or silent.',
+  },
   'log-format': {
     kind: 'text',
     value: 'FORM',
+    proposed: ['auto', 'text', 'json'],
     meaning: 'auto (text on a terminal, otherwise JSON), text or json.',
   },
   nodes: {
@@ -58,7 +67,7 @@ export const flags = {
   },
   offline: { kind: 'switch', meaning: 'Check the config only; ask no upstream.' },
   format: { kind: 'text', value: 'FORM', choices: ['text', 'json'], meaning: 'text (default) or json.' },
-  file: { kind: 'text', value: 'FILE', meaning: 'File of keys: access.keys.file of the config.' },
+  file: { kind: 'text', value: 'FILE', meaning: 'File of keys. Default: access.keys.file of the config.' },
   name: { kind: 'text', value: 'NAME', meaning: 'Name of the key, unique in its file.' },
   tenant: {
     kind: 'text',
@@ -84,7 +93,7 @@ export const flags = {
   },
   'signing-domain': { kind: 'text', value: 'NAME', meaning: 'First word of the hashed label. Default APTOS.' },
   watch: { kind: 'switch', meaning: 'Print the status each second, until a signal.' },
-  json: { kind: 'switch', meaning: 'Print all facts as JSON, one line each time.' },
+  json: { kind: 'switch', meaning: 'The same as --format json, as status has it: all facts in one line.' },
   explain: { kind: 'switch', meaning: 'Also print the bytes taken apart, field by field.' },
 } as const satisfies Readonly<Record<string, Flag>>;
 

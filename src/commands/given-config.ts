@@ -1,6 +1,6 @@
 /** The config a call asks for: its file, under its flags and variables. */
 import { type LoadedConfig, loadConfig } from '../config/source/load.ts';
-import { overridesOf } from '../config/source/overrides.ts';
+import { type Override, overridesOf } from '../config/source/overrides.ts';
 import { type CommandCall, type ExitCode, UsageError } from './command.ts';
 import { strayVariables } from './flags.ts';
 
@@ -9,14 +9,23 @@ export interface GivenConfig extends LoadedConfig {
   readonly file: string | undefined;
 }
 
+/** A fleet for a config that is read without its nodes. */
+export const noFleet: Override = {
+  path: ['upstreams'],
+  value: [{ name: 'none', url: 'http://none.invalid' }],
+  origin: '',
+};
+
 /** Throws ConfigError for what is wrong with the config, UsageError when the call names none. */
 export function loadGivenConfig(command: string, call: CommandCall): GivenConfig {
   const file = givenFile(command, call);
   const overrides = overridesOf(call.given);
+  const { env } = call.terminal;
   if (file === undefined && !overrides.some(({ path }) => path[0] === 'upstreams')) {
+    // A wrong value is reported before the missing file.
+    loadConfig({ overrides: [noFleet, ...overrides], env });
     throw new UsageError(`${command} needs a config FILE or --upstream URL; see ledgergate ${command} --help`);
   }
-  const { env } = call.terminal;
   const loaded = loadConfig({ overrides, env, ...(file === undefined ? {} : { file }) });
   return { ...loaded, file, warnings: [...loaded.warnings, ...strayVariables(env)] };
 }

@@ -1,39 +1,48 @@
 /**
- * `keys create|list|revoke --file FILE`: the keys of clients. Edits keep the other text of the file, comments included. A
+ * `keys create|list|revoke` with `--file FILE`, or with `--config FILE` that names it: the keys of clients. Edits keep the other text of the file, comments included. A
  * running gateway reads the file again by itself.
  */
 import { existsSync } from 'node:fs';
 import { isMap, isSeq, parseDocument, type Document, type YAMLSeq } from 'yaml';
 import { createKey, hashKey } from '../access/keys/key-set.ts';
 import { nearMissHint } from '../config/source/near-miss.ts';
-import { parseKeysFile, type FileKey, type KeyInput } from '../config/keys-file.ts';
+import { parseKeysFile, readKeysFile, type FileKey, type KeyInput, type KeysFile } from '../config/keys-file.ts';
+import { formatProblem } from '../config/source/problem.ts';
 import { readText } from '../config/source/text-file.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError, formatTable } from './command.ts';
 import type { FlagName } from './flags.ts';
+import { type GivenConfig, loadGivenConfig } from './given-config.ts';
 import { replaceFile } from './replace-file.ts';
 
-const actions: Readonly<Record<string, (call: CommandCall, file: string) => ExitCode>> = { create, list, revoke };
+type Action = (call: CommandCall, file: string, config: GivenConfig | undefined) => ExitCode;
 
-/** Throws `UsageError` for an unknown action. */
+const actions: Readonly<Record<string, Action>> = { create, list, revoke };
+
+/** Runs the action of the call. */
 export async function keys(call: CommandCall): Promise<ExitCode> {
-  const { operand = '' } = call;
-  const names = Object.keys(actions);
-  const action = Object.hasOwn(actions, operand) ? actions[operand] : undefined;
-  if (action === undefined) {
-    const met = operand === '' ? '' : `, got "${operand}"${nearMissHint(operand, names)}`;
-    throw new UsageError(`keys: expected ${names.join(', ').replace(/, (\w+)$/, ' or $1')}${met}`);
-  }
-  return Promise.resolve(action(call, required(call, 'file')));
+  const action = actions[call.operand ?? ''];
+  if (action === undefined) throw new TypeError(`keys without the action ${call.operand}`);
+  const config = call.given.has('config') ? loadGivenConfig('keys', { ...call, operand: undefined }) : undefined;
+  return Promise.resolve(action(call, fileOf(call, config), config));
+}
+
+function fileOf(call: CommandCall, loaded: GivenConfig | undefined): string {
+  const file = text(call, 'file') ?? loaded?.config.access?.keys.file;
+  if (file !== undefined) return file;
+  if (loaded !== undefined) throw new UsageError(`keys: ${loaded.file} has no access.keys.file: give --file FILE`);
+  throw new UsageError(`keys ${call.operand}: --file or --config is needed; see ledgergate keys --help`);
 }
 
 /** Prints the key, the only time that it is there to be read. */
-function create(call: CommandCall, file: string): ExitCode {
+function create(call: CommandCall, file: string, loaded: GivenConfig | undefined): ExitCode {
   const name = required(call, 'name');
+  const plan = required(call, 'plan');
+  if (loaded !== undefined) checkPlan(plan, loaded);
   const key = createKey();
   const entry = {
     name,
     tenant: text(call, 'tenant'),
-    plan: required(call, 'plan'),
+    plan,
     sha256: hashKey(key),
     // A faulty value is reported below, with its place in the file.
     operations: words(call, 'operations') as KeyInput['operations'],
@@ -49,36 +58,65 @@ function create(call: CommandCall, file: string): ExitCode {
     parseKeysFile(after, file);
     return after;
   });
+  if (loaded === undefined) call.terminal.error(`The plan is not checked without --config FILE.`);
   call.terminal.error(`The key of ${name}, shown this once; ${file} has its SHA-256 only:`);
   call.terminal.out(key);
   return 0;
 }
 
+/** A key of a missing plan admits no request. */
+function checkPlan(plan: string, { config, file }: GivenConfig): void {
+  const plans = Object.keys(config.access?.plans ?? {});
+  if (plans.includes(plan)) return;
+  const hint = nearMissHint(plan, plans) || (plans.length === 0 ? '' : `; it has ${plans.join(', ')}`);
+  throw new UsageError(`--plan: access.plans of ${file} has no plan "${plan}"${hint}`);
+}
+
+/** 2: some entries are wrong. */
 function list(call: CommandCall, file: string): ExitCode {
-  const known = parseKeysFile(readText(file), file);
-  const rows = known.map(rowOf);
-  const heads = ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'EXPIRES', 'SHA256'];
-  for (const line of formatTable([heads, ...rows])) call.terminal.out(line);
-  return 0;
+  const found = readKeysFile(readText(file), file);
+  if (text(call, 'format') === 'json') call.terminal.out(JSON.stringify(found.keys.map(fieldsOf), null, 2));
+  else {
+    const heads = ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'EXPIRES', 'SHA256'];
+    for (const line of formatTable([heads, ...found.keys.map(rowOf)])) call.terminal.out(line);
+  }
+  return reportWrong(call, found);
+}
+
+function reportWrong({ terminal }: CommandCall, { problems }: KeysFile): ExitCode {
+  for (const problem of problems) terminal.error(`${formatProblem(problem)}: this entry is refused`);
+  return problems.length === 0 ? 0 : 2;
 }
 
 function rowOf({ name, tenant, plan, operations, origins, expiresAtMs, sha256 }: FileKey): readonly string[] {
   const rights = operations?.join(',') ?? 'all';
-  return [name, tenant, plan, rights, origins?.join(',') ?? 'any', expiry(expiresAtMs), `${sha256.slice(0, 8)}...`];
+  return [name, tenant, plan, rights, origins?.join(',') ?? 'any', expiry(expiresAtMs), `${shortHash(sha256)}...`];
+}
+
+/** An absent field is null: programs find every field of every key. */
+function fieldsOf({ name, tenant, plan, operations, origins, expiresAtMs, sha256 }: FileKey): object {
+  const expires = expiresAtMs === undefined ? null : new Date(expiresAtMs).toISOString();
+  const rights = { operations: operations ?? null, origins: origins ?? null };
+  return { name, tenant, plan, ...rights, expires, sha256Prefix: shortHash(sha256) };
+}
+
+function shortHash(sha256: string): string {
+  return sha256.slice(0, 8);
 }
 
 function revoke(call: CommandCall, file: string): ExitCode {
   const name = required(call, 'name');
   if (!existsSync(file)) readText(file);
+  let left: KeysFile | undefined;
   replaceFile(file, (target) => {
     const before = readText(target);
-    const names = parseKeysFile(before, file).map((known) => known.name);
-    const after = withoutKey(before, name);
-    if (after === undefined) throw new RuntimeFailure(`${file} has no key named ${name}${nearMissHint(name, names)}`);
-    parseKeysFile(after, file);
+    readKeysFile(before, file);
+    const after = withoutKey(before, name, file);
+    left = readKeysFile(after, file);
     return after;
   });
   call.terminal.out(`Revoked ${name}: a running gateway refuses it within a second or two.`);
+  if (left !== undefined) reportWrong(call, left);
   return 0;
 }
 
@@ -117,13 +155,14 @@ function withKey(text: string, key: KeyInput): string {
   return document.toString({ lineWidth: 0 });
 }
 
-/** The text without the key `name`; `undefined` when there is none. */
-function withoutKey(text: string, name: string): string | undefined {
-  const document = parseDocument(text);
+/** The text without the key `name`, in each of its entries. Throws RuntimeFailure when there is none. */
+function withoutKey(text: string, name: string, file: string): string {
+  // Entries with a key twice stay as they are.
+  const document = parseDocument(text, { uniqueKeys: false });
   const keys = keysOf(document);
-  const index = keys.items.findIndex((item) => isMap(item) && item.get('name') === name);
-  if (index === -1) return undefined;
-  keys.delete(index);
+  const names = keys.items.map((item) => (isMap(item) ? String(item.get('name')) : ''));
+  if (!names.includes(name)) throw new RuntimeFailure(`${file} has no key named ${name}${nearMissHint(name, names)}`);
+  keys.items = keys.items.filter((_, index) => names[index] !== name);
   if (keys.items.length === 0) keys.flow = true;
   return document.toString({ lineWidth: 0 });
 }

@@ -48,7 +48,10 @@ function post(name: string, action: string, call: CommandCall): Promise<unknown>
 }
 
 function nameOf(command: string, { operand }: CommandCall): string {
-  if (operand === undefined) throw new UsageError(`${command} needs the NAME of an upstream, as in: ledgergate status`);
+  if (operand === undefined) {
+    const hint = `as \`ledgergate status\` lists them: ledgergate ${command} full-a`;
+    throw new UsageError(`${command} needs the NAME of a node, ${hint}`);
+  }
   return operand;
 }
 

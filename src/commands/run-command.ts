@@ -17,12 +17,12 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
 
 async function dispatch(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const [word, ...rest] = args;
-  if (word === '--version') {
+  if (word === '--version' || word === '-v' || word === 'version') {
     terminal.out(packageVersion());
     return 0;
   }
-  if (word === '--help' || word === '-h') {
-    terminal.out(overview());
+  if (word === '--help' || word === '-h' || word === 'help') {
+    terminal.out(word === 'help' && rest[0] !== undefined ? commandHelp(findCommand(rest[0])) : overview());
     return 0;
   }
   const command = word === undefined ? commandFromEnvironment(terminal) : findCommand(word);
@@ -31,6 +31,7 @@ async function dispatch(args: readonly string[], terminal: Terminal): Promise<Ex
     terminal.out(commandHelp(command));
     return 0;
   }
+  checkOperand(command, operand);
   const run = await command.load();
   return run({ operand, given, terminal });
 }
@@ -46,6 +47,12 @@ function commandFromEnvironment(terminal: Terminal): CliCommand {
   return findCommand(isServed ? 'serve' : 'sample');
 }
 
+function checkOperand({ name, choices }: CliCommand, operand: string | undefined): void {
+  if (choices === undefined || (operand !== undefined && choices.includes(operand))) return;
+  const met = operand === undefined ? '' : `, got "${operand}"${nearMissHint(operand, choices)}`;
+  throw new UsageError(`${name}: expected ${choices.join(', ').replace(/, (\w+)$/, ' or $1')}${met}`);
+}
+
 function findCommand(word: string): CliCommand {
   const command = commands.find(({ name }) => name === word);
   if (command !== undefined) return command;
@@ -54,7 +61,7 @@ function findCommand(word: string): CliCommand {
     throw new UsageError(`expected a command before ${word}${hint}`);
   }
   const names = commands.map(({ name }) => name);
-  const hint = nearMissHint(word, names) || `; the commands are ${names.join(', ')}`;
+  const hint = nearMissHint(word, [...names, 'help', 'version']) || `; the commands are ${names.join(', ')}`;
   throw new UsageError(`unknown command "${word}"${hint}`);
 }
 
@@ -116,8 +123,8 @@ export const commands: readonly CliCommand[] = [
   {
     name: 'status',
     summary: 'Shows what a running gateway does: nodes, traffic, cache, recent events.',
-    usage: ['status [URL] [--watch] [--json]'],
-    flags: ['config', 'operations-host', 'operations-port', 'watch', 'json'],
+    usage: ['status [URL] [--watch] [--format json]'],
+    flags: ['config', 'operations-host', 'operations-port', 'watch', 'format', 'json'],
     operand: 'URL',
     load: async () => (await import('./status.ts')).status,
   },
@@ -141,12 +148,14 @@ export const commands: readonly CliCommand[] = [
     name: 'keys',
     summary: 'Creates, lists and revokes keys of clients in a keys file.',
     usage: [
-      'keys create --file FILE --name NAME --plan PLAN [--tenant NAME] [--operations read,view] [--origins ORIGIN] [--expires TIME]',
-      'keys list --file FILE',
-      'keys revoke --file FILE --name NAME',
+      'keys create --config FILE --name NAME --plan PLAN [--tenant NAME] [--operations read,view] [--origins ORIGIN] [--expires TIME]',
+      'keys list --config FILE [--format json]',
+      'keys revoke --config FILE --name NAME',
+      'keys ACTION --file FILE ...',
     ],
-    flags: ['file', 'name', 'tenant', 'plan', 'operations', 'origins', 'expires'],
+    flags: ['config', 'format', 'file', 'name', 'tenant', 'plan', 'operations', 'origins', 'expires'],
     operand: 'ACTION',
+    choices: ['create', 'list', 'revoke'],
     load: async () => (await import('./keys.ts')).keys,
   },
   {
@@ -157,6 +166,21 @@ export const commands: readonly CliCommand[] = [
     ],
     flags: ['module-abi', 'chain-id', 'signing-domain', 'explain'],
     load: async () => (await import('./encode.ts')).encode,
+  },
+  {
+    name: 'completion',
+    summary: 'Prints the completion of a shell, as in: source <(ledgergate completion bash)',
+    usage: ['completion bash', 'completion zsh', 'completion fish > ~/.config/fish/completions/ledgergate.fish'],
+    flags: [],
+    operand: 'SHELL',
+    choices: ['bash', 'zsh', 'fish'],
+    load: async () => {
+      const { completionScript } = await import('./completion.ts');
+      return ({ operand, terminal }) => {
+        terminal.out(completionScript(operand as 'bash' | 'zsh' | 'fish', commands));
+        return Promise.resolve(0);
+      };
+    },
   },
 ];
 
@@ -170,7 +194,7 @@ export function overview(): string {
     ...formatTable(commands.map(({ name, summary }) => [`  ${name}`, summary])),
     '',
     'Without a command the sample fleet is served (or, when LEDGERGATE_CONFIG or LEDGERGATE_UPSTREAM is set, `serve`).',
-    '`ledgergate COMMAND --help` shows its flags; `ledgergate --version` the version.',
+    '`ledgergate help COMMAND` shows its flags; `ledgergate version` the version.',
     'Exit codes: 0 fine, 1 failed while running, 2 bad usage or config.',
   ].join('\n');
 }
@@ -187,7 +211,10 @@ export function commandHelp(command: CliCommand): string {
     '',
     ...command.usage.map((usage, index) => `${index === 0 ? 'Usage:' : '      '} ledgergate ${usage}`),
     '',
-    'Flags, and the environment variables that stand in for them:',
-    ...formatTable(rows),
-  ].join('\n');
+    ...(rows.length === 0
+      ? []
+      : ['Flags, and the environment variables that stand in for them:', ...formatTable(rows)]),
+  ]
+    .join('\n')
+    .trimEnd();
 }

@@ -3,6 +3,7 @@ import { loadConfig } from '../config/source/load.ts';
 import { type Override, overridesOf } from '../config/source/overrides.ts';
 import { curlExamples, startSampleFleet } from '../sample/sample-fleet.ts';
 import type { CommandCall, ExitCode } from './command.ts';
+import { noFleet } from './given-config.ts';
 import { listenProblem, runGateway } from './run-gateway.ts';
 
 /** `sample`: two sample nodes, a gateway in front of them, and commands to try on it. */
@@ -37,8 +38,7 @@ export async function sample(call: CommandCall): Promise<ExitCode> {
 /** `sample --nodes`: both nodes without a gateway, for one that runs elsewhere. */
 async function sampleNodes({ given, terminal }: CommandCall): Promise<ExitCode> {
   const stop = terminal.stopSignal();
-  const none: Override = { path: ['upstreams'], value: [{ name: 'none', url: 'http://none.invalid' }], origin: '' };
-  const loaded = loadConfig({ overrides: [none, ...overridesOf(given)] });
+  const loaded = loadConfig({ overrides: [noFleet, ...overridesOf(given)] });
   const { host, port } = loaded.config.listen;
   const fleet = await startSampleFleet({ host, port }).catch((error: unknown) => {
     throw listenProblem(error, loaded);

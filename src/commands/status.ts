@@ -13,7 +13,7 @@ const unbounded = 1_000;
 /** 0: the status was printed, whatever it is; `health` is for scripts that need readiness. */
 export async function status(call: CommandCall): Promise<ExitCode> {
   const url = await operationsUrl('status', '/status.json', call);
-  const isJson = call.given.has('json');
+  const isJson = call.given.has('json') || call.given.get('format')?.values[0] === 'json';
   if (call.given.has('watch')) return watch(url, isJson, call.terminal);
   const facts = await fetchFacts(url);
   print(facts, isJson, call.terminal);

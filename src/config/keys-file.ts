@@ -1,8 +1,8 @@
 /** The keys file: strict like the config, reloaded at run time. No message quotes a value. */
 import { z } from 'zod';
 import { operations, origins, planName } from './schema/access-schema.ts';
-import type { Config } from './config.ts';
-import { checkRoot } from './explain.ts';
+import { explainRoot } from './explain.ts';
+import type { LoadedConfig } from './source/load.ts';
 import { findValue, type Positions, ConfigError, type Problem } from './source/problem.ts';
 import { nearMissHint } from './source/near-miss.ts';
 import { pattern } from './schema/schema-parts.ts';
@@ -47,24 +47,75 @@ export function keysFileWarnings(file: string, keys: readonly FileKey[]): readon
   ];
 }
 
-/** Reads the keys file that the config names, if any. Returns warnings; throws ConfigError. */
-export function checkKeysFile({ access }: Config): readonly string[] {
+/** Problems and warnings of the keys file that the config names; none without one. Throws ConfigError when no key can be read. */
+export function inspectKeysFile({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+} {
+  const { access } = config;
   const file = access?.keys.file;
-  if (access === undefined || file === undefined) return [];
-  return keysFileWarnings(file, parseKeysFile(readText(file), file, new Set(Object.keys(access.plans))));
+  if (access === undefined || file === undefined) return { problems: [], warnings: [] };
+  const { keys, problems } = readKeysFile(textOf(file, whereIs), file, new Set(Object.keys(access.plans)));
+  return { problems, warnings: keysFileWarnings(file, keys) };
+}
+
+/** Throws ConfigError at the key of the config that names the file. */
+function textOf(file: string, whereIs: LoadedConfig['whereIs']): string {
+  try {
+    return readText(file);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const path = ['access', 'keys', 'file'];
+    const message = `${error.message}; \`ledgergate keys create\` makes a file with its first key`;
+    throw new ConfigError([{ where: whereIs(path), path, message }]);
+  }
+}
+
+/** A keys file: its valid keys, and its faulty entries. */
+export interface KeysFile {
+  readonly keys: readonly FileKey[];
+  /** SHA-256 of the keys of faulty entries, as far as they can be read: no other source may admit them. */
+  readonly refused: ReadonlySet<string>;
+  readonly problems: readonly Problem[];
 }
 
 /**
- * The keys of `text`. `file`: its name in problems. `plans`: valid plan names; absent: any. Throws ConfigError with all
- * problems.
+ * The keys of `text`, entry by entry: a fault in one must not keep the others from being revoked. `file`: its name in
+ * problems. `plans`: valid plan names; absent: any. Throws ConfigError with all problems when there is no list of keys.
  */
-export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<string>): readonly FileKey[] {
+export function readKeysFile(text: string, file: string, plans?: ReadonlySet<string>): KeysFile {
   const source = readYaml(text, file, {});
-  const { positions } = source;
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
   const root = source.value ?? {};
-  const further = problemsOf(root, positions, plans);
-  return checkRoot(keysFileSchema, root, source, { further, isSecret: true }).keys.map(fileKey);
+  const further = problemsOf(root, source.positions, plans);
+  const { data, problems } = explainRoot(keysFileSchema, root, source, { further, isSecret: true });
+  if (data !== undefined && problems.length === 0)
+    return { keys: data.keys.map(fileKey), refused: new Set(), problems };
+  // Its path leads to the list at most: the list is missing, is something else, or is there twice.
+  if (problems.some(({ path }) => path.length === 0 || (path.length === 1 && path[0] === 'keys'))) {
+    throw new ConfigError(problems);
+  }
+  const entries = keysOf(root);
+  const faulty = new Set(problems.map(({ path }) => path[1]));
+  const refused = new Set(entries.flatMap((entry, index) => (faulty.has(index) ? hashOf(entry) : [])));
+  const keys = entries.flatMap((entry, index) => {
+    const checked = faulty.has(index) ? undefined : key.safeParse(entry);
+    // A hash that a faulty entry has, too: which rights the key has is uncertain.
+    return checked?.success !== true || refused.has(checked.data.sha256.toLowerCase()) ? [] : [fileKey(checked.data)];
+  });
+  return { keys, refused, problems: new ConfigError(problems).problems };
+}
+
+/** As `readKeysFile`, but throws ConfigError for any problem. */
+export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<string>): readonly FileKey[] {
+  const { keys, problems } = readKeysFile(text, file, plans);
+  if (problems.length > 0) throw new ConfigError(problems);
+  return keys;
+}
+
+function hashOf(entry: unknown): readonly string[] {
+  const sha256 = findValue(entry, ['sha256']);
+  return typeof sha256 === 'string' ? [sha256.toLowerCase()] : [];
 }
 
 /**

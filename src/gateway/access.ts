@@ -3,8 +3,8 @@ import type { Plan } from '../access/keys/principal.ts';
 import { Principals, type PrincipalRules, type KeySource } from '../access/keys/principals.ts';
 import type { Limits } from '../access/limits/ticket.ts';
 import type { AccessConfig, PlanConfig, RedisConfig } from '../config/config.ts';
-import { keysFileWarnings, parseKeysFile, type FileKey } from '../config/keys-file.ts';
-import { ConfigError } from '../config/source/problem.ts';
+import { keysFileWarnings, readKeysFile, type KeysFile } from '../config/keys-file.ts';
+import { ConfigError, formatProblem } from '../config/source/problem.ts';
 import { digestOf, FileWatch, readText } from '../config/source/text-file.ts';
 import { createAccessMetrics } from '../metrics/access-metrics.ts';
 import { createLimits } from './limits.ts';
@@ -71,21 +71,23 @@ export function buildAccess(config: AccessConfig, context: AccessContext) {
   };
 }
 
-interface FileKeys {
+interface FileKeys extends KeysFile {
   readonly text: string;
-  readonly keys: readonly FileKey[];
 }
 
-/** Watches the keys file. An invalid or missing file changes nothing. */
+/** A damaged file may have a problem in each of its lines. */
+const mostReported = 20;
+
+/** Watches the keys file. One without a list of keys, or a missing one, changes nothing; a faulty entry is refused alone. */
 function watchKeys(file: string, { principals, plans, metrics, journal }: KeysContext, peers?: PeerWorkers) {
   let inForce: FileKeys | undefined;
   /** Throws ConfigError. Reuses the keys in force for the same text: parsing blocks requests. */
   const parse = (text: string, known = plans()): FileKeys => {
-    const isFit = inForce?.text === text && inForce.keys.every(({ plan }) => known.has(plan));
-    return inForce !== undefined && isFit ? inForce : { text, keys: parseKeysFile(text, file, known) };
+    const isFit = inForce?.text === text && inForce.problems.length === 0 && hasPlans(inForce, known);
+    return inForce !== undefined && isFit ? inForce : { text, ...readKeysFile(text, file, known) };
   };
-  /** The keys of the present file; `undefined` when they are invalid with these plans. */
-  const findFit = (known = plans()): FileKeys | undefined => {
+  /** The present file; `undefined` without a list of keys. */
+  const findPresent = (known = plans()): FileKeys | undefined => {
     try {
       return parse(readText(file), known);
     } catch (error) {
@@ -94,51 +96,58 @@ function watchKeys(file: string, { principals, plans, metrics, journal }: KeysCo
     }
   };
   const putInForce = (next: FileKeys): void => {
-    principals.setKeys('file', next.keys);
+    principals.setKeys('file', next.keys, next.refused);
     inForce = next;
     peers?.publishKeys(next.text);
+    if (next.problems.length === 0) return;
+    metrics.reloaded('file', 'failed');
+    const why = { file, problems: next.problems.slice(0, mostReported).map(formatProblem) };
+    journal.record('keys refused', why, 'keys of the file are refused, because their entries are wrong');
   };
   const take = (next: FileKeys): void => {
     putInForce(next);
-    metrics.reloaded('file', 'ok');
+    if (next.problems.length === 0) metrics.reloaded('file', 'ok');
     const [warning] = keysFileWarnings(file, next.keys);
     journal.record('keys read', { file, keys: principals.size, warning }, 'keys file reloaded');
-  };
-  const keep = (problems: readonly string[]): void => {
-    metrics.reloaded('file', 'failed');
-    const why = { file, problems };
-    journal.record('keys refused', why, 'keys file refused: the keys in force stay');
   };
   const read = (): void => {
     try {
       take(parse(readText(file)));
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
-      keep(error.message.split('\n'));
+      metrics.reloaded('file', 'failed');
+      const why = { file, problems: error.message.split('\n', mostReported) };
+      journal.record('keys refused', why, 'keys file refused: the keys in force stay');
     }
   };
-  // While the file is invalid, a restarted worker takes the keys of the other workers.
+  // While the file has no list of keys, a restarted worker takes the keys of the other workers.
   const digest = digestOf(file);
-  const fit = findFit();
-  putInForce(fit ?? parse(peers?.lastKeys ?? readText(file)));
+  const present = findPresent();
+  putInForce(present ?? parse(peers?.lastKeys ?? readText(file)));
   const watched = new FileWatch([file], {
-    // Without a digest an invalid file counts as a change, and is reported.
-    digest: fit && digest,
+    // Without a digest such a file counts as a change, and is reported.
+    digest: present && digest,
     onChange: read,
     onMissing: read,
   });
   return {
-    /** Throws ConfigError when both the present file and the text in force are invalid with these plans. */
+    /** Throws ConfigError when a key in force would lose its plan, unless the present file has none without a plan. */
     check(known: ReadonlySet<string>): void {
-      if (findFit(known) === undefined) parse(inForce?.text ?? '', known);
+      if (inForce === undefined || hasPlans(inForce, known)) return;
+      if (findPresent(known)?.problems.length === 0) return;
+      throw new ConfigError(parse(inForce.text, known).problems);
     },
-    /** New plans may make a refused file valid. */
+    /** New plans may make refused keys valid. */
     reapplyPlans(): void {
-      const next = findFit();
+      const next = findPresent();
       if (next !== undefined && next !== inForce) take(next);
     },
     close: () => watched.close(),
   };
+}
+
+function hasPlans({ keys }: KeysFile, known: ReadonlySet<string>): boolean {
+  return keys.every(({ plan }) => known.has(plan));
 }
 
 function rulesOf({ header, plans: given, anonymous, trustedProxies }: AccessConfig): PrincipalRules {

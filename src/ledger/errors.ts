@@ -28,9 +28,40 @@ const faults = {
 /** Name of a fault; the table gives its HTTP status and `error_code`. */
 export type Fault = keyof typeof faults;
 
+/** Why the gateway answers 503, as log lines have it: a closed set, without addresses. */
+export type UnavailableReason =
+  | 'no node'
+  | 'nodes failed'
+  | 'holders away'
+  | 'not reached'
+  | 'other chain'
+  | 'nodes full'
+  | 'nodes paused'
+  | 'time-out'
+  | 'hung up'
+  | 'overload'
+  | 'connections'
+  | 'bodies'
+  | 'large answers'
+  | 'broken off'
+  | 'keys unread'
+  | 'not counted'
+  | 'module unread';
+
+/** The attempts of a call that ended without an answer. */
+export interface FailedCall {
+  readonly attempts: number;
+  /** The node that was asked last. */
+  readonly upstream: string | undefined;
+}
+
 /** Options of a `GatewayError`. `headers`: further headers of the answer, names and values in turn. */
 export interface GatewayErrorOptions extends ErrorOptions {
   readonly headers?: readonly string[];
+  /** Of a 503. */
+  readonly reason?: UnavailableReason;
+  /** Absent: no node was asked. */
+  readonly call?: FailedCall;
 }
 
 /** A fault with a message fit for clients: it names the fault and the value, never an upstream's address. */
@@ -41,6 +72,8 @@ export class GatewayError extends Error {
   readonly code: string;
   /** More headers of the answer, flat. */
   readonly headers: readonly string[];
+  readonly reason: UnavailableReason | undefined;
+  readonly call: FailedCall | undefined;
 
   constructor(fault: Fault, message: string, options?: GatewayErrorOptions) {
     super(message, options);
@@ -48,6 +81,8 @@ export class GatewayError extends Error {
     this.status = faults[fault].status;
     this.code = faults[fault].code;
     this.headers = options?.headers ?? [];
+    this.reason = options?.reason;
+    this.call = options?.call;
   }
 
   /** Whether the rest of the request cannot be trusted to be read, so that the connection ends with the answer. */

@@ -40,7 +40,7 @@ export function createAccessMetrics(registry: Registry, read: () => AccessGauges
   });
   const reloads = new Counter(registry, {
     name: 'ledgergate_keys_reloads_total',
-    help: 'Times that changed keys were read (ok), or could not be, so that those from before stay in force (failed).',
+    help: 'Times that changed keys were read (ok), or that some were refused or none could be read (failed).',
     labels: { source: keySources, result: reloadOutcomes },
   });
   new Gauge(registry, {

@@ -226,10 +226,13 @@ export class Latest {
       throw new GatewayError(
         'unavailable',
         `the ledger is at version ${this.#head} here, and version ${min} was asked for; try again`,
+        { reason: 'not reached' },
       );
     }
     if (min !== undefined && !this.#isProvided(min)) throw new UnreachedError(min);
-    throw new GatewayError('unavailable', 'no node reports the latest ledger version now; try again');
+    throw new GatewayError('unavailable', 'no node reports the latest ledger version now; try again', {
+      reason: 'no node',
+    });
   }
 
   /** The nodes that failed at `state`; when none was asked, all that hold it. */

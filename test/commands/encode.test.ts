@@ -91,7 +91,7 @@ test('the chain id is never guessed', (t) => {
   for (const args of [[], ['--chain-id', '256'], ['--chain-id', 'main']]) {
     const { status, stdout, stderr } = encode(t, request, args);
     assert.deepEqual([status, stdout], [2, '']);
-    assert.match(stderr, /--chain-id N is needed/);
+    assert.match(stderr, /--chain-id.* a number from 0 to 255, mainnet or testnet/);
   }
 });
 

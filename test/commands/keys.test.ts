@@ -133,15 +133,101 @@ for (const [line, code, message] of failures) {
   });
 }
 
-test('a file that is wrong is left alone, with the place of what is wrong', async (t) => {
-  const file = place(t, 'keys:\n  - { name: a, sha: x }\n');
+test('a wrong entry hinders no list and no revocation, and no key is added beside it', async (t) => {
+  const wrong = '  - { name: a, sha: x }\n';
+  const file = place(t, `keys:\n${wrong}  - { name: b, plan: free, sha256: "${hashKey('b')}" }\n`);
+
+  const created = await run('keys create --name c --plan free', file);
+  const listed = await run('keys list', file);
+  const revoked = await run('keys revoke --name b', file);
+
+  assert.deepEqual([created.code, listed.code, revoked.code], [2, 2, 0]);
+  for (const { err } of [created, listed, revoked]) assert.match(err, /keys\.yaml:2:16: keys\[0\]\.sha: unknown key/);
+  assert.match(listed.out, /^b +b +free /m);
+  assert.equal(readFileSync(file, 'utf8'), `keys:\n${wrong}`);
+  assert.equal((await run('keys revoke --name a', file)).code, 0);
+  assert.deepEqual(parseKeysFile(readFileSync(file, 'utf8'), file), []);
+});
+
+/** A line of the file. */
+const entry = (name: string, key: string) => `  - { name: ${name}, plan: free, sha256: "${hashKey(key)}" }\n`;
+
+test('a key is revoked in each of its entries', async (t) => {
+  const file = place(t, `keys:\n${entry('a', '1')}${entry('b', '2')}${entry('a', '3')}`);
+
+  assert.equal((await run('keys revoke --name a', file)).code, 0);
+
+  assert.equal(readFileSync(file, 'utf8'), `keys:\n${entry('b', '2')}`);
+});
+
+test('a file without a list of keys is left alone, with its place', async (t) => {
+  const file = place(t, 'keys:\n  a: 1\n');
   for (const line of ['keys create --name c --plan free', 'keys list', 'keys revoke --name a']) {
     const { code, err } = await run(line, file);
     assert.equal(code, 2);
-    assert.match(err, /keys\.yaml:2:16: keys\[0\]\.sha: unknown key/);
+    assert.match(err, /keys\.yaml:2:3: keys: must be a list of keys/);
   }
   assert.equal((await run('keys list', `${file}.gone`)).code, 2);
   assert.equal((await run('keys revoke --name a', `${file}.gone`)).code, 2);
+});
+
+/** A config beside `file`, with the plans `free` and `silver`. */
+function configFor(file: string, keys = `{ file: ${file} }`): string {
+  const config = `${file}.config`;
+  writeFileSync(
+    config,
+    `upstreams: [{ name: a, url: "http://127.0.0.1:1/v1" }]\naccess: { keys: ${keys}, plans: { free: {}, silver: {} } }\n`,
+  );
+  return config;
+}
+
+test('a key of a plan that the config lacks is refused, and the config names the file', async (t) => {
+  const file = place(t);
+  const config = configFor(file);
+
+  const near = await call(['keys', 'create', '--config', config, '--name', 'a', '--plan', 'sliver']);
+  const other = await call(['keys', 'create', '--config', config, '--name', 'a', '--plan', 'gold']);
+
+  assert.deepEqual(near, {
+    code: 2,
+    out: '',
+    err: `ledgergate: --plan: access.plans of ${config} has no plan "sliver" (did you mean "silver"?)`,
+  });
+  assert.match(other.err, /has no plan "gold"; it has free, silver$/);
+  assert.ok(!existsSync(file));
+
+  const created = await call(['keys', 'create', '--config', config, '--name', 'a', '--plan', 'silver']);
+  assert.equal(created.code, 0);
+  assert.doesNotMatch(created.err, /not checked/);
+  assert.match((await call(['keys', 'list'], { LEDGERGATE_CONFIG: config })).out, /^a +a +silver /m);
+  assert.equal((await call(['keys', 'revoke', '--config', config, '--name', 'a'])).code, 0);
+  assert.match((await run('keys create --name b --plan gold', file)).err, /the plan is not checked without --config/i);
+  const inRedis = await call(['keys', 'list', '--config', configFor(file, '{ redis: false }, anonymous: free')]);
+  assert.match(inRedis.err, /has no access\.keys\.file: give --file FILE$/);
+});
+
+test('keys list --format json prints all fields of each key, for programs', async (t) => {
+  const expires = '2999-01-01T00:00:00Z';
+  const hash = hashKey('b');
+  const file = place(
+    t,
+    `keys:\n  - { name: a, plan: free, sha256: "${hashKey('a')}" }\n  - { name: b, tenant: acme, plan: free, sha256: "${hash}", operations: [read], origins: ["https://a"], expires: "${expires}" }\n`,
+  );
+
+  const { code, out } = await run('keys list --format json', file);
+
+  assert.equal(code, 0);
+  const [first, second] = JSON.parse(out) as readonly unknown[];
+  assert.partialDeepStrictEqual(first, { name: 'a', tenant: 'a', operations: null, origins: null, expires: null });
+  assert.deepEqual(second, {
+    name: 'b',
+    tenant: 'acme',
+    plan: 'free',
+    operations: ['read'],
+    origins: ['https://a'],
+    expires: '2999-01-01T00:00:00.000Z',
+    sha256Prefix: hash.slice(0, 8),
+  });
 });
 
 test('two edits at once lose no key: the second fails, and the target of a link is changed', async (t) => {
@@ -172,20 +258,27 @@ test('who could read the file still can: it keeps its mode, and its owner', asyn
   assert.deepEqual([uid, gid, mode & 0o777], [65_534, 65_534, 0o640]);
 });
 
-test('a file of keys that is wrong is a problem of the config in check and serve', async (t) => {
+test('each wrong entry of a file of keys is a problem of the config', async (t) => {
   const file = place(t, 'keys: [{ name: a, plan: paid, sha256: x }]\n');
-  const config = `${file}.config`;
-  writeFileSync(
-    config,
-    'upstreams: [{ name: a, url: "http://127.0.0.1:1/v1" }]\naccess: { keys: { file: keys.yaml }, plans: { free: {} } }\n',
-  );
+
+  const { code, out } = await call(['check', configFor(file), '--offline']);
+
+  assert.equal(code, 2);
+  assert.match(out, /keys\.yaml:1:25: keys\[0\]\.plan: there is no such plan in access\.plans/);
+  assert.match(out, /keys\.yaml:1:39: keys\[0\]\.sha256: must be the SHA-256 of a key/);
+});
+
+test('a missing file of keys is a problem at its key of the config, with the remedy, in check and serve', async (t) => {
+  const config = configFor(place(t));
   const checked = await call(['check', config, '--offline']);
   const served = await call(['serve', '--config', config]);
 
   for (const { code, out, err } of [checked, served]) {
     assert.equal(code, 2);
-    assert.match(out + err, /keys\.yaml:1:25: keys\[0\]\.plan: there is no such plan in access\.plans/);
-    assert.match(out + err, /keys\.yaml:1:39: keys\[0\]\.sha256: must be the SHA-256 of a key/);
+    assert.match(
+      out + err,
+      /config:2:25: access\.keys\.file: cannot read .*keys\.yaml: there is no such file; `ledgergate keys create` makes /,
+    );
   }
 });
 

@@ -27,18 +27,27 @@ test('a table of what the gateway does, by address and by port', async (t) => {
     const { code, out, err } = await call(['status', ...args]);
     assert.deepEqual({ code, err }, { code: 0, err: '' });
     assert.match(out, /^READY All is well\.$/m);
-    assert.match(out, /^full-0 +● usable +1 234 567 +0 +500 /m);
+    // Versions without spaces can be pasted into a request.
+    assert.match(out, /^full-0 +● usable +1234567 +0 +500 /m);
+    assert.match(out, /^head 1234567 /m);
+    assert.doesNotMatch(out, /^CLASS/m);
+    assert.match(out, /^no requests in the last \d+ s$/m);
   }
+  await gateway.get('/accounts/0x1/module/coin?ledger_version=700');
+  const asked = await call(['status', gateway.operationsUrl]);
+  assert.match(asked.out, /^CLASS +RATE .*\nmodule /m);
 });
 
-test('--json prints the facts in one line', async (t) => {
+test('--format json prints the facts in one line, and so does --json', async (t) => {
   const gateway = await testGateway(t, { full: [await fakeNode(t)] });
 
-  const { code, out } = await call(['status', gateway.operationsUrl, '--json']);
+  for (const flags of [['--format', 'json'], ['--json']]) {
+    const { code, out } = await call(['status', gateway.operationsUrl, ...flags]);
 
-  assert.equal(code, 0);
-  assert.equal(out.split('\n').length, 1);
-  assert.equal((JSON.parse(out) as { ledger: { head: string } }).ledger.head, '1000');
+    assert.equal(code, 0);
+    assert.equal(out.split('\n').length, 1);
+    assert.equal((JSON.parse(out) as { ledger: { head: string } }).ledger.head, '1000');
+  }
 });
 
 test('no answer, another answer and another server are exit code 1 and one line', async (t) => {
@@ -62,7 +71,7 @@ test('an address that is none, and a flag that is not known, are exit code 2', a
 
 test('--watch appends where there is no screen, until it is ended', async (t) => {
   const gateway = await testGateway(t, { full: [await fakeNode(t)] });
-  const watching = start(t, ['status', gateway.operationsUrl, '--watch', '--json']);
+  const watching = start(t, ['status', gateway.operationsUrl, '--watch', '--format', 'json']);
   await watching.line(/"name":"ledgergate"/);
   // The second comes a second later.
   await new Promise((resolve) => watching.process.stdout?.once('data', resolve));

@@ -4,11 +4,13 @@ import { test } from 'node:test';
 import { commands } from '../../src/commands/run-command.ts';
 import { call } from './command-line.ts';
 
-test('--version prints the version of the package', async () => {
+test('--version, -v and version print the version of the package', async () => {
   const manifest = new URL('../../package.json', import.meta.url);
   const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
 
-  assert.deepEqual(await call(['--version']), { code: 0, out: version, err: '' });
+  for (const word of ['--version', '-v', 'version']) {
+    assert.deepEqual(await call([word]), { code: 0, out: version, err: '' });
+  }
 });
 
 test('--help names every command, and each command its flags with their variables', async () => {
@@ -26,11 +28,19 @@ test('--help names every command, and each command its flags with their variable
   }
 });
 
+test('help is --help, of the program and of a command', async () => {
+  const [overview, ofServe] = [await call(['--help']), await call(['serve', '--help'])];
+
+  assert.deepEqual([await call(['help']), await call(['-h'])], [overview, overview]);
+  assert.deepEqual(await call(['help', 'serve']), ofServe);
+  assert.match((await call(['help', 'serv'])).err, /unknown command "serv" \(did you mean "serve"\?\)/);
+});
+
 const misuses: readonly (readonly [line: string, message: string])[] = [
   ['serv', 'unknown command "serv" (did you mean "serve"?)'],
   [
     'statistics',
-    'unknown command "statistics"; the commands are serve, check, config, sample, health, status, drain, resume, keys, encode',
+    'unknown command "statistics"; the commands are serve, check, config, sample, health, status, drain, resume, keys, encode, completion',
   ],
   ['--port 1', 'expected a command before --port, as in: ledgergate serve FILE'],
   ['--versoin', 'expected a command before --versoin (did you mean "--version"?)'],
@@ -50,12 +60,23 @@ const misuses: readonly (readonly [line: string, message: string])[] = [
   ['check a b', 'check: unexpected argument "b"'],
   ['check a --config b', 'check: give the file once: as a or by --config'],
   ['config', 'config needs a config FILE or --upstream URL; see ledgergate config --help'],
+  ['helpp', 'unknown command "helpp" (did you mean "help"?)'],
+  ['completion', 'completion: expected bash, zsh or fish'],
+  ['completion fishh', 'completion: expected bash, zsh or fish, got "fishh" (did you mean "fish"?)'],
+  ['status --format jsn', '--format: expected text or json, got "jsn" (did you mean "json"?)'],
   ['keys', 'keys: expected create, list or revoke'],
   ['keys creat', 'keys: expected create, list or revoke, got "creat" (did you mean "create"?)'],
-  ['keys list', 'keys list: --file is needed; see ledgergate keys --help'],
+  ['keys list', 'keys list: --file or --config is needed; see ledgergate keys --help'],
   ['keys create --file x', 'keys create: --name is needed; see ledgergate keys --help'],
   ['sample --upstream http://n/v1', 'sample: unknown flag --upstream'],
   ['health ftp://x', 'health: expected a URL such as http://127.0.0.1:9090, got "ftp://x"'],
+  ['drain', 'drain needs the NAME of a node, as `ledgergate status` lists them: ledgergate drain full-a'],
+  ['resume', 'resume needs the NAME of a node, as `ledgergate status` lists them: ledgergate resume full-a'],
+  [
+    'encode --chain-id mainet',
+    'encode: --chain-id: expected a number from 0 to 255, mainnet or testnet, got "mainet" (did you mean "mainnet"?)',
+  ],
+  ['encode', 'encode: --chain-id N is needed, a number from 0 to 255, mainnet or testnet: it is part of the bytes'],
   ['health --operations-port 0', '--operations-port: expected a port that can be asked, got "0"'],
 ];
 
@@ -64,6 +85,17 @@ for (const [line, message] of misuses) {
     assert.deepEqual(await call(line.split(' ')), { code: 2, out: '', err: `ledgergate: ${message}` });
   });
 }
+
+test('a wrong value is reported before a missing config', async () => {
+  assert.deepEqual(await call(['serve', '--port', 'abc', '--chain-id', 'mainet']), {
+    code: 2,
+    out: '',
+    err: [
+      '--port: listen.port: expected a whole number from 0 to 65535, got "abc"',
+      '--chain-id: chainId: expected a whole number from 1 to 255, "mainnet" or "testnet", got "mainet" (did you mean "mainnet"?)',
+    ].join('\n'),
+  });
+});
 
 test('a wrong value is reported under the name of its flag', async () => {
   const { code, err } = await call(['config', '--upstream', 'http://n/v1', '--port', 'abc', '--log-level', 'inf']);

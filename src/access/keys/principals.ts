@@ -37,6 +37,8 @@ export class Principals {
   #rules: PrincipalRules;
   #proxies: Networks;
   readonly #records: Record<KeySource, readonly KeyRecord[] | undefined>;
+  /** SHA-256 of the file's keys that no source may admit. */
+  #refused: ReadonlySet<string> = new Set();
   #keys: KeySet;
   /** Number of changes of keys and rules. */
   #generation = 0;
@@ -59,9 +61,13 @@ export class Principals {
     this.#keys = this.#keySet();
   }
 
-  /** Replaces a source's keys, in force for the next request: keys that are missing from `records` are refused. */
-  setKeys(source: KeySource, records: readonly KeyRecord[]): void {
+  /**
+   * Replaces a source's keys, in force for the next request: keys that are missing from `records` are refused. `refused`:
+   * SHA-256 of keys that the file has in a form that cannot be read, refused whatever another source holds.
+   */
+  setKeys(source: KeySource, records: readonly KeyRecord[], refused?: ReadonlySet<string>): void {
     this.#records[source] = records;
+    if (refused !== undefined) this.#refused = refused;
     this.#keys = this.#keySet();
   }
 
@@ -116,7 +122,9 @@ export class Principals {
 
   #keySet(): KeySet {
     this.#generation += 1;
-    return new KeySet([...(this.#records.file ?? []), ...(this.#records.redis ?? [])], this.#rules.plans);
+    const records = [...(this.#records.file ?? []), ...(this.#records.redis ?? [])];
+    const admitted = records.filter(({ sha256 }) => !this.#refused.has(sha256));
+    return new KeySet(admitted, this.#rules.plans);
   }
 }
 

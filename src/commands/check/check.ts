@@ -1,5 +1,5 @@
 /** `check FILE`: checks the config, probes every upstream against it, inspects store and Redis, and reports for people or programs. */
-import { checkKeysFile } from '../../config/keys-file.ts';
+import { inspectKeysFile } from '../../config/keys-file.ts';
 import { ConfigError, type Problem, formatProblem, formatPath } from '../../config/source/problem.ts';
 import { inspectTls } from '../../config/tls-pair.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
@@ -14,7 +14,7 @@ export async function check(call: CommandCall): Promise<ExitCode> {
   const { store: storeConfig, redis: redisConfig } = (isOffline ? undefined : loaded?.config.cache) ?? {};
   const [fleet, redis] = await Promise.all([
     isOffline ? undefined : loaded && inspectFleet(loaded),
-    redisConfig && inspectRedis(redisConfig),
+    loaded && redisConfig && inspectRedis(redisConfig, loaded),
   ]);
   const tls = loaded && inspectTls(loaded);
   const store = storeConfig && inspectStore(storeConfig);
@@ -39,8 +39,8 @@ export async function check(call: CommandCall): Promise<ExitCode> {
 function tryLoad(call: CommandCall): { readonly loaded?: GivenConfig; readonly problems: readonly Problem[] } {
   try {
     const loaded = loadGivenConfig('check', call);
-    const warnings = [...loaded.warnings, ...checkKeysFile(loaded.config)];
-    return { loaded: { ...loaded, warnings }, problems: [] };
+    const { problems, warnings } = inspectKeysFile(loaded);
+    return { loaded: { ...loaded, warnings: [...loaded.warnings, ...warnings] }, problems };
   } catch (error) {
     if (error instanceof ConfigError) return { problems: error.problems };
     throw error;

@@ -5,6 +5,7 @@ import type { Redis } from 'ioredis';
 import { connectRedis, type RedisClient } from '../../cache/redis/redis-client.ts';
 import { faultOf } from '../../cache/store/file.ts';
 import type { RedisConfig, StoreConfig } from '../../config/config.ts';
+import type { LoadedConfig } from '../../config/source/load.ts';
 import { connectionFault, type CheckFinding } from './inspect-fleet.ts';
 
 /** Problems and warnings about a tier. */
@@ -15,31 +16,59 @@ export interface TierInspection {
 
 /** Longest look at Redis. */
 const redisTimeoutMs = 2_000;
-const advice = 'set maxmemory and maxmemory-policy volatile-lfu (docs/redis.md)';
 
 /** Connects, reads and writes without changing anything. Never rejects, and takes `redisTimeoutMs` at most. */
-export async function inspectRedis({ target, keyPrefix }: RedisConfig): Promise<TierInspection> {
+export async function inspectRedis(
+  { target, keyPrefix }: RedisConfig,
+  { config, redacted }: Pick<LoadedConfig, 'config' | 'redacted'>,
+): Promise<TierInspection> {
   const { promise: failed, reject } = Promise.withResolvers<never>();
   // Also after the time-out, when no caller waits any more.
   failed.catch(() => undefined);
   const client = connectRedis(target, reject);
   const timer = setTimeout(() => reject(new DOMException('', 'TimeoutError')), redisTimeoutMs);
   try {
-    const warnings = await Promise.race([failed, warningsOfRedis(client, `${keyPrefix}:check`)]);
+    const use = config.access === undefined ? cacheAlone : limitsToo;
+    const warnings = await Promise.race([failed, warningsOfRedis(client, `${keyPrefix}:check`, use)]);
     return { findings: [], warnings: warnings.map((warning) => `cache.redis ${warning}`) };
   } catch (error) {
     const { reason, value } = connectionFault(error, redisTimeoutMs);
     // An error that Redis answers is its own best description.
     const isOfRedis = reason === 'bad answer' && value !== undefined;
-    const why = isOfRedis ? value : [reason, ...(value ? [`(${value})`] : [])].join(' ');
-    return { findings: [{ path: ['cache', 'redis'], message: `cannot be used: ${why}` }], warnings: [] };
+    const remedy = reason === 'connection refused' ? ': does Redis listen on this port?' : '';
+    const why = isOfRedis ? value : [reason, ...(value ? [`(${value})`] : [])].join(' ') + remedy;
+    const { url, cluster, sentinel } = redacted.cache.redis ?? {};
+    const addresses = url ?? (cluster ?? sentinel?.nodes ?? []).join(', ');
+    const path = ['cache', 'redis', target.kind === 'single' ? 'url' : target.kind];
+    return { findings: [{ path, message: `${addresses} cannot be used: ${why}` }], warnings: [] };
   } finally {
     clearTimeout(timer);
     client.disconnect();
   }
 }
 
-async function warningsOfRedis(client: RedisClient, key: string): Promise<readonly string[]> {
+/** Memory settings that fit the content of a Redis. */
+interface RedisUse {
+  readonly policies: RegExp;
+  readonly advice: string;
+  /** The fault of an eviction that it must not have. */
+  readonly mayLose: string;
+}
+
+const cacheAlone: RedisUse = {
+  policies: /^volatile-/,
+  advice: 'set maxmemory and maxmemory-policy volatile-lfu (docs/redis.md)',
+  mayLose: 'what must stay',
+};
+
+/** Windows of limits expire, so that `volatile-*` evicts them, too. */
+const limitsToo: RedisUse = {
+  policies: /^noeviction$/,
+  advice: 'set maxmemory and maxmemory-policy noeviction (docs/limits.md)',
+  mayLose: 'limits and usage',
+};
+
+async function warningsOfRedis(client: RedisClient, key: string, use: RedisUse): Promise<readonly string[]> {
   if (client.status !== 'ready') await new Promise<void>((resolve) => client.once('ready', () => resolve()));
   await client.hget(key, '0');
   // Nothing has this name, so nothing is written; a server that refuses writes refuses this one too.
@@ -50,20 +79,21 @@ async function warningsOfRedis(client: RedisClient, key: string): Promise<readon
     ],
   );
   const servers = 'nodes' in client ? client.nodes('master') : [client];
-  const faults = await Promise.all(servers.map(memoryFaults));
+  const faults = await Promise.all(servers.map((server) => memoryFaults(server, use)));
   // The servers of a cluster mostly share one setting: a set reports it once.
   return [...new Set([...(await refusals), ...faults.flat()])];
 }
 
-async function memoryFaults(server: Redis): Promise<readonly string[]> {
+async function memoryFaults(server: Redis, { policies, advice, mayLose }: RedisUse): Promise<readonly string[]> {
   const info = await server.info('memory').catch(() => '');
   const [maxBytes, policy] = [/^maxmemory:(\d+)/m.exec(info)?.[1], /^maxmemory_policy:(\S+)/m.exec(info)?.[1]];
   if (maxBytes === undefined || policy === undefined)
     return [`hides its memory limit, because INFO is not allowed: ${advice}`];
   const faults: string[] = [];
   if (Number(maxBytes) === 0) faults.push(`has no memory limit, and answers are kept for cache.redis.ttl: ${advice}`);
+  if (policies.test(policy)) return faults;
   if (policy === 'noeviction') faults.push(`evicts nothing: once it is full nothing new is shared; ${advice}`);
-  if (policy.startsWith('allkeys-')) faults.push(`may evict what must stay (maxmemory-policy ${policy}); ${advice}`);
+  else faults.push(`may evict ${mayLose} (maxmemory-policy ${policy}); ${advice}`);
   return faults;
 }
 

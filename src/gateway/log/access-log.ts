@@ -63,13 +63,16 @@ export class AccessLog {
 }
 
 function lineOf(ended: RequestSummary, seconds: number): object {
-  const { route, method, upstream, version, upstreamMs, bytes, admitted, trace } = ended;
+  const { route, method, upstream, version, upstreamMs, bytes, admitted, trace, failure } = ended;
   return {
     route,
     method,
     status: countedStatus(ended),
     outcome: countedOutcome(ended),
-    upstream,
+    // Of an answer, or of the last attempt.
+    upstream: upstream ?? failure?.call?.upstream,
+    reason: failure?.reason,
+    attempts: failure?.call?.attempts,
     // Text: a bigint triples pino's time for a line.
     version: version?.toString(),
     seconds: Math.round(seconds * 1e6) / 1e6,

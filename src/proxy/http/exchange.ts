@@ -35,6 +35,8 @@ export interface RequestSummary extends CountedRequest {
   readonly version: LedgerVersion | undefined;
   /** Unexpected exception (a bug), reported as 500. */
   readonly bug: unknown;
+  /** The gateway's own error, reported to the client. */
+  readonly failure?: GatewayError | undefined;
   /** Principal and limits; undefined with open access. */
   readonly admitted: AdmittedRequest | undefined;
   readonly trace?: SpanName | undefined;
@@ -83,6 +85,7 @@ export class Exchange implements Caller, RequestResult, RequestSummary {
   /** Memory of a body large enough to count. */
   reservation: BodyReservation | undefined;
   bug: unknown;
+  failure: GatewayError | undefined;
   readonly #observer: ExchangeObserver;
   readonly #startedMs = performance.now();
   /** Absent: tracing is off. */
@@ -121,7 +124,9 @@ export class Exchange implements Caller, RequestResult, RequestSummary {
       else {
         this.response.once('close', onClose);
         this.#deadline = setTimeout(() => {
-          abort.abort(new GatewayError('unavailable', 'there was no answer in time; try again'));
+          abort.abort(
+            new GatewayError('unavailable', 'there was no answer in time; try again', { reason: 'time-out' }),
+          );
         }, this.#observer.limits.deadlineMs + graceMs);
       }
     }

@@ -64,7 +64,9 @@ export class Bodies {
    */
   reserve(client: string, onEnded: (fault: GatewayError) => void): BodyReservation {
     return this.#pool.open(client, () =>
-      onEnded(new GatewayError('unavailable', 'too many request bodies are held at once; try again')),
+      onEnded(
+        new GatewayError('unavailable', 'too many request bodies are held at once; try again', { reason: 'bodies' }),
+      ),
     );
   }
 

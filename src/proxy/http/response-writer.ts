@@ -109,7 +109,8 @@ export class ResponseWriter {
 
   /** Writes a `GatewayError`; an unexpected exception becomes 500 without details. */
   error(exchange: Exchange, error: unknown): void {
-    if (!(error instanceof GatewayError)) exchange.bug = error;
+    if (error instanceof GatewayError) exchange.failure = error;
+    else exchange.bug = error;
     if (exchange.response.headersSent) {
       // The head of a streamed answer is out: only a cut connection can signal the error.
       exchange.outcome = 'failed';

@@ -113,7 +113,7 @@ export class Freshness {
 
   #infoOf(state: PublishedState, request: DemandSource): InfoBody {
     const { oldest } = this.#parts.fleet;
-    if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known');
+    if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known', { reason: 'no node' });
     this.recordServed(request, state, performance.now());
     const last = this.#info;
     if (last?.state === state && last.oldest === oldest) return last;

@@ -137,7 +137,8 @@ export class AccessControl {
   }
 
   #unauthorized(why: KeyRejection, given: string | readonly string[] | undefined): GatewayError {
-    if (why === 'unread') return new GatewayError('unavailable', 'the keys are not loaded yet; try again');
+    if (why === 'unread')
+      return new GatewayError('unavailable', 'the keys are not loaded yet; try again', { reason: 'keys unread' });
     const { header } = this;
     const form = header === 'authorization' ? 'Authorization: Bearer KEY' : `${header}: KEY`;
     const message = why === 'no key' ? `a key is needed: ${form}` : 'the key is not valid, or has expired';
@@ -169,7 +170,10 @@ export class AccessControl {
     const headers = [...ticket.headers, 'Retry-After', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))];
     if (because === 'limit')
       throw new GatewayError('rateLimited', `over the limits of the plan; try again`, { headers });
-    throw new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', { headers });
+    throw new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', {
+      headers,
+      reason: 'not counted',
+    });
   }
 }
 

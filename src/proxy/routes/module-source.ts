@@ -110,5 +110,5 @@ export class ModuleSource {
 function compile({ status, body }: CachedResponse): CompiledModule | undefined {
   if (status === 200) return compileModule(body.toString());
   if (status === 404 && body.includes('"module_not_found"')) return undefined;
-  throw new GatewayError('unavailable', 'the module cannot be read now');
+  throw new GatewayError('unavailable', 'the module cannot be read now', { reason: 'module unread' });
 }

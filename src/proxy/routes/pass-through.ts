@@ -200,7 +200,7 @@ function streamBody(exchange: Exchange, body: Readable): Promise<void> {
     const stop = (cause?: unknown): void => {
       if (isWhole) return;
       body.destroy();
-      reject(new GatewayError('unavailable', 'the answer broke off', { cause }));
+      reject(new GatewayError('unavailable', 'the answer broke off', { cause, reason: 'broken off' }));
     };
     body.on('data', (piece: Buffer) => {
       exchange.bytes += piece.length;

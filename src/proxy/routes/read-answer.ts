@@ -84,7 +84,7 @@ export function answerRead(parts: ServerParts, exchange: Exchange, read: Read): 
 export function requireTime({ overload }: ServerParts): void {
   if (!overload.isOverloaded()) return;
   overload.onShed();
-  throw new GatewayError('unavailable', 'the gateway is overloaded; try again');
+  throw new GatewayError('unavailable', 'the gateway is overloaded; try again', { reason: 'overload' });
 }
 
 function findHit({ reader, freshness }: ServerParts, read: Read, request: Incoming): ReadResult | undefined {

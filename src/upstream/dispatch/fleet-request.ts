@@ -1,6 +1,6 @@
 /** A request to the fleet, the bounds within which it is sent, and the parts of all that sends it. */
 import type { AnswerContent, AnswerForm } from '../../ledger/answer-body.ts';
-import { GatewayError } from '../../ledger/errors.ts';
+import { type FailedCall, GatewayError } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
@@ -15,7 +15,7 @@ import type { Need } from '../select/ranking.ts';
 /** The answer to a request with `mayStream` is too large to be read whole. */
 export class LargeAnswerError extends GatewayError {
   constructor() {
-    super('unavailable', 'the answer is too large to be read whole; try again');
+    super('unavailable', 'the answer is too large to be read whole; try again', { reason: 'large answers' });
   }
 }
 
@@ -23,8 +23,8 @@ export class LargeAnswerError extends GatewayError {
 export class QueueFullError extends GatewayError {
   readonly client: string;
 
-  constructor(client: string) {
-    super('unavailable', 'the nodes are at capacity; try again');
+  constructor(client: string, call?: FailedCall) {
+    super('unavailable', 'the nodes are at capacity; try again', { reason: 'nodes full', ...(call && { call }) });
     this.client = client;
   }
 }
@@ -36,8 +36,9 @@ export class QueueFullError extends GatewayError {
 export class UnreachedError extends GatewayError {
   readonly failed: readonly Upstream[];
 
-  constructor(version: LedgerVersion | undefined, failed: readonly Upstream[] = []) {
-    super('unavailable', `no node that can be reached holds ledger version ${version} yet; try again`);
+  constructor(version: LedgerVersion | undefined, failed: readonly Upstream[] = [], call?: FailedCall) {
+    const message = `no node that can be reached holds ledger version ${version} yet; try again`;
+    super('unavailable', message, { reason: 'not reached', ...(call && { call }) });
     this.failed = failed;
   }
 }

@@ -8,7 +8,7 @@ import { type NodeCandidate, deepest, deepestUnasked } from '../select/candidate
 import { type Need, positionOf, passedOver, trustRank, holdingOf, versionOf } from '../select/ranking.ts';
 import type { AttemptHistory, NonFinalOutcome } from './attempt-history.ts';
 import { QueueFullError, UnreachedError, type SendLimits } from './fleet-request.ts';
-import { GatewayError } from '../../ledger/errors.ts';
+import { type FailedCall, GatewayError, type UnavailableReason } from '../../ledger/errors.ts';
 import { errorCodeOf } from './classify.ts';
 import type { NodeAnswer } from './exchange.ts';
 
@@ -137,22 +137,33 @@ function mayReach({ upstream, window }: NodeCandidate<Upstream>, position: bigin
 /** The best answer, unless it would be a false claim about the ledger. Throws `GatewayError` 503 when there is none. */
 export function chooseFinalAnswer(call: CallState): NodeAnswer {
   const { signal } = call;
-  if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
+  const attempted = callOf(call);
+  if (signal.aborted) {
+    const { reason: cause } = signal;
+    const reason = (cause instanceof GatewayError ? cause.reason : undefined) ?? 'hung up';
+    throw new GatewayError('unavailable', 'the request was abandoned', { cause, reason, ...attempted });
+  }
   const { bestAnswer } = call.history;
   const version = versionOf(call.need);
   const isLost = version !== undefined && (call.history.isLost || areOthersBehind(call, version));
-  if (isLost && isChosen(call.need)) throw new UnreachedError(version, failedHolders(call, version));
+  if (isLost && isChosen(call.need)) throw new UnreachedError(version, failedHolders(call, version), attempted.call);
   // An answer from an older state does not count, nor does "not there yet" from a node behind the others.
   const isTooOld = bestAnswer?.kind === 'behind' && (call.need.kind === 'head' || isReached(call));
   if (bestAnswer !== undefined && !isTooOld && !mayStillBeHeld(call)) {
     if (bestAnswer.kind !== 'failed' || errorCodeOf(bestAnswer.answer) !== undefined) return bestAnswer.answer;
   }
   const { queueFullFor } = call.history;
-  if (queueFullFor !== undefined) throw new QueueFullError(queueFullFor);
+  if (queueFullFor !== undefined) throw new QueueFullError(queueFullFor, attempted.call);
   const waitMs = withheldForMs(call, performance.now());
-  if (isLost && waitMs === undefined) throw new UnreachedError(version, failedHolders(call, version));
+  if (isLost && waitMs === undefined) throw new UnreachedError(version, failedHolders(call, version), attempted.call);
   const headers = waitMs === undefined ? [] : ['Retry-After', String(Math.ceil(waitMs / 1000))];
-  throw new GatewayError('unavailable', explain(call), { headers });
+  const reason = reasonOf(call, waitMs !== undefined);
+  throw new GatewayError('unavailable', explain(call), { headers, reason, ...attempted });
+}
+
+/** The attempts so far; nothing before the first. */
+function callOf({ history: { attempts, asked } }: CallState): { readonly call?: FailedCall } {
+  return attempts === 0 ? {} : { call: { attempts, upstream: [...asked].at(-1)?.name } };
 }
 
 /** Whether the ledger has reached the version, and a believed node that has not failed here is behind it. */
@@ -222,6 +233,15 @@ export function holderThatFailed(call: CallState): Upstream | undefined {
     (position === undefined || holdingOf(window, position) !== 'pruned') &&
     failures.some((failure) => failure.upstream === upstream && failure.sign === 'error');
   return call.nodes().find(mayHold)?.upstream;
+}
+
+/** The word of log lines for `explain`. */
+function reasonOf({ fleet, need, history: { prunedAt, asked } }: CallState, isPaused: boolean): UnavailableReason {
+  if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'other chain';
+  if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';
+  if (isPaused) return 'nodes paused';
+  if (prunedAt.size > 0) return 'holders away';
+  return asked.size === 0 ? 'no node' : 'nodes failed';
 }
 
 function explain({ fleet, need, history: { prunedAt, asked, unrouted } }: CallState): string {

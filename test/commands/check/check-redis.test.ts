@@ -32,11 +32,10 @@ test('a Redis that is set up well is nothing to talk about', { skip: noRedis }, 
 });
 
 test('a Redis that is away is reported at its key, exit code 1', { skip: noRedis }, async (t) => {
-  const file = await redisFile(t, `{ url: "redis://127.0.0.1:${await freePort()}" }`);
-  assert.deepEqual(await said(file), {
-    code: 1,
-    lines: ['F:4:12: cache.redis: cannot be used: connection refused', 'F: 1 problem'],
-  });
+  const at = `127.0.0.1:${await freePort()}`;
+  const file = await redisFile(t, `{ url: "redis://:hush@${at}/0" }`);
+  const why = `redis://:***@${at}/0 cannot be used: connection refused: does Redis listen on this port?`;
+  assert.deepEqual(await said(file), { code: 1, lines: [`F:4:19: cache.redis.url: ${why}`, 'F: 1 problem'] });
   assert.deepEqual(await said(file, '--offline'), { code: 0, lines: ['F: fine'] });
 });
 
@@ -45,7 +44,7 @@ test('a Redis that hangs is reported within a bound', { skip: noRedis }, async (
   server.pause();
   const { code, lines } = await said(await redisFile(t, `{ url: "${server.url}" }`));
   assert.equal(code, 1);
-  assert.match(lines[0] ?? '', /^F:4:12: cache\.redis: cannot be used: /);
+  assert.match(lines[0] ?? '', /^F:4:19: cache\.redis\.url: redis:\/\/127\.0\.0\.1:\d+ cannot be used: time-out/);
 });
 
 test('a wrong password, and none at all, are reported without it', { skip: noRedis }, async (t) => {
@@ -82,6 +81,25 @@ for (const [what, { args, says }] of Object.entries(warned)) {
     for (const [index, pattern] of says.entries()) {
       assert.match(lines[index] ?? '', /^warning: cache\.redis .*volatile-lfu \(docs\/redis\.md\)$/);
       assert.match(lines[index] ?? '', pattern);
+    }
+  });
+}
+
+const counted: Readonly<Record<string, readonly RegExp[]>> = {
+  noeviction: [],
+  'volatile-lfu': [/may evict limits and usage \(maxmemory-policy volatile-lfu\)/],
+  'allkeys-lru': [/may evict limits and usage \(maxmemory-policy allkeys-lru\)/],
+};
+
+for (const [policy, says] of Object.entries(counted)) {
+  test(`a Redis that also holds limits and usage evicts nothing: ${policy}`, { skip: noRedis }, async (t) => {
+    const server = await redisServer(t, ['--maxmemory', '64mb', '--maxmemory-policy', policy]);
+    const access = 'access: { anonymous: free, plans: { free: { requests: 9 } } }';
+    const { code, lines } = await said(await redisFile(t, `{ url: "${server.url}" }\n${access}`));
+    assert.deepEqual([code, lines.length, lines.at(-1)], [0, says.length + 1, 'F: fine']);
+    for (const [index, pattern] of says.entries()) {
+      assert.match(lines[index] ?? '', pattern);
+      assert.match(lines[index] ?? '', /set maxmemory and maxmemory-policy noeviction \(docs\/limits\.md\)$/);
     }
   });
 }

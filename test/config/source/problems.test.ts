@@ -17,6 +17,17 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
   ['timeout: 5s', 'F:2:1: timeout: unknown key (did you mean "upstream.timeout"?)'],
   ['upstream: { probe_interval: 1s }', 'F:2:13: upstream.probe_interval: unknown key (did you mean "probeInterval"?)'],
   ['cache: { memory: { maxbytes: 1GiB } }', 'F:2:20: cache.memory.maxbytes: unknown key (did you mean "maxBytes"?)'],
+  ['upstream: { hedge: { quantil: 0.9 } }', 'F:2:22: upstream.hedge.quantil: unknown key (did you mean "quantile"?)'],
+  ['quantile: 0.9', 'F:2:1: quantile: unknown key (did you mean "upstream.hedge.quantile"?)'],
+  ['url: http://b/v1', 'F:2:1: url: unknown key (did you mean "upstreams[0].url"?)'],
+  [
+    'access: { anonymous: p, plans: { p: { opertions: [read] } } }',
+    'F:2:39: access.plans.p.opertions: unknown key (did you mean "operations"?)',
+  ],
+  [
+    'access: { anonymous: p, burst: 9, plans: { p: {} } }',
+    'F:2:25: access.burst: unknown key (did you mean "access.plans.NAME.burst"?)',
+  ],
   ['__proto__: 1', 'F:2:1: __proto__: unknown key'],
   ['"a key": 1', 'F:2:1: ["a key"]: unknown key'],
   ['1: x', 'F:2:1: ["1"]: unknown key'],
@@ -31,9 +42,22 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
   ['chainId: 256', 'F:2:10: chainId: expected a whole number from 1 to 255, got 256'],
   ['chainId: "1"', 'F:2:10: chainId: expected a whole number from 1 to 255, "mainnet" or "testnet", got "1"'],
   ['chainId: main', 'F:2:10: chainId: expected a whole number from 1 to 255, "mainnet" or "testnet", got "main"'],
+  [
+    'chainId: mainet',
+    'F:2:10: chainId: expected a whole number from 1 to 255, "mainnet" or "testnet", got "mainet" (did you mean "mainnet"?)',
+  ],
+  [
+    'workers: atuo',
+    'F:2:10: workers: expected a whole number from 1 to 1024, or "auto", got "atuo" (did you mean "auto"?)',
+  ],
   // Wrong forms
-  ['listen: 8080', 'F:2:9: listen: expected a mapping of keys, got 8080'],
-  ['listen: [8080]', 'F:2:9: listen: expected a mapping of keys, got a list'],
+  ['listen: 8080', 'F:2:9: listen: expected a mapping of keys (host, port, basePath, ...), got 8080'],
+  ['listen: [8080]', 'F:2:9: listen: expected a mapping of keys (host, port, basePath, ...), got a list'],
+  [
+    'cache: { redis: "redis://:hush@r:6379" }',
+    'F:2:17: cache.redis: expected a mapping of keys (url, cluster, sentinel, ...), got an address',
+  ],
+  ['access: { anonymous: free, plans: "http://a" }', 'F:2:35: access.plans: expected plans by name, got an address'],
   ['listen:', 'F:2:8: listen: is empty: give it a value or leave the key out'],
   ['listen: { port: "8080" }', 'F:2:17: listen.port: expected a whole number from 0 to 65535, got "8080"'],
   ['listen: { port: 65536 }', 'F:2:17: listen.port: expected a whole number from 0 to 65535, got 65536'],
@@ -166,7 +190,39 @@ const files: readonly Case[] = [
   {
     claim: 'a file that is a list',
     text: '- a\n',
-    problems: ['F:1:1: expected a mapping of keys, got a list'],
+    problems: ['F:1:1: expected a mapping of keys (upstreams), got a list'],
+  },
+  {
+    claim: 'the section of the fleet in place of its list',
+    text: 'upstream:\n  - { name: a, url: "http://a/v1" }\n',
+    problems: [
+      'F:2:3: upstream: expected a mapping of keys (timeout, deadline, probeInterval, ...), got a list (did you mean "upstreams"?)',
+    ],
+  },
+  {
+    claim: 'the list of the fleet in place of its section',
+    text: 'upstreams: { timeout: 1s }\n',
+    problems: ['F:1:12: upstreams: expected a list of upstreams, got a mapping (did you mean "upstream"?)'],
+  },
+  {
+    claim: 'nodes by name in place of their list',
+    text: 'upstreams: { a: "http://a/v1" }\n',
+    problems: ['F:1:12: upstreams: expected a list of upstreams, got a mapping'],
+  },
+  {
+    claim: 'addresses in place of upstreams',
+    text: 'upstreams: ["http://a/v1"]\n',
+    problems: ['F:1:13: upstreams[0]: expected a mapping of keys (name, url), got an address'],
+  },
+  {
+    claim: 'an address in place of the list of upstreams',
+    text: 'upstreams: "http://a/v1"\n',
+    problems: ['F:1:12: upstreams: expected a list of upstreams, got an address'],
+  },
+  {
+    claim: 'a key with a slip in place of a required one',
+    text: 'upstreams: [{ name: a, ulr: "http://a/v1" }]\n',
+    problems: ['F:1:24: upstreams[0].ulr: unknown key (did you mean "url"?)'],
   },
   {
     claim: 'an upstream without its required keys',

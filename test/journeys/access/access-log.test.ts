@@ -88,6 +88,36 @@ test('requests that fail get one, until there are too many: those are counted', 
   assert.equal(await gateway.metric('ledgergate_access_log_dropped_total'), 400 - lines.length);
 });
 
+test('a 503 has its reason, the node asked last and the number of attempts, and no address', async (t) => {
+  const { node, gateway, lines } = await scene(t, {});
+  node.fault = { kind: 'reset' };
+  assert.equal((await gateway.get(probeAt(7))).status, 503);
+  const { reason, attempts, upstream } = lines.at(-1) ?? {};
+  assert.deepEqual({ reason, upstream }, { reason: 'nodes failed', upstream: 'full-0' });
+  assert.ok(Number(attempts) >= 1);
+
+  // A refused connection, whose error names the address.
+  await node.close();
+  assert.equal((await gateway.get(probeAt(8))).status, 503);
+  assert.partialDeepStrictEqual(lines.at(-1), { reason: 'nodes failed', upstream: 'full-0' });
+  assert.doesNotMatch(JSON.stringify(lines), /127\.0\.0\.1/);
+});
+
+test('a 503 without an attempt has a reason alone', async (t) => {
+  const [node, other] = [await fakeNode(t, { chainId: 4 }), await fakeNode(t, { chainId: 4 })];
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, {
+    full: [node, other],
+    config: { chainId: 5, log: { access: { share: 0, slowMs: 2_000, failed: true } } },
+    onLog: (line) => void (line['msg'] === 'answered' && lines.push(line)),
+  });
+
+  assert.equal((await gateway.get(probeAt(7))).status, 503);
+
+  const { reason, attempts, upstream } = lines[0] ?? {};
+  assert.deepEqual({ reason, attempts, upstream }, { reason: 'other chain', attempts: undefined, upstream: undefined });
+});
+
 test('a client that hung up is no success: not in the line, not in metrics, not on the status page', async (t) => {
   const { node, gateway, lines } = await scene(t, { share: 1 });
   node.fault = { kind: 'hang' };

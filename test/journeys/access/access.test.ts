@@ -120,7 +120,7 @@ test('a key removed from the file is refused within a second, and an added one i
   assert.equal(await gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}'), 1);
 });
 
-test('an invalid or missing file changes nothing, and is logged once, with its place and without a key', async (t) => {
+test('a file without a list of keys, or none, changes nothing, and is logged once, with its place and without a key', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const key = testKey('wallet');
   const file = keysFile(t, [key]);
@@ -130,13 +130,10 @@ test('an invalid or missing file changes nothing, and is logged once, with its p
   const refusals = () => lines.filter(({ msg }) => String(msg).startsWith('keys file refused'));
   const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}');
 
-  file.writeText(`keys:\n  - { name: a, plan: fre, sha256: "${key.text}" }\n`);
+  file.writeText(`keys: "${key.text}"\n`);
   await eventually(failed, (count) => count === 1);
   assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
-  assert.deepEqual(refusals()[0]?.['problems'], [
-    `${file.path}:2:22: keys[0].plan: there is no such plan in access.plans (did you mean "free"?)`,
-    `${file.path}:2:35: keys[0].sha256: must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)`,
-  ]);
+  assert.deepEqual(refusals()[0]?.['problems'], [`${file.path}:1:7: keys: must be a list of keys`]);
 
   renameSync(file.path, `${file.path}.away`);
   await eventually(failed, (count) => count === 2);
@@ -152,6 +149,77 @@ test('an invalid or missing file changes nothing, and is logged once, with its p
   );
   assert.doesNotMatch(JSON.stringify(lines), new RegExp(key.text));
 });
+
+test('a wrong entry is refused alone: a revocation and a new key beside it are in force', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const [stays, revoked, added, wrong] = [testKey('stays'), testKey('revoked'), testKey('added'), testKey('wrong')];
+  const twice = { ...testKey('other'), text: stays.text };
+  const file = keysFile(t, [stays, revoked, wrong]);
+  const lines: LogLine[] = [];
+  const access = accessConfig({ keys: { file: file.path, redis: false } });
+  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
+  const statuses = () =>
+    Promise.all([stays, revoked, added, wrong].map(async ({ text }) => (await gateway.get(path, bearer(text))).status));
+  assert.deepEqual(await statuses(), [200, 200, 401, 200]);
+  const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}');
+
+  file.write([stays, { ...wrong, entry: { ...wrong.entry, plan: 'fre' } }, added]);
+  await eventually(failed, (count) => count === 1);
+
+  assert.deepEqual(await statuses(), [200, 401, 200, 401]);
+  const refused = lines.find(({ msg }) => String(msg).startsWith('keys of the file are refused'));
+  assert.equal(refused?.['level'], 50);
+  assert.deepEqual(refused['problems'], [
+    `${file.path}:3:28: keys[1].plan: there is no such plan in access.plans (did you mean "free"?)`,
+  ]);
+  assert.equal(await gateway.metric('ledgergate_keys'), 2);
+
+  // One key with two sets of rights: neither is certain, and no set of rights opens the endpoint.
+  const expires = '2999-01-01T00:00:00Z';
+  file.write([stays, { ...twice, entry: { ...twice.entry, sha256: stays.entry['sha256'], expires } }, added]);
+  await eventually(failed, (count) => count === 2);
+  assert.deepEqual(await statuses(), [401, 401, 200, 401]);
+
+  file.write([stays, added, wrong]);
+  await eventually(statuses, ([, , , status]) => status === 200);
+  assert.deepEqual(await statuses(), [200, 401, 200, 200]);
+  assert.doesNotMatch(JSON.stringify(lines), /lgk_/);
+});
+
+test(
+  'a gateway starts beside a wrong entry, which stays refused although Redis has the same key',
+  { skip: noRedis },
+  async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const server = await redisServer(t);
+    const [fine, wrong, shared] = [testKey('fine'), testKey('wrong', { expires: 'soon' }), testKey('shared')];
+    await server.run(async (client) => {
+      for (const { entry } of [wrong, shared]) {
+        await client.hset('lg:access:keys', String(entry['sha256']), '{"name":"of-redis","plan":"free"}');
+      }
+    });
+    const lines: LogLine[] = [];
+    const access = accessConfig({ keys: { file: keysFile(t, [fine, wrong]).path, redis: true } });
+    const gateway = await testGateway(t, {
+      full: [node],
+      access,
+      config: {
+        cache: { memory: { maxBytes: 1_000_000 }, redis: redisAt(server.url, { ttlMs: 10_000 }) },
+      },
+      onLog: (line) => lines.push(line),
+    });
+    const statusOf = async ({ text }: typeof fine) => (await gateway.get(path, bearer(text))).status;
+
+    await eventually(
+      () => statusOf(shared),
+      (status) => status === 200,
+    );
+    assert.equal(await statusOf(fine), 200);
+    assert.equal(await statusOf(wrong), 401);
+    assert.equal(lines.filter(({ msg }) => String(msg).startsWith('keys of the file are refused')).length, 1);
+    assert.equal(await gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}'), 1);
+  },
+);
 
 test('a file that is written in many steps is read when it is whole', async (t) => {
   const node = await fakeNode(t, { head: 900n });

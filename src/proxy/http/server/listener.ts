@@ -61,7 +61,7 @@ function createHttpServer(parts: ServerParts): Server {
       refuse(
         parts,
         { request, response },
-        new GatewayError('unavailable', 'there are too many connections; try again'),
+        new GatewayError('unavailable', 'there are too many connections; try again', { reason: 'connections' }),
       );
     else serve(request, response);
   };

@@ -37,7 +37,7 @@ export function statusLines(facts: StatusFacts, options: TerminalOptions): reado
     '',
     ...table([windowHead, ...facts.windows.map(windowRow)], 0).map(print),
     '',
-    ...table([routeHead, ...(facts.windows[1]?.routes ?? []).map(routeRow)], 1).map(print),
+    ...routeLines(facts.windows[1]).map(print),
     '',
     print([
       `memory ${bytes(cache.bytes)} of ${bytes(cache.maxBytes)}, ${short(cache.entries)} reads; store ${storeText}; Redis ${redisText}`,
@@ -91,6 +91,12 @@ function windowRow(window: WindowFacts): readonly Cell[] {
 
 const routeHead: readonly Cell[] = ['CLASS', 'RATE', 'TO NODES', 'NO NODE', 'P50', 'P99'];
 
+function routeLines(window: WindowFacts | undefined): readonly (readonly Cell[])[] {
+  if (window === undefined || window.routes.length === 0)
+    return [[`no requests in the last ${window?.seconds ?? 0} s`]];
+  return table([routeHead, ...window.routes.map(routeRow)], 1);
+}
+
 function routeRow(facts: WindowFacts['routes'][number]): readonly Cell[] {
   const { route, requestsPerSecond, toNodesPerSecond, withoutNodeShare, p50Ms, p99Ms } = facts;
   const rates = [perSecond(requestsPerSecond), perSecond(toNodesPerSecond)];
@@ -140,6 +146,7 @@ function line(cells: readonly Cell[], { columns, hasColours }: TerminalOptions):
   return hasColours ? out : out.trimEnd();
 }
 
+/** Without spaces in numbers, so that versions can be pasted. */
 function printable(text: string): string {
-  return text.replaceAll('\u202f', ' ').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
+  return text.replaceAll('\u202f', '').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
 }
