@@ -37,8 +37,10 @@ export class UnreachedError extends GatewayError {
   readonly failed: readonly Upstream[];
 
   constructor(version: LedgerVersion | undefined, failed: readonly Upstream[] = [], call?: FailedCall) {
-    const message = `no node that can be reached holds ledger version ${version} yet; try again`;
-    super('unavailable', message, { reason: 'not reached', ...(call && { call }) });
+    super('unavailable', `no node that can be reached holds ledger version ${version} yet; try again`, {
+      reason: 'not reached',
+      ...(call && { call }),
+    });
     this.failed = failed;
   }
 }
