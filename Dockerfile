@@ -13,14 +13,13 @@ COPY src src
 RUN npm run build
 RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 # Nothing at run time reads types, source maps, documents or tests of packages: half of their size. Licences stay.
-# OpenTelemetry's packages come in several module formats, of which Node loads CommonJS.
+# OpenTelemetry's packages come as ES modules and as CommonJS, of which prom-client alone loads its API's.
 RUN find node_modules -type f ! -iname 'licen[cs]e*' ! -iname 'notice*' \
     \( -name '*.ts' -o -name '*.[cm]ts' -o -name '*.map' -o -name '*.md' \) -delete \
   && find node_modules -type d \( -name test -o -name tests -o -name 'benchmark*' -o -name docs -o -name examples \) \
     -prune -exec rm -r {} + \
   && find node_modules/@opentelemetry \
-    \( -path '*/build/es*' -o -name '*.mjs' -o -name 'experimental_*' -o -name 'index-incubating*' \) \
-    -prune -exec rm -r {} +
+    \( -name '*.cjs' ! -path '*/api/*' -o -name 'experimental_*' -o -name 'index-incubating*' \) -delete
 
 # A volume that is mounted there takes its owner over.
 RUN mkdir cache
