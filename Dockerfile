@@ -3,7 +3,7 @@
 # Both images are pinned by the digest of their list of platforms (amd64, arm64): another content cannot come under it.
 # The first has the Node of package-lock.json. New digests: docker buildx imagetools inspect NAME:TAG
 # What is built runs on any platform, so the builder's own builds it for all.
-FROM --platform=$BUILDPLATFORM node:24.21.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6 AS build
+FROM --platform=$BUILDPLATFORM node:26.10.0-bookworm-slim@sha256:662933cf47f013bc8e4beb31a6116448427a82057ba7c42c97e4c5ba766504c2 AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 # No package of the lock file has a script that is needed to build: none is run.
@@ -13,20 +13,19 @@ COPY src src
 RUN npm run build
 RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 # Nothing at run time reads types, source maps, documents or tests of packages: half of their size. Licences stay.
-# OpenTelemetry's packages come in several module formats, of which Node loads CommonJS.
+# OpenTelemetry's packages come as ES modules and as CommonJS, of which prom-client alone loads its API's.
 RUN find node_modules -type f ! -iname 'licen[cs]e*' ! -iname 'notice*' \
     \( -name '*.ts' -o -name '*.[cm]ts' -o -name '*.map' -o -name '*.md' \) -delete \
   && find node_modules -type d \( -name test -o -name tests -o -name 'benchmark*' -o -name docs -o -name examples \) \
     -prune -exec rm -r {} + \
   && find node_modules/@opentelemetry \
-    \( -path '*/build/es*' -o -name '*.mjs' -o -name 'experimental_*' -o -name 'index-incubating*' \) \
-    -prune -exec rm -r {} +
+    \( -name '*.cjs' ! -path '*/api/*' -o -name 'experimental_*' -o -name 'index-incubating*' \) -delete
 
 # A volume that is mounted there takes its owner over.
 RUN mkdir cache
 
 # No shell, no package manager; the user is 65532.
-FROM gcr.io/distroless/nodejs24-debian12:nonroot@sha256:14d42e2511532589a7c7e01a753667a74fcc96266e137e8125006b87b0c32d0a
+FROM gcr.io/distroless/nodejs26-debian13:nonroot@sha256:2ee7b2c54a3e37dfc248af81c9f6bcdcaa50abe4af44aa47a3388431031b9283
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 ARG CREATED=1970-01-01T00:00:00Z
@@ -36,7 +35,7 @@ LABEL org.opencontainers.image.title="Ledgergate" \
   org.opencontainers.image.version="${VERSION}" \
   org.opencontainers.image.revision="${REVISION}" \
   org.opencontainers.image.created="${CREATED}" \
-  org.opencontainers.image.base.name="gcr.io/distroless/nodejs24-debian12:nonroot"
+  org.opencontainers.image.base.name="gcr.io/distroless/nodejs26-debian13:nonroot"
 ENV NODE_ENV=production
 WORKDIR /app
 # Owned by root: the gateway cannot change itself.

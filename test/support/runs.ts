@@ -15,11 +15,11 @@ export interface NodeVersion {
   readonly node: string | undefined;
 }
 
-/** The Node of the tests, and the oldest and the newest line that the package is for (`npm run tools`). */
+/** The Node of the tests, and the older lines that the package is for (`npm run tools`). */
 export const nodeVersions: readonly NodeVersion[] = [
   { name: `Node ${process.versions.node}`, node: process.execPath },
   { name: 'Node 22', node: findTool('node-22') },
-  { name: 'Node 26', node: findTool('node-26') },
+  { name: 'Node 24', node: findTool('node-24') },
 ];
 
 /** For the `skip` of a test. Where CI is set, it is an error not to have it. */

@@ -97,13 +97,16 @@ export function askH2(session: ClientHttp2Session, asked: Asked): Promise<Told> 
   return new Promise((resolve, reject) => {
     const stream = session.request({ ':method': method, ':path': path, ...length, ...headers }, { endStream });
     stream.on('error', reject);
+    const onClose = (): void => reject(new Error(`the stream closed without an answer: ${stream.rstCode}`));
+    stream.once('close', onClose);
     stream.once('response', (told: IncomingHttpHeaders, _flags: number, raw: readonly string[]) => {
+      // A stream that closes ahead of the request's end does so before the answer has been read.
+      stream.off('close', onClose);
       const pairs = raw.flatMap((name, at) =>
         at % 2 === 0 && !name.startsWith(':') ? [[name, raw[at + 1] ?? ''] as const] : [],
       );
       readAll(stream).then((body) => resolve({ status: Number(told[':status']), headers: pairs, body }), reject);
     });
-    stream.once('close', () => reject(new Error(`the stream closed without an answer: ${stream.rstCode}`)));
     if (body !== undefined) stream.end(body);
   });
 }

@@ -12,12 +12,12 @@ export async function check(call: CommandCall): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
   const isOffline = call.given.has('offline');
   const { store: storeConfig, redis: redisConfig } = (isOffline ? undefined : loaded?.config.cache) ?? {};
-  const [fleet, redis] = await Promise.all([
+  const [fleet, redis, store] = await Promise.all([
     isOffline ? undefined : loaded && inspectFleet(loaded),
     loaded && redisConfig && inspectRedis(redisConfig, loaded),
+    storeConfig && inspectStore(storeConfig),
   ]);
   const tls = loaded && inspectTls(loaded);
-  const store = storeConfig && inspectStore(storeConfig);
   const found = [...(fleet?.findings ?? []), ...(store?.findings ?? []), ...(redis?.findings ?? [])];
   const findings = found.map(({ path, message }): Problem => ({
     path,

@@ -2,7 +2,9 @@
  * Values that are valid alone and contradict each other. The checks also run after schema issues, so that one start
  * reports every problem; malformed values are the schema's to report.
  */
+import { isBuiltin } from 'node:module';
 import { isIP } from 'node:net';
+import process from 'node:process';
 import { isFitForCredentials } from './access-schema.ts';
 import { findDurationMs } from './schema-parts.ts';
 import { findValue, isMapping, type KeyPath, type Positions, type Problem } from '../source/problem.ts';
@@ -32,6 +34,7 @@ export function findContradictions(root: unknown, positions: Positions): readonl
     ...ownAddress(read),
     ...discoveredAddresses(read),
     ...redisServers(read),
+    ...missingSqlite(read),
     ...access(root),
     ...credentialNames(read),
   ];
@@ -97,6 +100,14 @@ function discoveredAddresses(read: ReadValue): readonly Contradiction[] {
     if (isIP(new URL(text).hostname.replace(/^\[|\]$/g, '')) === 0) return [];
     return [{ path: ['upstreams', index, 'discover'], message: 'needs a host name in url, not an address' }];
   });
+}
+
+/** A Node built or started without SQLite cannot load the store. */
+function missingSqlite(read: ReadValue): readonly Contradiction[] {
+  if (read(['cache', 'store']) === undefined || isBuiltin('node:sqlite')) return [];
+  return [
+    { path: ['cache', 'store'], message: `needs SQLite, which this Node ${process.versions.node} lacks`, atKey: true },
+  ];
 }
 
 function redisServers(read: ReadValue): readonly Contradiction[] {

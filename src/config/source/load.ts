@@ -1,5 +1,6 @@
 /** Loads the config from file, environment, flags and defaults, and masks its secrets for people. */
 import { dirname, resolve } from 'node:path';
+import process from 'node:process';
 import { type Config, toConfig } from '../config.ts';
 import { findContradictions } from '../schema/consistency.ts';
 import { checkRoot } from '../explain.ts';
@@ -46,6 +47,7 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
       ...attemptWarnings(config.upstream),
       ...sameAddressWarnings(config.upstreams),
       ...hostWarnings(config.operations),
+      ...storeWarnings(config.cache.store, process.versions.node),
     ],
     redacted: redactConfig(checked, positions),
     whereIs: (path) => positions.ofValue(path),
@@ -71,6 +73,16 @@ function hostWarnings({ host, hosts }: Config['operations']): readonly string[] 
   if (hosts !== undefined || /^(?:localhost|127\..*|::1)$/.test(host)) return [];
   return [
     `operations.host is ${host} and operations.hosts is not set: a request for a public name, such as gateway.example, gets 421. List the public names, or [] for none`,
+  ];
+}
+
+/** Node's SQLite, which holds the store, is a release candidate from 24.15 and 25.7 on, and an experiment before. */
+export function storeWarnings(store: Config['cache']['store'], nodeVersion: string): readonly string[] {
+  const [major = 0, minor = 0] = nodeVersion.split('.').map(Number);
+  const isExperiment = major < 24 || (major === 24 && minor < 15) || (major === 25 && minor < 7);
+  if (store === undefined || !isExperiment) return [];
+  return [
+    `cache.store: SQLite is experimental in Node ${nodeVersion}: use Node 24.15 or newer, or leave the store out`,
   ];
 }
 
