@@ -192,7 +192,7 @@ export class FleetLedger {
   }
 
   /** Begins a generation: its head is the newest report of the nodes that answer, `speaker` included. */
-  startOver(speaker?: Upstream): void {
+  startOver(speaker?: Upstream, nowMs = performance.now()): void {
     this.#generation += 1;
     this.#parts.events.onGeneration();
     this.#reviewedAtMs = -Infinity;
@@ -201,7 +201,10 @@ export class FleetLedger {
     const trusted = this.#parts
       .upstreams()
       .filter(({ isSuspect, isDrained, chain }) => !isSuspect && !isDrained && chain.id === this.#chainId);
-    const answering = trusted.filter((upstream) => upstream === speaker || upstream.health === 'usable');
+    // The head of a node that seems to have gone back as well is of the ledger before.
+    const isAnswering = ({ health, window }: Upstream): boolean =>
+      health === 'usable' && !window.maySeemRestored(nowMs);
+    const answering = trusted.filter((upstream) => upstream === speaker || isAnswering(upstream));
     this.#source = freshest(answering) ?? freshest(trusted);
     this.#head = this.#source?.window.info;
     this.confirm();
@@ -261,7 +264,7 @@ export class FleetLedger {
       this.#suspect(this.source, head, true);
       this.startOver();
     } else if (isFalse || isOverdue || isGone) {
-      this.startOver(speaker);
+      this.startOver(speaker, nowMs);
       const fields = { upstream: speaker.name, before: head.version, after: this.#head?.version ?? head.version };
       this.#parts.events.onChange('rollback', fields, 'the ledger went back: cached answers are dropped');
     }
