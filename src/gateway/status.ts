@@ -123,8 +123,8 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
       inFlight,
       limit: upstream.places.limit,
       ejected: readClasses.flatMap((readClass) => {
-        const { reason } = ejections[readClass];
-        return reason === undefined ? [] : [{ readClass, reason }];
+        const { reason, symptom } = ejections[readClass];
+        return reason === undefined ? [] : [{ readClass, reason, symptom }];
       }),
     };
   });

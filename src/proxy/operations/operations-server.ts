@@ -67,7 +67,9 @@ function statusOf({ isReady, outage }: Readiness): string {
 /** One node in the details. No address: readiness is often published further than the config. */
 function publishedNode(node: NodeStatus) {
   const { name, tier, state, reason, since, warning, lower, chainId, oldest, head, lag, usableBy, isDrained } = node;
-  return { name, tier, state, reason, since, warning, lower, chainId, oldest, head, lag, usableBy, isDrained };
+  // Classes of reads that it is passed over for, though it is usable.
+  const ejected = node.ejected.length === 0 ? undefined : node.ejected;
+  return { name, tier, state, reason, since, ejected, warning, lower, chainId, oldest, head, lag, usableBy, isDrained };
 }
 
 /** Creates the server of the operations port, with all its routes. */

@@ -140,7 +140,9 @@ export class Attempts {
     }
     // An attempt that was never sent, or whose answer is too large, is no sign against the node.
     const sign = kind === 'connection' ? 'error' : kind === 'timeout' && mayHaveArrived ? 'timeout' : undefined;
-    return { kind: 'failed', answer: undefined, mayHaveArrived, sign, isTooLarge: error instanceof TooLargeError };
+    const symptom = sign === 'error' ? faultOfError(error) : undefined;
+    const isTooLarge = error instanceof TooLargeError;
+    return { kind: 'failed', answer: undefined, mayHaveArrived, sign, symptom, isTooLarge };
   }
 
   #answered<A extends NodeAnswer | StreamedAnswer>(
@@ -161,7 +163,9 @@ export class Attempts {
     const failure = kind === 'failed' ? failureOf(answer, isOurs, reason, shedding) : undefined;
     const isUnrouted = isUnknownRoute(answer);
     if (failure === undefined || requestMayBeAtFault(failure, answer)) {
-      recordAnswer(this.#parts, upstream, answer.status, elapsedMs, !isUnrouted);
+      // A node whose ledger info has failed is not proven by an error: it may fail at everything.
+      const isOfNode = !isUnrouted && (failure === undefined || upstream.health !== 'down');
+      recordAnswer(this.#parts, upstream, answer.status, elapsedMs, { isOfNode, isFailure: failure !== undefined });
     } else recordFailure(this.#parts, upstream, elapsedMs, failure);
     endSpan(span, kind, failure?.kind, answer.status);
     const isShed = shedding !== undefined;
@@ -186,6 +190,7 @@ export class Attempts {
       answer: 'body' in answer && isShown ? answer : undefined,
       mayHaveArrived: true,
       sign,
+      symptom: failure?.cause ?? `status ${answer.status}`,
       isShed,
       isUnrouted,
     };

@@ -48,6 +48,15 @@ const ejections = { topic: 'ejections' };
 /** Classes of reads for people. */
 export const readClasses: EventFields = { head: 'reads of recent state', archive: 'reads of old state', view: 'views' };
 
+/** Reasons of an ejection for people. */
+export const ejectionReasons: EventFields = {
+  timeout: 'no answer in time',
+  error: 'errors in a row',
+  outpaced: 'far slower than others',
+  refused: 'refused',
+  'error share': 'many errors',
+};
+
 const kinds = {
   'node usable': rule('info', ['upstream'], '{upstream} answers', health),
   'node down': rule('warn', ['upstream'], '{upstream} is down[: {reason}]', health),
@@ -89,8 +98,14 @@ const kinds = {
   ejected: rule(
     'warn',
     ['upstream', 'readClass'],
-    '{upstream} is passed over for {readClass}: {reason}, {pauseMs}',
+    '{upstream} is passed over for {readClass}: {reason}[ ({symptom})], first trial in {pauseMs}',
     ejections,
+  ),
+  'trial failed': rule(
+    'warn',
+    ['upstream', 'readClass'],
+    '{upstream} stays passed over for {readClass}: a trial failed[ ({symptom})], the next in {pauseMs}',
+    { topic: 'trials' },
   ),
   deferred: rule('warn', ['upstream'], '{upstream} limits or sheds requests: others are asked first', {
     also: ['pauseMs'],
@@ -168,7 +183,8 @@ export function eventText(kind: EventKind, fields: EventFields): string {
     const value = fields[name];
     if (value === undefined) return undefined;
     if (name === 'pauseMs') return `${Math.round(Number(value) / 100) / 10} s`;
-    return name === 'readClass' ? (readClasses[value] ?? value) : value;
+    if (name === 'readClass') return readClasses[value] ?? value;
+    return kind === 'ejected' && name === 'reason' ? (ejectionReasons[value] ?? value) : value;
   };
   const fill = (text: string): string =>
     text.replace(placeholder, (_, name: string, missing = '') => valueOf(name) ?? String(missing));

@@ -15,6 +15,8 @@ type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
 export interface EjectedClass {
   readonly readClass: string;
   readonly reason: string;
+  /** The failure before the ejection: `status 500`, `connection cut`. */
+  readonly symptom?: string | undefined;
 }
 
 /** The report of one process on a node; it holds no address. */

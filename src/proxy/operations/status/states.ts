@@ -1,6 +1,6 @@
 /** States of nodes and of the gateway, for the page and the terminal alike: words, signs, tones, and problems to act on. */
 import { requestTimes, totalOf } from './counts.ts';
-import { readClasses, type Level } from './event-kinds.ts';
+import { ejectionReasons, readClasses, type Level } from './event-kinds.ts';
 import type { GatewayStatus, NodeStatus, OverallState, ProcessStatus } from './facts.ts';
 import { duration, percent, short } from './format.ts';
 
@@ -99,9 +99,12 @@ export const levels: Readonly<
   error: { sign: '■', tone: 'bad', word: 'error' },
 };
 
-/** Classes of reads with their reasons: `recent reads (timeout)`. */
+/** Classes of reads with their reasons: `reads of recent state (errors in a row: status 500)`. */
 export function ejectedClasses({ ejected }: Pick<NodeStatus, 'ejected'>): readonly string[] {
-  return ejected.map(({ readClass, reason }) => `${readClasses[readClass] ?? readClass} (${reason})`);
+  return ejected.map(({ readClass, reason, symptom }) => {
+    const why = ejectionReasons[reason] ?? reason;
+    return `${readClasses[readClass] ?? readClass} (${symptom === undefined ? why : `${why}: ${symptom}`})`;
+  });
 }
 
 /** A certificate with less left is a problem. */

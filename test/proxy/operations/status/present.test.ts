@@ -37,7 +37,7 @@ test('problems are listed worst first and make the state degraded', () => {
     'a is down: time-out',
     'c reports a head that the other nodes contradict',
     'd is not asked: other chain',
-    'b is passed over for views (timeout)',
+    'b is passed over for views (no answer in time)',
     'Redis: no answer',
     'the last config was refused',
     'the certificate ends 1970-01-01T01:01:01.000Z',

@@ -1,0 +1,79 @@
+// Faults as an operator on call reads them: on the status page, in /readyz, in the log and in the metrics.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { probeAt, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { statusOf } from '../../support/status.ts';
+
+const internalError = { kind: 'answer', status: 500, body: '{"message":"x","error_code":"internal_error"}' } as const;
+
+interface PublishedNode {
+  readonly name: string;
+  readonly state: string;
+  readonly reason?: string;
+  readonly ejected?: readonly { readonly readClass: string; readonly symptom?: string }[];
+}
+
+interface Readiness {
+  readonly status: string;
+  readonly upstreams: readonly PublishedNode[];
+}
+
+async function readinessOf({ operationsUrl }: TestGateway): Promise<Readiness> {
+  return (await (await fetch(`${operationsUrl}/readyz`)).json()) as Readiness;
+}
+
+test('a node that answers reads with 500 is named with its status, counted, and each longer pause has a line', async (t) => {
+  const sick = await fakeNode(t);
+  const good = await fakeNode(t);
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, { full: [sick, good], onLog: (line) => lines.push(line) });
+  sick.faults.add(internalError, { when: ({ route }) => route !== 'ledgerInfo' });
+  let version = 0;
+  const read = () => gateway.get(probeAt((version += 1)));
+
+  const page = await eventually(
+    async () => (await read(), statusOf(gateway)),
+    ({ problems }) => problems.length > 0,
+  );
+  const { upstreams } = await readinessOf(gateway);
+  const trials = await eventually(
+    async () => (await read(), lines.filter(({ msg }) => msg === 'upstream stays passed over: a trial failed')),
+    ({ length }) => length === 1,
+  );
+
+  const [problem] = page.problems;
+  assert.equal(
+    JSON.stringify(problem).includes('passed over for reads of recent state (errors in a row: status 500)'),
+    true,
+  );
+  assert.deepEqual(upstreams[0]?.ejected, [{ readClass: 'head', reason: 'error', symptom: 'status 500' }]);
+  assert.ok((page.nodes.find(({ name }) => name === 'full-0')?.failures.total ?? 0) >= 5);
+  assert.ok((await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="status"}')) >= 5);
+  assert.deepEqual([trials[0]?.['symptom'], trials[0]?.['pauseMs'], trials[0]?.['level']], ['status 500', 2_000, 40]);
+});
+
+test('a node that answers everything with 500 stays down: an error to a read does not bring it back', async (t) => {
+  const sick = await fakeNode(t);
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, {
+    full: [sick],
+    config: { upstream: { probeIntervalMs: 50 } },
+    onLog: (line) => lines.push(line),
+  });
+  sick.faults.add(internalError);
+  await eventually(
+    () => statusOf(gateway),
+    ({ nodes }) => nodes[0]?.reason === 'error status',
+  );
+  lines.length = 0;
+
+  for (let version = 1; version <= 20; version += 1) await gateway.get(probeAt(version));
+
+  assert.ok(sick.requestsTo('resource') >= 20, 'the node was asked');
+  assert.deepEqual(
+    lines.map(({ msg }) => msg).filter((msg) => msg === 'upstream is usable' || msg === 'a node answers again'),
+    [],
+  );
+});
