@@ -77,3 +77,59 @@ test('a node that answers everything with 500 stays down: an error to a read doe
     [],
   );
 });
+
+/** Probes as often as by default. */
+const usualProbes = { upstream: { probeIntervalMs: 5_000, connections: 4 } };
+
+test('a node that hangs is down by name within about a second, and reads go on', async (t) => {
+  const hung = await fakeNode(t);
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, {
+    full: [hung, await fakeNode(t)],
+    config: usualProbes,
+    onLog: (line) => lines.push(line),
+  });
+  let version = 0;
+  const read = () => void gateway.get(probeAt((version += 1))).catch(() => undefined);
+  hung.faults.add({ kind: 'hang' });
+  const hungAtMs = performance.now();
+
+  const { problems } = await eventually(
+    async () => {
+      read();
+      return statusOf(gateway);
+    },
+    ({ nodes }) => nodes.some(({ state }) => state === 'down'),
+  );
+  const tookMs = performance.now() - hungAtMs;
+
+  t.diagnostic(`${tookMs.toFixed(0)} ms`);
+  assert.ok(tookMs < 4_000, 'two probes that time out take longer');
+  assert.equal(JSON.stringify(problems).includes('full-0 is down: time-out'), true);
+  assert.equal((await readinessOf(gateway)).upstreams[0]?.reason, 'time-out');
+  assert.equal(lines.filter(({ msg }) => msg === 'upstream is down').length, 1);
+});
+
+test('when all nodes hang an outage is declared at once, and no client is asked to add nodes', async (t) => {
+  const nodes = [await fakeNode(t), await fakeNode(t), await fakeNode(t, { archival: true })];
+  const gateway = await testGateway(t, { full: nodes, config: usualProbes });
+  await gateway.get(probeAt(1));
+  for (const node of nodes) node.faults.add({ kind: 'hang' });
+  const hungAtMs = performance.now();
+
+  const replies = Promise.all(Array.from({ length: 40 }, (_, index) => gateway.get(probeAt(index + 2))));
+  await eventually(
+    () => readinessOf(gateway),
+    ({ status }) => status === 'outage',
+  );
+  const tookMs = performance.now() - hungAtMs;
+  const texts = (await replies).map(({ status, text }) => `${status} ${text}`);
+
+  t.diagnostic(`${tookMs.toFixed(0)} ms`);
+  assert.ok(tookMs < 4_000, 'two probes that time out take longer');
+  assert.deepEqual(
+    texts.filter((text) => text.includes('at capacity') || !text.startsWith('503')),
+    [],
+  );
+  assert.match(texts.at(-1) ?? '', /no node answered ledger version \d+ \(\d asked, 3 down: time-out\)/);
+});

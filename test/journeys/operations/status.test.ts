@@ -160,7 +160,10 @@ test('an ejected node is shown with the reason', async (t) => {
   assert.deepEqual(nodes[0]?.ejected, [{ readClass: 'head', reason: 'timeout' }]);
   assert.deepEqual(problems, ['full-0 is passed over for reads of recent state (no answer in time)']);
   const event = events.find(({ kind }) => kind === 'ejected');
-  assert.match(event?.text ?? '', /^full-0 is passed over for reads of recent state: no answer in time, first trial in 1 s$/);
+  assert.match(
+    event?.text ?? '',
+    /^full-0 is passed over for reads of recent state: no answer in time, first trial in 1 s$/,
+  );
   assert.ok((repairs.find(({ what }) => what === 'retried')?.count.total ?? 0) >= 2);
 });
 
