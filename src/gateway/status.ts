@@ -71,7 +71,7 @@ export class StatusSource {
 
   readiness(): Readiness {
     const { fleet, distrusted, disagreements, redis, store } = this.#parts;
-    const { isReady, outageSinceMs, head } = fleet;
+    const { isReady, outageSinceMs, head, lost } = fleet;
     return {
       isReady,
       outage:
@@ -79,6 +79,7 @@ export class StatusSource {
           ? undefined
           : { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() },
       nodes: nodesOf(fleet, performance.now()),
+      lost: lost && { from: lost.from.toString(), to: lost.to.toString(), upstreams: lost.upstreams },
       distrusted: distrusted(),
       disagreements: disagreements(),
       redis: redis(),

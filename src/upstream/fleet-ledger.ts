@@ -20,6 +20,8 @@ export type FleetChange =
   | 'head lower'
   | 'rollback'
   | 'history replaced'
+  | 'history lost'
+  | 'history back'
   | 'outage'
   | 'outage over';
 

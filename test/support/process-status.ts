@@ -47,6 +47,7 @@ export function processStatus(known: Partial<ProcessStatus> = {}): ProcessStatus
     cache: { entries: 10, bytes: 1_000, maxBytes: 4_000 },
     redis: undefined,
     isEncoding: true,
+    lost: undefined,
     distrusted: [],
     disagreements: [],
     load: { connections: 1, maxConnections: 100, loopLagMs: 0, isOverloaded: false, waiting: 0 },

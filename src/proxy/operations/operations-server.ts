@@ -101,6 +101,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
       status,
       outage,
       upstreams: readiness.nodes.map(publishedNode),
+      lost: readiness.lost,
       audit: { disagreements },
       encode: { distrusted },
       // Details only: a tier never decides on readiness.

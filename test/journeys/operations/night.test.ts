@@ -133,3 +133,33 @@ test('when all nodes hang an outage is declared at once, and no client is asked 
   );
   assert.match(texts.at(-1) ?? '', /no node answered ledger version \d+ \(\d asked, 3 down: time-out\)/);
 });
+
+test('the versions that are lost with the archive are named, and its absence is the reason of a 503', async (t) => {
+  const full = await fakeNode(t, { oldest: 60_000n, head: 90_000n });
+  const archive = await fakeNode(t, { head: 90_000n, archival: true });
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, { full: [full], archival: [archive], onLog: (line) => lines.push(line) });
+
+  await archive.refuse();
+  const refused = await eventually(
+    () => gateway.get(probeAt(100)),
+    ({ text }) => text.includes('down'),
+  );
+
+  assert.match(
+    refused.text,
+    /ledger version 100 cannot be reached or are drained \(\d asked, 1 down: connection refused\)/,
+  );
+  const { problems, lost } = await statusOf(gateway);
+  assert.deepEqual(lost, { from: '0', to: '59999', upstreams: ['archive-0'] });
+  assert.match(JSON.stringify(problems), /versions 0 to 59.999 cannot be read without archive-0/);
+  const line = lines.find(({ msg }) => msg === 'versions cannot be read: the nodes that hold them are away');
+  assert.deepEqual([line?.['from'], line?.['to'], line?.['upstreams']], [0, 59_999, ['archive-0']]);
+
+  await archive.accept();
+  await gateway.get(probeAt(100));
+  await eventually(
+    () => statusOf(gateway),
+    ({ lost: still, events }) => still === undefined && events.some(({ kind }) => kind === 'history back'),
+  );
+});

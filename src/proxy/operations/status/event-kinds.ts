@@ -124,6 +124,8 @@ const kinds = {
     'nodes report another history of the ledger at {version} than before: the cache is dropped',
     { also: ['head'] },
   ),
+  'history lost': rule('error', [], 'versions {from} to {to} cannot be read without {upstreams}', { topic: 'lost' }),
+  'history back': rule('info', [], 'the oldest versions can be read again', { topic: 'lost' }),
   outage: rule('error', [], 'no node answers any more; the last head was {head|never reported}', outages),
   'outage over': rule('info', [], 'a node answers again', { ...outages, also: ['head'] }),
   'store away': rule('warn', [], 'the store is not in full use[: {reason}]', { topic: 'store' }),

@@ -82,6 +82,8 @@ export interface Readiness {
   /** No node answers that did before: since when (ISO 8601), and the version that headers go on reporting. */
   readonly outage: { readonly since: string; readonly head: string | undefined } | undefined;
   readonly nodes: readonly NodeStatus[];
+  /** Versions, both included, that only nodes hold which get no requests now; `undefined`: there are none. */
+  readonly lost: { readonly from: string; readonly to: string; readonly upstreams: readonly string[] } | undefined;
   /** Functions left to nodes, after one encoded them differently. */
   readonly distrusted: readonly string[];
   readonly disagreements: readonly Disagreement[];

@@ -54,6 +54,8 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
       oldest: status?.oldest,
       versionsPerSecond: inTenths(status?.headSpeed ?? 0),
     },
+    /** Versions that cannot be read, because the nodes that hold them are away. */
+    lost: status?.lost,
     /** Problems first, then in the order of the config. */
     nodes: (status?.nodes ?? []).toSorted(byProblem).map((node) => nodeFacts(node, status)),
     /** Shortest first. */

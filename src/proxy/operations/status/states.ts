@@ -2,7 +2,7 @@
 import { requestTimes, totalOf } from './counts.ts';
 import { ejectionReasons, readClasses, type Level } from './event-kinds.ts';
 import type { GatewayStatus, NodeStatus, OverallState, ProcessStatus } from './facts.ts';
-import { duration, percent, short } from './format.ts';
+import { duration, grouped, percent, short } from './format.ts';
 
 /** Tone of a colour on the page and in a terminal. */
 export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
@@ -154,6 +154,11 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
     problems.push(`nodes encode ${distrusted === 1 ? 'a function' : `${distrusted} functions`} differently`);
   if (status.load.isOverloaded)
     problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
+  const { lost } = status;
+  if (lost !== undefined) {
+    const range = `versions ${grouped(lost.from)} to ${grouped(lost.to)}`;
+    problems.push(`${range} cannot be read without ${lost.upstreams.join(', ')}, unless they are cached`);
+  }
   const troubles = status.nodes.toSorted(byProblem).flatMap(nodeTroubles);
   problems.push(...troubles.map(({ problem }) => problem), ...problemsOfRequests(status));
   if (status.store?.trouble !== undefined) problems.push(`store: ${status.store.trouble}`);
