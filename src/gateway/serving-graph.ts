@@ -223,6 +223,7 @@ export function buildParts(
     distrusted: () => [...proof.distrusted],
     disagreements: () => proxy.audits.disagreements,
     certificateExpiresMs: () => encryption?.expiresMs(),
+    certificateRefused: () => encryption?.refused(),
   });
   const replicas = cache.shared && redis && new Replicas(cache.shared.link, redis.keyPrefix, () => status.report());
   return {

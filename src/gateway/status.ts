@@ -23,6 +23,7 @@ interface StatusParts {
   readonly distrusted: () => Readiness['distrusted'];
   readonly disagreements: () => Readiness['disagreements'];
   readonly certificateExpiresMs: () => number | undefined;
+  readonly certificateRefused: () => string | undefined;
 }
 
 /** Samples this process, and builds its report. */
@@ -70,7 +71,7 @@ export class StatusSource {
   }
 
   readiness(): Readiness {
-    const { fleet, distrusted, disagreements, redis, store } = this.#parts;
+    const { fleet, certificateRefused, distrusted, disagreements, redis, store } = this.#parts;
     const { isReady, outageSinceMs, head, lost } = fleet;
     return {
       isReady,
@@ -80,6 +81,7 @@ export class StatusSource {
           : { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() },
       nodes: nodesOf(fleet, performance.now()),
       lost: lost && { from: lost.from.toString(), to: lost.to.toString(), upstreams: lost.upstreams },
+      certificateRefused: certificateRefused(),
       distrusted: distrusted(),
       disagreements: disagreements(),
       redis: redis(),
@@ -117,7 +119,10 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
       chainId: upstream.chain.id ?? upstream.chain.doubted,
       oldest: info?.oldestVersion.toString(),
       head: info?.version.toString(),
-      lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),
+      // A node whose head is not believed may be ahead of the fleet's.
+      lag:
+        info === undefined || head === undefined ? undefined : String(head > info.version ? head - info.version : 0n),
+      lagSeconds: Math.max(0, Math.round(upstream.lagMs / 100) / 10),
       isLagging: fleet.isLagging(upstream),
       edgeSpeed: window.pace.edgeSpeed * 1_000,
       edgeMargin: marginOf(upstream, nowMs),

@@ -30,6 +30,7 @@ const nodeFaults = [
   'sheds requests',
   'no ledger headers',
   'absurd ledger headers',
+  'head below oldest',
   'other dialect',
   'other chain',
   'bad answer',

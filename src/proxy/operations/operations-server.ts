@@ -20,6 +20,8 @@ export interface ReloadStatus {
   readonly result: ReloadResult;
   /** Keys whose new values wait for a restart. */
   readonly needsRestart: readonly string[];
+  /** Places of the problems of a refused config: file, line, column and key. Values may be secrets. */
+  readonly refused?: readonly string[] | undefined;
 }
 
 /** Readiness of all processes together. */
@@ -66,10 +68,11 @@ function statusOf({ isReady, outage }: Readiness): string {
 
 /** One node in the details. No address: readiness is often published further than the config. */
 function publishedNode(node: NodeStatus) {
-  const { name, tier, state, reason, since, warning, lower, chainId, oldest, head, lag, usableBy, isDrained } = node;
+  const { name, tier, state, reason, since, warning, lower, chainId, oldest, head, lag, lagSeconds, usableBy } = node;
   // Classes of reads that it is passed over for, though it is usable.
   const ejected = node.ejected.length === 0 ? undefined : node.ejected;
-  return { name, tier, state, reason, since, ejected, warning, lower, chainId, oldest, head, lag, usableBy, isDrained };
+  const ledger = { warning, lower, chainId, oldest, head, lag, lagSeconds };
+  return { name, tier, state, reason, since, ejected, ...ledger, usableBy, isDrained: node.isDrained };
 }
 
 /** Creates the server of the operations port, with all its routes. */
@@ -93,7 +96,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   app.get('/livez', () => ({ status: 'alive' }));
   app.get('/readyz', async (_request, reply) => {
     const readiness = await parts.readiness();
-    const { workers, distrusted, outage, disagreements } = readiness;
+    const { workers, distrusted, outage, disagreements, certificateRefused } = readiness;
     const status = parts.isDraining() ? 'draining' : statusOf(readiness);
     const isReady = status === 'ready' || (status === 'outage' && parts.rules().readyInOutage);
     reply.code(isReady ? 200 : 503);
@@ -107,6 +110,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
       // Details only: a tier never decides on readiness.
       store: tierFacts(readiness.store),
       redis: tierFacts(readiness.redis),
+      certificate: certificateRefused === undefined ? undefined : { refused: certificateRefused },
       workers,
       reload: parts.reload(),
     };

@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { doneOrStopped, type Deadline, type CancelSignal } from '../../ledger/stop.ts';
-import type { FailureKind } from '../../metrics/upstream-metrics.ts';
+import type { FailureKind, NodeFault } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
 import {
   type AttemptOutcome,
@@ -240,12 +240,19 @@ function failureOf(
   if (reason === undefined) {
     return { kind: 'status', cause, blame: shedding?.isOfNode === true ? 'none' : 'doubt', fault: 'error status' };
   }
-  const fault = reason === 'no ledger headers' || reason === 'absurd ledger headers' ? reason : 'bad answer';
+  const fault = ofHeaders.has(reason) ? (reason as NodeFault) : 'bad answer';
   // An error may be of a proxy before the node that refuses this client's request alone.
   return status < 300
     ? { kind: 'bad answer', cause: reason, blame: 'node', fault }
     : { kind: 'bad answer', cause: `${cause}: ${reason}`, blame: 'doubt', fault };
 }
+
+/** Reasons that are faults of the node by the same name. */
+const ofHeaders: ReadonlySet<string> = new Set<NodeFault & InvalidAnswerReason>([
+  'no ledger headers',
+  'absurd ledger headers',
+  'head below oldest',
+]);
 
 const provokable = new Set([408, 429, 500]);
 

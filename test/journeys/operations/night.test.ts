@@ -1,10 +1,13 @@
 // Faults as an operator on call reads them: on the status page, in /readyz, in the log and in the metrics.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { probeAt, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { gatewayProcess } from '../../support/gateway-process.ts';
 import { statusOf } from '../../support/status.ts';
+import { authority } from '../../support/tls.ts';
 
 const internalError = { kind: 'answer', status: 500, body: '{"message":"x","error_code":"internal_error"}' } as const;
 
@@ -162,4 +165,21 @@ test('the versions that are lost with the archive are named, and its absence is 
     () => statusOf(gateway),
     ({ lost: still, events }) => still === undefined && events.some(({ kind }) => kind === 'history back'),
   );
+});
+
+test('a refused config is named with file, line and key, and refused certificate files with the reason', async (t) => {
+  const node = await fakeNode(t);
+  const tls = authority(t).certify('gateway');
+  const gateway = await gatewayProcess(t, { full: [node], config: { listen: { host: '127.0.0.1', port: 0, tls } } });
+  const problems = async () => JSON.stringify((await statusOf(gateway)).problems);
+
+  writeFileSync(gateway.file, `upstreams: [{ name: a, url: "${node.url}" }]\nlisten: { prot: 8080 }\n`);
+  writeFileSync(tls.cert, 'nonsense');
+  const text = await eventually(problems, (all) => all.includes('config') && all.includes('certificate'));
+
+  assert.ok(text.includes(`the last config was refused: ${gateway.file}:2:11: listen.prot`), text);
+  assert.match(text, /new certificate files were refused, the old ones stay: listen.tls.cert: holds no certificate/);
+  const readiness = (await (await fetch(`${gateway.operationsUrl}/readyz`)).json()) as Record<string, object>;
+  assert.deepEqual((readiness['reload'] as { refused: unknown }).refused, [`${gateway.file}:2:11: listen.prot`]);
+  assert.match(JSON.stringify(readiness['certificate']), /holds no certificate/);
 });

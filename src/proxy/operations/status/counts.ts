@@ -106,10 +106,13 @@ export function needOf(counts: Counts, among: readonly RouteName[]) {
   return { without: sum(withoutNode), needing: sum(withNode) };
 }
 
-/** Hits among the reads that may be kept, by the count of each source; passed, local and refused requests do not count. */
-export function hitsOf(count: (outcome: 'memory' | 'store' | 'redis' | 'collapsed' | 'miss') => number) {
+/**
+ * Hits among the reads that may be kept, by the count of each source; passed, local and refused requests do not count.
+ * A failed request counts as a miss, so that an outage does not look like a share of 100 %.
+ */
+export function hitsOf(count: (outcome: 'memory' | 'store' | 'redis' | 'collapsed' | 'miss' | 'failed') => number) {
   const hits = count('memory') + count('store') + count('redis');
-  return { hits, reads: hits + count('collapsed') + count('miss') };
+  return { hits, reads: hits + count('collapsed') + count('miss') + count('failed') };
 }
 
 /** Durations of the attempts at a node. */

@@ -43,6 +43,8 @@ export interface NodeStatus {
   readonly head: string | undefined;
   /** Versions behind the head of the fleet. */
   readonly lag: string | undefined;
+  /** Seconds behind the head of the fleet, by the ledger's clock. */
+  readonly lagSeconds: number;
   /** It is farther behind than `upstream.maxLag`. */
   readonly isLagging: boolean;
   /** Versions a second, of its oldest version. */
@@ -84,6 +86,8 @@ export interface Readiness {
   readonly nodes: readonly NodeStatus[];
   /** Versions, both included, that only nodes hold which get no requests now; `undefined`: there are none. */
   readonly lost: { readonly from: string; readonly to: string; readonly upstreams: readonly string[] } | undefined;
+  /** Why new certificate files are not in use; `undefined`: there are none, or they are. */
+  readonly certificateRefused: string | undefined;
   /** Functions left to nodes, after one encoded them differently. */
   readonly distrusted: readonly string[];
   readonly disagreements: readonly Disagreement[];
@@ -124,7 +128,13 @@ export interface GatewayStatus {
   readonly nowMs: number;
   readonly isDraining: boolean;
   /** The last reload of the config. */
-  readonly reload: { readonly result: string; readonly needsRestart: readonly string[] } | undefined;
+  readonly reload:
+    | {
+        readonly result: string;
+        readonly needsRestart: readonly string[];
+        readonly refused?: readonly string[] | undefined;
+      }
+    | undefined;
   readonly workers?: WorkersFacts | undefined;
 }
 

@@ -81,6 +81,7 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     disagreements: (status?.disagreements ?? []).map(({ upstreams, count, last }) => ({ upstreams, count, last })),
     load: status?.load ?? { connections: 0, maxConnections: 0, loopLagMs: 0, isOverloaded: false, waiting: 0 },
     /** Absent without TLS. */
+    certificateRefused: status?.certificateRefused,
     certificateExpires: status?.certificateExpiresMs === undefined ? undefined : iso(status.certificateExpiresMs),
     /** Newest first. */
     events: (status?.events ?? []).toReversed().map(eventFacts),

@@ -21,6 +21,7 @@ type NodeCondition = Pick<
   | 'head'
   | 'isLagging'
   | 'lag'
+  | 'lagSeconds'
   | 'ejected'
 >;
 
@@ -39,7 +40,7 @@ interface NodeTrouble extends NodeWording {
 
 /** The troubles of a node, worst first. Beside one that is more than a warning no other counts. */
 export function nodeTroubles(node: NodeCondition): readonly NodeTrouble[] {
-  const { name, state, reason, isDrained, forkedAt, isSuspect, warning, lower, head, isLagging, lag } = node;
+  const { name, state, reason, isDrained, forkedAt, isSuspect, warning, lower, head, isLagging } = node;
   const why = reason === undefined ? '' : `: ${reason}`;
   const drained = state === 'usable' ? 'drained' : `drained, ${state}${why}`;
   if (isDrained) return one('idle', '○', drained, `${name} is drained: ledgergate resume ${name}`);
@@ -54,9 +55,15 @@ export function nodeTroubles(node: NodeCondition): readonly NodeTrouble[] {
   return [
     ...(lower === undefined ? [] : one('warn', '▲', 'went back', back)),
     ...(warning === undefined ? [] : one('warn', '▲', 'several nodes', `${name}: ${warning}`)),
-    ...(isLagging ? one('warn', '▲', 'behind', `${name} is ${lag} versions behind, more than upstream.maxLag`) : []),
+    ...(isLagging ? one('warn', '▲', 'behind', `${name} is ${lagOf(node)} behind, more than upstream.maxLag`) : []),
     ...(out.length === 0 ? [] : one('warn', '▲', 'passed over', `${name} is passed over for ${out.join(' and ')}`)),
   ];
+}
+
+/** How far a node is behind, time first: `60 s (11.4k versions)`. */
+export function lagOf({ lag = '0', lagSeconds }: Pick<NodeStatus, 'lag' | 'lagSeconds'>): string {
+  const versions = `${short(Number(lag))} ${lag === '1' ? 'version' : 'versions'}`;
+  return `${lagSeconds < 10 ? `${lagSeconds} s` : duration(lagSeconds)} (${versions})`;
 }
 
 function one(tone: NodeTone, sign: string, word: string, problem: string): readonly NodeTrouble[] {
@@ -163,12 +170,19 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
   problems.push(...troubles.map(({ problem }) => problem), ...problemsOfRequests(status));
   if (status.store?.trouble !== undefined) problems.push(`store: ${status.store.trouble}`);
   if (status.redis?.trouble !== undefined) problems.push(`Redis: ${status.redis.trouble}`);
-  if (reload?.result === 'refused') problems.push('the last config was refused');
+  if (reload?.result === 'refused') problems.push(`the last config was refused${placesOf(reload.refused)}`);
+  if (status.certificateRefused !== undefined)
+    problems.push(`new certificate files were refused, the old ones stay: ${status.certificateRefused}`);
   const { certificateExpiresMs: expiresMs } = status;
   if (expiresMs !== undefined && expiresMs - nowMs < certificateMs) {
     problems.push(`the certificate ${expiresMs < nowMs ? 'ended' : 'ends'} ${new Date(expiresMs).toISOString()}`);
   }
   return problems;
+}
+
+function placesOf([first, ...others]: readonly string[] = []): string {
+  if (first === undefined) return '';
+  return `: ${first}${others.length === 0 ? '' : `, and ${others.length} more`}`;
 }
 
 /** Problems that the requests of the window of 100 s show. */

@@ -70,7 +70,7 @@ function nodeRow(node: NodeFacts, at: string): readonly Cell[] {
     node.name,
     [`${sign} ${word}${since === undefined ? '' : ` ${since}`}${out}`, tone],
     grouped(node.head),
-    node.lag === undefined ? '–' : short(Number(node.lag)),
+    node.lag === undefined ? '–' : `${node.lagSeconds} s`,
     grouped(node.oldest),
     perSecond(node.edgeSpeed),
     `${node.inFlight}/${node.limit}`,

@@ -106,12 +106,12 @@ test('the hit share is of cacheable reads', () => {
 
   const [window] = factsFrom({ windows: windowsOf(counts, 2) }).windows;
 
-  assert.equal(window?.hitShare, 0.6);
+  assert.equal(window?.hitShare, 0.5);
   assert.equal(window.requests, 9);
   assert.equal(window.requestsPerSecond, 4.5);
   assert.deepEqual(
     window.routes.map(({ route, hitShare }) => [route, hitShare]),
-    [['resource', 0.6]],
+    [['resource', 0.5]],
   );
 });
 

@@ -60,7 +60,7 @@ export function routeSection(facts: StatusFacts): Markup {
 export function replicaSection({ replicas }: StatusFacts): Markup {
   if (replicas === undefined) return html`<p class="none">Redis gives no answer: this page is of one replica.</p>`;
   const rows = [replicas.all, ...replicas.each].map((facts) => [
-    facts.isReady ? facts.name : `${facts.name} (not ready)`,
+    facts.isReady ? facts.name : `${facts.name} (no node answers)`,
     perSecond(facts.requestsPerSecond),
     perSecond(facts.toNodesPerSecond),
     percent(facts.hitShare),
