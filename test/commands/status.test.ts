@@ -27,7 +27,7 @@ test('a table of what the gateway does, by address and by port', async (t) => {
     const { code, out, err } = await call(['status', ...args]);
     assert.deepEqual({ code, err }, { code: 0, err: '' });
     assert.match(out, /^READY All is well\.$/m);
-    assert.match(out, /^full-0 +● usable +1 234 567 +0 +500 /m);
+    assert.match(out, /^full-0 +● usable +1 234 567 +0 s +500 /m);
   }
 });
 

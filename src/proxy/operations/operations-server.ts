@@ -8,6 +8,7 @@ import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
 import { tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
+import { runbookPage } from './status/page/runbook.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
 import { enterPipeline } from '../http/server/connection-state.ts';
 import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
@@ -129,6 +130,9 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
       .header('referrer-policy', 'no-referrer')
       .send(page);
   });
+  app.get('/runbook', (_request, reply) =>
+    live(reply).type('text/html; charset=utf-8').header('content-security-policy', pagePolicy).send(runbookPage()),
+  );
   app.get('/status.json', async (_request, reply) => live(reply).send(await parts.status()));
   addAdminRoutes(app, parts.admin, () => parts.rules());
   addLogRoutes(app, parts.log, () => parts.rules());

@@ -183,3 +183,22 @@ test('a refused config is named with file, line and key, and refused certificate
   assert.deepEqual((readiness['reload'] as { refused: unknown }).refused, [`${gateway.file}:2:11: listen.prot`]);
   assert.match(JSON.stringify(readiness['certificate']), /holds no certificate/);
 });
+
+test('equal problems are one line, each with a remedy and its section of the runbook, which the port serves', async (t) => {
+  const nodes = [await fakeNode(t), await fakeNode(t), await fakeNode(t)];
+  const gateway = await testGateway(t, { full: nodes, config: { upstream: { probeIntervalMs: 50 } } });
+  for (const node of nodes) await node.refuse();
+
+  const { actions, summary } = await eventually(
+    () => statusOf(gateway),
+    ({ state, problems }) => state === 'outage' && problems.length === 1,
+  );
+  const page = await (await fetch(`${gateway.operationsUrl}/status`)).text();
+  const runbook = await (await fetch(`${gateway.operationsUrl}/runbook`)).text();
+
+  assert.equal(actions[0]?.text, '3 nodes are down: connection refused (full-0, full-1, full-2)');
+  assert.match(summary, /Do not restart/);
+  const anchor = /href="runbook#([^"]+)"/.exec(page)?.[1] ?? '';
+  assert.equal(anchor, 'ledgergateupstreamdown');
+  assert.ok(runbook.includes(`id="${anchor}"`));
+});

@@ -1,5 +1,5 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
-import { outcomes, routes, type RouteName } from '../../../metrics/http-metrics.ts';
+import { outcomes, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
 import { eventKinds, eventText, withoutAddresses } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
 import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
@@ -127,6 +127,7 @@ function windowFacts(window: WindowCounts) {
     /** Share, 0 to 1, of cacheable reads that memory or Redis answered; `undefined` without any. */
     hitShare: hitShare((outcome) => totalOf(requestTimes(counts, { outcome }))),
     ...nodeNeed(routes, window),
+    failedShare: failedShare(counts, routes),
     ...timed(all, window),
     outcomes: outcomes.flatMap((outcome) => {
       const times = requestTimes(counts, { outcome });
@@ -140,7 +141,15 @@ function windowFacts(window: WindowCounts) {
         const times = requestTimes(counts, { route });
         const share = hitShare((outcome) => requestCount(counts, route, [outcome]));
         if (totalOf(times) === 0) return [];
-        return [{ route, hitShare: share, ...nodeNeed([route], window), ...timed(times, window) }];
+        return [
+          {
+            route,
+            hitShare: share,
+            ...nodeNeed([route], window),
+            failedShare: failedShare(counts, [route]),
+            ...timed(times, window),
+          },
+        ];
       }),
     /** Reads by versions behind the head, `to` excluded, by whether a node was asked; only bins with reads. */
     distances: distancesOf(counts).flatMap(({ held, asked }, bin) => {
@@ -162,6 +171,14 @@ function nodeNeed(among: readonly RouteName[], window: WindowCounts) {
   const { without, needing } = needOf(window.counts, among);
   const all = without + needing;
   return { withoutNodeShare: all === 0 ? undefined : shareOf(without, all), toNodesPerSecond: rate(needing, window) };
+}
+
+/** Share, 0 to 1, of requests that failed (5xx); `undefined` without any. */
+function failedShare(counts: WindowCounts['counts'], among: readonly RouteName[]): number | undefined {
+  const sum = (of: readonly Outcome[]): number =>
+    among.reduce((total, route) => total + requestCount(counts, route, of), 0);
+  const all = sum(outcomes);
+  return all === 0 ? undefined : sum(['failed']) / all;
 }
 
 function hitShare(count: Parameters<typeof hitsOf>[0]): number | undefined {
