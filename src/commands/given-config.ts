@@ -9,15 +9,16 @@ export interface GivenConfig extends LoadedConfig {
   readonly file: string | undefined;
 }
 
-/** Throws ConfigError for what is wrong with the config, UsageError when the call names none. */
-export function loadGivenConfig(command: string, call: CommandCall): GivenConfig {
+/** `isOfOperations`: the operations port alone. Throws ConfigError for what is wrong with the config, UsageError when the call names none. */
+export function loadGivenConfig(command: string, call: CommandCall, isOfOperations = false): GivenConfig {
   const file = givenFile(command, call);
-  const overrides = overridesOf(call.given);
-  if (file === undefined && !overrides.some(({ path }) => path[0] === 'upstreams')) {
+  const all = overridesOf(call.given);
+  const overrides = isOfOperations ? all.filter(({ path }) => path[0] === 'operations') : all;
+  if (file === undefined && !all.some(({ path }) => path[0] === 'upstreams')) {
     throw new UsageError(`${command} needs a config FILE or --upstream URL; see ledgergate ${command} --help`);
   }
   const { env } = call.terminal;
-  const loaded = loadConfig({ overrides, env, ...(file === undefined ? {} : { file }) });
+  const loaded = loadConfig({ overrides, env, isOfOperations, ...(file === undefined ? {} : { file }) });
   return { ...loaded, file, warnings: [...loaded.warnings, ...strayVariables(env)] };
 }
 
