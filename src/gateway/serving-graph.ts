@@ -224,6 +224,7 @@ export function buildParts(
     disagreements: () => proxy.audits.disagreements,
     certificateExpiresMs: () => encryption?.expiresMs(),
     certificateRefused: () => encryption?.refused(),
+    tenants: () => access?.usage.tenants ?? [],
   });
   const replicas = cache.shared && redis && new Replicas(cache.shared.link, redis.keyPrefix, () => status.report());
   return {

@@ -1,7 +1,14 @@
 /** The facts of this process for the status page: metric families, sampled once a second, and the state of parts. */
 import type { Registry } from 'prom-client';
 import { readFamilies } from '../metrics/family.ts';
-import { countedFamilies, countsOf, type Counts, type Distances } from '../proxy/operations/status/counts.ts';
+import {
+  countedFamilies,
+  countsOf,
+  tenantCells,
+  type Counts,
+  type Distances,
+  type TenantCount,
+} from '../proxy/operations/status/counts.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
 import { Trend, Windows } from '../proxy/operations/status/windows.ts';
@@ -24,6 +31,8 @@ interface StatusParts {
   readonly disagreements: () => Readiness['disagreements'];
   readonly certificateExpiresMs: () => number | undefined;
   readonly certificateRefused: () => string | undefined;
+  /** Requests by tenant since the start; none without access. */
+  readonly tenants: () => Iterable<readonly [name: string, count: TenantCount]>;
 }
 
 /** Samples this process, and builds its report. */
@@ -91,9 +100,9 @@ export class StatusSource {
 
   /** Reads the metric families, and records a snapshot when a window needs one. */
   #sample(nowMs: number): Counts {
-    const { fleet, registry, distances } = this.#parts;
+    const { fleet, registry, distances, tenants } = this.#parts;
     distances.head = fleet.head?.version;
-    const counts = countsOf(readFamilies(registry, countedFamilies), distances.cells());
+    const counts = countsOf(readFamilies(registry, countedFamilies), [...distances.cells(), ...tenantCells(tenants())]);
     this.#windows.record(counts, nowMs);
     this.#trend.record(counts, Date.now());
     return counts;

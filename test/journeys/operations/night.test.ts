@@ -6,6 +6,7 @@ import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { probeAt, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
+import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { statusOf } from '../../support/status.ts';
 import { authority } from '../../support/tls.ts';
 
@@ -201,4 +202,32 @@ test('equal problems are one line, each with a remedy and its section of the run
   const anchor = /href="runbook#([^"]+)"/.exec(page)?.[1] ?? '';
   assert.equal(anchor, 'ledgergateupstreamdown');
   assert.ok(runbook.includes(`id="${anchor}"`));
+});
+
+test('the tenants that ask most and are refused most are on the page', async (t) => {
+  const [shop, wallet] = [testKey('shop-1', { tenant: 'shop' }), testKey('wallet-1', { tenant: 'wallet' })];
+  const gateway = await testGateway(t, {
+    full: [await fakeNode(t)],
+    access: accessConfig({
+      keys: { file: keysFile(t, [shop, wallet]).path, redis: false },
+      plans: { free: planConfig({ requests: 3 }) },
+    }),
+  });
+  const ask = async ({ text }: { readonly text: string }, times: number): Promise<void> => {
+    for (let turn = 1; turn <= times; turn += 1) await gateway.get(probeAt(1), { authorization: `Bearer ${text}` });
+  };
+  await ask(shop, 5);
+  await ask(wallet, 2);
+
+  const { tenants } = await statusOf(gateway);
+  const page = await (await fetch(`${gateway.operationsUrl}/status`)).text();
+
+  assert.deepEqual(tenants, {
+    asked: [
+      { name: 'shop', count: 5 },
+      { name: 'wallet', count: 2 },
+    ],
+    refused: [{ name: 'shop', count: 2 }],
+  });
+  assert.match(page, /Tenants that asked most[^]*shop[^]*Tenants that were refused most/);
 });

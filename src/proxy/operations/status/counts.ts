@@ -186,6 +186,29 @@ export class Distances {
   }
 }
 
+/** Requests of one tenant since the start. */
+export interface TenantCount {
+  readonly asked: number;
+  readonly refused: number;
+}
+
+/** Cells of tenants with their counts. */
+export function* tenantCells(tenants: Iterable<readonly [string, TenantCount]>): Iterable<readonly [string, number]> {
+  for (const [name, { asked, refused }] of tenants) {
+    yield [`tenant asked ${name}`, asked];
+    if (refused > 0) yield [`tenant refused ${name}`, refused];
+  }
+}
+
+/** The tenants with the most of `what`, most first. */
+export function topTenants(counts: Counts, what: keyof TenantCount, most: number) {
+  const prefix = `tenant ${what} `;
+  return [...counts]
+    .flatMap(([cell, count]) => (cell.startsWith(prefix) ? [{ name: cell.slice(prefix.length), count }] : []))
+    .sort((one, other) => other.count - one.count)
+    .slice(0, most);
+}
+
 /** Reads by bin: `held` without a node, `asked` with one. */
 export function distancesOf(counts: Counts): readonly { readonly held: number; readonly asked: number }[] {
   return Array.from({ length: distanceBins }, (_, bin) => ({

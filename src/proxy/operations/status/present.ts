@@ -16,9 +16,11 @@ import {
   repairs,
   requestCount,
   requestTimes,
+  topTenants,
   totalOf,
   withNode,
   type Buckets,
+  type Counts,
 } from './counts.ts';
 import { replicaFacts } from './replicas.ts';
 import { byProblem, overall } from './states.ts';
@@ -73,6 +75,8 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     store: { bytes: status?.store?.bytes, maxBytes: status?.store?.maxBytes, ...tierFacts(status?.store) },
     refusals: refusals.map((reason) => ({ reason, count: windowedCount(status, `refusal ${reason}`) })),
     repairs: repairs.map((what) => ({ what, count: windowedCount(status, `repair ${what}`) })),
+    /** The tenants that asked most, and that were refused most, in 100 s. */
+    tenants: tenantFacts(status?.windows[1]?.counts ?? new Map()),
     encode: {
       isOn: status?.isEncoding ?? false,
       counts: encodings.map((what) => ({ what, count: windowedCount(status, `encoding ${what}`) })),
@@ -86,6 +90,13 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     /** Newest first. */
     events: (status?.events ?? []).toReversed().map(eventFacts),
   };
+}
+
+/** Tenants on the page. */
+const mostTenants = 5;
+
+function tenantFacts(counts: Counts) {
+  return { asked: topTenants(counts, 'asked', mostTenants), refused: topTenants(counts, 'refused', mostTenants) };
 }
 
 function windowedCount(status: ProcessStatus | undefined, cell: string) {

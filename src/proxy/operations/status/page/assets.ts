@@ -215,18 +215,19 @@ footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
   .fleet thead { padding-bottom: 4px; }
   .fleet tbody tr { display: grid; grid-template-columns: 1fr 1fr; padding: 6px 0; }
   .fleet th[scope="row"] { grid-column: span 2; }
-  .fleet.many tbody tr.good { grid-template-columns: minmax(0, 1fr) auto auto; align-items: baseline; padding: 3px 0; }
-  .fleet.many tr.good th[scope="row"] { grid-column: auto; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; padding: 0; }
-  .fleet.many tr.good :is(th small, td[data-label="Oldest"], td[data-label="Load"], td[data-label="Failures"], td[data-label="Answers"] small) { position: absolute; width: 1px; height: 1px; padding: 0; overflow: hidden; clip-path: inset(50%); }
-  .fleet.many tbody tr.good td { padding: 0 0 0 12px; }
-  .fleet.many tbody tr.good td::before { content: none; }
-  .fleet.many tbody tr.good td[data-label="Head"] { font-size: 0; }
+  .fleet.many tbody tr:is(.good, .bad) { grid-template-columns: minmax(0, 1fr) auto auto; align-items: baseline; padding: 3px 0; }
+  .fleet.many tr:is(.good, .bad) th[scope="row"] { grid-column: auto; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; padding: 0; }
+  .fleet.many tr.good th small, .fleet.many tr:is(.good, .bad) :is(td[data-label="Oldest"], td[data-label="Load"], td[data-label="Failures"], td[data-label="Answers"] small) { position: absolute; width: 1px; height: 1px; padding: 0; overflow: hidden; clip-path: inset(50%); }
+  .fleet.many tbody tr:is(.good, .bad) td { padding: 0 0 0 12px; }
+  .fleet.many tbody tr:is(.good, .bad) td::before { content: none; }
+  .fleet.many tbody tr:is(.good, .bad) td[data-label="Head"] { font-size: 0; }
   .fleet td { text-align: left; padding: 2px 8px 4px 17px; white-space: normal; line-height: 1.25; }
   .fleet td::before { content: attr(data-label) " "; color: var(--soft); font-size: 12px; }
   .events li { grid-template-columns: 62px 14px minmax(0, 1fr); }
   .events .ago { grid-column: 3; }
   .meter { display: none; }
   #windows :is(th, td), #routes :is(th, td) { padding-right: 4px; }
+  :is(#windows, #routes) :is(th, td):nth-child(6) { display: none; }
   thead th.number { white-space: normal; }
   .legend .more { display: block; margin: 2px 0 0; }
 }

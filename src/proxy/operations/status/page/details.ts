@@ -87,7 +87,7 @@ const repairWords: Readonly<Record<string, string>> = {
 };
 
 /** Refused requests and repairs on the way to nodes. */
-export function limitSection({ refusals, repairs }: StatusFacts): Markup {
+export function limitSection({ refusals, repairs, tenants }: StatusFacts): Markup {
   const refused = refusals.filter(({ count }) => count.total > 0);
   return html`${table(
     'Refused',
@@ -97,6 +97,15 @@ export function limitSection({ refusals, repairs }: StatusFacts): Markup {
     'Repaired on the way',
     ['Repair', '100 s', '1000 s', 'in all'],
     repairs.map(({ what, count }) => countedRow(repairWords[what] ?? what, count)),
+  )}${tenants.asked.length === 0 ? undefined : tenantTables(tenants)}`;
+}
+
+function tenantTables({ asked, refused }: StatusFacts['tenants']): Markup {
+  const rows = (top: StatusFacts['tenants']['asked']): string[][] => top.map(({ name, count }) => [name, short(count)]);
+  return html`${table('Tenants that asked most', ['Tenant', '100 s'], rows(asked))}${table(
+    'Tenants that were refused most',
+    ['Tenant', '100 s'],
+    rows(refused),
   )}`;
 }
 
