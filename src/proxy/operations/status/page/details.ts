@@ -101,12 +101,12 @@ export function limitSection({ refusals, repairs, tenants }: StatusFacts): Marku
 }
 
 function tenantTables({ asked, refused }: StatusFacts['tenants']): Markup {
-  const rows = (top: StatusFacts['tenants']['asked']): string[][] => top.map(({ name, count }) => [name, short(count)]);
-  return html`${table('Tenants that asked most', ['Tenant', '100 s'], rows(asked))}${table(
-    'Tenants that were refused most',
-    ['Tenant', '100 s'],
-    rows(refused),
-  )}`;
+  return html`${tenantTable('asked', asked)}${tenantTable('were refused', refused)}`;
+}
+
+function tenantTable(verb: string, top: StatusFacts['tenants']['asked']): Markup {
+  const rows = top.map(({ name, count }) => [name, short(count)]);
+  return table(`Tenants that ${verb} most`, ['Tenant', '100 s'], rows);
 }
 
 function countedRow(name: string, count: WindowedCount | undefined): readonly string[] {
