@@ -110,7 +110,6 @@ export class StatusSource {
 }
 
 function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
-  const head = fleet.head?.version;
   return fleet.upstreams.map((upstream) => {
     const { name, tier, isDrained, isSuspect, inFlight, window, ejections, unusableSinceMs } = upstream;
     const { believed: info } = window;
@@ -128,10 +127,7 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
       chainId: upstream.chain.id ?? upstream.chain.doubted,
       oldest: info?.oldestVersion.toString(),
       head: info?.version.toString(),
-      // A node whose head is not believed may be ahead of the fleet's.
-      lag:
-        info === undefined || head === undefined ? undefined : String(head > info.version ? head - info.version : 0n),
-      lagSeconds: Math.max(0, Math.round(upstream.lagMs / 100) / 10),
+      ...lagOf(upstream, fleet, nowMs),
       isLagging: fleet.isLagging(upstream),
       edgeSpeed: window.pace.edgeSpeed * 1_000,
       edgeMargin: marginOf(upstream, nowMs),
@@ -143,6 +139,17 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
       }),
     };
   });
+}
+
+/** How far a node is behind the fleet's head, by its last report, which is older than its newest after it went back. */
+function lagOf({ window, lagMs }: Upstream, { head }: Fleet, nowMs: number): Pick<NodeStatus, 'lag' | 'lagSeconds'> {
+  const info = window.lowerAt(nowMs) ?? window.believed;
+  if (info === undefined || head === undefined) return { lag: undefined, lagSeconds: 0 };
+  // A node whose head is not believed may be ahead of the fleet's.
+  const versions = head.version > info.version ? head.version - info.version : 0n;
+  // A node that is down falls behind without a report.
+  const ms = Math.max(0, lagMs, Number(head.timestampUsec - info.timestampUsec) / 1_000);
+  return { lag: versions.toString(), lagSeconds: Math.round(ms / 100) / 10 };
 }
 
 /** Versions above the reported edge that a read needs to be sent to the node now. */
