@@ -224,6 +224,7 @@ footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
   .fleet.many tbody tr.bad { grid-template-columns: minmax(0, 1fr); }
   .fleet.many tr.bad td { position: absolute; width: 1px; height: 1px; padding: 0; overflow: hidden; clip-path: inset(50%); }
   .fleet.many tr.bad th small { display: inline; padding-left: 6px; }
+  .fleet.many tr.good td[data-label="Head"] small { display: inline; }
   .fleet td { text-align: left; padding: 2px 8px 4px 17px; white-space: normal; line-height: 1.25; }
   .fleet td::before { content: attr(data-label) " "; color: var(--soft); font-size: 12px; }
   .events li { grid-template-columns: 62px 14px minmax(0, 1fr); }
