@@ -40,6 +40,7 @@ ENV NODE_ENV=production
 WORKDIR /app
 # Owned by root: the gateway cannot change itself.
 COPY package.json LICENSE ./
+COPY docs/runbook.md docs/
 COPY bin bin
 COPY --from=build /build/node_modules node_modules
 COPY --from=build /build/dist dist

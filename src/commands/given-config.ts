@@ -16,17 +16,18 @@ export const noFleet: Override = {
   origin: '',
 };
 
-/** Throws ConfigError for what is wrong with the config, UsageError when the call names none. */
-export function loadGivenConfig(command: string, call: CommandCall): GivenConfig {
+/** `isOfOperations`: the operations port alone. Throws ConfigError for what is wrong with the config, UsageError when the call names none. */
+export function loadGivenConfig(command: string, call: CommandCall, isOfOperations = false): GivenConfig {
   const file = givenFile(command, call);
-  const overrides = overridesOf(call.given);
+  const all = overridesOf(call.given);
+  const overrides = isOfOperations ? all.filter(({ path }) => path[0] === 'operations') : all;
   const { env } = call.terminal;
-  if (file === undefined && !overrides.some(({ path }) => path[0] === 'upstreams')) {
+  if (file === undefined && !all.some(({ path }) => path[0] === 'upstreams')) {
     // A wrong value is reported before the missing file.
-    loadConfig({ overrides: [noFleet, ...overrides], env });
+    loadConfig({ overrides: [noFleet, ...all], env });
     throw new UsageError(`${command} needs a config FILE or --upstream URL; see ledgergate ${command} --help`);
   }
-  const loaded = loadConfig({ overrides, env, ...(file === undefined ? {} : { file }) });
+  const loaded = loadConfig({ overrides, env, isOfOperations, ...(file === undefined ? {} : { file }) });
   return { ...loaded, file, warnings: [...loaded.warnings, ...strayVariables(env)] };
 }
 

@@ -90,7 +90,8 @@ interface OperationsAddress {
 async function operationsAddress(command: string, call: CommandCall): Promise<OperationsAddress> {
   if (call.given.has('config')) {
     const { loadGivenConfig } = await import('./given-config.ts');
-    return loadGivenConfig(command, call).config.operations;
+    // Not the secrets of other sections, which an operator's shell does not have.
+    return loadGivenConfig(command, call, true).config.operations;
   }
   const host = call.given.get('operations-host')?.values[0] ?? '127.0.0.1';
   const setting = call.given.get('operations-port');

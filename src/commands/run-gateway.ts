@@ -11,7 +11,7 @@ import { inspectKeysFile } from '../config/keys-file.ts';
 import type { LoadedConfig } from '../config/source/load.ts';
 import { inspectTls } from '../config/tls-pair.ts';
 import { digestOf, FileWatch } from '../config/source/text-file.ts';
-import { ConfigError, formatProblem } from '../config/source/problem.ts';
+import { ConfigError, formatProblem, type Problem } from '../config/source/problem.ts';
 import { createProcessLog } from '../gateway/log/log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway/gateway.ts';
 import { findSdk } from '../trace/span.ts';
@@ -126,7 +126,8 @@ function createReloading({ file, digest, load }: ConfigSource, gateway: RunningG
     try {
       loaded = load();
     } catch (error) {
-      gateway.reloads.refuse(error instanceof ConfigError ? error.problems.map(formatProblem) : [String(error)]);
+      const unread: Problem = { where: { kind: 'nowhere' }, path: [], message: String(error) };
+      gateway.reloads.refuse(error instanceof ConfigError ? error.problems : [unread]);
       return;
     }
     for (const warning of loaded.warnings) log.warn(warning);

@@ -36,15 +36,24 @@ const soonMs = 7 * dayMs;
 export function inspectTls({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): {
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
+  /** The gateway serves an expired certificate, and clients refuse it. */
+  readonly expired: readonly Problem[];
 } {
   const { tls } = config.listen;
-  if (tls === undefined) return { problems: [], warnings: [] };
-  const { problems, warnings } = readTlsPair(tls, Date.now());
-  const placed = problems.map(({ at, message }): Problem => {
+  if (tls === undefined) return { problems: [], warnings: [], expired: [] };
+  const nowMs = Date.now();
+  const { problems, warnings, expiresMs = nowMs + 1 } = readTlsPair(tls, nowMs);
+  const placed = ({ at, message }: TlsProblem): Problem => {
     const path = ['listen', 'tls', at];
     return { path, message, where: whereIs(path) };
-  });
-  return { problems: placed, warnings: [...warnings, ...weaknessesOf(tls.ciphers ?? defaultCiphers)] };
+  };
+  const expired = { at: 'cert', message: `expired at ${new Date(expiresMs).toISOString()}` } as const;
+  const all = [...warnings, ...weaknessesOf(tls.ciphers ?? defaultCiphers)];
+  return {
+    problems: problems.map(placed),
+    warnings: all,
+    expired: problems.length === 0 && expiresMs <= nowMs ? [placed(expired)] : [],
+  };
 }
 
 /** A warning for each cipher without forward secrecy or authenticated encryption. */

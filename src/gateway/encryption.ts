@@ -35,6 +35,8 @@ export function buildEncryption(config: TlsConfig, { log, journal, times, regist
     listener,
     /** Expiry of the certificate in use, Unix time in ms. */
     expiresMs: () => expiresMs,
+    /** Why the files, as they are now, are not in use; `undefined`: they are. */
+    refused: () => refused,
     close: () => watch.close(),
   };
 

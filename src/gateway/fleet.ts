@@ -72,7 +72,8 @@ export function buildFleet(config: Config, listener: FleetListener, context: Fle
     },
     onDoubt: (upstream) => {
       const { doubted: chainId } = upstream.chain;
-      if (chainId !== undefined) {
+      // A node of another chain that answers for the fleet's chain is on its way back.
+      if (chainId !== undefined && chainId !== fleet.chainId) {
         const fields = { upstream: upstream.name, chainId, fleetChainId: fleet.chainId };
         journal.record('chain doubted', fields, 'an answer names another chain: the ledger info decides');
       }
@@ -149,6 +150,11 @@ export function buildFleet(config: Config, listener: FleetListener, context: Fle
   return { fleet, nodes, discovery, prober, sender, latest, witness, forks };
 }
 
+/** A node whose head is not believed may be ahead of the fleet's. */
+function behind(head: bigint, version: bigint): bigint {
+  return version > head ? 0n : head - version;
+}
+
 function placesOf(fleet: Fleet) {
   return fleet.upstreams.map(({ name, places, ejections }) => ({
     name,
@@ -176,7 +182,7 @@ function gaugesOf(fleet: Fleet) {
       tokens: allowance.tokens(nowMs),
       head: info?.version,
       oldest: info?.oldestVersion,
-      lag: info === undefined || head === undefined || health === 'foreign' ? undefined : head - info.version,
+      lag: info === undefined || head === undefined || health === 'foreign' ? undefined : behind(head, info.version),
       edgeSpeed: info === undefined ? undefined : window.pace.edgeSpeed * 1000,
       edgeMargin: info === undefined || view === undefined ? undefined : view.safeOldest - info.oldestVersion,
     };

@@ -115,9 +115,10 @@ function connect(config: RedisConfig, { redisBounds, journal }: LimitsParts, cho
     // `counterWithFallback` counts failures per request.
     onFailure: () => undefined,
     onTrouble: ({ server, trouble, isOn, reason }: TroubleChange) => {
-      const details = { reason, trouble, whenRedisIsDown: choice(), ...(server === '' ? {} : { server }) };
-      if (isOn) journal.record('limits alone', details, `limits are not counted in Redis: ${choices[choice()]}`);
-      else journal.record('limits shared', details, 'limits are counted in Redis again');
+      const place = { trouble, whenRedisIsDown: choice(), ...(server === '' ? {} : { server }) };
+      if (isOn)
+        journal.record('limits alone', { reason, ...place }, `limits are not counted in Redis: ${choices[choice()]}`);
+      else journal.record('limits shared', place, 'limits are counted in Redis again');
     },
   });
 }

@@ -1,6 +1,7 @@
 /** The config in force, and its replacement at run time. */
 import { compareConfigs } from '../config/changes.ts';
 import type { Config } from '../config/config.ts';
+import { formatProblem, type Problem } from '../config/source/problem.ts';
 import type { ReloadMetrics, ReloadResult } from '../metrics/reload-metrics.ts';
 import type { ReloadStatus } from '../proxy/operations/operations-server.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
@@ -13,6 +14,9 @@ interface ReloadsParts {
   /** A valid config was read, changed or not. */
   readonly onInForce?: (config: Config) => void;
 }
+
+/** Places of problems that are published; the log has all problems. */
+const mostPlaces = 5;
 
 /** Applies configs one after the other, and records the results. */
 export class Reloads {
@@ -43,10 +47,12 @@ export class Reloads {
   }
 
   /** Records an invalid config. */
-  refuse(problems: readonly string[]): void {
+  refuse(problems: readonly Problem[]): void {
     const { journal } = this.#parts;
-    journal.record('config refused', { problems }, 'the config is invalid: the config in force stays');
-    this.#note('refused', this.#status?.needsRestart ?? []);
+    const places = problems.slice(0, mostPlaces).map((problem) => formatProblem({ ...problem, message: '' }));
+    const fields = { problems: problems.map(formatProblem) };
+    journal.record('config refused', fields, 'the config is invalid: the config in force stays', { places });
+    this.#note('refused', this.#status?.needsRestart ?? [], places);
   }
 
   async #take(next: Config): Promise<void> {
@@ -73,8 +79,8 @@ export class Reloads {
     journal.record('config restart', { needsRestart: restart }, 'changed keys of the config need a restart');
   }
 
-  #note(result: ReloadResult, needsRestart: readonly string[]): void {
+  #note(result: ReloadResult, needsRestart: readonly string[], refused?: readonly string[]): void {
     this.#parts.metrics.reloaded(result);
-    this.#status = { at: new Date().toISOString(), result, needsRestart };
+    this.#status = { at: new Date().toISOString(), result, needsRestart, refused };
   }
 }

@@ -223,6 +223,8 @@ export function buildParts(
     distrusted: () => [...proof.distrusted],
     disagreements: () => proxy.audits.disagreements,
     certificateExpiresMs: () => encryption?.expiresMs(),
+    certificateRefused: () => encryption?.refused(),
+    tenants: () => access?.usage.tenants ?? [],
   });
   const replicas = cache.shared && redis && new Replicas(cache.shared.link, redis.keyPrefix, () => status.report());
   return {

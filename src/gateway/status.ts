@@ -1,7 +1,14 @@
 /** The facts of this process for the status page: metric families, sampled once a second, and the state of parts. */
 import type { Registry } from 'prom-client';
 import { readFamilies } from '../metrics/family.ts';
-import { countedFamilies, countsOf, type Counts, type Distances } from '../proxy/operations/status/counts.ts';
+import {
+  countedFamilies,
+  countsOf,
+  tenantCells,
+  type Counts,
+  type Distances,
+  type TenantCount,
+} from '../proxy/operations/status/counts.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
 import { Trend, Windows } from '../proxy/operations/status/windows.ts';
@@ -23,6 +30,9 @@ interface StatusParts {
   readonly distrusted: () => Readiness['distrusted'];
   readonly disagreements: () => Readiness['disagreements'];
   readonly certificateExpiresMs: () => number | undefined;
+  readonly certificateRefused: () => string | undefined;
+  /** Requests by tenant since the start; none without access. */
+  readonly tenants: () => Iterable<readonly [name: string, count: TenantCount]>;
 }
 
 /** Samples this process, and builds its report. */
@@ -70,8 +80,8 @@ export class StatusSource {
   }
 
   readiness(): Readiness {
-    const { fleet, distrusted, disagreements, redis, store } = this.#parts;
-    const { isReady, outageSinceMs, head } = fleet;
+    const { fleet, certificateRefused, distrusted, disagreements, redis, store } = this.#parts;
+    const { isReady, outageSinceMs, head, lost } = fleet;
     return {
       isReady,
       outage:
@@ -79,6 +89,8 @@ export class StatusSource {
           ? undefined
           : { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() },
       nodes: nodesOf(fleet, performance.now()),
+      lost: lost && { from: lost.from.toString(), to: lost.to.toString(), upstreams: lost.upstreams },
+      certificateRefused: certificateRefused(),
       distrusted: distrusted(),
       disagreements: disagreements(),
       redis: redis(),
@@ -88,9 +100,9 @@ export class StatusSource {
 
   /** Reads the metric families, and records a snapshot when a window needs one. */
   #sample(nowMs: number): Counts {
-    const { fleet, registry, distances } = this.#parts;
+    const { fleet, registry, distances, tenants } = this.#parts;
     distances.head = fleet.head?.version;
-    const counts = countsOf(readFamilies(registry, countedFamilies), distances.cells());
+    const counts = countsOf(readFamilies(registry, countedFamilies), [...distances.cells(), ...tenantCells(tenants())]);
     this.#windows.record(counts, nowMs);
     this.#trend.record(counts, Date.now());
     return counts;
@@ -98,7 +110,6 @@ export class StatusSource {
 }
 
 function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
-  const head = fleet.head?.version;
   return fleet.upstreams.map((upstream) => {
     const { name, tier, isDrained, isSuspect, inFlight, window, ejections, unusableSinceMs } = upstream;
     const { believed: info } = window;
@@ -116,18 +127,29 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
       chainId: upstream.chain.id ?? upstream.chain.doubted,
       oldest: info?.oldestVersion.toString(),
       head: info?.version.toString(),
-      lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),
+      ...lagOf(upstream, fleet, nowMs),
       isLagging: fleet.isLagging(upstream),
       edgeSpeed: window.pace.edgeSpeed * 1_000,
       edgeMargin: marginOf(upstream, nowMs),
       inFlight,
       limit: upstream.places.limit,
       ejected: readClasses.flatMap((readClass) => {
-        const { reason } = ejections[readClass];
-        return reason === undefined ? [] : [{ readClass, reason }];
+        const { reason, symptom } = ejections[readClass];
+        return reason === undefined ? [] : [{ readClass, reason, symptom }];
       }),
     };
   });
+}
+
+/** How far a node is behind the fleet's head, by its last report, which is older than its newest after it went back. */
+function lagOf({ window, lagMs }: Upstream, { head }: Fleet, nowMs: number): Pick<NodeStatus, 'lag' | 'lagSeconds'> {
+  const info = window.lowerAt(nowMs) ?? window.believed;
+  if (info === undefined || head === undefined) return { lag: undefined, lagSeconds: 0 };
+  // A node whose head is not believed may be ahead of the fleet's.
+  const versions = head.version > info.version ? head.version - info.version : 0n;
+  // A node that is down falls behind without a report.
+  const ms = Math.max(0, lagMs, Number(head.timestampUsec - info.timestampUsec) / 1_000);
+  return { lag: versions.toString(), lagSeconds: Math.round(ms / 100) / 10 };
 }
 
 /** Versions above the reported edge that a read needs to be sent to the node now. */

@@ -53,7 +53,7 @@ export function headerOf(headers: HeaderValues, name: string): string | undefine
 /** Reads a node's snapshot; `undefined` unless all seven headers make sense: a missing number is never zero. */
 export function findLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | undefined {
   const info = readLedgerInfo(headers, dialect);
-  return info === 'missing' || info === 'absurd' ? undefined : info;
+  return typeof info === 'string' ? undefined : info;
 }
 
 /** Reads as `findLedgerInfo` does, and returns the last object again while the headers repeat: a node parses once per change. */
@@ -73,13 +73,18 @@ export class LedgerInfoReader {
   }
 }
 
-/** Reason why headers hold no snapshot: `missing`, one of the seven is no number; `absurd`, no ledger can have all seven. */
-export function ledgerHeaderFault(headers: HeaderValues, dialect: Dialect): 'missing' | 'absurd' | undefined {
+/**
+ * Reason why headers hold no snapshot: `missing`, one of the seven is no number; `absurd`, no ledger can have all seven;
+ * `below oldest`, the head is below the oldest version, as of a node that was set back and still reports its old edge.
+ */
+export function ledgerHeaderFault(headers: HeaderValues, dialect: Dialect): LedgerHeaderFault | undefined {
   const info = readLedgerInfo(headers, dialect);
-  return info === 'missing' || info === 'absurd' ? info : undefined;
+  return typeof info === 'string' ? info : undefined;
 }
 
-function readLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | 'missing' | 'absurd' {
+type LedgerHeaderFault = 'missing' | 'absurd' | 'below oldest';
+
+function readLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | LedgerHeaderFault {
   const numbers = dialect.seven.map((name) => {
     const value = headers[name];
     return typeof value === 'string' && asWritten.test(value) ? findU64(value) : undefined;
@@ -97,6 +102,7 @@ function readLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | '
     blockHeight,
     oldestBlockHeight,
   };
+  if (info.oldestVersion > info.version) return 'below oldest';
   return isAbsurd(info) ? 'absurd' : info;
 }
 
@@ -111,7 +117,7 @@ const asWritten = /^(?:0|[1-9]\d*)$/;
  * first block of a ledger is from time zero. Magnitude is no criterion: heads are compared with those of other nodes.
  */
 function isAbsurd({ version, oldestVersion, timestampUsec, blockHeight, oldestBlockHeight }: LedgerInfo): boolean {
-  if (oldestVersion > version || oldestBlockHeight > blockHeight) return true;
+  if (oldestBlockHeight > blockHeight) return true;
   if (blockHeight > version || oldestBlockHeight > oldestVersion) return true;
   return timestampUsec === 0n && blockHeight > 0n;
 }

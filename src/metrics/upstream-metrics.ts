@@ -30,6 +30,7 @@ const nodeFaults = [
   'sheds requests',
   'no ledger headers',
   'absurd ledger headers',
+  'head below oldest',
   'other dialect',
   'other chain',
   'bad answer',
@@ -107,7 +108,7 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
   const byKind = { upstream: labelSources.upstream, kind: failureKinds };
   const failures = new Counter(registry, {
     name: 'ledgergate_upstream_failures_total',
-    help: 'Attempts without a usable answer: connection, timeout, status, chain and bad answer are held against the upstream, queue (no connection was free in time) and size (more than is read at once) are not.',
+    help: 'Attempts without a usable answer: connection, timeout, chain and bad answer are held against the upstream, status too unless a client may have provoked it (429, 500), queue (no connection was free in time) and size (more than is read at once) are not.',
     labels: byKind,
     known: () => readGauges().flatMap(({ name }) => combinations(byKind, { upstream: name })),
   });
@@ -139,6 +140,8 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
       requests.inc({ upstream, status: classOf(status) });
       duration.of({ upstream }).observe(seconds);
     },
+    /** An answer that `observeAnswer` counts is of no use: a status of a broken node that a client may have provoked. */
+    answerFailed: (upstream: string) => failures.inc({ upstream, kind: 'status' }),
     observeFailure(upstream: string, kind: FailureKind, seconds: number) {
       failures.inc({ upstream, kind });
       duration.of({ upstream }).observe(seconds);

@@ -20,6 +20,8 @@ export type FleetChange =
   | 'head lower'
   | 'rollback'
   | 'history replaced'
+  | 'history lost'
+  | 'history back'
   | 'outage'
   | 'outage over';
 
@@ -265,7 +267,10 @@ export class FleetLedger {
       this.startOver();
     } else if (isFalse || isOverdue || isGone) {
       this.startOver(speaker, nowMs);
-      const fields = { upstream: speaker.name, before: head.version, after: this.#head?.version ?? head.version };
+      // Until a look finds it lower, too, another node still reports the head of before.
+      const present = this.#head?.version ?? head.version;
+      const after = present < head.version ? present : speaker.head;
+      const fields = { upstream: speaker.name, before: head.version, after };
       this.#parts.events.onChange('rollback', fields, 'the ledger went back: cached answers are dropped');
     }
   }

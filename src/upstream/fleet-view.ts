@@ -56,6 +56,18 @@ function headersOf(head: LedgerInfo, { oldestVersion, oldestBlockHeight }: Ledge
 /** Probes detect nodes that fail together one after another, within their intervals and time-outs. */
 const togetherMs = 30_000;
 
+/** Versions that only nodes hold which get no requests now. */
+export interface LostHistory {
+  readonly from: bigint;
+  /** Included. */
+  readonly to: bigint;
+  /** Names of those nodes. */
+  readonly upstreams: readonly string[];
+}
+
+/** Windows of like nodes differ by less than this share: that is no loss. */
+const lostShare = 10n;
+
 /** The range of versions that the nodes of a fleet can serve, and its outages. */
 export class ServedRange {
   readonly #nodes: () => readonly Upstream[];
@@ -86,6 +98,23 @@ export class ServedRange {
       if (deepest === undefined || info.oldestVersion < deepest.oldestVersion) deepest = info;
     }
     return deepest;
+  }
+
+  /** Versions that were lost with nodes; `undefined`: none were, or no node is usable. */
+  lost(nowMs: number): LostHistory | undefined {
+    const nodes = this.#nodes();
+    const deepest = this.isReady ? this.oldest : undefined;
+    if (deepest === undefined) return undefined;
+    const least = (deepest.version - deepest.oldestVersion) / lostShare;
+    const away = nodes.flatMap(({ name, health, window, isDrained }) => {
+      // The edge of a node that is away goes on as it moved.
+      const from = health === 'foreign' ? undefined : window.at(nowMs)?.safeOldest;
+      const isAway = isDrained || health !== 'usable';
+      return isAway && from !== undefined && deepest.oldestVersion - from > least ? [{ name, from }] : [];
+    });
+    const first = away.toSorted((one, other) => (one.from < other.from ? -1 : 1))[0];
+    if (first === undefined) return undefined;
+    return { from: first.from, to: deepest.oldestVersion - 1n, upstreams: away.map(({ name }) => name) };
   }
 
   /** Start of an outage, in ms since the epoch: no node answers any more that did before. */

@@ -5,7 +5,7 @@
 import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
-import { ServedRange, viewOf, type FleetView } from './fleet-view.ts';
+import { ServedRange, viewOf, type FleetView, type LostHistory } from './fleet-view.ts';
 import { LedgerWideHeaders } from './ledger-wide-headers.ts';
 import { sharedAddressMessage } from './node/shared-address.ts';
 import type { Upstream } from './node/upstream.ts';
@@ -66,6 +66,7 @@ export class Fleet {
   /** A node has answered since, or its health has changed. */
   #isViewStale = true;
   readonly #range: ServedRange;
+  #isHistoryLost = false;
 
   constructor(
     upstreams: readonly Upstream[],
@@ -165,6 +166,11 @@ export class Fleet {
 
   get isReady(): boolean {
     return this.#range.isReady;
+  }
+
+  /** See `ServedRange.lost`. */
+  get lost(): LostHistory | undefined {
+    return this.#range.lost(performance.now());
   }
 
   /** See `ServedRange`: the view is frozen, and pinned answers in memory go out with the last ledger headers. */
@@ -324,9 +330,19 @@ export class Fleet {
           : 'a node answers again';
       this.#events.onChange(change, { head: this.head?.version }, message);
     }
+    this.#reportLost();
     this.#confirm();
     // A node that is usable again may have reached an awaited version.
     if (this.head !== undefined) this.waiters.wake(this.head.version);
+  }
+
+  /** Reports once which versions went away with nodes; an outage, in which all have, is reported itself. */
+  #reportLost(): void {
+    const { lost } = this;
+    if (!this.isReady || (lost !== undefined) === this.#isHistoryLost) return;
+    this.#isHistoryLost = lost !== undefined;
+    if (lost === undefined) this.#events.onChange('history back', {}, 'the oldest versions can be read again');
+    else this.#events.onChange('history lost', lost, 'versions cannot be read: the nodes that hold them are away');
   }
 
   #confirm(): void {

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { runCommand } from '../../src/commands/run-command.ts';
+import { configFile } from '../config/config-file.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
 import { call, start } from './command-line.ts';
@@ -28,7 +29,7 @@ test('a table of what the gateway does, by address and by port', async (t) => {
     assert.deepEqual({ code, err }, { code: 0, err: '' });
     assert.match(out, /^READY All is well\.$/m);
     // Versions without spaces can be pasted into a request.
-    assert.match(out, /^full-0 +● usable +1234567 +0 +500 /m);
+    assert.match(out, /^full-0 +● usable +1234567 +0 s +500 /m);
     assert.match(out, /^head 1234567 /m);
     assert.doesNotMatch(out, /^CLASS/m);
     assert.match(out, /^no requests in the last \d+ s$/m);
@@ -115,4 +116,15 @@ test('--watch draws on a screen within its size, and leaves it as it was', async
     const lines = stripVTControlCharacters(frame).split('\r\n');
     assert.ok(lines.length <= 8 && lines.every((line) => line.length <= 50), frame);
   }
+});
+
+test('an address by config needs no variable and no right value of another section', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
+  const operations = `operations: { port: ${gateway.operationsPort} }\n`;
+  const file = configFile(t, `${operations}upstreams: [{ name: a, url: "\${UNSET_URL}" }]\nlisten: { prot: 1 }\n`);
+
+  const { code, out } = await call(['status', '--config', file]);
+
+  assert.equal(code, 0, out);
+  assert.match(out, /^READY/m);
 });

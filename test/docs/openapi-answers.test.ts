@@ -225,6 +225,7 @@ test('the operations port answers as described', async (t) => {
     [open, 'getMetrics', { status: 200 }],
     [open, 'getMetrics', { status: 200, headers: { accept: 'application/openmetrics-text' } }],
     [open, 'getStatusPage', { status: 200 }],
+    [open, 'getRunbook', { status: 200 }],
     [open, 'getStatus', { status: 200 }],
     [alone, 'getStatus', { status: 200 }],
     [open, 'purge', { status: 200, headers: json, body: JSON.stringify({ read: { target } }) }],

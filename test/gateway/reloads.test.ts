@@ -51,7 +51,7 @@ test('metrics report whether the last config is in force, and the time of the la
   assert.deepEqual([await gauge('successful'), await gauge('success_timestamp_seconds')], [1, 1_000]);
 
   t.mock.timers.tick(5_000);
-  reloads.refuse(['latest: no']);
+  reloads.refuse([{ where: { kind: 'nowhere' }, path: ['latest'], message: 'no' }]);
   assert.deepEqual([await gauge('successful'), await gauge('success_timestamp_seconds')], [0, 1_000]);
 
   await reloads.take(withStaleness(5));

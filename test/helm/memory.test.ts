@@ -128,3 +128,11 @@ test('the figures that the chart reckons with are those of the sources and of th
   assert.equal((targetCacheBytes + moduleBytes) / mebi + 80, workingMiB);
   assert.match(results, new RegExp(`needs ${perConnection / 1000} kB for each connection it allows`));
 });
+
+test('the requested memory is no less than the least limit', { skip }, () => {
+  const least = Number(/at least (\d+)Mi/.exec(refusal({ values: { resources: { limits: { memory: '1Gi' } } } }))?.[1]);
+  const requested = String(container(render({})).resources?.requests?.memory);
+
+  assert.match(requested, /^\d+Mi$/);
+  assert.ok(parseInt(requested, 10) >= least, `${requested} beside ${least}Mi`);
+});

@@ -61,7 +61,6 @@ for (const name of names) {
 
 const absurd: readonly (readonly [string, HeaderValues])[] = [
   ['a chain id above 255', { 'x-node-chain-id': '256' }],
-  ['an oldest version above the head', { 'x-node-ledger-oldest-version': '1001' }],
   ['an oldest block above the newest', { 'x-node-oldest-block-height': '51' }],
   ['more blocks than versions', { 'x-node-block-height': '1001' }],
   ['an oldest block above the oldest version', { 'x-node-block-height': '900', 'x-node-oldest-block-height': '101' }],
@@ -74,6 +73,12 @@ for (const [what, headers] of absurd) {
     assert.equal(ledgerHeaderFault({ ...complete, ...headers }, node), 'absurd');
   });
 }
+
+test('a head below the oldest version is no snapshot, and has a reason of its own', () => {
+  const headers = { ...complete, 'x-node-ledger-oldest-version': '1001' };
+  assert.equal(findLedgerInfo(headers, node), undefined);
+  assert.equal(ledgerHeaderFault(headers, node), 'below oldest');
+});
 
 test('a ledger of one block is at time zero', () => {
   const first = { ...complete, 'x-node-ledger-version': '0', 'x-node-ledger-oldest-version': '0' };

@@ -52,7 +52,7 @@ export function wordsOf({ instructions }: Stage, name: string): readonly string[
 export function contextPaths(): readonly string[] {
   const lines = readFileSync(join(root, '.dockerignore'), 'utf8').split('\n');
   const rules = lines.filter((line) => line !== '' && !line.startsWith('#'));
-  if (rules[0] !== '*' || rules.slice(1).some((rule) => !/^!\.?[\w.-]+$/.test(rule))) {
+  if (rules[0] !== '*' || rules.slice(1).some((rule) => !/^!\.?[\w./-]+$/.test(rule))) {
     throw new Error('.dockerignore has other rules than these tests understand');
   }
   return rules.slice(1).map((rule) => rule.slice(1));

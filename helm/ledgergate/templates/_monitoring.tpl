@@ -30,7 +30,7 @@
 {{- range $unwanted -}}
 {{- if not (has . $known) -}}{{- fail (printf "metrics.prometheusRule.disabledAlerts: there is no alert %s" .) -}}{{- end -}}
 {{- end -}}
-{{- $runbook := printf "runbook_url: %s#" (.Values.metrics.prometheusRule.runbookUrl | default "docs/runbook.md") -}}
+{{- $runbook := printf "runbook_url: %s#" (.Values.metrics.prometheusRule.runbookUrl | default (printf "http://%s-operations.%s.svc:%d/runbook" (include "ledgergate.fullname" .) .Release.Namespace (int .Values.operationsService.port))) -}}
 {{- with concat $groups .Values.metrics.prometheusRule.extraGroups -}}
 {{- toYaml . | replace "runbook_url: docs/runbook.md#" $runbook -}}
 {{- end -}}

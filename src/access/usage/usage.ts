@@ -45,6 +45,11 @@ interface UsageEntry {
   isGone: boolean;
 }
 
+/** Tenants that are counted since the start; requests of further ones count together. */
+const mostTenants = 1_000;
+/** Name of requests without a key, and of tenants beyond the bound. */
+const others = ['(no key)', '(others)'] as const;
+
 /** Entries in memory at most: an hour of as many keys, or days of a few. */
 const maxEntries = 20_000;
 /** Age at which hours are dropped without Redis. */
@@ -58,6 +63,7 @@ export class Usage {
   readonly #options: UsageOptions;
   readonly #entries = new Map<string, UsageEntry>();
   readonly #timer: NodeJS.Timeout;
+  readonly #tenants = new Map<string, { asked: number; refused: number }>();
   /** The newest entry of each key's principal. */
   readonly #newest = new WeakMap<Principal, UsageEntry>();
   #number = 0;
@@ -73,12 +79,21 @@ export class Usage {
     const { operation, outcome, bytes, status } = settled;
     const isSaved = status < 400 && (outcome === 'hit' || outcome === 'collapsed' || outcome === 'local');
     const amounts = { requests: 1, cost, bytes, saved: isSaved ? 1 : 0 };
+    this.#tenantOf(principal).asked += 1;
     this.#entryOf(principal)?.sums.add(operation, outcome, amounts);
   }
 
   addRefusal(principal: Principal, operation: AccessOperation): void {
     const amounts = { requests: 1, cost: 0, bytes: 0, saved: 0 };
+    const tenant = this.#tenantOf(principal);
+    tenant.asked += 1;
+    tenant.refused += 1;
     this.#entryOf(principal)?.sums.add(operation, 'refused', amounts);
+  }
+
+  /** Requests and refusals of each tenant since the start. */
+  get tenants(): ReadonlyMap<string, { readonly asked: number; readonly refused: number }> {
+    return this.#tenants;
   }
 
   async report(query: UsageQuery): Promise<UsageReport> {
@@ -96,6 +111,15 @@ export class Usage {
     await this.#flush();
     // For usage that came during a report in flight.
     await this.#flush();
+  }
+
+  #tenantOf({ name, tenant }: Principal): { asked: number; refused: number } {
+    const [noKey, beyond] = others;
+    const own = name === undefined ? noKey : tenant;
+    const subject = this.#tenants.has(own) || this.#tenants.size < mostTenants ? own : beyond;
+    const known = this.#tenants.get(subject) ?? { asked: 0, refused: 0 };
+    this.#tenants.set(subject, known);
+    return known;
   }
 
   #rowsHere(query: UsageQuery): UsageRow[] {

@@ -30,17 +30,51 @@ export function failureOf(error: Error, isWrite: boolean): CommandFailure {
   return unfit.test(message) ? 'connection' : 'error';
 }
 
-/** The failure for the log. `lastError`: the connection's, which has the cause that a command's error lacks. */
+/** Words for error codes of the connection. */
+const connectionReasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection cut',
+  EPIPE: 'connection cut',
+  ENOTFOUND: 'name not found',
+  EAI_AGAIN: 'name not found',
+  EHOSTUNREACH: 'no route',
+  ENETUNREACH: 'no route',
+  ETIMEDOUT: 'no connection in time',
+  ENOENT: 'no such socket',
+  EACCES: 'the socket is closed to this user',
+};
+
+/** Words for codes of replies. */
+const replyReasons: Readonly<Record<string, string>> = {
+  NOAUTH: 'it demands a password',
+  WRONGPASS: 'it refuses user or password',
+  NOPERM: 'the user lacks a right',
+  LOADING: 'it loads its data',
+  MASTERDOWN: 'its primary is down',
+  CLUSTERDOWN: 'the cluster is down',
+  BUSY: 'a script blocks it',
+  READONLY: 'it is a read-only replica',
+  OOM: 'its memory is full',
+  MISCONF: 'it cannot save its data',
+  NOREPLICAS: 'too few of its replicas answer',
+};
+
+/**
+ * The failure in words of a closed set, without addresses and without the client's own text, which is for the debug log.
+ * `lastError`: the connection's, which has the cause that a command's error lacks.
+ */
 export function reasonOf(
   failure: RedisFailure,
   error: Error,
-  { timeoutMs, lastError }: { readonly timeoutMs: number; readonly lastError: string },
+  { timeoutMs, lastError }: { readonly timeoutMs: number; readonly lastError?: Error | undefined },
 ): string {
   if (failure === 'timeout') return `no answer within ${timeoutMs} ms`;
-  return failure === 'connection' && error.name !== 'ReplyError' && lastError !== '' ? lastError : error.message;
+  return wordsOf(error) ?? (lastError && wordsOf(lastError)) ?? 'the connection is lost';
 }
 
-/** The reason without addresses, which follow the error's code: for readers other than operators. */
-export function withoutAddress(reason: string): string {
-  return reason.replace(/\b(E[A-Z_]{4,})\b.*$/s, '$1');
+function wordsOf(error: Error): string | undefined {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  const reply = replyReasons[/^[A-Z]+\b/.exec(error.message)?.[0] ?? ''];
+  const isOfTls = /TLS|SSL|CERT|SIGN/.test(code);
+  return reply ?? connectionReasons[code] ?? (isOfTls ? 'TLS: the certificate or the handshake fails' : undefined);
 }

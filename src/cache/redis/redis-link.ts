@@ -36,7 +36,10 @@ export interface TroubleChange {
   readonly server: string;
   readonly trouble: Trouble;
   readonly isOn: boolean;
+  /** In words of a closed set (`reasonOf`). */
   readonly reason: string;
+  /** The client's own text. */
+  readonly cause: string;
 }
 
 /** Options of one command. */
@@ -67,7 +70,7 @@ export class RedisLink {
   readonly #options: LinkOptions;
   /** Circuits of servers that were in trouble, by address; '' for a single server. */
   readonly #servers = new Map<string, Breakers>();
-  #lastError = '';
+  #lastError: Error | undefined;
   /** Neither a connection nor a failure yet: commands are `closed`, without a report. */
   #isStarting = true;
 
@@ -80,8 +83,9 @@ export class RedisLink {
       resolve();
     };
     this.#client = connect((error) => {
-      this.#lastError = error.message;
-      this.#breakersOf('', options.trialKey)['circuit open'].open(error.message);
+      this.#lastError = error;
+      const reason = reasonOf('connection', error, { timeoutMs: options.timeoutMs });
+      this.#breakersOf('', options.trialKey)['circuit open'].open(reason);
       onStarted();
     });
     this.#client.once('ready', onStarted);
@@ -197,7 +201,8 @@ export class RedisLink {
     const breaker = (trouble: Trouble, trial: RedisCommand<unknown>): Breaker =>
       new Breaker({
         trial: () => this.#isWell(trial),
-        onChange: (isOn, reason) => this.#options.onTrouble({ server, trouble, isOn, reason }),
+        onChange: (isOn, reason) =>
+          this.#options.onTrouble({ server, trouble, isOn, reason, cause: this.#lastError?.message ?? '' }),
       });
     const breakers = {
       'circuit open': breaker('circuit open', (client) => client.hget(key, '0')),

@@ -43,7 +43,7 @@ class StoreThread {
     try {
       const number = Math.max(this.#least, newestFile(folder));
       if (!this.#claim.take()) {
-        this.#close();
+        this.#close('another gateway uses its folder');
         return this.#report('another gateway uses its folder');
       }
       const open = this.#open;
@@ -54,7 +54,7 @@ class StoreThread {
       }
     } catch (error) {
       // Nothing that is written now would be found again.
-      this.#close();
+      this.#close(faultOf(error));
       this.#fail(error);
     }
   }

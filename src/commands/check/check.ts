@@ -7,7 +7,7 @@ import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts
 import { type FleetInspection, inspectFleet } from './inspect-fleet.ts';
 import { inspectRedis, inspectStore } from './inspect-tiers.ts';
 
-/** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is. */
+/** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is, or the certificate has expired. */
 export async function check(call: CommandCall): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
   const isOffline = call.given.has('offline');
@@ -27,7 +27,7 @@ export async function check(call: CommandCall): Promise<ExitCode> {
   const broken = [...problems, ...(tls?.problems ?? [])];
   const report = {
     file: loaded?.file ?? givenFile('check', call),
-    problems: [...broken, ...findings],
+    problems: [...broken, ...(tls?.expired ?? []), ...findings],
     warnings: [loaded, tls, store, redis].flatMap((looked) => looked?.warnings ?? []),
     upstreams: fleet?.upstreams,
   };

@@ -5,7 +5,7 @@ import { type Config, toConfig } from '../config.ts';
 import { findContradictions } from '../schema/consistency.ts';
 import { checkRoot } from '../explain.ts';
 import { type Environment, escapeInterpolation, readYaml, type YamlSource } from './yaml-source.ts';
-import { type KeyPath, Positions, ConfigError, type Where } from './problem.ts';
+import { type KeyPath, Positions, ConfigError, isMapping, type Where } from './problem.ts';
 import { applyOverrides, type Override } from './overrides.ts';
 import { readText } from './text-file.ts';
 import { configSchema, type FileConfig } from '../schema/schema.ts';
@@ -17,6 +17,8 @@ export interface LoadOptions {
   readonly overrides?: readonly Override[];
   /** Variables for `${NAME}`. */
   readonly env?: Environment;
+  /** Reads the operations port alone: faults and unset variables of other sections do not count. */
+  readonly isOfOperations?: boolean;
 }
 
 /** A valid config and its report. */
@@ -31,9 +33,10 @@ export interface LoadedConfig {
 }
 
 /** Throws ConfigError with all problems. */
-export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): LoadedConfig {
-  const source: YamlSource =
+export function loadConfig({ file, overrides = [], env = {}, isOfOperations = false }: LoadOptions): LoadedConfig {
+  const whole: YamlSource =
     file === undefined ? { value: {}, problems: [], positions: new Positions() } : readYaml(readText(file), file, env);
+  const source = isOfOperations ? operationsOf(whole) : whole;
   const { positions } = source;
   // Text that is not YAML has no keys to check.
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
@@ -52,6 +55,14 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
     redacted: redactConfig(checked, positions),
     whereIs: (path) => positions.ofValue(path),
   };
+}
+
+/** The source without its other sections; the schema demands a node. */
+function operationsOf({ value, problems, positions }: YamlSource): YamlSource {
+  if (!isMapping(value)) return { value, problems, positions };
+  const upstreams = [{ name: 'unread', url: 'http://unread.invalid/v1' }];
+  const ours = problems.filter(({ path: [section] }) => section === undefined || section === 'operations');
+  return { value: { operations: value['operations'] ?? {}, upstreams }, problems: ours, positions };
 }
 
 function attemptWarnings({ maxAttempts }: Config['upstream']): readonly string[] {

@@ -9,7 +9,6 @@ import { everyTerm } from '../../cache/history/terms.ts';
 import { Leases } from '../../cache/redis/leases.ts';
 import { connectRedis, connectSubscriber } from '../../cache/redis/redis-client.ts';
 import { LedgerNames, AnswerNames } from '../../cache/redis/redis-keys.ts';
-import { withoutAddress } from '../../cache/redis/redis-failure.ts';
 import { RedisLink, type TroubleChange } from '../../cache/redis/redis-link.ts';
 import { SharedState, type NewsListener } from '../../cache/redis/shared-state.ts';
 import { SharedTier } from '../../cache/redis/shared-tier.ts';
@@ -107,12 +106,15 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
 
 function troubleOf(link: RedisLink): string | undefined {
   const [alone, unwritten] = [link.trouble('circuit open'), link.trouble('read-only')];
-  if (alone !== undefined) return withoutAddress(alone);
-  return unwritten === undefined ? undefined : `takes no writes: ${withoutAddress(unwritten)}`;
+  if (alone !== undefined) return alone;
+  return unwritten === undefined ? undefined : `takes no writes: ${unwritten}`;
 }
 
-function recordTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
-  const details = { reason, ...(server === '' ? {} : { server }) };
+function recordTrouble(journal: Journal, { server, trouble, isOn, reason, cause }: TroubleChange): void {
+  const place = server === '' ? {} : { server };
+  // The end of a trouble has no reason.
+  const details = isOn ? { reason, ...place } : place;
+  if (isOn) journal.debug({ ...details, cause }, 'the fault in the words of the client library');
   if (trouble === 'circuit open') {
     if (isOn)
       journal.record('redis away', details, 'Redis circuit open: answers are not shared until Redis answers again');

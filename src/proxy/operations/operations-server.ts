@@ -9,6 +9,7 @@ import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
 import { tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
+import { runbookPage } from './status/page/runbook.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
 import { enterPipeline } from '../http/server/connection-state.ts';
 import { paceInput } from '../http/server/paced-input.ts';
@@ -23,6 +24,8 @@ export interface ReloadStatus {
   readonly result: ReloadResult;
   /** Keys whose new values wait for a restart. */
   readonly needsRestart: readonly string[];
+  /** Places of the problems of a refused config: file, line, column and key. Values may be secrets. */
+  readonly refused?: readonly string[] | undefined;
 }
 
 /** Readiness of all processes together. */
@@ -72,8 +75,11 @@ function statusOf({ isReady, outage }: Readiness): string {
 
 /** One node in the details. No address: readiness is often published further than the config. */
 function publishedNode(node: NodeStatus) {
-  const { name, tier, state, reason, since, warning, lower, chainId, oldest, head, lag, usableBy, isDrained } = node;
-  return { name, tier, state, reason, since, warning, lower, chainId, oldest, head, lag, usableBy, isDrained };
+  const { name, tier, state, reason, since, warning, lower, chainId, oldest, head, lag, lagSeconds, usableBy } = node;
+  // Classes of reads that it is passed over for, though it is usable.
+  const ejected = node.ejected.length === 0 ? undefined : node.ejected;
+  const ledger = { warning, lower, chainId, oldest, head, lag, lagSeconds };
+  return { name, tier, state, reason, since, ejected, ...ledger, usableBy, isDrained: node.isDrained };
 }
 
 /** Creates the server of the operations port, with all its routes. */
@@ -100,7 +106,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   app.get('/livez', () => ({ status: 'alive' }));
   app.get('/readyz', async (_request, reply) => {
     const readiness = await parts.readiness();
-    const { workers, distrusted, outage, disagreements } = readiness;
+    const { workers, distrusted, outage, disagreements, certificateRefused } = readiness;
     const status = parts.isDraining() ? 'draining' : statusOf(readiness);
     const isReady = status === 'ready' || (status === 'outage' && parts.rules().readyInOutage);
     reply.code(isReady ? 200 : 503);
@@ -108,11 +114,13 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
       status,
       outage,
       upstreams: readiness.nodes.map(publishedNode),
+      lost: readiness.lost,
       audit: { disagreements },
       encode: { distrusted },
       // Details only: a tier never decides on readiness.
       store: tierFacts(readiness.store),
       redis: tierFacts(readiness.redis),
+      certificate: certificateRefused === undefined ? undefined : { refused: certificateRefused },
       workers,
       reload: parts.reload(),
     };
@@ -131,6 +139,9 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
       .header('referrer-policy', 'no-referrer')
       .send(page);
   });
+  app.get('/runbook', (_request, reply) =>
+    live(reply).type('text/html; charset=utf-8').header('content-security-policy', pagePolicy).send(runbookPage()),
+  );
   app.get('/status.json', async (_request, reply) => live(reply).send(await parts.status()));
   addAdminRoutes(app, parts.admin, () => parts.rules());
   addLogRoutes(app, parts.log, () => parts.rules());

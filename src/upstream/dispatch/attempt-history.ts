@@ -21,6 +21,8 @@ export interface NonFinalOutcome {
   readonly mayHaveArrived: boolean;
   /** How the node failed, when the failure may be its own. */
   readonly sign?: FailureSign | undefined;
+  /** The failure in words of a closed set: `status 500`, `connection cut`. */
+  readonly symptom?: string | undefined;
   /** The node shed the request: it refused it as one too many, without work on it. */
   readonly isShed?: boolean;
   /** The node knows no such route (`isUnknownRoute`). */
@@ -33,6 +35,7 @@ export interface NonFinalOutcome {
 export interface NodeFailure {
   readonly upstream: Upstream;
   readonly sign: FailureSign;
+  readonly symptom?: string | undefined;
   /** In ms of `performance.now()`. */
   readonly sentAtMs: number;
 }
@@ -89,9 +92,9 @@ export class AttemptHistory {
 
   /** Records the end of an attempt. `sentAtMs`: in ms of `performance.now()`. */
   record(outcome: NonFinalOutcome, upstream: Upstream, sentAtMs: number): void {
-    const { kind, answer, sign } = outcome;
+    const { kind, answer, sign, symptom } = outcome;
     this.last = outcome;
-    if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
+    if (sign !== undefined) this.failures.push({ upstream, sign, symptom, sentAtMs });
     if (kind === 'failed') this.failed.add(upstream);
     if (kind === 'behind') this.behind.set(upstream, upstream.head);
     if (kind === 'pruned') this.anyPruned = true;
@@ -142,16 +145,20 @@ export interface FailedAttempt {
   readonly fault: NodeFault;
 }
 
-/** Records an answer of any status. `isOfNode`: it proves that a node of a ledger answers at the address. */
+/**
+ * Records an answer of any status. `isOfNode`: it proves that a node of a ledger answers at the address. `isFailure`: it
+ * is of no use to the client, though a client may have provoked it.
+ */
 export function recordAnswer(
   parts: SenderParts,
   upstream: Upstream,
   status: number,
   elapsedMs: number,
-  isOfNode: boolean,
+  { isOfNode, isFailure }: { readonly isOfNode: boolean; readonly isFailure: boolean },
 ): void {
   if (isOfNode) upstream.recordAnswer(elapsedMs, performance.now());
   parts.metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
+  if (isFailure) parts.metrics.answerFailed(upstream.name);
   noteHealth(parts, upstream);
 }
 

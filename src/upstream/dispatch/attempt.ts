@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { doneOrStopped, type Deadline, type CancelSignal } from '../../ledger/stop.ts';
-import type { FailureKind } from '../../metrics/upstream-metrics.ts';
+import type { FailureKind, NodeFault } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
 import {
   type AttemptOutcome,
@@ -142,7 +142,9 @@ export class Attempts {
     }
     // An attempt that was never sent, or whose answer is too large, is no sign against the node.
     const sign = kind === 'connection' ? 'error' : kind === 'timeout' && mayHaveArrived ? 'timeout' : undefined;
-    return { kind: 'failed', answer: undefined, mayHaveArrived, sign, isTooLarge: error instanceof TooLargeError };
+    const symptom = sign === 'error' ? faultOfError(error) : undefined;
+    const isTooLarge = error instanceof TooLargeError;
+    return { kind: 'failed', answer: undefined, mayHaveArrived, sign, symptom, isTooLarge };
   }
 
   #answered<A extends NodeAnswer | StreamedAnswer>(
@@ -163,7 +165,9 @@ export class Attempts {
     const failure = kind === 'failed' ? failureOf(answer, isOurs, reason, shedding) : undefined;
     const isUnrouted = isUnknownRoute(answer);
     if (failure === undefined || requestMayBeAtFault(failure, answer)) {
-      recordAnswer(this.#parts, upstream, answer.status, elapsedMs, !isUnrouted);
+      // A node whose ledger info has failed is not proven by an error: it may fail at everything.
+      const isOfNode = !isUnrouted && (failure === undefined || upstream.health !== 'down');
+      recordAnswer(this.#parts, upstream, answer.status, elapsedMs, { isOfNode, isFailure: failure !== undefined });
     } else recordFailure(this.#parts, upstream, elapsedMs, failure);
     endSpan(span, kind, failure?.kind, answer.status);
     const isShed = shedding !== undefined;
@@ -188,6 +192,7 @@ export class Attempts {
       answer: 'body' in answer && isShown ? answer : undefined,
       mayHaveArrived: true,
       sign,
+      symptom: failure?.cause ?? `status ${answer.status}`,
       isShed,
       isUnrouted,
     };
@@ -237,12 +242,19 @@ function failureOf(
   if (reason === undefined) {
     return { kind: 'status', cause, blame: shedding?.isOfNode === true ? 'none' : 'doubt', fault: 'error status' };
   }
-  const fault = reason === 'no ledger headers' || reason === 'absurd ledger headers' ? reason : 'bad answer';
+  const fault = ofHeaders.has(reason) ? (reason as NodeFault) : 'bad answer';
   // An error may be of a proxy before the node that refuses this client's request alone.
   return status < 300
     ? { kind: 'bad answer', cause: reason, blame: 'node', fault }
     : { kind: 'bad answer', cause: `${cause}: ${reason}`, blame: 'doubt', fault };
 }
+
+/** Reasons that are faults of the node by the same name. */
+const ofHeaders: ReadonlySet<string> = new Set<NodeFault & InvalidAnswerReason>([
+  'no ledger headers',
+  'absurd ledger headers',
+  'head below oldest',
+]);
 
 const provokable = new Set([408, 429, 500]);
 

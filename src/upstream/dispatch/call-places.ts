@@ -50,6 +50,8 @@ export class CallPlaces {
     const permit = await queue.acquire(nodes, { client, signal, withinMs, kind: isStreamed ? 'stream' : 'read' });
     if (typeof permit === 'object') return permit;
     if (permit === 'withheld') return this.#acquireElsewhere(nodes);
+    // Without a node that answers, the nodes are not busy: the call reports their faults.
+    if (!state.fleet.upstreams.some(isAnswering)) return undefined;
     state.history.queueFullFor = client;
     if (!signal.aborted) metrics.refused(permit);
     return undefined;
@@ -78,4 +80,8 @@ export class CallPlaces {
       'allowance used up: reads that only this upstream holds get 503',
     );
   }
+}
+
+function isAnswering({ health, isSilent, isDrained }: Upstream): boolean {
+  return health === 'usable' && !isSilent && !isDrained;
 }

@@ -206,8 +206,12 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const isElsewhere = upstream.address.isShared && this.#state.history.isMissedByShared;
     this.#state.history.ask(upstream);
     // A node may answer looks and refuse all other requests.
-    if (request.isLook === true) upstream.lookSent(performance.now());
-    else upstream.deferral.asked(performance.now());
+    const nowMs = performance.now();
+    if (request.isLook === true) upstream.lookSent(nowMs);
+    else {
+      upstream.deferral.asked(nowMs);
+      upstream.requestSent(nowMs);
+    }
     const longestMs = upstream.health === 'down' && request.isIdempotent ? longestTrialMs : limits.timeoutMs;
     const timeoutMs = Math.max(0, Math.min(request.timeoutMs ?? Infinity, limits.timeoutMs, longestMs, this.#leftMs));
     const deadline = new Deadline(signal, timeoutMs, this.#isOfNewest ? upstream.newestReads : undefined);

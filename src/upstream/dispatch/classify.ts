@@ -16,6 +16,7 @@ import { isFramed, type AnswerHead, type NodeAnswer } from './exchange.ts';
 export type InvalidAnswerReason =
   | 'no ledger headers'
   | 'absurd ledger headers'
+  | 'head below oldest'
   /** The node has not reached the version or block of its answer. */
   | 'version not reached'
   | 'other form'
@@ -87,7 +88,9 @@ function headFault(
 ): InvalidAnswerReason | undefined {
   // Every success of a ledger read carries ledger headers (protocol 2.1).
   if (answer.info === undefined) {
-    return ledgerHeaderFault(answer.headers, dialect) === 'absurd' ? 'absurd ledger headers' : 'no ledger headers';
+    const fault = ledgerHeaderFault(answer.headers, dialect);
+    if (fault === 'below oldest') return 'head below oldest';
+    return fault === 'absurd' ? 'absurd ledger headers' : 'no ledger headers';
   }
   if (need.kind === 'version' && need.version > answer.info.version) return 'version not reached';
   if (need.kind === 'block' && need.height > answer.info.blockHeight) return 'version not reached';

@@ -109,7 +109,14 @@ export interface SendLimits {
 
 /** Changes of a node's state. */
 export type NodeChange =
-  'node usable' | 'node down' | 'node of other dialect' | 'ejected' | 'deferred' | 'allowance used up' | 'back';
+  | 'node usable'
+  | 'node down'
+  | 'node of other dialect'
+  | 'ejected'
+  | 'trial failed'
+  | 'deferred'
+  | 'allowance used up'
+  | 'back';
 
 /** Log of the fleet. */
 export interface UpstreamLog {

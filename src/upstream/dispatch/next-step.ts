@@ -253,9 +253,11 @@ function explain({ fleet, need, history: { prunedAt, asked, unrouted } }: CallSt
   const position = positionOf(need);
   const subject =
     position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
-  if (prunedAt.size > 0) return `the nodes that may hold ${subject} cannot be reached or are drained; try again`;
   const counts = [`${asked.size} asked`, ...(unrouted > 0 ? [`${unrouted} without this route`] : [])];
-  return `no node answered ${subject} (${[...counts, ...faultsOf(fleet)].join(', ')}); try again`;
+  const why = [...counts, ...faultsOf(fleet)].join(', ');
+  if (prunedAt.size > 0)
+    return `the nodes that may hold ${subject} cannot be reached or are drained (${why}); try again`;
+  return `no node answered ${subject} (${why}); try again`;
 }
 
 /** Reasons why nodes are not usable, each with the number of its nodes; no names, because some contain addresses. */

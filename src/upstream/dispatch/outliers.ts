@@ -6,6 +6,7 @@ import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { Allowance } from '../node/allowance.ts';
+import { longestPauseMs } from '../node/ejection.ts';
 import { positionOf, readClasses, type Need, type ReadClass, holdingOf } from '../select/ranking.ts';
 import { ledgerVersion, withVersion, type LedgerVersion } from '../../ledger/version.ts';
 import type { Upstream } from '../node/upstream.ts';
@@ -45,16 +46,17 @@ export class Outliers {
 
   /** Records failures at a read that another node answered, or one of these when the call repeated it. */
   blame(readClass: ReadClass, failures: readonly NodeFailure[]): void {
-    for (const { upstream, sign, sentAtMs } of failures) {
+    for (const { upstream, sign, symptom, sentAtMs } of failures) {
       const nowMs = performance.now();
       const ejection = upstream.ejections[readClass];
       const pauseMs = ejection.failed(sign, sentAtMs, nowMs, this.#othersShare(upstream, readClass, nowMs));
       const { reason } = ejection;
       if (pauseMs === undefined || reason === undefined) continue;
       const { metrics, log } = this.#parts;
+      ejection.symptom = symptom;
       this.#out.add(upstream);
       metrics.ejected(upstream.name, readClass, reason);
-      const fields = { upstream: upstream.name, readClass, reason, pauseMs };
+      const fields = { upstream: upstream.name, readClass, reason, symptom, pauseMs };
       log.record('ejected', fields, 'upstream is passed over: others answer reads that it does not');
     }
   }
@@ -92,11 +94,11 @@ export class Outliers {
     const fetch: Fetch<NodeAnswer> = (node, context) => fetchWhole(node, request.wire, context);
     const sentAtMs = performance.now();
     const outcome = await send(request, fetch, upstream, readClass);
-    const sign = outcome === undefined ? undefined : unanswered(outcome)?.sign;
+    const { sign, symptom } = (outcome === undefined ? undefined : unanswered(outcome)) ?? {};
     if (sign === undefined || !(await isAnsweredBy(request, [upstream]))) return;
     const ejection = upstream.ejections[readClass];
     if (ejection.isOut) return;
-    this.blame(readClass, [{ upstream, sign, sentAtMs }]);
+    this.blame(readClass, [{ upstream, sign, symptom, sentAtMs }]);
     if (ejection.isOut) this.#tryOften(request, fetch, readClass, upstream);
   }
 
@@ -121,7 +123,7 @@ export class Outliers {
   ): Promise<boolean> {
     const outcome = await this.#background.send(request, fetch, upstream, readClass);
     if (outcome === undefined) return false;
-    this.#endTrial(readClass, upstream, unanswered(outcome) === undefined);
+    this.#endTrial(readClass, upstream, unanswered(outcome));
     return true;
   }
 
@@ -141,11 +143,16 @@ export class Outliers {
     return undefined;
   }
 
-  #endTrial(readClass: ReadClass, upstream: Upstream, isAnswered: boolean): void {
-    const ended = upstream.ejections[readClass].endTrial(isAnswered, performance.now());
+  #endTrial(readClass: ReadClass, upstream: Upstream, failure: NonFinalOutcome | undefined): void {
+    const { log } = this.#parts;
+    const ended = upstream.ejections[readClass].endTrial(failure === undefined, performance.now());
     const fields = { upstream: upstream.name, readClass };
-    if (ended === true) this.#parts.log.record('back', fields, 'upstream is no longer passed over');
-    else if (ended !== false) this.#parts.log.debug({ ...fields, pauseMs: ended }, 'upstream stays passed over');
+    if (ended === true) return log.record('back', fields, 'upstream is no longer passed over');
+    if (ended === false) return;
+    const failed = { ...fields, symptom: failure?.symptom, pauseMs: ended };
+    // Each longer pause has a line; the longest one repeats for as long as the node fails.
+    if (ended < longestPauseMs) log.record('trial failed', failed, 'upstream stays passed over: a trial failed');
+    else log.debug(failed, 'upstream stays passed over');
   }
 
   #othersShare(upstream: Upstream, readClass: ReadClass, nowMs: number): number {

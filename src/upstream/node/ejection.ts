@@ -26,7 +26,8 @@ const timesOthers = 2;
 /** An answer counts until the end of the span after its own. */
 const spanMs = 5_000;
 const firstPauseMs = 1_000;
-const longestPauseMs = 30_000;
+/** The pause between trials grows up to this. */
+export const longestPauseMs = 30_000;
 /** After this time without an ejection the pauses begin with the shortest again. */
 const forgivenAfterMs = 60_000;
 /** Trials in a row that end an ejection for a share of errors; a single one proves little. */
@@ -45,6 +46,8 @@ export class Ejection {
   #changedAtMs = -Infinity;
   #trialAtMs = Infinity;
   #trialsLeft = 0;
+  /** The node's last failure before the ejection, in words of a closed set: `status 500`, `connection cut`. */
+  symptom: string | undefined;
 
   get isOut(): boolean {
     return this.#reason !== undefined;

@@ -24,6 +24,7 @@ const remedies: Readonly<Record<NodeFault, string>> = {
   'sheds requests': 'the node limits requests: raise its limit, or set maxRequestsPerSecond',
   'no ledger headers': 'is this the base address of a ledger node?',
   'absurd ledger headers': 'no ledger has these numbers: what changes headers between here and the node?',
+  'head below oldest': 'was the node set back, and reports the edge of before?',
   'other dialect': 'all nodes of a fleet speak one dialect',
   'other chain': 'the gateway sends it no requests',
   'bad answer': 'what changes answers between here and the node?',
@@ -97,5 +98,6 @@ export function faultOfLook(status: number, headers: HeaderValues, dialect: Dial
   if (findLedgerInfo(headers, dialectOf(other)) !== undefined) return { reason: 'other dialect', value: other };
   const faults = [dialect, other].map((name) => ledgerHeaderFault(headers, dialectOf(name)));
   if (faults[0] === undefined) return { reason: 'bad answer', value };
+  if (faults.includes('below oldest')) return { reason: 'head below oldest' };
   return { reason: faults.includes('absurd') ? 'absurd ledger headers' : 'no ledger headers' };
 }

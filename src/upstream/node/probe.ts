@@ -32,6 +32,10 @@ type LedgerAnswer = NodeAnswer & { readonly info: LedgerInfo };
 
 /** While a request waits for a version, a node without a report for this long is probed. */
 const awaitedMs = 50;
+/** Pause between two checks for nodes that hang, in ms. A process that was late checks once, not once for each pause. */
+const checkMs = 125;
+/** A client's request that is unanswered for this share of the interval, or longer, is reason for an early look. */
+const earlyLook = { share: 1 / 20, leastMs: 250 };
 
 /** The ledger info has a few hundred bytes, a transaction at a head mostly little more, but it may be any. */
 const bodies = { largest: 1024 * 1024, all: 16 * 1024 * 1024 };
@@ -49,6 +53,7 @@ export class Prober {
   readonly #timers = new Map<Upstream, NodeJS.Timeout>();
   readonly #budget = new ByteBudget(bodies);
   #awaited: NodeJS.Timeout | undefined;
+  #checks: NodeJS.Timeout | undefined;
   readonly #looks = new Map<Upstream, Promise<void>>();
   readonly addresses: AddressLooks;
   #comparedAtMs = -Infinity;
@@ -65,6 +70,7 @@ export class Prober {
 
   /** Probes every node once, then at intervals. Resolves when each has answered or failed. */
   async start(): Promise<void> {
+    this.#checks = setInterval(() => this.#findHung(), checkMs).unref();
     await voteOnDialect(this.#fleet, (upstream) => this.ask(upstream, ''));
     await Promise.all(this.#fleet.upstreams.map((upstream) => this.add(upstream)));
   }
@@ -101,6 +107,7 @@ export class Prober {
     this.#stop.abort(new Error('closing'));
     for (const timer of this.#timers.values()) clearTimeout(timer);
     clearTimeout(this.#awaited);
+    clearInterval(this.#checks);
   }
 
   /** Probes the nodes often while requests wait for a version: without traffic the next probe may be far. */
@@ -150,6 +157,26 @@ export class Prober {
       this.#comparison = undefined;
     });
     return this.#comparison;
+  }
+
+  /** Looks at nodes that leave requests unanswered; those that leave the look unanswered, too, are down. */
+  #findHung(): void {
+    const nowMs = performance.now();
+    const { upstreams } = this.#fleet;
+    const earlyMs = Math.max(earlyLook.leastMs, this.#options.intervalMs * earlyLook.share);
+    for (const upstream of upstreams) {
+      if (upstream.health !== 'usable' || upstream.isDrained) continue;
+      const isQuiet = upstream.quietForMs(nowMs) >= earlyMs;
+      if (!this.#looks.has(upstream)) {
+        if ((isQuiet || upstream.isSilent) && upstream.mayBeAskedMore(nowMs)) void this.look(upstream);
+      } else if (upstream.isSilent) {
+        upstream.foundSilent();
+        if (!upstream.isHung) continue;
+        noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, { cause: 'it answers nothing' });
+        // Nodes hang together, behind one network or one release.
+        for (const other of upstreams) if (other.health === 'usable' && isStale(other, nowMs)) void this.look(other);
+      }
+    }
   }
 
   /** Records the answer to `peek` of a node that joins the fleet. */
@@ -257,4 +284,9 @@ export class Prober {
       signal.end();
     }
   }
+}
+
+/** Whether its last report is older than a node takes to answer. */
+function isStale({ window }: Upstream, nowMs: number): boolean {
+  return nowMs - window.observedAtMs >= silentMs;
 }

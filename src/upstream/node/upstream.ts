@@ -40,6 +40,8 @@ const assumedLatencyMs = 20;
 const failureMs = 50;
 /** Nodes answer looks within milliseconds: one that leaves a look unanswered for longer, in ms, hangs or is overloaded. */
 export const silentMs = 500;
+/** Checks of the prober at which a node is silent, one after the other, after which it is down. */
+const silentChecksUntilDown = 3;
 /** A node that fails a look provides no newest state for this long in ms, and twice as long each further time. */
 const newestPauseMs = { first: 1_000, longest: 30_000 };
 /** Last retries at once, and in a second. */
@@ -73,6 +75,9 @@ export class Upstream {
   #noNewestUntilMs = -Infinity;
   /** When the first look was sent since its last answer, in ms of `performance.now()`; `Infinity`: none was. */
   #unansweredSinceMs = Infinity;
+  /** When the first request of a client was sent since its last answer; as above. */
+  #askedSinceMs = Infinity;
+  #silentChecks = 0;
   /** Retries here of reads that would fail otherwise, once those of all nodes together are used up. */
   readonly lastRetries = new Allowance(lastRetries.perSecond, lastRetries.most);
   readonly allowance: Allowance;
@@ -149,14 +154,14 @@ export class Upstream {
 
   get health(): Health {
     if (this.isForeign) return 'foreign';
-    if (this.#failures >= failuresUntilDown) return 'down';
+    if (this.#failures >= failuresUntilDown || this.isHung) return 'down';
     return this.#answered ? 'usable' : 'unproven';
   }
 
   /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
   get fault(): NodeFault | undefined {
     if (this.isForeign) return 'other chain';
-    return this.health === 'usable' ? undefined : this.#fault;
+    return this.health === 'usable' ? undefined : (this.#fault ?? (this.isHung ? 'time-out' : undefined));
   }
 
   /** Whether it answers and serves, and its head is believed. */
@@ -189,6 +194,26 @@ export class Upstream {
     return performance.now() - this.#unansweredSinceMs >= silentMs;
   }
 
+  /** Whether it has stayed silent: it answers nothing, whatever it is asked. */
+  get isHung(): boolean {
+    return this.#silentChecks >= silentChecksUntilDown;
+  }
+
+  /** Ms since a request of a client was sent that nothing has been answered after; `-Infinity`: there is none. */
+  quietForMs(nowMs: number): number {
+    return nowMs - this.#askedSinceMs;
+  }
+
+  /** Records that a request of a client is sent to it. */
+  requestSent(nowMs: number): void {
+    if (this.#askedSinceMs === Infinity) this.#askedSinceMs = nowMs;
+  }
+
+  /** Records a check that finds it silent, with a look in flight. */
+  foundSilent(): void {
+    this.#silentChecks += 1;
+  }
+
   /** Records that a look is sent to it. */
   lookSent(nowMs: number): void {
     if (this.#unansweredSinceMs === Infinity) this.#unansweredSinceMs = nowMs;
@@ -196,6 +221,8 @@ export class Upstream {
 
   /** Records that it has answered, be it by an error. */
   endSilence(): void {
+    this.#askedSinceMs = Infinity;
+    this.#silentChecks = 0;
     this.#unansweredSinceMs = Infinity;
   }
 
@@ -257,6 +284,7 @@ export class Upstream {
   /** Records an answer of any status: the node is alive. */
   recordAnswer(elapsedMs: number, nowMs: number): void {
     this.#answered = true;
+    this.endSilence();
     this.#failures = 0;
     this.#fault = undefined;
     this.#isDoubted = false;

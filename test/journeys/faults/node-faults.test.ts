@@ -41,7 +41,8 @@ async function faultyNode(t: TestContext, fault: SampleFault): Promise<string> {
   return node.url;
 }
 
-const absurd = { ...ledgerHeaders({ version: 10n, chainId: 1 }), 'X-Node-Ledger-Oldest-Version': '11' };
+const belowOldest = { ...ledgerHeaders({ version: 10n, chainId: 1 }), 'X-Node-Ledger-Oldest-Version': '11' };
+const absurd = { ...ledgerHeaders({ version: 10n, chainId: 1 }), 'X-Node-Block-Height': '11' };
 
 /** The reason, and the ways to it. */
 const ways: readonly (readonly [reason: string, way: string, start: StartWrong])[] = [
@@ -67,7 +68,8 @@ const ways: readonly (readonly [reason: string, way: string, start: StartWrong])
   ['credentials refused', '401', (t) => httpNode(t, 401)],
   ['error status', '502 of a proxy', (t) => httpNode(t, 502)],
   ['no ledger headers', '200 without ledger headers', (t) => faultyNode(t, { kind: 'no ledger headers' })],
-  ['absurd ledger headers', 'an oldest version above the head', (t) => httpNode(t, 200, absurd)],
+  ['head below oldest', 'an oldest version above the head', (t) => httpNode(t, 200, belowOldest)],
+  ['absurd ledger headers', 'more blocks than versions', (t) => httpNode(t, 200, absurd)],
   ['other dialect', 'the headers of the other dialect', async (t) => (await fakeNode(t, { dialect: 'aptos' })).url],
   ['other chain', 'another chain id', async (t) => (await fakeNode(t, { chainId: 2 })).url],
 ];

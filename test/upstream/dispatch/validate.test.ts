@@ -96,7 +96,7 @@ const rows: readonly Row[] = [
     what: 'an oldest version above the head',
     headers: { ...whole, 'x-node-ledger-oldest-version': '1001' },
     body: '{}',
-    fault: 'absurd ledger headers',
+    fault: 'head below oldest',
   },
   { what: 'a version that its node has got to just now', body: '{}', need: at(1000n), fault: undefined },
   {

@@ -106,10 +106,13 @@ export function needOf(counts: Counts, among: readonly RouteName[]) {
   return { without: sum(withoutNode), needing: sum(withNode) };
 }
 
-/** Hits among the reads that may be kept, by the count of each source; passed, local and refused requests do not count. */
-export function hitsOf(count: (outcome: 'memory' | 'store' | 'redis' | 'collapsed' | 'miss') => number) {
+/**
+ * Hits among the reads that may be kept, by the count of each source; passed, local and refused requests do not count.
+ * A failed request counts as a miss, so that an outage does not look like a share of 100 %.
+ */
+export function hitsOf(count: (outcome: 'memory' | 'store' | 'redis' | 'collapsed' | 'miss' | 'failed') => number) {
   const hits = count('memory') + count('store') + count('redis');
-  return { hits, reads: hits + count('collapsed') + count('miss') };
+  return { hits, reads: hits + count('collapsed') + count('miss') + count('failed') };
 }
 
 /** Durations of the attempts at a node. */
@@ -181,6 +184,29 @@ export class Distances {
       for (const [bin, count] of bins.entries()) if (count > 0) yield [`distance ${kind} ${bin}`, count];
     }
   }
+}
+
+/** Requests of one tenant since the start. */
+export interface TenantCount {
+  readonly asked: number;
+  readonly refused: number;
+}
+
+/** Cells of tenants with their counts. */
+export function* tenantCells(tenants: Iterable<readonly [string, TenantCount]>): Iterable<readonly [string, number]> {
+  for (const [name, { asked, refused }] of tenants) {
+    yield [`tenant asked ${name}`, asked];
+    if (refused > 0) yield [`tenant refused ${name}`, refused];
+  }
+}
+
+/** The tenants with the most of `what`, most first. */
+export function topTenants(counts: Counts, what: keyof TenantCount, most: number) {
+  const prefix = `tenant ${what} `;
+  return [...counts]
+    .flatMap(([cell, count]) => (cell.startsWith(prefix) ? [{ name: cell.slice(prefix.length), count }] : []))
+    .sort((one, other) => other.count - one.count)
+    .slice(0, most);
 }
 
 /** Reads by bin: `held` without a node, `asked` with one. */

@@ -48,6 +48,15 @@ const ejections = { topic: 'ejections' };
 /** Classes of reads for people. */
 export const readClasses: EventFields = { head: 'reads of recent state', archive: 'reads of old state', view: 'views' };
 
+/** Reasons of an ejection for people. */
+export const ejectionReasons: EventFields = {
+  timeout: 'no answer in time',
+  error: 'errors in a row',
+  outpaced: 'far slower than others',
+  refused: 'refused',
+  'error share': 'many errors',
+};
+
 const kinds = {
   'node usable': rule('info', ['upstream'], '{upstream} answers', health),
   'node down': rule('warn', ['upstream'], '{upstream} is down[: {reason}]', health),
@@ -89,8 +98,14 @@ const kinds = {
   ejected: rule(
     'warn',
     ['upstream', 'readClass'],
-    '{upstream} is passed over for {readClass}: {reason}, {pauseMs}',
+    '{upstream} is passed over for {readClass}: {reason}[ ({symptom})], first trial in {pauseMs}',
     ejections,
+  ),
+  'trial failed': rule(
+    'warn',
+    ['upstream', 'readClass'],
+    '{upstream} stays passed over for {readClass}: a trial failed[ ({symptom})], the next in {pauseMs}',
+    { topic: 'trials' },
   ),
   deferred: rule('warn', ['upstream'], '{upstream} limits or sheds requests: others are asked first', {
     also: ['pauseMs'],
@@ -109,13 +124,20 @@ const kinds = {
     'nodes report another history of the ledger at {version} than before: the cache is dropped',
     { also: ['head'] },
   ),
+  'history lost': rule('error', [], 'versions {from} to {to} cannot be read without {upstreams}', { topic: 'lost' }),
+  'history back': rule('info', [], 'the oldest versions can be read again', { topic: 'lost' }),
   outage: rule('error', [], 'no node answers any more; the last head was {head|never reported}', outages),
   'outage over': rule('info', [], 'a node answers again', { ...outages, also: ['head'] }),
   'store away': rule('warn', [], 'the store is not in full use[: {reason}]', { topic: 'store' }),
   'store back': rule('info', [], 'the store is in use', { topic: 'store' }),
-  'redis away': rule('warn', ['server'], 'Redis, or one of its nodes, is not asked until it answers again', redis),
+  'redis away': rule(
+    'warn',
+    ['server'],
+    'Redis, or one of its nodes, is not asked until it answers again[: {reason}]',
+    redis,
+  ),
   'redis back': rule('info', ['server'], 'Redis, or one of its nodes, answers again', redis),
-  'redis read-only': rule('warn', ['server'], 'Redis, or one of its nodes, refuses writes', redisWrites),
+  'redis read-only': rule('warn', ['server'], 'Redis, or one of its nodes, refuses writes[: {reason}]', redisWrites),
   'redis writable': rule('info', ['server'], 'Redis, or one of its nodes, takes writes again', redisWrites),
   'limits alone': rule('warn', ['server'], 'limits are not counted in Redis[ ({whenRedisIsDown})]', limits),
   'limits shared': rule('info', ['server'], 'limits are counted in Redis again', limits),
@@ -138,9 +160,9 @@ const kinds = {
   'config applied': rule('info', ['keys'], 'another config is in force: {keys}'),
   'config unchanged': rule('info', [], 'the config was read again: nothing has changed that can change now'),
   'config restart': rule('warn', ['needsRestart'], 'keys of the config wait for a restart: {needsRestart}'),
-  'config refused': rule('error', [], 'a config was refused: the one before stays in force'),
+  'config refused': rule('error', [], 'a config was refused[: {places}]: the one before stays in force'),
   certificate: rule('info', [], 'new connections are shown a new certificate, until {expires}'),
-  'certificate refused': rule('error', [], 'new certificate files cannot be used: the old certificate stays'),
+  'certificate refused': rule('error', [], 'new certificate files cannot be used[: {why}]: the old certificate stays'),
   'keys read': rule('info', [], 'keys were read again[: {keys} in all]'),
   'keys refused': rule('error', [], 'keys are malformed: the ones before stay in force, or some are left out'),
   'keys away': rule('warn', [], 'keys in Redis cannot be read: the ones before stay in force'),
@@ -168,7 +190,8 @@ export function eventText(kind: EventKind, fields: EventFields): string {
     const value = fields[name];
     if (value === undefined) return undefined;
     if (name === 'pauseMs') return `${Math.round(Number(value) / 100) / 10} s`;
-    return name === 'readClass' ? (readClasses[value] ?? value) : value;
+    if (name === 'readClass') return readClasses[value] ?? value;
+    return kind === 'ejected' && name === 'reason' ? (ejectionReasons[value] ?? value) : value;
   };
   const fill = (text: string): string =>
     text.replace(placeholder, (_, name: string, missing = '') => valueOf(name) ?? String(missing));

@@ -15,6 +15,8 @@ type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
 export interface EjectedClass {
   readonly readClass: string;
   readonly reason: string;
+  /** The failure before the ejection: `status 500`, `connection cut`. */
+  readonly symptom?: string | undefined;
 }
 
 /** The report of one process on a node; it holds no address. */
@@ -41,6 +43,8 @@ export interface NodeStatus {
   readonly head: string | undefined;
   /** Versions behind the head of the fleet. */
   readonly lag: string | undefined;
+  /** Seconds behind the head of the fleet, by the ledger's clock. */
+  readonly lagSeconds: number;
   /** It is farther behind than `upstream.maxLag`. */
   readonly isLagging: boolean;
   /** Versions a second, of its oldest version. */
@@ -80,6 +84,10 @@ export interface Readiness {
   /** No node answers that did before: since when (ISO 8601), and the version that headers go on reporting. */
   readonly outage: { readonly since: string; readonly head: string | undefined } | undefined;
   readonly nodes: readonly NodeStatus[];
+  /** Versions, both included, that only nodes hold which get no requests now; `undefined`: there are none. */
+  readonly lost: { readonly from: string; readonly to: string; readonly upstreams: readonly string[] } | undefined;
+  /** Why new certificate files are not in use; `undefined`: there are none, or they are. */
+  readonly certificateRefused: string | undefined;
   /** Functions left to nodes, after one encoded them differently. */
   readonly distrusted: readonly string[];
   readonly disagreements: readonly Disagreement[];
@@ -120,7 +128,13 @@ export interface GatewayStatus {
   readonly nowMs: number;
   readonly isDraining: boolean;
   /** The last reload of the config. */
-  readonly reload: { readonly result: string; readonly needsRestart: readonly string[] } | undefined;
+  readonly reload:
+    | {
+        readonly result: string;
+        readonly needsRestart: readonly string[];
+        readonly refused?: readonly string[] | undefined;
+      }
+    | undefined;
   readonly workers?: WorkersFacts | undefined;
 }
 

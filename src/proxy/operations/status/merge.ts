@@ -17,6 +17,8 @@ export function mergeReadiness(reports: readonly Readiness[]): Readiness {
     nodes: namesOf(reports).map((name) =>
       mergeNode(reports.flatMap(({ nodes }) => nodes.filter((node) => node.name === name))),
     ),
+    lost: reports.every(({ lost }) => lost !== undefined) ? reports[0]?.lost : undefined,
+    certificateRefused: firstOf(reports, ({ certificateRefused }) => certificateRefused),
     distrusted: [...new Set(reports.flatMap(({ distrusted }) => distrusted))],
     disagreements: mergeDisagreements(reports.flatMap(({ disagreements }) => disagreements)),
     redis: reports[0]?.redis && { trouble: firstOf(reports, ({ redis }) => redis?.trouble) },

@@ -1,5 +1,5 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
-import { outcomes, routes, type RouteName } from '../../../metrics/http-metrics.ts';
+import { outcomes, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
 import { eventKinds, eventText, withoutAddresses } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
 import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
@@ -16,9 +16,11 @@ import {
   repairs,
   requestCount,
   requestTimes,
+  topTenants,
   totalOf,
   withNode,
   type Buckets,
+  type Counts,
 } from './counts.ts';
 import { replicaFacts } from './replicas.ts';
 import { byProblem, overall } from './states.ts';
@@ -54,6 +56,8 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
       oldest: status?.oldest,
       versionsPerSecond: inTenths(status?.headSpeed ?? 0),
     },
+    /** Versions that cannot be read, because the nodes that hold them are away. */
+    lost: status?.lost,
     /** Problems first, then in the order of the config. */
     nodes: (status?.nodes ?? []).toSorted(byProblem).map((node) => nodeFacts(node, status)),
     /** Shortest first. */
@@ -71,6 +75,8 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     store: { bytes: status?.store?.bytes, maxBytes: status?.store?.maxBytes, ...tierFacts(status?.store) },
     refusals: refusals.map((reason) => ({ reason, count: windowedCount(status, `refusal ${reason}`) })),
     repairs: repairs.map((what) => ({ what, count: windowedCount(status, `repair ${what}`) })),
+    /** The tenants that asked most, and that were refused most, in 100 s. */
+    tenants: tenantFacts(status?.windows[1]?.counts ?? new Map()),
     encode: {
       isOn: status?.isEncoding ?? false,
       counts: encodings.map((what) => ({ what, count: windowedCount(status, `encoding ${what}`) })),
@@ -79,10 +85,18 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     disagreements: (status?.disagreements ?? []).map(({ upstreams, count, last }) => ({ upstreams, count, last })),
     load: status?.load ?? { connections: 0, maxConnections: 0, loopLagMs: 0, isOverloaded: false, waiting: 0 },
     /** Absent without TLS. */
+    certificateRefused: status?.certificateRefused,
     certificateExpires: status?.certificateExpiresMs === undefined ? undefined : iso(status.certificateExpiresMs),
     /** Newest first. */
     events: (status?.events ?? []).toReversed().map(eventFacts),
   };
+}
+
+/** Tenants on the page. */
+const mostTenants = 5;
+
+function tenantFacts(counts: Counts) {
+  return { asked: topTenants(counts, 'asked', mostTenants), refused: topTenants(counts, 'refused', mostTenants) };
 }
 
 function windowedCount(status: ProcessStatus | undefined, cell: string) {
@@ -124,6 +138,7 @@ function windowFacts(window: WindowCounts) {
     /** Share, 0 to 1, of cacheable reads that memory or Redis answered; `undefined` without any. */
     hitShare: hitShare((outcome) => totalOf(requestTimes(counts, { outcome }))),
     ...nodeNeed(routes, window),
+    failedShare: failedShare(counts, routes),
     ...timed(all, window),
     outcomes: outcomes.flatMap((outcome) => {
       const times = requestTimes(counts, { outcome });
@@ -137,7 +152,15 @@ function windowFacts(window: WindowCounts) {
         const times = requestTimes(counts, { route });
         const share = hitShare((outcome) => requestCount(counts, route, [outcome]));
         if (totalOf(times) === 0) return [];
-        return [{ route, hitShare: share, ...nodeNeed([route], window), ...timed(times, window) }];
+        return [
+          {
+            route,
+            hitShare: share,
+            ...nodeNeed([route], window),
+            failedShare: failedShare(counts, [route]),
+            ...timed(times, window),
+          },
+        ];
       }),
     /** Reads by versions behind the head, `to` excluded, by whether a node was asked; only bins with reads. */
     distances: distancesOf(counts).flatMap(({ held, asked }, bin) => {
@@ -159,6 +182,14 @@ function nodeNeed(among: readonly RouteName[], window: WindowCounts) {
   const { without, needing } = needOf(window.counts, among);
   const all = without + needing;
   return { withoutNodeShare: all === 0 ? undefined : shareOf(without, all), toNodesPerSecond: rate(needing, window) };
+}
+
+/** Share, 0 to 1, of requests that failed (5xx); `undefined` without any. */
+function failedShare(counts: WindowCounts['counts'], among: readonly RouteName[]): number | undefined {
+  const sum = (of: readonly Outcome[]): number =>
+    among.reduce((total, route) => total + requestCount(counts, route, of), 0);
+  const all = sum(outcomes);
+  return all === 0 ? undefined : sum(['failed']) / all;
 }
 
 function hitShare(count: Parameters<typeof hitsOf>[0]): number | undefined {

@@ -1,8 +1,8 @@
 /** States of nodes and of the gateway, for the page and the terminal alike: words, signs, tones, and problems to act on. */
 import { requestTimes, totalOf } from './counts.ts';
-import { readClasses, type Level } from './event-kinds.ts';
+import { ejectionReasons, readClasses, type Level } from './event-kinds.ts';
 import type { GatewayStatus, NodeStatus, OverallState, ProcessStatus } from './facts.ts';
-import { duration, percent, short } from './format.ts';
+import { duration, grouped, percent, short } from './format.ts';
 
 /** Tone of a colour on the page and in a terminal. */
 export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
@@ -21,6 +21,7 @@ type NodeCondition = Pick<
   | 'head'
   | 'isLagging'
   | 'lag'
+  | 'lagSeconds'
   | 'ejected'
 >;
 
@@ -33,34 +34,40 @@ interface NodeWording {
 
 /** A state that needs an operator's attention. */
 interface NodeTrouble extends NodeWording {
-  /** A clause for people. */
-  readonly problem: string;
+  /** The predicate of a clause whose subject is the node. */
+  readonly predicate: string;
 }
 
 /** The troubles of a node, worst first. Beside one that is more than a warning no other counts. */
 export function nodeTroubles(node: NodeCondition): readonly NodeTrouble[] {
-  const { name, state, reason, isDrained, forkedAt, isSuspect, warning, lower, head, isLagging, lag } = node;
+  const { state, reason, isDrained, forkedAt, isSuspect, warning, lower, head, isLagging } = node;
   const why = reason === undefined ? '' : `: ${reason}`;
   const drained = state === 'usable' ? 'drained' : `drained, ${state}${why}`;
-  if (isDrained) return one('idle', '○', drained, `${name} is drained: ledgergate resume ${name}`);
-  if (state === 'down') return one('bad', '■', `down${why}`, `${name} is down${why}`);
-  if (state === 'foreign') return one('bad', '◆', 'other chain', `${name} is not asked${why}`);
-  if (state === 'unproven') return one('idle', '○', `unproven${why}`, `${name} has not answered yet${why}`);
-  const history = `${name} has another history than others from version ${forkedAt} on`;
+  if (isDrained) return one('idle', '○', drained, 'is drained');
+  if (state === 'down') return one('bad', '■', `down${why}`, `is down${why}`);
+  if (state === 'foreign') return one('bad', '◆', 'other chain', `is not asked${why}`);
+  if (state === 'unproven') return one('idle', '○', `unproven${why}`, `has not answered yet${why}`);
+  const history = `has another history than others from version ${forkedAt} on`;
   if (forkedAt !== undefined) return one('bad', '◆', 'forked', history);
-  if (isSuspect) return one('bad', '◆', 'contradicted', `${name} reports a head that the other nodes contradict`);
+  if (isSuspect) return one('bad', '◆', 'contradicted', 'reports a head that the other nodes contradict');
   const out = ejectedClasses(node);
-  const back = `${name} reports ledger version ${lower}, and reported ${head} before`;
+  const back = `reports ledger version ${lower}, and reported ${head} before`;
   return [
     ...(lower === undefined ? [] : one('warn', '▲', 'went back', back)),
-    ...(warning === undefined ? [] : one('warn', '▲', 'several nodes', `${name}: ${warning}`)),
-    ...(isLagging ? one('warn', '▲', 'behind', `${name} is ${lag} versions behind, more than upstream.maxLag`) : []),
-    ...(out.length === 0 ? [] : one('warn', '▲', 'passed over', `${name} is passed over for ${out.join(' and ')}`)),
+    ...(warning === undefined ? [] : one('warn', '▲', 'several nodes', `is no single node: ${warning}`)),
+    ...(isLagging ? one('warn', '▲', 'behind', `is ${lagOf(node)}, more than upstream.maxLag`) : []),
+    ...(out.length === 0 ? [] : one('warn', '▲', 'passed over', `is passed over for ${out.join(' and ')}`)),
   ];
 }
 
-function one(tone: NodeTone, sign: string, word: string, problem: string): readonly NodeTrouble[] {
-  return [{ word, sign, tone, problem }];
+/** How far a node is behind, time first: `60 s behind (11.4k versions)`. */
+export function lagOf({ lag = '0', lagSeconds }: Pick<NodeStatus, 'lag' | 'lagSeconds'>): string {
+  const versions = `${short(Number(lag))} ${lag === '1' ? 'version' : 'versions'}`;
+  return `${lagSeconds < 10 ? `${lagSeconds} s` : duration(lagSeconds)} behind (${versions})`;
+}
+
+function one(tone: NodeTone, sign: string, word: string, predicate: string): readonly NodeTrouble[] {
+  return [{ word, sign, tone, predicate }];
 }
 
 /** The worst trouble of a node, or that it is usable. */
@@ -99,9 +106,12 @@ export const levels: Readonly<
   error: { sign: '■', tone: 'bad', word: 'error' },
 };
 
-/** Classes of reads with their reasons: `recent reads (timeout)`. */
+/** Classes of reads with their reasons: `reads of recent state (errors in a row: status 500)`. */
 export function ejectedClasses({ ejected }: Pick<NodeStatus, 'ejected'>): readonly string[] {
-  return ejected.map(({ readClass, reason }) => `${readClasses[readClass] ?? readClass} (${reason})`);
+  return ejected.map(({ readClass, reason, symptom }) => {
+    const why = ejectionReasons[reason] ?? reason;
+    return `${readClasses[readClass] ?? readClass} (${symptom === undefined ? why : `${why}: ${symptom}`})`;
+  });
 }
 
 /** A certificate with less left is a problem. */
@@ -109,14 +119,27 @@ const certificateMs = 7 * 24 * 3_600_000;
 
 /** Shares of requests with a status that are a problem, and so many of them. */
 const limits = [
-  { status: '503', share: 0.01, least: 10 },
-  { status: '410', share: 0.05, least: 20 },
+  {
+    status: '503',
+    share: 0.01,
+    least: 10,
+    remedy: 'end the other problems first; the runbook has their kinds',
+    runbook: 'LedgergateErrorsFast',
+  },
+  {
+    status: '410',
+    share: 0.05,
+    least: 20,
+    remedy: 'they ask below every window: add a deeper node, or inform their senders',
+    runbook: 'LedgergateWindowShrinking',
+  },
 ] as const;
 
 const summaries: Readonly<Record<OverallState, string>> = {
   ready: 'All is well.',
   degraded: 'The gateway serves, with problems.',
-  outage: 'No node answers: the cache answers pinned reads, other requests fail.',
+  outage:
+    'No node answers: the cache answers pinned reads, other requests fail. Do not restart: a gateway that starts without a node answers nothing.',
   starting: 'No node has answered yet.',
   draining: 'The gateway drains: it finishes the requests in flight.',
 };
@@ -126,7 +149,8 @@ export function overall(status: ProcessStatus | undefined, gateway: GatewayStatu
   const problems = problemsOf(status, gateway);
   const state = stateOf(status, gateway, problems.length);
   const isSilent = status === undefined && state === 'starting';
-  return { state, summary: isSilent ? 'No worker has reported in time.' : summaries[state], problems };
+  const summary = isSilent ? 'No worker has reported in time.' : summaries[state];
+  return { state, summary, problems: problems.map(({ text }) => text), actions: problems };
 }
 
 function stateOf(status: ProcessStatus | undefined, { isDraining }: GatewayStatus, problems: number): OverallState {
@@ -135,46 +159,130 @@ function stateOf(status: ProcessStatus | undefined, { isDraining }: GatewayStatu
   return problems === 0 ? 'ready' : 'degraded';
 }
 
+/** A problem, one step towards its end, and the alert whose section of the runbook has the others. */
+interface Problem {
+  readonly text: string;
+  readonly remedy: string;
+  readonly runbook: string;
+}
+
 /** Problems that an operator can act on, worst first. */
-function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs }: GatewayStatus): readonly string[] {
-  const problems: string[] = [];
+function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs }: GatewayStatus): readonly Problem[] {
+  const problems: Problem[] = [];
+  const add = (text: string, remedy: string, alert: string): void => {
+    problems.push({ text, remedy, runbook: `Ledgergate${alert}` });
+  };
   if (workers !== undefined && workers.answering < workers.wanted) {
-    problems.push(`${workers.answering} of ${workers.wanted} workers answer`);
+    const remedy = 'lost ones are started again; the log has the reason';
+    add(`${workers.answering} of ${workers.wanted} workers answer`, remedy, 'Restarts');
   }
   if (status === undefined) return problems;
   for (const { upstreams, count } of status.disagreements) {
     const reads = count === 1 ? 'a pinned read' : `${count} pinned reads`;
-    problems.push(`${upstreams.join(' and ')} answered ${reads} differently`);
+    const remedy = 'drain the node that a third contradicts';
+    add(`${upstreams.join(' and ')} answered ${reads} differently`, remedy, 'NodesDisagree');
   }
   const distrusted = status.distrusted.length;
-  if (distrusted > 0)
-    problems.push(`nodes encode ${distrusted === 1 ? 'a function' : `${distrusted} functions`} differently`);
-  if (status.load.isOverloaded)
-    problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
-  const troubles = status.nodes.toSorted(byProblem).flatMap(nodeTroubles);
-  problems.push(...troubles.map(({ problem }) => problem), ...problemsOfRequests(status));
-  if (status.store?.trouble !== undefined) problems.push(`store: ${status.store.trouble}`);
-  if (status.redis?.trouble !== undefined) problems.push(`Redis: ${status.redis.trouble}`);
-  if (reload?.result === 'refused') problems.push('the last config was refused');
-  const { certificateExpiresMs: expiresMs } = status;
+  if (distrusted > 0) {
+    const functions = distrusted === 1 ? 'a function' : `${distrusted} functions`;
+    add(`nodes encode ${functions} differently`, 'find the side that is wrong, and update it', 'EncodeMismatch');
+  }
+  if (status.load.isOverloaded) {
+    const text = 'the event loop is late: signing messages, and reads that memory does not hold, are refused';
+    add(text, 'more workers or replicas', 'Shedding');
+  }
+  const { lost } = status;
+  if (lost !== undefined) {
+    const range = `versions ${grouped(lost.from)} to ${grouped(lost.to)}`;
+    const text = `${range} cannot be read without ${listed(lost.upstreams)}, unless they are cached`;
+    add(text, 'bring these nodes back, or add others as deep', 'HistoryLost');
+  }
+  problems.push(...problemsOfNodes(status.nodes), ...problemsOfRequests(status));
+  const { store, redis, certificateRefused, certificateExpiresMs: expiresMs } = status;
+  if (store?.trouble !== undefined)
+    add(`store: ${store.trouble}`, 'reads go on without it: mend disk or folder', 'StoreDown');
+  if (redis?.trouble !== undefined) {
+    const isReadable = redis.trouble.startsWith('takes no writes');
+    const remedy = 'reads go on without it: mend Redis, its address or the user';
+    add(`Redis: ${redis.trouble}`, remedy, isReadable ? 'RedisRefusesWrites' : 'RedisDown');
+  }
+  if (reload?.result === 'refused') {
+    const text = `the last config was refused${placesOf(reload.refused)}`;
+    add(text, 'correct the file (ledgergate check FILE); a restart before that fails', 'ConfigRefused');
+  }
+  if (certificateRefused !== undefined) {
+    const text = `new certificate files were refused, the old ones stay: ${certificateRefused}`;
+    add(text, 'put a valid pair in their place', 'CertificateExpires');
+  }
   if (expiresMs !== undefined && expiresMs - nowMs < certificateMs) {
-    problems.push(`the certificate ${expiresMs < nowMs ? 'ended' : 'ends'} ${new Date(expiresMs).toISOString()}`);
+    const text = `the certificate ${expiresMs < nowMs ? 'ended' : 'ends'} ${new Date(expiresMs).toISOString()}`;
+    add(text, 'renew it; the gateway takes new files without a restart', 'CertificateExpires');
   }
   return problems;
 }
 
+/** One step for each state of a node, and the alert of the state. */
+const nodeRemedies: Readonly<Record<string, readonly [remedy: string, alert: string]>> = {
+  drained: ['ledgergate resume gives it requests again', 'UpstreamDown'],
+  down: ['the runbook has a row for the reason', 'UpstreamDown'],
+  unproven: ['the runbook has a row for the reason', 'UpstreamDown'],
+  'other chain': ['correct its address, or chainId', 'UpstreamUntrusted'],
+  forked: ['drain the side that is wrong', 'UpstreamForked'],
+  contradicted: ['check its sync; it is asked last', 'UpstreamUntrusted'],
+  'went back': ['if it was restored, drain it until it has caught up', 'UpstreamLagging'],
+  'several nodes': ['list each node, or set discover: dns', 'UpstreamSharedAddress'],
+  behind: ['check its sync and peers', 'UpstreamLagging'],
+  'passed over': ['fix the node; the others answer in its place', 'UpstreamEjected'],
+};
+
+/** Problems of nodes, those with the same predicate as one. */
+function problemsOfNodes(nodes: readonly NodeStatus[]): readonly Problem[] {
+  const troubles = nodes
+    .toSorted(byProblem)
+    .flatMap((node) => nodeTroubles(node).map(({ word, predicate }) => ({ name: node.name, word, predicate })));
+  return [...Map.groupBy(troubles, ({ predicate }) => predicate)].map(([predicate, same]) => {
+    const names = same.map(({ name }) => name);
+    const text =
+      names.length === 1 ? `${names[0]} ${predicate}` : `${names.length} nodes ${plural(predicate)} (${listed(names)})`;
+    const state = Object.keys(nodeRemedies).find((known) => same[0]?.word.startsWith(known)) ?? 'down';
+    const [remedy = '', alert = ''] = nodeRemedies[state] ?? [];
+    return { text, remedy, runbook: `Ledgergate${alert}` };
+  });
+}
+
+const plurals: Readonly<Record<string, string>> = { is: 'are', has: 'have', reports: 'report' };
+
+function plural(predicate: string): string {
+  return predicate.replace(/^\w+/, (verb) => plurals[verb] ?? verb);
+}
+
+/** Names in a sentence. */
+const mostNames = 6;
+
+function listed(names: readonly string[]): string {
+  const first = names.slice(0, mostNames).join(', ');
+  return names.length > mostNames ? `${first} and ${names.length - mostNames} more` : first;
+}
+
+function placesOf([first, ...others]: readonly string[] = []): string {
+  if (first === undefined) return '';
+  return `: ${first}${others.length === 0 ? '' : `, and ${others.length} more`}`;
+}
+
 /** Problems that the requests of the window of 100 s show. */
-function problemsOfRequests({ windows, nodes }: ProcessStatus): readonly string[] {
+function problemsOfRequests({ windows, nodes }: ProcessStatus): readonly Problem[] {
   const { counts, seconds } = windows[1] ?? { counts: new Map<string, number>(), seconds: 0 };
   const all = totalOf(requestTimes(counts, {}));
-  const shares = limits.flatMap(({ status, share, least }) => {
+  const shares = limits.flatMap(({ status, share, least, remedy, runbook }) => {
     const count = counts.get(`status ${status}`) ?? 0;
     if (count < least || count < all * share) return [];
-    return [`${percent(count / all)} of requests in ${seconds} s got ${status}`];
+    return [{ text: `${percent(count / all)} of requests in ${seconds} s got ${status}`, remedy, runbook }];
   });
   const spent = nodes.flatMap(({ name }) => {
     const count = counts.get(`allowance ${name}`) ?? 0;
-    return count === 0 ? [] : [`the allowance of ${name} is used up: ${short(count)} refused in ${seconds} s`];
+    const text = `the allowance of ${name} is used up: ${short(count)} refused in ${seconds} s`;
+    const runbook = 'LedgergateUpstreamAllowanceUsedUp';
+    return count === 0 ? [] : [{ text, remedy: 'raise maxRequestsPerSecond, or add nodes', runbook }];
   });
   return [...shares, ...spent];
 }

@@ -70,7 +70,7 @@ function nodeRow(node: NodeFacts, at: string): readonly Cell[] {
     node.name,
     [`${sign} ${word}${since === undefined ? '' : ` ${since}`}${out}`, tone],
     grouped(node.head),
-    node.lag === undefined ? '–' : short(Number(node.lag)),
+    node.lag === undefined ? '–' : `${node.lagSeconds} s`,
     grouped(node.oldest),
     perSecond(node.edgeSpeed),
     `${node.inFlight}/${node.limit}`,
@@ -81,11 +81,11 @@ function nodeRow(node: NodeFacts, at: string): readonly Cell[] {
   ];
 }
 
-const windowHead: readonly Cell[] = ['LAST', 'RATE', 'NO NODE', 'HITS', 'P50', 'P99'];
+const windowHead: readonly Cell[] = ['LAST', 'RATE', 'NO NODE', 'HITS', '5XX', 'P50', 'P99'];
 
 function windowRow(window: WindowFacts): readonly Cell[] {
-  const { seconds, requestsPerSecond, withoutNodeShare, hitShare, p50Ms, p99Ms } = window;
-  const shares = [percent(withoutNodeShare), percent(hitShare)];
+  const { seconds, requestsPerSecond, withoutNodeShare, hitShare, failedShare, p50Ms, p99Ms } = window;
+  const shares = [percent(withoutNodeShare), percent(hitShare), percent(failedShare)];
   return [`${seconds} s`, perSecond(requestsPerSecond), ...shares, milliseconds(p50Ms), milliseconds(p99Ms)];
 }
 

@@ -109,6 +109,8 @@ export interface TrendPoint {
   readonly hits: number;
   /** Reads that may be kept: hits, shared reads and misses. */
   readonly reads: number;
+  /** Requests that failed (5xx). */
+  readonly failed: number;
   /** Attempts at nodes. */
   readonly calls: number;
   /** Requests by bucket of their time, cumulative: the bounds of `requestSeconds`, then all. */
@@ -139,6 +141,7 @@ function totalsOf(counts: Counts): Totals {
   for (const [cell, count] of counts) if (cell.startsWith('attempt +Inf ')) calls += count;
   return {
     ...hitsOf((outcome) => totalOf(requestTimes(counts, { outcome }))),
+    failed: totalOf(requestTimes(counts, { outcome: 'failed' })),
     calls,
     times: requestTimes(counts, {}).map(([, count]) => count),
   };
@@ -148,6 +151,7 @@ function sumOf(one: Totals, other: Totals, sign: 1 | -1): Totals {
   return {
     hits: one.hits + sign * other.hits,
     reads: one.reads + sign * other.reads,
+    failed: one.failed + sign * other.failed,
     // A count falls when the node that it was of has left the fleet.
     calls: Math.max(0, one.calls + sign * other.calls),
     times: one.times.map((count, index) => count + sign * (other.times[index] ?? 0)),
@@ -165,11 +169,12 @@ export function mergeTrends(trends: readonly (readonly TrendPoint[])[]): readonl
 }
 
 /** A point for people: rates, a share and a time; `undefined` where nothing was counted. */
-export function trendFacts({ atMs, hits, reads, calls, times }: TrendPoint) {
+export function trendFacts({ atMs, hits, reads, failed, calls, times }: TrendPoint) {
   const buckets: Buckets = times.map((count, index) => [requestSeconds[index] ?? Infinity, count]);
   return {
     at: new Date(atMs).toISOString(),
     hitShare: reads === 0 ? undefined : hits / reads,
+    failedShare: totalOf(buckets) === 0 ? undefined : failed / totalOf(buckets),
     p99Ms: quantile(buckets, 0.99),
     callsPerSecond: (calls * 1_000) / stepMs,
   };

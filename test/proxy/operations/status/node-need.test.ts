@@ -114,12 +114,12 @@ test('page and terminal show the share and the table', () => {
   const page = statusPage(facts)
     .replace(/<[^>]*>/g, ' ')
     .replace(/\s+/g, ' ');
-  assert.match(page, /Last Requests No node Hits p50 ms p99 ms 10 s 46\/s 53\.8 %/);
-  assert.match(page, /Class Requests To nodes No node p50 ms p99 ms pass through 3\.0\/s 3\.0\/s 0 % /);
+  assert.match(page, /Last Requests No node Hits 5xx p50 ms p99 ms 10 s 46\/s 53\.8 %/);
+  assert.match(page, /Class Requests To nodes No node 5xx p50 ms p99 ms pass through 3\.0\/s 3\.0\/s 0 % /);
   const lines = statusLines(facts, { columns: 80, hasColours: true, events: 0 }).map(stripVTControlCharacters);
-  assert.ok(lines.some((line) => /^ *LAST +RATE +NO NODE +HITS +P50 +P99/.test(line)));
+  assert.ok(lines.some((line) => /^ *LAST +RATE +NO NODE +HITS +5XX +P50 +P99/.test(line)));
   assert.ok(
-    lines.some((line) => /^ *100 s +46\/s +53\.8 % +64\.7 % /.test(line)),
+    lines.some((line) => /^ *100 s +46\/s +53\.8 % +61\.1 % +1\.0 % /.test(line)),
     lines.join('\n'),
   );
   assert.ok(

@@ -117,7 +117,10 @@ main { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 12p
 main > * { grid-column: span 6; min-width: 0; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; }
 @media (min-width: 760px) {
-  #windows-card, #outcomes-card, #store-card, #encode-card { grid-column: span 3; }
+  #store-card, #encode-card { grid-column: span 3; }
+}
+@media (min-width: 900px) {
+  #windows-card, #outcomes-card { grid-column: span 3; }
 }
 @media (min-width: 1120px) {
   #store-card, #encode-card, #limits-card { grid-column: span 2; }
@@ -134,6 +137,7 @@ span:is(.good, .warn, .bad, .idle), tspan:is(.good, .warn, .bad, .idle) { color:
 .word { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 8px; }
 .word strong { font-size: 18px; }
 .state ul { margin: 4px 0 0 28px; }
+.state li small { margin-left: 4px; }
 table { border-collapse: collapse; width: 100%; }
 caption { text-align: left; color: var(--soft); font-size: 12px; padding-bottom: 4px; }
 table + table { margin-top: 12px; }
@@ -192,9 +196,14 @@ dd { text-align: right; }
 .events li:first-child { border-top: 0; }
 .events time { color: var(--soft); }
 .events .text { overflow-wrap: anywhere; }
+.runbook .card { margin-bottom: 12px; }
+.runbook .card:target { border-color: var(--accent); border-width: 2px; }
+.runbook h2 { text-transform: none; font-size: 14px; color: var(--text); }
+pre { font: 13px/1.45 ui-monospace, "SF Mono", Menlo, Consolas, monospace; white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; }
 footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
 @media (max-width: 1000px) {
-  #windows .meter, #outcomes .meter { display: none; }
+  #windows .meter, #outcomes .meter, #routes .meter { display: none; }
+  #windows .share, #routes .share { min-width: 0; }
 }
 @media (max-width: 700px) {
   body { padding: 10px; }
@@ -206,11 +215,23 @@ footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
   .fleet thead { padding-bottom: 4px; }
   .fleet tbody tr { display: grid; grid-template-columns: 1fr 1fr; padding: 6px 0; }
   .fleet th[scope="row"] { grid-column: span 2; }
+  .fleet.many tbody tr:is(.good, .bad) { grid-template-columns: minmax(0, 1fr) auto auto; align-items: baseline; padding: 3px 0; }
+  .fleet.many tr:is(.good, .bad) th[scope="row"] { grid-column: auto; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; padding: 0; }
+  .fleet.many tr.good th small, .fleet.many tr:is(.good, .bad) :is(td[data-label="Oldest"], td[data-label="Load"], td[data-label="Failures"], td[data-label="Answers"] small) { position: absolute; width: 1px; height: 1px; padding: 0; overflow: hidden; clip-path: inset(50%); }
+  .fleet.many tbody tr:is(.good, .bad) td { padding: 0 0 0 12px; }
+  .fleet.many tbody tr:is(.good, .bad) td::before { content: none; }
+  .fleet.many tbody tr:is(.good, .bad) td[data-label="Head"] { font-size: 0; }
+  .fleet.many tbody tr.bad { grid-template-columns: minmax(0, 1fr); }
+  .fleet.many tr.bad td { position: absolute; width: 1px; height: 1px; padding: 0; overflow: hidden; clip-path: inset(50%); }
+  .fleet.many tr.bad th small { display: inline; padding-left: 6px; }
+  .fleet.many tr.good td[data-label="Head"] small { display: inline; }
   .fleet td { text-align: left; padding: 2px 8px 4px 17px; white-space: normal; line-height: 1.25; }
   .fleet td::before { content: attr(data-label) " "; color: var(--soft); font-size: 12px; }
   .events li { grid-template-columns: 62px 14px minmax(0, 1fr); }
   .events .ago { grid-column: 3; }
   .meter { display: none; }
+  #windows :is(th, td), #routes :is(th, td) { padding-right: 4px; }
+  :is(#windows, #routes) :is(th, td):nth-child(6) { display: none; }
   thead th.number { white-space: normal; }
   .legend .more { display: block; margin: 2px 0 0; }
 }

@@ -87,7 +87,7 @@ const repairWords: Readonly<Record<string, string>> = {
 };
 
 /** Refused requests and repairs on the way to nodes. */
-export function limitSection({ refusals, repairs }: StatusFacts): Markup {
+export function limitSection({ refusals, repairs, tenants }: StatusFacts): Markup {
   const refused = refusals.filter(({ count }) => count.total > 0);
   return html`${table(
     'Refused',
@@ -97,7 +97,16 @@ export function limitSection({ refusals, repairs }: StatusFacts): Markup {
     'Repaired on the way',
     ['Repair', '100 s', '1000 s', 'in all'],
     repairs.map(({ what, count }) => countedRow(repairWords[what] ?? what, count)),
-  )}`;
+  )}${tenants.asked.length === 0 ? undefined : tenantTables(tenants)}`;
+}
+
+function tenantTables({ asked, refused }: StatusFacts['tenants']): Markup {
+  return html`${tenantTable('asked', asked)}${tenantTable('were refused', refused)}`;
+}
+
+function tenantTable(verb: string, top: StatusFacts['tenants']['asked']): Markup {
+  const rows = top.map(({ name, count }) => [name, short(count)]);
+  return table(`Tenants that ${verb} most`, ['Tenant', '100 s'], rows);
 }
 
 function countedRow(name: string, count: WindowedCount | undefined): readonly string[] {

@@ -5,7 +5,7 @@
 import type { NodeFacts, StatusFacts } from '../present.ts';
 import { html, type Markup } from './html.ts';
 import { grouped, milliseconds, perSecond, short } from '../format.ts';
-import { ejectedClasses, nodeState, unusableFor } from '../states.ts';
+import { ejectedClasses, lagOf, nodeState, unusableFor } from '../states.ts';
 
 /** A column of the table of nodes. */
 interface ColumnRule {
@@ -115,7 +115,7 @@ export function fleetSection(facts: StatusFacts, shown: readonly NodeFacts[], vi
   const { nodes, workers, at } = facts;
   if (nodes.length === 0) return html`<p class="none">No process has reported its nodes yet.</p>`;
   return html`${nodes.length < leastFiltered ? undefined : filterForm(shown.length, nodes.length, view)}
-    <table class="fleet" role="table" aria-labelledby="fleet-title">
+    <table class="fleet${nodes.length < leastFiltered ? '' : ' many'}" role="table" aria-labelledby="fleet-title">
       <thead role="rowgroup">
         <tr role="row">
           ${columnNames.map((column) => columnHead(column, view))}
@@ -169,7 +169,7 @@ function row(node: NodeFacts, { at, workers }: { readonly at: string; readonly w
         ${tier}</small
       >${ejectedOf(node)}
     </th>
-    ${cell('Head', grouped(head), lag === undefined ? '–' : lag === '0' ? 'at the head' : `${short(Number(lag))} behind`)}
+    ${cell('Head', grouped(head), lag === undefined ? '–' : lag === '0' ? 'at the head' : lagOf(node))}
     ${cell('Oldest', grouped(oldest), edgeOf(edgeSpeed, edgeMargin))}
     ${cell('Load', `${inFlight} of ${limit}`, 'in flight')}
     ${cell('Answers', perSecond(node.requestsPerSecond), `p50 ${milliseconds(node.p50Ms)}, p99 ${milliseconds(node.p99Ms)}`)}

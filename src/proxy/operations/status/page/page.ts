@@ -108,8 +108,8 @@ function headerOf(facts: StatusFacts): Markup {
   </header>`;
 }
 
-function stateOf({ state, summary, problems }: StatusFacts): Markup {
-  const [first, more] = [problems.slice(0, mostProblems), problems.slice(mostProblems)];
+function stateOf({ state, summary, actions }: StatusFacts): Markup {
+  const [first, more] = [actions.slice(0, mostProblems), actions.slice(mostProblems)];
   return html`<div class="state ${stateTones[state]}" role="status">
     <p class="word">
       <span class="sign" aria-hidden="true">${signs[state]}</span> <strong>${state}</strong>
@@ -127,8 +127,13 @@ function stateOf({ state, summary, problems }: StatusFacts): Markup {
   </div>`;
 }
 
-function listOf(problems: readonly string[]): Markup {
+function listOf(problems: StatusFacts['actions']): Markup {
   return html`<ul>
-    ${problems.map((problem) => html`<li>${problem}</li>`)}
+    ${problems.map(
+      ({ text, remedy, runbook }) =>
+        html`<li>
+          ${text} <small>${remedy} · <a href="runbook#${runbook.toLowerCase()}">runbook</a></small>
+        </li>`,
+    )}
   </ul>`;
 }

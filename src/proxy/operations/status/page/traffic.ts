@@ -11,10 +11,11 @@ export function windowSection({ windows }: StatusFacts): Markup {
     perSecond(window.requestsPerSecond),
     shareCell(window.withoutNodeShare),
     percent(window.hitShare),
+    percent(window.failedShare),
     inMs(window.p50Ms),
     inMs(window.p99Ms),
   ]);
-  return table('By window', ['Last', 'Requests', 'No node', 'Hits', 'p50 ms', 'p99 ms'], rows);
+  return table('By window', ['Last', 'Requests', 'No node', 'Hits', '5xx', 'p50 ms', 'p99 ms'], rows);
 }
 
 const outcomeWords: Readonly<Record<Outcome, string>> = {
@@ -49,10 +50,11 @@ export function routeSection(facts: StatusFacts): Markup {
     perSecond(of.requestsPerSecond),
     perSecond(of.toNodesPerSecond),
     shareCell(of.withoutNodeShare),
+    percent(of.failedShare),
     inMs(of.p50Ms),
     inMs(of.p99Ms),
   ]);
-  const columns = ['Class', 'Requests', 'To nodes', 'No node', 'p50 ms', 'p99 ms'];
+  const columns = ['Class', 'Requests', 'To nodes', 'No node', '5xx', 'p50 ms', 'p99 ms'];
   return table('Last 100 s, most requests to nodes first', columns, rows);
 }
 
@@ -60,7 +62,7 @@ export function routeSection(facts: StatusFacts): Markup {
 export function replicaSection({ replicas }: StatusFacts): Markup {
   if (replicas === undefined) return html`<p class="none">Redis gives no answer: this page is of one replica.</p>`;
   const rows = [replicas.all, ...replicas.each].map((facts) => [
-    facts.isReady ? facts.name : `${facts.name} (not ready)`,
+    facts.isReady ? facts.name : `${facts.name} (no node answers)`,
     perSecond(facts.requestsPerSecond),
     perSecond(facts.toNodesPerSecond),
     percent(facts.hitShare),
@@ -95,11 +97,12 @@ interface Line {
 
 const lines: readonly Line[] = [
   { name: 'Hits', of: ({ hitShare }) => hitShare, text: percent, most: 1 },
+  { name: '5xx', of: ({ failedShare }) => failedShare, text: percent, most: 1 },
   { name: 'p99', of: ({ p99Ms }) => p99Ms, text: milliseconds },
   { name: 'Calls of nodes', of: ({ callsPerSecond }) => callsPerSecond, text: perSecond },
 ];
 
-/** Hit share, p99 and calls of nodes, one line each. */
+/** Shares of hits and 5xx, p99 and calls of nodes, one line each. */
 export function trendSection({ trend }: StatusFacts): Markup {
   const [first, last] = [trend[0], trend.at(-1)];
   if (first === undefined || last === undefined || trend.length < 2)
