@@ -49,7 +49,7 @@ function imageTest(title: string, run: (t: TestContext, image: Built) => void | 
 imageTest('the image holds the packages that run, and none of development', (_t, { workdir }) => {
   const modules = join(workdir, 'node_modules');
 
-  assert.deepEqual(readdirSync(workdir).sort(), ['LICENSE', 'bin', 'dist', 'node_modules', 'package.json']);
+  assert.deepEqual(readdirSync(workdir).sort(), ['LICENSE', 'bin', 'dist', 'docs', 'node_modules', 'package.json']);
   const { dependencies, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   for (const name of Object.keys(dependencies)) assert.ok(existsSync(join(modules, name)), name);
   const needed: Record<string, { dev?: boolean }> = JSON.parse(

@@ -98,7 +98,8 @@ export function buildStages(stages: readonly Stage[], into: string): ReadonlyMap
 function copy({ from, sources, target }: Copy, { folder, workdir }: Built, built: ReadonlyMap<string, Built>): void {
   for (const source of sources) {
     const [first = ''] = source.split('/');
-    if (from === undefined && !contextPaths().includes(first)) throw new Error(`${source} is not in the context`);
+    const isInContext = contextPaths().some((path) => path === first || path === source);
+    if (from === undefined && !isInContext) throw new Error(`${source} is not in the context`);
     const path = from === undefined ? join(root, source) : join(built.get(from)?.folder ?? '', source);
     const isInto = target.endsWith('/');
     // A folder's contents are copied, a file goes below a target that ends in a slash.
