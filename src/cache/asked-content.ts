@@ -2,7 +2,7 @@
  * Whether a success is of the read that was asked. Broken proxies have turned errors of nodes into successes and
  * crossed the answers of two requests, and a final answer stays in the cache for ever. Only what every node sends counts
  * (interface specification 2.3 to 2.5, protocol 1): members that newer nodes add never do. Two answers of one kind that
- * differ in nothing else than values, such as two accounts' resources of one type, cannot be told apart.
+ * differ in nothing else than values, such as two accounts' resources of one type, look the same.
  */
 import { addressBytes, findAddress, type Address } from '../ledger/address.ts';
 import { membersOf, type AnswerContent, type JsonBody, type JsonList, type Members } from '../ledger/answer-body.ts';
@@ -251,7 +251,7 @@ function isBlock({ members, isWhole }: JsonBody, read: AskedRead): boolean {
   const last = u64In(end) ?? -1n;
   if (!isBlockOf({ height: u64In(height), first, last }, read)) return false;
   if (read.extent?.kind !== 'block') return transactions === null;
-  // Of a large block its numbers alone are read.
+  // A large block is compared by its numbers alone.
   if (!isWhole) return true;
   if (!Array.isArray(transactions) || !isWithinBlock(transactions.length, first, last)) return false;
   return areInOrder({ known: [...transactions.entries()] }, 'version', first);

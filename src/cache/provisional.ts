@@ -7,7 +7,7 @@ export type ProvisionalEnd = 'final' | 'unproven' | 'dropped';
 interface ProvisionalRead {
   readonly key: CacheKey;
   readonly awaited: Awaited;
-  /** Of `performance.now()`. */
+  /** In ms of `performance.now()`. */
   readonly untilMs: number;
   readonly onEnd: (end: ProvisionalEnd) => void;
 }

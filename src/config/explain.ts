@@ -47,7 +47,7 @@ export function checkRoot<Schema extends z.ZodType>(
   return data;
 }
 
-/** As `checkRoot`, with all problems beside the value, which is absent when the schema refuses it. */
+/** `checkRoot` with all problems beside the value, which is absent when the schema refuses it. */
 export function explainRoot<Schema extends z.ZodType>(
   schema: Schema,
   root: unknown,

@@ -106,7 +106,7 @@ export function readKeysFile(text: string, file: string, plans?: ReadonlySet<str
   return { keys, refused, problems: new ConfigError(problems).problems };
 }
 
-/** As `readKeysFile`, but throws ConfigError for any problem. */
+/** Reads as `readKeysFile`; throws ConfigError for any problem. */
 export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<string>): readonly FileKey[] {
   const { keys, problems } = readKeysFile(text, file, plans);
   if (problems.length > 0) throw new ConfigError(problems);

@@ -38,7 +38,7 @@ const largestRead = 1024 * 1024;
 /** One body (bytes) and the facts of its JSON, read once. Never throws: a body that is no JSON reports `isJson` false. */
 export class JsonBody {
   readonly #bytes: Buffer;
-  #facts: ReadFacts | 'invalid' | undefined;
+  #facts: BodyFacts | 'invalid' | undefined;
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
@@ -106,12 +106,12 @@ export class JsonBody {
     return { count: items, known: read.map(([index, from, to]) => [index, parse(this.#bytes.subarray(from, to))]) };
   }
 
-  #read(): ReadFacts | undefined {
+  #read(): BodyFacts | undefined {
     this.#facts ??= (this.isOpaque ? undefined : this.#readAtOnce()) ?? 'invalid';
     return this.#facts === 'invalid' ? undefined : this.#facts;
   }
 
-  #readAtOnce(): ReadFacts | undefined {
+  #readAtOnce(): BodyFacts | undefined {
     if (this.#bytes.length <= largestParsed) return parsedFacts(this.#bytes);
     const skim = new JsonSkim(this.#bytes);
     skim.step(Infinity);
@@ -137,7 +137,7 @@ const nothing: Pick<JsonFacts, 'members' | 'names' | 'edges'> & { readonly items
     names: [],
   };
 
-function parsedFacts(bytes: Buffer): ReadFacts | undefined {
+function parsedFacts(bytes: Buffer): BodyFacts | undefined {
   const value = parse(bytes);
   if (value === undefined) return undefined;
   if (Array.isArray(value)) return { kind: 'array', ...nothing, items: value.length, value };
@@ -158,7 +158,7 @@ function parse(bytes: Buffer): unknown {
 }
 
 /** The facts of JSON that was skimmed, or parsed whole. */
-type ReadFacts = JsonFacts & { readonly value?: unknown };
+type BodyFacts = JsonFacts & { readonly value?: unknown };
 
 /** The members of a JSON object. */
 export type Members = Readonly<Record<string, unknown>>;

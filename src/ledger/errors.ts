@@ -58,7 +58,7 @@ export interface FailedCall {
 /** Options of a `GatewayError`. `headers`: further headers of the answer, names and values in turn. */
 export interface GatewayErrorOptions extends ErrorOptions {
   readonly headers?: readonly string[];
-  /** Of a 503. */
+  /** Present with a 503. */
   readonly reason?: UnavailableReason;
   /** Absent: no node was asked. */
   readonly call?: FailedCall;

@@ -7,13 +7,13 @@
 /** Facts of a JSON text. */
 export interface JsonFacts {
   readonly kind: 'object' | 'array' | 'number' | 'other';
-  /** Of an object: at least those of `skimmedNames`, without the content of long texts, arrays and objects. */
+  /** An object's members: at least those of `skimmedNames`, without the content of long texts, arrays and objects. */
   readonly members: Readonly<Record<string, unknown>>;
   /** Names of the object's members, repeated ones once; without those beyond `skimmedNames` but one. */
   readonly names: readonly string[];
-  /** Of an array: the number of its items. */
+  /** The number of an array's items. */
   readonly items: number | undefined;
-  /** Of an array: index, start and end of its first and last item, where these are objects or arrays. */
+  /** Index, start and end of an array's first and last item, where these are objects or arrays. */
   readonly edges?: readonly ItemRange[];
 }
 
@@ -87,7 +87,7 @@ export class JsonSkim {
   #at = 0;
   #expected: Expected = 'value';
   #isInString = false;
-  /** Of the string, or of the value of a member that is read. */
+  /** Start of the string, or of the value of a member that is read. */
   #startedAt = 0;
   #isKey = false;
   #hasEscape = false;
@@ -99,7 +99,7 @@ export class JsonSkim {
   #itemFrom = 0;
   #firstItem: ItemRange | undefined;
   #lastItem: ItemRange | undefined;
-  /** Of the outermost object's member at hand. */
+  /** Name of the outermost object's member at hand. */
   #name = otherName;
   readonly #members: Record<string, unknown> = {};
 

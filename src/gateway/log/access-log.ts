@@ -69,7 +69,7 @@ function lineOf(ended: RequestSummary, seconds: number): object {
     method,
     status: countedStatus(ended),
     outcome: countedOutcome(ended),
-    // Of an answer, or of the last attempt.
+    // The node of the answer, or of the last attempt.
     upstream: upstream ?? failure?.call?.upstream,
     reason: failure?.reason,
     attempts: failure?.call?.attempts,

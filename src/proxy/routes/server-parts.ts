@@ -58,7 +58,7 @@ export interface ServerParts {
   readonly unsent: UnsentAnswers;
   readonly observer: ExchangeObserver;
   readonly times: ConnectionTimes;
-  /** Of all transports. */
+  /** Shared by all transports. */
   readonly turns: TurnShares;
   /** Absent: plain HTTP. */
   readonly tls?: TlsListener | undefined;

@@ -57,7 +57,7 @@ class PacedInput implements PacedWork {
   #isReading = false;
   /** The socket has ended, and the chunk is its last. */
   #isLast = false;
-  /** Of the last chunk that went back to the stream. */
+  /** Length of the last chunk that went back to the stream. */
   #keptBytes = 0;
 
   constructor(socket: Socket, take: TakeInput, shares: TurnShares) {

@@ -71,7 +71,7 @@ class PacedSession implements PacedWork {
   readonly #socket: Socket;
   readonly #turns: TurnShares;
   #waiting: WaitingStream[] = [];
-  /** Of this turn. */
+  /** Streams that began in this turn. */
   #begun: ServerHttp2Stream[] = [];
   #isWorking = false;
   #isPaused = false;
