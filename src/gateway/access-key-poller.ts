@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { KeyRecord } from '../access/keys/key-set.ts';
 import type { Principals } from '../access/keys/principals.ts';
 import { connectRedis } from '../cache/redis/redis-client.ts';
+import { failureOf, reasonOf } from '../cache/redis/redis-failure.ts';
 import type { RedisConfig } from '../config/config.ts';
 import { findKey } from '../config/keys-file.ts';
 import type { AccessMetrics } from '../metrics/access-metrics.ts';
@@ -30,6 +31,9 @@ interface Field {
   readonly record: KeyRecord | undefined;
 }
 
+/** The hash cannot be one of keys; the message is for the log. */
+class WrongHashError extends Error {}
+
 /** The keys of the hash `{keyPrefix}:access:keys`: field = SHA-256, value = the key as JSON. */
 export class AccessKeyPoller {
   /** Resolves after the first poll. */
@@ -37,13 +41,15 @@ export class AccessKeyPoller {
   readonly #context: KeysContext;
   readonly #client: ReturnType<typeof connectRedis>;
   readonly #name: string;
+  readonly #timeoutMs: number;
   /** By SHA-256; `undefined` before the first poll. */
   #fields: ReadonlyMap<string, Field> | undefined;
   #isAway = false;
   #isClosed = false;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor({ target, keyPrefix }: RedisConfig, context: KeysContext) {
+  constructor({ target, keyPrefix, timeoutMs }: RedisConfig, context: KeysContext) {
+    this.#timeoutMs = timeoutMs;
     this.#context = context;
     this.#name = `${keyPrefix}:access:keys`;
     const connected = Promise.withResolvers<void>();
@@ -70,7 +76,7 @@ export class AccessKeyPoller {
       const fields = await this.#parse(texts);
       if (fields !== this.#fields && !this.#isClosed) this.#take((this.#fields = fields));
     } catch (error) {
-      this.#report(error instanceof Error ? error.message : String(error));
+      this.#report(this.#reasonOf(error));
     }
     if (this.#isClosed) return;
     this.#timer = setTimeout(() => void this.#poll(), pollMs).unref();
@@ -79,11 +85,11 @@ export class AccessKeyPoller {
   /** Does not wait: commands fail without a connection, and a silent connection is replaced. */
   async #read(): Promise<Readonly<Record<string, string>>> {
     const count = await this.#client.hlen(this.#name);
-    if (count > mostKeys) throw new Error(`${count} keys exceed the limit of ${mostKeys}`);
+    if (count > mostKeys) throw new WrongHashError(`${count} keys exceed the limit of ${mostKeys}`);
     const texts = await this.#client.hgetall(this.#name);
     // Evicted, or lost in a restart: an operator leaves `emptyMark` behind.
     if (Object.keys(texts).length === 0 && this.#fields !== undefined && this.#fields.size > 0)
-      throw new Error(`${this.#name} has disappeared`);
+      throw new WrongHashError(`${this.#name} has disappeared`);
     return texts;
   }
 
@@ -116,6 +122,12 @@ export class AccessKeyPoller {
       journal.record('keys refused', why, 'keys in Redis are invalid or have no plan: these keys are refused');
     }
     journal.record('keys read', { keys: principals.size }, 'keys reloaded from Redis');
+  }
+
+  #reasonOf(error: unknown): string {
+    if (error instanceof WrongHashError) return error.message;
+    if (!(error instanceof Error)) return String(error);
+    return reasonOf(failureOf(error, false), error, { timeoutMs: this.#timeoutMs });
   }
 
   /** Logs changes of the state. `reason`: of a failed poll, otherwise `undefined`. */
