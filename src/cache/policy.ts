@@ -253,5 +253,5 @@ function heightIn(form: ReadFacts['form'], { body, json }: HistoryBody): bigint 
 
 /** Items of a list: of a JSON array, or by the length that opens a BCS sequence, one byte up to 127 (ULEB128). */
 function lengthOf(form: ReadFacts['form'], { body, json }: HistoryBody): number | undefined {
-  return form === 'json' ? json.list?.count : body[0];
+  return form === 'json' ? json.count : body[0];
 }

@@ -96,6 +96,11 @@ export class JsonBody {
     return names.every((name) => ofError.has(name));
   }
 
+  /** Number of its items, where it is an array. */
+  get count(): number | undefined {
+    return this.#read()?.items;
+  }
+
   /** Its items, where it is an array. */
   get list(): JsonList | undefined {
     const { items, value, edges = [] } = this.#read() ?? nothing;

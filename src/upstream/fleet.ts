@@ -286,6 +286,11 @@ export class Fleet {
     return true;
   }
 
+  /** Whether a node beside this one provides the newest state. */
+  isReplaceable(upstream: Upstream): boolean {
+    return this.#upstreams.some((other) => other !== upstream && other.providesNewest);
+  }
+
   /** Whether answers that report this ledger are of the fleet's chain, and of the node's settled one. */
   isOurs({ chain }: Upstream, { chainId }: LedgerInfo): boolean {
     return chainId === this.chainId && chainId === chain.id;

@@ -2,6 +2,7 @@
 import { GatewayError, quote } from '../../ledger/errors.ts';
 import { findU64, type LedgerVersion } from '../../ledger/version.ts';
 import type { Demand } from '../../upstream/latest.ts';
+import { newer } from '../../upstream/monotonic-floor.ts';
 import type { Incoming } from '../http/message.ts';
 
 /** Staleness bounds of the config, in milliseconds; read at each use. */
@@ -23,7 +24,7 @@ export function parseDemand(
   const staleness = headers['ledgergate-max-staleness'];
   return {
     maxStalenessMs: staleness === undefined ? limits.maxStalenessMs : boundOf(String(staleness), limits),
-    min: version === undefined ? seen : newest(parseMinVersion(String(version)), seen),
+    min: version === undefined ? seen : newer(parseMinVersion(String(version)), seen),
   };
 }
 
@@ -44,9 +45,4 @@ function parseMinVersion(text: string): LedgerVersion {
   const version = findU64(text);
   if (version !== undefined) return version as LedgerVersion;
   throw new GatewayError('invalidInput', `Ledgergate-Min-Version is not a u64: ${quote(text)}`);
-}
-
-/** The newer of two versions. */
-export function newest(version: LedgerVersion, other: LedgerVersion | undefined): LedgerVersion {
-  return other === undefined || version > other ? version : other;
 }

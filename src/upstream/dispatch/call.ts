@@ -250,8 +250,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const nowMs = performance.now();
     if (this.#readClass !== undefined) upstream.ejections[this.#readClass].unanswered(nowMs);
     if (this.#options.request.isLook !== true) return;
-    const { upstreams } = this.#context.fleet;
-    if (!upstreams.some((other) => other !== upstream && other.providesNewest)) return;
+    if (!this.#context.fleet.isReplaceable(upstream)) return;
     upstream.failNewest(nowMs);
     if (isSilent) upstream.expireNewestReads();
   }

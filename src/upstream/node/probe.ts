@@ -229,12 +229,6 @@ export class Prober {
     noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, cause);
   }
 
-  /** Reads of the newest state that wait for a silent node go on at another one. */
-  #giveUp(upstream: Upstream): void {
-    const { upstreams } = this.#fleet;
-    if (upstreams.some((other) => other !== upstream && other.providesNewest)) upstream.expireNewestReads();
-  }
-
   /**
    * The node's ledger info; `undefined`: the node limits or sheds requests, so it is alive, and stays down if it was.
    * Throws for any other answer.
@@ -243,7 +237,8 @@ export class Prober {
     const { timeoutMs } = this.#options;
     const asked = overLiveClient(upstream, timeoutMs, (client) => this.ask(upstream, '', timeoutMs, client));
     upstream.lookSent(startedMs);
-    if (!(await settlesWithin(asked, silentMs))) this.#giveUp(upstream);
+    // Reads of the newest state that wait for a silent node go on at another one.
+    if (!(await settlesWithin(asked, silentMs)) && this.#fleet.isReplaceable(upstream)) upstream.expireNewestReads();
     const answer = await asked;
     upstream.endSilence();
     const { status } = answer;

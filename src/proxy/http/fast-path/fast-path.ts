@@ -8,7 +8,7 @@ import { performance } from 'node:perf_hooks';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
 import { stateOf } from '../server/connection-state.ts';
 import { keepAliveMs } from '../server/listener.ts';
-import { endInput } from '../server/paced-input.ts';
+import { endInput, intercept } from '../server/paced-input.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import { TurnEnd } from './answer-queue.ts';
 import { Arenas } from './arena.ts';
@@ -22,8 +22,6 @@ import { PreparedHits } from './prepared-hits.ts';
 import { SharedHeads } from './prepared-heads.ts';
 import { PreparedInfo } from './prepared-info.ts';
 import { HeaderBlocks } from './request-head.ts';
-
-type TakeConnection = (this: Server, socket: Socket) => void;
 
 /** The fast path of one server. */
 export class FastPath {
@@ -106,15 +104,4 @@ export class FastPath {
   #refuse(socket: Socket, code: string): void {
     this.#server.emit('clientError', Object.assign(new Error('incomplete request'), { code }), socket);
   }
-}
-
-/** Puts `take` ahead of the server, which the returned function passes a socket to. */
-function intercept(server: Server, take: (socket: Socket) => void): (socket: Socket) => void {
-  const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
-  if (takeConnection === undefined || others.length > 0) {
-    throw new Error('the server has another listener for connections');
-  }
-  server.removeAllListeners('connection');
-  server.on('connection', take);
-  return (socket) => takeConnection.call(server, socket);
 }

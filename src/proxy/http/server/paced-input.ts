@@ -19,15 +19,24 @@ interface ParsedSocket extends Socket {
 type TakeConnection = (this: Server, socket: Socket) => void;
 type TakeInput = (chunk: Buffer) => void;
 
-/** Puts slices ahead of the parser of each connection that `server` accepts. Throws when it has another listener. */
-export function paceInput(server: Server, shares: TurnShares): void {
+/**
+ * Puts `take` ahead of the server, which the returned function passes a socket to. Throws when the server has another
+ * listener for connections.
+ */
+export function intercept(server: Server, take: (socket: Socket) => void): (socket: Socket) => void {
   const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
   if (takeConnection === undefined || others.length > 0) {
     throw new Error('the server has another listener for connections');
   }
   server.removeAllListeners('connection');
-  server.on('connection', (socket: Socket) => {
-    takeConnection.call(server, socket);
+  server.on('connection', take);
+  return (socket) => takeConnection.call(server, socket);
+}
+
+/** Puts slices ahead of the parser of each connection that `server` accepts. Throws when it has another listener. */
+export function paceInput(server: Server, shares: TurnShares): void {
+  const passOn = intercept(server, (socket) => {
+    passOn(socket);
     const [take] = socket.listeners('data') as TakeInput[];
     // Refused by `server.maxConnections`.
     if (take !== undefined) new PacedInput(socket, take, shares).start();
