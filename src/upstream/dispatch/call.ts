@@ -132,7 +132,9 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   /** The nodes of the next attempt; none when the attempts are used up, or no node has more to add. */
   #nodesToAsk(): readonly NodeCandidate<Upstream>[] {
     const { history, limits } = this.#state;
-    const isSpent = history.attempts >= limits.maxAttempts + (history.isRepeating || history.hasRepeated ? 1 : 0);
+    // A repeat and the node that was waited for have an attempt of their own each.
+    const extra = (history.isRepeating ? 1 : 0) + (history.hasRepeated ? 1 : 0);
+    const isSpent = history.attempts >= limits.maxAttempts + extra;
     const nodes = isSpent ? [] : this.#nextNodes();
     if (nodes.length > 0) return nodes;
     const holder = holderThatFailed(this.#state);

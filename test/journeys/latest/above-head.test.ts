@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { advancingClock } from '../../../src/sample/ledger-clock.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { probe, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { createSampleNode, type SampleNode } from '../../support/sample-node.ts';
-import { probe, testGateway } from '../../support/gateway.ts';
 
 const versionsPerSecond = 1_000;
 const boom = '{"message":"boom","error_code":"internal_error","vm_error_code":null}';
@@ -69,22 +71,58 @@ for (const [what, headers] of [
   });
 }
 
-test('the node that was waited for is asked, although all attempts went to nodes that failed before', async (t) => {
-  const [lagging, ...failing] = await nodesOf(t, 200, 0, 0, 0);
-  assert.ok(lagging !== undefined && failing[0] !== undefined);
-  const gateway = await testGateway(t, { full: [lagging, ...failing], config });
-  for (const { faults } of failing) {
+/** The nodes whose reads of resources fail. */
+function failReads(nodes: readonly FakeNode[]): void {
+  for (const { faults } of nodes) {
     faults.add({ kind: 'answer', status: 500, body: boom }, { when: ({ route }) => route === 'resource' });
   }
-  for (let reads = 0; reads < 3; reads += 1) {
-    const version = failing[0].ledger().version - 1n;
+}
 
-    const reply = await gateway.get(`${probe}?ledger_version=${version}`);
+function readsAt(nodes: readonly FakeNode[]): number {
+  return nodes.reduce((sum, node) => sum + node.requestsTo('resource'), 0);
+}
 
-    assert.equal(reply.status, 200, reply.text);
-    assert.equal(
-      failing.reduce((sum, node) => sum + node.requestsTo('resource'), 0),
-      (reads + 1) * 3,
-    );
-  }
+/** Resolves when the gateway has read version 1020 from the node. */
+function headReported(gateway: TestGateway, name: string): Promise<void> {
+  return until(async () => (await gateway.metric(`ledgergate_upstream_head_version{upstream="${name}"}`)) === 1_020);
+}
+
+const patientConfig = { upstream: { probeIntervalMs: 100 }, latest: { waitForVersionMs: 30_000 } };
+
+test('the node that was waited for is asked, although all attempts went to nodes that failed before', async (t) => {
+  const [lagging, ...failing] = await Promise.all([0, 1, 2, 3].map(() => fakeNode(t)));
+  assert.ok(lagging !== undefined);
+  const gateway = await testGateway(t, { full: [lagging, ...failing], config: patientConfig });
+  for (const { clock } of failing) clock.advance(20n);
+  for (const name of ['full-1', 'full-2', 'full-3']) await headReported(gateway, name);
+  failReads(failing);
+
+  const reading = gateway.get(`${probe}?ledger_version=1020`);
+
+  await until(() => readsAt(failing) === 3);
+  lagging.clock.advance(20n);
+  const reply = await reading;
+  assert.equal(reply.status, 200, reply.text);
+  assert.equal(readsAt(failing), 3);
+});
+
+test('the node that was waited for is asked, although a repeat and waits for others used up all attempts', async (t) => {
+  const [first, second, third, last] = await Promise.all([0, 1, 2, 3].map(() => fakeNode(t)));
+  assert.ok(first !== undefined && second !== undefined && third !== undefined && last !== undefined);
+  const gateway = await testGateway(t, { full: [first, second, third, last], config: patientConfig });
+  first.clock.advance(20n);
+  await headReported(gateway, 'full-0');
+  failReads([first, second, third]);
+
+  const reading = gateway.get(`${probe}?ledger_version=1020`);
+
+  // The only holder is asked twice, then each node as it arrives.
+  await until(() => readsAt([first]) === 2);
+  second.clock.advance(20n);
+  await until(() => readsAt([second]) === 1);
+  third.clock.advance(20n);
+  await until(() => readsAt([third]) === 1);
+  last.clock.advance(20n);
+  const reply = await reading;
+  assert.equal(reply.status, 200, reply.text);
 });
