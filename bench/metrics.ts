@@ -8,7 +8,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { operations } from '../src/cache/key.ts';
 import { missReasons } from '../src/cache/memory/miss-history.ts';
-import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
+import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
 import {
   createHttpMetrics,
   createLatestMetrics,
@@ -16,7 +16,7 @@ import {
   type HttpMetrics,
   type LatestMetrics,
 } from '../src/metrics/http-metrics.ts';
-import { createLimitMetrics, type LimitMetrics } from '../src/metrics/limit-metrics.ts';
+import { createLimitMetrics, type LimitMetrics } from '../src/access/limits/limit-metrics.ts';
 import { optionsOf, readFlags } from './support/options.ts';
 import { writeSection } from './support/results-section.ts';
 

@@ -27,7 +27,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'this.#oldest < this.#newest => true': 'the loop ends at what is in use, which is not above the newest part',
     'this.#oldest < this.#newest => this.#oldest <= this.#newest': 'the loop ends at what is in use',
   },
-  'src/cache/canonical-body.ts': {
+  'src/proxy/routes/canonical-body.ts': {
     'at < bytes.length => at <= bytes.length': 'no bytes change no digest',
     'at > 0 => true': 'one turn more',
     'at > 0 => at >= 0': 'one turn more',
@@ -39,7 +39,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     '[] => ["Stryker was here"]': 'no number either way',
     'version === undefined => false': 'undefined is at or below no version',
   },
-  'src/cache/policy.ts': {
+  'src/proxy/reads/policy.ts': {
     'height === undefined => false': 'for types alone: undefined is below no height',
     'version !== undefined => true': 'for types alone: undefined is at or below no head',
   },

@@ -3,7 +3,7 @@
  * decides whether an answer is kept.
  */
 import { contentDigest, type CachedResponse } from '../src/cache/entry.ts';
-import { decide } from '../src/cache/policy.ts';
+import { decide } from '../src/proxy/reads/policy.ts';
 import { JsonBody } from '../src/ledger/answer-body.ts';
 import type { LedgerInfo } from '../src/ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../src/ledger/version.ts';

@@ -3,7 +3,7 @@
  * requests. Subjects and paths are those that sample nodes answer, so that a trace can be played to a real gateway.
  */
 import type { Operation } from '../src/cache/key.ts';
-import { parseViewBody } from '../src/cache/canonical-body.ts';
+import { parseViewBody } from '../src/proxy/routes/canonical-body.ts';
 import { exponential, zipfOf, type Random, type Zipf } from './random.ts';
 import type { SimulatedLedger } from './ledger.ts';
 import { blockMs, type Shape, type Traffic } from './shape.ts';

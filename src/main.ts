@@ -1,7 +1,6 @@
 /** The process: arguments, signals, uncaught errors, exit code. */
 import { isatty } from 'node:tty';
-import type { Screen, Terminal } from './commands/command.ts';
-import { runCommand } from './commands/run-command.ts';
+import { runCommand, type Screen, type Terminal } from './commands/index.ts';
 
 /** A signal within this time of the first is the same: npm passes a Ctrl-C on that the terminal sent to both. */
 const sameSignalMs = 300;

@@ -1,5 +1,5 @@
-import { CancelToken, stopReason, type CancelSignal } from '../ledger/stop.ts';
-import type { Span } from '../trace/span.ts';
+import { type CancelSignal, CancelToken, stopReason } from '../ledger/index.ts';
+import type { Span } from '../metrics/index.ts';
 
 /** The outcome of a load for one caller. `isLeader`: exactly one caller is; the others followed. */
 export interface Flight<T> {

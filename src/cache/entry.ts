@@ -1,6 +1,6 @@
 /** A stored answer: body bytes verbatim, and no version, because one answer mostly holds at many versions. */
 import { createHash, hash } from 'node:crypto';
-import type { LedgerVersion } from '../ledger/version.ts';
+import type { LedgerVersion } from '../ledger/index.ts';
 
 /** Content codings the gateway makes itself (RFC 9110 8.4.1); nodes are asked for plain bodies. */
 export type ContentCoding = 'br' | 'zstd' | 'gzip';

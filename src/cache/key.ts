@@ -7,8 +7,7 @@
  * bytes: equal bytes are then stored once, and a version costs a few bytes.
  */
 import { hash } from 'node:crypto';
-import type { AnswerForm } from '../ledger/answer-body.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
+import type { AnswerForm, LedgerVersion } from '../ledger/index.ts';
 
 /**
  * The kinds of read that have a key: state, which the subject and a version decide, then history, which the subject

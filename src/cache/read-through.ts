@@ -1,5 +1,5 @@
-import { within, type Span } from '../trace/span.ts';
-import type { CancelSignal } from '../ledger/stop.ts';
+import { type Span, within } from '../metrics/index.ts';
+import type { CancelSignal } from '../ledger/index.ts';
 import { Coalescer } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';

@@ -6,10 +6,9 @@
  */
 import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { promisify } from 'node:util';
-import { isFamilyText } from '../ledger/node-headers.ts';
+import { isFamilyText, type LedgerVersion } from '../ledger/index.ts';
 import { contentDigest, nothingCoded, type AnswerContent, type CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
 
 /** Part of every key in Redis: gateways of different formats never read each other's records. */
 export const recordFormat = 1;

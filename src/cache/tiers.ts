@@ -1,6 +1,6 @@
 /** The tiers beside memory, and the results of reads through them. */
-import type { CancelSignal } from '../ledger/stop.ts';
-import type { Span } from '../trace/span.ts';
+import type { CancelSignal } from '../ledger/index.ts';
+import type { Span } from '../metrics/index.ts';
 import type { CachedResponse } from './entry.ts';
 import type { Leases } from './redis/leases.ts';
 import type { Miss, SharedTier } from './redis/shared-tier.ts';

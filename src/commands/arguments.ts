@@ -1,8 +1,6 @@
 /** Command line and environment into settings: a flag beats its variable. */
 import { parseArgs } from 'node:util';
-import type { Environment } from '../config/source/yaml-source.ts';
-import { nearMissHint } from '../config/source/near-miss.ts';
-import type { GivenSettings } from '../config/source/overrides.ts';
+import { type Environment, type GivenSettings, nearMissHint } from '../config/index.ts';
 import { type CliCommand, UsageError } from './command.ts';
 import { type Flag, type FlagName, flags, variableOf } from './flags.ts';
 

@@ -1,6 +1,5 @@
 /** The parts of a command, its inputs from the outside, and tables for its output. */
-import type { Environment } from '../config/source/yaml-source.ts';
-import type { GivenSettings } from '../config/source/overrides.ts';
+import type { Environment, GivenSettings } from '../config/index.ts';
 import type { FlagName } from './flags.ts';
 
 /** 0: fine. 1: something failed while running. 2: bad usage or config. */

@@ -1,11 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
-import { nearMissHint } from '../config/source/near-miss.ts';
-import { chainIds } from '../config/schema/schema-parts.ts';
-import { compileModule, type CompiledModule } from '../encode/abi.ts';
-import { encodeSubmission } from '../encode/encode-submission.ts';
-import { explainSubmission, formatExplanation } from '../encode/explain.ts';
-import { findText } from '../ledger/json-parser.ts';
+import { chainIds, nearMissHint } from '../config/index.ts';
+import {
+  type CompiledModule,
+  compileModule,
+  encodeSubmission,
+  explainSubmission,
+  formatExplanation,
+} from '../encode/index.ts';
+import { findText } from '../ledger/index.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
 
 /**

@@ -1,6 +1,5 @@
 /** The config a call asks for: its file, under its flags and variables. */
-import { type LoadedConfig, loadConfig } from '../config/source/load.ts';
-import { type Override, overridesOf } from '../config/source/overrides.ts';
+import { loadConfig, type LoadedConfig, type Override, overridesOf } from '../config/index.ts';
 import { type CommandCall, type ExitCode, UsageError } from './command.ts';
 import { strayVariables } from './flags.ts';
 

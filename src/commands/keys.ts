@@ -4,11 +4,17 @@
  */
 import { existsSync } from 'node:fs';
 import { isMap, isSeq, parseDocument, type Document, type YAMLSeq } from 'yaml';
-import { createKey, hashKey } from '../access/keys/key-set.ts';
-import { nearMissHint } from '../config/source/near-miss.ts';
-import { parseKeysFile, readKeysFile, type FileKey, type KeyInput, type KeysFile } from '../config/keys-file.ts';
-import { formatProblem } from '../config/source/problem.ts';
-import { readText } from '../config/source/text-file.ts';
+import { createKey, hashKey } from '../access/index.ts';
+import {
+  type FileKey,
+  formatProblem,
+  type KeyInput,
+  type KeysFile,
+  nearMissHint,
+  parseKeysFile,
+  readKeysFile,
+  readText,
+} from '../config/index.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError, formatTable } from './command.ts';
 import type { FlagName } from './flags.ts';
 import { type GivenConfig, loadGivenConfig } from './given-config.ts';

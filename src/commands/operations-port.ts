@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import type { IncomingMessage, RequestOptions } from 'node:http';
-import { request as open } from '../proxy/http/server/lean-http.ts';
+import { request as open } from '../proxy/http/index.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
 
 const healthMs = 2_000;

@@ -1,7 +1,5 @@
 /** Runs the arguments of the program, and returns an exit code. */
-import { nearMissHint } from '../config/source/near-miss.ts';
-import { ConfigError, formatProblem } from '../config/source/problem.ts';
-import { packageVersion } from '../config/package-version.ts';
+import { ConfigError, formatProblem, nearMissHint, packageVersion } from '../config/index.ts';
 import { parseArguments } from './arguments.ts';
 import { type CliCommand, type ExitCode, RuntimeFailure, type Terminal, UsageError, formatTable } from './command.ts';
 import { variableOf, configFlags, type Flag, flags } from './flags.ts';

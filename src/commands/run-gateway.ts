@@ -6,15 +6,19 @@ import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
-import type { Config } from '../config/config.ts';
-import { inspectKeysFile } from '../config/keys-file.ts';
-import type { LoadedConfig } from '../config/source/load.ts';
-import { inspectTls } from '../config/tls-pair.ts';
-import { digestOf, FileWatch } from '../config/source/text-file.ts';
-import { ConfigError, formatProblem, type Problem } from '../config/source/problem.ts';
-import { createProcessLog } from '../gateway/log/log.ts';
-import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway/gateway.ts';
-import { findSdk } from '../trace/span.ts';
+import {
+  type Config,
+  ConfigError,
+  digestOf,
+  FileWatch,
+  formatProblem,
+  inspectKeysFile,
+  inspectTls,
+  type LoadedConfig,
+  type Problem,
+} from '../config/index.ts';
+import { createProcessLog, type GatewayOptions, type RunningGateway, startGateway } from '../gateway/index.ts';
+import { findSdk } from '../metrics/index.ts';
 import { type CommandCall, type ExitCode, type Terminal, formatTable } from './command.ts';
 import { givenFile, loadGivenConfig } from './given-config.ts';
 import { variableOf } from './flags.ts';
@@ -89,7 +93,7 @@ export async function runGateway(
 async function start(config: Config, options: GatewayOptions): Promise<RunningGateway> {
   const processes = config.workers === 'auto' ? availableParallelism() : config.workers;
   if (processes === 1) return startGateway(config, options);
-  const { startWorkers } = await import('../workers/workers.ts');
+  const { startWorkers } = await import('../workers/index.ts');
   return startWorkers(config, processes, options);
 }
 

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
-import { loadConfig } from '../config/source/load.ts';
-import { type Override, overridesOf } from '../config/source/overrides.ts';
-import { curlExamples, startSampleFleet } from '../sample/sample-fleet.ts';
+import { loadConfig, type Override, overridesOf } from '../config/index.ts';
+import { curlExamples, startSampleFleet } from '../sample/index.ts';
 import type { CommandCall, ExitCode } from './command.ts';
 import { noFleet } from './given-config.ts';
 import { listenProblem, runGateway } from './run-gateway.ts';

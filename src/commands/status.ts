@@ -1,7 +1,6 @@
 /** `status [URL]`: what the status page of a running gateway shows, in a terminal. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { StatusFacts } from '../proxy/operations/status/present.ts';
-import { statusLines } from '../proxy/operations/status/terminal.ts';
+import { type StatusFacts, statusLines } from '../proxy/operations/index.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, type Screen, type Terminal } from './command.ts';
 import { fetchText, operationsUrl } from './operations-port.ts';
 

@@ -2,8 +2,7 @@
  * Types as a module's ABI writes them: the types of `ledger/type-tag.ts`, and besides type parameters (`T0`), references
  * (`&signer`, `&mut T0`) and function types (`|u64|bool`).
  */
-import { canonicalAddress, type Address } from '../ledger/address.ts';
-import { Cursor, findPrimitive, type PrimitiveName } from '../ledger/type-tag.ts';
+import { type Address, canonicalAddress, Cursor, findPrimitive, type PrimitiveName } from '../ledger/index.ts';
 import type { Steps } from './outcome.ts';
 
 /** Every `TypeTag` is one of these. */

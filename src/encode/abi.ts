@@ -2,8 +2,7 @@
  * The ABI of a module (interface specification 2.4), read once per module. A function is compiled for the first request
  * that calls it, within the steps of that request, and found by name from then on.
  */
-import { addressBytes, findAddress, type Address } from '../ledger/address.ts';
-import { formatFunctionId, type FunctionId } from '../ledger/type-tag.ts';
+import { type Address, addressBytes, findAddress, formatFunctionId, type FunctionId } from '../ledger/index.ts';
 import { findAbiType, isSigner, type AbiType } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
 import { findLayout, type Layout } from './layout.ts';

@@ -2,8 +2,7 @@
  * Binary Canonical Serialization, the writing half (protocol 5.6). All integers are little-endian and of fixed width;
  * lengths are ULEB128. A value that does not fit its width is a `RangeError`, never a truncation.
  */
-import type { Address } from '../ledger/address.ts';
-import type { TypeTag } from '../ledger/type-tag.ts';
+import type { Address, TypeTag } from '../ledger/index.ts';
 
 /** Widths of the unsigned integers of Move, in bits. */
 export type IntegerBits = 8 | 16 | 32 | 64 | 128 | 256;

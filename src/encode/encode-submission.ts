@@ -1,5 +1,5 @@
 /** `POST /transactions/encode_submission` without a node: JSON and ABIs in, the bytes to sign out. */
-import { formatFunctionId, type TypeTag } from '../ledger/type-tag.ts';
+import { type Address, formatFunctionId, type TypeTag } from '../ledger/index.ts';
 import type { CompiledFunction, CompiledModule, Parameter } from './abi.ts';
 import { everyTypeParameter, substitute, type AbiStruct, type AbiType } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
@@ -14,7 +14,6 @@ import {
   type PreparedSubmission,
 } from './transaction.ts';
 import { parseSubmission, type EntryCall } from './submission.ts';
-import type { Address } from '../ledger/address.ts';
 
 /**
  * Supplies the module at head, compiled; `undefined` when there is none. `fresh` asks for one that was read since the

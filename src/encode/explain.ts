@@ -3,7 +3,7 @@ import { encodeToHex, prepareSubmission, type EncodeContext } from './encode-sub
 import type { Layout } from './layout.ts';
 import { unencodedBy, type Unencoded } from './outcome.ts';
 import { payloadVariant, type PreparedCall, type PreparedSubmission } from './transaction.ts';
-import { canonicalAddress } from '../ledger/address.ts';
+import { canonicalAddress } from '../ledger/index.ts';
 import type { IntegerBits } from './bcs.ts';
 
 /** One field of the bytes, named and explained. */

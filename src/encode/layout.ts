@@ -1,5 +1,5 @@
 /** The layout of a Move value in BCS, as data: the JSON reader, the writer and `explain` all follow it. */
-import { formatTypeTag, type TypeTag } from '../ledger/type-tag.ts';
+import { formatTypeTag, type TypeTag } from '../ledger/index.ts';
 import { everyTypeParameter, type AbiStruct, type AbiType } from './abi-type.ts';
 import type { IntegerBits } from './bcs.ts';
 import type { Steps } from './outcome.ts';

@@ -3,9 +3,7 @@
  * is written here is signed. Throws `EncodeRefusal` for what nodes refuse, and `Handover` for the few spellings that node
  * versions read differently.
  */
-import { findAddress } from '../ledger/address.ts';
-import { quote } from '../ledger/errors.ts';
-import type { JsonValue } from '../ledger/json-value.ts';
+import { findAddress, type JsonValue, quote } from '../ledger/index.ts';
 import type { BcsWriter, IntegerBits } from './bcs.ts';
 import type { Layout } from './layout.ts';
 import { Handover, EncodeRefusal, type Steps } from './outcome.ts';

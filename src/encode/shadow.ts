@@ -3,7 +3,7 @@
  * whose bytes once differed is left to nodes until the process restarts: no signer must find out by a signature which
  * side was wrong.
  */
-import { JsonBody } from '../ledger/answer-body.ts';
+import { JsonBody } from '../ledger/index.ts';
 import { DistrustedFunctions, type Distrusted } from './distrusted.ts';
 import type { EncodeOutcome, RefusalCode } from './outcome.ts';
 

@@ -1,10 +1,20 @@
 /** The request to encode, JSON text to parsed fields (protocol 5.2; interface specification 4.5). */
-import { findAddress, type Address } from '../ledger/address.ts';
-import { bodyBounds, JsonError, parseNodeJson } from '../ledger/json-parser.ts';
-import type { JsonObject, JsonValue } from '../ledger/json-value.ts';
-import { quote } from '../ledger/errors.ts';
-import { findFunctionId, type FunctionId, type TypeTag, findTypeTag, signedNames } from '../ledger/type-tag.ts';
-import { findU64 } from '../ledger/version.ts';
+import {
+  type Address,
+  bodyBounds,
+  findAddress,
+  findFunctionId,
+  findTypeTag,
+  findU64,
+  type FunctionId,
+  JsonError,
+  type JsonObject,
+  type JsonValue,
+  parseNodeJson,
+  quote,
+  signedNames,
+  type TypeTag,
+} from '../ledger/index.ts';
 import { Handover, EncodeRefusal, type Steps } from './outcome.ts';
 import { maxTypeTagNesting } from './bcs.ts';
 

@@ -1,5 +1,5 @@
 /** The bytes of a transaction to be signed, and the prefix that names their kind and domain (protocol 5.5 to 5.7). */
-import { maxU64 } from '../ledger/version.ts';
+import { maxU64 } from '../ledger/index.ts';
 import type { CompiledFunction } from './abi.ts';
 import type { BcsWriter } from './bcs.ts';
 import type { Layout } from './layout.ts';

@@ -1,13 +1,9 @@
 /** Keys in Redis, polled every two seconds. While Redis is down, the last keys stay in force. */
 import { setImmediate } from 'node:timers/promises';
-import type { KeyRecord } from '../access/keys/key-set.ts';
-import type { Principals } from '../access/keys/principals.ts';
-import { connectRedis } from '../cache/redis/redis-client.ts';
-import { failureOf, reasonOf } from '../cache/redis/redis-failure.ts';
-import type { RedisConfig } from '../config/config.ts';
-import { findKey } from '../config/keys-file.ts';
-import type { AccessMetrics } from '../metrics/access-metrics.ts';
-import type { Journal } from '../proxy/operations/status/events.ts';
+import type { AccessMetrics, KeyRecord, Principals } from '../access/index.ts';
+import { connectRedis, failureOf, reasonOf } from '../cache/index.ts';
+import { findKey, type RedisConfig } from '../config/index.ts';
+import type { Journal } from '../metrics/index.ts';
 
 /** Consumers of keys, for both sources. */
 export interface KeysContext {

@@ -1,12 +1,25 @@
 /** Builds access control: keys from file and Redis, and their limits. */
-import type { Plan } from '../access/keys/principal.ts';
-import { Principals, type PrincipalRules, type KeySource } from '../access/keys/principals.ts';
-import type { Limits } from '../access/limits/ticket.ts';
-import type { AccessConfig, PlanConfig, RedisConfig } from '../config/config.ts';
-import { keysFileWarnings, readKeysFile, type KeysFile } from '../config/keys-file.ts';
-import { ConfigError, formatProblem } from '../config/source/problem.ts';
-import { digestOf, FileWatch, readText } from '../config/source/text-file.ts';
-import { createAccessMetrics } from '../metrics/access-metrics.ts';
+import {
+  createAccessMetrics,
+  type KeySource,
+  type Limits,
+  type Plan,
+  type PrincipalRules,
+  Principals,
+} from '../access/index.ts';
+import {
+  type AccessConfig,
+  ConfigError,
+  digestOf,
+  FileWatch,
+  formatProblem,
+  type KeysFile,
+  keysFileWarnings,
+  type PlanConfig,
+  readKeysFile,
+  readText,
+  type RedisConfig,
+} from '../config/index.ts';
 import { createLimits } from './limits.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { ServingContext } from './settings.ts';

@@ -1,12 +1,7 @@
 /** TLS towards clients: the listener, and its certificate, reloaded when its files change. */
-import type { TlsConfig } from '../config/config.ts';
-import { digestOf, FileWatch } from '../config/source/text-file.ts';
-import { defaultCiphers } from '../config/schema/schema-parts.ts';
-import { readTlsPair, type TlsPair } from '../config/tls-pair.ts';
-import { createTlsMetrics } from '../metrics/reload-metrics.ts';
-import { keepAliveMs } from '../proxy/http/server/listener.ts';
-import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
-import { TlsListener } from '../proxy/http/server/tls-server.ts';
+import { defaultCiphers, digestOf, FileWatch, readTlsPair, type TlsConfig, type TlsPair } from '../config/index.ts';
+import { createTlsMetrics } from '../metrics/index.ts';
+import { type ConnectionTimes, keepAliveMs, TlsListener } from '../proxy/http/index.ts';
 import type { ServingContext } from './settings.ts';
 
 interface EncryptionContext extends ServingContext {

@@ -1,18 +1,22 @@
 /** Builds the fleet: nodes, their state, and the parts that send requests to them. */
-import type { Config } from '../config/config.ts';
-import { dialectOf } from '../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
-import { createSenderMetrics } from '../metrics/sender-metrics.ts';
-import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import type { ByteBudget } from '../upstream/byte-budget.ts';
-import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
-import { Forks, type ForksParts } from '../upstream/forks.ts';
-import { Latest, type LatestEvents } from '../upstream/latest.ts';
-import { Prober } from '../upstream/node/probe.ts';
-import { readClasses } from '../upstream/select/ranking.ts';
-import { Sender } from '../upstream/dispatch/sender.ts';
-import { Upstream } from '../upstream/node/upstream.ts';
-import { Witness } from '../upstream/witness.ts';
+import type { Config } from '../config/index.ts';
+import { dialectOf, type LedgerVersion } from '../ledger/index.ts';
+import {
+  type ByteBudget,
+  createSenderMetrics,
+  createUpstreamMetrics,
+  Fleet,
+  type FleetEvents,
+  Forks,
+  type ForksParts,
+  Latest,
+  type LatestEvents,
+  Prober,
+  readClasses,
+  Sender,
+  Upstream,
+  Witness,
+} from '../upstream/index.ts';
 import { Discovery, nodesOf, type FoundAddresses, type LookUp, type NodeConfig } from './discovery.ts';
 import { Nodes } from './nodes.ts';
 import type { ServingContext } from './settings.ts';

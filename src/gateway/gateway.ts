@@ -1,19 +1,28 @@
 /** The composition root: joins the operations port, reloads and log settings to the part that serves clients. */
-import type { Config } from '../config/config.ts';
+import { type Config, packageVersion } from '../config/index.ts';
 import { createLog } from './log/log.ts';
 import { LogAdmin } from './log/log-admin.ts';
 import { Reloads } from './reloads.ts';
-import { expose } from '../metrics/exposition.ts';
-import { familiesOf, type FamilyData } from '../metrics/family.ts';
-import { createLogMetrics, type LogLines } from '../metrics/log-metrics.ts';
-import { packageVersion } from '../config/package-version.ts';
-import { createBuildMetrics, createReloadMetrics } from '../metrics/reload-metrics.ts';
+import {
+  createBuildMetrics,
+  createLogMetrics,
+  createReloadMetrics,
+  expose,
+  familiesOf,
+  type FamilyData,
+  type LogLines,
+} from '../metrics/index.ts';
 import { portOf, startServing, type Serving } from './serving.ts';
 import type { ServingOptions } from './serving-graph.ts';
-import type { AdminFunctions } from '../proxy/operations/admin-routes.ts';
-import { createOperationsServer, type GatewayReadiness } from '../proxy/operations/operations-server.ts';
-import type { NodeStatus, ProcessStatus, WorkersFacts } from '../proxy/operations/status/facts.ts';
-import { factsOf } from '../proxy/operations/status/present.ts';
+import {
+  type AdminFunctions,
+  createOperationsServer,
+  factsOf,
+  type GatewayReadiness,
+  type NodeStatus,
+  type ProcessStatus,
+  type WorkersFacts,
+} from '../proxy/operations/index.ts';
 
 /** A listening gateway. */
 export type RunningGateway = Awaited<ReturnType<typeof openGateway>>;

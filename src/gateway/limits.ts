@@ -1,24 +1,23 @@
 /** Builds the counter of requests: in Redis for all replicas, in the primary for all workers, or in this process. */
 import { randomUUID } from 'node:crypto';
 import type { Registry } from 'prom-client';
-import type { LimitCounter } from '../access/limits/counter.ts';
-import { PlanLimits } from '../access/limits/limits.ts';
-import { MemoryCounter } from '../access/limits/limits-memory.ts';
-import { RedisCounter } from '../access/limits/limits-redis.ts';
 import {
   counterInPrimary,
   counterWithFallback,
+  createLimitMetrics,
+  type LimitCounter,
+  LimitQueue,
   type LimitServiceClient,
+  MemoryCounter,
+  PlanLimits,
+  RedisCounter,
+  Usage,
+  UsageStore,
   type WhenRedisIsDown,
-} from '../access/limits/limits-shared.ts';
-import { LimitQueue } from '../access/limits/limit-queue.ts';
-import { Usage } from '../access/usage/usage.ts';
-import { UsageStore } from '../access/usage/usage-store.ts';
-import { connectRedis } from '../cache/redis/redis-client.ts';
-import { RedisLink, type TroubleChange } from '../cache/redis/redis-link.ts';
-import type { AccessConfig, RedisConfig } from '../config/config.ts';
-import { createLimitMetrics } from '../metrics/limit-metrics.ts';
-import type { Journal } from '../proxy/operations/status/events.ts';
+} from '../access/index.ts';
+import { connectRedis, RedisLink, type TroubleChange } from '../cache/index.ts';
+import type { AccessConfig, RedisConfig } from '../config/index.ts';
+import type { Journal } from '../metrics/index.ts';
 
 /** The part of `access` that limits depend on. */
 export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usage'>;

@@ -3,12 +3,8 @@
  * removed nodes leave; a removed node finishes its requests in flight, then its connections close.
  */
 import type { Logger } from 'pino';
-import type { SenderMetrics } from '../metrics/sender-metrics.ts';
-import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import type { Journal } from '../proxy/operations/status/events.ts';
-import type { Fleet } from '../upstream/fleet.ts';
-import type { ProbeResult, Prober } from '../upstream/node/probe.ts';
-import type { Upstream } from '../upstream/node/upstream.ts';
+import type { Fleet, Prober, ProbeResult, SenderMetrics, Upstream, UpstreamMetrics } from '../upstream/index.ts';
+import type { Journal } from '../metrics/index.ts';
 import { shownAddress, type NodeConfig } from './discovery.ts';
 
 interface NodesParts {

@@ -1,15 +1,10 @@
 /** The other workers of one gateway: events between them, how they apply here, and the services of their primary. */
-import type { LimitServiceClient } from '../access/limits/limits-shared.ts';
-import type { CacheKey } from '../cache/key.ts';
-import type { ReadFlights } from '../cache/tiers.ts';
-import type { Distrusted } from '../encode/distrusted.ts';
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
-import type { NodeReport, Fleet } from '../upstream/fleet.ts';
-import type { PublishedState, Latest } from '../upstream/latest.ts';
-import type { ShadowProof } from '../encode/shadow.ts';
-import type { Submissions } from '../proxy/routes/submissions.ts';
-import type { PurgeScope } from '../cache/purge/purge-scope.ts';
+import type { LimitServiceClient } from '../access/index.ts';
+import type { CacheKey, PurgeScope, ReadFlights } from '../cache/index.ts';
+import type { Distrusted, ShadowProof } from '../encode/index.ts';
+import type { LedgerInfo, LedgerVersion } from '../ledger/index.ts';
+import type { Fleet, Latest, NodeReport, PublishedState } from '../upstream/index.ts';
+import type { Submissions } from '../proxy/routes/index.ts';
 
 /** Ledger state that a worker answers clients with; only newer state is published. */
 export type LedgerEvent =

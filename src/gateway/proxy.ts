@@ -1,45 +1,52 @@
 /** Builds the proxy: transports, routes and the admin functions. */
-import type { Config } from '../config/config.ts';
-import type { ShadowProof } from '../encode/shadow.ts';
-import { createAuditMetrics } from '../metrics/upstream-metrics.ts';
-import { createBodyMetrics } from '../metrics/overload-metrics.ts';
+import type { Config } from '../config/index.ts';
+import type { ShadowProof } from '../encode/index.ts';
+import { createAuditMetrics } from '../upstream/index.ts';
 import {
+  countedOutcome,
+  createAccessLogMetrics,
+  createBodyMetrics,
   createFastPathMetrics,
   createHttpMetrics,
   createLatestMetrics,
-  countedOutcome,
-} from '../metrics/http-metrics.ts';
-import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
-import { createAccessLogMetrics } from '../metrics/log-metrics.ts';
-import { FastPath } from '../proxy/http/fast-path/fast-path.ts';
-import { AccessControl } from '../proxy/routes/access-control.ts';
-import { Admin } from '../proxy/operations/admin.ts';
-import { Audits, type StoredRead } from '../proxy/reads/audits.ts';
-import { Cors } from '../proxy/http/cors.ts';
-import { Encoder, nodeReasons } from '../proxy/routes/encode-submission.ts';
-import type { RequestSummary } from '../proxy/http/exchange.ts';
-import { Explainer } from '../proxy/operations/explain.ts';
-import { Freshness } from '../proxy/reads/freshness.ts';
-import { ModuleSource } from '../proxy/routes/module-source.ts';
-import { PassThrough } from '../proxy/routes/pass-through.ts';
-import { Reader } from '../proxy/reads/reader.ts';
-import { Shares } from '../proxy/reads/shares.ts';
-import { Bodies } from '../proxy/http/request-body.ts';
-import { RequestSpans } from '../proxy/http/request-span.ts';
-import { ResponseWriter } from '../proxy/http/response-writer.ts';
-import { Router } from '../proxy/routes/router.ts';
-import { createProxyServer } from '../proxy/http/server/listener.ts';
-import type { ConnectionTimes, Overload, ServerParts } from '../proxy/routes/server-parts.ts';
-import type { Distances } from '../proxy/operations/status/counts.ts';
-import { TurnShares } from '../proxy/http/turn-shares.ts';
-import type { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
-import { ShadowChecks } from '../proxy/routes/shadow-checks.ts';
-import type { Submissions } from '../proxy/routes/submissions.ts';
-import { TargetCache } from '../proxy/routes/target-cache.ts';
-import { createTracer, findSdk, type Sdk } from '../trace/span.ts';
+  createTracer,
+  findSdk,
+  type Sdk,
+} from '../metrics/index.ts';
+import {
+  createEncodeMetrics,
+  createService,
+  Encoder,
+  ModuleSource,
+  nodeReasons,
+  type Overload,
+  PassThrough,
+  type RouteParts,
+  Router,
+  ShadowChecks,
+  type Submissions,
+} from '../proxy/routes/index.ts';
+import {
+  AccessControl,
+  Bodies,
+  type ConnectionTimes,
+  Cors,
+  createProxyServer,
+  FastPath,
+  RequestSpans,
+  type RequestSummary,
+  ResponseWriter,
+  type ServerParts,
+  stateOf,
+  TargetCache,
+  type TlsListener,
+  TurnShares,
+  type UnsentAnswers,
+} from '../proxy/http/index.ts';
+import { Admin, type Distances, Explainer } from '../proxy/operations/index.ts';
+import { Audits, Freshness, Reader, Shares, type StoredRead } from '../proxy/reads/index.ts';
 import type { AccessParts } from './access.ts';
 import { AccessLog } from './log/access-log.ts';
-import type { TlsListener } from '../proxy/http/server/tls-server.ts';
 import type { Cache } from './tiers/cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { LogControl } from './log/log.ts';
@@ -87,6 +94,7 @@ export function buildProxy(config: Config, context: ProxyContext) {
     latest,
     limits: settings.latest,
     metrics: createLatestMetrics(registry),
+    connectionOf: stateOf,
   });
   const { gasPriceTtlMs } = config.cache;
   const shares = new Shares({ fleet, sender, latest, freshness, tiers, gasPriceTtlMs });
@@ -119,18 +127,31 @@ export function buildProxy(config: Config, context: ProxyContext) {
   };
   const encoder = buildEncoder();
   const targets = new TargetCache();
-  const serverParts: ServerParts = {
+  const bodies = buildBodies();
+  const routeParts: RouteParts = {
     router,
     targets,
     access: access && new AccessControl(access),
-    bodies: buildBodies(),
+    bodies,
     overload: context.overload,
     fleet,
     reader,
     shares,
-    memory,
     passThrough,
     encoder: () => (settings.encode.enabled ? encoder : undefined),
+    freshness,
+    cors,
+    writer,
+    observer,
+  };
+  const serverParts: ServerParts = {
+    service: createService(routeParts),
+    targets,
+    access: routeParts.access,
+    bodies,
+    fleet,
+    reader,
+    memory,
     freshness,
     cors,
     writer,

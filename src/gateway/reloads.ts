@@ -1,10 +1,7 @@
 /** The config in force, and its replacement at run time. */
-import { compareConfigs } from '../config/changes.ts';
-import type { Config } from '../config/config.ts';
-import { formatProblem, type Problem } from '../config/source/problem.ts';
-import type { ReloadMetrics, ReloadResult } from '../metrics/reload-metrics.ts';
-import type { ReloadStatus } from '../proxy/operations/operations-server.ts';
-import type { Journal } from '../proxy/operations/status/events.ts';
+import { compareConfigs, type Config, formatProblem, type Problem } from '../config/index.ts';
+import type { Journal, ReloadMetrics, ReloadResult } from '../metrics/index.ts';
+import type { ReloadStatus } from '../proxy/operations/index.ts';
 
 interface ReloadsParts {
   readonly journal: Journal;

@@ -2,25 +2,16 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import type { Limits } from '../access/limits/ticket.ts';
-import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
+import type { Limits } from '../access/index.ts';
+import { Submissions } from '../proxy/routes/index.ts';
+import { Connections, type ConnectionTimes, LoopLag, UnsentAnswers, usualTimes } from '../proxy/http/index.ts';
 import type { PeerWorkers } from './peer-workers.ts';
-import type { Config, UpstreamConfig } from '../config/config.ts';
-import { ShadowProof } from '../encode/shadow.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
-import { createOverloadMetrics, type OverloadMetrics } from '../metrics/overload-metrics.ts';
-import { Connections } from '../proxy/http/server/connections.ts';
-import { usualTimes } from '../proxy/http/server/listener.ts';
-import { LoopLag } from '../proxy/http/server/loop-lag.ts';
-import { Submissions } from '../proxy/routes/submissions.ts';
-import { Distances } from '../proxy/operations/status/counts.ts';
-import { Journal } from '../proxy/operations/status/events.ts';
-import { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
-import { findSdk } from '../trace/span.ts';
-import { createAnswerBudget } from '../upstream/byte-budget.ts';
-import type { ForksParts } from '../upstream/forks.ts';
-import type { PublishedState } from '../upstream/latest.ts';
-import type { Upstream } from '../upstream/node/upstream.ts';
+import type { Config, UpstreamConfig } from '../config/index.ts';
+import { ShadowProof } from '../encode/index.ts';
+import type { LedgerVersion } from '../ledger/index.ts';
+import { createOverloadMetrics, findSdk, Journal, type OverloadMetrics } from '../metrics/index.ts';
+import { Distances } from '../proxy/operations/index.ts';
+import { createAnswerBudget, type ForksParts, type PublishedState, type Upstream } from '../upstream/index.ts';
 import { buildCache, type Cache } from './tiers/cache.ts';
 import type { FoundAddresses, LookUp } from './discovery.ts';
 import { buildFleet } from './fleet.ts';
@@ -46,7 +37,7 @@ export async function loadOptional({ access, cache: { redis, store }, listen: { 
     sharedCache: redis && of(redis, (await import('./tiers/shared-cache.ts')).buildSharedCache),
     encryption: tls && of(tls, (await import('./encryption.ts')).buildEncryption),
     // A registered SDK is the operator's own choice.
-    tracing: tracing && !findSdk() ? of(tracing, (await import('./tracing.ts')).buildTracing) : undefined,
+    tracing: tracing && !findSdk() ? of(tracing, await (await import('./tracing.ts')).loadTracing()) : undefined,
   };
 }
 

@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import type { Config, LogConfig } from '../config/config.ts';
+import type { Config, LogConfig } from '../config/index.ts';
 import { applyPeerEvent, type PeerEvent } from './peer-workers.ts';
 import { lookUpBySystem, lookUpNames } from './discovery.ts';
 import {

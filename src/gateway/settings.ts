@@ -4,8 +4,8 @@
  */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { Config, RedisConfig } from '../config/config.ts';
-import type { Journal } from '../proxy/operations/status/events.ts';
+import type { Config, RedisConfig } from '../config/index.ts';
+import type { Journal } from '../metrics/index.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 
 /** A slower probe counts as failed. */

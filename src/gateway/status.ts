@@ -1,21 +1,22 @@
 /** The facts of this process for the status page: metric families, sampled once a second, and the state of parts. */
 import type { Registry } from 'prom-client';
-import { readFamilies } from '../metrics/family.ts';
+import { type Journal, readFamilies } from '../metrics/index.ts';
 import {
+  type CacheFacts,
   countedFamilies,
-  countsOf,
-  tenantCells,
   type Counts,
+  countsOf,
   type Distances,
+  type LoadFacts,
+  type NodeStatus,
+  type ProcessStatus,
+  type Readiness,
+  tenantCells,
   type TenantCount,
-} from '../proxy/operations/status/counts.ts';
-import type { Journal } from '../proxy/operations/status/events.ts';
-import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
-import { Trend, Windows } from '../proxy/operations/status/windows.ts';
-import type { Fleet } from '../upstream/fleet.ts';
-import { readClasses } from '../upstream/select/ranking.ts';
-import { sharedAddressMessage } from '../upstream/node/shared-address.ts';
-import type { Upstream } from '../upstream/node/upstream.ts';
+  Trend,
+  Windows,
+} from '../proxy/operations/index.ts';
+import { type Fleet, readClasses, sharedAddressMessage, type Upstream } from '../upstream/index.ts';
 
 interface StatusParts {
   readonly fleet: Fleet;

@@ -1,14 +1,21 @@
 /** Builds the recorder of traces that the config asks for. */
 import { hostname } from 'node:os';
-import type { TracingConfig } from '../config/config.ts';
-import { createTraceMetrics } from '../metrics/log-metrics.ts';
-import { createOtlpSdk } from '../trace/otlp.ts';
-import type { Sdk } from '../trace/span.ts';
-import { packageVersion } from '../config/package-version.ts';
+import { packageVersion, type TracingConfig } from '../config/index.ts';
+import { createTraceMetrics, loadOtlp, type Sdk } from '../metrics/index.ts';
 import type { ServingContext } from './settings.ts';
 
+/** Loads the recorder's builder. */
+export async function loadTracing() {
+  const { createOtlpSdk } = await loadOtlp();
+  return (config: TracingConfig, context: ServingContext): Sdk => buildTracing(createOtlpSdk, config, context);
+}
+
 /** Counts exports, and logs when they begin to fail and when they succeed again. */
-export function buildTracing({ endpoint, headers = {}, share }: TracingConfig, { log, registry }: ServingContext): Sdk {
+function buildTracing(
+  createOtlpSdk: Awaited<ReturnType<typeof loadOtlp>>['createOtlpSdk'],
+  { endpoint, headers = {}, share }: TracingConfig,
+  { log, registry }: ServingContext,
+): Sdk {
   const count = createTraceMetrics(registry);
   let isFailing = false;
   return createOtlpSdk({

@@ -13,7 +13,7 @@ import { dialectOf, type Dialect, type HeaderValues } from './ledger-headers.ts'
  */
 const body = ['content-type', 'content-encoding'];
 const descriptive = ['user-agent', 'x-request-id'];
-/** Trace context of the client: parsed, and written anew (`trace/span.ts`), or left out. */
+/** Trace context of the client: parsed, and written anew (`metrics/trace/span.ts`), or left out. */
 export const ofTraces: readonly string[] = ['traceparent', 'tracestate'];
 
 /** Headers that compare a request with an earlier answer. */

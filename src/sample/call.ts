@@ -1,11 +1,20 @@
 /** One request on its way through a sample node, and the parsing that all operations share (protocol 2.4, 3.1, 3.2). */
 import type { IncomingHttpHeaders } from 'node:http';
-import { findAddress, type Address } from '../ledger/address.ts';
-import { JsonError, parseJson } from '../ledger/json-parser.ts';
-import type { JsonObject, JsonValue } from '../ledger/json-value.ts';
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { isIdentifier, findTypeTag, type StructTag } from '../ledger/type-tag.ts';
-import { findU64, ledgerVersion, type LedgerVersion } from '../ledger/version.ts';
+import {
+  type Address,
+  findAddress,
+  findTypeTag,
+  findU64,
+  isIdentifier,
+  JsonError,
+  type JsonObject,
+  type JsonValue,
+  type LedgerInfo,
+  ledgerVersion,
+  type LedgerVersion,
+  parseJson,
+  type StructTag,
+} from '../ledger/index.ts';
 import { negotiate, type AcceptForm } from './answer.ts';
 import type { LedgerClock } from './ledger-clock.ts';
 import type { Mempool } from './mempool.ts';

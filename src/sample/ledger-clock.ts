@@ -2,8 +2,7 @@
  * The ledger a sample node pretends to follow: where its head and its oldest version stand at a moment. Everything else
  * (timestamp, epoch, block heights) is a pure function of a version, so that all nodes of one ledger agree on it.
  */
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { ledgerVersion } from '../ledger/version.ts';
+import { type LedgerInfo, ledgerVersion } from '../ledger/index.ts';
 
 /** A node's ledger without the chain id, which belongs to the node. */
 export type LedgerMoment = Omit<LedgerInfo, 'chainId'>;

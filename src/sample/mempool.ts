@@ -1,5 +1,5 @@
 /** Transactions that were submitted to a sample node: pending at first, then committed at the head of that moment. */
-import { type JsonObject, canonicalJson } from '../ledger/json-value.ts';
+import { canonicalJson, type JsonObject } from '../ledger/index.ts';
 import { committedFields, syntheticHash } from './synthetic.ts';
 
 /** More than any test or demonstration submits; beyond it the oldest goes. */

@@ -1,5 +1,5 @@
 /** The errors of a sample node, with the messages of a real one (protocol 3). */
-import { errorBody } from '../ledger/errors.ts';
+import { errorBody } from '../ledger/index.ts';
 import { jsonAnswer, type SampleAnswer } from './answer.ts';
 
 /** Thrown by an operation; the node answers `answer`. */

@@ -1,8 +1,14 @@
 /** The recorded answers, indexed for look-up. Bodies are the recorded text and stay it (data/README.md). */
-import { parseAddress, type Address } from '../ledger/address.ts';
-import { parseJson } from '../ledger/json-parser.ts';
-import { canonicalJson } from '../ledger/json-value.ts';
-import { findFunctionId, formatFunctionId, formatTypeTag, parseStructTag } from '../ledger/type-tag.ts';
+import {
+  type Address,
+  canonicalJson,
+  findFunctionId,
+  formatFunctionId,
+  formatTypeTag,
+  parseAddress,
+  parseJson,
+  parseStructTag,
+} from '../ledger/index.ts';
 import encodeRows from './data/encode.json' with { type: 'json' };
 import moduleRows from './data/modules.json' with { type: 'json' };
 import resourceRows from './data/resources.json' with { type: 'json' };

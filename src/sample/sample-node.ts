@@ -12,13 +12,7 @@ import {
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import {
-  dialectOf,
-  ledgerHeaderList,
-  type Dialect,
-  type DialectName,
-  type LedgerInfo,
-} from '../ledger/ledger-headers.ts';
+import { type Dialect, type DialectName, dialectOf, ledgerHeaderList, type LedgerInfo } from '../ledger/index.ts';
 import type { SampleAnswer } from './answer.ts';
 import { SampleCall } from './call.ts';
 import { advancingClock, type LedgerClock } from './ledger-clock.ts';

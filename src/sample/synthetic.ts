@@ -3,8 +3,7 @@
  * benchmark reads bodies of any size. All of it lives in `0x1::ledgergate_sample`.
  */
 import { createCipheriv, createHash } from 'node:crypto';
-import type { Address } from '../ledger/address.ts';
-import { formatTypeTag, type StructTag } from '../ledger/type-tag.ts';
+import { type Address, formatTypeTag, type StructTag } from '../ledger/index.ts';
 import { versionsPerBlock } from './ledger-clock.ts';
 import { hasRecordings } from './recorded.ts';
 

@@ -1,6 +1,5 @@
 /** The dialect of the fleet, where the config names none: that of most nodes, decided once by the first answers. */
-import { dialectOf, findLedgerInfo, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
-import { settlesWithin } from '../ledger/stop.ts';
+import { type DialectName, dialectOf, findLedgerInfo, type LedgerInfo, settlesWithin } from '../ledger/index.ts';
 import type { AnswerHead } from './dispatch/exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { elect } from './contradictions.ts';

@@ -3,8 +3,7 @@
  * others do not contradict. The head goes back only when it proves false, or when the ledger itself went back (nodes
  * restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
+import type { LedgerInfo, LedgerVersion } from '../ledger/index.ts';
 import { elect, isConfirmed, isCredible, isLeftBehind, isOfFuture, nearest } from './contradictions.ts';
 import { Disproofs } from './disproofs.ts';
 import type { Upstream } from './node/upstream.ts';

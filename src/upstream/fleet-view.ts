@@ -1,5 +1,5 @@
 /** Views of the fleet at one moment: the facts that answers carry, and the nodes among which a read chooses. */
-import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import { type Dialect, ledgerHeaderList, type LedgerInfo } from '../ledger/index.ts';
 import type { Upstream } from './node/upstream.ts';
 import { isAskable, unitOf, type NodeCandidate } from './select/candidates.ts';
 import { positionOf, type Need, type ReadClass, headToleranceMs, holdingOf, trustRank } from './select/ranking.ts';

@@ -2,8 +2,7 @@
  * All nodes together, the ledger that their answers report, and the view of it that clients get. The fleet's oldest
  * version is the deepest node's, because the fleet can serve it (protocol 7).
  */
-import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
+import { type Dialect, type DialectName, dialectOf, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
 import { ServedRange, viewOf, type FleetView, type LostHistory } from './fleet-view.ts';
 import { LedgerWideHeaders } from './ledger-wide-headers.ts';

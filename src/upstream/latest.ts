@@ -4,12 +4,14 @@
  * upstream reads and see one state. Within a generation of the fleet the version goes backward only when every node that
  * has reached it fails or is gone, and then only for clients that have not seen it.
  */
-import { GatewayError } from '../ledger/errors.ts';
-import type { AnswerContent } from '../ledger/answer-body.ts';
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
-import type { CancelSignal } from '../ledger/stop.ts';
-import { within, type Span } from '../trace/span.ts';
+import {
+  type AnswerContent,
+  type CancelSignal,
+  GatewayError,
+  type LedgerInfo,
+  type LedgerVersion,
+} from '../ledger/index.ts';
+import { type Span, within } from '../metrics/index.ts';
 import { UnreachedError } from './dispatch/fleet-request.ts';
 import type { NodeAnswer } from './dispatch/exchange.ts';
 import type { Sender } from './dispatch/sender.ts';

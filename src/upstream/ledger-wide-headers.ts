@@ -6,13 +6,15 @@
  * Other headers of the family belong to the answers they come with. A look decides which of the two a new name is.
  */
 import {
+  type Dialect,
   familyFields,
+  type FamilyFields,
+  type LedgerInfo,
   mostFamilyBytes,
   mostFamilyFields,
   textOfFields,
-  type FamilyFields,
-} from '../ledger/node-headers.ts';
-import { titleCase, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
+  titleCase,
+} from '../ledger/index.ts';
 import type { AnswerHead } from './dispatch/exchange.ts';
 import type { Upstream } from './node/upstream.ts';
 

@@ -2,7 +2,7 @@
  * The lowest version for an answer to a read of "latest": the newest that a client of this gateway has got and the newest
  * that a client of a peer has got (another worker or replica), as far as nodes here can be reached that hold it.
  */
-import type { LedgerVersion } from '../ledger/version.ts';
+import type { LedgerVersion } from '../ledger/index.ts';
 import type { Fleet } from './fleet.ts';
 
 type FloorLedger = Pick<Fleet, 'generation' | 'head'>;

@@ -1,6 +1,5 @@
 /** Requests that wait until a node of the fleet reaches a ledger version. */
-import { waitWithin, type CancelSignal } from '../ledger/stop.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
+import { type CancelSignal, type LedgerVersion, waitWithin } from '../ledger/index.ts';
 import type { Upstream } from './node/upstream.ts';
 
 interface VersionWaiter {

@@ -1,8 +1,12 @@
 /** Admin requests: one worker answers for all; a purge reaches every worker before the response. */
-import type { AdminFunctions } from '../proxy/operations/admin-routes.ts';
-import { orFault, parsePurgeRequest, type PurgeRequest } from '../proxy/operations/admin.ts';
-import type { AdminAnswer } from '../proxy/operations/admin-request.ts';
-import { mergeUsage } from '../proxy/operations/usage-report.ts';
+import {
+  type AdminAnswer,
+  type AdminFunctions,
+  mergeUsage,
+  orFault,
+  parsePurgeRequest,
+  type PurgeRequest,
+} from '../proxy/operations/index.ts';
 import type { WorkerPool } from './worker-pool.ts';
 import type { WorkerProcess } from './worker-process.ts';
 

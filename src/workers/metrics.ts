@@ -1,8 +1,5 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { Counter } from '../metrics/counter.ts';
-import { familiesOf, type FamilyData } from '../metrics/family.ts';
-import { Gauge } from '../metrics/gauge.ts';
-import { joinFamilies } from '../metrics/join.ts';
+import { Counter, familiesOf, type FamilyData, Gauge, joinFamilies } from '../metrics/index.ts';
 
 /** Metrics of the worker processes, counted by the primary. `readServing` is called at each scrape. */
 export function createPoolMetrics(registry: Registry, readServing: () => number) {

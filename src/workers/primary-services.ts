@@ -1,7 +1,7 @@
 /** Services of the primary for all workers: one reads a cold key for the others, and one counter counts requests. */
-import type { ReadTurn } from '../cache/tiers.ts';
+import type { ReadTurn } from '../cache/index.ts';
 import type { PrimaryHandlers } from './protocol.ts';
-import { MemoryCounter } from '../access/limits/limits-memory.ts';
+import { MemoryCounter } from '../access/index.ts';
 
 /** Workers that wait for the end of a read, and the worker that makes it. */
 interface OpenFlight {

@@ -2,15 +2,13 @@
  * Every message between the primary and its workers, one method per message type. `Channel` parses a message once and
  * calls the method of its name. Messages are structured clones: 64-bit numbers are bigint, bytes are bytes.
  */
-import type { Charge, LimitCount } from '../access/limits/counter.ts';
-import type { Config, LogConfig } from '../config/config.ts';
-import type { ReadTurn } from '../cache/tiers.ts';
-import type { Distrusted } from '../encode/distrusted.ts';
-import type { PeerEvent } from '../gateway/peer-workers.ts';
-import type { FamilyData } from '../metrics/family.ts';
-import type { Admin } from '../proxy/operations/admin.ts';
-import type { AdminAnswer } from '../proxy/operations/admin-request.ts';
-import type { ProcessStatus, Readiness } from '../proxy/operations/status/facts.ts';
+import type { Charge, LimitCount } from '../access/index.ts';
+import type { Config, LogConfig } from '../config/index.ts';
+import type { ReadTurn } from '../cache/index.ts';
+import type { Distrusted } from '../encode/index.ts';
+import type { PeerEvent } from '../gateway/index.ts';
+import type { FamilyData } from '../metrics/index.ts';
+import type { Admin, AdminAnswer, ProcessStatus, Readiness } from '../proxy/operations/index.ts';
 
 /** Messages to a worker; a return value is the answer. */
 export interface WorkerHandlers extends Pick<Admin, 'purgeHere' | 'setDrained' | 'explain' | 'usage'> {

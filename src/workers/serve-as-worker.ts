@@ -1,10 +1,7 @@
 /** A worker: serves clients with the setup of the primary, and handles its messages. */
 import cluster from 'node:cluster';
-import { createProcessLog } from '../gateway/log/log.ts';
-import type { PeerWorkers } from '../gateway/peer-workers.ts';
-import { startServing, type Serving } from '../gateway/serving.ts';
-import { familiesOf } from '../metrics/family.ts';
-import { createLogMetrics } from '../metrics/log-metrics.ts';
+import { createProcessLog, type PeerWorkers, type Serving, startServing } from '../gateway/index.ts';
+import { createLogMetrics, familiesOf } from '../metrics/index.ts';
 import { Channel } from './channel.ts';
 import { PeerLink } from './worker-events.ts';
 import type { StartFailure, PrimaryHandlers, Setup, WorkerHandlers } from './protocol.ts';

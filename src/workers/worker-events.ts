@@ -2,10 +2,10 @@
  * Events between workers, both ends. Like replicas, workers share no state: each publishes new state before it answers a
  * client with it, and applies the events of its peers as they arrive. The primary forwards them.
  */
-import { DistrustedFunctions } from '../encode/distrusted.ts';
+import { DistrustedFunctions } from '../encode/index.ts';
 import type { Published, Setup, PrimaryHandlers } from './protocol.ts';
 import type { WorkerProcess } from './worker-process.ts';
-import type { PeerEvent, Submitted, LedgerEvent } from '../gateway/peer-workers.ts';
+import type { LedgerEvent, PeerEvent, Submitted } from '../gateway/index.ts';
 import type { Channel } from './channel.ts';
 
 /** Longest wait for a worker to record a submission. */

@@ -3,12 +3,10 @@
  * replaces exited workers, forwards their events, and serves the operations port.
  */
 import { randomUUID } from 'node:crypto';
-import type { Config } from '../config/config.ts';
-import { logOf, openGateway, type GatewayOptions, type RunningGateway } from '../gateway/gateway.ts';
-import { LogControl } from '../gateway/log/log.ts';
-import { drainMs } from '../gateway/serving.ts';
-import { Journal, mergeEvents } from '../proxy/operations/status/events.ts';
-import { mergeReadiness, mergeStatus } from '../proxy/operations/status/merge.ts';
+import type { Config } from '../config/index.ts';
+import { drainMs, type GatewayOptions, LogControl, logOf, openGateway, type RunningGateway } from '../gateway/index.ts';
+import { Journal, mergeEvents } from '../metrics/index.ts';
+import { mergeReadiness, mergeStatus } from '../proxy/operations/index.ts';
 import { adminOf } from './admin.ts';
 import { HangWatch, WorkerPool } from './worker-pool.ts';
 import { FlightDesk, LimitService } from './primary-services.ts';

@@ -1,6 +1,6 @@
 /** Bodies of clients. */
 import assert from 'node:assert/strict';
-import { parseViewBody } from '../../src/cache/canonical-body.ts';
+import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/outcome.ts';

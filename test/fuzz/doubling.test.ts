@@ -2,7 +2,7 @@
 // V8's own loops longer (regular expressions) shows in growth.test.ts.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseViewBody } from '../../src/cache/canonical-body.ts';
+import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { holdsKey } from '../../src/access/keys/key-set.ts';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/keys/client-address.ts';
 import { Principals } from '../../src/access/keys/principals.ts';
-import { parseViewBody } from '../../src/cache/canonical-body.ts';
+import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
@@ -20,7 +20,7 @@ import { findFunctionId, isIdentifier, findTypeTag } from '../../src/ledger/type
 import { findU64 } from '../../src/ledger/version.ts';
 import { parseKeysFile } from '../../src/config/keys-file.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
-import { passedOn } from '../../src/trace/span.ts';
+import { passedOn } from '../../src/metrics/trace/span.ts';
 import { findScope } from '../../src/cache/purge/purge-scope.ts';
 import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';

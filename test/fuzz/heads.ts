@@ -9,7 +9,7 @@ import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negot
 import { Router } from '../../src/proxy/routes/router.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { faultOfHead } from '../../src/proxy/http/request-faults.ts';
-import { passedOn } from '../../src/trace/span.ts';
+import { passedOn } from '../../src/metrics/trace/span.ts';
 import { isAuthority, numberParameter, originForm, versionParameter } from '../../src/proxy/http/target.ts';
 import { fc } from '../support/fast-check.ts';
 import { soup } from './soup.ts';

@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import type { Config } from '../../src/config/config.ts';
 import { Reloads } from '../../src/gateway/reloads.ts';
 import { createReloadMetrics } from '../../src/metrics/reload-metrics.ts';
-import { Journal } from '../../src/proxy/operations/status/events.ts';
+import { Journal } from '../../src/metrics/journal.ts';
 import { testConfig } from '../support/gateway.ts';
 
 const config = testConfig({});

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { moduleBytes } from '../../src/proxy/routes/module-source.ts';
 import { allHeldBytes } from '../../src/proxy/http/request-body.ts';
-import { targetCacheBytes } from '../../src/proxy/routes/target-cache.ts';
+import { targetCacheBytes } from '../../src/proxy/http/target-cache.ts';
 import { answerBounds } from '../../src/upstream/byte-budget.ts';
 import { parse } from 'yaml';
 import { chartFolder, container, matrix, refusal, render, withoutHelm } from '../support/helm.ts';

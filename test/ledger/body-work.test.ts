@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { countWork, startCounting } from '../support/counted-work.ts';
 
 await startCounting();
-const { parseTableBody, parseViewBody } = await import('../../src/cache/canonical-body.ts');
+const { parseTableBody, parseViewBody } = await import('../../src/proxy/routes/canonical-body.ts');
 const { parseSubmission } = await import('../../src/encode/submission.ts');
 const { Steps } = await import('../../src/encode/outcome.ts');
 const { JsonSkim } = await import('../../src/ledger/json-skim.ts');

@@ -6,7 +6,7 @@ import type { Limits } from '../../src/access/limits/ticket.ts';
 import type { AccessConfig, Config, TracingConfig } from '../../src/config/config.ts';
 import type { LookUp } from '../../src/gateway/discovery.ts';
 import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
-import type { ConnectionTimes } from '../../src/proxy/routes/server-parts.ts';
+import type { ConnectionTimes } from '../../src/proxy/http/service.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';
 
 export interface NodeAddress {

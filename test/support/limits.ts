@@ -7,7 +7,7 @@ import type { Settled, Ticket } from '../../src/access/limits/ticket.ts';
 import type { Costs } from '../../src/access/limits/cost.ts';
 import type { RedisTargetConfig } from '../../src/config/config.ts';
 import { createLimits, type BuiltLimits, type LimitsConfig } from '../../src/gateway/limits.ts';
-import { Journal } from '../../src/proxy/operations/status/events.ts';
+import { Journal } from '../../src/metrics/journal.ts';
 import type { LogLine } from './gateway.ts';
 
 export const usualCosts: Costs = {

@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
-import { createSenderMetrics, type SenderMetrics } from '../../src/metrics/sender-metrics.ts';
-import { createUpstreamMetrics, type UpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
+import { createSenderMetrics, type SenderMetrics } from '../../src/upstream/dispatch/sender-metrics.ts';
+import { createUpstreamMetrics, type UpstreamMetrics } from '../../src/upstream/upstream-metrics.ts';
 import { quietEvents } from './fleet-events.ts';
 import { listen } from './listen.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';

@@ -1,4 +1,4 @@
-import type { CancelSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/index.ts';
 import type { CountResult } from './counter.ts';
 
 interface LimitQueueOptions {

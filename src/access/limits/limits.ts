@@ -1,5 +1,5 @@
-import type { CancelSignal } from '../../ledger/stop.ts';
-import type { LimitMetrics } from '../../metrics/limit-metrics.ts';
+import type { CancelSignal } from '../../ledger/index.ts';
+import type { LimitMetrics } from './limit-metrics.ts';
 import { costOf, leastCostOf, type Costs } from './cost.ts';
 import {
   isBounded,

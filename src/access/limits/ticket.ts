@@ -1,5 +1,5 @@
 /** The interface of limits: a ticket for each request, settled at its end. */
-import type { CancelSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/index.ts';
 import type { AccessOperation, Principal } from '../keys/principal.ts';
 
 /** The facts of an ended request that decide its cost and usage. */

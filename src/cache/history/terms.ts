@@ -3,7 +3,7 @@
  * a version, identifies the whole history up to there. A term is a name under which replicas on one history store
  * answers; its checkpoint is the newest that its members have compared.
  */
-import { findU64 } from '../../ledger/version.ts';
+import { findU64 } from '../../ledger/index.ts';
 
 /** A version and the root that identifies the history up to it. */
 export interface Checkpoint {

@@ -1,5 +1,5 @@
 /** The scope of a purge: which pages and keys it covers, and its text in messages between replicas. Pure. */
-import { findAddress, type Address } from '../../ledger/address.ts';
+import { type Address, findAddress } from '../../ledger/index.ts';
 import { digestMark, keyOn, keyText, operations, type CacheKey, type Operation } from '../key.ts';
 
 /** The reads that a purge drops. */

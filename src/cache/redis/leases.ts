@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
-import type { Span } from '../../trace/span.ts';
-import { doneOrStopped, type CancelSignal } from '../../ledger/stop.ts';
+import type { Span } from '../../metrics/index.ts';
+import { type CancelSignal, doneOrStopped } from '../../ledger/index.ts';
 import type { CacheKey } from '../key.ts';
 import type { RedisLink } from './redis-link.ts';
 import type { Lookup, SharedTier } from './shared-tier.ts';

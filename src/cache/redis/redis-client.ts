@@ -1,6 +1,10 @@
 /** Connections to Redis in its three topologies. They fail fast: Redis is only speed. */
+import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
-import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
+import type * as Ioredis from 'ioredis';
+import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
+
+const require = createRequire(import.meta.url);
 
 /** The topology of Redis, and the URLs to connect to. */
 export type RedisServers =
@@ -63,6 +67,8 @@ function gather(socket: Socket | undefined): void {
 }
 
 function createClient(target: RedisServers, changes: Partial<NodeOptions> = {}): RedisClient {
+  // Loaded with the first connection: most configs need none.
+  const { Cluster, Redis } = require('ioredis') as typeof Ioredis;
   const options: NodeOptions = { ...common, ...changes };
   switch (target.kind) {
     case 'single':

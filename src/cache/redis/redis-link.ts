@@ -1,6 +1,6 @@
 import calculateSlot from 'cluster-key-slot';
-import { setPatientTimeout } from '../../ledger/stop.ts';
-import type { Span } from '../../trace/span.ts';
+import { setPatientTimeout } from '../../ledger/index.ts';
+import type { Span } from '../../metrics/index.ts';
 import { Breaker } from './breaker.ts';
 import type { Redis } from 'ioredis';
 import type { RedisClient } from './redis-client.ts';

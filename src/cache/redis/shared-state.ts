@@ -6,7 +6,7 @@
  * The version has one small key without a TTL, which the recommended eviction policy (`volatile-*`) never evicts: every
  * answer has a TTL (docs/redis.md).
  */
-import { findU64 } from '../../ledger/version.ts';
+import { findU64 } from '../../ledger/index.ts';
 import { PurgeNews, type PeerPurge, type PurgeMark } from '../purge/purge-news.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
 import type { RedisClient } from './redis-client.ts';

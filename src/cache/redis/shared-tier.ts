@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { Span } from '../../trace/span.ts';
+import type { Span } from '../../metrics/index.ts';
 import { mutableTtlMs, type CachedResponse } from '../entry.ts';
 import type { CacheKey } from '../key.ts';
 import { decodeRecord, decodeReference, type Reference } from '../record.ts';

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { identityOf, isBusy, isUnusable } from './file.ts';
+import type { DatabaseSync } from 'node:sqlite';
+import { identityOf, isBusy, isUnusable, openDatabase } from './file.ts';
 
 /**
  * The claim of one gateway, all its workers included, on the store's folder: two gateways would not notice each other's
@@ -25,7 +25,7 @@ export class Claim {
     // Another gateway would lock another file in its place.
     if (this.#lock !== undefined && this.#identity === identityOf(this.#path)) return true;
     this.release();
-    const lock = new DatabaseSync(this.#path, { timeout: 100 });
+    const lock = openDatabase(this.#path, { timeout: 100 });
     try {
       if (this.#isTaken(lock)) this.#lock = lock;
       this.#identity = identityOf(this.#path);

@@ -6,8 +6,14 @@
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync, DatabaseSyncOptions } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
+
+/** Opens a database. SQLite is loaded with the first one: a Node may lack it, or warn about it. */
+export function openDatabase(location: string | URL, options: DatabaseSyncOptions): DatabaseSync {
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
+  return new DatabaseSync(location, options);
+}
 
 /** Format of the rows: a file of another format is replaced. */
 const storeFormat = 1;
@@ -115,7 +121,7 @@ function locationOf({ path, isShared }: FilePlace): string | URL {
 export function openForWrites(place: FilePlace, busyMs: number): DatabaseSync {
   // One that several processes have left is not used, and `identityOf` would watch it.
   if (!place.isShared) rmSync(`${place.path}-shm`, { force: true });
-  const file = new DatabaseSync(locationOf(place), { timeout: busyMs });
+  const file = openDatabase(locationOf(place), { timeout: busyMs });
   try {
     file.exec(`pragma page_size = ${pageBytes}; pragma journal_mode = wal; pragma cache_size = -${cachedKiB}`);
     // Checkpoints alone wait for the disk: a power cut costs the last writes, and damages nothing.
@@ -133,7 +139,7 @@ export function openForWrites(place: FilePlace, busyMs: number): DatabaseSync {
 
 /** Opens the file for look-ups, which wait for nothing. Throws as `openForWrites`. */
 export function openForReads(place: FilePlace): DatabaseSync {
-  const file = new DatabaseSync(locationOf(place), { readOnly: true, timeout: 0 });
+  const file = openDatabase(locationOf(place), { readOnly: true, timeout: 0 });
   try {
     file.exec(`pragma cache_size = -${cachedKiB}`);
     checkFormat(file);

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { settlesWithin } from '../../ledger/stop.ts';
+import { settlesWithin } from '../../ledger/index.ts';
 import type { FromThread, StoreFill, StoreWork, ThreadSetup, ToThread } from './protocol.ts';
 
 /** Ms before a thread that ended is started again. */

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { settlesWithin } from '../../ledger/stop.ts';
+import { settlesWithin } from '../../ledger/index.ts';
 import type { CachedResponse } from '../entry.ts';
 import type { CacheKey } from '../key.ts';
 import { bodyOffsetOf, writeHead } from '../record.ts';

@@ -1,7 +1,12 @@
 /** `check FILE`: checks the config, probes every upstream against it, inspects store and Redis, and reports for people or programs. */
-import { inspectKeysFile } from '../../config/keys-file.ts';
-import { ConfigError, type Problem, formatProblem, formatPath } from '../../config/source/problem.ts';
-import { inspectTls } from '../../config/tls-pair.ts';
+import {
+  ConfigError,
+  formatPath,
+  formatProblem,
+  inspectKeysFile,
+  inspectTls,
+  type Problem,
+} from '../../config/index.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { type FleetInspection, inspectFleet } from './inspect-fleet.ts';

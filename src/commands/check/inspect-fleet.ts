@@ -1,20 +1,19 @@
 /** One look at every upstream from outside, and the findings about them and about the fleet as a whole. */
-import type { KeyPath } from '../../config/source/problem.ts';
-import type { LoadedConfig } from '../../config/source/load.ts';
-import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from '../../gateway/discovery.ts';
+import type { KeyPath, LoadedConfig } from '../../config/index.ts';
+import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from '../../gateway/index.ts';
+import { type DialectName, dialectOf, findLedgerInfo, type HeaderValues, type LedgerInfo } from '../../ledger/index.ts';
 import {
-  type DialectName,
-  dialectOf,
-  findLedgerInfo,
-  type HeaderValues,
-  type LedgerInfo,
-} from '../../ledger/ledger-headers.ts';
-import { elect } from '../../upstream/contradictions.ts';
-import { describeFault, type NodeFaultReport, faultOfError, faultOfLook } from '../../upstream/node/node-fault.ts';
-import { sharedAddressMessage, SharedAddress } from '../../upstream/node/shared-address.ts';
+  describeFault,
+  dialectSpoken,
+  elect,
+  faultOfError,
+  faultOfLook,
+  lookupOf,
+  type NodeFaultReport,
+  SharedAddress,
+  sharedAddressMessage,
+} from '../../upstream/index.ts';
 import { Agent, request } from 'undici';
-import { dialectSpoken } from '../../upstream/fleet-dialect.ts';
-import { lookupOf } from '../../upstream/node/node-client.ts';
 
 /** A fault of the value at `path`. */
 export interface CheckFinding {

@@ -2,9 +2,8 @@
 import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Redis } from 'ioredis';
-import { connectRedis, type RedisClient } from '../../cache/redis/redis-client.ts';
-import type { RedisConfig, StoreConfig } from '../../config/config.ts';
-import type { LoadedConfig } from '../../config/source/load.ts';
+import { connectRedis, type RedisClient } from '../../cache/index.ts';
+import type { LoadedConfig, RedisConfig, StoreConfig } from '../../config/index.ts';
 import { connectionFault, type CheckFinding } from './inspect-fleet.ts';
 
 /** Problems and warnings about a tier. */
@@ -107,7 +106,7 @@ const unfit: Readonly<Record<number, string>> = {
 /** Looks at the store's folder, or at the one above it, which the gateway will create it in. */
 export async function inspectStore({ path: folder, maxBytes }: StoreConfig): Promise<TierInspection> {
   // Loads SQLite, which a Node may lack or warn about.
-  const { faultOf } = await import('../../cache/store/file.ts');
+  const { faultOf } = await import('../../cache/index.ts');
   const place = existsSync(folder) ? folder : dirname(folder);
   try {
     accessSync(place, constants.R_OK | constants.W_OK | constants.X_OK);

@@ -2,7 +2,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { duration, filled, filledList, flag, hour, named, part, pattern, whole } from './schema-parts.ts';
-import { isForNodes } from '../../ledger/node-headers.ts';
+import { isForNodes } from '../../ledger/index.ts';
 
 const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
 

@@ -3,13 +3,11 @@
  * contains no path, query, body or key.
  */
 import type { Logger } from 'pino';
-import type { Principal } from '../../access/keys/principal.ts';
-import { usageSubjectOf } from '../../access/usage/usage-tally.ts';
-import type { AccessLogConfig } from '../../config/config.ts';
-import type { AccessLogMetrics } from '../../metrics/log-metrics.ts';
-import { countedOutcome, countedStatus } from '../../metrics/http-metrics.ts';
-import { Allowance } from '../../upstream/node/allowance.ts';
-import type { RequestSummary } from '../../proxy/http/exchange.ts';
+import { type Principal, usageSubjectOf } from '../../access/index.ts';
+import type { AccessLogConfig } from '../../config/index.ts';
+import { type AccessLogMetrics, countedOutcome, countedStatus } from '../../metrics/index.ts';
+import { Allowance } from '../../upstream/index.ts';
+import type { RequestSummary } from '../../proxy/http/index.ts';
 
 interface AccessLogParts {
   readonly log: Logger;

@@ -1,11 +1,8 @@
 /** The log settings in force: the config's, or an operator's until the next reload. */
 import type { Logger } from 'pino';
-import type { LogConfig } from '../../config/config.ts';
-import { logChange } from '../../config/schema/telemetry-schema.ts';
-import { durationMs } from '../../config/schema/schema-parts.ts';
-import { faultsOf, type AdminAnswer } from '../../proxy/operations/admin-request.ts';
+import { durationMs, logChange, type LogConfig } from '../../config/index.ts';
+import { type AdminAnswer, faultsOf, type LogFunctions } from '../../proxy/operations/index.ts';
 import type { LogControl } from './log.ts';
-import type { LogFunctions } from '../../proxy/operations/admin-routes.ts';
 
 interface LogAdminParts {
   readonly log: Logger;

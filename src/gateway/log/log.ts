@@ -2,8 +2,8 @@
 import { hostname } from 'node:os';
 import { styleText } from 'node:util';
 import { pino, type DestinationStream, type Logger } from 'pino';
-import type { LogConfig } from '../../config/config.ts';
-import { LogLines } from '../../metrics/log-metrics.ts';
+import type { LogConfig } from '../../config/index.ts';
+import { LogLines } from '../../metrics/index.ts';
 import { LogOutput } from './log-output.ts';
 import { formatLogLine } from './log-text.ts';
 

@@ -1,16 +1,18 @@
 /** Builds the tiers of the cache, and the events between replicas that share Redis. */
-import type { Config } from '../../config/config.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
-import { operations } from '../../cache/key.ts';
-import { MemoryCache } from '../../cache/memory/memory.ts';
-import { missReasons } from '../../cache/memory/miss-history.ts';
-import type { PurgeScope } from '../../cache/purge/purge-scope.ts';
-import { purge } from '../../cache/purge/purger.ts';
-import { purgeMarkOf } from '../../cache/store/registry.ts';
-import { ReadThrough } from '../../cache/read-through.ts';
-import { createCacheMetrics } from '../../metrics/cache-metrics.ts';
-import type { Origin } from '../../proxy/reads/read-result.ts';
-import { LedgerIdentity } from '../../upstream/node/ledger-identity.ts';
+import type { Config } from '../../config/index.ts';
+import type { LedgerVersion } from '../../ledger/index.ts';
+import {
+  createCacheMetrics,
+  MemoryCache,
+  missReasons,
+  operations,
+  purge,
+  purgeMarkOf,
+  type PurgeScope,
+  ReadThrough,
+} from '../../cache/index.ts';
+import type { Origin } from '../../proxy/reads/index.ts';
+import { LedgerIdentity } from '../../upstream/index.ts';
 import type { FleetParts } from '../fleet.ts';
 import type { ServingContext } from '../settings.ts';
 import type { SharedCache, SharedCacheParts } from './shared-cache.ts';

@@ -2,15 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { RedisLink } from '../../cache/redis/redis-link.ts';
-import type { ProcessStatus } from '../../proxy/operations/status/facts.ts';
+import type { RedisLink } from '../../cache/index.ts';
 import {
   hasEnded,
   isFresh,
   parseReplicaReport,
-  replicaReportOf,
+  type ProcessStatus,
   type ReplicaReport,
-} from '../../proxy/operations/status/replicas.ts';
+  replicaReportOf,
+} from '../../proxy/operations/index.ts';
 
 const intervalMs = 5_000;
 /** The hash is deleted this long after the last report. */

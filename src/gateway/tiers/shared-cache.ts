@@ -1,20 +1,26 @@
 /** Builds the shared tier: answers, leases and events in Redis. */
-import type { RedisConfig } from '../../config/config.ts';
-import type { PurgeScope } from '../../cache/purge/purge-scope.ts';
-import type { SecondTier } from '../../cache/tiers.ts';
-import { clearRedis } from '../../cache/purge/redis-clear.ts';
-import { History } from '../../cache/history/history.ts';
-import { HistoryRegistry } from '../../cache/redis/history-registry.ts';
-import { everyTerm } from '../../cache/history/terms.ts';
-import { Leases } from '../../cache/redis/leases.ts';
-import { connectRedis, connectSubscriber } from '../../cache/redis/redis-client.ts';
-import { LedgerNames, AnswerNames } from '../../cache/redis/redis-keys.ts';
-import { RedisLink, type TroubleChange } from '../../cache/redis/redis-link.ts';
-import { SharedState, type NewsListener } from '../../cache/redis/shared-state.ts';
-import { SharedTier } from '../../cache/redis/shared-tier.ts';
-import { WriteQueue } from '../../cache/redis/write-queue.ts';
-import { createRedisMetrics } from '../../metrics/tier-metrics.ts';
-import type { Journal } from '../../proxy/operations/status/events.ts';
+import type { RedisConfig } from '../../config/index.ts';
+import {
+  AnswerNames,
+  clearRedis,
+  connectRedis,
+  connectSubscriber,
+  createRedisMetrics,
+  everyTerm,
+  History,
+  HistoryRegistry,
+  Leases,
+  LedgerNames,
+  type NewsListener,
+  type PurgeScope,
+  RedisLink,
+  type SecondTier,
+  SharedState,
+  SharedTier,
+  type TroubleChange,
+  WriteQueue,
+} from '../../cache/index.ts';
+import type { Journal } from '../../metrics/index.ts';
 import { madeOnce, tierHistory, unverified, type TierParts } from './tier-history.ts';
 
 /** Parts of which the shared tier is built. */

@@ -1,10 +1,6 @@
 /** Builds the store: answers on the machine's disk, and the history that they belong to. */
-import type { StoreConfig } from '../../config/config.ts';
-import { History } from '../../cache/history/history.ts';
-import type { StoreTier } from '../../cache/tiers.ts';
-import { StoreRegistry } from '../../cache/store/registry.ts';
-import { AnswerStore } from '../../cache/store/store.ts';
-import { createStoreMetrics } from '../../metrics/tier-metrics.ts';
+import type { StoreConfig } from '../../config/index.ts';
+import { AnswerStore, createStoreMetrics, History, StoreRegistry, type StoreTier } from '../../cache/index.ts';
 import { madeOnce, tierHistory, unverified, type TierParts } from './tier-history.ts';
 
 /** The store in use. */

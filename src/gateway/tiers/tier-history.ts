@@ -1,7 +1,5 @@
 /** Parts of the history that a tier's answers belong to, as the store and Redis have them. */
-import type { HistoryParts } from '../../cache/history/membership.ts';
-import type { Term } from '../../cache/history/terms.ts';
-import type { MemoryCache } from '../../cache/memory/memory.ts';
+import type { HistoryParts, MemoryCache, Term } from '../../cache/index.ts';
 import type { ServingContext } from '../settings.ts';
 
 /** Parts of which a tier that outlives the process is built; the functions reach the fleet. */

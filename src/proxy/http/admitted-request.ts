@@ -1,7 +1,6 @@
 /** A request that access control admitted: principal, limits, result. */
-import type { AccessOperation, Principal } from '../../access/keys/principal.ts';
-import type { Settled, Ticket } from '../../access/limits/ticket.ts';
-import type { Outcome } from '../../metrics/http-metrics.ts';
+import type { AccessOperation, Principal, Settled, Ticket } from '../../access/index.ts';
+import type { Outcome } from '../../metrics/index.ts';
 import type { Outgoing } from './message.ts';
 
 /** Ticket of a request within its limits. */

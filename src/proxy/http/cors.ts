@@ -1,6 +1,5 @@
 /** Cross-origin access as nodes grant it, plus the exposed headers that nodes omit (protocol 2.5). */
-import type { Dialect } from '../../ledger/ledger-headers.ts';
-import { isOfInterface } from '../../ledger/node-headers.ts';
+import { type Dialect, isOfInterface } from '../../ledger/index.ts';
 import type { Incoming } from './message.ts';
 
 /** `Vary` of every answer: without `Origin`, a cache could replay an answer without CORS headers to a page. */

@@ -1,27 +1,21 @@
 /** One client request and its answer. */
 import { performance } from 'node:perf_hooks';
-import { clientOf } from '../../access/keys/client-address.ts';
-import { GatewayError } from '../../ledger/errors.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
-import { CancelToken, type CancelSignal } from '../../ledger/stop.ts';
-import type { CountedRequest, HttpMetrics, Outcome, RouteName } from '../../metrics/http-metrics.ts';
-import { passedOn, type Span, type SpanName } from '../../trace/span.ts';
+import { clientOf } from '../../access/index.ts';
+import { type CancelSignal, CancelToken, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
+import {
+  type CountedRequest,
+  type HttpMetrics,
+  type Outcome,
+  passedOn,
+  type RouteName,
+  type Span,
+  type SpanName,
+} from '../../metrics/index.ts';
+import type { Caller } from '../reads/index.ts';
 import type { AdmittedRequest, RequestResult } from './admitted-request.ts';
 import type { BodyReservation } from './body-pool.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import type { RequestSpans, RouteLabel } from './request-span.ts';
-
-/** Client of a piece of work. */
-export interface Caller {
-  /** Aborts when no client waits any more. */
-  readonly signal: CancelSignal;
-  /** Fair-queueing key: tenant, or the client's IPv4 address or /64. */
-  readonly client: string;
-  /** Parent span of the work. */
-  readonly span?: Span | undefined;
-  /** Called when a node begins to work on it, once or more. */
-  readonly onPlace?: (() => void) | undefined;
-}
 
 /** A finished request, as metrics, the status page and log lines report it. */
 export interface RequestSummary extends CountedRequest {

@@ -1,8 +1,15 @@
 /** Selects the headers that cross the gateway on passed requests, in either direction. */
 import type { IncomingHttpHeaders } from 'node:http';
-import { dialectOf, type HeaderValues } from '../../ledger/ledger-headers.ts';
-import { conditions, isForNodes, isOfInterface, namedByConnection, ofTraces } from '../../ledger/node-headers.ts';
-import type { WireRequest } from '../../upstream/node/node-client.ts';
+import {
+  conditions,
+  dialectOf,
+  type HeaderValues,
+  isForNodes,
+  isOfInterface,
+  namedByConnection,
+  ofTraces,
+} from '../../ledger/index.ts';
+import type { WireRequest } from '../../upstream/index.ts';
 import { acceptedCodings, isReadableAccept } from './negotiate.ts';
 
 /**

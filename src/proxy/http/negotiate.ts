@@ -1,6 +1,6 @@
 /** Content negotiation: form by `Accept`, coding by `Accept-Encoding`, and `If-None-Match` with entity tags. */
-import type { CachedResponse, ContentCoding } from '../../cache/entry.ts';
-import type { AnswerForm } from '../../ledger/answer-body.ts';
+import type { CachedResponse, ContentCoding } from '../../cache/index.ts';
+import type { AnswerForm } from '../../ledger/index.ts';
 import { ownCopy } from './target.ts';
 
 /**

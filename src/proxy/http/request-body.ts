@@ -1,7 +1,7 @@
 /** Reads request bodies, under a bound for each and one for all. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
-import { GatewayError } from '../../ledger/errors.ts';
+import { GatewayError } from '../../ledger/index.ts';
 import { BodyPool, Pieces, type BodyReservation } from './body-pool.ts';
 import { isHttp2 } from './request-faults.ts';
 

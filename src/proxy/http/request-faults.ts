@@ -1,7 +1,7 @@
 /** Faults of a request's head, checked ahead of routing. */
 import type { IncomingMessage } from 'node:http';
 import { Http2ServerRequest } from 'node:http2';
-import { GatewayError } from '../../ledger/errors.ts';
+import { GatewayError } from '../../ledger/index.ts';
 import { isAuthority, longestTarget } from './target.ts';
 
 /** More headers than clients and their proxies send; Node would silently drop those above its own bound. */

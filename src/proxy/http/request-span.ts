@@ -2,9 +2,8 @@
  * The span of a client's request, after OpenTelemetry's HTTP conventions. It contains no path, query, address or key:
  * the route's template names it.
  */
-import type { LedgerVersion } from '../../ledger/version.ts';
-import type { CountedRequest, Outcome, RouteName } from '../../metrics/http-metrics.ts';
-import type { Span, Tracer } from '../../trace/span.ts';
+import type { LedgerVersion } from '../../ledger/index.ts';
+import type { CountedRequest, Outcome, RouteName, Span, Tracer } from '../../metrics/index.ts';
 import type { Incoming } from './message.ts';
 
 /** A route's name in metrics, log lines and spans. */

@@ -1,14 +1,11 @@
 /** Writes answers: stored bodies with live ledger headers, conditions, codings, and the gateway's own errors. */
-import { errorBody, GatewayError } from '../../ledger/errors.ts';
-import { listOfText } from '../../ledger/node-headers.ts';
-import type { Dialect } from '../../ledger/ledger-headers.ts';
-import { mutableTtlMs, type ContentCoding } from '../../cache/entry.ts';
-import type { Fleet } from '../../upstream/fleet.ts';
+import { type Dialect, errorBody, GatewayError, listOfText } from '../../ledger/index.ts';
+import { type ContentCoding, mutableTtlMs } from '../../cache/index.ts';
+import type { Fleet } from '../../upstream/index.ts';
 import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { chooseCoding, conditionalTag, entityTag, matchesTag, smallestCompressed } from './negotiate.ts';
-import type { Reader } from '../reads/reader.ts';
-import type { ReadResult, Source } from '../reads/read-result.ts';
+import type { Reader, ReadResult, Source } from '../reads/index.ts';
 import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
 
 /** Sources of the headers, and the budget of unsent answers. */

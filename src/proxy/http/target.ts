@@ -1,6 +1,5 @@
 /** Request targets: the path below the base path, and query parameters. */
-import { GatewayError, quote } from '../../ledger/errors.ts';
-import { findU64, parseLedgerVersion, type LedgerVersion } from '../../ledger/version.ts';
+import { findU64, GatewayError, type LedgerVersion, parseLedgerVersion, quote } from '../../ledger/index.ts';
 
 /** Characters; longer targets get 414. A percent-encoded struct tag of 4 kB fits. */
 export const longestTarget = 16 * 1024;

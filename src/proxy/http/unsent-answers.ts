@@ -3,8 +3,8 @@
  * memory for the life of its connection. Unsent answers share one budget with answers being read from nodes. Beyond it,
  * the connection stalled longest ends; without a stalled one, the next answer is refused with 503.
  */
-import { GatewayError } from '../../ledger/errors.ts';
-import type { ByteBudget } from '../../upstream/byte-budget.ts';
+import { GatewayError } from '../../ledger/index.ts';
+import type { ByteBudget } from '../../upstream/index.ts';
 import { answerDespiteHalfClose } from './server/connection-state.ts';
 import type { Outgoing } from './message.ts';
 

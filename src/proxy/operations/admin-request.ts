@@ -1,14 +1,9 @@
 /** Operators' requests in plain data. A described request is matched and parsed as a client's, never answered. */
 import { z } from 'zod';
-import { GatewayError, quote } from '../../ledger/errors.ts';
-import { answerForm } from '../http/negotiate.ts';
-import { faultOfBodyLength } from '../http/request-body.ts';
-import { faultOfHead } from '../http/request-faults.ts';
-import { METHODS } from '../http/server/lean-http.ts';
-import { originForm } from '../http/target.ts';
-import type { Read } from '../reads/read-result.ts';
-import type { ShareTime } from '../reads/shares.ts';
-import type { Match, Router } from '../routes/router.ts';
+import { GatewayError, quote } from '../../ledger/index.ts';
+import { answerForm, faultOfBodyLength, faultOfHead, METHODS, originForm } from '../http/index.ts';
+import type { Read, ShareTime } from '../reads/index.ts';
+import type { Match, Router } from '../routes/index.ts';
 
 /** An answer to an operator: plain data that can cross to another process. */
 export interface AdminAnswer {

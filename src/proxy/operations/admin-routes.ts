@@ -1,6 +1,6 @@
 /** `/admin/*` on the operations port. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { isBearer } from '../../access/keys/principals.ts';
+import { isBearer } from '../../access/index.ts';
 import type { DrainRequest } from './admin.ts';
 import type { AdminAnswer } from './admin-request.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';

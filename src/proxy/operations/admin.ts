@@ -1,15 +1,11 @@
 /** Administration of one process. Requests and answers are plain data, so that they can cross to another process. */
 import { z } from 'zod';
-import { readText } from '../../cache/key.ts';
-import type { PurgeResult } from '../../cache/purge/purger.ts';
-import type { ForgottenReads } from '../../cache/tiers.ts';
-import { formatScope, type PurgeScope } from '../../cache/purge/purge-scope.ts';
-import type { Journal } from './status/events.ts';
-import { findAddress } from '../../ledger/address.ts';
-import { quote } from '../../ledger/errors.ts';
-import type { Fleet } from '../../upstream/fleet.ts';
-import type { Reader } from '../reads/reader.ts';
-import type { Router } from '../routes/router.ts';
+import { type ForgottenReads, formatScope, type PurgeResult, type PurgeScope, readText } from '../../cache/index.ts';
+import type { Journal } from '../../metrics/index.ts';
+import { findAddress, quote } from '../../ledger/index.ts';
+import type { Fleet } from '../../upstream/index.ts';
+import type { Reader } from '../reads/index.ts';
+import type { Router } from '../routes/index.ts';
 import type { Explainer } from './explain.ts';
 import { reportUsage, type UsageSource } from './usage-report.ts';
 import {

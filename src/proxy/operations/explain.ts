@@ -1,22 +1,31 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
-import type { CachedResponse } from '../../cache/entry.ts';
-import { isOfState, keyText } from '../../cache/key.ts';
-import { finalNotFound, isImmutable } from '../../cache/policy.ts';
-import type { ReadThrough } from '../../cache/read-through.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
-import { candidatesOf } from '../../upstream/fleet-view.ts';
-import { explainSelection, readClassOf } from '../../upstream/select/candidates.ts';
-import type { Fleet } from '../../upstream/fleet.ts';
-import type { Latest } from '../../upstream/latest.ts';
-import { positionOf, type Need, holdingOf, type Candidate, type Criterion } from '../../upstream/select/ranking.ts';
-import { errorBody } from '../../ledger/errors.ts';
+import { type CachedResponse, isOfState, keyText, type ReadThrough } from '../../cache/index.ts';
+import {
+  finalNotFound,
+  isImmutable,
+  isOfLatest,
+  needOf,
+  type Origin,
+  pinTo,
+  type Read,
+  type Reader,
+  type ShareTime,
+} from '../reads/index.ts';
+import { errorBody, type LedgerVersion } from '../../ledger/index.ts';
+import {
+  type Candidate,
+  candidatesOf,
+  type Criterion,
+  explainSelection,
+  type Fleet,
+  holdingOf,
+  type Latest,
+  type Need,
+  positionOf,
+  readClassOf,
+} from '../../upstream/index.ts';
 import { parseRequest, type DescribedRequest } from './admin-request.ts';
-import { pinTo } from '../reads/freshness.ts';
-import { isOfLatest } from '../routes/read-answer.ts';
-import type { Match, Router } from '../routes/router.ts';
-import { needOf, type Origin, type Read } from '../reads/read-result.ts';
-import type { Reader } from '../reads/reader.ts';
-import type { ShareTime } from '../reads/shares.ts';
+import type { Match, Router } from '../routes/index.ts';
 
 /** Parts of an explainer. */
 interface ExplainerParts {

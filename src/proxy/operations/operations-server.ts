@@ -2,20 +2,22 @@
 import type { RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import { type AdminAccessRules, findHostRefusal, type HostRefusal, type HostRules } from './operations-access.ts';
-import { bodyTurns } from '../../ledger/body-turns.ts';
-import type { Exposition } from '../../metrics/exposition.ts';
-import type { ReloadResult } from '../../metrics/reload-metrics.ts';
+import { bodyTurns } from '../../ledger/index.ts';
+import type { Exposition, ReloadResult } from '../../metrics/index.ts';
 import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
 import { tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
 import { runbookPage } from './status/page/runbook.ts';
-import { answerBrokenRequest } from '../http/server/broken-request.ts';
-import { enterPipeline } from '../http/server/connection-state.ts';
-import { paceInput } from '../http/server/paced-input.ts';
-import { TurnShares } from '../http/turn-shares.ts';
+import {
+  answerBrokenRequest,
+  createServer,
+  enterPipeline,
+  paceInput,
+  schemaController,
+  TurnShares,
+} from '../http/index.ts';
 import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
-import { createServer, schemaController } from '../http/server/lean-http.ts';
 
 /** The last reload of the config. */
 export interface ReloadStatus {

@@ -1,7 +1,6 @@
 /** `GET /admin/usage`: use by key, tenant and hour, as JSON or CSV. Pure but for `UsageSource`. */
 import { z } from 'zod';
-import { maxRows, type Usage } from '../../access/usage/usage.ts';
-import { mergeRows, type UsageQuery, type UsageRow } from '../../access/usage/usage-tally.ts';
+import { maxRows, mergeRows, type Usage, type UsageQuery, type UsageRow } from '../../access/index.ts';
 import { AdminFault, fieldsOf, parseBy, type AdminAnswer } from './admin-request.ts';
 
 /** Reads the hourly counts, from Redis or from this process. */

@@ -3,16 +3,11 @@
  * function of request and version, so two different final answers prove that one node is wrong.
  */
 import { hash } from 'node:crypto';
-import type { CacheKey } from '../../cache/key.ts';
-import { decide } from '../../cache/policy.ts';
-import type { AuditMetrics } from '../../metrics/upstream-metrics.ts';
-import { headerOf } from '../../ledger/ledger-headers.ts';
-import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
-import type { Sender } from '../../upstream/dispatch/sender.ts';
-import type { Upstream } from '../../upstream/node/upstream.ts';
+import type { CacheKey } from '../../cache/index.ts';
+import { decide } from './policy.ts';
+import type { AuditMetrics, NodeAnswer, Sender, Upstream } from '../../upstream/index.ts';
+import { canonicalJson, headerOf, parseJson } from '../../ledger/index.ts';
 import type { Read } from './read-result.ts';
-import { parseJson } from '../../ledger/json-parser.ts';
-import { canonicalJson } from '../../ledger/json-value.ts';
 
 /** A pinned read, and the node's answer that the cache stored under `key`. */
 export interface StoredRead {

@@ -1,9 +1,7 @@
 /** The demand of a client on the age and the version of "latest", by its headers (docs/consistency.md). */
-import { GatewayError, quote } from '../../ledger/errors.ts';
-import { findU64, type LedgerVersion } from '../../ledger/version.ts';
-import type { Demand } from '../../upstream/latest.ts';
-import { newer } from '../../upstream/monotonic-floor.ts';
-import type { Incoming } from '../http/message.ts';
+import { findU64, GatewayError, type LedgerVersion, quote } from '../../ledger/index.ts';
+import { type Demand, newer } from '../../upstream/index.ts';
+import type { DemandSource } from './caller.ts';
 
 /** Staleness bounds of the config, in milliseconds; read at each use. */
 export interface StalenessLimits {
@@ -16,7 +14,7 @@ export interface StalenessLimits {
 
 /** Parses the demand of a connection that received version `seen`. Throws `GatewayError` 400 for malformed headers. */
 export function parseDemand(
-  headers: Incoming['headers'],
+  headers: DemandSource['headers'],
   limits: StalenessLimits,
   seen: LedgerVersion | undefined,
 ): Demand {

@@ -3,18 +3,24 @@
  * the staleness bound, and pins the read to it (docs/consistency.md).
  */
 import type { Socket } from 'node:net';
-import { GatewayError } from '../../ledger/errors.ts';
-import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
-import type { CancelSignal } from '../../ledger/stop.ts';
-import { withVersion, type LedgerVersion } from '../../ledger/version.ts';
-import type { LatestMetrics } from '../../metrics/http-metrics.ts';
-import type { Fleet } from '../../upstream/fleet.ts';
-import type { Demand, Latest, PublishedState, ReportedState } from '../../upstream/latest.ts';
-import { errorCodeOf } from '../../upstream/dispatch/classify.ts';
-import { UnreachedError } from '../../upstream/dispatch/fleet-request.ts';
-import type { Exchange } from '../http/exchange.ts';
-import type { Incoming } from '../http/message.ts';
-import { stateOf } from '../http/server/connection-state.ts';
+import {
+  type CancelSignal,
+  GatewayError,
+  type LedgerInfo,
+  type LedgerVersion,
+  withVersion,
+} from '../../ledger/index.ts';
+import type { LatestMetrics } from '../../metrics/index.ts';
+import {
+  type Demand,
+  errorCodeOf,
+  type Fleet,
+  type Latest,
+  type PublishedState,
+  type ReportedState,
+  UnreachedError,
+} from '../../upstream/index.ts';
+import type { DemandingCaller, DemandSource, SeenVersion } from './caller.ts';
 import { parseDemand, type StalenessLimits } from './demand.ts';
 import type { Read, ReadResult } from './read-result.ts';
 import type { Reader } from './reader.ts';
@@ -25,6 +31,8 @@ interface FreshnessParts {
   readonly latest: Latest;
   readonly limits: StalenessLimits;
   readonly metrics: LatestMetrics;
+  /** State that lasts as long as a client's connection. `seen`: newest version that the client has received. */
+  readonly connectionOf: (socket: Socket) => { seen: SeenVersion | undefined };
 }
 
 /** Body and version of an answer to `GET {base}`. */
@@ -32,8 +40,6 @@ export interface InfoBody {
   readonly body: Buffer;
   readonly version: LedgerVersion;
 }
-
-type DemandSource = Pick<Incoming, 'headers' | 'socket'>;
 
 /** Head of the ledger info up to its length, names and values in turn. */
 export function infoHead(vary: string, version: LedgerVersion): string[] {
@@ -63,10 +69,10 @@ export class Freshness {
   }
 
   /** Records a version that the connection received: its later reads are at or past `version`. */
-  recordSeen({ socket }: Pick<Incoming, 'socket'>, version: LedgerVersion): void {
+  recordSeen({ socket }: Pick<DemandSource, 'socket'>, version: LedgerVersion): void {
     const seen = this.#seenOn(socket);
     if (seen !== undefined && seen >= version) return;
-    stateOf(socket).seen = { version, generation: this.#parts.fleet.generation };
+    this.#parts.connectionOf(socket).seen = { version, generation: this.#parts.fleet.generation };
   }
 
   /** The shared state, if it satisfies the demand. Synchronous: a hit costs no promise. */
@@ -84,7 +90,7 @@ export class Freshness {
   }
 
   /** Reads at the shared version, or at a newer one if the demand needs it. Rejects with `GatewayError`. */
-  async load(read: Read, exchange: Exchange): Promise<ReadResult> {
+  async load(read: Read, exchange: DemandingCaller): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
     const demand = this.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#readAtHead(read, demand, exchange);
@@ -144,7 +150,7 @@ export class Freshness {
 
   /** Records an answer from this state. `nowMs`: of `performance.now()`; default: the time at which `find` chose it. */
   recordServed(
-    request: Pick<Incoming, 'socket'>,
+    request: Pick<DemandSource, 'socket'>,
     { info, asOfMs }: ReportedState,
     nowMs = this.#parts.latest.askedAtMs,
   ): void {
@@ -154,14 +160,14 @@ export class Freshness {
   }
 
   /** Records that the client receives a state at a node's head next: no later answer is older, while a node holds it. */
-  recordHead(request: Pick<Incoming, 'socket'>, version: LedgerVersion): void {
+  recordHead(request: Pick<DemandSource, 'socket'>, version: LedgerVersion): void {
     this.recordSeen(request, version);
     this.#parts.latest.recordServed(version);
     this.#noteLag(version);
   }
 
   /** Without staleness, a node answers that has reached every version that was served. */
-  async #readAtHead(read: Read, { min }: Demand, exchange: Exchange): Promise<ReadResult> {
+  async #readAtHead(read: Read, { min }: Demand, exchange: DemandingCaller): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
     const served = await latest.aboveFloor(min, exchange.signal, (floor, isChosen) =>
       reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true, isChosen } }, exchange),
@@ -183,7 +189,7 @@ export class Freshness {
   }
 
   #seenOn(socket: Socket): LedgerVersion | undefined {
-    const { seen } = stateOf(socket);
+    const { seen } = this.#parts.connectionOf(socket);
     return seen?.generation === this.#parts.fleet.generation ? seen.version : undefined;
   }
 }

@@ -1,13 +1,16 @@
 /** A read, and its result: the answer, its source, and the facts that response headers report. */
-import { contentDigest, nothingCoded, type CachedResponse } from '../../cache/entry.ts';
-import type { CacheKey } from '../../cache/key.ts';
-import type { ReadFacts } from '../../cache/policy.ts';
-import type { Loaded, TierName } from '../../cache/tiers.ts';
-import { headerOf, type Dialect } from '../../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
-import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
-import type { WireRequest } from '../../upstream/node/node-client.ts';
-import type { Need } from '../../upstream/select/ranking.ts';
+import {
+  type CachedResponse,
+  type CacheKey,
+  contentDigest,
+  isOfState,
+  type Loaded,
+  nothingCoded,
+  type TierName,
+} from '../../cache/index.ts';
+import type { ReadFacts } from './policy.ts';
+import { type Dialect, headerOf, type LedgerVersion } from '../../ledger/index.ts';
+import type { Need, NodeAnswer, WireRequest } from '../../upstream/index.ts';
 
 /** A parsed, canonical read. `wire` is made from its canonical parts alone. */
 export interface Read extends ReadFacts {
@@ -24,6 +27,11 @@ interface Keyed {
   readonly of: Read;
   readonly chainId: number;
   readonly key: CacheKey;
+}
+
+/** Whether the gateway chooses the version: a read of state that names none. */
+export function isOfLatest(read: Read): boolean {
+  return read.version === undefined && isOfState(read.operation);
 }
 
 /** Source of an answer, for `Cache-Status`. */

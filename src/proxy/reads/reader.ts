@@ -3,12 +3,22 @@
  * misses share one request to a node; the policy decides whether the cache stores the answer.
  */
 import { LRUCache } from 'lru-cache';
-import { isContentOf } from '../../cache/asked-content.ts';
-import { Coalescer } from '../../cache/coalesce.ts';
-import type { ContentCoding } from '../../cache/entry.ts';
-import { cacheKey, isOfState, type CacheKey, type Operation } from '../../cache/key.ts';
-import type { CacheLocation, MemoryCache } from '../../cache/memory/memory.ts';
-import type { MissReason } from '../../cache/memory/miss-history.ts';
+import { isContentOf } from './asked-content.ts';
+import {
+  type AnswerLoad,
+  cacheKey,
+  type CacheKey,
+  type CacheLocation,
+  type CacheMetrics,
+  Coalescer,
+  type ContentCoding,
+  isOfState,
+  type Loaded,
+  type MemoryCache,
+  type MissReason,
+  type Operation,
+  type ReadThrough,
+} from '../../cache/index.ts';
 import {
   committedVersion,
   decide,
@@ -18,22 +28,13 @@ import {
   newestIn,
   type Decision,
   type AnswerFacts,
-} from '../../cache/policy.ts';
-import type { ReadThrough } from '../../cache/read-through.ts';
-import type { AnswerLoad, Loaded } from '../../cache/tiers.ts';
-import type { AnswerContent } from '../../ledger/answer-body.ts';
-import { headerOf } from '../../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
-import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
-import type { Count } from '../../metrics/counter.ts';
-import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
-import { joinFlights } from '../../upstream/dispatch/fair-flights.ts';
-import type { Fleet } from '../../upstream/fleet.ts';
-import type { Sender } from '../../upstream/dispatch/sender.ts';
-import type { Upstream } from '../../upstream/node/upstream.ts';
+} from './policy.ts';
+import { type AnswerContent, headerOf, type LedgerVersion } from '../../ledger/index.ts';
+import type { Count } from '../../metrics/index.ts';
+import { type Fleet, joinFlights, LargeAnswerError, type Sender, type Upstream } from '../../upstream/index.ts';
 import type { StoredRead } from './audits.ts';
-import type { Caller } from '../http/exchange.ts';
-import { Compressor } from '../http/compressor.ts';
+import type { Caller } from './caller.ts';
+import { Compressor } from './compressor.ts';
 import { entryOf, resultOf, retryAfterOf, type Origin, type Read, type ReadResult } from './read-result.ts';
 
 /** Parts of a reader. */

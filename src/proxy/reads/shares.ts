@@ -3,21 +3,19 @@
  * transactions. Callers share one request to a node, and its answer for the time of their kind. Memory alone holds them.
  */
 import { LRUCache } from 'lru-cache';
-import { isContentOf, type AskedRead } from '../../cache/asked-content.ts';
-import { Coalescer } from '../../cache/coalesce.ts';
-import { ownBytes, type CachedResponse } from '../../cache/entry.ts';
-import type { ReadThrough } from '../../cache/read-through.ts';
-import type { AnswerContent, AnswerForm } from '../../ledger/answer-body.ts';
-import type { CancelSignal } from '../../ledger/stop.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
-import type { Span } from '../../trace/span.ts';
-import { joinFlights } from '../../upstream/dispatch/fair-flights.ts';
-import type { Sender } from '../../upstream/dispatch/sender.ts';
-import type { Fleet } from '../../upstream/fleet.ts';
-import type { Latest } from '../../upstream/latest.ts';
-import type { WireRequest } from '../../upstream/node/node-client.ts';
-import type { Need } from '../../upstream/select/ranking.ts';
-import type { Caller, Exchange } from '../http/exchange.ts';
+import { isContentOf, type AskedRead } from './asked-content.ts';
+import { type CachedResponse, Coalescer, ownBytes, type ReadThrough } from '../../cache/index.ts';
+import type { AnswerContent, AnswerForm, CancelSignal, LedgerVersion } from '../../ledger/index.ts';
+import type { Span } from '../../metrics/index.ts';
+import {
+  type Fleet,
+  joinFlights,
+  type Latest,
+  type Need,
+  type Sender,
+  type WireRequest,
+} from '../../upstream/index.ts';
+import type { Caller, DemandingCaller } from './caller.ts';
 import type { Freshness } from './freshness.ts';
 import { entryOf, retryAfterOf, type ReadResult } from './read-result.ts';
 
@@ -79,7 +77,7 @@ export class Shares {
   }
 
   /** The held answer, or one that is read for all callers who wait. */
-  async load(read: SharedRead, exchange: Exchange): Promise<ReadResult> {
+  async load(read: SharedRead, exchange: DemandingCaller): Promise<ReadResult> {
     const { latest, freshness } = this.#parts;
     if (read.shared !== 'latest') return this.#loadAt(read, undefined, exchange);
     const demand = freshness.demandOf(exchange.request);
@@ -96,7 +94,7 @@ export class Shares {
     return resultOf(answer, false, false);
   }
 
-  async #loadAt(read: SharedRead, min: LedgerVersion | undefined, exchange: Exchange): Promise<ReadResult> {
+  async #loadAt(read: SharedRead, min: LedgerVersion | undefined, exchange: DemandingCaller): Promise<ReadResult> {
     const { fleet, tiers } = this.#parts;
     const time = min === undefined ? '' : String(min);
     // The name counts purges: a later request neither gets an earlier answer nor joins its flight.

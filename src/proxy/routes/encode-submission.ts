@@ -2,19 +2,13 @@
  * `POST /transactions/encode_submission`: signing messages, encoded from the module's ABI and compared with nodes. In
  * doubt a node receives the request, byte for byte (protocol 5.9).
  */
-import type { EncodeMetrics } from '../../metrics/encode-metrics.ts';
-import { encodeSubmission } from '../../encode/encode-submission.ts';
-import { forwardReasons, type EncodeOutcome } from '../../encode/outcome.ts';
-import type { ShadowProof } from '../../encode/shadow.ts';
-import { bodyBounds, findText } from '../../ledger/json-parser.ts';
-import { GatewayError } from '../../ledger/errors.ts';
-import { bodyTurns, turnlessBytes } from '../../ledger/body-turns.ts';
-import type { Fleet } from '../../upstream/fleet.ts';
-import type { Exchange } from '../http/exchange.ts';
+import type { EncodeMetrics } from './encode-metrics.ts';
+import { type EncodeOutcome, encodeSubmission, forwardReasons, type ShadowProof } from '../../encode/index.ts';
+import { bodyBounds, bodyTurns, findText, GatewayError, turnlessBytes } from '../../ledger/index.ts';
+import type { Fleet } from '../../upstream/index.ts';
+import { answerForm, type Exchange, type ResponseWriter } from '../http/index.ts';
 import type { ModuleSource } from './module-source.ts';
-import { answerForm } from '../http/negotiate.ts';
 import type { PassThrough } from './pass-through.ts';
-import type { ResponseWriter } from '../http/response-writer.ts';
 import type { Match } from './router.ts';
 import type { ShadowChecks } from './shadow-checks.ts';
 

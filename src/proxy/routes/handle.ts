@@ -1,26 +1,42 @@
 /** Every client request over every transport: match, admit, answer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { bodyTurns, turnlessBytes } from '../../ledger/body-turns.ts';
-import { digestedBytes, digestInTurns } from '../../cache/canonical-body.ts';
-import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
-import { answerDespiteHalfClose } from '../http/server/connection-state.ts';
-import type { Exchange } from '../http/exchange.ts';
-import { answerForm } from '../http/negotiate.ts';
-import { infoHead, type InfoBody } from '../reads/freshness.ts';
-import type { Read, ReadResult } from '../reads/read-result.ts';
-import type { SharedRead } from '../reads/shares.ts';
+import { bodyTurns, turnlessBytes } from '../../ledger/index.ts';
+import { digestedBytes, digestInTurns } from './canonical-body.ts';
+import { LargeAnswerError } from '../../upstream/index.ts';
+import {
+  announcesBody,
+  answerDespiteHalfClose,
+  answerForm,
+  CachedTarget,
+  endWhereHttpDoes,
+  type Exchange,
+  faultOfHead,
+  originForm,
+  type Received,
+  type Service,
+} from '../http/index.ts';
+import { type InfoBody, infoHead, type Read, type ReadResult, type SharedRead } from '../reads/index.ts';
 import { answerRead, writeRead, parsePosted, parseTarget, requireTime } from './read-answer.ts';
-import { announcesBody } from '../http/request-body.ts';
-import { faultOfHead } from '../http/request-faults.ts';
-import { endWhereHttpDoes } from '../http/response-writer.ts';
 import type { Match } from './router.ts';
-import { isEncoded, refuse, requirePassable, run, withBody, type Received } from './run-request.ts';
-import type { ServerParts } from './server-parts.ts';
-import { CachedTarget } from './target-cache.ts';
-import { originForm } from '../http/target.ts';
+import { faultAheadOfBody, isEncoded, refuse, requirePassable, run, withBody } from './run-request.ts';
+import type { RouteParts } from './route-parts.ts';
 
-/** Answers a request whose head has arrived over Node's HTTP/1 server, TLS or HTTP/2. Never throws. */
-export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
+/** The routes of the client port, for its transports. */
+export function createService(parts: RouteParts): Service {
+  const { router } = parts;
+  return {
+    match: (method, target) => router.match(method, target),
+    handle: (request, response) => handle(parts, request, response),
+    // The router has made them (`match`).
+    answer: (received, matched) => answer(parts, received, matched as Match | CachedTarget),
+    refuse: (received, error, route) => refuse(parts, received, error, route),
+    faultAheadOfBody: (request, matched) => faultAheadOfBody(parts, request, matched as Match),
+    notAllowed: (target) => router.notAllowed(target),
+  };
+}
+
+/** Answers a request whose head has arrived. */
+function handle(parts: RouteParts, request: IncomingMessage, response: ServerResponse): void {
   const received = { request, response };
   const refuseRequest = (error: unknown): void => refuse(parts, received, error);
   try {
@@ -41,15 +57,12 @@ export function handle(parts: ServerParts, request: IncomingMessage, response: S
   }
 }
 
-function findTarget(
-  { targets }: ServerParts,
-  { method, url = '', headers }: IncomingMessage,
-): CachedTarget | undefined {
+function findTarget({ targets }: RouteParts, { method, url = '', headers }: IncomingMessage): CachedTarget | undefined {
   return method === 'GET' || method === 'HEAD' ? targets.find(url, answerForm(headers.accept)) : undefined;
 }
 
-/** Answers an admitted request by the kind of its route. Never throws. */
-export function answer(parts: ServerParts, received: Received, match: Match | CachedTarget): void {
+/** Answers an admitted request by the kind of its route. */
+function answer(parts: RouteParts, received: Received, match: Match | CachedTarget): void {
   const { route } = match;
   if (match instanceof CachedTarget)
     return run(parts, received, route, (exchange) => answerCached(parts, exchange, match));
@@ -82,7 +95,7 @@ export function answer(parts: ServerParts, received: Received, match: Match | Ca
  * A long poll: callers of one hash share one wait at a node. Its node may be behind: what a look-up found committed
  * meanwhile is the newer answer.
  */
-function answerWait(parts: ServerParts, exchange: Exchange, match: Match): void | Promise<void> {
+function answerWait(parts: RouteParts, exchange: Exchange, match: Match): void | Promise<void> {
   const read = match.parse(exchange.request.headers.accept) as Read;
   const held = parts.reader.find(read);
   if (held !== undefined) return writeRead(parts, exchange, held);
@@ -91,20 +104,20 @@ function answerWait(parts: ServerParts, exchange: Exchange, match: Match): void 
   return parts.reader.load(read, exchange).then((served) => writeRead(parts, exchange, newest(served)));
 }
 
-function answerTarget(parts: ServerParts, exchange: Exchange, match: Match): void | Promise<void> {
+function answerTarget(parts: RouteParts, exchange: Exchange, match: Match): void | Promise<void> {
   const read = parseTarget(parts, match, exchange.request.headers.accept);
   if (read === undefined) return servePassed(parts, exchange, match);
   if (read instanceof CachedTarget) return answerCached(parts, exchange, read);
   return orStreamed(parts, exchange, answerShared(parts, exchange, read));
 }
 
-function answerCached(parts: ServerParts, exchange: Exchange, { route, read }: CachedTarget): void | Promise<void> {
+function answerCached(parts: RouteParts, exchange: Exchange, { route, read }: CachedTarget): void | Promise<void> {
   const work = answerRead(parts, exchange, read);
   return work === undefined || route.kind !== 'read' ? work : orStreamed(parts, exchange, work);
 }
 
 /** Streams the answer of a node that is too large to be read whole. */
-function orStreamed(parts: ServerParts, exchange: Exchange, work: Promise<void>): Promise<void> {
+function orStreamed(parts: RouteParts, exchange: Exchange, work: Promise<void>): Promise<void> {
   return work.catch((error: unknown) => {
     if (!(error instanceof LargeAnswerError)) throw error;
     const { request, target } = exchange;
@@ -112,7 +125,7 @@ function orStreamed(parts: ServerParts, exchange: Exchange, work: Promise<void>)
   });
 }
 
-function answerPosted(parts: ServerParts, received: Received, match: Match): void {
+function answerPosted(parts: RouteParts, received: Received, match: Match): void {
   const { accept, 'content-type': contentType, 'content-encoding': coding } = received.request.headers;
   // A compressed body has no canonical form here; such requests are rare, and nodes decode them.
   if (coding !== undefined) return answerPassed(parts, received, match);
@@ -133,19 +146,19 @@ function answerPosted(parts: ServerParts, received: Received, match: Match): voi
 }
 
 /** Passes a request whose route has a parser, because the parser left it to a node. */
-function servePassed(parts: ServerParts, exchange: Exchange, match: Match, body?: Buffer): Promise<void> {
+function servePassed(parts: RouteParts, exchange: Exchange, match: Match, body?: Buffer): Promise<void> {
   requirePassable(exchange.request, match);
   requireTime(parts);
   return parts.passThrough.serve(exchange, match, body);
 }
 
 /** Answers a request for a short share. */
-async function answerShared(parts: ServerParts, exchange: Exchange, read: SharedRead): Promise<void> {
+async function answerShared(parts: RouteParts, exchange: Exchange, read: SharedRead): Promise<void> {
   requireTime(parts);
   return parts.writer.read(exchange, await parts.shares.load(read, exchange), parts.reader);
 }
 
-function answerEncode(parts: ServerParts, received: Received, match: Match): void {
+function answerEncode(parts: RouteParts, received: Received, match: Match): void {
   const encoder = parts.encoder();
   if (encoder === undefined || !isEncoded(parts, match)) return answerPassed(parts, received, match);
   return withBody(parts, received, match, (exchange, body) => {
@@ -154,25 +167,25 @@ function answerEncode(parts: ServerParts, received: Received, match: Match): voi
   });
 }
 
-function answerLedgerInfo(parts: ServerParts, exchange: Exchange, match: Match): void | Promise<void> {
+function answerLedgerInfo(parts: RouteParts, exchange: Exchange, match: Match): void | Promise<void> {
   if (answerForm(exchange.request.headers.accept) !== 'bcs') return answerInfo(parts, exchange);
   requireTime(parts);
   return parts.passThrough.ledgerInfo(exchange, match);
 }
 
-function answerInfo(parts: ServerParts, exchange: Exchange): void | Promise<void> {
+function answerInfo(parts: RouteParts, exchange: Exchange): void | Promise<void> {
   const { freshness } = parts;
   const info = freshness.findLedgerInfo(exchange.request);
   if (info !== undefined) return writeInfo(parts, exchange, info);
   return freshness.ledgerInfo(exchange.request, exchange.signal).then((found) => writeInfo(parts, exchange, found));
 }
 
-function writeInfo({ writer }: ServerParts, exchange: Exchange, { body, version }: InfoBody): void {
+function writeInfo({ writer }: RouteParts, exchange: Exchange, { body, version }: InfoBody): void {
   exchange.version = version;
   return writer.write(exchange, 200, infoHead(writer.vary, version), body);
 }
 
-function answerPassed(parts: ServerParts, received: Received, match: Match): void {
+function answerPassed(parts: RouteParts, received: Received, match: Match): void {
   const { method } = match;
   const serve = (exchange: Exchange, body: Buffer | undefined): Promise<void> => {
     if (match.isIdempotent) requireTime(parts);
@@ -186,7 +199,7 @@ function answerPassed(parts: ServerParts, received: Received, match: Match): voi
   });
 }
 
-function answerPreflight({ cors, router }: ServerParts, exchange: Exchange): void {
+function answerPreflight({ cors, router }: RouteParts, exchange: Exchange): void {
   const head = cors.preflight(exchange.request);
   if (head === undefined) throw router.notAllowed(exchange.target);
   endWhereHttpDoes(exchange, head);

@@ -1,14 +1,11 @@
 /** Compiled modules at head. A module is read again after a bounded age; only changed bytes are compiled again. */
 import { LRUCache } from 'lru-cache';
-import { ownBytes, type CachedResponse } from '../../cache/entry.ts';
-import { compileModule, type CompiledModule } from '../../encode/abi.ts';
-import type { LoadModule } from '../../encode/encode-submission.ts';
-import type { Address } from '../../ledger/address.ts';
-import { GatewayError } from '../../ledger/errors.ts';
-import { bodyTurns } from '../../ledger/body-turns.ts';
-import { FairFlights, type FlightTurn } from '../../upstream/dispatch/fair-flights.ts';
+import { type CachedResponse, ownBytes } from '../../cache/index.ts';
+import { type CompiledModule, compileModule, type LoadModule } from '../../encode/index.ts';
+import { type Address, bodyTurns, GatewayError } from '../../ledger/index.ts';
+import { FairFlights, type FlightTurn } from '../../upstream/index.ts';
 import { moduleRead } from './parse-read.ts';
-import type { Reader } from '../reads/reader.ts';
+import type { Reader } from '../reads/index.ts';
 
 /** An upgrade is noticed within this time. Half-way through, a background read begins. */
 const maxAgeMs = 1_000;

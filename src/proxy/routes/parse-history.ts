@@ -2,15 +2,10 @@
  * Parsers of reads of history (transactions by version, lists of them, blocks, events) and of short shares. `undefined`
  * leaves a request to a node, unchanged: malformed and unknown parameters are the node's to refuse.
  */
-import type { AskedRead } from '../../cache/asked-content.ts';
-import type { Operation } from '../../cache/key.ts';
-import { parseAddress } from '../../ledger/address.ts';
-import { isIdentifier } from '../../ledger/type-tag.ts';
-import { findU64, type LedgerVersion } from '../../ledger/version.ts';
-import { answerForm } from '../http/negotiate.ts';
-import { knownParameters } from '../http/target.ts';
-import { needOf, type Read } from '../reads/read-result.ts';
-import type { SharedRead, ShareTime } from '../reads/shares.ts';
+import { type AskedRead, needOf, type Read, type SharedRead, type ShareTime } from '../reads/index.ts';
+import type { Operation } from '../../cache/index.ts';
+import { findU64, isIdentifier, type LedgerVersion, parseAddress } from '../../ledger/index.ts';
+import { answerForm, knownParameters } from '../http/index.ts';
 import { acceptOnly, parseTag, readOf, type ParseRead, type PathRead } from './parse-read.ts';
 import { findLimit } from './parse-state.ts';
 

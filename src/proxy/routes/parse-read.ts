@@ -1,16 +1,21 @@
 /** Parsers of reads: a resource, a module, a transaction, a view. Each yields a canonical `Read`. */
 import { LRUCache } from 'lru-cache';
-import type { Operation } from '../../cache/key.ts';
-import { parseViewBody, type CanonicalBody, type ViewContentType } from '../../cache/canonical-body.ts';
-import { parseAddress, parseTransactionHash } from '../../ledger/address.ts';
-import { GatewayError, quote } from '../../ledger/errors.ts';
-import { isIdentifier, formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
-import { withVersion, type LedgerVersion } from '../../ledger/version.ts';
-import { answerForm } from '../http/negotiate.ts';
-import { needOf, type Read } from '../reads/read-result.ts';
-import type { SharedRead } from '../reads/shares.ts';
+import type { Operation } from '../../cache/index.ts';
+import { parseViewBody, type CanonicalBody, type ViewContentType } from './canonical-body.ts';
+import {
+  formatTypeTag,
+  GatewayError,
+  isIdentifier,
+  type LedgerVersion,
+  parseAddress,
+  parseStructTag,
+  parseTransactionHash,
+  quote,
+  withVersion,
+} from '../../ledger/index.ts';
+import { answerForm, ownCopy, versionParameter } from '../http/index.ts';
+import { needOf, type Read, type SharedRead } from '../reads/index.ts';
 import type { Submissions } from './submissions.ts';
-import { ownCopy, versionParameter } from '../http/target.ts';
 
 /** The parts of a client's request beside its path parameters. */
 export interface PathRead {

@@ -2,12 +2,11 @@
  * Parsers of further reads of state: accounts, balances, pages of modules and resources, table items. `undefined` leaves
  * a request to a node, unchanged: the gateway keeps no answer to a question that it reads only in part.
  */
-import type { Operation } from '../../cache/key.ts';
-import { parseTableBody } from '../../cache/canonical-body.ts';
-import { findAddress, parseAddress } from '../../ledger/address.ts';
-import { findU64 } from '../../ledger/version.ts';
-import { knownParameters, versionParameter } from '../http/target.ts';
-import type { Read } from '../reads/read-result.ts';
+import type { Operation } from '../../cache/index.ts';
+import { parseTableBody } from './canonical-body.ts';
+import { findAddress, findU64, parseAddress } from '../../ledger/index.ts';
+import { knownParameters, versionParameter } from '../http/index.ts';
+import type { Read } from '../reads/index.ts';
 import { parseTag, pathRead, postedRead, type BodyRead, type Parameters, type ParseRead } from './parse-read.ts';
 
 const versionOnly = ['ledger_version'];

@@ -3,30 +3,34 @@
  * routed by retention, as pinned reads are.
  */
 import { Readable } from 'node:stream';
-import { withVersion, type LedgerVersion } from '../../ledger/version.ts';
-import type { Fleet } from '../../upstream/fleet.ts';
-import type { Latest } from '../../upstream/latest.ts';
-import { decode, type NodeCoding, type NodeAnswer, type StreamedAnswer } from '../../upstream/dispatch/exchange.ts';
-import type { FleetRequest } from '../../upstream/dispatch/fleet-request.ts';
-import type { WireRequest } from '../../upstream/node/node-client.ts';
-import type { Sender } from '../../upstream/dispatch/sender.ts';
-import type { Exchange } from '../http/exchange.ts';
-import type { Freshness } from '../reads/freshness.ts';
+import { GatewayError, type LedgerVersion, withVersion } from '../../ledger/index.ts';
 import {
+  decode,
+  type Fleet,
+  type FleetRequest,
+  type Latest,
+  type NodeAnswer,
+  type NodeCoding,
+  type Sender,
+  type StreamedAnswer,
+  type WireRequest,
+} from '../../upstream/index.ts';
+import {
+  acceptedCodings,
+  type Exchange,
   forOneClient,
   mergedVary,
   requestHeaders,
   responseHeaders,
+  type ResponseWriter,
+  type UnsentAnswers,
   withoutCoding,
   withoutConditions,
   withoutFreshness,
-} from '../http/headers.ts';
-import { acceptedCodings } from '../http/negotiate.ts';
-import type { ResponseWriter } from '../http/response-writer.ts';
+} from '../http/index.ts';
+import type { Freshness } from '../reads/index.ts';
 import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';
-import type { UnsentAnswers } from '../http/unsent-answers.ts';
-import { GatewayError } from '../../ledger/errors.ts';
 
 interface PassThroughParts {
   readonly router: Router;

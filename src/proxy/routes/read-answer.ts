@@ -1,26 +1,20 @@
 /** Answers reads over every transport, from memory or the fleet. */
-import { canonicalBytes } from '../../cache/canonical-body.ts';
-import { ownBytes } from '../../cache/entry.ts';
-import { isOfState } from '../../cache/key.ts';
-import { GatewayError } from '../../ledger/errors.ts';
-import { LargeAnswerError } from '../../upstream/dispatch/fleet-request.ts';
-import type { Exchange } from '../http/exchange.ts';
-import type { Incoming } from '../http/message.ts';
-import { answerForm } from '../http/negotiate.ts';
-import type { Read, ReadResult } from '../reads/read-result.ts';
-import type { SharedRead } from '../reads/shares.ts';
+import { canonicalBytes } from './canonical-body.ts';
+import { ownBytes } from '../../cache/index.ts';
+import { GatewayError } from '../../ledger/index.ts';
+import { LargeAnswerError } from '../../upstream/index.ts';
+import { answerForm, CachedTarget, type Exchange, type Incoming, ownCopy, postedName } from '../http/index.ts';
+import { isOfLatest, type Read, type ReadResult, type SharedRead } from '../reads/index.ts';
 import type { BodyRead } from './parse-read.ts';
 import type { Match } from './router.ts';
-import type { ServerParts } from './server-parts.ts';
-import { CachedTarget, postedName } from './target-cache.ts';
-import { ownCopy } from '../http/target.ts';
+import type { RouteParts } from './route-parts.ts';
 
 /**
  * Parses the read of `match`; `undefined`: a node has to answer it. The target cache gets reads of "latest" and those in
  * memory: most other pinned targets come once, and would displace them. Throws `GatewayError` 400.
  */
 export function parseTarget(
-  parts: ServerParts,
+  parts: RouteParts,
   match: Match,
   accept: string | undefined,
 ): CachedTarget | SharedRead | undefined {
@@ -43,7 +37,7 @@ export function parseTarget(
  * body's exact bytes, by the rules of `parseTarget`. The read may share the received bytes, which no later read of the
  * socket changes: Node gives each chunk memory of its own. `match`: of a target of its own. Throws `GatewayError` 400.
  */
-export function parsePosted({ reader, targets }: ServerParts, match: Match, request: BodyRead): Read | undefined {
+export function parsePosted({ reader, targets }: RouteParts, match: Match, request: BodyRead): Read | undefined {
   const read = match.parseBody(request);
   if (read === undefined) return undefined;
   const comesAgain = isOfLatest(read) || reader.locate(read) !== undefined;
@@ -59,7 +53,7 @@ export function parsePosted({ reader, targets }: ServerParts, match: Match, requ
 }
 
 /** Answers a read: from memory at once, or from the fleet. Throws or rejects with `GatewayError`. */
-export function answerRead(parts: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
+export function answerRead(parts: RouteParts, exchange: Exchange, read: Read): void | Promise<void> {
   const { reader, freshness } = parts;
   const hit = findHit(parts, read, exchange.request);
   if (hit !== undefined) return writeRead(parts, exchange, hit);
@@ -81,19 +75,14 @@ export function answerRead(parts: ServerParts, exchange: Exchange, read: Read): 
  * Throws `GatewayError` 503 while the process is overloaded. Callers need a node, Redis or the encoder next: an answer
  * from memory costs less than the refusal, and submissions go on.
  */
-export function requireTime({ overload }: ServerParts): void {
+export function requireTime({ overload }: RouteParts): void {
   if (!overload.isOverloaded()) return;
   overload.onShed();
   throw new GatewayError('unavailable', 'the gateway is overloaded; try again', { reason: 'overload' });
 }
 
-function findHit({ reader, freshness }: ServerParts, read: Read, request: Incoming): ReadResult | undefined {
+function findHit({ reader, freshness }: RouteParts, read: Read, request: Incoming): ReadResult | undefined {
   return isOfLatest(read) ? freshness.findRead(read, request) : reader.find(read);
-}
-
-/** Whether the gateway chooses the version: a read of state that names none. */
-export function isOfLatest(read: Read): boolean {
-  return read.version === undefined && isOfState(read.operation);
 }
 
 /** Whether the answer grows with the ledger until it is final: a client must not get one of before its own reads. */
@@ -102,7 +91,7 @@ function isOfHistory({ extent }: Read): boolean {
 }
 
 /** Writes the answer. After a committed transaction its connection reads no older state. */
-export function writeRead(parts: ServerParts, exchange: Exchange, served: ReadResult): void | Promise<void> {
+export function writeRead(parts: RouteParts, exchange: Exchange, served: ReadResult): void | Promise<void> {
   const { committedAt } = served.entry;
   if (committedAt !== undefined) parts.freshness.recordSeen(exchange.request, committedAt);
   return parts.writer.read(exchange, served, parts.reader);

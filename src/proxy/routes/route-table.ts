@@ -1,8 +1,7 @@
 /** The table of routes. A new kind of read takes a row here, a parser and a test. */
-import type { AccessOperation } from '../../access/keys/principal.ts';
-import { findU64, type LedgerVersion } from '../../ledger/version.ts';
-import type { RouteName } from '../../metrics/http-metrics.ts';
-import type { Need } from '../../upstream/select/ranking.ts';
+import { findU64, type LedgerVersion } from '../../ledger/index.ts';
+import type { RouteName } from '../../metrics/index.ts';
+import type { Need } from '../../upstream/index.ts';
 import {
   accountList,
   blockByVersionRead,
@@ -27,17 +26,9 @@ import {
   type ParseRead,
 } from './parse-read.ts';
 import { accountPageRead, accountRead, balanceRead, tableItemRead } from './parse-state.ts';
-import type { RouteLabel } from '../http/request-span.ts';
-import { needOf, type Read } from '../reads/read-result.ts';
+import { numberParameter, type Route } from '../http/index.ts';
+import { needOf, type Read } from '../reads/index.ts';
 import type { Submissions } from './submissions.ts';
-import { numberParameter } from '../http/target.ts';
-
-/**
- * Kind of answer. `read`: from cache or fleet. `wait`: a `read` that a node may hold back. `posted`: a `read` with a body.
- * `encode`: by the encoder or a node. `submit`: by one node, once. `passed`: by a node, unchanged. `none`: refused.
- */
-export type RouteKind =
-  'read' | 'wait' | 'posted' | 'encode' | 'submit' | 'ledger info' | 'passed' | 'preflight' | 'none';
 
 /** Parses a read whose request has a body. */
 export interface PostedRead {
@@ -47,11 +38,8 @@ export interface PostedRead {
   readonly parse: (parameters: Parameters, request: BodyRead) => Read | undefined;
 }
 
-/** A way to answer requests, with its names in metrics and spans; one object for all requests. */
-export interface Route extends RouteLabel {
-  readonly kind: RouteKind;
-  /** Keys allow and plans charge this operation. */
-  readonly operation: AccessOperation;
+/** A route with the parsers of its reads. */
+export interface TableRoute extends Route {
   /** Present on the kinds `read` and `wait`. */
   readonly parse?: ParseRead;
   /** Present on the kind `posted`. */
@@ -62,7 +50,7 @@ export interface Route extends RouteLabel {
 export interface PathRow {
   /** Below the base path, in find-my-way's form. */
   readonly path: string;
-  readonly routes?: Readonly<Partial<Record<'GET' | 'HEAD' | 'POST', Route>>>;
+  readonly routes?: Readonly<Partial<Record<'GET' | 'HEAD' | 'POST', TableRoute>>>;
   /** `Allow` of a 405 (RFC 9110 15.5.6), without `OPTIONS`, which only serves preflights. Default: `GET, HEAD`. */
   readonly allow?: string;
   /** Its POST changes nothing, and is therefore idempotent. */
@@ -85,16 +73,16 @@ export interface PathRow {
 }
 
 /** Route of any path or method that has no other. */
-export const passedRoute: Route = { kind: 'passed', name: 'pass_through', operation: 'pass', template: '/*' };
+export const passedRoute: TableRoute = { kind: 'passed', name: 'pass_through', operation: 'pass', template: '/*' };
 
 /** Route of a cross-origin preflight, on any path. */
-export const preflightRoute: Route = { kind: 'preflight', name: 'none', operation: 'pass', template: undefined };
+export const preflightRoute: TableRoute = { kind: 'preflight', name: 'none', operation: 'pass', template: undefined };
 
 /** Route of a refused request. */
-export const noRoute: Route = { kind: 'none', name: 'none', operation: 'pass', template: undefined };
+export const noRoute: TableRoute = { kind: 'none', name: 'none', operation: 'pass', template: undefined };
 
-const ledgerInfo: Route = { kind: 'ledger info', name: 'ledger_info', operation: 'read', template: '' };
-const view: Route = {
+const ledgerInfo: TableRoute = { kind: 'ledger info', name: 'ledger_info', operation: 'read', template: '' };
+const view: TableRoute = {
   kind: 'posted',
   name: 'view',
   operation: 'view',
@@ -102,9 +90,9 @@ const view: Route = {
   posted: { check: viewContentType, parse: (_, request) => viewRead(request) },
 };
 const encodePath = '/transactions/encode_submission';
-const encode: Route = { kind: 'encode', name: 'encode_submission', operation: 'encode', template: encodePath };
+const encode: TableRoute = { kind: 'encode', name: 'encode_submission', operation: 'encode', template: encodePath };
 /** A batch shares the template of a single submission, a name in metrics and spans that is an outside contract. */
-const submit: Route = { kind: 'submit', name: 'submit', operation: 'submit', template: '/transactions' };
+const submit: TableRoute = { kind: 'submit', name: 'submit', operation: 'submit', template: '/transactions' };
 
 const stateNeed = (_: Parameters, target: string): Need => needOf(numberParameter(target, 'ledger_version'));
 
@@ -188,13 +176,13 @@ function historyRows(): readonly PathRow[] {
 
 /** A row of a read whose answer the cache may keep; `kind` is `wait` for a long poll. */
 function readRow(name: RouteName, path: string, parse: ParseRead, kind: 'read' | 'wait' = 'read'): PathRow {
-  const route: Route = { kind, name, operation: 'read', template: path, parse };
+  const route: TableRoute = { kind, name, operation: 'read', template: path, parse };
   return { path, isOfLedger: true, routes: { GET: route, HEAD: route } };
 }
 
 /** A row of a kept or shared read that counts as a passed path in rights and plans. */
 function keptRow(name: RouteName, path: string, traits: Partial<PathRow>, parse: ParseRead): PathRow {
-  const route: Route = { kind: 'read', name, operation: 'pass', template: path, parse };
+  const route: TableRoute = { kind: 'read', name, operation: 'pass', template: path, parse };
   return { path, ...traits, routes: { GET: route, HEAD: route } };
 }
 
@@ -211,6 +199,6 @@ function listRow(
 function tableRow(operation: 'table_item' | 'raw_table_item', path: string): PathRow {
   const parse: PostedRead['parse'] = (parameters, request) => tableItemRead(operation, parameters, request);
   const reads = { check: requireJson, parse };
-  const route: Route = { kind: 'posted', name: operation, operation: 'pass', template: path, posted: reads };
+  const route: TableRoute = { kind: 'posted', name: operation, operation: 'pass', template: path, posted: reads };
   return { path, ...state, ...posted, routes: { POST: route } };
 }

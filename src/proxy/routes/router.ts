@@ -1,10 +1,9 @@
 /** The router decides a request's route from method and target alone. Pure; find-my-way matches the paths. */
 import findMyWay from 'find-my-way';
-import type { AccessOperation } from '../../access/keys/principal.ts';
-import { GatewayError } from '../../ledger/errors.ts';
-import type { Need } from '../../upstream/select/ranking.ts';
-import type { Read } from '../reads/read-result.ts';
-import type { SharedRead } from '../reads/shares.ts';
+import type { AccessOperation } from '../../access/index.ts';
+import { GatewayError } from '../../ledger/index.ts';
+import type { Need } from '../../upstream/index.ts';
+import type { Read, SharedRead } from '../reads/index.ts';
 import type { BodyRead, Parameters } from './parse-read.ts';
 import {
   noRoute,
@@ -13,10 +12,17 @@ import {
   routeTable,
   type PathRow,
   type PostedRead,
-  type Route,
+  type TableRoute,
 } from './route-table.ts';
 import type { Submissions } from './submissions.ts';
-import { foldedPaths, hasFoldedDots, hasParameter, longestTarget, pathBelow } from '../http/target.ts';
+import {
+  foldedPaths,
+  hasFoldedDots,
+  hasParameter,
+  longestTarget,
+  type MatchedRoute,
+  pathBelow,
+} from '../http/index.ts';
 
 interface RouterOptions {
   /** Empty, or `/v1`. */
@@ -97,8 +103,8 @@ export class Router {
 }
 
 /** One request's route, and the traits that its path and query give it. */
-export class Match {
-  readonly route: Route;
+export class Match implements MatchedRoute {
+  readonly route: TableRoute;
   readonly method: string;
   readonly target: string;
   /** Traits of the path as nodes read it. */
@@ -195,7 +201,7 @@ export class Match {
   }
 }
 
-function routeOf(row: PathRow, method: string): Route {
+function routeOf(row: PathRow, method: string): TableRoute {
   if (method === 'OPTIONS') return preflightRoute;
   return row.routes?.[method as 'GET'] ?? passedRoute;
 }

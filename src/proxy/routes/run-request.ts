@@ -1,33 +1,23 @@
 /** Runs the answer to one request: checks its head, reads its body, and turns errors into answers. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { clientOf } from '../../access/keys/client-address.ts';
-import { GatewayError } from '../../ledger/errors.ts';
-import type { BodyReservation } from '../http/body-pool.ts';
-import { Exchange, type IncomingExchange } from '../http/exchange.ts';
-import type { Incoming, Outgoing } from '../http/message.ts';
-import type { RouteLabel } from '../http/request-span.ts';
+import { clientOf } from '../../access/index.ts';
+import { GatewayError } from '../../ledger/index.ts';
+import {
+  Exchange,
+  type Incoming,
+  type IncomingExchange,
+  type Outgoing,
+  type Received,
+  type Route,
+  type RouteLabel,
+} from '../http/index.ts';
 import { requireJson } from './parse-read.ts';
-import { noRoute, type Route } from './route-table.ts';
+import { noRoute } from './route-table.ts';
 import type { Match } from './router.ts';
-import type { ServerParts } from './server-parts.ts';
-
-/** A request whose body Node's server reads on demand. */
-type ServerRequest = IncomingExchange<IncomingMessage, ServerResponse> & { readonly body?: undefined };
-
-/** A request that arrived whole. */
-export interface WholeRequest extends IncomingExchange<Incoming, Outgoing> {
-  /** Empty for GET and HEAD. */
-  readonly body: Buffer;
-  /** Memory of a body large enough to count, which its owner releases when the response closes. */
-  readonly reservation?: BodyReservation | undefined;
-}
-
-/** A request in either form. */
-export type Received = ServerRequest | WholeRequest;
+import type { RouteParts } from './route-parts.ts';
 
 /** Answers a request ahead of its route: `error` becomes an error answer. */
 export function refuse(
-  parts: ServerParts,
+  parts: RouteParts,
   received: IncomingExchange<Incoming, Outgoing>,
   error: unknown,
   route: RouteLabel = noRoute,
@@ -36,7 +26,7 @@ export function refuse(
 }
 
 /** The fault of a request's head, ahead of its body: `GatewayError` 400, 404 or 415. Throws nothing else. */
-export function faultAheadOfBody(parts: ServerParts, request: Incoming, match: Match): GatewayError | undefined {
+export function faultAheadOfBody(parts: RouteParts, request: Incoming, match: Match): GatewayError | undefined {
   try {
     checkHead(parts, request, match);
     return undefined;
@@ -46,7 +36,7 @@ export function faultAheadOfBody(parts: ServerParts, request: Incoming, match: M
   }
 }
 
-function checkHead(parts: ServerParts, request: Incoming, match: Match): void {
+function checkHead(parts: RouteParts, request: Incoming, match: Match): void {
   const { 'content-type': type, 'content-encoding': coding } = request.headers;
   const { fault } = match;
   if (fault !== undefined) throw fault;
@@ -57,7 +47,7 @@ function checkHead(parts: ServerParts, request: Incoming, match: Match): void {
 }
 
 /** Without an encoder, or under an unusual spelling of its target, nodes encode. */
-export function isEncoded({ encoder, router }: ServerParts, { route, target }: Match): boolean {
+export function isEncoded({ encoder, router }: RouteParts, { route, target }: Match): boolean {
   return (
     encoder !== undefined && route.kind === 'encode' && target === `${router.basePath}/transactions/encode_submission`
   );
@@ -78,7 +68,7 @@ const mediaTypeForm = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/;
 
 /** Runs `serve` with the request's exchange. Errors become error answers. */
 export function run(
-  parts: ServerParts,
+  parts: RouteParts,
   received: IncomingExchange<Incoming, Outgoing>,
   route: Route,
   serve: (exchange: Exchange) => void | Promise<void>,
@@ -89,7 +79,7 @@ export function run(
 
 /** Reads the body of `match`, then runs `serve`. Faults of head or body become error answers. */
 export function withBody(
-  parts: ServerParts,
+  parts: RouteParts,
   received: Received,
   match: Match,
   serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
@@ -126,7 +116,7 @@ export function withBody(
  * Runs `serve`; its exception becomes an error answer. The promise, if any, never rejects. Until it resolves, the plan
  * counts the request as in flight.
  */
-function guard({ writer }: ServerParts, exchange: Exchange, serve: () => void | Promise<void>): void | Promise<void> {
+function guard({ writer }: RouteParts, exchange: Exchange, serve: () => void | Promise<void>): void | Promise<void> {
   try {
     const work = serve()?.catch((error: unknown) => writer.error(exchange, error));
     if (work !== undefined) exchange.admitted?.holdFor(work, exchange.response);

@@ -1,12 +1,15 @@
 /** The standing proof: after the client's answer a node encodes the same request, and the bytes are compared. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { encodeSubmission, type LoadModule } from '../../encode/encode-submission.ts';
-import { compareWithNode, isOfUpgrade, type NodeEncoding, type ShadowProof } from '../../encode/shadow.ts';
-import type { EncodeMetrics } from '../../metrics/encode-metrics.ts';
-import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
-import { QueueFullError } from '../../upstream/dispatch/fleet-request.ts';
-import type { Fleet } from '../../upstream/fleet.ts';
-import type { Sender } from '../../upstream/dispatch/sender.ts';
+import {
+  compareWithNode,
+  encodeSubmission,
+  isOfUpgrade,
+  type LoadModule,
+  type NodeEncoding,
+  type ShadowProof,
+} from '../../encode/index.ts';
+import type { EncodeMetrics } from './encode-metrics.ts';
+import { type Fleet, type NodeAnswer, QueueFullError, type Sender } from '../../upstream/index.ts';
 import type { ModuleSource } from './module-source.ts';
 
 /** A request that the gateway encoded and answered. */

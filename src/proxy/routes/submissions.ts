@@ -3,9 +3,8 @@
  * the node to each other before the client is answered, because its next request may reach any of them.
  */
 import { LRUCache } from 'lru-cache';
-import type { TransactionHash } from '../../ledger/address.ts';
-import { skimInTurns } from '../../ledger/answer-body.ts';
-import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
+import { skimInTurns, type TransactionHash } from '../../ledger/index.ts';
+import type { NodeAnswer } from '../../upstream/index.ts';
 
 /** Longer than a transaction stays in a mempool. */
 const rememberMs = 10 * 60_000;

@@ -1,6 +1,5 @@
 /** Events of an account, by creation number and by the handle that holds it. */
-import { addressBytes, findAddress, type Address } from '../../ledger/address.ts';
-import { formatTypeTag } from '../../ledger/type-tag.ts';
+import { type Address, addressBytes, findAddress, formatTypeTag } from '../../ledger/index.ts';
 import { answerIn, type SampleAnswer, lengthBytes, listBytes, standInBytes, u64Bytes } from '../answer.ts';
 import { type SampleCall, historyPage, mapRange, pageOf } from '../call.ts';
 import { eventsPruned, notFound } from '../node-error.ts';

@@ -14,7 +14,7 @@ import { versionsPerBlock, blockHeightOf } from '../ledger-clock.ts';
 import { frameworkError, nodeError, versionPruned, notFound, blockPruned } from '../node-error.ts';
 import { onChainBytes, transactionAt, type Committed } from './transaction-operations.ts';
 import { syntheticHash, committedFields, syntheticTransactionHash, transactionsOf } from '../synthetic.ts';
-import type { Address } from '../../ledger/address.ts';
+import type { Address } from '../../ledger/index.ts';
 
 /** `GET /transactions?start=&limit=`: cut at the head; without `start` the newest page. */
 export function answerTransactions(call: SampleCall): SampleAnswer {

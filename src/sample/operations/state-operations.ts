@@ -1,7 +1,14 @@
 /** Reads of state at a version: account, resource, module, balance, pages of resources and of modules, table items. */
-import { addressBytes, findAddress, type Address } from '../../ledger/address.ts';
-import { findTypeTag, formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
+import {
+  type Address,
+  addressBytes,
+  canonicalJson,
+  findAddress,
+  findTypeTag,
+  formatTypeTag,
+  type LedgerVersion,
+  parseStructTag,
+} from '../../ledger/index.ts';
 import {
   answerIn,
   type SampleAnswer,
@@ -22,7 +29,6 @@ import {
   transactionsOf,
   isMadeUpAccount,
 } from '../synthetic.ts';
-import { canonicalJson } from '../../ledger/json-value.ts';
 
 /** `GET /accounts/{address}`. Real nodes answer a missing account in two ways; this is the 404. */
 export function answerAccount(call: SampleCall): SampleAnswer {

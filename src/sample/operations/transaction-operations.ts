@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { answerIn, hashBytes, jsonAnswer, type SampleAnswer, standInBytes, u64Bytes } from '../answer.ts';
 import { isJsonMediaType, textMember, type SampleCall } from '../call.ts';
-import type { JsonObject } from '../../ledger/json-value.ts';
+import type { JsonObject } from '../../ledger/index.ts';
 import { bareError, frameworkError, nodeError, notFound } from '../node-error.ts';
 import { findEncodeAnswer, findTransactionByHash, findTransactionByVersion } from '../recorded.ts';
 import {

@@ -1,7 +1,12 @@
 /** `POST /view`: recorded view functions, and two synthetic ones that show what was asked (protocol 6). */
-import { canonicalAddress } from '../../ledger/address.ts';
-import { canonicalJson } from '../../ledger/json-value.ts';
-import { findFunctionId, formatFunctionId, isIdentifier, type FunctionId } from '../../ledger/type-tag.ts';
+import {
+  canonicalAddress,
+  canonicalJson,
+  findFunctionId,
+  formatFunctionId,
+  type FunctionId,
+  isIdentifier,
+} from '../../ledger/index.ts';
 import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
 import { textMember, type SampleCall } from '../call.ts';
 import { bareError, nodeError } from '../node-error.ts';

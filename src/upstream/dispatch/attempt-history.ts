@@ -4,8 +4,8 @@ import type { Shedding } from '../node/deferral.ts';
 import type { FailureSign } from '../node/ejection.ts';
 import type { NodeAnswer } from './exchange.ts';
 import type { Upstream } from '../node/upstream.ts';
-import type { FailureKind, NodeFault } from '../../metrics/upstream-metrics.ts';
-import type { Span } from '../../trace/span.ts';
+import type { FailureKind, NodeFault } from '../upstream-metrics.ts';
+import type { Span } from '../../metrics/index.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import type { ReadClass } from '../select/ranking.ts';
 

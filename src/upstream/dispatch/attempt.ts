@@ -1,10 +1,8 @@
 /** One request to one node: the exchange, the class of the answer, and the record of both in the node's state. */
 import { performance } from 'node:perf_hooks';
-import { GatewayError } from '../../ledger/errors.ts';
-import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
-import { doneOrStopped, type Deadline, type CancelSignal } from '../../ledger/stop.ts';
-import type { FailureKind, NodeFault } from '../../metrics/upstream-metrics.ts';
-import type { Span } from '../../trace/span.ts';
+import { type CancelSignal, type Deadline, doneOrStopped, GatewayError, type LedgerInfo } from '../../ledger/index.ts';
+import type { FailureKind, NodeFault } from '../upstream-metrics.ts';
+import type { Span } from '../../metrics/index.ts';
 import {
   type AttemptOutcome,
   endSpan,

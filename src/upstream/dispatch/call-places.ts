@@ -1,6 +1,6 @@
 /** The places that one call takes at nodes: at once where one is free, and by waiting where none is. */
 import { performance } from 'node:perf_hooks';
-import type { CancelSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/index.ts';
 import type { NodeCandidate } from '../select/candidates.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';

@@ -4,9 +4,16 @@
  * one is the fleet's answer, or a fact about that node only. Status and `error_code` decide; message text does only for
  * errors that have nothing better (protocol 10).
  */
-import { findForm, JsonBody, type AnswerContent } from '../../ledger/answer-body.ts';
-import { type HeaderValues, headerOf, ledgerHeaderFault, type Dialect } from '../../ledger/ledger-headers.ts';
-import { conditions } from '../../ledger/node-headers.ts';
+import {
+  type AnswerContent,
+  conditions,
+  type Dialect,
+  findForm,
+  headerOf,
+  type HeaderValues,
+  JsonBody,
+  ledgerHeaderFault,
+} from '../../ledger/index.ts';
 import type { Shedding } from '../node/deferral.ts';
 import type { Need } from '../select/ranking.ts';
 import type { FleetRequest, PromisedForm } from './fleet-request.ts';

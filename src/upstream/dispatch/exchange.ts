@@ -1,9 +1,16 @@
 /** One request to one node and its answer: types, and the decoding of bodies (RFC 9110 8.4.1, protocol 2.5). */
 import { pipeline, Readable, type Transform } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
-import { findForm, JsonBody } from '../../ledger/answer-body.ts';
-import { headerOf, type Dialect, type HeaderValues, type LedgerInfo } from '../../ledger/ledger-headers.ts';
-import { stopReason, type CancelSignal } from '../../ledger/stop.ts';
+import {
+  type CancelSignal,
+  type Dialect,
+  findForm,
+  headerOf,
+  type HeaderValues,
+  JsonBody,
+  type LedgerInfo,
+  stopReason,
+} from '../../ledger/index.ts';
 import type { ByteBudget, Share } from '../byte-budget.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';

@@ -1,6 +1,6 @@
 /** One request to one node: the checks of its answer's head, and the answer that is read to its end. */
 import type { Dispatcher } from 'undici';
-import { stopReason } from '../../ledger/stop.ts';
+import { type HeaderValues, stopReason } from '../../ledger/index.ts';
 import { TooLargeError, type Share } from '../byte-budget.ts';
 import {
   requestTo,
@@ -14,7 +14,6 @@ import {
 } from './exchange.ts';
 import type { NodeClient, Purpose, WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
-import type { HeaderValues } from '../../ledger/ledger-headers.ts';
 import { isFresh, LostConnectionError } from '../node/live-connection.ts';
 
 /** Most interim answers (1xx) of one request. */

@@ -1,11 +1,15 @@
 /** A request to the fleet, the bounds within which it is sent, and the parts of all that sends it. */
-import type { AnswerContent, AnswerForm } from '../../ledger/answer-body.ts';
-import { type FailedCall, GatewayError } from '../../ledger/errors.ts';
-import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
-import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
-import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
-import type { Span } from '../../trace/span.ts';
+import {
+  type AnswerContent,
+  type AnswerForm,
+  type FailedCall,
+  GatewayError,
+  type LedgerInfo,
+  type LedgerVersion,
+} from '../../ledger/index.ts';
+import type { SenderMetrics } from './sender-metrics.ts';
+import type { UpstreamMetrics } from '../upstream-metrics.ts';
+import type { Span } from '../../metrics/index.ts';
 import type { ByteBudget } from '../byte-budget.ts';
 import type { Fleet } from '../fleet.ts';
 import type { WireRequest } from '../node/node-client.ts';

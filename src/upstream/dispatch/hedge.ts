@@ -1,5 +1,5 @@
 /** Hedging: a second attempt at another node beside a slow one. The first answer wins; the other attempt is cancelled. */
-import { settlesWithin } from '../../ledger/stop.ts';
+import { settlesWithin } from '../../ledger/index.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, HedgeLimits } from './fleet-request.ts';

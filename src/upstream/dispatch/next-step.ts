@@ -1,6 +1,11 @@
 /** Decides after an attempt without a final answer: whether the call goes on, or waits, and its answer in the end. */
-import type { CancelSignal } from '../../ledger/stop.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
+import {
+  type CancelSignal,
+  type FailedCall,
+  GatewayError,
+  type LedgerVersion,
+  type UnavailableReason,
+} from '../../ledger/index.ts';
 import type { Fleet } from '../fleet.ts';
 import { candidatesOf } from '../fleet-view.ts';
 import type { Upstream } from '../node/upstream.ts';
@@ -8,7 +13,6 @@ import { type NodeCandidate, deepest, deepestUnasked } from '../select/candidate
 import { type Need, positionOf, passedOver, trustRank, holdingOf, versionOf } from '../select/ranking.ts';
 import type { AttemptHistory, NonFinalOutcome } from './attempt-history.ts';
 import { QueueFullError, UnreachedError, type SendLimits } from './fleet-request.ts';
-import { type FailedCall, GatewayError, type UnavailableReason } from '../../ledger/errors.ts';
 import { errorCodeOf } from './classify.ts';
 import type { NodeAnswer } from './exchange.ts';
 

@@ -8,7 +8,7 @@ import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { Allowance } from '../node/allowance.ts';
 import { longestPauseMs } from '../node/ejection.ts';
 import { positionOf, readClasses, type Need, type ReadClass, holdingOf } from '../select/ranking.ts';
-import { ledgerVersion, withVersion, type LedgerVersion } from '../../ledger/version.ts';
+import { ledgerVersion, type LedgerVersion, withVersion } from '../../ledger/index.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** Sends a copy of a read to `upstream` in the background; `undefined`: the end of the process cut it off. */

@@ -1,5 +1,5 @@
 /** Sends requests to the fleet, and holds the state that they share: places, queue, budgets. */
-import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
+import { type CancelSignal, Deadline } from '../../ledger/index.ts';
 import { Attempts, type Fetch } from './attempt.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
 import { FleetCall, type DispatchContext } from './call.ts';

@@ -3,8 +3,7 @@
  * transaction. Test networks are created anew under the same chain id, and then every version has other contents: keys
  * of stored data contain that hash as well (protocol 1.2).
  */
-import { skimInTurns } from '../../ledger/answer-body.ts';
-import type { CancelSignal } from '../../ledger/stop.ts';
+import { type CancelSignal, skimInTurns } from '../../ledger/index.ts';
 
 /** A chain id that one node reported. */
 export interface ChainReport {

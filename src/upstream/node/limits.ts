@@ -1,5 +1,5 @@
 /** Bounds on requests in flight: a semaphore, and the adaptive concurrency limit of a node. */
-import { waitWithin, type CancelSignal } from '../../ledger/stop.ts';
+import { type CancelSignal, waitWithin } from '../../ledger/index.ts';
 import type { ReadClass } from '../select/ranking.ts';
 
 /** Counts holders of a limited resource. `PlaceQueue` has the waits of reads. */

@@ -5,7 +5,7 @@
  * dropped them silently: a probe goes out over new ones as well, which alone look the name up again.
  */
 import { setImmediate } from 'node:timers/promises';
-import { settlesWithin, type CancelSignal } from '../../ledger/stop.ts';
+import { type CancelSignal, settlesWithin } from '../../ledger/index.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import type { NodeClient } from './node-client.ts';
 import type { Upstream } from './upstream.ts';

@@ -1,12 +1,12 @@
 /** Why a node cannot be used (`NodeFault`): a closed set of words without addresses, for logs, metrics and clients. */
 import {
+  type DialectName,
   dialectOf,
   findLedgerInfo,
-  ledgerHeaderFault,
-  type DialectName,
   type HeaderValues,
-} from '../../ledger/ledger-headers.ts';
-import type { NodeFault } from '../../metrics/upstream-metrics.ts';
+  ledgerHeaderFault,
+} from '../../ledger/index.ts';
+import type { NodeFault } from '../upstream-metrics.ts';
 
 /** One step towards a remedy for each reason. */
 const remedies: Readonly<Record<NodeFault, string>> = {

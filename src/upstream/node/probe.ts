@@ -10,8 +10,7 @@ import { faultOfError, faultOfLook, NodeFaultError } from './node-fault.ts';
 import { overLiveClient, overLiveConnection } from './live-connection.ts';
 import type { NodeClient, Purpose } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
-import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
-import { Deadline, settlesWithin } from '../../ledger/stop.ts';
+import { Deadline, type LedgerInfo, settlesWithin } from '../../ledger/index.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
 import { silentMs, type Upstream } from './upstream.ts';
 

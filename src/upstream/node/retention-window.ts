@@ -4,8 +4,7 @@
  * Every answer of a node reports both ends (protocol 2.1). Between two answers the lower edge goes on moving, in steps of
  * the node's pruner, so a read close to it depends on the edge at the moment of its arrival.
  */
-import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../../ledger/version.ts';
+import type { LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
 import type { Spread } from './shared-address.ts';
 
 /** Unit of a window: a node holds the versions of whole blocks. */

@@ -4,7 +4,7 @@
  * the ledger of a node that was restored, or of another node. A second step back soon after is of another node, unless it
  * is the return from another chain: one node may have answered for another for a moment.
  */
-import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
+import type { LedgerInfo } from '../../ledger/index.ts';
 
 /** The ledgers with the lowest and the highest oldest version that answers of one address reported lately. */
 export interface Spread {

@@ -1,6 +1,6 @@
 /** One node of the fleet: its address, its connections, and its state, which its answers set. */
 import { hash } from 'node:crypto';
-import { LedgerInfoReader, type LedgerInfo } from '../../ledger/ledger-headers.ts';
+import { type Deadline, type LedgerInfo, LedgerInfoReader } from '../../ledger/index.ts';
 import { Allowance } from './allowance.ts';
 import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
@@ -8,8 +8,7 @@ import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
 import { ConcurrencyLimit, Semaphore } from './limits.ts';
 import { lookupOf, NodeClient, type NodeClientOptions } from './node-client.ts';
-import type { Deadline } from '../../ledger/stop.ts';
-import type { NodeFault } from '../../metrics/upstream-metrics.ts';
+import type { NodeFault } from '../upstream-metrics.ts';
 import type { ReadClass, Health, Tier } from '../select/ranking.ts';
 import { RetentionWindow } from './retention-window.ts';
 import { SharedAddress } from './shared-address.ts';

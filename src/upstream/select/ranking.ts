@@ -2,7 +2,7 @@
  * Needs of requests, and the order of nodes for each: every kind of need has its ranking, a few numbers per node, of which
  * the first that differs decides.
  */
-import type { LedgerVersion } from '../../ledger/version.ts';
+import type { LedgerVersion } from '../../ledger/index.ts';
 import type { WindowView } from '../node/retention-window.ts';
 
 /**

@@ -5,9 +5,9 @@ import { HeaderBlocks, readHead } from '../../../src/proxy/http/fast-path/reques
 import { ownCopy } from '../../../src/proxy/http/target.ts';
 import { parsePosted, parseTarget } from '../../../src/proxy/routes/read-answer.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
-import type { ServerParts } from '../../../src/proxy/routes/server-parts.ts';
+import type { RouteParts } from '../../../src/proxy/routes/route-parts.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
-import { TargetCache } from '../../../src/proxy/routes/target-cache.ts';
+import { TargetCache } from '../../../src/proxy/http/target-cache.ts';
 import { heldBytes } from '../../support/heap.ts';
 
 const json = 'Host: a\r\nContent-Type: application/json\r\n';
@@ -34,7 +34,7 @@ for (const [what, requestOf] of Object.entries(rows)) {
   test(`${what} in 60 kB of pipelined requests keeps below 4 kB`, () => {
     const router = new Router({ basePath: '/v1', submissions: new Submissions() });
     const reader = { locate: () => undefined, isLarge: () => false };
-    const parts = { reader, router, targets: new TargetCache() } as unknown as ServerParts;
+    const parts = { reader, router, targets: new TargetCache() } as unknown as RouteParts;
     const blocks = new HeaderBlocks();
     const count = 300;
     const send = (index: number): void => {

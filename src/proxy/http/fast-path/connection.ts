@@ -3,8 +3,8 @@
  * connection over to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
-import { countedNetwork } from '../../../access/keys/client-address.ts';
-import type { GatewayError } from '../../../ledger/errors.ts';
+import { countedNetwork } from '../../../access/index.ts';
+import type { GatewayError } from '../../../ledger/index.ts';
 import { Pieces, type BodyReservation } from '../body-pool.ts';
 import { stateOf, survivesHalfClose, type ConnectionState } from '../server/connection-state.ts';
 import { AnswerQueue, type AnswerQueueParts } from './answer-queue.ts';

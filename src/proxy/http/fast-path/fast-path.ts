@@ -5,11 +5,11 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
+import type { FastPathMetrics } from '../../../metrics/index.ts';
 import { stateOf } from '../server/connection-state.ts';
 import { keepAliveMs } from '../server/listener.ts';
 import { endInput, intercept } from '../server/paced-input.ts';
-import type { ServerParts } from '../../routes/server-parts.ts';
+import type { ServerParts } from '../service.ts';
 import { TurnEnd } from './answer-queue.ts';
 import { Arenas } from './arena.ts';
 import { DirectMatches } from './direct-matches.ts';

@@ -4,12 +4,10 @@
  */
 import type { RequestListener } from 'node:http';
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
-import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
-import { answer } from '../../routes/handle.ts';
-import { refuse } from '../../routes/run-request.ts';
-import type { AccessControl } from '../../routes/access-control.ts';
-import type { ServerParts } from '../../routes/server-parts.ts';
-import type { CachedTarget } from '../../routes/target-cache.ts';
+import type { FastPathMetrics } from '../../../metrics/index.ts';
+import type { AccessControl } from '../access-control.ts';
+import type { ServerParts } from '../service.ts';
+import type { CachedTarget } from '../target-cache.ts';
 import { AdmittedRequest } from '../admitted-request.ts';
 import type { OpenSession } from '../server/h2-sessions.ts';
 import type { TakeStream, TlsListener } from '../server/tls-server.ts';
@@ -117,9 +115,9 @@ export class FastStreams {
     if (isAdmitted && this.#answer(candidate, decision)) return 'answered';
     return (request, response) => {
       const serve = (admitted: AdmittedRequest | undefined): void =>
-        answer(proxy, { request, response, admitted }, target);
+        proxy.service.answer({ request, response, admitted }, target);
       if (isAdmitted) serve(decision);
-      else decision(response, { serve, refuse: (error) => refuse(proxy, { request, response }, error) });
+      else decision(response, { serve, refuse: (error) => proxy.service.refuse({ request, response }, error) });
     };
   }
 }

@@ -2,8 +2,8 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import { pieceBytes } from '../unsent-answers.ts';
-import type { ServerParts } from '../../routes/server-parts.ts';
-import type { PreparedHead, SharedHead } from '../../routes/target-cache.ts';
+import type { ServerParts } from '../service.ts';
+import type { PreparedHead, SharedHead } from '../target-cache.ts';
 import { largestCopied } from './hit-text.ts';
 import type { HitRequest, HitWriter } from './prepared-hits.ts';
 

@@ -1,6 +1,6 @@
 /** Reports answers that are written without an `Exchange`. */
-import type { LedgerVersion } from '../../../ledger/version.ts';
-import type { Outcome, RouteName } from '../../../metrics/http-metrics.ts';
+import type { LedgerVersion } from '../../../ledger/index.ts';
+import type { Outcome, RouteName } from '../../../metrics/index.ts';
 import type { AdmittedRequest, RequestResult } from '../admitted-request.ts';
 import type { ExchangeObserver, RequestSummary } from '../exchange.ts';
 

@@ -1,10 +1,10 @@
 /** Writes prepared hits over HTTP/1.1, head and body into one arena where the body is short. */
-import type { BytesRange } from '../../../cache/memory/answers.ts';
+import type { BytesRange } from '../../../cache/index.ts';
 import type { AdmittedRequest } from '../admitted-request.ts';
 import type { Cors } from '../cors.ts';
 import { pieceBytes } from '../unsent-answers.ts';
-import type { PreparedHead, SharedHead } from '../../routes/target-cache.ts';
-import type { ServerParts } from '../../routes/server-parts.ts';
+import type { PreparedHead, SharedHead } from '../target-cache.ts';
+import type { ServerParts } from '../service.ts';
 import type { Arenas } from './arena.ts';
 import { fieldLines, ownLines, type LiveHeaders } from './head-text.ts';
 import type { HitRequest, HitWriter, PreparedRequest } from './prepared-hits.ts';

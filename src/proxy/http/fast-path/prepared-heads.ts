@@ -1,12 +1,12 @@
 /** Makes the constant part of a hit's head, kept beside its target. */
-import type { ContentCoding } from '../../../cache/entry.ts';
-import type { FleetView } from '../../../upstream/fleet-view.ts';
+import type { ContentCoding } from '../../../cache/index.ts';
+import type { FleetView } from '../../../upstream/index.ts';
 import { smallestCompressed } from '../negotiate.ts';
 import { unchangedHead, type CacheScope } from '../response-writer.ts';
 import { ownCopy } from '../target.ts';
-import type { Read, ReadResult } from '../../reads/read-result.ts';
-import type { ServerParts } from '../../routes/server-parts.ts';
-import { secondsOf, type PreparedHead, type SharedHead } from '../../routes/target-cache.ts';
+import type { Read, ReadResult } from '../../reads/index.ts';
+import type { ServerParts } from '../service.ts';
+import { secondsOf, type PreparedHead, type SharedHead } from '../target-cache.ts';
 import { fieldLines, headText } from './head-text.ts';
 
 const longestHead = 8 * 1024;

@@ -1,7 +1,7 @@
 /** Answers `GET` and `HEAD` of the ledger info from the shared state; its head is made once per change of the state. */
-import { infoHead, type InfoBody } from '../../reads/freshness.ts';
-import type { ServerParts } from '../../routes/server-parts.ts';
-import type { Route } from '../../routes/route-table.ts';
+import { type InfoBody, infoHead } from '../../reads/index.ts';
+import type { ServerParts } from '../service.ts';
+import type { Route } from '../route.ts';
 import type { AdmittedRequest } from '../admitted-request.ts';
 import { headText } from './head-text.ts';
 import { HitSummary } from './hit-summary.ts';

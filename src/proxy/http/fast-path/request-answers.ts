@@ -1,17 +1,16 @@
 /** Answers the requests of one connection, one at a time: a prepared hit, or the route's answer. */
-import { clientOf } from '../../../access/keys/client-address.ts';
-import type { GatewayError } from '../../../ledger/errors.ts';
-import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
+import { clientOf } from '../../../access/index.ts';
+import type { GatewayError } from '../../../ledger/index.ts';
+import type { FastPathMetrics } from '../../../metrics/index.ts';
 import { stateOf } from '../server/connection-state.ts';
-import type { AccessControl } from '../../routes/access-control.ts';
+import type { AccessControl } from '../access-control.ts';
 import { AdmittedRequest } from '../admitted-request.ts';
 import type { BodyReservation } from '../body-pool.ts';
 import { uncountedBytes } from '../request-body.ts';
-import { answer } from '../../routes/handle.ts';
-import { faultAheadOfBody, refuse, type WholeRequest } from '../../routes/run-request.ts';
-import type { Match } from '../../routes/router.ts';
-import type { ServerParts } from '../../routes/server-parts.ts';
-import { CachedTarget, postedName } from '../../routes/target-cache.ts';
+import type { WholeRequest } from '../service.ts';
+import type { MatchedRoute } from '../route.ts';
+import type { ServerParts } from '../service.ts';
+import { CachedTarget, postedName } from '../target-cache.ts';
 import { longestTarget, ownCopy } from '../target.ts';
 import type { Incoming } from '../message.ts';
 import type { DirectMatches } from './direct-matches.ts';
@@ -69,7 +68,9 @@ export class RequestAnswers {
   /** Whether the answer depends on the body. The server answers other requests ahead of their bodies. */
   needsBody(head: PlainHead): boolean {
     const match = this.#match(head);
-    return match !== undefined && faultAheadOfBody(this.#parts.proxy, this.#requestOf(head), match) === undefined;
+    return (
+      match !== undefined && this.#parts.proxy.service.faultAheadOfBody(this.#requestOf(head), match) === undefined
+    );
   }
 
   /**
@@ -111,8 +112,8 @@ export class RequestAnswers {
   /** Whether a submission may be among the bytes, which its client expects to take effect. */
   hasSubmission(ahead: Buffer | undefined): boolean {
     const targets = ahead?.toString('latin1').matchAll(postLine) ?? [];
-    const { router } = this.#parts.proxy;
-    for (const [, target = ''] of targets) if (router.match('POST', target).route.kind === 'submit') return true;
+    const { service } = this.#parts.proxy;
+    for (const [, target = ''] of targets) if (service.match('POST', target).route.kind === 'submit') return true;
     return false;
   }
 
@@ -131,7 +132,7 @@ export class RequestAnswers {
     return fault === undefined ? { head, body, reservation } : { head, body: noBody, fault };
   }
 
-  #route(request: PlainRequest, match: Match | CachedTarget): void {
+  #route(request: PlainRequest, match: MatchedRoute | CachedTarget): void {
     const { metrics, proxy } = this.#parts;
     if (proxy.access === undefined) {
       metrics.read.inc();
@@ -140,19 +141,19 @@ export class RequestAnswers {
     } else this.#admit(request, match, proxy.access);
   }
 
-  #serve(received: WholeRequest, match: Match | CachedTarget, fault: GatewayError | undefined): void {
-    const { proxy } = this.#parts;
-    if (fault === undefined) answer(proxy, received, match);
-    else refuse(proxy, received, fault, match.route);
+  #serve(received: WholeRequest, match: MatchedRoute | CachedTarget, fault: GatewayError | undefined): void {
+    const { service } = this.#parts.proxy;
+    if (fault === undefined) service.answer(received, match);
+    else service.refuse(received, fault, match.route);
   }
 
-  #answerHit(head: PlainHead, match: Match | CachedTarget, admitted?: AdmittedRequest): boolean {
+  #answerHit(head: PlainHead, match: MatchedRoute | CachedTarget, admitted?: AdmittedRequest): boolean {
     if (!this.#answerPrepared(head, match, admitted)) return false;
     this.#parts.metrics.known.inc();
     return true;
   }
 
-  #answerPrepared(head: PlainHead, match: Match | CachedTarget, admitted?: AdmittedRequest): boolean {
+  #answerPrepared(head: PlainHead, match: MatchedRoute | CachedTarget, admitted?: AdmittedRequest): boolean {
     const { hits, info } = this.#parts;
     const connection = this.#sink;
     if (match instanceof CachedTarget) {
@@ -164,7 +165,7 @@ export class RequestAnswers {
   }
 
   /** Answers a request by its key or address and its limits, as `handle` does. */
-  #admit(plain: PlainRequest, match: Match | CachedTarget, access: AccessControl): void {
+  #admit(plain: PlainRequest, match: MatchedRoute | CachedTarget, access: AccessControl): void {
     const { metrics, proxy } = this.#parts;
     const { head, reservation, fault } = plain;
     const decision = access.decide(this.#requestOf(head), match, head.block.known);
@@ -176,15 +177,15 @@ export class RequestAnswers {
     this.#begin(plain, match, (received) => {
       const serve = (admitted?: AdmittedRequest): void => this.#serve({ ...received, admitted }, match, fault);
       if (decision instanceof AdmittedRequest) return serve(decision);
-      return decision(received.response, { serve, refuse: (error) => refuse(proxy, received, error) });
+      return decision(received.response, { serve, refuse: (error) => proxy.service.refuse(received, error) });
     });
   }
 
-  #matchRead(head: PlainHead): Match | CachedTarget | undefined {
+  #matchRead(head: PlainHead): MatchedRoute | CachedTarget | undefined {
     return this.#parts.proxy.targets.find(head.target, head.block.form) ?? this.#match(head);
   }
 
-  #matchPosted(head: PlainHead, text: string): Match | CachedTarget | undefined {
+  #matchPosted(head: PlainHead, text: string): MatchedRoute | CachedTarget | undefined {
     const { directMatches, proxy } = this.#parts;
     const known = directMatches.find(head.target) ?? proxy.targets.findNamed(nameOf(head, text));
     if (known !== undefined) return known;
@@ -194,12 +195,12 @@ export class RequestAnswers {
   }
 
   /** The route of a new request; `undefined`: the server decides on its target. */
-  #match({ method, target }: PlainHead): Match | undefined {
+  #match({ method, target }: PlainHead): MatchedRoute | undefined {
     if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
-    return this.#parts.proxy.router.match(method, ownCopy(target));
+    return this.#parts.proxy.service.match(method, ownCopy(target));
   }
 
-  #begin({ head, body, reservation }: PlainRequest, match: Match | CachedTarget, begin: Begin): void {
+  #begin({ head, body, reservation }: PlainRequest, match: MatchedRoute | CachedTarget, begin: Begin): void {
     const sink = this.#sink;
     const { live } = this.#parts;
     const isHead = head.method === 'HEAD';

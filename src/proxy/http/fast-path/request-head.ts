@@ -3,9 +3,9 @@
  * 9112 2 and 3). Node's parser gets every other form, and alone decides on errors.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { KnownKey } from '../../../access/keys/principals.ts';
-import type { ContentCoding } from '../../../cache/entry.ts';
-import type { AnswerForm } from '../../../ledger/answer-body.ts';
+import type { KnownKey } from '../../../access/index.ts';
+import type { ContentCoding } from '../../../cache/index.ts';
+import type { AnswerForm } from '../../../ledger/index.ts';
 import { answerForm, chooseCoding } from '../negotiate.ts';
 import { isAuthority, ownCopy } from '../target.ts';
 

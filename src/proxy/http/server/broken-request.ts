@@ -1,6 +1,6 @@
 /** Answers requests that Node's HTTP parser refuses. They have no response object, so the answer goes to the socket. */
 import type { Duplex } from 'node:stream';
-import { errorBody, GatewayError, type Fault } from '../../../ledger/errors.ts';
+import { errorBody, type Fault, GatewayError } from '../../../ledger/index.ts';
 import { markBroken, responseBefore } from './connection-state.ts';
 import { STATUS_CODES } from './lean-http.ts';
 

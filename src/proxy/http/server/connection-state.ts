@@ -1,16 +1,10 @@
 /** State of a client's connection, stored on its sockets: a member costs a hit a tenth of a map lookup. */
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { LedgerVersion } from '../../../ledger/version.ts';
+import type { SeenVersion } from '../../reads/index.ts';
 
 const stateKey = Symbol('state of the connection');
 const isKept = Symbol('answered despite a half-close');
-
-/** A ledger version, and the fleet's generation that it is of. */
-export interface SeenVersion {
-  readonly version: LedgerVersion;
-  readonly generation: number;
-}
 
 /** State of one client's connection. */
 export class ConnectionState {

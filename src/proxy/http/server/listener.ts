@@ -4,16 +4,14 @@
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import { GatewayError } from '../../../ledger/errors.ts';
+import { GatewayError } from '../../../ledger/index.ts';
 import { answerBrokenRequest, refuseBehind } from './broken-request.ts';
 import { enterPipeline, stateOf } from './connection-state.ts';
-import { handle } from '../../routes/handle.ts';
-import { refuse } from '../../routes/run-request.ts';
 import { createServer, schemaController } from './lean-http.ts';
 import { paceInput } from './paced-input.ts';
 import { awaitContinue } from '../request-body.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
-import type { ConnectionTimes, ServerParts } from '../../routes/server-parts.ts';
+import type { ConnectionTimes, ServerParts } from '../service.ts';
 
 /** Milliseconds; longer than balancers keep idle connections (60 s), so that none sends into a closing one. */
 export const keepAliveMs = 75_000;
@@ -50,7 +48,7 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
 
 /** Builds Node's server. With `parts.tls`, TLS and HTTP/2 precede it. */
 function createHttpServer(parts: ServerParts): Server {
-  const { router, times } = parts;
+  const { service, times } = parts;
   /** Runs `serve` in the request's place in the pipeline, unless the connection is refused. */
   const take = (request: IncomingMessage, response: ServerResponse, serve: RequestListener): void => {
     if (!enterPipeline(request.socket, response)) return;
@@ -58,19 +56,18 @@ function createHttpServer(parts: ServerParts): Server {
     // Node then writes `Connection: close`, and closes the connection after the answer.
     if (isOverLimit) response.shouldKeepAlive = false;
     if (isOverLimit)
-      refuse(
-        parts,
+      service.refuse(
         { request, response },
         new GatewayError('unavailable', 'there are too many connections; try again', { reason: 'connections' }),
       );
     else serve(request, response);
   };
   const serve: RequestListener = (request, response) =>
-    take(request, response, (...received) => handle(parts, ...received));
+    take(request, response, (...received) => service.handle(...received));
   const refuseWith =
     (faultOf: (target: string) => GatewayError): RequestListener =>
     (request, response) =>
-      take(request, response, () => refuse(parts, { request, response }, faultOf(request.url ?? '')));
+      take(request, response, () => service.refuse({ request, response }, faultOf(request.url ?? '')));
   const server = createServer(httpOptions(times), serve);
   // One more than allowed, which makes an excess visible.
   server.maxHeadersCount = mostHeaders + 1;
@@ -79,7 +76,7 @@ function createHttpServer(parts: ServerParts): Server {
   server.on('checkContinue', (request, response) =>
     take(request, response, () => {
       awaitContinue(request, response);
-      handle(parts, request, response);
+      service.handle(request, response);
     }),
   );
   // Any other `Expect`. Node's own refusal has no body.
@@ -91,7 +88,7 @@ function createHttpServer(parts: ServerParts): Server {
   server.on('connect', (request: IncomingMessage, socket) => {
     // Node removes its own listeners: an error would end the process.
     socket.on('error', () => socket.destroy()).on('timeout', () => socket.destroy());
-    refuseBehind({ socket, headers: () => liveHeaders(parts) }, router.notAllowed(request.url ?? ''));
+    refuseBehind({ socket, headers: () => liveHeaders(parts) }, service.notAllowed(request.url ?? ''));
     // Without a reader, the socket would not report its end.
     socket.resume();
   });
@@ -101,8 +98,8 @@ function createHttpServer(parts: ServerParts): Server {
   return (
     parts.tls?.wrap(server, {
       turns: parts.turns,
-      connect: refuseWith((target) => router.notAllowed(target)),
-      refuse: (request, response, error) => refuse(parts, { request, response }, error),
+      connect: refuseWith((target) => service.notAllowed(target)),
+      refuse: (request, response, error) => service.refuse({ request, response }, error),
     }) ?? server
   );
 }

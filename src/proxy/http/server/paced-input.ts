@@ -4,7 +4,7 @@
  */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { countedNetwork } from '../../../access/keys/client-address.ts';
+import { countedNetwork } from '../../../access/index.ts';
 import type { PacedWork, TurnShares } from '../turn-shares.ts';
 import { awaitRoom, hasRoom, stateOf } from './connection-state.ts';
 

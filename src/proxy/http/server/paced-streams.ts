@@ -4,7 +4,7 @@
  */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
-import { countedNetwork } from '../../../access/keys/client-address.ts';
+import { countedNetwork } from '../../../access/index.ts';
 import type { PacedWork, TurnShares } from '../turn-shares.ts';
 
 /** A stream that waits for its turn. */

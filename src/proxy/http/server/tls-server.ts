@@ -13,7 +13,7 @@ import {
   type Server as TlsServer,
   type TLSSocket,
 } from 'node:tls';
-import { GatewayError } from '../../../ledger/errors.ts';
+import { GatewayError } from '../../../ledger/index.ts';
 import { bindToCarrier } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';

@@ -1,9 +1,16 @@
 /** Counts of the status page, read from the metric families: one table maps series to cells of the page. Pure. */
-import { refusalReasons } from '../../../metrics/access-metrics.ts';
-import { outcomes, requestSeconds, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
-import { shedReasons } from '../../../metrics/overload-metrics.ts';
-import { attemptSeconds } from '../../../metrics/upstream-metrics.ts';
-import type { FamilyData, Sample } from '../../../metrics/family.ts';
+import { refusalReasons } from '../../../access/index.ts';
+import {
+  type FamilyData,
+  type Outcome,
+  outcomes,
+  requestSeconds,
+  type RouteName,
+  routes,
+  type Sample,
+  shedReasons,
+} from '../../../metrics/index.ts';
+import { attemptSeconds } from '../../../upstream/index.ts';
 
 /** Counts by cell, zeros left out. Structured-clone data, so that a worker can send them. */
 export type Counts = ReadonlyMap<string, number>;

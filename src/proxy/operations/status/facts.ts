@@ -2,9 +2,9 @@
  * The report of a process on its state and traffic, in a form that adds up: plain data, 64-bit numbers are text. `/readyz`
  * answers from its `Readiness`; `present.ts` derives the facts of the status page from all of it.
  */
-import type { Disagreement } from '../../reads/audits.ts';
-import type { NodeFault } from '../../../metrics/upstream-metrics.ts';
-import type { StatusEvent } from './events.ts';
+import type { Disagreement } from '../../reads/index.ts';
+import type { NodeFault } from '../../../upstream/index.ts';
+import type { StatusEvent } from '../../../metrics/index.ts';
 import type { Counts } from './counts.ts';
 import type { ReplicaReport } from './replicas.ts';
 import type { TrendPoint, WindowCounts } from './windows.ts';

@@ -1,7 +1,7 @@
 /** The reports of several processes as one. */
-import { mergeEvents } from './events.ts';
+import { mergeEvents } from '../../../metrics/index.ts';
 import type { EjectedClass, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
-import type { Disagreement } from '../../reads/audits.ts';
+import type { Disagreement } from '../../reads/index.ts';
 import { mergeCounts } from './counts.ts';
 import { mergeTrends, mergeWindows } from './windows.ts';
 

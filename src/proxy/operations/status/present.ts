@@ -1,7 +1,14 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
-import { outcomes, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
-import { eventKinds, eventText, withoutAddresses } from './event-kinds.ts';
-import type { StatusEvent } from './events.ts';
+import {
+  eventKinds,
+  eventText,
+  type Outcome,
+  outcomes,
+  type RouteName,
+  routes,
+  type StatusEvent,
+  withoutAddresses,
+} from '../../../metrics/index.ts';
 import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import {
   attemptTimes,

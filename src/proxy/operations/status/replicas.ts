@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { hitsOf, inTenths, needOf, quantile, requestTimes, totalOf } from './counts.ts';
 import type { WindowCounts } from './windows.ts';
-import { routes } from '../../../metrics/http-metrics.ts';
+import { routes } from '../../../metrics/index.ts';
 
 /** The report of one process on its last 100 s; reports of one replica's workers have one name. */
 export type ReplicaReport = z.infer<typeof schema>;

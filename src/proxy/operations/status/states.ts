@@ -1,6 +1,6 @@
 /** States of nodes and of the gateway, for the page and the terminal alike: words, signs, tones, and problems to act on. */
 import { requestTimes, totalOf } from './counts.ts';
-import { ejectionReasons, readClasses, type Level } from './event-kinds.ts';
+import { ejectionReasons, type Level, readClasses } from '../../../metrics/index.ts';
 import type { GatewayStatus, NodeStatus, OverallState, ProcessStatus } from './facts.ts';
 import { duration, grouped, percent, short } from './format.ts';
 

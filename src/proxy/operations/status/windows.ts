@@ -1,5 +1,5 @@
 /** Counts of the last 10, 100 and 1,000 seconds, and of each 15 seconds in the last 15 minutes. */
-import { requestSeconds } from '../../../metrics/http-metrics.ts';
+import { requestSeconds } from '../../../metrics/index.ts';
 import { hitsOf, mergeCounts, quantile, requestTimes, totalOf, type Buckets, type Counts } from './counts.ts';
 
 /** In seconds. */

@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { operations } from '../../../../src/cache/key.ts';
 import { missReasons } from '../../../../src/cache/memory/miss-history.ts';
-import { createAccessMetrics } from '../../../../src/metrics/access-metrics.ts';
-import { createCacheMetrics } from '../../../../src/metrics/cache-metrics.ts';
-import { createEncodeMetrics } from '../../../../src/metrics/encode-metrics.ts';
+import { createAccessMetrics } from '../../../../src/access/access-metrics.ts';
+import { createCacheMetrics } from '../../../../src/cache/cache-metrics.ts';
+import { createEncodeMetrics } from '../../../../src/proxy/routes/encode-metrics.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { createHttpMetrics } from '../../../../src/metrics/http-metrics.ts';
 import { createOverloadMetrics } from '../../../../src/metrics/overload-metrics.ts';
-import { createSenderMetrics } from '../../../../src/metrics/sender-metrics.ts';
-import { createUpstreamMetrics } from '../../../../src/metrics/upstream-metrics.ts';
+import { createSenderMetrics } from '../../../../src/upstream/dispatch/sender-metrics.ts';
+import { createUpstreamMetrics } from '../../../../src/upstream/upstream-metrics.ts';
 import { nodeReasons } from '../../../../src/proxy/routes/encode-submission.ts';
 import {
   attemptTimes,

@@ -1,0 +1,63 @@
+/** The door of metrics. */
+export { Count, Counter } from './counter.ts';
+export { ejectionReasons, eventKinds, eventText, type Level, readClasses, withoutAddresses } from './event-kinds.ts';
+export { expose, type Exposition } from './exposition.ts';
+export {
+  combinations,
+  familiesOf,
+  type FamilyData,
+  type Join,
+  labelSources,
+  readFamilies,
+  type Sample,
+} from './family.ts';
+export { Gauge, type Reading } from './gauge.ts';
+export { Histogram } from './histogram.ts';
+export {
+  countedOutcome,
+  type CountedRequest,
+  countedStatus,
+  createFastPathMetrics,
+  createHttpMetrics,
+  createLatestMetrics,
+  type FastPathMetrics,
+  type HttpMetrics,
+  type LatestMetrics,
+  type Outcome,
+  outcomes,
+  requestSeconds,
+  type RouteName,
+  routes,
+} from './http-metrics.ts';
+export { joinFamilies } from './join.ts';
+export { Journal, mergeEvents, type StatusEvent } from './journal.ts';
+export {
+  type AccessLogMetrics,
+  createAccessLogMetrics,
+  createLogMetrics,
+  createTraceMetrics,
+  LogLines,
+} from './log-metrics.ts';
+export { createBodyMetrics, createOverloadMetrics, type OverloadMetrics, shedReasons } from './overload-metrics.ts';
+export {
+  createBuildMetrics,
+  createReloadMetrics,
+  createTlsMetrics,
+  type ReloadMetrics,
+  type ReloadResult,
+} from './reload-metrics.ts';
+export {
+  createTracer,
+  findSdk,
+  passedOn,
+  type Sdk,
+  type Span,
+  type SpanName,
+  type Tracer,
+  within,
+} from './trace/span.ts';
+
+/** Records spans at a collector. Its library is loaded on demand: most configs need none. */
+export async function loadOtlp() {
+  return import('./trace/otlp.ts');
+}

@@ -1,0 +1,2 @@
+/** The door of sample. */
+export { curlExamples, startSampleFleet } from './sample-fleet.ts';

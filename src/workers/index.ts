@@ -1,0 +1,2 @@
+/** The door of workers. */
+export { startWorkers } from './workers.ts';

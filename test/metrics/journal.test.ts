@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventKinds, eventText, type EventKind } from '../../src/metrics/event-kinds.ts';
+import { Journal, mergeEvents, type StatusEvent } from '../../src/metrics/journal.ts';
+
+type Line = readonly [level: string, fields: object, message: string];
+
+function journalOf(now = () => 0) {
+  const lines: Line[] = [];
+  const to = (level: string) => (fields: object, message: string) => void lines.push([level, fields, message]);
+  const journal = new Journal({ debug: to('debug'), info: to('info'), warn: to('warn'), error: to('error') }, now);
+  return { journal, lines };
+}
+
+test('a change is logged whole, and kept with the fields of its kind', () => {
+  const { journal, lines } = journalOf(() => 7);
+  const fields = { upstream: 'full-a', kind: 'connection', cause: 'Error: connect ECONNREFUSED 10.0.0.9:8080' };
+
+  journal.record('node down', fields, 'upstream is down');
+
+  assert.deepEqual(lines, [['warn', fields, 'upstream is down']]);
+  assert.deepEqual(journal.events, [{ atMs: 7, kind: 'node down', fields: { upstream: 'full-a' } }]);
+});
+
+test('the last 200 are kept, oldest first, and long texts are cut', () => {
+  const { journal } = journalOf();
+  for (let turn = 0; turn < 450; turn += 1) journal.note('worker lost', { worker: turn });
+
+  assert.deepEqual(
+    journal.events.map(({ fields }) => Number(fields['worker'])),
+    Array.from({ length: 200 }, (_, index) => 250 + index),
+  );
+  journal.note('config applied', { keys: Array.from({ length: 5_000 }, () => 'upstream.timeout') });
+  journal.note('encode mismatch', { functionId: 'x'.repeat(100_000), upstream: 'a' });
+  for (const { kind, fields } of journal.events.slice(-2)) assert.ok(eventText(kind, fields).length < 400);
+});
+
+test('a flapping node leaves room for other events', () => {
+  const { journal, lines } = journalOf();
+  journal.note('encode mismatch', { functionId: '0x1::a::b', upstream: 'full-a' });
+  for (let turn = 0; turn < 1_000; turn += 1) {
+    journal.record('node down', { upstream: 'full-a' }, 'upstream is down');
+    journal.note('node usable', { upstream: 'full-a' });
+  }
+  journal.note('node down', { upstream: 'full-b' });
+
+  assert.equal(lines.length, 10, 'log lines are bounded');
+  const kinds = journal.events.map(({ kind, fields }) => `${kind} ${fields['upstream']}`);
+  assert.deepEqual(
+    [kinds[0], kinds.at(-2), kinds.at(-1)],
+    ['encode mismatch full-a', 'node usable full-a', 'node down full-b'],
+  );
+  assert.equal(kinds.length, 1 + 20 + 20 + 1);
+});
+
+test('every kind has a text, with any field missing', () => {
+  for (const kind of Object.keys(eventKinds) as EventKind[]) {
+    assert.match(eventText(kind, {}), /\w/);
+  }
+});
+
+const at = (atMs: number, upstream: string, kind: EventKind = 'node down'): StatusEvent => ({
+  atMs,
+  kind,
+  fields: { upstream },
+});
+
+test('equal events of several workers within two seconds are one event', () => {
+  const merged = mergeEvents([
+    [at(1_000, 'a'), at(9_000, 'a')],
+    [at(1_400, 'a'), at(1_500, 'b')],
+    [at(2_900, 'a'), at(3_100, 'a', 'node usable')],
+  ]);
+
+  assert.deepEqual(merged, [
+    { ...at(1_000, 'a'), workers: 3 },
+    at(1_500, 'b'),
+    at(3_100, 'a', 'node usable'),
+    at(9_000, 'a'),
+  ]);
+});
+
+test('equal events of one worker are two events', () => {
+  assert.equal(mergeEvents([[at(1_000, 'a'), at(1_100, 'a')]]).length, 2);
+});
+
+const many = (name: string) => Array.from({ length: 200 }, (_, index) => at(index * 10_000, `${name}${index}`));
+
+test('merged journals are bounded, too', () => {
+  assert.equal(mergeEvents([many('a'), many('b'), many('c')]).length, 200);
+});

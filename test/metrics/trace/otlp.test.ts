@@ -1,0 +1,90 @@
+/** Spans that wait for a collector are bounded, and each has one outcome. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ROOT_CONTEXT, trace, TraceFlags } from '@opentelemetry/api';
+import { createOtlpSdk, type SpanOutcome } from '../../../src/metrics/trace/otlp.ts';
+import { createTracer } from '../../../src/metrics/trace/span.ts';
+import { collector } from '../../support/collector.ts';
+import { freePort } from '../../support/free-port.ts';
+
+function recorder({ url: endpoint }: { readonly url: string }, share = 1) {
+  const counts: Record<SpanOutcome, number> = { exported: 0, failed: 0, dropped: 0 };
+  const causes: unknown[] = [];
+  const sdk = createOtlpSdk({
+    endpoint,
+    headers: { 'x-api-key': 'hush' },
+    share,
+    resource: { 'service.name': 'under test' },
+    onSpans(outcome, spans, cause) {
+      counts[outcome] += spans;
+      if (outcome === 'failed') causes.push(cause);
+    },
+  });
+  const record = (spans: number): void => {
+    for (let index = 0; index < spans; index += 1) sdk.tracer.startSpan('work').end();
+  };
+  return { sdk, record, counts, causes };
+}
+
+test('spans are exported in batches, with the headers of the config', async (t) => {
+  const traces = await collector(t);
+  const { sdk, record, counts } = recorder(traces);
+
+  record(600);
+  await sdk.flush();
+
+  assert.deepEqual(counts, { exported: 600, failed: 0, dropped: 0 });
+  assert.deepEqual([traces.spans.length, traces.requests], [600, 2]);
+  assert.equal(traces.spans[0]?.service, 'under test');
+  assert.equal(traces.headers['x-api-key'], 'hush');
+});
+
+test('for a collector that does not answer 2,048 spans wait, and a flush ends within its bound', async (t) => {
+  const traces = await collector(t);
+  traces.status = 'hang';
+  const { sdk, record, counts } = recorder(traces);
+
+  record(5_000);
+  const startedMs = performance.now();
+  await createTracer(sdk).flush();
+
+  assert.deepEqual(counts, { exported: 0, failed: 0, dropped: 5_000 - 2_048 });
+  assert.ok(performance.now() - startedMs < 5_000);
+});
+
+test('spans that a collector refuses are counted as failed, and make room for others', async (t) => {
+  const traces = await collector(t);
+  traces.status = 401;
+  const { sdk, record, counts, causes } = recorder(traces);
+
+  record(3_000);
+  await sdk.flush();
+  traces.status = 200;
+  record(2_048);
+  await sdk.flush();
+
+  assert.deepEqual(counts, { exported: 2_048, failed: 2_048, dropped: 952 });
+  assert.deepEqual(new Set(causes), new Set(['Unauthorized']));
+});
+
+test('a collector that is not there fails the export after its retries', async () => {
+  const { sdk, record, counts, causes } = recorder({ url: `http://127.0.0.1:${await freePort()}` });
+
+  record(10);
+  await sdk.flush();
+
+  assert.deepEqual(counts, { exported: 0, failed: 10, dropped: 0 });
+  assert.match(String(causes[0]), /ECONNREFUSED/);
+});
+
+test('a client decides that its trace is not recorded, and not that it is', async (t) => {
+  const traces = await collector(t);
+  const isRecorded = (share: number, traceFlags: TraceFlags): boolean => {
+    const parent = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', isRemote: true };
+    const context = trace.setSpanContext(ROOT_CONTEXT, { ...parent, traceFlags });
+    return recorder(traces, share).sdk.tracer.startSpan('work', {}, context).isRecording();
+  };
+
+  assert.deepEqual([isRecorded(1, TraceFlags.SAMPLED), isRecorded(1, TraceFlags.NONE)], [true, false]);
+  assert.deepEqual([isRecorded(0, TraceFlags.SAMPLED), isRecorded(0, TraceFlags.NONE)], [false, false]);
+});
