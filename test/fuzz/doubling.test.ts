@@ -76,7 +76,7 @@ const rows: readonly (readonly [title: string, make: (n: number) => string, read
 await startCounting();
 
 async function workOf(read: (text: string) => unknown, text: string): Promise<number> {
-  return countWork(/\/src\/(?:encode|ledger|cache)\//, async () => {
+  return countWork(/\/src\/(?:encode|ledger|proxy\/routes)\//, async () => {
     try {
       await read(text);
     } catch {
