@@ -9,7 +9,7 @@ const { parseSubmission } = await import('../../src/encode/submission.ts');
 const { Steps } = await import('../../src/encode/outcome.ts');
 const { JsonSkim } = await import('../../src/ledger/json-skim.ts');
 
-const files = /\/src\/(?:cache|encode|ledger)\//;
+const files = /\/src\/(?:encode|ledger|proxy\/routes)\//;
 
 const many = (bytes: number, item: (index: number) => string): string => {
   const items: string[] = [];
