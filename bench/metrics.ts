@@ -6,7 +6,7 @@
  *     npm run bench:metrics -- [--rounds N]
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { operations } from '../src/cache/key.ts';
+import { operations } from '../src/cache/kinds.ts';
 import { missReasons } from '../src/cache/memory/miss-history.ts';
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
 import {

@@ -1,6 +1,6 @@
 /** Every family of metrics that a gateway with every part on has, made as the gateway makes them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { operations } from '../src/cache/key.ts';
+import { operations } from '../src/cache/kinds.ts';
 import { missReasons } from '../src/cache/memory/miss-history.ts';
 import { createAccessLogMetrics, createLogMetrics, LogLines, createTraceMetrics } from '../src/metrics/log-metrics.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';

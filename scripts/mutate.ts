@@ -21,6 +21,12 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
     'test/proxy/routes/canonical-vectors.test.ts',
   ],
   'src/cache/key.ts': ['test/proxy/routes/keys.test.ts', 'test/cache/key.test.ts'],
+  'src/cache/kinds.ts': [
+    'test/cache/key.test.ts',
+    'test/proxy/reads/policy.test.ts',
+    'test/proxy/reads/history-policy.test.ts',
+    'test/cache/purge/purge-scope.test.ts',
+  ],
   'src/proxy/reads/policy.ts': ['test/proxy/reads/policy.test.ts', 'test/proxy/reads/history-policy.test.ts'],
   'src/ledger/json-parser.ts': ['test/ledger/json-value.test.ts', 'test/proxy/routes/view-body.test.ts'],
   'src/ledger/json-skim.ts': ['test/ledger/json-skim.test.ts'],

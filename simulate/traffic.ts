@@ -2,7 +2,7 @@
  * Requests in simulated time, as they come to one replica: a Poisson stream that is an even share of all clients'
  * requests. Subjects and paths are those that sample nodes answer, so that a trace can be played to a real gateway.
  */
-import type { Operation } from '../src/cache/key.ts';
+import type { Operation } from '../src/cache/kinds.ts';
 import { parseViewBody } from '../src/proxy/routes/canonical-body.ts';
 import { exponential, zipfOf, type Random, type Zipf } from './random.ts';
 import type { SimulatedLedger } from './ledger.ts';

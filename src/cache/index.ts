@@ -12,7 +12,8 @@ export {
 export { History } from './history/history.ts';
 export type { HistoryParts } from './history/membership.ts';
 export { everyTerm, type Term } from './history/terms.ts';
-export { cacheKey, type CacheKey, isOfState, keyText, type Operation, operations, readText } from './key.ts';
+export { cacheKey, type CacheKey, keyText, readText } from './key.ts';
+export { isOfState, kinds, type Operation, operations } from './kinds.ts';
 export type { BytesRange } from './memory/answers.ts';
 export { type CacheLocation, MemoryCache } from './memory/memory.ts';
 export { type MissReason, missReasons } from './memory/miss-history.ts';

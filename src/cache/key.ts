@@ -8,39 +8,7 @@
  */
 import { hash } from 'node:crypto';
 import type { AnswerForm, LedgerVersion } from '../ledger/index.ts';
-
-/**
- * The kinds of read that have a key: state, which the subject and a version decide, then history, which the subject
- * decides alone (`by_version`, `block_by_version`: their version is a part of it).
- */
-export const operations = [
-  'resource',
-  'module',
-  'view',
-  'account',
-  'balance',
-  'modules',
-  'resources',
-  'table_item',
-  'raw_table_item',
-  'transaction',
-  'by_version',
-  'transactions',
-  'auxiliary_info',
-  'block',
-  'block_by_version',
-  'events',
-] as const;
-
-/** A kind of read that has a key. */
-export type Operation = (typeof operations)[number];
-
-const history: ReadonlySet<Operation> = new Set(operations.slice(operations.indexOf('transaction')));
-
-/** Whether a version decides the answer to this kind of read; without one it is a read of "latest". */
-export function isOfState(operation: Operation): boolean {
-  return !history.has(operation);
-}
+import type { Operation } from './kinds.ts';
 
 /** A read, from which `cacheKey` makes its key. */
 export interface KeyParts {

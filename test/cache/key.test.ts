@@ -1,16 +1,8 @@
 /** Keys and the versions that they are of. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  cacheKey,
-  isOfState,
-  keyOn,
-  keyText,
-  operations,
-  readText,
-  versionOf,
-  type KeyParts,
-} from '../../src/cache/key.ts';
+import { cacheKey, keyOn, keyText, readText, versionOf, type KeyParts } from '../../src/cache/key.ts';
+import { isOfState, operations } from '../../src/cache/kinds.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 
 const parts: Omit<KeyParts, 'version'> = { chainId: 4, operation: 'resource', subject: '0x1/0x1::a::B', form: 'json' };

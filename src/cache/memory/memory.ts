@@ -1,7 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { Answers, type AnswerId, type BytesRange } from './answers.ts';
 import { mutableTtlMs, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
-import { operations, type CacheKey, type Operation } from '../key.ts';
+import { type CacheKey } from '../key.ts';
+import { operations, type Operation } from '../kinds.ts';
 import { MissHistory, type MissReason, type RecordedReason } from './miss-history.ts';
 import { marksMatcher, marksOf, readMark, type PurgeScope } from '../purge/purge-scope.ts';
 import { nameOf, ReadTable, type ReadId } from './read-table.ts';

@@ -1,6 +1,7 @@
 /** The scope of a purge: which pages and keys it covers, and its text in messages between replicas. Pure. */
 import { type Address, findAddress } from '../../ledger/index.ts';
-import { digestMark, keyOn, keyText, operations, type CacheKey, type Operation } from '../key.ts';
+import { digestMark, keyOn, keyText, type CacheKey } from '../key.ts';
+import { kinds, operations, type Operation } from '../kinds.ts';
 
 /** The reads that a purge drops. */
 export type PurgeScope =
@@ -22,9 +23,8 @@ export function accountStarts(chainId: number, address: string): readonly string
   return [...own, ...ofAnyAccount.map((operation) => `${chainId}|${operation}|`)];
 }
 
-/** Kinds whose subject begins with the account's address and `/`. */
-const ofAccount: readonly Operation[] = ['resource', 'module', 'account', 'balance', 'modules', 'resources', 'events'];
-const ofAnyAccount: readonly Operation[] = ['view', 'table_item', 'raw_table_item'];
+const ofAccount = operations.filter((operation) => kinds[operation].accounts === 'own');
+const ofAnyAccount = operations.filter((operation) => kinds[operation].accounts === 'any');
 
 /** Numbers that memory has in place of a page's text. A purge compares hashes: a collision drops one read too many. */
 export interface PurgeMarks {
@@ -85,9 +85,10 @@ function accountMark(page: string): number {
   const operationAt = page.indexOf('|') + 1;
   const subjectAt = page.indexOf('|', operationAt) + 1;
   const operation = page.slice(operationAt, subjectAt - 1) as Operation;
-  const isOfOne = ofAccount.includes(operation);
-  if (!isOfOne && !ofAnyAccount.includes(operation)) return 0;
-  const isOfAny = !isOfOne || page.startsWith(digestMark, subjectAt);
+  // Pages of another format name kinds that this one lacks.
+  const { accounts = 'none' }: Partial<(typeof kinds)[Operation]> = kinds[operation] ?? {};
+  if (accounts === 'none') return 0;
+  const isOfAny = accounts === 'any' || page.startsWith(digestMark, subjectAt);
   if (isOfAny) return markOf(`${page.slice(0, operationAt)}${anyAccount}`);
   return markOf(page, operationAt, subjectAt, page.indexOf('/', subjectAt));
 }

@@ -1,7 +1,6 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
-import { type CachedResponse, isOfState, keyText, type ReadThrough } from '../../cache/index.ts';
+import { type CachedResponse, isOfState, kinds, keyText, type ReadThrough } from '../../cache/index.ts';
 import {
-  finalNotFound,
   isImmutable,
   isOfLatest,
   needOf,
@@ -171,7 +170,7 @@ function keptOf(read: Read, head: LedgerVersion | undefined): string {
     const time = isImmutable(read) ? 'for ever' : 'for 10 minutes';
     return `${time} once all of it is below the head; never before`;
   }
-  const missing = finalNotFound[operation] === undefined ? '' : ', and a 404 because it is not there';
+  const missing = kinds[operation].notFound === undefined ? '' : ', and a 404 because it is not there';
   const kept = `for ever: a 200${missing}; nothing else`;
   return version !== undefined && head !== undefined && version > head
     ? `${kept}. Nothing while no node has reached the version: the head is ${head}`

@@ -7,7 +7,7 @@ import {
   type LedgerInfo,
   type LedgerVersion,
 } from '../../ledger/index.ts';
-import { isOfState, type Operation } from '../../cache/index.ts';
+import { isOfState, kinds, type Operation } from '../../cache/index.ts';
 
 /** The part of history that a read asks for. */
 export type Extent =
@@ -70,17 +70,6 @@ export type Decision =
   | 'not committed'
   | 'not complete';
 
-/**
- * Error codes of a 404 that is final at a version the node holds. The one of an account is not: a feature flag at the
- * node's head turns it into a 200 (protocol 1, row 5).
- */
-export const finalNotFound: Readonly<Partial<Record<Operation, string>>> = {
-  resource: 'resource_not_found',
-  module: 'module_not_found',
-  table_item: 'table_item_not_found',
-  raw_table_item: 'table_item_not_found',
-};
-
 /** The policy's decision on the answer to a read. Pure. */
 export function decide(read: ReadFacts, answer: AnswerFacts, believed: BelievedLedger): Decision {
   const { info } = answer;
@@ -100,7 +89,7 @@ export function decide(read: ReadFacts, answer: AnswerFacts, believed: BelievedL
   // The pruner may have overtaken the read: a pruned item and one that never existed give the same 404.
   if (read.version < info.oldestVersion) return 'version pruned';
   const { error_code: code } = answer.json.members;
-  return code !== undefined && code === finalNotFound[read.operation] ? 'stored' : 'error not final';
+  return code !== undefined && code === kinds[read.operation].notFound ? 'stored' : 'error not final';
 }
 
 /**
@@ -139,8 +128,8 @@ export function newestIn({ operation, version, extent }: ReadFacts, { info, json
  * (protocol 1, rows 5 and 6).
  */
 export function isSameAtAllNodes(read: ReadFacts): boolean {
-  if (read.form === 'json' && (read.operation === 'account' || read.operation === 'resources')) return false;
-  return isOfState(read.operation);
+  const { class: ofKind, jsonVaries = false } = kinds[read.operation];
+  return ofKind === 'state' && !(jsonVaries && read.form === 'json');
 }
 
 /** A pending transaction, and one without an outcome, will have another answer soon (protocol 1.1). */
@@ -171,21 +160,15 @@ function versionOf(text: unknown): LedgerVersion | undefined {
  */
 function formFault({ form, operation }: ReadFacts, { contentType, json, body }: AnswerFacts): Decision | undefined {
   if (findForm(contentType) !== form) return 'other form';
-  if (isList(operation) && body.length > largestList) return 'too large';
+  const { isList = false } = kinds[operation];
+  if (isList && body.length > largestList) return 'too large';
   if (form === 'bcs') return undefined;
-  if (json.isOpaque) return isList(operation) ? undefined : 'too large';
+  if (json.isOpaque) return isList ? undefined : 'too large';
   return json.isJson ? undefined : 'other form';
-}
-
-/** Whether answers have as many items as the request asks for, and therefore any size. */
-export function isList(operation: Operation): boolean {
-  return lists.has(operation);
 }
 
 /** In bytes. The digest of a longer one would hold up the event loop. */
 const largestList = 8 * 1024 * 1024;
-
-const lists: ReadonlySet<Operation> = new Set(['modules', 'resources', 'transactions', 'auxiliary_info', 'block']);
 
 type HistoryBody = Pick<AnswerFacts, 'body' | 'json'>;
 

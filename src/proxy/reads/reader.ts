@@ -13,6 +13,7 @@ import {
   Coalescer,
   type ContentCoding,
   isOfState,
+  kinds,
   type Loaded,
   type MemoryCache,
   type MissReason,
@@ -23,7 +24,6 @@ import {
   committedVersion,
   decide,
   isImmutable,
-  isList,
   isSameAtAllNodes,
   newestIn,
   type Decision,
@@ -161,7 +161,7 @@ export class Reader {
     const { operation, form, version, need, wire, atOnce } = read;
     const { generation, chainId = -1 } = this.#parts.fleet;
     const isView = operation === 'view';
-    const mayStream = isList(operation);
+    const mayStream = kinds[operation].isList === true;
     const isContent = (content: AnswerContent): boolean => isContentOf(read, content);
     const asked = { wire, atOnce, need, promised: form, isContent, isIdempotent: true, isView, mayStream };
     const sent = { ...asked, client, span, onPlace };

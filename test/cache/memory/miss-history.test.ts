@@ -1,7 +1,8 @@
 /** Reasons for misses in memory: what is recorded, what is forgotten, and what is never claimed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cacheKey, operations, type CacheKey, type Operation } from '../../../src/cache/key.ts';
+import { cacheKey, type CacheKey } from '../../../src/cache/key.ts';
+import { operations, type Operation } from '../../../src/cache/kinds.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
 import { MissHistory, type MissReason } from '../../../src/cache/memory/miss-history.ts';
 import { ledgerVersion } from '../../../src/ledger/version.ts';

@@ -1,7 +1,7 @@
 /** Counts of reads by kind: hits, misses by reason, and reads that nobody repeated, against the requests of the test. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { operations } from '../../../src/cache/key.ts';
+import { operations } from '../../../src/cache/kinds.ts';
 import { purge } from '../../support/admin.ts';
 import { until } from '../../support/eventually.ts';
 import { fc } from '../../support/fast-check.ts';

@@ -12,7 +12,7 @@ import {
   type Extent,
   type ReadFacts,
 } from '../../../src/proxy/reads/policy.ts';
-import { operations, type Operation } from '../../../src/cache/key.ts';
+import { operations, type Operation } from '../../../src/cache/kinds.ts';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 

@@ -4,7 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cacheKey, isOfState, keyText } from '../../../src/cache/key.ts';
+import { cacheKey, keyText } from '../../../src/cache/key.ts';
+import { isOfState } from '../../../src/cache/kinds.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
-import { operations } from '../../../../src/cache/key.ts';
+import { operations } from '../../../../src/cache/kinds.ts';
 import { missReasons } from '../../../../src/cache/memory/miss-history.ts';
 import { createAccessMetrics } from '../../../../src/access/access-metrics.ts';
 import { createCacheMetrics } from '../../../../src/cache/cache-metrics.ts';
