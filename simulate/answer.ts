@@ -38,7 +38,7 @@ export function answerTo(
     cursor: undefined,
     ownHeaders: undefined,
     committedAt: operation === 'transaction' ? info.version : undefined,
-    isImmutable: version !== undefined,
+    lifetimeMs: version === undefined ? 600_000 : Infinity,
   };
   return { ...content, digest: contentDigest(content), coded: {} };
 }

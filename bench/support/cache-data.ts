@@ -27,7 +27,7 @@ export function answerOf(body: Buffer): CachedResponse {
     cursor: undefined,
     ownHeaders: undefined,
     committedAt: undefined,
-    isImmutable: true,
+    lifetimeMs: Infinity,
   };
   return { ...content, digest: contentDigest(content), coded: {} };
 }

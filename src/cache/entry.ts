@@ -17,8 +17,11 @@ export interface AnswerContent {
   readonly ownHeaders: string | undefined;
   /** Version at which a transaction was committed, or a later one where the answer has none. */
   readonly committedAt: LedgerVersion | undefined;
-  /** Whether these bytes hold for ever; a committed transaction does in meaning, not to the byte. */
-  readonly isImmutable: boolean;
+  /**
+   * Ms for which the answer is kept: 0, not at all; `Infinity`, its bytes hold for ever. The policy decides it
+   * (proxy/reads: policy.ts); all tiers and the heads of answers obey.
+   */
+  readonly lifetimeMs: number;
 }
 
 /** A stored answer with its identity and its compressed forms. */
@@ -40,9 +43,9 @@ export const nothingCoded: Coded = Object.freeze({});
  * fixed in number and hold no line feed, so that they cannot run into each other.
  */
 export function contentDigest(content: AnswerContent): string {
-  const { status, contentType, gasUsed = '-', cursor = '-', committedAt = '-', isImmutable, ownHeaders } = content;
+  const { status, contentType, gasUsed = '-', cursor = '-', committedAt = '-', lifetimeMs, ownHeaders } = content;
   const own = ownHeaders === undefined ? '' : ` ${ownHeaders}`;
-  const head = `${status}\n${contentType}\n${gasUsed}\n${cursor}\n${committedAt}\n${isImmutable}${own}\n`;
+  const head = `${status}\n${contentType}\n${gasUsed}\n${cursor}\n${committedAt}\n${lifetimeMs === Infinity}${own}\n`;
   return digestOf(head, content.body).slice(0, 22);
 }
 
@@ -62,7 +65,10 @@ function digestOf(head: string, body: Buffer): string {
   return hash('sha256', scratch.subarray(0, end + body.length), 'base64url');
 }
 
-/** Lifetime in ms of an answer that is not immutable, in every tier (protocol 1.1). */
+/**
+ * Longest lifetime in ms of an answer whose bytes do not hold for ever: later nodes may render a committed transaction
+ * otherwise (protocol 1.1).
+ */
 export const mutableTtlMs = 10 * 60_000;
 
 /** Bytes of an answer beside its body: objects, strings, a map entry. Measured. */

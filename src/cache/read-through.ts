@@ -134,7 +134,7 @@ export class ReadThrough<Origin> {
     onLookup(outcomeOf(found));
     running.storeMiss = 'miss' in found ? found.miss : undefined;
     if (!('answer' in found)) return undefined;
-    return this.#kept(running, { answer: found.answer, isFinal: true, origin: 'store' }, found);
+    return this.#kept(running, { answer: found.answer, origin: 'store' }, found);
   }
 
   /** Without Redis: one worker of the machine reads for all. */
@@ -233,7 +233,7 @@ export class ReadThrough<Origin> {
   }
 
   #found(running: RunningLoad, { answer, ttlMs }: LookupHit) {
-    return this.#kept(running, { answer, isFinal: true, origin: 'redis' } as const, { ttlMs });
+    return this.#kept(running, { answer, origin: 'redis' } as const, { ttlMs });
   }
 
   /** Keeps a final answer in memory, and a node's in the other tiers, a provisional one once it is final. */
@@ -243,11 +243,11 @@ export class ReadThrough<Origin> {
     { ttlMs, onShared, shared, overwrite = false }: KeepOptions = {},
   ): Loaded<Of> {
     const { memory, stored, onAwaited } = this.#parts;
-    const { origin, answer, isFinal, awaited } = loaded;
+    const { origin, answer, awaited } = loaded;
     // Redis has bounds of its own; a slow disk, or a second node, delays other processes no longer than this.
     const isBounded = onShared !== undefined && (shared === undefined || awaited !== undefined);
     const done = isBounded ? soon(onShared) : (onShared ?? (() => {}));
-    if (!isFinal || isPurged) {
+    if (answer.lifetimeMs === 0 || isPurged) {
       done(false);
       memory.recordUnstored(key, isPurged ? 'purged' : 'not final');
       return loaded;

@@ -7,7 +7,7 @@
 import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { promisify } from 'node:util';
 import { isFamilyText, type LedgerVersion } from '../ledger/index.ts';
-import { contentDigest, nothingCoded, type AnswerContent, type CachedResponse } from './entry.ts';
+import { contentDigest, mutableTtlMs, nothingCoded, type AnswerContent, type CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
 
 /** Part of every key in Redis: gateways of different formats never read each other's records. */
@@ -47,12 +47,12 @@ export function bodyOffsetOf({ contentType, gasUsed, cursor, ownHeaders }: Answe
 
 /** Writes the head and texts of an answer that has a `bodyOffsetOf`. `isCompressed`: the body follows as zstd. */
 export function writeHead(bytes: Buffer, offset: number, content: AnswerContent, isCompressed = false): void {
-  const { contentType, gasUsed, cursor, ownHeaders, committedAt, isImmutable } = content;
+  const { contentType, gasUsed, cursor, ownHeaders, committedAt, lifetimeMs } = content;
   bytes.writeUInt16BE(magic, offset);
   bytes[offset + at.format] = recordFormat;
   bytes[offset + at.flags] =
     (isCompressed ? flag.zstd : 0) |
-    (isImmutable ? 0 : flag.mutable) |
+    (lifetimeMs === Infinity ? 0 : flag.mutable) |
     (gasUsed === undefined ? 0 : flag.gasUsed) |
     (cursor === undefined ? 0 : flag.cursor) |
     (ownHeaders === undefined ? 0 : flag.ownHeaders) |
@@ -82,7 +82,8 @@ export function readHead(bytes: Buffer, offset: number): Omit<AnswerContent, 'bo
     cursor: has(flag.cursor) ? field.slice(ownEnd + 1) : undefined,
     ownHeaders: has(flag.ownHeaders) ? field.slice(0, Math.max(0, ownEnd)) : undefined,
     committedAt: has(flag.committedAt) ? (bytes.readBigUInt64BE(offset + at.committedAt) as LedgerVersion) : undefined,
-    isImmutable: !has(flag.mutable),
+    // A read's reference has the end of a shorter one.
+    lifetimeMs: has(flag.mutable) ? mutableTtlMs : Infinity,
   };
 }
 

@@ -6,10 +6,9 @@ import type { Leases } from './redis/leases.ts';
 import type { Miss, SharedTier } from './redis/shared-tier.ts';
 import type { AnswerStore } from './store/store.ts';
 
-/** The result of a load. `isFinal`: the answer holds for ever, or for its TTL, and may be stored. */
+/** The result of a load. */
 export interface Loaded<Origin> {
   readonly answer: CachedResponse;
-  readonly isFinal: boolean;
   readonly origin: Origin;
   /** The head of the node's own ledger when it answered; absent where no node reported one. */
   readonly head?: bigint | undefined;

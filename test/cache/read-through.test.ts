@@ -47,7 +47,7 @@ async function tiers(t: TestContext, timeoutMs = 1_000, server?: Awaited<ReturnT
 }
 
 function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): AnswerLoad<'node'> {
-  return () => Promise.resolve({ answer, isFinal: true, origin: 'node', head });
+  return () => Promise.resolve({ answer, origin: 'node', head });
 }
 
 test('an entry that another replica leaves damaged is overwritten by its follower', { skip: noRedis }, async (t) => {
@@ -107,7 +107,7 @@ test('a provisional answer is in Redis once a second head has passed it', { skip
   const one = await tiers(t);
   const other = await tiers(t, 1_000, one.server);
   const awaited = { version: 7n, isNear: true, withinMs: 10_000, head: () => anyTerm.checkpoint.version };
-  const ahead = () => Promise.resolve({ answer: answerOf(2_000), isFinal: true, origin: 'node', awaited } as const);
+  const ahead = () => Promise.resolve({ answer: answerOf(2_000), origin: 'node', awaited } as const);
 
   await one.reads.load(key, '', { signal: never }, ahead);
   assert.deepEqual([one.written, one.reads.isProvisional(key)], [[], true]);
@@ -127,7 +127,7 @@ test('another replica that no second head helps reads for itself', { skip: noRed
     [9n, false],
   ] as const) {
     const awaited = { version, isNear, withinMs: 10_000, head: () => anyTerm.checkpoint.version };
-    const ahead = () => Promise.resolve({ answer, isFinal: true, origin: 'node', awaited } as const);
+    const ahead = () => Promise.resolve({ answer, origin: 'node', awaited } as const);
     await one.reads.load(keyAt(version), '', { signal: never }, ahead);
 
     const { value } = await other.reads.load(keyAt(version), '', { signal: never }, nodeWith(answer));

@@ -33,7 +33,7 @@ const answers: fc.Arbitrary<CachedResponse> = fc
       nil: undefined,
     }),
     committedAt: fc.option(fc.bigInt(0n, 2n ** 64n - 1n).map(ledgerVersion), { nil: undefined }),
-    isImmutable: fc.boolean(),
+    lifetimeMs: fc.constantFrom(600_000, Infinity),
   })
   .map(({ body, ...content }) => answerOf('', { ...content, body: Buffer.from(body) }));
 
@@ -56,7 +56,7 @@ const samples = [
   answerOf('{"a":1}'),
   answerOf('{"a":1}', content({ ownHeaders: 'trace: a b\tyield: 7' })),
   answerOf('{"a":1}', { ownHeaders: 'yield: 7' }),
-  answerOf('{"coin":{"value":"12"}},'.repeat(200), content({ isImmutable: false })),
+  answerOf('{"coin":{"value":"12"}},'.repeat(200), content({ lifetimeMs: 600_000 })),
 ];
 
 test('an answer is read back unchanged', async () => {

@@ -14,7 +14,7 @@ export function answerOf(body: string | number, changes: Partial<AnswerContent> 
     gasUsed: undefined,
     cursor: undefined,
     ownHeaders: undefined,
-    isImmutable: true,
+    lifetimeMs: Infinity,
     ...changes,
   };
   return { ...content, digest: contentDigest(content), coded: {} };

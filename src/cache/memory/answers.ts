@@ -77,8 +77,8 @@ export class Answers {
     const offset = this.#slabs.offsetAt(ref);
     const digest = bytes.toString('latin1', offset, offset + digestBytes);
     const head = readHead(bytes, offset + digestBytes);
-    const { status, contentType, gasUsed, cursor, ownHeaders, committedAt, isImmutable } = head;
-    return { status, contentType, body, gasUsed, cursor, ownHeaders, committedAt, isImmutable, digest, coded };
+    const { status, contentType, gasUsed, cursor, ownHeaders, committedAt, lifetimeMs } = head;
+    return { status, contentType, body, gasUsed, cursor, ownHeaders, committedAt, lifetimeMs, digest, coded };
   }
 
   /** The body's bytes in place: valid until the cache changes; the object until the next call. */

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { Answers, type AnswerId, type BytesRange } from './answers.ts';
-import { mutableTtlMs, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
+import { type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
 import { type CacheKey } from '../key.ts';
 import { operations, type Operation } from '../kinds.ts';
 import { MissHistory, type MissReason, type RecordedReason } from './miss-history.ts';
@@ -135,14 +135,15 @@ export class MemoryCache {
     return id === undefined ? undefined : this.#answers.get(id);
   }
 
-  /** Stores the answer and returns it with its compressed forms. `ttlMs`: remaining lifetime of a mutable answer. */
-  store(key: CacheKey, answer: CachedResponse, ttlMs = mutableTtlMs): CachedResponse {
+  /** Stores the answer and returns it with its compressed forms. `ttlMs`: what is left of its lifetime. */
+  store(key: CacheKey, answer: CachedResponse, ttlMs = answer.lifetimeMs): CachedResponse {
     if (answer.body.length > this.#largest) {
       this.recordUnstored(key, 'too large');
       return answer;
     }
     const held = this.#answers.hold(answer);
-    const endMs = answer.isImmutable ? undefined : performance.now() + Math.min(ttlMs, mutableTtlMs);
+    const { lifetimeMs } = answer;
+    const endMs = lifetimeMs === Infinity ? undefined : performance.now() + Math.min(ttlMs, lifetimeMs);
     const read = this.#reads.find(key);
     if (read === undefined) {
       const marks = marksOf(key.page);

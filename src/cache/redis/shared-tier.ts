@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { Span } from '../../metrics/index.ts';
-import { mutableTtlMs, type CachedResponse } from '../entry.ts';
+import type { CachedResponse } from '../entry.ts';
 import type { CacheKey } from '../key.ts';
 import { decodeRecord, decodeReference, type Reference } from '../record.ts';
 import type { AnswerNames } from './redis-keys.ts';
@@ -68,10 +68,10 @@ export class SharedTier {
       onDone(false);
       return;
     }
-    const ttlMs = answer.isImmutable ? this.#options.ttlMs : Math.min(mutableTtlMs, this.#options.ttlMs);
+    const ttlMs = Math.min(answer.lifetimeMs, this.#options.ttlMs);
     const reference: Reference = {
       digest: answer.digest,
-      expiresAt: answer.isImmutable ? undefined : Math.ceil((Date.now() + ttlMs) / 1000),
+      expiresAt: answer.lifetimeMs === Infinity ? undefined : Math.ceil((Date.now() + ttlMs) / 1000),
     };
     const names = { page: keys.page(key), answer: keys.answer(answer.digest) };
     this.#parts.writes.add({ key, answer, reference, names, ttlMs, overwrite, onDone });

@@ -123,8 +123,8 @@ export class AnswerStore {
     // Below the checkpoint the node may be on another history.
     const isAdmitted = head !== undefined && place !== undefined && head >= place.term.checkpoint.version;
     if (this.#open === undefined || place === undefined || this.#isOwing || !isAdmitted) return onDone(false);
-    const { digest } = answer;
-    const expiresAt = answer.isImmutable ? undefined : Math.ceil((Date.now() + mutableTtlMs) / 1000);
+    const { digest, lifetimeMs } = answer;
+    const expiresAt = lifetimeMs === Infinity ? undefined : Math.ceil((Date.now() + lifetimeMs) / 1000);
     const rest = encodeReference(key, { digest, expiresAt }).slice(digest.length + 1);
     const { read, account } = marksOf(key.page);
     const term = segmentAt(place.term, versionOf(key) ?? answer.committedAt);

@@ -1,6 +1,6 @@
 /** Writes answers: stored bodies with live ledger headers, conditions, codings, and the gateway's own errors. */
 import { type Dialect, errorBody, GatewayError, listOfText } from '../../ledger/index.ts';
-import { type ContentCoding, mutableTtlMs } from '../../cache/index.ts';
+import type { ContentCoding } from '../../cache/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
@@ -234,11 +234,14 @@ function cacheStatus(source: Source): string {
  * that the gateway keeps it too. The latest state, what only one node has reached, a short share and a transaction by hash,
  * which may be asked for while it is pending, are revalidated by their tag.
  */
-function cacheControl({ entry, isFinal, isProvisional, isLatest }: ReadResult, scope: CacheScope): string {
+function cacheControl({ entry, isProvisional, isLatest }: ReadResult, scope: CacheScope): string {
   if (scope === 'none' || entry.digest === '') return 'no-store';
-  const isRevalidated = isLatest || !isFinal || isProvisional || entry.committedAt !== undefined;
+  const isRevalidated = isLatest || entry.lifetimeMs === 0 || isProvisional || entry.committedAt !== undefined;
   if (isRevalidated) return scope === 'private' ? 'private, no-cache' : 'no-cache';
-  return entry.isImmutable ? `${scope}, max-age=31536000, immutable` : `${scope}, max-age=${mutableTtlMs / 1000}`;
+  const { lifetimeMs } = entry;
+  return lifetimeMs === Infinity
+    ? `${scope}, max-age=31536000, immutable`
+    : `${scope}, max-age=${Math.floor(lifetimeMs / 1000)}`;
 }
 
 function headerText(value: string | readonly string[] | undefined): string | undefined {

@@ -1,7 +1,7 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
 import { type CachedResponse, isOfState, kinds, keyText, type ReadThrough } from '../../cache/index.ts';
 import {
-  isImmutable,
+  lifetimeOf,
   isOfLatest,
   needOf,
   type Origin,
@@ -152,9 +152,9 @@ function readOf({ operation, subject, version, form }: Read): RequestExplanation
   return { operation, subject, version: version?.toString(), form };
 }
 
-function heldOf({ body, digest, status, isImmutable, coded }: CachedResponse): RequestExplanation {
+function heldOf({ body, digest, status, lifetimeMs, coded }: CachedResponse): RequestExplanation {
   const codings = Object.fromEntries(Object.entries(coded).map(([coding, bytes]) => [coding, bytes.length]));
-  return { state: 'held', status, bytes: body.length, digest, codings, isImmutable };
+  return { state: 'held', status, bytes: body.length, digest, codings, isImmutable: lifetimeMs === Infinity };
 }
 
 const sharedTexts: Readonly<Record<ShareTime, string>> = {
@@ -167,7 +167,7 @@ function keptOf(read: Read, head: LedgerVersion | undefined): string {
   const { operation, version } = read;
   if (operation === 'transaction') return 'for 10 minutes once it is committed; never while it is pending or unknown';
   if (!isOfState(operation)) {
-    const time = isImmutable(read) ? 'for ever' : 'for 10 minutes';
+    const time = lifetimeOf(read) === Infinity ? 'for ever' : 'for 10 minutes';
     return `${time} once all of it is below the head; never before`;
   }
   const missing = kinds[operation].notFound === undefined ? '' : ', and a 404 because it is not there';

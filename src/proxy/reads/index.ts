@@ -3,7 +3,7 @@ export type { AskedRead } from './asked-content.ts';
 export { Audits, type Disagreement, type StoredRead } from './audits.ts';
 export type { Caller, SeenVersion } from './caller.ts';
 export { ageOf, Freshness, type InfoBody, infoHead, pinTo } from './freshness.ts';
-export { isImmutable } from './policy.ts';
+export { lifetimeOf } from './policy.ts';
 export { isOfLatest, needOf, type Origin, type Read, type ReadResult, type Source } from './read-result.ts';
 export { Reader } from './reader.ts';
 export { type SharedRead, Shares, type ShareTime } from './shares.ts';

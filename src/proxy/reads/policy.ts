@@ -7,7 +7,7 @@ import {
   type LedgerInfo,
   type LedgerVersion,
 } from '../../ledger/index.ts';
-import { isOfState, kinds, type Operation } from '../../cache/index.ts';
+import { isOfState, kinds, mutableTtlMs, type Operation } from '../../cache/index.ts';
 
 /** The part of history that a read asks for. */
 export type Extent =
@@ -93,12 +93,12 @@ export function decide(read: ReadFacts, answer: AnswerFacts, believed: BelievedL
 }
 
 /**
- * Whether the bytes of a stored answer hold for ever. JSON of transactions and events does not: nodes render it with the
- * modules of their head, and newer software adds members (protocol 1.1 and 10).
+ * Ms for which a stored answer to the read is kept; `Infinity`: its bytes hold for ever. JSON of transactions and events
+ * does not: nodes render it with the modules of their head, and newer software adds members (protocol 1.1 and 10).
  */
-export function isImmutable({ operation, form, extent }: ReadFacts): boolean {
-  if (operation === 'transaction') return false;
-  return isOfState(operation) || form === 'bcs' || extent?.kind === 'bare block';
+export function lifetimeOf({ operation, form, extent }: ReadFacts): number {
+  if (operation === 'transaction') return mutableTtlMs;
+  return isOfState(operation) || form === 'bcs' || extent?.kind === 'bare block' ? Infinity : mutableTtlMs;
 }
 
 /**

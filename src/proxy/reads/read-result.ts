@@ -48,12 +48,11 @@ export type Source =
       readonly retryAfter: string | undefined;
     };
 
-/** An answer ready to be written. `isFinal`: it never changes, and the cache stores it. */
+/** An answer ready to be written. */
 export interface ReadResult {
   readonly entry: CachedResponse;
   /** Version of the ledger state in the body. */
   readonly version: LedgerVersion | undefined;
-  readonly isFinal: boolean;
   /** Final, unless the one node that has reached its version proves wrong: caches in front must ask again. */
   readonly isProvisional: boolean;
   /** The gateway chose the version, so that the same request soon has another answer. */
@@ -82,7 +81,7 @@ export function retryAfterOf({ status, headers }: Pick<NodeAnswer, 'status' | 'h
 interface EntryFacts {
   readonly committedAt?: LedgerVersion | undefined;
   readonly ownHeaders: string | undefined;
-  readonly isImmutable: boolean;
+  readonly lifetimeMs: number;
   readonly isShared: boolean;
 }
 
@@ -90,7 +89,7 @@ interface EntryFacts {
 export function entryOf(
   { status, headers, body }: Pick<NodeAnswer, 'status' | 'headers' | 'body'>,
   { gasUsed, cursor }: Dialect,
-  { isShared, committedAt, ownHeaders, isImmutable }: EntryFacts,
+  { isShared, committedAt, ownHeaders, lifetimeMs }: EntryFacts,
 ): CachedResponse {
   const content = {
     status,
@@ -100,7 +99,7 @@ export function entryOf(
     gasUsed: headerOf(headers, gasUsed),
     cursor: headerOf(headers, cursor),
     ownHeaders,
-    isImmutable,
+    lifetimeMs,
   };
   return { ...content, digest: isShared ? contentDigest(content) : '', coded: nothingCoded };
 }
@@ -113,17 +112,17 @@ export function needOf(version: LedgerVersion | undefined): Need {
 /** The result of one read that waited for a load. */
 export function resultOf(
   read: { readonly version: LedgerVersion | undefined },
-  { answer, isFinal, origin, awaited }: Loaded<Origin | TierName>,
+  { answer, origin, awaited }: Loaded<Origin | TierName>,
   isCollapsed: boolean,
 ): ReadResult {
   const isKept = typeof origin === 'string';
   // A success has the read's version, even if it is not stored: it may be incomplete or compressed.
-  const isOfRead = isFinal || answer.status < 300;
+  const isStored = answer.lifetimeMs > 0;
+  const isOfRead = isStored || answer.status < 300;
   const asked = isOfRead ? read.version : undefined;
   return {
     entry: answer,
-    version: asked ?? (isFinal || isKept ? undefined : origin.version),
-    isFinal,
+    version: asked ?? (isStored || isKept ? undefined : origin.version),
     isProvisional: awaited !== undefined,
     isLatest: false,
     ageSeconds: 0,

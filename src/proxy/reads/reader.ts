@@ -23,7 +23,7 @@ import {
 import {
   committedVersion,
   decide,
-  isImmutable,
+  lifetimeOf,
   isSameAtAllNodes,
   newestIn,
   type Decision,
@@ -94,7 +94,7 @@ export class Reader {
     this.hitsOf(read).inc();
     const { version } = read;
     const isProvisional = this.isProvisional(read);
-    return { entry, version, isFinal: true, isProvisional, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
+    return { entry, version, isProvisional, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
   }
 
   /** See `ReadResult.isProvisional`, of memory's answer. */
@@ -121,7 +121,7 @@ export class Reader {
       const own = { client: caller.client, signal, span };
       const loaded = await this.#fetch(isAtHead ? atMin : read, place, own);
       // A node that holds the start of a list, or of a block, may be behind the version that the client has seen.
-      const isOlder = min !== undefined && !loaded.isFinal && (loaded.head ?? min) < min;
+      const isOlder = min !== undefined && loaded.answer.lifetimeMs === 0 && (loaded.head ?? min) < min;
       return isOlder && !isAtHead ? this.#fetch(atMin, place, own) : loaded;
     };
     // A lease for a long poll would hold up reads of the same hash at other replicas.
@@ -187,10 +187,9 @@ export class Reader {
       answer: entryOf(answer, dialect, {
         committedAt: isBelieved ? committedAt : undefined,
         ownHeaders: own.text,
-        isImmutable: isFinal && isImmutable(read),
+        lifetimeMs: isFinal ? lifetimeOf(read) : 0,
         isShared: isFinal,
       }),
-      isFinal,
       awaited: isFinal ? ledger.awaited(answer.upstream, newestIn(read, facts), performance.now()) : undefined,
       head: answer.info?.version,
       origin: {

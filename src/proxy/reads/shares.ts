@@ -135,7 +135,7 @@ export class Shares {
     const own = fleet.headersOfLedger.ownOf(answer);
     const entry = entryOf({ ...answer, body: ownBytes(answer.body) }, fleet.dialect, {
       ownHeaders: own.text,
-      isImmutable: false,
+      lifetimeMs: 0,
       // A success alone has a digest, by which clients revalidate it; nothing else is shared after its flight.
       isShared: answer.status === 200 && answer.coding === undefined && answer.isFramed && !own.isUndecided,
     });
@@ -149,5 +149,5 @@ function resultOf(answer: SharedAnswer, isHeld: boolean, isCollapsed: boolean): 
   const source = isHeld
     ? ({ kind: 'memory' } as const)
     : ({ kind: 'upstream', name: upstream, isCollapsed, tookMs, retryAfter } as const);
-  return { entry, version: undefined, isFinal: false, isProvisional: false, isLatest: true, ageSeconds, source };
+  return { entry, version: undefined, isProvisional: false, isLatest: true, ageSeconds, source };
 }

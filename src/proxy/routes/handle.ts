@@ -100,7 +100,8 @@ function answerWait(parts: RouteParts, exchange: Exchange, match: Match): void |
   const held = parts.reader.find(read);
   if (held !== undefined) return writeRead(parts, exchange, held);
   requireTime(parts);
-  const newest = (served: ReadResult): ReadResult => (served.isFinal ? served : (parts.reader.find(read) ?? served));
+  const newest = (served: ReadResult): ReadResult =>
+    served.entry.lifetimeMs > 0 ? served : (parts.reader.find(read) ?? served);
   return parts.reader.load(read, exchange).then((served) => writeRead(parts, exchange, newest(served)));
 }
 

@@ -20,7 +20,7 @@ const content: fc.Arbitrary<AnswerContent> = fc.record({
     nil: undefined,
   }),
   committedAt: fc.option(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map(ledgerVersion), { nil: undefined }),
-  isImmutable: fc.boolean(),
+  lifetimeMs: fc.constantFrom(600_000, Infinity),
 });
 
 function answer(of: AnswerContent): CachedResponse {

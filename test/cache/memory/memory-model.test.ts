@@ -101,7 +101,9 @@ class World {
 
   #store(key: CacheKey, answer: CachedResponse): void {
     // A transaction's answer has an end, every other one none.
-    const kept = key.page.includes('|transaction|') ? answerOf(answer.body.toString(), { isImmutable: false }) : answer;
+    const kept = key.page.includes('|transaction|')
+      ? answerOf(answer.body.toString(), { lifetimeMs: 600_000 })
+      : answer;
     const { digest, body } = this.memory.store(key, kept);
     assert.deepEqual([digest, body], [kept.digest, kept.body]);
     this.#stored.set(keyText(key), { key, answer: kept });

@@ -123,7 +123,7 @@ test('answers that differ in anything a client can see have digests of their own
     { contentType: 'application/x-bcs' },
     { gasUsed: '1' },
     { cursor: '1' },
-    { isImmutable: false },
+    { lifetimeMs: 600_000 },
   ];
   const digests = others.map((change) => contentDigest({ ...answer, ...change }));
   assert.equal(new Set([answer.digest, ...digests]).size, others.length + 1);

@@ -71,7 +71,7 @@ test('a read that made room for others is evicted, and one that is too large is 
 
 test('a read whose lifetime ended has expired, in memory and after its eviction', () => {
   const { memory, neverRead } = scene(100_000);
-  memory.store(keyOf('transaction'), answerOf('a', { isImmutable: false }), 0);
+  memory.store(keyOf('transaction'), answerOf('a', { lifetimeMs: 600_000 }), 0);
   assert.equal(memory.find(keyOf('transaction')), undefined);
   assert.equal(memory.missReason(keyOf('transaction')), 'expired');
   for (let index = 0; index < 20; index += 1) memory.store(keyAt(BigInt(index)), answerOf(`${index}`.repeat(5_000)));
@@ -141,7 +141,7 @@ test('a read is never read only if it had no hit since it was stored, and counts
 test('an expired read that is stored again begins anew', () => {
   const { memory, neverRead } = scene();
   const key = keyOf('transaction');
-  const write = (ttlMs: number) => memory.store(key, answerOf('a', { isImmutable: false }), ttlMs);
+  const write = (ttlMs: number) => memory.store(key, answerOf('a', { lifetimeMs: 600_000 }), ttlMs);
   write(60_000);
   memory.find(key);
   write(0);

@@ -9,8 +9,7 @@ import { openStore, storeFolder } from '../../support/stores.ts';
 
 const never = new AbortController().signal;
 const key = keyAt(7n);
-const node: AnswerLoad<'node'> = () =>
-  Promise.resolve({ answer: answerOf('after'), isFinal: true, origin: 'node', head: 7n });
+const node: AnswerLoad<'node'> = () => Promise.resolve({ answer: answerOf('after'), origin: 'node', head: 7n });
 
 test('a read that the store answers during a purge is not left in memory', async (t) => {
   const { store, write } = await openStore(t, { folder: storeFolder(t) });

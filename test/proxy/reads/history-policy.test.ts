@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import {
   decide,
-  isImmutable,
+  lifetimeOf,
   isSameAtAllNodes,
   newestIn,
   type Decision,
@@ -260,7 +260,9 @@ test('the bytes of state, of BCS and of a block without transactions hold for ev
     events: { kind: 'page', first: 0n, limit: 1 },
   };
   const bytesHold = (form: 'json' | 'bcs') =>
-    operations.filter((operation) => isImmutable({ operation, form, version: undefined, extent: extents[operation] }));
+    operations.filter(
+      (operation) => lifetimeOf({ operation, form, version: undefined, extent: extents[operation] }) === Infinity,
+    );
 
   const state = operations.slice(0, operations.indexOf('transaction'));
   assert.deepEqual(bytesHold('json'), state);
@@ -269,14 +271,14 @@ test('the bytes of state, of BCS and of a block without transactions hold for ev
     operations.filter((operation) => operation !== 'transaction'),
   );
   for (const form of ['json', 'bcs'] as const) {
-    assert.equal(isImmutable(read('block', { kind: 'bare block', height: 5n }, { form })), true);
+    assert.equal(lifetimeOf(read('block', { kind: 'bare block', height: 5n }, { form })), Infinity);
   }
 });
 
 test('rendered history without an extent does not hold for ever', () => {
   const history = operations.slice(operations.indexOf('transaction'));
   assert.deepEqual(
-    history.filter((operation) => isImmutable({ operation, form: 'json', version: undefined })),
+    history.filter((operation) => lifetimeOf({ operation, form: 'json', version: undefined }) === Infinity),
     [],
   );
 });

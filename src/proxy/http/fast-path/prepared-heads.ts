@@ -42,7 +42,7 @@ export class PreparedHeads {
     // The latest state has the same head before and after.
     const isProvisional = !isLatest && reader.isProvisional(read);
     const source = { kind: 'memory' } as const;
-    const served: ReadResult = { entry, version, isFinal: true, isProvisional, isLatest, ageSeconds, source };
+    const served: ReadResult = { entry, version, isProvisional, isLatest, ageSeconds, source };
     const ownHead = writer.ownHeadOf(served, coding);
     const { chainId, ledgerWideNames } = view;
     const exposed = cors.furtherIn(ownHead);
