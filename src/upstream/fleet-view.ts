@@ -1,8 +1,16 @@
 /** Views of the fleet at one moment: the facts that answers carry, and the nodes among which a read chooses. */
 import { type Dialect, ledgerHeaderList, type LedgerInfo } from '../ledger/index.ts';
 import type { Upstream } from './node/upstream.ts';
-import { isAskable, unitOf, type NodeCandidate } from './select/candidates.ts';
-import { positionOf, type Need, type ReadClass, headToleranceMs, holdingOf, trustRank } from './select/ranking.ts';
+import { unitOf, type NodeCandidate } from './select/candidates.ts';
+import {
+  isAskable,
+  positionOf,
+  type Need,
+  type ReadClass,
+  headToleranceMs,
+  holdingOf,
+  trustRank,
+} from './select/ranking.ts';
 
 /** The facts behind a view. */
 export interface FleetFacts {

@@ -86,7 +86,7 @@ function accountMark(page: string): number {
   const subjectAt = page.indexOf('|', operationAt) + 1;
   const operation = page.slice(operationAt, subjectAt - 1) as Operation;
   // Pages of another format name kinds that this one lacks.
-  const { accounts = 'none' }: Partial<(typeof kinds)[Operation]> = kinds[operation] ?? {};
+  const accounts = kinds[operation]?.accounts ?? 'none';
   if (accounts === 'none') return 0;
   const isOfAny = accounts === 'any' || page.startsWith(digestMark, subjectAt);
   if (isOfAny) return markOf(`${page.slice(0, operationAt)}${anyAccount}`);

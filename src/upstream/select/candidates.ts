@@ -11,13 +11,15 @@ import {
   positionOf,
   type Need,
   type ReadClass,
-  comparePlaces,
+  criterionBetween,
   depthOf,
   holdingOf,
-  rankingFor,
+  prunedScore,
+  roundOf,
+  score,
   type Candidate,
   type Criterion,
-  type Ranking,
+  type Round,
   type Tier,
 } from './ranking.ts';
 import type { RetentionWindow, Unit } from '../node/retention-window.ts';
@@ -65,11 +67,6 @@ export function nextNodes<N>(
   return isFutile || isDoubtful ? [] : next;
 }
 
-/** Whether the node may be asked at all. */
-export function isAskable({ health, isDrained }: Pick<Candidate, 'health' | 'isDrained'>): boolean {
-  return health !== 'foreign' && isDrained !== true;
-}
-
 /** Circumstances of a choice. */
 export interface Choice {
   /** A node has answered that it does not hold the data. */
@@ -84,17 +81,26 @@ export function nextUpstreams<C extends Candidate>(
   need: Need,
   { isMissed = false, random = Math.random }: Choice = {},
 ): readonly C[] {
-  const askable = candidates.filter(isAskable);
-  const position = positionOf(need);
-  const able =
-    position === undefined ? askable : askable.filter((node) => holdingOf(node.window, position) !== 'pruned');
-  const left = able.length === 0 ? askable : able;
-  if (left.length < 2) return left;
-  const ranking = rankingFor(left, need, isMissed);
-  const settle = position === undefined || isMissed ? byLoad : shallowestFirst;
-  const best = byTier(bestOf(left, ranking), ranking.tier, (tier) => settle(tier, random));
+  const round = roundOf(candidates, need, isMissed);
+  let best = Infinity;
+  let alike: C[] = [];
+  for (const node of candidates) {
+    const ofNode = score(node, round);
+    if (ofNode > best || ofNode === Infinity) continue;
+    if (ofNode < best) alike = [];
+    best = ofNode;
+    alike.push(node);
+  }
+  if (alike.length < 2) return alike;
+  const settle = positionOf(need) === undefined || isMissed ? byLoad : shallowestFirst;
+  const ordered = byTier(alike, firstTierOf(round), (tier) => settle(tier, random));
   // Edges only rise: when all nodes have pruned the version, one node's 410 is as good as any other's.
-  return able.length === 0 ? best.slice(0, 1) : best;
+  return best >= prunedScore ? ordered.slice(0, 1) : ordered;
+}
+
+/** The tier that is asked first among nodes with equal scores. */
+function firstTierOf({ need, isMissed }: Round): Tier {
+  return isMissed && need.kind !== 'head' ? 'archival' : 'full';
 }
 
 /** All nodes worth asking, in their order while each fails; never foreign or drained ones. */
@@ -134,8 +140,8 @@ export function explainSelection<C extends Candidate>(candidates: readonly C[], 
     ordered: ordered.map((candidate, index) => {
       const before = ordered[index - 1];
       if (before === undefined) return { candidate, behind: undefined };
-      const ranking = rankingFor(ordered, need, need.kind === 'transaction' && index > 1);
-      return { candidate, behind: criterionBetween(before, candidate, ranking, positionOf(need) !== undefined) };
+      const round = roundOf(candidates, need, need.kind === 'transaction' && index > 1);
+      return { candidate, behind: criterionOf(before, candidate, round) };
     }),
     leftOut: leftOut.map((candidate) => ({
       candidate,
@@ -144,11 +150,11 @@ export function explainSelection<C extends Candidate>(candidates: readonly C[], 
   };
 }
 
-function criterionBetween(before: Candidate, after: Candidate, ranking: Ranking, isByDepth: boolean): Criterion {
-  const places = ranking.of(after);
-  const criterion = ranking.criteria[ranking.of(before).findIndex((place, at) => place !== places[at])];
+function criterionOf(before: Candidate, after: Candidate, round: Round): Criterion {
+  const criterion = criterionBetween(score(before, round), score(after, round), round);
   if (criterion !== undefined) return criterion;
   if (before.tier !== after.tier) return 'tier';
+  const isByDepth = positionOf(round.need) !== undefined;
   return isByDepth && depthOf(after) > depthOf(before) * depthTolerance ? 'depth' : 'load';
 }
 
@@ -200,21 +206,6 @@ function isDeeper(a: Candidate, b: Candidate): boolean {
     return a.tier === 'archival' && b.tier === 'full';
   }
   return a.window.oldest < b.window.oldest;
-}
-
-/** The nodes that share the best rank. */
-function bestOf<C extends Candidate>(candidates: readonly C[], ranking: Ranking): readonly C[] {
-  let best: readonly number[] = [];
-  let alike: C[] = [];
-  for (const candidate of candidates) {
-    const places = ranking.of(candidate);
-    const difference = alike.length === 0 ? -1 : comparePlaces(places, best);
-    if (difference < 0) {
-      best = places;
-      alike = [candidate];
-    } else if (difference === 0) alike.push(candidate);
-  }
-  return alike;
 }
 
 /** The nodes of tier `first`, then the others, each tier in the order that `settle` gives it. */

@@ -1,7 +1,4 @@
-/**
- * Needs of requests, and the order of nodes for each: every kind of need has its ranking, a few numbers per node, of which
- * the first that differs decides.
- */
+/** Needs of requests, and the score of a node for each: one number, of which the smaller is the better. */
 import type { LedgerVersion } from '../../ledger/index.ts';
 import type { WindowView } from '../node/retention-window.ts';
 
@@ -106,31 +103,80 @@ export function trustRank({ health, isSuspect, isEjected, isDeferred, isWithheld
  */
 export type Criterion = 'health' | 'holding' | 'distance' | 'tier' | 'lag' | 'submission' | 'depth' | 'load';
 
-/** The first criterion decides first; the tier decides among nodes that are equal in all. */
-export interface Ranking {
-  readonly criteria: readonly Criterion[];
-  /** The tier that is asked first. */
-  readonly tier: Tier;
-  /** A node's place by each criterion, lower is better. */
-  readonly of: (candidate: Candidate) => readonly number[];
+/** Circumstances of a score that concern all nodes. */
+export interface Round {
+  readonly need: Need;
+  /** A node has answered that it does not hold the data. */
+  readonly isMissed: boolean;
+  /** The newest head of a believed node; 0 for needs other than `head`. */
+  readonly freshest: number;
 }
 
-/** Orders two places: negative where the first is the better, 0 where neither is. */
-export function comparePlaces(a: readonly number[], b: readonly number[]): number {
-  for (let at = 0; at < a.length; at += 1) {
-    const difference = (a[at] ?? 0) - (b[at] ?? 0);
-    if (difference !== 0) return difference;
+/** The round of a choice among `candidates`. */
+export function roundOf(candidates: readonly Candidate[], need: Need, isMissed: boolean): Round {
+  let freshest = 0;
+  if (need.kind === 'head')
+    for (const node of candidates)
+      if (node.health === 'usable' && node.isSuspect !== true && node.isDrained !== true)
+        freshest = Math.max(freshest, headOf(node));
+  return { need, isMissed, freshest };
+}
+
+/** Range of the last part of a score: versions, of which ledgers have had billions. Farther ones are equal. */
+const span = 2 ** 44;
+/** Parts of a score ahead of the last one, the first with the most weight. */
+const weights = { pruned: 64 * span, submission: 32 * span, trust: 4 * span, holding: span } as const;
+
+/** From this score on a node has surely pruned the position: only where all have, it is worth asking. */
+export const prunedScore = weights.pruned;
+
+/**
+ * The score of a node: smaller is better, `Infinity` is never. One number holds the criteria in the order in which they
+ * decide. Of a need for a position: trust, holding, and then the distance to the nearer end of the window, since above all
+ * heads the nearest node may reach the version first, and below all edges the deepest node's 410 is final. Of the newest
+ * state: trust, and the lag behind the freshest. After a miss: the node of a submission, trust, holding, depth, because
+ * others of the first one's kind have mostly pruned the data as well, despite their last reports.
+ */
+export function score(node: Candidate, { need, isMissed, freshest }: Round): number {
+  if (!isAskable(node)) return Infinity;
+  const trust = trustRank(node);
+  if (need.kind === 'head') {
+    const behind = Math.max(0, freshest - headOf(node));
+    const lag = behind <= (need.isExact === true ? 0 : node.headTolerance) ? 0 : behind;
+    return (node.isLagging === true ? Math.max(trust, passedOver) : trust) * weights.trust + bounded(lag);
   }
-  return 0;
+  if (need.kind === 'transaction') {
+    // A node that is passed over or down must not use up an attempt: it is asked once another has missed.
+    const isFit = isMissed ? node.isWithheld !== true : trust < passedOver;
+    const submission = node.name === need.submittedTo && isFit ? 0 : weights.submission;
+    return submission + trust * weights.trust + (isMissed ? bounded(edgeOf(node)) : 0);
+  }
+  const holding = holdingOf(node.window, need.kind === 'block' ? need.height : need.version);
+  const place = trust * weights.trust + holdingRank[holding] * weights.holding;
+  if (isMissed) return (holding === 'pruned' ? prunedScore : 0) + place + bounded(edgeOf(node));
+  if (holding === 'pruned') return prunedScore + place + bounded(edgeOf(node));
+  return holding === 'unknown' ? place + span - 1 - bounded(headOf(node)) : place;
 }
 
-/** The ranking for `need`. `isMissed`: a node has answered that it does not hold the data. */
-export function rankingFor(candidates: readonly Candidate[], need: Need, isMissed: boolean): Ranking {
-  if (need.kind === 'head') return byFreshness(candidates, need.isExact === true);
-  if (isMissed) return byReach(need);
-  return need.kind === 'transaction'
-    ? bySubmission(need.submittedTo)
-    : byPosition(need.kind === 'block' ? need.height : need.version);
+/** Whether the node may be asked at all. */
+export function isAskable({ health, isDrained }: Pick<Candidate, 'health' | 'isDrained'>): boolean {
+  return health !== 'foreign' && isDrained !== true;
+}
+
+/** The criterion by which the score `after` is worse than `before`; `undefined`: they are equal. */
+export function criterionBetween(before: number, after: number, { need, isMissed }: Round): Criterion | undefined {
+  if (before === after) return undefined;
+  const differs = (weight: number): boolean => Math.floor(before / weight) !== Math.floor(after / weight);
+  if (differs(weights.pruned)) return 'holding';
+  if (differs(weights.submission)) return 'submission';
+  if (differs(weights.trust)) return 'health';
+  if (differs(weights.holding)) return 'holding';
+  if (need.kind === 'head') return 'lag';
+  return isMissed ? 'depth' : 'distance';
+}
+
+function bounded(versions: number): number {
+  return Math.min(versions, span - 1);
 }
 
 /**
@@ -152,72 +198,6 @@ export function depthOf({ window }: Candidate): number {
 }
 
 const holdingRank: Readonly<Record<Holding, number>> = { held: 0, edge: 1, unknown: 2, pruned: 3 };
-
-function byPosition(position: bigint): Ranking {
-  return {
-    criteria: ['health', 'holding', 'distance'],
-    tier: 'full',
-    of: (candidate) => {
-      const holding = holdingOf(candidate.window, position);
-      return [trustRank(candidate), holdingRank[holding], distanceOf(candidate, holding)];
-    },
-  };
-}
-
-/** Above all heads, the nearest node may reach the version first; below all edges, the deepest node's 410 is final. */
-function distanceOf(candidate: Candidate, holding: Holding): number {
-  if (holding === 'unknown') return -headOf(candidate);
-  return holding === 'pruned' ? edgeOf(candidate) : 0;
-}
-
-/** `isExact`: a node whose head is behind never counts as equally fresh. */
-function byFreshness(candidates: readonly Candidate[], isExact: boolean): Ranking {
-  const believed = candidates.filter(({ health, isSuspect }) => health === 'usable' && isSuspect !== true);
-  const freshest = Math.max(0, ...believed.map(headOf));
-  return {
-    criteria: ['health', 'lag'],
-    tier: 'full',
-    of: (candidate) => {
-      const behind = Math.max(0, freshest - headOf(candidate));
-      const trust = trustRank(candidate);
-      return [
-        candidate.isLagging === true ? Math.max(trust, passedOver) : trust,
-        behind <= (isExact ? 0 : candidate.headTolerance) ? 0 : behind,
-      ];
-    },
-  };
-}
-
-function bySubmission(submittedTo: string | undefined): Ranking {
-  return {
-    criteria: ['submission', 'health'],
-    tier: 'full',
-    of: (candidate) => {
-      const trust = trustRank(candidate);
-      // A node that is passed over or down must not use up an attempt: `byReach` asks it once another has missed.
-      return [candidate.name === submittedTo && trust < passedOver ? 0 : 1, trust];
-    },
-  };
-}
-
-/**
- * After a 410 or 404, ask the deepest node next: others of the first one's kind have mostly pruned the data as well,
- * despite their last reports. The node of a submission is asked in any case.
- */
-function byReach(need: Need): Ranking {
-  const position = positionOf(need);
-  const submittedTo = need.kind === 'transaction' ? need.submittedTo : undefined;
-  return {
-    criteria: ['submission', 'health', 'holding', 'depth'],
-    tier: 'archival',
-    of: (candidate) => [
-      candidate.name === submittedTo && candidate.isWithheld !== true ? 0 : 1,
-      trustRank(candidate),
-      position === undefined ? 0 : holdingRank[holdingOf(candidate.window, position)],
-      edgeOf(candidate),
-    ],
-  };
-}
 
 /** The lower edge; an archival node without a report counts as holding everything. */
 function edgeOf({ window, tier }: Candidate): number {
