@@ -1,14 +1,18 @@
 /** Views of the fleet at one moment: the facts that answers carry, and the nodes among which a read chooses. */
 import { type Dialect, ledgerHeaderList, type LedgerInfo } from '../ledger/index.ts';
+import type { Unit, WindowView } from './node/retention-window.ts';
 import type { Upstream } from './node/upstream.ts';
 import { unitOf, type NodeCandidate } from './select/candidates.ts';
 import {
-  isAskable,
-  positionOf,
-  type Need,
-  type ReadClass,
+  type Candidate,
   headToleranceMs,
+  type Health,
   holdingOf,
+  isAskable,
+  type Need,
+  positionOf,
+  type ReadClass,
+  type Tier,
   trustRank,
 } from './select/ranking.ts';
 
@@ -158,6 +162,86 @@ function isEjectedFor(upstream: Upstream, need: Need, readClass: ReadClass | und
   return readClass !== undefined && upstream.ejections[readClass].isOut;
 }
 
+/** The moment of a choice. */
+interface Moment {
+  readonly fleet: FleetNodes;
+  readonly nowMs: number;
+  readonly need: Need;
+  readonly readClass: ReadClass | undefined;
+  readonly unit: Unit;
+}
+
+/** A node at one moment. Its facts are read when a choice asks for them: most choices need few, of many nodes. */
+class NodeNow implements Candidate {
+  readonly upstream: Upstream;
+  readonly #moment: Moment;
+  #latencyMs = 0;
+  #cost = 0;
+
+  constructor(upstream: Upstream, moment: Moment) {
+    this.upstream = upstream;
+    this.#moment = moment;
+  }
+
+  get name(): string {
+    return this.upstream.name;
+  }
+
+  get tier(): Tier {
+    return this.upstream.tier;
+  }
+
+  get health(): Health {
+    return this.upstream.health;
+  }
+
+  get isDrained(): boolean {
+    return this.upstream.isDrained;
+  }
+
+  get isSuspect(): boolean {
+    return this.upstream.isSuspect;
+  }
+
+  get isEjected(): boolean {
+    return isEjectedFor(this.upstream, this.#moment.need, this.#moment.readClass);
+  }
+
+  get isDeferred(): boolean {
+    return this.upstream.deferral.isOn(this.#moment.nowMs);
+  }
+
+  get isWithheld(): boolean {
+    return this.upstream.withheldForMs(this.#moment.nowMs) > 0;
+  }
+
+  get isLagging(): boolean {
+    return this.#moment.fleet.isLagging(this.upstream);
+  }
+
+  get window(): WindowView | undefined {
+    return this.upstream.window.around(this.#moment.nowMs + this.#latency, this.#moment.unit);
+  }
+
+  get weight(): number {
+    return this.upstream.weight;
+  }
+
+  get cost(): number {
+    if (this.#cost === 0) this.#cost = this.#latency * (this.upstream.inFlight + 1);
+    return this.#cost;
+  }
+
+  get headTolerance(): number {
+    return this.upstream.window.pace.headSpeed * headToleranceMs;
+  }
+
+  get #latency(): number {
+    if (this.#latencyMs === 0) this.#latencyMs = this.upstream.latencyMs(this.#moment.nowMs);
+    return this.#latencyMs;
+  }
+}
+
 /** Every node as a candidate for a read of the class; a look counts as `head`. */
 export function candidatesOf(
   fleet: FleetNodes,
@@ -165,31 +249,14 @@ export function candidatesOf(
   need: Need,
   readClass?: ReadClass,
 ): NodeCandidate<Upstream>[] {
-  const unit = unitOf(need);
-  return fleet.upstreams.map((upstream) => {
-    const latencyMs = upstream.latencyMs(nowMs);
-    return {
-      upstream,
-      name: upstream.name,
-      tier: upstream.tier,
-      health: upstream.health,
-      isDrained: upstream.isDrained,
-      window: upstream.window.around(nowMs + latencyMs, unit),
-      weight: upstream.weight,
-      cost: latencyMs * (upstream.inFlight + 1),
-      isSuspect: upstream.isSuspect,
-      isEjected: isEjectedFor(upstream, need, readClass),
-      isDeferred: upstream.deferral.isOn(nowMs),
-      isWithheld: upstream.withheldForMs(nowMs) > 0,
-      isLagging: fleet.isLagging(upstream),
-      headTolerance: upstream.window.pace.headSpeed * headToleranceMs,
-    };
-  });
+  const moment = { fleet, nowMs, need, readClass, unit: unitOf(need) };
+  return fleet.upstreams.map((upstream) => new NodeNow(upstream, moment));
 }
 
 /** The nodes that may be asked. `readClass`: marks the nodes that are ejected for it. */
 export function nodesFor(fleet: FleetNodes, need: Need, readClass?: ReadClass): readonly NodeCandidate<Upstream>[] {
-  return candidatesOf(fleet, performance.now(), need, readClass).filter(isAskable);
+  const nodes = candidatesOf(fleet, performance.now(), need, readClass);
+  return nodes.every(isAskable) ? nodes : nodes.filter(isAskable);
 }
 
 /** Whether a node is trusted, and surely holds the version that is asked for. */

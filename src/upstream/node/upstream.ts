@@ -120,6 +120,9 @@ export class Upstream {
   #answered = false;
   #latencyMs = assumedLatencyMs;
   #latencyAtMs = 0;
+  /** The last `latencyMs`, which all choices of one millisecond share. */
+  #decayedMs = 0;
+  #decayedAtMs = -Infinity;
 
   constructor(options: UpstreamOptions) {
     this.name = options.name;
@@ -190,7 +193,7 @@ export class Upstream {
 
   /** Whether it has answered nothing since a look was sent to it, for so long that others are asked first. */
   get isSilent(): boolean {
-    return performance.now() - this.#unansweredSinceMs >= silentMs;
+    return this.#unansweredSinceMs !== Infinity && performance.now() - this.#unansweredSinceMs >= silentMs;
   }
 
   /** Whether it has stayed silent: it answers nothing, whatever it is asked. */
@@ -270,8 +273,18 @@ export class Upstream {
 
   /** Decaying peak of the answer times (peak EWMA), in milliseconds. */
   latencyMs(nowMs: number): number {
+    const sinceMs = nowMs - this.#decayedAtMs;
+    if (sinceMs >= 0 && sinceMs < 1) return this.#decayedMs;
     const keep = Math.exp(-Math.max(0, nowMs - this.#latencyAtMs) / latencyMemoryMs);
-    return Math.max(1, this.#latencyMs * keep);
+    this.#decayedAtMs = nowMs;
+    this.#decayedMs = Math.max(1, this.#latencyMs * keep);
+    return this.#decayedMs;
+  }
+
+  #setLatency(ms: number, nowMs: number): void {
+    this.#latencyMs = ms;
+    this.#latencyAtMs = nowMs;
+    this.#decayedAtMs = -Infinity;
   }
 
   /** Replaces the node's report by that of another process, even an older one. */
@@ -288,8 +301,7 @@ export class Upstream {
     this.#fault = undefined;
     this.#isDoubted = false;
     const decayed = this.latencyMs(nowMs);
-    this.#latencyMs = elapsedMs > decayed ? elapsedMs : decayed + (elapsedMs - decayed) * 0.1;
-    this.#latencyAtMs = nowMs;
+    this.#setLatency(elapsedMs > decayed ? elapsedMs : decayed + (elapsedMs - decayed) * 0.1, nowMs);
   }
 
   /**
@@ -319,8 +331,7 @@ export class Upstream {
 
   /** Records that the node takes at least this long, whether or not it answers. */
   raiseLatency(elapsedMs: number, nowMs: number): void {
-    this.#latencyMs = Math.max(this.latencyMs(nowMs), elapsedMs);
-    this.#latencyAtMs = nowMs;
+    this.#setLatency(Math.max(this.latencyMs(nowMs), elapsedMs), nowMs);
   }
 
   async close(): Promise<void> {

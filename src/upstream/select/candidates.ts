@@ -222,24 +222,27 @@ function byTier<C extends Candidate>(
 /** Nodes of about the shallowest depth by load, then the next depth, and so on. */
 function shallowestFirst<C extends Candidate>(nodes: readonly C[], random: () => number): readonly C[] {
   if (nodes.length < 2) return nodes;
-  // A new node holds little at first: that must not give it more than its share.
-  const heaviest = Math.max(...nodes.map(weightOf));
-  const least = Math.min(...nodes.filter((node) => weightOf(node) === heaviest).map(depthOf));
-  const byDepth = nodes
-    .map((node) => ({ node, depth: weightOf(node) === heaviest ? depthOf(node) : Math.max(least, depthOf(node)) }))
-    .sort((a, b) => a.depth - b.depth);
+  const depths = nodes.map(depthOf);
+  raiseLight(nodes, depths);
+  let farthest = Math.min(...depths) * depthTolerance;
+  if (depths.every((depth) => depth <= farthest)) return byLoad(nodes, random);
   const ordered: C[] = [];
-  let alike: C[] = [];
-  let shallowest = 0;
-  for (const { node, depth } of byDepth) {
-    if (depth > shallowest * depthTolerance) {
-      ordered.push(...byLoad(alike, random));
-      alike = [];
-      shallowest = depth;
-    }
-    alike.push(node);
+  for (let reached = -1; reached < Infinity; reached = farthest) {
+    farthest = Math.min(...depths.filter((depth) => depth > reached)) * depthTolerance;
+    const alike = nodes.filter((_, at) => (depths[at] ?? 0) > reached && (depths[at] ?? 0) <= farthest);
+    ordered.push(...byLoad(alike, random));
   }
-  return [...ordered, ...byLoad(alike, random)];
+  return ordered;
+}
+
+/** A new node, which has little weight and history at first, must not get more than its share: it counts as deeper. */
+function raiseLight(nodes: readonly Candidate[], depths: number[]): void {
+  const [first] = nodes;
+  if (first === undefined || nodes.every((node) => weightOf(node) === weightOf(first))) return;
+  const heaviest = Math.max(...nodes.map(weightOf));
+  const least = Math.min(...depths.filter((_, at) => weightOf(nodes[at] ?? first) === heaviest));
+  for (const [at, node] of nodes.entries())
+    if (weightOf(node) < heaviest) depths[at] = Math.max(least, depths[at] ?? 0);
 }
 
 /**
@@ -266,6 +269,7 @@ function byLoad<C extends Candidate>(nodes: readonly C[], random: () => number):
   const other = (one + 1 + Math.floor(random() * (drawn.length - 1))) % drawn.length;
   const [first, second] = [drawn[one], drawn[other]];
   const winner = first !== undefined && second !== undefined && second.cost < first.cost ? second : first;
-  const rest = nodes.filter((candidate) => candidate !== winner).sort((a, b) => a.cost - b.cost);
-  return winner === undefined ? rest : [winner, ...rest];
+  const ordered = nodes.filter((candidate) => candidate !== winner).sort((a, b) => a.cost - b.cost);
+  if (winner !== undefined) ordered.unshift(winner);
+  return ordered;
 }
