@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createKey, hashKey } from '../../src/access/keys/key-set.ts';
+import { createKey } from '../../src/access/keys/key-set.ts';
 import type { Shape } from './client-shapes.ts';
 import { startGateway } from './gateway.ts';
 import { startNginx } from './nginx.ts';
@@ -37,7 +37,8 @@ export interface ShapeSettings {
 }
 
 /** Text of the only key. */
-export const clientKey = createKey();
+const { key: clientKey, sha256 } = createKey();
+export { clientKey };
 /** Requests in a window; no run comes near. */
 const mostRequests = 100_000_000;
 
@@ -52,7 +53,7 @@ export function startShapeGateway(name: string, settings: ShapeSettings, checkou
 
 function accessOf(): object {
   const file = join(newFolder('keys'), 'keys.yaml');
-  const keys = [{ name: 'bench', sha256: hashKey(clientKey), plan: 'paid' }];
+  const keys = [{ name: 'bench', sha256, plan: 'paid' }];
   // JSON is YAML.
   writeFileSync(file, JSON.stringify({ keys }), { mode: 0o600 });
   return { keys: { file }, plans: { paid: { requests: mostRequests } } };

@@ -1,29 +1,13 @@
-/** The door of access. */
-export { type AccessMetrics, createAccessMetrics, type RefusalReason, refusalReasons } from './access-metrics.ts';
-export { clientOf, countedNetwork } from './keys/client-address.ts';
-export { createKey, hashKey, holdsKey, type KeyRecord } from './keys/key-set.ts';
-export type { AccessOperation, Plan, Principal } from './keys/principal.ts';
-export {
-  isBearer,
-  type KeyRejection,
-  type KeySource,
-  type KnownKey,
-  type PrincipalRules,
-  Principals,
-} from './keys/principals.ts';
-export type { Charge, LimitCount, LimitCounter } from './limits/counter.ts';
-export { createLimitMetrics } from './limits/limit-metrics.ts';
-export { LimitQueue } from './limits/limit-queue.ts';
-export { MemoryCounter } from './limits/limits-memory.ts';
-export { RedisCounter } from './limits/limits-redis.ts';
-export {
-  counterInPrimary,
-  counterWithFallback,
-  type LimitServiceClient,
-  type WhenRedisIsDown,
-} from './limits/limits-shared.ts';
-export { PlanLimits } from './limits/limits.ts';
-export type { Limits, Settled, Ticket } from './limits/ticket.ts';
-export { UsageStore } from './usage/usage-store.ts';
-export { mergeRows, type UsageQuery, type UsageRow, usageSubjectOf } from './usage/usage-tally.ts';
-export { maxRows, Usage } from './usage/usage.ts';
+/** Who may ask and how often: keys, rights, limits and usage. Admits each request of a config with `access`. */
+export { refusalReasons } from './access-metrics.ts';
+export type { Access, AccessDependencies } from './access.ts';
+export { AdmittedRequest } from './admitted-request.ts';
+export { clientOf } from './keys/client-address.ts';
+export { createKey } from './keys/key-set.ts';
+export { inspectKeysFile, readKeysFile } from './keys/keys-file.ts';
+export type { AccessOperation } from './keys/principal.ts';
+export { LimitService } from './limits/limits-shared.ts';
+export { mergeRows } from './usage/usage-tally.ts';
+
+/** Loads `createAccess`: only configs with `access` need it. */
+export const loadAccess = async () => (await import('./access.ts')).createAccess;

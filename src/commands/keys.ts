@@ -4,21 +4,14 @@
  */
 import { existsSync } from 'node:fs';
 import { isMap, isSeq, parseDocument, type Document, type YAMLSeq } from 'yaml';
-import { createKey, hashKey } from '../access/index.ts';
-import {
-  type FileKey,
-  formatProblem,
-  type KeyInput,
-  type KeysFile,
-  nearMissHint,
-  parseKeysFile,
-  readKeysFile,
-  readText,
-} from '../config/index.ts';
+import { createKey, readKeysFile } from '../access/index.ts';
+import { ConfigError, formatProblem, nearMissHint, readText } from '../config/index.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError, formatTable } from './command.ts';
 import type { FlagName } from './flags.ts';
 import { type GivenConfig, loadGivenConfig } from './given-config.ts';
 import { replaceFile } from './replace-file.ts';
+
+type KeysFile = ReturnType<typeof readKeysFile>;
 
 type Action = (call: CommandCall, file: string, config: GivenConfig | undefined) => ExitCode;
 
@@ -44,30 +37,37 @@ function create(call: CommandCall, file: string, loaded: GivenConfig | undefined
   const name = required(call, 'name');
   const plan = required(call, 'plan');
   if (loaded !== undefined) checkPlan(plan, loaded);
-  const key = createKey();
+  const { key, sha256 } = createKey();
   const entry = {
     name,
     tenant: text(call, 'tenant'),
     plan,
-    sha256: hashKey(key),
+    sha256,
     // A faulty value is reported below, with its place in the file.
-    operations: words(call, 'operations') as KeyInput['operations'],
+    operations: words(call, 'operations'),
     origins: words(call, 'origins'),
     expires: text(call, 'expires'),
   };
   replaceFile(file, (target) => {
     const before = existsSync(target) ? readText(target) : '';
-    if (before.trim() !== '' && parseKeysFile(before, file).some((known) => known.name === name)) {
+    if (before.trim() !== '' && keysIn(before, file).some((known) => known.name === name)) {
       throw new RuntimeFailure(`${file} has a key named ${name} already`);
     }
     const after = withKey(before, entry);
-    parseKeysFile(after, file);
+    keysIn(after, file);
     return after;
   });
   if (loaded === undefined) call.terminal.error(`The plan is not checked without --config FILE.`);
   call.terminal.error(`The key of ${name}, shown this once; ${file} has its SHA-256 only:`);
   call.terminal.out(key);
   return 0;
+}
+
+/** Throws ConfigError for any faulty entry. */
+function keysIn(text: string, file: string): KeysFile['keys'] {
+  const { keys, problems } = readKeysFile(text, file);
+  if (problems.length > 0) throw new ConfigError(problems);
+  return keys;
 }
 
 /** A key of a missing plan admits no request. */
@@ -94,13 +94,21 @@ function reportWrong({ terminal }: CommandCall, { problems }: KeysFile): ExitCod
   return problems.length === 0 ? 0 : 2;
 }
 
-function rowOf({ name, tenant, plan, operations, origins, expiresAtMs, sha256 }: FileKey): readonly string[] {
+function rowOf({
+  name,
+  tenant,
+  plan,
+  operations,
+  origins,
+  expiresAtMs,
+  sha256,
+}: KeysFile['keys'][number]): readonly string[] {
   const rights = operations?.join(',') ?? 'all';
   return [name, tenant, plan, rights, origins?.join(',') ?? 'any', expiry(expiresAtMs), `${shortHash(sha256)}...`];
 }
 
 /** An absent field is null: programs find every field of every key. */
-function fieldsOf({ name, tenant, plan, operations, origins, expiresAtMs, sha256 }: FileKey): object {
+function fieldsOf({ name, tenant, plan, operations, origins, expiresAtMs, sha256 }: KeysFile['keys'][number]): object {
   const expires = expiresAtMs === undefined ? null : new Date(expiresAtMs).toISOString();
   const rights = { operations: operations ?? null, origins: origins ?? null };
   return { name, tenant, plan, ...rights, expires, sha256Prefix: shortHash(sha256) };
@@ -151,7 +159,7 @@ function words({ given }: CommandCall, flag: FlagName): string[] | undefined {
 const heading = `# Keys of ledgergate: made by \`ledgergate keys create\`, stored as SHA-256 hashes only.\nkeys: []\n`;
 
 /** The text with one more key; absent fields are left out. `text`: a valid keys file, or empty. */
-function withKey(text: string, key: KeyInput): string {
+function withKey(text: string, key: Readonly<Record<string, unknown>>): string {
   const document = parseDocument(text.trim() === '' ? heading : text);
   const keys = keysOf(document);
   // Flow style would put all keys on one line.

@@ -6,13 +6,13 @@ import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
+import { inspectKeysFile } from '../access/index.ts';
 import {
   type Config,
   ConfigError,
   digestOf,
   FileWatch,
   formatProblem,
-  inspectKeysFile,
   inspectTls,
   type LoadedConfig,
   type Problem,

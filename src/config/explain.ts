@@ -9,9 +9,10 @@ import {
   ConfigError,
   isSamePlace,
   type Problem,
+  type Where,
 } from './source/problem.ts';
 import { findNearMiss, nearMissHint } from './source/near-miss.ts';
-import type { YamlSource } from './source/yaml-source.ts';
+import { readYaml, type YamlSource } from './source/yaml-source.ts';
 
 /** The checked value and its places. */
 interface ExplainContext {
@@ -47,8 +48,25 @@ export function checkRoot<Schema extends z.ZodType>(
   return data;
 }
 
+/**
+ * The value of another YAML file by its schema, absent when that refuses it, and all problems, which quote no value.
+ * Throws ConfigError when the text is not YAML. `furtherOf`: finds further problems of `root`, the text's value.
+ */
+export function explainFile<Schema extends z.ZodType>(
+  schema: Schema,
+  text: string,
+  file: string,
+  furtherOf: (root: unknown, whereIs: (path: KeyPath) => Where) => readonly Problem[],
+) {
+  const source = readYaml(text, file, {});
+  if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
+  const root = source.value ?? {};
+  const further = furtherOf(root, (path) => source.positions.ofValue(path));
+  return { root, ...explainRoot(schema, root, source, { further, isSecret: true }) };
+}
+
 /** `checkRoot` with all problems beside the value, which is absent when the schema refuses it. */
-export function explainRoot<Schema extends z.ZodType>(
+function explainRoot<Schema extends z.ZodType>(
   schema: Schema,
   root: unknown,
   { problems: known, positions }: YamlSource,

@@ -12,17 +12,9 @@ export type {
   TracingConfig,
   UpstreamConfig,
 } from './config.ts';
-export {
-  type FileKey,
-  findKey,
-  inspectKeysFile,
-  type KeyInput,
-  type KeysFile,
-  keysFileWarnings,
-  parseKeysFile,
-  readKeysFile,
-} from './keys-file.ts';
+export { explainFile } from './explain.ts';
 export { packageVersion } from './package-version.ts';
+export { keySchema } from './schema/access-schema.ts';
 export { chainIds, defaultCiphers, durationMs } from './schema/schema-parts.ts';
 export { logChange } from './schema/telemetry-schema.ts';
 export { loadConfig, type LoadedConfig } from './source/load.ts';

@@ -1,5 +1,5 @@
 /** The other workers of one gateway: events between them, how they apply here, and the services of their primary. */
-import type { LimitServiceClient } from '../access/index.ts';
+import type { AccessDependencies } from '../access/index.ts';
 import type { CacheKey, PurgeScope, ReadFlights } from '../cache/index.ts';
 import type { Distrusted, ShadowProof } from '../encode/index.ts';
 import type { LedgerInfo, LedgerVersion } from '../ledger/index.ts';
@@ -38,20 +38,15 @@ export interface Submitted {
 }
 
 /** The other workers, as one worker addresses them. */
-export interface PeerWorkers {
+export interface PeerWorkers extends NonNullable<AccessDependencies['peers']> {
   /** One worker reads a cold key for all, with a store and without Redis. */
   readonly flights: ReadFlights;
-  /** Counts requests for all workers, without Redis. */
-  readonly limitService: LimitServiceClient;
-  /** The keys file that another worker has in force; `undefined` before the first. */
-  readonly lastKeys: string | undefined;
   /** Functions that the peers leave to nodes. */
   readonly distrusted: Distrusted;
   /** Sends the event before it returns. */
   publish(event: PeerEvent): void;
   /** Resolves once the peers recorded the event, or after a timeout; never rejects. */
   publishSubmission(event: Submitted): Promise<void>;
-  publishKeys(text: string): void;
 }
 
 /** The parts of a worker that events change. */

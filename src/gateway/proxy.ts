@@ -1,4 +1,5 @@
 /** Builds the proxy: transports, routes and the admin functions. */
+import type { Access } from '../access/index.ts';
 import type { Config } from '../config/index.ts';
 import type { ShadowProof } from '../encode/index.ts';
 import { createAuditMetrics } from '../upstream/index.ts';
@@ -27,7 +28,6 @@ import {
   type Submissions,
 } from '../proxy/routes/index.ts';
 import {
-  AccessControl,
   Bodies,
   type ConnectionTimes,
   Cors,
@@ -45,7 +45,6 @@ import {
 } from '../proxy/http/index.ts';
 import { Admin, type Distances, Explainer } from '../proxy/operations/index.ts';
 import { Audits, Freshness, Reader, Shares, type StoredRead } from '../proxy/reads/index.ts';
-import type { AccessParts } from './access.ts';
 import { AccessLog } from './log/access-log.ts';
 import type { Cache } from './tiers/cache.ts';
 import type { FleetParts } from './fleet.ts';
@@ -54,7 +53,7 @@ import type { ServingContext } from './settings.ts';
 
 interface ProxyContext extends ServingContext {
   /** Absent: the endpoint is open. */
-  readonly access: AccessParts | undefined;
+  readonly access: Access | undefined;
   readonly parts: FleetParts;
   readonly cache: Cache;
   /** Counts requests by their distance from the head. */
@@ -83,7 +82,7 @@ export function buildProxy(config: Config, context: ProxyContext) {
   const onStored = (stored: StoredRead): void => audits.consider(stored);
   const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored });
   const cors = new Cors(fleet.dialect);
-  const keyHeader = access && (() => access.principals.header);
+  const keyHeader = access && (() => access.header);
   const writer = new ResponseWriter(
     { fleet, cors, keyHeader, unsent: context.unsent, draining: context.draining },
     fleet.dialect,
@@ -131,7 +130,7 @@ export function buildProxy(config: Config, context: ProxyContext) {
   const routeParts: RouteParts = {
     router,
     targets,
-    access: access && new AccessControl(access),
+    access,
     bodies,
     overload: context.overload,
     fleet,
@@ -147,7 +146,7 @@ export function buildProxy(config: Config, context: ProxyContext) {
   const serverParts: ServerParts = {
     service: createService(routeParts),
     targets,
-    access: routeParts.access,
+    access,
     bodies,
     fleet,
     reader,

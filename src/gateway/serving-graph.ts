@@ -2,9 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import type { Limits } from '../access/index.ts';
+import { type AccessDependencies, loadAccess } from '../access/index.ts';
 import { Submissions } from '../proxy/routes/index.ts';
 import { Connections, type ConnectionTimes, LoopLag, UnsentAnswers, usualTimes } from '../proxy/http/index.ts';
+import { redisConnections } from '../cache/index.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { Config, UpstreamConfig } from '../config/index.ts';
 import { ShadowProof } from '../encode/index.ts';
@@ -32,7 +33,7 @@ type Optional = Awaited<ReturnType<typeof loadOptional>>;
  */
 export async function loadOptional({ access, cache: { redis, store }, listen: { tls }, tracing }: Config) {
   return {
-    access: access && of(access, (await import('./access.ts')).buildAccess),
+    access: access && of(access, await loadAccess()),
     storedCache: store && of(store, (await import('./tiers/stored-cache.ts')).buildStoredCache),
     sharedCache: redis && of(redis, (await import('./tiers/shared-cache.ts')).buildSharedCache),
     encryption: tls && of(tls, (await import('./encryption.ts')).buildEncryption),
@@ -83,7 +84,7 @@ export interface ServingOptions {
   /** Default: measured by the lag of the event loop. */
   readonly isOverloaded?: (() => boolean) | undefined;
   /** Default: built from the config. */
-  readonly limits?: Limits | undefined;
+  readonly limits?: AccessDependencies['limits'];
   /** Processes that share the bounds of the gateway. Default 1. */
   readonly processes?: number | undefined;
   /** The name of this start of the gateway, which its processes share. Default: random. */
@@ -151,7 +152,7 @@ export function buildParts(
     buildStored: optional.storedCache,
   });
   const { redis } = config.cache;
-  const access = optional.access?.({ ...context, limits, redis });
+  const access = optional.access?.({ ...context, limits, redis: redis && redisConnections(redis, settings.redis) });
   const proof = new ShadowProof(Object.assign(settings.encode, { now, distrusted: peers?.distrusted }));
   const submissions = new Submissions((hash, upstream) =>
     peers?.publishSubmission({ kind: 'submitted', hash, upstream }),

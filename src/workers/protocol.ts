@@ -2,7 +2,7 @@
  * Every message between the primary and its workers, one method per message type. `Channel` parses a message once and
  * calls the method of its name. Messages are structured clones: 64-bit numbers are bigint, bytes are bytes.
  */
-import type { Charge, LimitCount } from '../access/index.ts';
+import type { LimitService } from '../access/index.ts';
 import type { Config, LogConfig } from '../config/index.ts';
 import type { ReadTurn } from '../cache/index.ts';
 import type { Distrusted } from '../encode/index.ts';
@@ -31,7 +31,7 @@ export interface WorkerHandlers extends Pick<Admin, 'purgeHere' | 'setDrained' |
 }
 
 /** Messages to the primary, from one worker. */
-export interface PrimaryHandlers {
+export interface PrimaryHandlers extends ReturnType<LimitService['handlersFor']> {
   /** Sent once, first: the modules are loaded and the worker waits for `serve`. */
   loaded(): void;
   serving(at: { readonly port: number }): void;
@@ -43,10 +43,6 @@ export interface PrimaryHandlers {
   /** Begins a read of a node, or waits for the end of another worker's: see `ReadFlights`. */
   enterFlight(name: string): ReadTurn | Promise<ReadTurn>;
   leaveFlight(name: string): void;
-  /** Counts a request of a client against its limits, for all workers. */
-  take(request: { readonly id: number; readonly charge: Charge }): LimitCount;
-  /** The request with this id has ended. */
-  settle(ended: { readonly id: number; readonly extraCost: number }): void;
 }
 
 /** A peer event; `ledger`: the number of ledger replacements since the start at the worker that published it. */

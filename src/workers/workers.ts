@@ -3,13 +3,14 @@
  * replaces exited workers, forwards their events, and serves the operations port.
  */
 import { randomUUID } from 'node:crypto';
+import { LimitService } from '../access/index.ts';
 import type { Config } from '../config/index.ts';
 import { drainMs, type GatewayOptions, LogControl, logOf, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Journal, mergeEvents } from '../metrics/index.ts';
 import { mergeReadiness, mergeStatus } from '../proxy/operations/index.ts';
 import { adminOf } from './admin.ts';
 import { HangWatch, WorkerPool } from './worker-pool.ts';
-import { FlightDesk, LimitService } from './primary-services.ts';
+import { FlightDesk } from './flight-desk.ts';
 import { WorkerMetrics } from './metrics.ts';
 import { WorkerBroadcast } from './worker-events.ts';
 import type { WorkerProcess } from './worker-process.ts';

@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { hashKey } from '../../src/access/keys/key-set.ts';
-import { parseKeysFile } from '../../src/config/keys-file.ts';
+import { readKeysFile } from '../../src/access/keys/keys-file.ts';
 import { call } from './command-line.ts';
 
 function place(t: TestContext, text?: string): string {
@@ -25,6 +25,13 @@ function place(t: TestContext, text?: string): string {
   const file = join(folder, 'keys.yaml');
   if (text !== undefined) writeFileSync(file, text);
   return file;
+}
+
+/** The keys of a file without a fault. */
+function keysIn(text: string, file: string) {
+  const { keys, problems } = readKeysFile(text, file);
+  assert.deepEqual(problems, []);
+  return keys;
 }
 
 const run = (line: string, file: string) => call([...line.split(' '), '--file', file]);
@@ -42,7 +49,7 @@ test('a key is created, shown once, listed without its hash, and revoked', async
   const text = readFileSync(file, 'utf8');
   assert.ok(!text.includes(created.out));
   assert.equal(statSync(file).mode & 0o777, 0o600);
-  const [first, second] = parseKeysFile(text, file);
+  const [first, second] = keysIn(text, file);
   assert.equal(first?.sha256, hashKey(created.out));
   assert.partialDeepStrictEqual(second, {
     name: 'b',
@@ -62,11 +69,11 @@ test('a key is created, shown once, listed without its hash, and revoked', async
 
   assert.equal((await run('keys revoke --name wallet-a', file)).code, 0);
   assert.deepEqual(
-    parseKeysFile(readFileSync(file, 'utf8'), file).map(({ name }) => name),
+    keysIn(readFileSync(file, 'utf8'), file).map(({ name }) => name),
     ['b'],
   );
   assert.equal((await run('keys revoke --name b', file)).code, 0);
-  assert.deepEqual(parseKeysFile(readFileSync(file, 'utf8'), file), []);
+  assert.deepEqual(keysIn(readFileSync(file, 'utf8'), file), []);
   assert.equal((await run('keys create --name c --plan free', file)).code, 0);
 });
 
@@ -146,7 +153,7 @@ test('a wrong entry hinders no list and no revocation, and no key is added besid
   assert.match(listed.out, /^b +b +free /m);
   assert.equal(readFileSync(file, 'utf8'), `keys:\n${wrong}`);
   assert.equal((await run('keys revoke --name a', file)).code, 0);
-  assert.deepEqual(parseKeysFile(readFileSync(file, 'utf8'), file), []);
+  assert.deepEqual(keysIn(readFileSync(file, 'utf8'), file), []);
 });
 
 /** A line of the file. */
@@ -236,7 +243,7 @@ test('two edits at once lose no key: the second fails, and the target of a link 
   symlinkSync('keys.yaml', link);
   assert.equal((await run('keys create --name a --plan free', link)).code, 0);
   assert.ok(lstatSync(link).isSymbolicLink());
-  assert.equal(parseKeysFile(readFileSync(file, 'utf8'), file).length, 1);
+  assert.equal(keysIn(readFileSync(file, 'utf8'), file).length, 1);
 
   writeFileSync(join(file, '..', '.keys.yaml.new'), '');
   const { code, err } = await run('keys create --name b --plan free', file);

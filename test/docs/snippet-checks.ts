@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { parse, parseDocument } from 'yaml';
 import { loadConfig } from '../../src/config/source/load.ts';
-import { parseKeysFile } from '../../src/config/keys-file.ts';
+import { readKeysFile } from '../../src/access/keys/keys-file.ts';
 import { startNginx, withoutNginx } from '../support/nginx.ts';
 import { OpenApi } from '../support/openapi.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
@@ -45,7 +45,7 @@ function checkYaml(_t: TestContext, { document, text, directives }: Snippet, wor
     return undefined;
   }
   if (directives.has('keys')) {
-    parseKeysFile(text, 'keys.yaml');
+    assert.deepEqual(readKeysFile(text, 'keys.yaml').problems, []);
     return undefined;
   }
   const file = join(folder, 'snippet.yaml');

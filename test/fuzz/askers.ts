@@ -5,7 +5,7 @@ import { createKey, hashKey, holdsKey } from '../../src/access/keys/key-set.ts';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/keys/client-address.ts';
 import { Principals } from '../../src/access/keys/principals.ts';
 import type { AccessOperation, Plan } from '../../src/access/keys/principal.ts';
-import { findKey, parseKeysFile } from '../../src/config/keys-file.ts';
+import { findKey, readKeysFile } from '../../src/access/keys/keys-file.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
@@ -32,11 +32,11 @@ const hops = soup(
 );
 const proxies = new Networks(['10.0.0.0/8', '::1/128']);
 
-const key = createKey();
+const { key } = createKey();
 const plan: Plan = { name: 'free', windowMs: 1_000, waitMs: 0, operations: new Set(['read']) };
 const principals = new Principals(
   { header: 'authorization', plans: new Map([['free', plan]]), anonymous: undefined, trustedProxies: [] },
-  ['file'],
+  { file: true, redis: false },
 );
 principals.setKeys('file', [{ name: 'a', tenant: 'a', plan: 'free', sha256: hashKey(key) }]);
 
@@ -141,8 +141,8 @@ export const askerTargets = [
     },
   ),
   fuzzTarget('file of keys', keysTexts, (text) => {
-    const read = attempt(() => parseKeysFile(text, 'keys.yaml'), isConfigError);
-    for (const found of read ?? []) assert.match(found.sha256, /^[\da-f]{64}$/);
+    const read = attempt(() => readKeysFile(text, 'keys.yaml'), isConfigError);
+    for (const found of read?.keys ?? []) assert.match(found.sha256, /^[\da-f]{64}$/);
   }),
   fuzzTarget(
     'key in Redis',

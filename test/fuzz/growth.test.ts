@@ -18,7 +18,7 @@ import { JsonSkim } from '../../src/ledger/json-skim.ts';
 import { canonicalJson } from '../../src/ledger/json-value.ts';
 import { findFunctionId, isIdentifier, findTypeTag } from '../../src/ledger/type-tag.ts';
 import { findU64 } from '../../src/ledger/version.ts';
-import { parseKeysFile } from '../../src/config/keys-file.ts';
+import { readKeysFile } from '../../src/access/keys/keys-file.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
 import { passedOn } from '../../src/metrics/trace/span.ts';
 import { findScope } from '../../src/cache/purge/purge-scope.ts';
@@ -61,14 +61,14 @@ const demand = (headers: IncomingHttpHeaders): unknown => parseDemand(headers, l
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const principals = new Principals(
   { header: 'authorization', plans: new Map(), anonymous: undefined, trustedProxies: [] },
-  [],
+  { file: false, redis: false },
 );
 const findPrincipal = (authorization: string): unknown => principals.find({ authorization }, undefined, 0);
 const proxies = new Networks(['10.0.0.0/8', '::/0']);
 const forwarded = (text: string): string => countedNetwork(clientAddress('10.0.0.1', text, proxies));
 const plainKey = (at: number): string =>
   `  - name: k${at}\n    plan: a\n    sha256: "${at.toString(16).padStart(64, '0')}"\n`;
-const readKeys = (text: string): unknown => parseKeysFile(text, 'keys.yaml');
+const readKeys = (text: string): unknown => readKeysFile(text, 'keys.yaml');
 
 /** `make` makes an input of so many parts; `parts` is the smaller of the two sizes, `parse` may throw. */
 const rows: readonly (readonly [

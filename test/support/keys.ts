@@ -3,7 +3,7 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { createKey, hashKey } from '../../src/access/keys/key-set.ts';
+import { createKey } from '../../src/access/keys/key-set.ts';
 import type { AccessConfig, PlanConfig } from '../../src/config/config.ts';
 
 /** A key of a test, in its text and as it stands in the file. */
@@ -13,8 +13,8 @@ export interface TestKey {
 }
 
 export function testKey(name: string, more: Readonly<Record<string, unknown>> = {}): TestKey {
-  const text = createKey();
-  return { text, entry: { name, plan: 'free', sha256: hashKey(text), ...more } };
+  const { key: text, sha256 } = createKey();
+  return { text, entry: { name, plan: 'free', sha256, ...more } };
 }
 
 export interface KeysFile {

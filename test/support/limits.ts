@@ -6,7 +6,8 @@ import type { AccessOperation, Plan, Principal } from '../../src/access/keys/pri
 import type { Settled, Ticket } from '../../src/access/limits/ticket.ts';
 import type { Costs } from '../../src/access/limits/cost.ts';
 import type { RedisTargetConfig } from '../../src/config/config.ts';
-import { createLimits, type BuiltLimits, type LimitsConfig } from '../../src/gateway/limits.ts';
+import { PlanLimits, type LimitsConfig } from '../../src/access/limits/limits.ts';
+import { redisConnections } from '../../src/cache/redis/connections.ts';
 import { Journal } from '../../src/metrics/journal.ts';
 import type { LogLine } from './gateway.ts';
 
@@ -21,7 +22,8 @@ export const usualCosts: Costs = {
   pass: 2,
 };
 
-export interface Replica extends BuiltLimits {
+export interface Replica {
+  readonly limits: PlanLimits;
   readonly log: readonly LogLine[];
   /** Lets a request in, or not. */
   ask(principal: Principal, operation?: AccessOperation, signal?: AbortSignal): Promise<Ticket>;
@@ -42,11 +44,10 @@ export async function replica(t: TestContext, options: ReplicaOptions): Promise<
   const { target, timeoutMs = 2_000, config, processes = 1 } = options;
   const registry = new Registry();
   const log: LogLine[] = [];
-  const built = createLimits(
+  const limits = new PlanLimits(
     { costs: usualCosts, whenRedisIsDown: 'local', usage: { metricsByKey: false }, ...config },
     {
-      redis: target === undefined ? undefined : { target, keyPrefix: 'lg', timeoutMs, ttlMs: 60_000 },
-      redisBounds: { timeoutMs },
+      redis: target && redisConnections({ target, keyPrefix: 'lg', timeoutMs, ttlMs: 60_000 }, { timeoutMs }),
       registry,
       journal: new Journal(pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) })),
       processes,
@@ -54,13 +55,13 @@ export async function replica(t: TestContext, options: ReplicaOptions): Promise<
       plans: () => [],
     },
   );
-  t.after(() => built.close());
-  await built.started;
+  t.after(() => limits.close());
+  await limits.started;
   return {
-    ...built,
+    limits,
     log,
     ask: async (principal, operation = 'read', signal = new AbortController().signal) =>
-      built.limits.admit(principal, operation, signal),
+      limits.admit(principal, operation, signal),
     async metric(sample) {
       const line = (await registry.metrics()).split('\n').find((candidate) => candidate.startsWith(`${sample} `));
       return line === undefined ? 0 : Number(line.slice(sample.length + 1));

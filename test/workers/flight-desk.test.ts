@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FlightDesk } from '../../src/workers/primary-services.ts';
+import { FlightDesk } from '../../src/workers/flight-desk.ts';
 
 /** The state of a promise or value, once every callback so far has run. */
 async function stateOf(turn: unknown): Promise<unknown> {

@@ -1,6 +1,6 @@
 /** The client's address: the connection's, or the one that trusted proxies report. */
 import { BlockList, isIP } from 'node:net';
-import type { Principal } from './principal.ts';
+import type { AdmittedRequest } from '../admitted-request.ts';
 
 /** Networks in CIDR form, IPv4 and IPv6. */
 export class Networks {
@@ -50,10 +50,10 @@ export function clientAddress(
   return address;
 }
 
-/** Fair-queueing key of a request: the tenant where there are keys, else the client's IPv4 address or /64. */
+/** Fair-queueing key of a request, or of a connection: the tenant where there are keys, else the client's network. */
 export function clientOf(
-  { socket }: { readonly socket: { readonly remoteAddress?: string | undefined } },
-  admitted: { readonly principal: Pick<Principal, 'tenant'> } | undefined,
+  socket: { readonly remoteAddress?: string | undefined },
+  admitted?: Pick<AdmittedRequest, 'principal'>,
 ): string {
   return admitted?.principal.tenant ?? countedNetwork(socket.remoteAddress ?? '');
 }

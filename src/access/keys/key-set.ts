@@ -9,9 +9,10 @@ const randomByteCount = 32;
 /** Characters. Longer texts are no keys, and are hashed up to here only: the cost of a guess is bounded. */
 export const longestKey = 256;
 
-/** A new key: `lgk_` and 256 random bits. */
-export function createKey(): string {
-  return prefix + randomBytes(randomByteCount).toString('base64url');
+/** A new key, `lgk_` and 256 random bits, and its hash. */
+export function createKey(): { readonly key: string; readonly sha256: string } {
+  const key = prefix + randomBytes(randomByteCount).toString('base64url');
+  return { key, sha256: hashKey(key) };
 }
 
 /** Whether a text contains the prefix and 16 characters of a key, valid or not. */

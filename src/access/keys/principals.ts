@@ -30,7 +30,7 @@ export interface KnownKey {
 }
 
 /** Sources of keys. The file's record of a key takes precedence. */
-export type KeySource = 'file' | 'redis';
+type KeySource = 'file' | 'redis';
 
 /** Maps a request's head to its principal: by its key, or by its address. */
 export class Principals {
@@ -43,14 +43,11 @@ export class Principals {
   /** Number of changes of keys and rules. */
   #generation = 0;
 
-  /** `sources`: those that will call `setKeys`. */
-  constructor(rules: PrincipalRules, sources: readonly KeySource[]) {
+  /** `sources`: whether each will call `setKeys`. */
+  constructor(rules: PrincipalRules, sources: Readonly<Record<KeySource, boolean>>) {
     this.#rules = rules;
     this.#proxies = new Networks(rules.trustedProxies);
-    this.#records = {
-      file: sources.includes('file') ? undefined : [],
-      redis: sources.includes('redis') ? undefined : [],
-    };
+    this.#records = { file: sources.file ? undefined : [], redis: sources.redis ? undefined : [] };
     this.#keys = this.#keySet();
   }
 
@@ -74,6 +71,11 @@ export class Principals {
   /** The header that keys come in. */
   get header(): string {
     return this.#rules.header;
+  }
+
+  /** The plans in force, by name. */
+  get plans(): ReadonlyMap<string, Plan> {
+    return this.#rules.plans;
   }
 
   /** Number of keys. */

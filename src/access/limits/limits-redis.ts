@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { BoundName, Charge, LimitCount, BoundStanding, CountResult } from './counter.ts';
 import { admission } from './limits-script.ts';
 import { Settlements, type AccountNames } from './settlements.ts';
-import { runScript, type Store } from './store.ts';
+import { runScript, type Store } from '../redis.ts';
 import { partMsOf } from './window.ts';
 
 interface RedisCounterOptions {

@@ -4,7 +4,7 @@
  * hash tag, for one slot in a cluster. Only the server's clock counts: replicas need not agree on the time.
  */
 import { burstMs } from './account.ts';
-import { script } from './store.ts';
+import { script } from '../redis.ts';
 import { partMsOf, partsOfSpan } from './window.ts';
 
 const clock = `

@@ -1,6 +1,6 @@
 /** Counters that other processes share: the primary's over IPC, and the fallback while a shared one does not answer. */
 import type { Charge, CountResult, LimitCount, LimitCounter } from './counter.ts';
-import type { MemoryCounter } from './limits-memory.ts';
+import { MemoryCounter } from './limits-memory.ts';
 
 /** `local`: this process counts alone. `refuse`: no request is admitted. `allow`: all are, uncounted. */
 export type WhenRedisIsDown = 'local' | 'refuse' | 'allow';
@@ -55,12 +55,24 @@ function takeAnyway(charge: Charge, choice: WhenRedisIsDown, memory: MemoryCount
   }
 }
 
-/** The primary's limit service over IPC. Messages arrive in the order in which they were sent. */
+/** A request of one worker. `id`: unique there. */
+interface LimitRequest {
+  readonly id: number;
+  readonly charge: Charge;
+}
+
+/** The end of a request. `extraCost`: its cost beyond its charge. */
+interface LimitEnd {
+  readonly id: number;
+  readonly extraCost: number;
+}
+
+/** The primary's `LimitService` over IPC. Messages arrive in the order in which they were sent. */
 export interface LimitServiceClient {
-  /** Rejects without an answer in time. `id`: unique in this process. */
-  take(request: { readonly id: number; readonly charge: Charge }): Promise<LimitCount>;
+  /** Rejects without an answer in time. */
+  take(request: LimitRequest): Promise<LimitCount>;
   /** To be called also when `take` rejected: `id` may have been admitted. */
-  settle(request: { readonly id: number; readonly extraCost: number }): void;
+  settle(ended: LimitEnd): void;
 }
 
 /** Pause after a missing answer. */
@@ -84,4 +96,47 @@ export function counterInPrimary(service: LimitServiceClient): SharedCounter {
       }
     },
   };
+}
+
+/** The primary's end of a worker's `LimitServiceClient`. */
+interface LimitHandlers {
+  /** Counts a request of a client against its limits, for all workers. */
+  readonly take: (request: LimitRequest) => LimitCount;
+  readonly settle: (ended: LimitEnd) => void;
+}
+
+/** The `settle` of each request, by its id. */
+type InFlight = Map<number, (extraCost: number) => void>;
+
+/** The primary's counter of requests for all workers, so that several grant no more than one. */
+export class LimitService {
+  readonly #counter = new MemoryCounter({ now: () => performance.now() });
+  /** The requests in flight of each live worker. */
+  readonly #inFlight = new Map<number, InFlight>();
+
+  /** The handlers of one worker, until `release`. */
+  handlersFor(worker: number): LimitHandlers {
+    const requests: InFlight = new Map();
+    this.#inFlight.set(worker, requests);
+    return {
+      take: ({ id, charge }) => {
+        const { count, settle } = this.#counter.take(charge);
+        if (!count.isAdmitted) return count;
+        // Read after the exit of its worker: settled at once.
+        if (this.#inFlight.get(worker) === requests) requests.set(id, settle);
+        else settle(0);
+        return count;
+      },
+      settle: ({ id, extraCost }) => {
+        requests.get(id)?.(extraCost);
+        requests.delete(id);
+      },
+    };
+  }
+
+  /** The worker has exited: settles its requests. */
+  release(worker: number): void {
+    for (const settle of this.#inFlight.get(worker)?.values() ?? []) settle(0);
+    this.#inFlight.delete(worker);
+  }
 }

@@ -1,5 +1,13 @@
+import { randomUUID } from 'node:crypto';
+import type { Registry } from 'prom-client';
+import type { AccessConfig } from '../../config/index.ts';
 import type { CancelSignal } from '../../ledger/index.ts';
-import type { LimitMetrics } from './limit-metrics.ts';
+import type { Journal } from '../../metrics/index.ts';
+import type { AccessOperation, Plan, Principal } from '../keys/principal.ts';
+import type { AccessRedis, OpenStore, StoreTrouble } from '../redis.ts';
+import { Usage } from '../usage/usage.ts';
+import { UsageStore } from '../usage/usage-store.ts';
+import { burstMs } from './account.ts';
 import { costOf, leastCostOf, type Costs } from './cost.ts';
 import {
   isBounded,
@@ -10,59 +18,126 @@ import {
   type CountResult,
   type BoundStanding,
 } from './counter.ts';
-import type { LimitQueue } from './limit-queue.ts';
-import type { AccessOperation, Plan, Principal } from '../keys/principal.ts';
+import { createLimitMetrics, type LimitMetrics } from './limit-metrics.ts';
+import { LimitQueue } from './limit-queue.ts';
+import { MemoryCounter } from './limits-memory.ts';
+import { RedisCounter } from './limits-redis.ts';
+import {
+  counterInPrimary,
+  counterWithFallback,
+  type LimitServiceClient,
+  type WhenRedisIsDown,
+} from './limits-shared.ts';
 import type { Limits, Settled, Ticket } from './ticket.ts';
-import type { Usage } from '../usage/usage.ts';
-import { burstMs } from './account.ts';
 
-interface PlanLimitsParts {
-  readonly counter: LimitCounter;
-  readonly queue: LimitQueue;
-  /** Queues of requests without a key, apart: waiting addresses leave room for keys. */
-  readonly queueOfAddresses: LimitQueue;
-  /** The current costs: the config may change. */
-  readonly costs: () => Costs;
-  readonly usage: Usage;
-  readonly metrics: LimitMetrics;
+/** The part of the config that limits depend on. */
+export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usage'>;
+
+interface LimitsDependencies {
+  readonly registry: Registry;
+  readonly journal: Journal;
+  readonly processes: number;
+  /** Counts for all replicas, over a connection of its own; absent: `limitService`, or else this process counts. */
+  readonly redis: AccessRedis | undefined;
+  /** The primary; absent in a single process. */
+  readonly limitService: LimitServiceClient | undefined;
+  /** Names of the plans, read at each scrape. */
+  readonly plans: () => Iterable<string>;
 }
 
 /** `Retry-After` in ms where the time of room is unknown. */
 const unknownMs = 1_000;
 
+const now = (): number => performance.now();
+
 /** Admits requests within their plans: counts them, queues those over a limit, and settles their final cost. */
 export class PlanLimits implements Limits {
-  readonly #parts: PlanLimitsParts;
+  readonly usage: Usage;
+  readonly metrics: LimitMetrics;
+  /** Resolves when Redis is reachable, or known not to be. */
+  readonly started: Promise<void> | undefined;
+  readonly #counter: LimitCounter;
+  readonly #queue = new LimitQueue();
+  /** Apart: waiting addresses leave room for keys. */
+  readonly #queueOfAddresses = new LimitQueue();
+  readonly #link: OpenStore | undefined;
+  readonly #redisCounter: RedisCounter | undefined;
+  #config: LimitsConfig;
 
-  constructor(parts: PlanLimitsParts) {
-    this.#parts = parts;
+  constructor(config: LimitsConfig, dependencies: LimitsDependencies) {
+    const { redis, registry, journal, plans } = dependencies;
+    this.#config = config;
+    const metrics = createLimitMetrics(registry, {
+      byKey: config.usage.metricsByKey,
+      waiting: () => this.#queue.waiting + this.#queueOfAddresses.waiting,
+      plans,
+    });
+    this.metrics = metrics;
+    const link = redis?.link((change) => recordTrouble(journal, change, this.#config.whenRedisIsDown));
+    const names = { prefix: redis?.keyPrefix ?? '' };
+    this.#link = link;
+    this.started = link?.started;
+    this.#redisCounter = link && new RedisCounter(link, { ...names, onLost: () => metrics.lost('settlement') });
+    this.usage = new Usage({
+      now: () => Date.now(),
+      store: link && new UsageStore(link, { ...names, process: randomUUID() }),
+      onLost: () => metrics.lost('usage'),
+    });
+    this.#counter = this.#createCounter(dependencies);
+  }
+
+  get costs(): Costs {
+    return this.#config.costs;
   }
 
   admit(principal: Principal, operation: AccessOperation, signal: CancelSignal): Ticket | Promise<Ticket> {
     const { plan } = principal;
-    const { counter, costs } = this.#parts;
-    const cost = leastCostOf(operation, costs());
+    const cost = leastCostOf(operation, this.costs);
     const bounds = boundsOf(plan);
-    if (!isBounded(bounds)) return new CountedTicket(this.#parts, principal, cost, [], undefined);
+    if (!isBounded(bounds)) return new CountedTicket(this, principal, cost, [], undefined);
     const charge: Charge = { subject: subjectOf(principal), hasKey: principal.name !== undefined, bounds, cost };
     const request = { principal, operation, charge, signal };
-    const taken = plan.waitMs === 0 ? counter.take(charge) : this.#takeInTurn(request);
+    const taken = plan.waitMs === 0 ? this.#counter.take(charge) : this.#takeInTurn(request);
     return taken instanceof Promise ? this.#ticketOf(request, taken) : this.#ticket(request, taken);
   }
 
-  close(): void {
-    this.#parts.queue.close();
-    this.#parts.queueOfAddresses.close();
+  /** Applies costs and `whenRedisIsDown`; metrics by key need a restart. */
+  update(config: LimitsConfig): void {
+    this.#config = config;
+  }
+
+  /** Refuses what waits, flushes usage and settlements to Redis within its timeouts, and frees everything. */
+  async close(): Promise<void> {
+    this.#queue.close();
+    this.#queueOfAddresses.close();
+    await Promise.all([this.#redisCounter?.close(), this.usage.close()]);
+    this.#link?.close();
+  }
+
+  #createCounter({ processes, limitService }: LimitsDependencies): LimitCounter {
+    if (this.#redisCounter !== undefined) {
+      return counterWithFallback({
+        shared: this.#redisCounter,
+        memory: new MemoryCounter({ now, processes }),
+        choice: () => this.#config.whenRedisIsDown,
+        onFallback: (choice) => this.metrics.fellBack(choice),
+      });
+    }
+    if (limitService === undefined) return new MemoryCounter({ now });
+    return counterWithFallback({
+      shared: counterInPrimary(limitService),
+      memory: new MemoryCounter({ now, processes }),
+    });
   }
 
   #queueOf({ name }: Principal): LimitQueue {
-    return name === undefined ? this.#parts.queueOfAddresses : this.#parts.queue;
+    return name === undefined ? this.#queueOfAddresses : this.#queue;
   }
 
   /** Counts the request behind those of its tenant that wait. */
   #takeInTurn({ principal, charge, signal }: ChargedRequest): CountResult | Promise<CountResult> {
     const { waitMs } = principal.plan;
-    const attempt = (): CountResult | Promise<CountResult> => this.#parts.counter.take(charge);
+    const attempt = (): CountResult | Promise<CountResult> => this.#counter.take(charge);
     return this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt });
   }
 
@@ -82,7 +157,7 @@ export class PlanLimits implements Limits {
     const headers = limitHeaders(charge.bounds, count.standings);
     const { subject, cost } = charge;
     const queue = principal.plan.waitMs > 0 ? this.#queueOf(principal) : undefined;
-    return new CountedTicket(this.#parts, principal, cost, headers, { taken, queue, subject });
+    return new CountedTicket(this, principal, cost, headers, { taken, queue, subject });
   }
 
   #refused(
@@ -90,7 +165,7 @@ export class PlanLimits implements Limits {
     operation: AccessOperation,
     why: 'unavailable' | (LimitCount & { isAdmitted: false }),
   ): Ticket {
-    const { metrics, usage } = this.#parts;
+    const { metrics, usage } = this;
     const { plan, name: key } = principal;
     usage.addRefusal(principal, operation);
     if (why === 'unavailable') {
@@ -124,30 +199,30 @@ interface Counted {
 class CountedTicket {
   readonly kind = 'admitted';
   readonly headers: readonly string[];
-  readonly #parts: PlanLimitsParts;
+  readonly #limits: PlanLimits;
   readonly #principal: Principal;
   /** The charge. */
   readonly #cost: number;
   readonly #counted: Counted | undefined;
 
   constructor(
-    parts: PlanLimitsParts,
+    limits: PlanLimits,
     principal: Principal,
     cost: number,
     headers: readonly string[],
     counted: Counted | undefined,
   ) {
     this.headers = headers;
-    this.#parts = parts;
+    this.#limits = limits;
     this.#principal = principal;
     this.#cost = cost;
     this.#counted = counted;
   }
 
   settle(settled: Settled): void {
-    const { costs, metrics, usage } = this.#parts;
+    const { costs, metrics, usage } = this.#limits;
     const principal = this.#principal;
-    const whole = costOf(settled, costs());
+    const whole = costOf(settled, costs);
     if (this.#counted !== undefined) {
       const { taken, queue, subject } = this.#counted;
       taken.settle(Math.max(0, whole - this.#cost));
@@ -156,6 +231,22 @@ class CountedTicket {
     metrics.answered({ plan: principal.plan.name, key: principal.name }, settled.outcome, whole);
     usage.add(principal, settled, whole);
   }
+}
+
+const choices: Readonly<Record<WhenRedisIsDown, string>> = {
+  local: 'each replica counts for itself',
+  refuse: 'requests with limits are refused',
+  allow: 'requests are not counted',
+};
+
+function recordTrouble(
+  journal: Journal,
+  { server, trouble, isOn, reason }: StoreTrouble,
+  choice: WhenRedisIsDown,
+): void {
+  const place = { trouble, whenRedisIsDown: choice, ...(server === '' ? {} : { server }) };
+  if (isOn) journal.record('limits alone', { reason, ...place }, `limits are not counted in Redis: ${choices[choice]}`);
+  else journal.record('limits shared', place, 'limits are counted in Redis again');
 }
 
 /** Tenants and addresses are distinct: a tenant may be named like an address. One text per principal of a key. */

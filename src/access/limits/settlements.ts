@@ -4,7 +4,7 @@
  * without an answer) ends without a renewal.
  */
 import { renewal, settlement } from './limits-script.ts';
-import { runScript, type Store } from './store.ts';
+import { runScript, type Store } from '../redis.ts';
 
 /** The names in Redis of one account: its windows, and the leases of its requests in flight. */
 export interface AccountNames {

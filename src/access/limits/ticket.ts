@@ -40,5 +40,5 @@ export type Ticket =
 export interface Limits {
   /** Synchronous where this process counts alone. Never rejects. */
   admit(principal: Principal, operation: AccessOperation, signal: CancelSignal): Ticket | Promise<Ticket>;
-  close(): void;
+  close(): void | Promise<void>;
 }

@@ -1,4 +1,4 @@
-import { runScript, script, type Store } from '../limits/store.ts';
+import { runScript, script, type Store } from '../redis.ts';
 import { covers, hourMs, hourOf, UsageSums, type UsageQuery, type UsageRow, type UsageSubject } from './usage-tally.ts';
 
 /** One process's sums for an hour and subject, not yet in Redis. */
@@ -54,8 +54,8 @@ export class UsageStore {
     return 'value' in (await this.#store.write(key, (client) => runScript(client, addition, [key], args)));
   }
 
-  /** All replicas' rows; `undefined` without an answer of Redis. Stops above `maxRows`. */
-  async read(query: UsageQuery, maxRows: number): Promise<UsageRow[] | undefined> {
+  /** All replicas' rows; `undefined` without an answer of Redis. Stops above `mostRows`. */
+  async read(query: UsageQuery): Promise<UsageRow[] | undefined> {
     const rows: UsageRow[] = [];
     for (const hour of hoursOf(query)) {
       const index = `${this.#prefix}:usage:${hour}`;
@@ -71,7 +71,7 @@ export class UsageStore {
           if (found === undefined) return undefined;
           rows.push(...found);
         }
-        if (rows.length > maxRows) return rows;
+        if (rows.length > query.mostRows) return rows;
       }
     }
     return rows;

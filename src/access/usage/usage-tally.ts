@@ -31,6 +31,8 @@ export interface UsageQuery {
   readonly toMs: number;
   readonly key?: string | undefined;
   readonly tenant?: string | undefined;
+  /** Reading stops above this number of rows. */
+  readonly mostRows: number;
 }
 
 /** The key, tenant and plan that usage counts for, also as text in Redis. */

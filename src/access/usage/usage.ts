@@ -55,8 +55,6 @@ const maxEntries = 20_000;
 /** Age at which hours are dropped without Redis. */
 const keptMs = 48 * hourMs;
 const atOnce = 32;
-/** Rows of a report at most. */
-export const maxRows = 100_000;
 
 /** Usage by key: counted here and added to Redis every few seconds; without Redis it stays in memory, bounded. */
 export class Usage {
@@ -100,7 +98,7 @@ export class Usage {
     const { store } = this.#options;
     if (store === undefined) return { source: 'memory', isComplete: true, rows: this.#rowsHere(query) };
     const isReported = await this.#flush();
-    const rows = await store.read(query, maxRows);
+    const rows = await store.read(query);
     if (rows === undefined) return { source: 'memory', isComplete: false, rows: this.#rowsHere(query) };
     return { source: 'redis', isComplete: isReported, rows: mergeRows(rows) };
   }

@@ -1,12 +1,6 @@
 /** `check FILE`: checks the config, probes every upstream against it, inspects store and Redis, and reports for people or programs. */
-import {
-  ConfigError,
-  formatPath,
-  formatProblem,
-  inspectKeysFile,
-  inspectTls,
-  type Problem,
-} from '../../config/index.ts';
+import { inspectKeysFile } from '../../access/index.ts';
+import { ConfigError, formatPath, formatProblem, inspectTls, type Problem } from '../../config/index.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { type FleetInspection, inspectFleet } from './inspect-fleet.ts';

@@ -7,10 +7,10 @@ import { isForNodes } from '../../ledger/index.ts';
 const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
 
 /** A plan's name. */
-export const planName = named();
+const planName = named();
 
 /** A list of at least one operation. */
-export const operations = filledList(
+const operations = filledList(
   z.enum(operationNames),
   `expected a list of ${operationNames.join(', ')}`,
   'needs at least one operation',
@@ -18,8 +18,27 @@ export const operations = filledList(
 
 const originFault = 'expected an origin such as "https://app.example": scheme, host, perhaps a port';
 /** A list of origins (RFC 6454) without `null`. */
-export const origins = z.array(pattern(/^https?:\/\/[^\s/?#@,]+$/, originFault), {
+const origins = z.array(pattern(/^https?:\/\/[^\s/?#@,]+$/, originFault), {
   error: 'expected a list of origins',
+});
+
+const keyName = pattern(/^[A-Za-z][\w.-]{0,62}$/, 'must be a letter, then at most 62 letters, digits or any of "._-"');
+/** A client with an empty header would have this key. */
+const hashOfNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+const hashFault = 'must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)';
+const expiryFault = 'must be a time in UTC such as "2027-01-01T00:00:00Z"';
+
+/** A key, as the keys file and Redis have it. */
+export const keySchema = z.strictObject({
+  name: keyName,
+  tenant: keyName.optional(),
+  plan: planName,
+  sha256: pattern(/^[\da-fA-F]{64}$/, hashFault).refine((text) => text.toLowerCase() !== hashOfNothing, {
+    error: 'is the SHA-256 of an empty key',
+  }),
+  operations: operations.optional(),
+  origins: origins.optional(),
+  expires: z.iso.datetime({ error: expiryFault }).optional(),
 });
 
 const most = whole(1, 1_000_000_000);

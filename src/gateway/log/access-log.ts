@@ -3,7 +3,6 @@
  * contains no path, query, body or key.
  */
 import type { Logger } from 'pino';
-import { type Principal, usageSubjectOf } from '../../access/index.ts';
 import type { AccessLogConfig } from '../../config/index.ts';
 import { type AccessLogMetrics, countedOutcome, countedStatus } from '../../metrics/index.ts';
 import { Allowance } from '../../upstream/index.ts';
@@ -76,15 +75,8 @@ function lineOf(ended: RequestSummary, seconds: number): object {
     seconds: Math.round(seconds * 1e6) / 1e6,
     upstreamMs: Math.round(upstreamMs * 1e3) / 1e3,
     bytes,
-    ...principalFields(admitted?.principal),
+    ...admitted?.logged,
     trace_id: trace?.traceId,
     span_id: trace?.spanId,
   };
-}
-
-/** Empty without a key: lines contain no client address. */
-function principalFields(principal: Principal | undefined): object {
-  if (principal === undefined) return {};
-  const [, tenant, plan] = usageSubjectOf(principal);
-  return { tenant: tenant ?? undefined, plan };
 }

@@ -1,6 +1,6 @@
 /** One client request and its answer. */
 import { performance } from 'node:perf_hooks';
-import { clientOf } from '../../access/index.ts';
+import { type AdmittedRequest, clientOf } from '../../access/index.ts';
 import { type CancelSignal, CancelToken, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import {
   type CountedRequest,
@@ -12,7 +12,6 @@ import {
   type SpanName,
 } from '../../metrics/index.ts';
 import type { Caller } from '../reads/index.ts';
-import type { AdmittedRequest, RequestResult } from './admitted-request.ts';
 import type { BodyReservation } from './body-pool.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import type { RequestSpans, RouteLabel } from './request-span.ts';
@@ -63,7 +62,7 @@ export interface IncomingExchange<Request extends Incoming, Response extends Out
 }
 
 /** One client request from its admission to its end. */
-export class Exchange implements Caller, RequestResult, RequestSummary {
+export class Exchange implements Caller, RequestSummary {
   readonly request: Incoming;
   readonly response: Outgoing;
   readonly route: RouteName;
@@ -128,7 +127,7 @@ export class Exchange implements Caller, RequestResult, RequestSummary {
   }
 
   get client(): string {
-    return clientOf(this.request, this.admitted);
+    return clientOf(this.request.socket, this.admitted);
   }
 
   /** The request's own span, or without tracing one that propagates the client's trace to nodes. */

@@ -1,5 +1,4 @@
 /** The door of proxy/http. */
-export { AccessControl } from './access-control.ts';
 export { Cors } from './cors.ts';
 export { Exchange, type IncomingExchange, type RequestSummary } from './exchange.ts';
 export { FastPath } from './fast-path/fast-path.ts';

@@ -4,7 +4,7 @@ import type { MemoryCache } from '../../cache/index.ts';
 import type { GatewayError } from '../../ledger/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import type { Freshness, Reader } from '../reads/index.ts';
-import type { AccessControl } from './access-control.ts';
+import type { Access } from '../../access/index.ts';
 import type { BodyReservation } from './body-pool.ts';
 import type { Cors } from './cors.ts';
 import type { ExchangeObserver, IncomingExchange } from './exchange.ts';
@@ -65,7 +65,7 @@ export interface ServerParts {
   readonly service: Service;
   readonly targets: TargetCache;
   /** Absent: requests need no key. */
-  readonly access: AccessControl | undefined;
+  readonly access: Access | undefined;
   readonly bodies: Bodies;
   readonly fleet: Pick<Fleet, 'view'>;
   readonly reader: Reader;

@@ -1,10 +1,15 @@
 /** `GET /admin/usage`: use by key, tenant and hour, as JSON or CSV. Pure but for `UsageSource`. */
 import { z } from 'zod';
-import { maxRows, mergeRows, type Usage, type UsageQuery, type UsageRow } from '../../access/index.ts';
+import { type Access, mergeRows } from '../../access/index.ts';
 import { AdminFault, fieldsOf, parseBy, type AdminAnswer } from './admin-request.ts';
 
 /** Reads the hourly counts, from Redis or from this process. */
-export type UsageSource = Pick<Usage, 'report'>;
+export type UsageSource = Pick<Access['usage'], 'report'>;
+type UsageQuery = Parameters<UsageSource['report']>[0];
+type UsageRow = ReturnType<typeof mergeRows>[number];
+
+/** Rows of a report at most. */
+const mostRows = 100_000;
 
 const dayMs = 24 * 3_600_000;
 const longestMs = 40 * dayMs;
@@ -25,7 +30,7 @@ export function parseUsageQuery(request: unknown, nowMs: number): UsageQuery {
   const fromMs = from ?? toMs - dayMs;
   if (fromMs >= toMs) throw new AdminFault(400, 'from must be before to');
   if (toMs - fromMs > longestMs) throw new AdminFault(400, 'usage is kept for 40 days: ask for a shorter span');
-  return { fromMs, toMs, key, tenant };
+  return { fromMs, toMs, key, tenant, mostRows };
 }
 
 /** The answer's body. Throws `AdminFault`: 400 for a bad query or too many rows, 404 without a source. */
@@ -37,7 +42,7 @@ export async function reportUsage(
   if (source === undefined) throw new AdminFault(404, 'usage is not counted: the config has no access');
   const query = parseUsageQuery(request, nowMs);
   const { source: of, isComplete, rows } = await source.report(query);
-  if (rows.length > maxRows) throw new AdminFault(400, `more than ${maxRows} rows: ask for a key or fewer hours`);
+  if (rows.length > mostRows) throw new AdminFault(400, `more than ${mostRows} rows: ask for a key or fewer hours`);
   const span = { from: new Date(query.fromMs).toISOString(), to: new Date(query.toMs).toISOString() };
   return { ...span, source: of, complete: isComplete, rows };
 }

@@ -101,7 +101,7 @@ export function withBody(
   admitted?.settleAtClose(response);
   const faultOfHead = (): GatewayError | undefined => faultAheadOfBody(parts, request, match);
   return parts.bodies.read(
-    { request, response, client: clientOf(request, admitted), faultOfHead },
+    { request, response, client: clientOf(request.socket, admitted), faultOfHead },
     (body, reservation) => {
       const exchange = new Exchange(received, match.route, parts.observer);
       exchange.reservation = reservation;

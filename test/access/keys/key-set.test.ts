@@ -24,7 +24,7 @@ const recordOf = (key: string, more: Partial<KeyRecord> = {}): KeyRecord => ({
 });
 
 test('a new key says what it is, is never the same twice, and is found by its text alone', () => {
-  const keys = Array.from({ length: 50 }, createKey);
+  const keys = Array.from({ length: 50 }, () => createKey().key);
   const set = new KeySet(
     keys.map((key, index) => recordOf(key, { name: `k${index}` })),
     plans,

@@ -6,9 +6,9 @@ import { MemoryCounter } from '../../../src/access/limits/limits-memory.ts';
 import {
   counterInPrimary,
   counterWithFallback,
+  LimitService,
   type LimitServiceClient,
 } from '../../../src/access/limits/limits-shared.ts';
-import { LimitService } from '../../../src/workers/primary-services.ts';
 
 function charge(subject: string, changes: Partial<Charge> = {}): Charge {
   return { subject, hasKey: true, bounds: { windowMs: 10_000, requests: 3 }, cost: 1, ...changes };

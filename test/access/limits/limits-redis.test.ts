@@ -234,7 +234,11 @@ test('the rights that the docs name are enough', { skip: noRedis }, async (t) =>
   const ticket = await one.ask(principalOf(planOf({ requests: 5, concurrency: 2, cost: 50 })));
   assert.ok(isAdmitted(ticket));
   ticket.settle({ ...hit, outcome: 'miss', upstreamMs: 50 });
-  const { source, rows } = await one.usage.report({ fromMs: Date.now() - 86_400_000, toMs: Date.now() + 1 });
+  const { source, rows } = await one.limits.usage.report({
+    fromMs: Date.now() - 86_400_000,
+    toMs: Date.now() + 1,
+    mostRows: 100,
+  });
   assert.deepEqual([source, rows.length], ['redis', 1]);
   assert.equal(await one.metric('ledgergate_limits_fallback_total{choice="local"}'), 0);
   assert.equal(await one.metric('ledgergate_limits_lost_total{what="settlement"}'), 0);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Usage } from '../../../src/access/usage/usage.ts';
 import { UsageStore } from '../../../src/access/usage/usage-store.ts';
-import type { Store, StoreClient, StoreOutcome } from '../../../src/access/limits/store.ts';
+import type { Store, StoreClient, StoreOutcome } from '../../../src/access/redis.ts';
 import { mergeRows } from '../../../src/access/usage/usage-tally.ts';
 import { connectRedis } from '../../../src/cache/redis/redis-client.ts';
 import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
@@ -12,7 +12,7 @@ import { noRedis, redisServer } from '../../support/redis-server.ts';
 
 const plan = planOf({ requests: 5 });
 const key = principalOf(plan);
-const lastDay = () => ({ fromMs: Date.now() - 86_400_000, toMs: Date.now() + 1 });
+const lastDay = () => ({ fromMs: Date.now() - 86_400_000, toMs: Date.now() + 1, mostRows: 100 });
 
 async function use(one: Replica): Promise<void> {
   for (const outcome of ['hit', 'collapsed', 'miss'] as const) {
@@ -54,20 +54,20 @@ function byName(rows: readonly object[]): object[] {
 test('without Redis usage is that of this process; addresses are not kept', async (t) => {
   const one = await replica(t, {});
   await use(one);
-  const { source, isComplete, rows } = await one.usage.report(lastDay());
+  const { source, isComplete, rows } = await one.limits.usage.report(lastDay());
   assert.deepEqual({ source, isComplete }, { source: 'memory', isComplete: true });
   assert.deepEqual(byName(withoutHour(rows)), byName(expected));
   assert.match(rows[0]!.hour, /^\d{4}-\d\d-\d\dT\d\d:00:00Z$/);
   assert.equal(JSON.stringify(rows).includes('192.0.2.7'), false);
-  assert.deepEqual((await one.usage.report({ ...lastDay(), tenant: 'other' })).rows, []);
-  assert.equal((await one.usage.report({ ...lastDay(), key: 'wallet-a' })).rows.length, 3);
-  assert.deepEqual((await one.usage.report({ fromMs: 0, toMs: 86_400_000 })).rows, []);
+  assert.deepEqual((await one.limits.usage.report({ ...lastDay(), tenant: 'other' })).rows, []);
+  assert.equal((await one.limits.usage.report({ ...lastDay(), key: 'wallet-a' })).rows.length, 3);
+  assert.deepEqual((await one.limits.usage.report({ ...lastDay(), fromMs: 0, toMs: 86_400_000 })).rows, []);
 });
 
 test('a refusal counts as usage, and costs nothing', async (t) => {
   const one = await replica(t, {});
   for (let asked = 0; asked < 7; asked += 1) await one.ask(key);
-  const { rows } = await one.usage.report(lastDay());
+  const { rows } = await one.limits.usage.report(lastDay());
   assert.deepEqual(withoutHour(rows), [{ ...read, outcome: 'refused', requests: 2, cost: 0, bytes: 0, saved: 0 }]);
   assert.equal(await one.metric('ledgergate_limits_refusals_total{plan="free",bound="requests"}'), 2);
   assert.equal(await one.metric('ledgergate_access_requests_total{plan="free",outcome="refused"}'), 2);
@@ -96,9 +96,9 @@ test('two replicas report into one, and their usage is there after they have clo
     const ticket = await each.ask(wide);
     assert.ok(isAdmitted(ticket));
     ticket.settle({ ...hit, outcome: 'miss', upstreamMs: 7 });
-    await each.close();
+    await each.limits.close();
   }
-  const { source, isComplete, rows } = await third.usage.report(lastDay());
+  const { source, isComplete, rows } = await third.limits.usage.report(lastDay());
   assert.deepEqual({ source, isComplete }, { source: 'redis', isComplete: true });
   const total = mergeRows(rows.map((row) => Object.assign(row, { hour: '' })));
   assert.deepEqual(withoutHour(total), [{ ...read, outcome: 'miss', requests: 2, cost: 5.4, bytes: 200, saved: 0 }]);
@@ -109,12 +109,12 @@ test('while Redis is away no usage is lost, and the report is marked incomplete'
   const one = await replica(t, { target: { kind: 'single', url: server.url } });
   await server.kill();
   await use(one);
-  const away = await one.usage.report(lastDay());
+  const away = await one.limits.usage.report(lastDay());
   assert.deepEqual([away.source, away.isComplete], ['memory', false]);
   assert.equal(away.rows.length, 4);
   await server.start();
   for (let tries = 0; tries < 500; tries += 1) {
-    const { source, rows } = await one.usage.report(lastDay());
+    const { source, rows } = await one.limits.usage.report(lastDay());
     if (source === 'redis') {
       assert.deepEqual(byName(withoutHour(rows)), byName(expected));
       return;
@@ -160,7 +160,7 @@ test('a report is idempotent: one whose answer is lost is added once', { skip: n
   }
   for (let tries = 0; tries < 10; tries += 1) await usage.report(lastDay());
   const reader = new UsageStore(link, { prefix: 'lg', process: 'two' });
-  const rows = (await reader.read(lastDay(), 100)) ?? [];
+  const rows = (await reader.read(lastDay())) ?? [];
   assert.equal(
     rows.reduce((sum, { requests }) => sum + requests, 0),
     10,

@@ -47,7 +47,7 @@ test('usage as JSON and as CSV, behind the token', async () => {
     rows: [row],
   });
   assert.deepEqual(queries, [
-    { fromMs: Date.UTC(2027, 0, 31), toMs: Date.UTC(2027, 1, 1), key: 'wallet-a', tenant: 'acme' },
+    { fromMs: Date.UTC(2027, 0, 31), toMs: Date.UTC(2027, 1, 1), key: 'wallet-a', tenant: 'acme', mostRows: 100_000 },
   ]);
   const csv = await get('/admin/usage?format=csv');
   assert.match(String(csv.headers['content-type']), /^text\/csv/);

@@ -3,7 +3,7 @@
  * connection over to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
-import { countedNetwork } from '../../../access/index.ts';
+import { clientOf } from '../../../access/index.ts';
 import type { GatewayError } from '../../../ledger/index.ts';
 import { Pieces, type BodyReservation } from '../body-pool.ts';
 import { stateOf, survivesHalfClose, type ConnectionState } from '../server/connection-state.ts';
@@ -68,7 +68,7 @@ export class FastConnection implements PacedWork {
   }
 
   get client(): string {
-    return countedNetwork(this.socket.remoteAddress ?? '');
+    return clientOf(this.socket);
   }
 
   /** No request and no answer in flight, and no bytes that the client has not read. */

@@ -5,10 +5,9 @@
 import type { RequestListener } from 'node:http';
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { FastPathMetrics } from '../../../metrics/index.ts';
-import type { AccessControl } from '../access-control.ts';
+import type { Access, AdmittedRequest } from '../../../access/index.ts';
 import type { ServerParts } from '../service.ts';
 import type { CachedTarget } from '../target-cache.ts';
-import { AdmittedRequest } from '../admitted-request.ts';
 import type { OpenSession } from '../server/h2-sessions.ts';
 import type { TakeStream, TlsListener } from '../server/tls-server.ts';
 import type { StreamSink } from './hit-stream.ts';
@@ -106,12 +105,12 @@ export class FastStreams {
   }
 
   /** Answers a request by its key or address and its limits, as `handle` does. */
-  #admit(candidate: Candidate, access: AccessControl): 'answered' | Serve {
+  #admit(candidate: Candidate, access: Access): 'answered' | Serve {
     const { proxy } = this.#parts;
     const { path, block, target, socket } = candidate;
     const head = { method: 'GET', url: path, headers: block.headers, socket, httpVersion: '2.0', httpVersionMajor: 2 };
     const decision = access.decide(head, target, block.known);
-    const isAdmitted = decision instanceof AdmittedRequest;
+    const isAdmitted = typeof decision === 'object';
     if (isAdmitted && this.#answer(candidate, decision)) return 'answered';
     return (request, response) => {
       const serve = (admitted: AdmittedRequest | undefined): void =>

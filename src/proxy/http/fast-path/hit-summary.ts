@@ -1,11 +1,11 @@
 /** Reports answers that are written without an `Exchange`. */
 import type { LedgerVersion } from '../../../ledger/index.ts';
 import type { Outcome, RouteName } from '../../../metrics/index.ts';
-import type { AdmittedRequest, RequestResult } from '../admitted-request.ts';
+import type { AdmittedRequest } from '../../../access/index.ts';
 import type { ExchangeObserver, RequestSummary } from '../exchange.ts';
 
 /** Summary of an answer; one object serves all answers of a kind. */
-export class HitSummary implements RequestSummary, RequestResult {
+export class HitSummary implements RequestSummary {
   readonly isHeadSent = true;
   readonly outcome: Outcome;
   readonly upstream = undefined;

@@ -1,6 +1,6 @@
 /** Writes prepared hits over HTTP/1.1, head and body into one arena where the body is short. */
 import type { BytesRange } from '../../../cache/index.ts';
-import type { AdmittedRequest } from '../admitted-request.ts';
+import type { AdmittedRequest } from '../../../access/index.ts';
 import type { Cors } from '../cors.ts';
 import { pieceBytes } from '../unsent-answers.ts';
 import type { PreparedHead, SharedHead } from '../target-cache.ts';

@@ -5,7 +5,7 @@
  */
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import type { AdmittedRequest } from '../admitted-request.ts';
+import type { AdmittedRequest } from '../../../access/index.ts';
 import { conditionalTag, matchesTag } from '../negotiate.ts';
 import type { CacheScope } from '../response-writer.ts';
 import { ageOf, isOfLatest } from '../../reads/index.ts';

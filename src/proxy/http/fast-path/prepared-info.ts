@@ -2,7 +2,7 @@
 import { type InfoBody, infoHead } from '../../reads/index.ts';
 import type { ServerParts } from '../service.ts';
 import type { Route } from '../route.ts';
-import type { AdmittedRequest } from '../admitted-request.ts';
+import type { AdmittedRequest } from '../../../access/index.ts';
 import { headText } from './head-text.ts';
 import { HitSummary } from './hit-summary.ts';
 import type { HeadText, HitText } from './hit-text.ts';

@@ -1,10 +1,8 @@
 /** Answers the requests of one connection, one at a time: a prepared hit, or the route's answer. */
-import { clientOf } from '../../../access/index.ts';
+import { type Access, type AdmittedRequest, clientOf } from '../../../access/index.ts';
 import type { GatewayError } from '../../../ledger/index.ts';
 import type { FastPathMetrics } from '../../../metrics/index.ts';
 import { stateOf } from '../server/connection-state.ts';
-import type { AccessControl } from '../access-control.ts';
-import { AdmittedRequest } from '../admitted-request.ts';
 import type { BodyReservation } from '../body-pool.ts';
 import { uncountedBytes } from '../request-body.ts';
 import type { WholeRequest } from '../service.ts';
@@ -80,7 +78,7 @@ export class RequestAnswers {
   reserve(head: PlainHead, onEnded: (fault: GatewayError) => void): BodyReservation | undefined {
     const { access, bodies } = this.#parts.proxy;
     const request = this.#requestOf(head);
-    const client = access === undefined ? clientOf(request, undefined) : access.tenantOf(request, head.block.known);
+    const client = access === undefined ? clientOf(request.socket) : access.tenantOf(request, head.block.known);
     return client === undefined ? undefined : bodies.reserve(client, onEnded);
   }
 
@@ -165,18 +163,18 @@ export class RequestAnswers {
   }
 
   /** Answers a request by its key or address and its limits, as `handle` does. */
-  #admit(plain: PlainRequest, match: MatchedRoute | CachedTarget, access: AccessControl): void {
+  #admit(plain: PlainRequest, match: MatchedRoute | CachedTarget, access: Access): void {
     const { metrics, proxy } = this.#parts;
     const { head, reservation, fault } = plain;
     const decision = access.decide(this.#requestOf(head), match, head.block.known);
-    if (decision instanceof AdmittedRequest && fault === undefined && this.#answerHit(head, match, decision)) {
+    if (typeof decision === 'object' && fault === undefined && this.#answerHit(head, match, decision)) {
       reservation?.close();
       return;
     }
     metrics.read.inc();
     this.#begin(plain, match, (received) => {
       const serve = (admitted?: AdmittedRequest): void => this.#serve({ ...received, admitted }, match, fault);
-      if (decision instanceof AdmittedRequest) return serve(decision);
+      if (typeof decision === 'object') return serve(decision);
       return decision(received.response, { serve, refuse: (error) => proxy.service.refuse(received, error) });
     });
   }

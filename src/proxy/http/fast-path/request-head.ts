@@ -3,7 +3,7 @@
  * 9112 2 and 3). Node's parser gets every other form, and alone decides on errors.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { KnownKey } from '../../../access/index.ts';
+import type { Access } from '../../../access/index.ts';
 import type { ContentCoding } from '../../../cache/index.ts';
 import type { AnswerForm } from '../../../ledger/index.ts';
 import { answerForm, chooseCoding } from '../negotiate.ts';
@@ -26,7 +26,7 @@ export interface HeaderBlock {
   /** Coding of the answer, if stored in it. */
   readonly coding: ContentCoding | undefined;
   /** The key in these headers. */
-  readonly known: KnownKey;
+  readonly known: Parameters<Access['tenantOf']>[1];
 }
 
 /** Head of a request in plain form. */

@@ -4,7 +4,7 @@
  */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { countedNetwork } from '../../../access/index.ts';
+import { clientOf } from '../../../access/index.ts';
 import type { PacedWork, TurnShares } from '../turn-shares.ts';
 import { awaitRoom, hasRoom, stateOf } from './connection-state.ts';
 
@@ -70,7 +70,7 @@ class PacedInput implements PacedWork {
   #keptBytes = 0;
 
   constructor(socket: Socket, take: TakeInput, shares: TurnShares) {
-    this.client = countedNetwork(socket.remoteAddress ?? '');
+    this.client = clientOf(socket);
     this.#socket = socket;
     this.#take = take;
     this.#shares = shares;

@@ -4,7 +4,7 @@
  */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
-import { countedNetwork } from '../../../access/index.ts';
+import { clientOf } from '../../../access/index.ts';
 import type { PacedWork, TurnShares } from '../turn-shares.ts';
 
 /** A stream that waits for its turn. */
@@ -77,7 +77,7 @@ class PacedSession implements PacedWork {
   #isPaused = false;
 
   constructor(session: ServerHttp2Session, socket: Socket, turns: TurnShares) {
-    this.client = countedNetwork(socket.remoteAddress ?? '');
+    this.client = clientOf(socket);
     this.#session = session;
     this.#socket = socket;
     this.#turns = turns;

@@ -1,13 +1,24 @@
 /** A request that access control admitted: principal, limits, result. */
-import type { AccessOperation, Principal, Settled, Ticket } from '../../access/index.ts';
-import type { Outcome } from '../../metrics/index.ts';
-import type { Outgoing } from './message.ts';
+import type { Outcome } from '../metrics/index.ts';
+import type { AccessOperation, Principal } from './keys/principal.ts';
+import type { Settled, Ticket } from './limits/ticket.ts';
+import { usageSubjectOf } from './usage/usage-tally.ts';
 
 /** Ticket of a request within its limits. */
 type AdmittedTicket = Extract<Ticket, { kind: 'admitted' }>;
 
+/** The parts of a response that access follows, common to every transport. */
+export interface Answer {
+  readonly statusCode: number;
+  readonly headersSent: boolean;
+  /** The client is gone, or the answer broke off. */
+  readonly destroyed: boolean;
+  /** 'close': the answer is out or abandoned. */
+  once(event: 'close', listener: () => void): unknown;
+}
+
 /** Result of a request so far. */
-export interface RequestResult {
+interface RequestResult {
   readonly outcome: Outcome;
   /** Milliseconds that a node spent on this request alone; 0 without a node. */
   readonly upstreamMs: number;
@@ -48,6 +59,12 @@ export class AdmittedRequest {
     return this.principal.name !== undefined;
   }
 
+  /** The fields of a log line: no tenant without a key, since lines contain no client address. */
+  get logged(): { readonly tenant: string | undefined; readonly plan: string } {
+    const [, tenant, plan] = usageSubjectOf(this.principal);
+    return { tenant: tenant ?? undefined, plan };
+  }
+
   /** Replaces the source of the final result. */
   follow(result: RequestResult): void {
     this.#result = result;
@@ -59,7 +76,7 @@ export class AdmittedRequest {
   }
 
   /** Keeps the concurrency permit until `work` ends, even after a hang-up. `work` never rejects. */
-  holdFor(work: Promise<void>, response: Outgoing): void {
+  holdFor(work: Promise<void>, response: Answer): void {
     this.#isWorkedOn = true;
     void work.then(() => {
       this.#isWorkedOn = false;
@@ -68,7 +85,7 @@ export class AdmittedRequest {
   }
 
   /** Reports the result once, when the answer is out or abandoned and no work is in flight. */
-  settle({ headersSent, statusCode }: Pick<Outgoing, 'headersSent' | 'statusCode'>): void {
+  settle({ headersSent, statusCode }: Pick<Answer, 'headersSent' | 'statusCode'>): void {
     this.#isAnswered ??= headersSent;
     if (this.#isSettled || this.#isWorkedOn) return;
     this.#isSettled = true;
@@ -93,7 +110,7 @@ export class AdmittedRequest {
   }
 
   /** Settles at the latest when `response` closes: for waits without an `Exchange`. */
-  settleAtClose(response: Outgoing): void {
+  settleAtClose(response: Answer): void {
     response.once('close', () => this.settle(response));
   }
 }

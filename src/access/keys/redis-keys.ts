@@ -1,14 +1,15 @@
 /** Keys in Redis, polled every two seconds. While Redis is down, the last keys stay in force. */
 import { setImmediate } from 'node:timers/promises';
-import type { AccessMetrics, KeyRecord, Principals } from '../access/index.ts';
-import { connectRedis, failureOf, reasonOf } from '../cache/index.ts';
-import { findKey, type RedisConfig } from '../config/index.ts';
-import type { Journal } from '../metrics/index.ts';
+import type { Journal } from '../../metrics/index.ts';
+import type { AccessMetrics } from '../access-metrics.ts';
+import type { AccessRedis, KeysClient } from '../redis.ts';
+import type { KeyRecord } from './key-set.ts';
+import { findKey } from './keys-file.ts';
+import type { Principals } from './principals.ts';
 
 /** Consumers of keys, for both sources. */
 export interface KeysContext {
   readonly principals: Principals;
-  readonly plans: () => ReadonlySet<string>;
   readonly metrics: AccessMetrics;
   readonly journal: Journal;
 }
@@ -31,25 +32,25 @@ interface Field {
 class WrongHashError extends Error {}
 
 /** The keys of the hash `{keyPrefix}:access:keys`: field = SHA-256, value = the key as JSON. */
-export class AccessKeyPoller {
+export class RedisKeys {
   /** Resolves after the first poll. */
   readonly started: Promise<void>;
   readonly #context: KeysContext;
-  readonly #client: ReturnType<typeof connectRedis>;
+  readonly #redis: AccessRedis;
+  readonly #client: KeysClient;
   readonly #name: string;
-  readonly #timeoutMs: number;
   /** By SHA-256; `undefined` before the first poll. */
   #fields: ReadonlyMap<string, Field> | undefined;
   #isAway = false;
   #isClosed = false;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor({ target, keyPrefix, timeoutMs }: RedisConfig, context: KeysContext) {
-    this.#timeoutMs = timeoutMs;
+  constructor(redis: AccessRedis, context: KeysContext) {
+    this.#redis = redis;
     this.#context = context;
-    this.#name = `${keyPrefix}:access:keys`;
+    this.#name = `${redis.keyPrefix}:access:keys`;
     const connected = Promise.withResolvers<void>();
-    this.#client = connectRedis(target, () => connected.resolve());
+    this.#client = redis.connect(() => connected.resolve());
     this.#client.once('ready', () => connected.resolve());
     this.started = connected.promise.then(() => this.#poll());
   }
@@ -108,10 +109,10 @@ export class AccessKeyPoller {
 
   /** Keeps keys of unknown plans: a later config may add the plan. */
   #take(fields: ReadonlyMap<string, Field>): void {
-    const { principals, plans, metrics, journal } = this.#context;
+    const { principals, metrics, journal } = this.#context;
     const records = [...fields.values()].flatMap(({ record }) => record ?? []);
     principals.setKeys('redis', records);
-    const wrong = fields.size - records.filter(({ plan }) => plans().has(plan)).length;
+    const wrong = fields.size - records.filter(({ plan }) => principals.plans.has(plan)).length;
     metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
     if (wrong > 0) {
       const why = { name: this.#name, wrong };
@@ -123,7 +124,7 @@ export class AccessKeyPoller {
   #reasonOf(error: unknown): string {
     if (error instanceof WrongHashError) return error.message;
     if (!(error instanceof Error)) return String(error);
-    return reasonOf(failureOf(error, false), error, { timeoutMs: this.#timeoutMs });
+    return this.#redis.reasonOf(error);
   }
 
   /** Logs changes of the state. `reason`: of a failed poll, otherwise `undefined`. */

@@ -1,7 +1,35 @@
-/** The interface of Redis for limits and usage, over a `RedisLink` of the gateway. */
+/** The interface of Redis for keys, limits and usage; the room of the cache connects to it. */
 import { hash } from 'node:crypto';
 
-/** The commands in use. */
+/** The Redis of the config. */
+export interface AccessRedis {
+  /** Prefix of names in Redis. */
+  readonly keyPrefix: string;
+  /** Opens the connection of limits and usage. */
+  link(onTrouble: (change: StoreTrouble) => void): OpenStore;
+  /** Opens the connection of keys, whose commands fail at once while it is down. `onError`: receives the cause. */
+  connect(onError: (error: Error) => void): KeysClient;
+  /** The failure of a read in words of a closed set, for the log. */
+  reasonOf(error: Error): string;
+}
+
+/** The begin or end of a trouble of a server. `server`: the address of a cluster's, otherwise ''. */
+export interface StoreTrouble {
+  readonly server: string;
+  readonly trouble: string;
+  readonly isOn: boolean;
+  readonly reason: string;
+}
+
+/** The connection of keys. */
+export interface KeysClient {
+  once(event: 'ready', listener: () => void): unknown;
+  hlen(name: string): Promise<number>;
+  hgetall(name: string): Promise<Record<string, string>>;
+  disconnect(): void;
+}
+
+/** The commands of limits and usage. */
 export interface StoreClient {
   eval(script: string, keyCount: number, ...rest: string[]): Promise<unknown>;
   evalsha(digest: string, keyCount: number, ...rest: string[]): Promise<unknown>;
@@ -19,6 +47,13 @@ export interface Store {
   /** `key`: the command's key, which decides the server of a cluster. */
   read<T>(key: string, command: (client: StoreClient) => Promise<T>): Promise<StoreOutcome<T>>;
   write<T>(key: string, command: (client: StoreClient) => Promise<T>): Promise<StoreOutcome<T>>;
+}
+
+/** A store with its connection. */
+export interface OpenStore extends Store {
+  /** Resolves when the connection is ready, or has failed. */
+  readonly started: Promise<void>;
+  close(): void;
 }
 
 /** A Lua script. `digest`: SHA-1 of the text, for EVALSHA. */
