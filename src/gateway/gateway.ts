@@ -1,6 +1,7 @@
 /** The composition root: joins the operations port, reloads and log settings to the part that serves clients. */
+import type { Logger } from 'pino';
 import { type Config, packageVersion } from '../config/index.ts';
-import { createLog } from './log/log.ts';
+import { createLog, LogControl } from './log/log.ts';
 import { LogAdmin } from './log/log-admin.ts';
 import { Reloads } from './reloads.ts';
 import {
@@ -33,15 +34,10 @@ export interface GatewayOptions extends Partial<Omit<ServingOptions, 'processes'
   readonly logLines?: LogLines | undefined;
 }
 
-/** The log of `options`, or a new one, and the counts of its lines. */
-export function logOf({ log: { level } }: Config, { log, logLines }: GatewayOptions) {
-  return log === undefined ? createLog(level) : { log, lines: logLines };
-}
-
 /** The part that serves clients and listens: this process, or several workers. */
 export interface ServingPart extends Pick<
   Serving,
-  'port' | 'isDraining' | 'registry' | 'journal' | 'logging' | 'apply' | 'setLog' | 'close' | 'stop'
+  'port' | 'isDraining' | 'registry' | 'journal' | 'apply' | 'setLog' | 'close' | 'stop'
 > {
   readonly admin: AdminFunctions;
   /** The nodes, as last reported. */
@@ -53,27 +49,34 @@ export interface ServingPart extends Pick<
 }
 
 /** Starts a gateway in this process. Rejects when a port is in use; nodes may be down. */
-export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
-  const gatewayLog = logOf(config, options);
-  const serving = await startServing(config, { ...options, log: gatewayLog.log });
-  return openGateway(config, gatewayLog, {
-    ...serving,
-    get isDraining() {
-      return serving.isDraining;
-    },
-    nodes: () => serving.readiness().nodes,
-    report: async () => ({ status: await serving.status() }),
-    families: () => familiesOf(serving.registry),
+export function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
+  return openGateway(config, options, async (log) => {
+    const serving = await startServing(config, { ...options, log });
+    return {
+      ...serving,
+      get isDraining() {
+        return serving.isDraining;
+      },
+      nodes: () => serving.readiness().nodes,
+      report: async () => ({ status: await serving.status() }),
+      families: () => familiesOf(serving.registry),
+    };
   });
 }
 
-/** Opens the operations port of a serving part. Stops the part and rejects when that port is in use. */
-export async function openGateway(config: Config, gatewayLog: ReturnType<typeof logOf>, part: ServingPart) {
-  const { log, lines } = gatewayLog;
+/** Starts a serving part, and its operations port. Stops the part and rejects when that port is in use. */
+export async function openGateway(
+  config: Config,
+  options: GatewayOptions,
+  startPart: (log: Logger) => Promise<ServingPart>,
+) {
+  const { log, lines } =
+    options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
+  const part = await startPart(log);
   const version = packageVersion();
   createBuildMetrics(part.registry, { version, node: process.version, dialect: config.dialect });
   createLogMetrics(part.registry, lines);
-  const { logging } = part;
+  const logging = new LogControl(log, config.log);
   const logAdmin = new LogAdmin({ log, logging, apply: (inForce) => part.setLog(inForce) });
   const reloads = new Reloads(config, {
     journal: part.journal,

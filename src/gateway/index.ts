@@ -1,6 +1,6 @@
 /** The door of gateway. */
 export { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from './discovery.ts';
-export { type GatewayOptions, logOf, openGateway, type RunningGateway, startGateway } from './gateway.ts';
-export { createProcessLog, LogControl } from './log/log.ts';
-export type { LedgerEvent, PeerEvent, PeerWorkers, Submitted } from './peer-workers.ts';
-export { drainMs, type Serving, startServing } from './serving.ts';
+export { type GatewayOptions, openGateway, type RunningGateway, startGateway } from './gateway.ts';
+export { createProcessLog } from './log/log.ts';
+export type { PeerWorkers } from './peer-workers.ts';
+export { drainMs, startServing } from './serving.ts';

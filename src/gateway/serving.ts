@@ -51,7 +51,6 @@ export async function startServing(whole: Config, options: ServingOptions) {
     registry,
     admin: proxy.admin,
     journal,
-    logging,
     applyPeerEvent: (event: PeerEvent) => applyPeerEvent(parts, event),
     get isDraining() {
       return draining.isOn;

@@ -6,9 +6,12 @@ import type { LimitService } from '../access/index.ts';
 import type { Config, LogConfig } from '../config/index.ts';
 import type { ReadTurn } from '../cache/index.ts';
 import type { Distrusted } from '../encode/index.ts';
-import type { PeerEvent } from '../gateway/index.ts';
+import type { PeerWorkers } from '../gateway/index.ts';
 import type { FamilyData } from '../metrics/index.ts';
 import type { Admin, AdminAnswer, ProcessStatus, Readiness } from '../proxy/operations/index.ts';
+
+/** An event that one worker publishes to all others. */
+export type PeerEvent = Parameters<PeerWorkers['publish']>[0];
 
 /** Messages to a worker; a return value is the answer. */
 export interface WorkerHandlers extends Pick<Admin, 'purgeHere' | 'setDrained' | 'explain' | 'usage'> {

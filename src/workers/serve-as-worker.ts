@@ -1,10 +1,12 @@
 /** A worker: serves clients with the setup of the primary, and handles its messages. */
 import cluster from 'node:cluster';
-import { createProcessLog, type PeerWorkers, type Serving, startServing } from '../gateway/index.ts';
+import { createProcessLog, type PeerWorkers, startServing } from '../gateway/index.ts';
 import { createLogMetrics, familiesOf } from '../metrics/index.ts';
 import { Channel } from './channel.ts';
 import { PeerLink } from './worker-events.ts';
 import type { StartFailure, PrimaryHandlers, Setup, WorkerHandlers } from './protocol.ts';
+
+type Serving = Awaited<ReturnType<typeof startServing>>;
 
 /** Longest wait of a request for the primary to count it. */
 const countedMs = 100;

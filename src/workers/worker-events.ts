@@ -3,10 +3,12 @@
  * client with it, and applies the events of its peers as they arrive. The primary forwards them.
  */
 import { DistrustedFunctions } from '../encode/index.ts';
-import type { Published, Setup, PrimaryHandlers } from './protocol.ts';
+import type { PeerEvent, PrimaryHandlers, Published, Setup } from './protocol.ts';
 import type { WorkerProcess } from './worker-process.ts';
-import type { LedgerEvent, PeerEvent, Submitted } from '../gateway/index.ts';
 import type { Channel } from './channel.ts';
+
+/** Ledger state that workers answer clients with; only newer state is news. */
+type LedgerEvent = Extract<PeerEvent, { readonly kind: 'head' | 'served' | 'snapshot' }>;
 
 /** Longest wait for a worker to record a submission. */
 const recordedMs = 200;
@@ -89,7 +91,7 @@ export class PeerLink {
   }
 
   /** See `PeerWorkers.publishSubmission`. */
-  publishSubmission(event: Submitted): Promise<void> {
+  publishSubmission(event: Extract<PeerEvent, { readonly kind: 'submitted' }>): Promise<void> {
     const published = { ledger: this.#newest.ledger, event };
     // Without the record a peer merely asks another node first.
     return this.#primary.call('publish', published, submittedMs).catch(() => undefined);

@@ -9,6 +9,8 @@ export interface PoolEvents {
   setup(port: number): Setup;
   servicesFor(worker: WorkerProcess): Services;
   onServing(worker: WorkerProcess): void;
+  /** A worker that does not answer is about to be killed. */
+  onHung(): void;
   /** A worker ended by itself, or its fork failed (no `id`); the next fork follows after `againMs`. */
   onLost(id: number | undefined, how: string, againMs: number): void;
   /** Called for every worker that exits. */
@@ -20,6 +22,7 @@ export class WorkerPool {
   readonly #events: PoolEvents;
   readonly #workers = new Map<number, WorkerProcess>();
   readonly #askedPort: number;
+  readonly #watch: HangWatch;
   /** The port of the first worker that listened. */
   #port: number | undefined;
   #isClosing = false;
@@ -36,6 +39,13 @@ export class WorkerPool {
     const exec = fileURLToPath(new URL(`worker-main.${extension}`, import.meta.url));
     cluster.setupPrimary({ exec, args: [], serialization: 'advanced' });
     process.on('exit', this.#killAll);
+    this.#watch = new HangWatch({
+      workers: () => this.workers.filter(({ isLoaded }) => isLoaded),
+      onHung: ({ id }, silentMs) => {
+        events.onHung();
+        this.#workers.get(id)?.end(`no answer for ${silentMs / 1_000} s`);
+      },
+    });
   }
 
   /** All workers, starting ones included. */
@@ -82,18 +92,15 @@ export class WorkerPool {
    */
   async close(boundMs: number): Promise<void> {
     this.#isClosing = true;
+    this.#watch.close();
     await Promise.all(this.workers.map((worker) => worker.close(boundMs)));
     process.off('exit', this.#killAll);
   }
 
   kill(): void {
     this.#isClosing = true;
+    this.#watch.close();
     this.#killAll();
-  }
-
-  /** Kills one worker; another one takes its place. */
-  end(id: number, why: string): void {
-    this.#workers.get(id)?.end(why);
   }
 
   readonly #killAll = (): void => {

@@ -3,17 +3,20 @@
  * replaces exited workers, forwards their events, and serves the operations port.
  */
 import { randomUUID } from 'node:crypto';
+import type { Registry } from 'prom-client';
+import type { Logger } from 'pino';
 import { LimitService } from '../access/index.ts';
-import type { Config } from '../config/index.ts';
-import { drainMs, type GatewayOptions, LogControl, logOf, openGateway, type RunningGateway } from '../gateway/index.ts';
+import type { Config, LogConfig } from '../config/index.ts';
+import { drainMs, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Journal, mergeEvents } from '../metrics/index.ts';
-import { mergeReadiness, mergeStatus } from '../proxy/operations/index.ts';
+import { type AdminFunctions, mergeReadiness, mergeStatus, type NodeStatus } from '../proxy/operations/index.ts';
 import { adminOf } from './admin.ts';
-import { HangWatch, WorkerPool } from './worker-pool.ts';
 import { FlightDesk } from './flight-desk.ts';
 import { WorkerMetrics } from './metrics.ts';
+import type { Setup } from './protocol.ts';
 import { WorkerBroadcast } from './worker-events.ts';
-import type { WorkerProcess } from './worker-process.ts';
+import { type PoolEvents, WorkerPool } from './worker-pool.ts';
+import type { Services, WorkerProcess } from './worker-process.ts';
 
 /** Clients of the operations port wait for a second or more; a report leaves out a slower worker. */
 const answerMs = 800;
@@ -25,129 +28,162 @@ const startMs = 30_000;
 export const slackMs = 5_000;
 
 /** Starts `count` worker processes. Rejects when the port is in use; nodes may be down. */
-export async function startWorkers(
-  config: Config,
-  count: number,
-  options: GatewayOptions = {},
-): Promise<RunningGateway> {
-  const { drainDelayMs = 0 } = options;
-  const run = randomUUID();
-  const gatewayLog = logOf(config, options);
-  const { log } = gatewayLog;
-  const journal = new Journal(log);
-  const metrics = new WorkerMetrics(() => pool.serving.length);
-  const broadcast = new WorkerBroadcast(() => pool.workers);
-  const flights = new FlightDesk();
-  const limits = new LimitService();
-  const logging = new LogControl(log, config.log);
-  let inForce = config;
-  let keys: string | undefined;
-  const drained = new Set<string>();
-  let isUp = false;
-  const pool: WorkerPool = new WorkerPool(config.listen.port, {
-    setup: (port) => ({
-      ...broadcast.setup,
-      config: { ...inForce, log: logging.inForce, listen: { ...inForce.listen, port } },
-      drainDelayMs,
-      run,
-      processes: count,
-      keys,
-      drained: [...drained],
-    }),
-    servicesFor: ({ id }) => ({
-      publish: (published) => broadcast.publish(id, published),
+export function startWorkers(config: Config, count: number, options: GatewayOptions = {}): Promise<RunningGateway> {
+  return openGateway(config, options, (log) => new Primary(config, count, log, options.drainDelayMs).start());
+}
+
+/** The part of the gateway that serves clients by its workers. */
+class Primary implements PoolEvents {
+  readonly journal: Journal;
+  readonly registry: Registry;
+  readonly admin: AdminFunctions;
+  port = 0;
+  isDraining = false;
+  readonly #count: number;
+  readonly #log: Logger;
+  readonly #drainDelayMs: number;
+  readonly #run = randomUUID();
+  readonly #startedAtMs = Date.now();
+  readonly #pool: WorkerPool;
+  readonly #metrics = new WorkerMetrics(() => this.#pool.serving.length);
+  readonly #broadcast = new WorkerBroadcast(() => this.#pool.workers);
+  readonly #flights = new FlightDesk();
+  readonly #limits = new LimitService();
+  /** Names of drained nodes. */
+  readonly #drained = new Set<string>();
+  #config: Config;
+  /** An operator may have changed it since the config. */
+  #logConfig: LogConfig;
+  /** Text of the keys file in force. */
+  #keys: string | undefined;
+  #nodes: readonly NodeStatus[] = [];
+  #isUp = false;
+
+  constructor(config: Config, count: number, log: Logger, drainDelayMs = 0) {
+    this.#config = config;
+    this.#logConfig = config.log;
+    this.#count = count;
+    this.#log = log;
+    this.#drainDelayMs = drainDelayMs;
+    this.journal = new Journal(log);
+    this.registry = this.#metrics.registry;
+    this.#pool = new WorkerPool(config.listen.port, this);
+    this.admin = adminOf(this.#pool, this.#drained);
+  }
+
+  async start(): Promise<this> {
+    try {
+      this.port = await this.#pool.start(this.#count);
+      this.#isUp = true;
+      this.#nodes = (await this.readiness()).nodes;
+      return this;
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+  }
+
+  nodes(): readonly NodeStatus[] {
+    return this.#nodes;
+  }
+
+  async readiness() {
+    const asked = await this.#pool.askAll(({ channel }) => channel.call('readiness', undefined, answerMs));
+    const reports = [...asked.values()];
+    const ready = reports.filter(({ isReady }) => isReady).length;
+    return { ...mergeReadiness(reports), workers: { wanted: this.#count, answering: reports.length, ready } };
+  }
+
+  async report() {
+    const answers = await this.#pool.askAll(({ channel }) => channel.call('status', undefined, answerMs));
+    const merged = mergeStatus([...answers.values()]);
+    const startedAtMs = this.#startedAtMs;
+    return {
+      status: merged && { ...merged, startedAtMs, events: mergeEvents([merged.events, this.journal.events]) },
+      workers: { wanted: this.#count, answering: answers.size },
+    };
+  }
+
+  async families() {
+    return this.#metrics.families(
+      await this.#pool.askAll(({ channel }) => channel.call('metrics', undefined, answerMs)),
+    );
+  }
+
+  /** Rejects when a serving worker refuses the config. */
+  async apply(next: Config): Promise<void> {
+    this.#config = next;
+    const faults = await Promise.all(this.#pool.workers.map((worker) => this.#applyAt(worker, next)));
+    const fault = faults.find((reason) => reason !== undefined);
+    if (fault !== undefined) throw new Error(fault);
+    for (const name of this.#drained)
+      if (!next.upstreams.some((upstream) => upstream.name === name)) this.#drained.delete(name);
+  }
+
+  setLog(next: LogConfig): void {
+    this.#logConfig = next;
+    for (const { channel } of this.#pool.workers) channel.notify('log', next);
+  }
+
+  async close(): Promise<void> {
+    this.isDraining = true;
+    await this.#pool.close(this.#drainDelayMs + drainMs + slackMs);
+  }
+
+  /** Kills the workers. */
+  stop(): Promise<void> {
+    return Promise.resolve(this.#pool.kill());
+  }
+
+  setup(port: number): Setup {
+    return {
+      ...this.#broadcast.setup,
+      config: { ...this.#config, log: this.#logConfig, listen: { ...this.#config.listen, port } },
+      drainDelayMs: this.#drainDelayMs,
+      run: this.#run,
+      processes: this.#count,
+      keys: this.#keys,
+      drained: [...this.#drained],
+    };
+  }
+
+  servicesFor({ id }: WorkerProcess): Services {
+    return {
+      publish: (published) => this.#broadcast.publish(id, published),
       keys: (text) => {
-        keys = text;
+        this.#keys = text;
       },
-      ...flights.handlersFor(id),
-      ...limits.handlersFor(id),
-    }),
-    onServing: ({ id }) => {
-      if (isUp) journal.note('worker back', { worker: id });
-    },
-    onLost: (id, how, againMs) => {
-      metrics.pool.restarts.inc();
-      journal.record('worker lost', { worker: id, how, againMs }, 'a worker exited and is being replaced');
-    },
-    onGone: ({ id }) => {
-      flights.release(id);
-      limits.release(id);
-      metrics.forget(id);
-    },
-  });
-  const watch = new HangWatch({
-    workers: () => pool.workers.filter(({ isLoaded }) => isLoaded),
-    onHung: ({ id }, silentMs) => {
-      metrics.pool.hangs.inc();
-      pool.end(id, `no answer for ${silentMs / 1_000} s`);
-    },
-  });
+      ...this.#flights.handlersFor(id),
+      ...this.#limits.handlersFor(id),
+    };
+  }
+
+  onServing({ id }: WorkerProcess): void {
+    if (this.#isUp) this.journal.note('worker back', { worker: id });
+  }
+
+  onHung(): void {
+    this.#metrics.pool.hangs.inc();
+  }
+
+  onLost(id: number | undefined, how: string, againMs: number): void {
+    this.#metrics.pool.restarts.inc();
+    this.journal.record('worker lost', { worker: id, how, againMs }, 'a worker exited and is being replaced');
+  }
+
+  onGone({ id }: WorkerProcess): void {
+    this.#flights.release(id);
+    this.#limits.release(id);
+    this.#metrics.forget(id);
+  }
+
   /** The reason of a refusal; `undefined` also for a timeout, which is logged. */
-  const applyAt = async ({ id, channel, isServing }: WorkerProcess, next: Config): Promise<string | undefined> => {
+  async #applyAt({ id, channel, isServing }: WorkerProcess, next: Config): Promise<string | undefined> {
     const applied = channel.call('apply', next, isServing ? applyMs : startMs + applyMs);
     const reported = applied.catch((error: unknown) => {
-      log.error({ worker: id, cause: String(error) }, 'a worker did not apply the config');
+      this.#log.error({ worker: id, cause: String(error) }, 'a worker did not apply the config');
       return undefined;
     });
     return isServing ? reported : undefined;
-  };
-  let isDraining = false;
-  const startedAtMs = Date.now();
-  const readiness = async () => {
-    const reports = [...(await pool.askAll(({ channel }) => channel.call('readiness', undefined, answerMs))).values()];
-    const ready = reports.filter(({ isReady }) => isReady).length;
-    return { ...mergeReadiness(reports), workers: { wanted: count, answering: reports.length, ready } };
-  };
-  const stop = async (): Promise<void> => {
-    watch.close();
-    return Promise.resolve(pool.kill());
-  };
-  try {
-    const port = await pool.start(count);
-    isUp = true;
-    const { nodes } = await readiness();
-    return await openGateway(config, gatewayLog, {
-      port,
-      get isDraining() {
-        return isDraining;
-      },
-      registry: metrics.registry,
-      journal,
-      logging,
-      admin: adminOf(pool, drained),
-      nodes: () => nodes,
-      readiness,
-      async report() {
-        const answers = await pool.askAll(({ channel }) => channel.call('status', undefined, answerMs));
-        const merged = mergeStatus([...answers.values()]);
-        return {
-          status: merged && { ...merged, startedAtMs, events: mergeEvents([merged.events, journal.events]) },
-          workers: { wanted: count, answering: answers.size },
-        };
-      },
-      families: async () =>
-        metrics.families(await pool.askAll(({ channel }) => channel.call('metrics', undefined, answerMs))),
-      async apply(next) {
-        inForce = next;
-        const faults = await Promise.all(pool.workers.map((worker) => applyAt(worker, next)));
-        const fault = faults.find((reason) => reason !== undefined);
-        if (fault !== undefined) throw new Error(fault);
-        for (const name of drained)
-          if (!next.upstreams.some((upstream) => upstream.name === name)) drained.delete(name);
-      },
-      setLog(next) {
-        logging.set(next);
-        for (const { channel } of pool.workers) channel.notify('log', next);
-      },
-      async close() {
-        isDraining = true;
-        watch.close();
-        await pool.close(drainDelayMs + drainMs + slackMs);
-      },
-      stop,
-    });
-  } catch (error) {
-    await stop();
-    throw error;
   }
 }

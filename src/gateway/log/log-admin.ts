@@ -7,7 +7,7 @@ import type { LogControl } from './log.ts';
 interface LogAdminParts {
   readonly log: Logger;
   readonly logging: LogControl;
-  /** Applies the settings in every process, `logging` included. */
+  /** Applies the settings to the part that serves clients. */
   readonly apply: (inForce: LogConfig) => void;
 }
 
@@ -49,6 +49,7 @@ export class LogAdmin implements LogFunctions {
 
   #put(next: LogConfig, by: 'config' | 'operator'): void {
     this.#by = by;
+    this.#parts.logging.set(next);
     this.#parts.apply(next);
   }
 }
