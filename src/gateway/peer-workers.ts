@@ -7,7 +7,7 @@ import type { Fleet, Latest, NodeReport, PublishedState } from '../upstream/inde
 import type { Submissions } from '../proxy/routes/index.ts';
 
 /** Ledger state that a worker answers clients with; only newer state is published. */
-export type LedgerEvent =
+type LedgerEvent =
   /** Answers carry this head in their headers; the node named `upstream` reported it. */
   | { readonly kind: 'head'; readonly upstream: string; readonly info: LedgerInfo }
   /** A read without a version is answered with this version. */
@@ -31,7 +31,7 @@ export type PeerEvent =
   | { readonly kind: 'dropped'; readonly key: CacheKey };
 
 /** The node named `upstream` took the transaction. */
-export interface Submitted {
+interface Submitted {
   readonly kind: 'submitted';
   readonly hash: string;
   readonly upstream: string;

@@ -98,13 +98,6 @@ export function counterInPrimary(service: LimitServiceClient): SharedCounter {
   };
 }
 
-/** The primary's end of a worker's `LimitServiceClient`. */
-interface LimitHandlers {
-  /** Counts a request of a client against its limits, for all workers. */
-  readonly take: (request: LimitRequest) => LimitCount;
-  readonly settle: (ended: LimitEnd) => void;
-}
-
 /** The `settle` of each request, by its id. */
 type InFlight = Map<number, (extraCost: number) => void>;
 
@@ -114,12 +107,12 @@ export class LimitService {
   /** The requests in flight of each live worker. */
   readonly #inFlight = new Map<number, InFlight>();
 
-  /** The handlers of one worker, until `release`. */
-  handlersFor(worker: number): LimitHandlers {
+  /** The end of one worker's `LimitServiceClient`, until `release`. */
+  handlersFor(worker: number) {
     const requests: InFlight = new Map();
     this.#inFlight.set(worker, requests);
     return {
-      take: ({ id, charge }) => {
+      take: ({ id, charge }: LimitRequest): LimitCount => {
         const { count, settle } = this.#counter.take(charge);
         if (!count.isAdmitted) return count;
         // Read after the exit of its worker: settled at once.
@@ -127,7 +120,7 @@ export class LimitService {
         else settle(0);
         return count;
       },
-      settle: ({ id, extraCost }) => {
+      settle: ({ id, extraCost }: LimitEnd): void => {
         requests.get(id)?.(extraCost);
         requests.delete(id);
       },

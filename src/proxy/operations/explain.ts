@@ -1,8 +1,8 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
-import { type CachedResponse, isOfState, keyText, kinds, type ReadThrough } from '../../cache/index.ts';
+import { type CachedResponse, isOfState, kinds, keyText, type ReadThrough } from '../../cache/index.ts';
 import {
-  isOfLatest,
   lifetimeOf,
+  isOfLatest,
   needOf,
   type Origin,
   pinTo,
