@@ -35,6 +35,7 @@ export {
   LedgerInfoReader,
   titleCase,
 } from './ledger-headers.ts';
+export { Allowance } from './lib/allowance.ts';
 export {
   conditions,
   familyFields,

@@ -13,7 +13,6 @@ export { Fleet, type FleetEvents, type NodeReport } from './fleet.ts';
 export { Forks, type ForksParts } from './forks.ts';
 export { type Demand, Latest, type LatestEvents, type PublishedState, type ReportedState } from './latest.ts';
 export { newer } from './monotonic-floor.ts';
-export { Allowance } from './node/allowance.ts';
 export { LedgerIdentity } from './node/ledger-identity.ts';
 export { lookupOf, type WireRequest } from './node/node-client.ts';
 export { describeFault, faultOfError, faultOfLook, type NodeFaultReport } from './node/node-fault.ts';

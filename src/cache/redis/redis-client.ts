@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import type * as Ioredis from 'ioredis';
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
+import { Allowance } from '../../ledger/index.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -106,12 +107,8 @@ function createClient(target: RedisServers, changes: Partial<NodeOptions> = {}):
  * meanwhile, and some servers stay read-only, so it happens at most once in `everyMs`.
  */
 function onDemotion(everyMs: number): (error: Error) => boolean {
-  let lastMs = -Infinity;
-  return (error) => {
-    if (!error.message.startsWith('READONLY') || performance.now() - lastMs < everyMs) return false;
-    lastMs = performance.now();
-    return true;
-  };
+  const reconnects = new Allowance(1_000 / everyMs);
+  return ({ message }) => message.startsWith('READONLY') && reconnects.withdraw(performance.now());
 }
 
 const common: NodeOptions = {

@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import type { AccessLogConfig } from '../../config/index.ts';
 import { type AccessLogMetrics, countedOutcome, countedStatus } from '../../metrics/index.ts';
-import { Allowance } from '../../upstream/index.ts';
+import { Allowance } from '../../ledger/index.ts';
 import type { RequestSummary } from '../../proxy/http/index.ts';
 
 interface AccessLogParts {

@@ -1,6 +1,6 @@
 /** One request on its way through the fleet: attempts at one node after another, within one budget and one deadline. */
 import { performance } from 'node:perf_hooks';
-import { type CancelSignal, Deadline } from '../../ledger/index.ts';
+import { type Allowance, type CancelSignal, Deadline } from '../../ledger/index.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
 import { AttemptHistory, reasonOf, type AttemptReason, attemptSpan } from './attempt-history.ts';
 import { nextNodes, readClassOf, type NodeCandidate } from '../select/candidates.ts';
@@ -10,7 +10,6 @@ import { isSureOf, nodesFor } from '../fleet-view.ts';
 import { LargeAnswerError, type FleetRequest, type SenderParts } from './fleet-request.ts';
 import { chooseFinalAnswer, holderThatFailed, isChosen, mayGoOn, type CallState } from './next-step.ts';
 import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
-import type { Allowance } from '../node/allowance.ts';
 import type { ReadClass } from '../select/ranking.ts';
 import type { Outliers } from './outliers.ts';
 import type { Permit, PlaceQueue } from './queue.ts';

@@ -1,9 +1,8 @@
 /** Hedging: a second attempt at another node beside a slow one. The first answer wins; the other attempt is cancelled. */
-import { settlesWithin } from '../../ledger/index.ts';
+import { Allowance, settlesWithin } from '../../ledger/index.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, HedgeLimits } from './fleet-request.ts';
-import { Allowance } from '../node/allowance.ts';
 import type { ReadClass } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 

@@ -5,10 +5,9 @@ import { candidatesOf } from '../fleet-view.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
-import { Allowance } from '../node/allowance.ts';
+import { Allowance, ledgerVersion, type LedgerVersion, withVersion } from '../../ledger/index.ts';
 import { longestPauseMs } from '../node/ejection.ts';
 import { positionOf, readClasses, type Need, type ReadClass, holdingOf } from '../select/ranking.ts';
-import { ledgerVersion, type LedgerVersion, withVersion } from '../../ledger/index.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** Sends a copy of a read to `upstream` in the background; `undefined`: the end of the process cut it off. */

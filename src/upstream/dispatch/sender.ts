@@ -1,5 +1,5 @@
 /** Sends requests to the fleet, and holds the state that they share: places, queue, budgets. */
-import { type CancelSignal, Deadline } from '../../ledger/index.ts';
+import { Allowance, type CancelSignal, Deadline } from '../../ledger/index.ts';
 import { Attempts, type Fetch } from './attempt.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
 import { FleetCall, type DispatchContext } from './call.ts';
@@ -9,7 +9,6 @@ import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts'
 import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import { Hedging } from './hedge.ts';
-import { Allowance } from '../node/allowance.ts';
 import { positionOf, type ReadClass } from '../select/ranking.ts';
 import type { Purpose } from '../node/node-client.ts';
 import { fetchStream, readWhole } from './node-stream.ts';

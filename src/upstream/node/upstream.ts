@@ -1,7 +1,6 @@
 /** One node of the fleet: its address, its connections, and its state, which its answers set. */
 import { hash } from 'node:crypto';
-import { type Deadline, type LedgerInfo, LedgerInfoReader } from '../../ledger/index.ts';
-import { Allowance } from './allowance.ts';
+import { Allowance, type Deadline, type LedgerInfo, LedgerInfoReader } from '../../ledger/index.ts';
 import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';

@@ -1,6 +1,6 @@
 /**
- * Allowances: token buckets that bound retries, hedges, and requests to a metered node. Every request takes a token. Looks
- * and probes are sent without one as well: they leave a debt, so that the sum stays within the allowance.
+ * Allowances: token buckets that bound retries, hedges, log lines, and requests to a metered node. Every request takes a
+ * token. Looks and probes are sent without one as well: they leave a debt, so that the sum stays within the allowance.
  */
 
 /** The next line of the log about a used-up allowance is due after so long without a refused request. */

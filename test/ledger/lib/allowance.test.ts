@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Allowance } from '../../../src/upstream/node/allowance.ts';
+import { Allowance } from '../../../src/ledger/lib/allowance.ts';
 import { fc } from '../../support/fast-check.ts';
 
 /** Tokens that can be taken at `nowMs`. */
@@ -55,6 +55,26 @@ test('a request that was not sent returns its token, up to the burst', () => {
   assert.equal(takeAll(allowance, 0), 1);
   for (let times = 0; times < 5; times += 1) allowance.deposit(1);
   assert.equal(takeAll(allowance, 0), 2);
+});
+
+test('without a rate, deposits alone add tokens: a share of the requests, and what was saved', () => {
+  const allowance = new Allowance(0, 5);
+  let taken = 0;
+  for (let request = 0; request < 1_000; request += 1) {
+    allowance.deposit(0.2);
+    for (let asked = 0; asked < 3; asked += 1) taken += Number(allowance.withdraw(request));
+  }
+  assert.equal(taken, 204);
+  assert.equal(allowance.freeInMs(1_000), Infinity);
+});
+
+test('a burst of its own is the most that time saves', () => {
+  const allowance = new Allowance(10, 2);
+
+  assert.deepEqual(
+    [0, 99, 101, 60_000].map((nowMs) => takeAll(allowance, nowMs)),
+    [2, 0, 1, 2],
+  );
 });
 
 test('requests that no client waits for leave half of the burst, and the only token', () => {
