@@ -43,6 +43,9 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'height === undefined => false': 'for types alone: undefined is below no height',
     'version !== undefined => true': 'for types alone: undefined is at or below no head',
   },
+  'src/ledger/lib/circuit.ts': {
+    'this.#cause === undefined => false': 'for types alone: no cause has no number of its own',
+  },
   'src/ledger/json-value.ts': {
     '/^[ !#-[\\]-~]*$/ => /^[ !#-[\\]-~]$/': shortcut,
     "value === '' => false": shortcut,

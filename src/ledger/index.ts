@@ -36,6 +36,7 @@ export {
   titleCase,
 } from './ledger-headers.ts';
 export { Allowance } from './lib/allowance.ts';
+export { Circuit } from './lib/circuit.ts';
 export {
   conditions,
   familyFields,

@@ -1,3 +1,5 @@
+import { Circuit } from '../../ledger/index.ts';
+
 interface BreakerOptions {
   /** Sends a cheap command; resolves to whether the server answered well and in time. */
   readonly trial: () => Promise<boolean>;
@@ -5,17 +7,12 @@ interface BreakerOptions {
   onChange(isOpen: boolean, reason: string): void;
 }
 
-const firstPauseMs = 100;
-const longestPauseMs = 2_000;
-/** After a failure within this time the pauses go on growing, so that the circuit does not flap. */
-const calmMs = 10_000;
+const policy = { firstMs: 100, longestMs: 2_000, calmMs: 10_000 };
 
-/** A circuit breaker: the first failure opens the circuit, and only a successful trial closes it again. */
+/** The circuit of a server: the first failure opens it, and trials on a timer close it again. */
 export class Breaker {
   readonly #options: BreakerOptions;
-  #reason: string | undefined;
-  #pauseMs = firstPauseMs;
-  #closedAtMs = -Infinity;
+  readonly #circuit = new Circuit(policy);
   #timer: NodeJS.Timeout | undefined;
   #isEnded = false;
 
@@ -25,20 +22,20 @@ export class Breaker {
 
   /** The failure that opened the circuit; `undefined`: it is closed. */
   get reason(): string | undefined {
-    return this.#reason;
+    return this.#circuit.cause;
   }
 
   get isOpen(): boolean {
-    return this.#reason !== undefined;
+    return this.#circuit.isOpen;
   }
 
   /** Opens the circuit until a trial succeeds. */
   open(reason: string): void {
     if (this.isOpen || this.#isEnded) return;
-    if (performance.now() - this.#closedAtMs > calmMs) this.#pauseMs = firstPauseMs;
-    this.#reason = reason;
+    const nowMs = performance.now();
+    const pauseMs = this.#circuit.fail(reason, nowMs, nowMs);
     this.#options.onChange(true, reason);
-    this.#tryLater();
+    this.#tryIn(pauseMs);
   }
 
   end(): void {
@@ -46,21 +43,16 @@ export class Breaker {
     clearTimeout(this.#timer);
   }
 
-  #tryLater(): void {
-    this.#timer = setTimeout(() => void this.#try(), this.#pauseMs).unref();
-    this.#pauseMs = Math.min(this.#pauseMs * 2, longestPauseMs);
+  #tryIn(pauseMs: number | undefined): void {
+    this.#timer = setTimeout(() => void this.#try(), pauseMs).unref();
   }
 
   async #try(): Promise<void> {
     const isWell = await this.#options.trial();
     if (this.#isEnded) return;
-    if (!isWell) {
-      this.#tryLater();
-      return;
-    }
-    const reason = this.#reason ?? '';
-    this.#reason = undefined;
-    this.#closedAtMs = performance.now();
-    this.#options.onChange(false, reason);
+    const { reason = '' } = this;
+    const pauseMs = this.#circuit.endTrial(isWell, performance.now());
+    if (pauseMs === undefined) this.#options.onChange(false, reason);
+    else this.#tryIn(pauseMs);
   }
 }

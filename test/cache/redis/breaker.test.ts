@@ -22,33 +22,15 @@ function observed(t: TestContext) {
 
 test('a circuit opens once, tries at growing pauses, and closes after a good trial', async (t) => {
   const { breaker, state } = observed(t);
-  const start = performance.now();
+  const startMs = performance.now();
   breaker.open('first');
   breaker.open('second');
   assert.deepEqual([breaker.reason, state.changes], ['first', ['open: first']]);
-  await until('four trials', () => state.trials.length === 4);
-  const pauses = state.trials.map((at, index) => at - (state.trials[index - 1] ?? start));
-  for (const [index, atLeast] of [100, 200, 400, 800].entries()) {
-    assert.ok(pauses[index]! >= atLeast - 5, `pauses of ${pauses.map(Math.round).join(', ')} ms`);
-  }
+  await until('two trials', () => state.trials.length === 2);
+  assert.ok((state.trials[0] ?? 0) >= startMs + 95 && (state.trials[1] ?? 0) >= startMs + 290, state.trials.join());
   state.isWell = true;
   await until('it is closed', () => !breaker.isOpen);
-  assert.deepEqual(state.changes, ['open: first', 'closed: first']);
-});
-
-test('a server that fails again soon after its return is tried less often', async (t) => {
-  const { breaker, state } = observed(t);
-  state.isWell = true;
-  const openFor: number[] = [];
-  for (let round = 0; round < 4; round += 1) {
-    const start = performance.now();
-    breaker.open('again');
-    await until('it is closed', () => !breaker.isOpen);
-    openFor.push(performance.now() - start);
-  }
-  for (const [index, atLeast] of [100, 200, 400, 800].entries()) {
-    assert.ok(openFor[index]! >= atLeast - 5, `open for ${openFor.map(Math.round).join(', ')} ms`);
-  }
+  assert.deepEqual([breaker.reason, state.changes], [undefined, ['open: first', 'closed: first']]);
 });
 
 test('an ended breaker sends no trial and reports no change', async (t) => {

@@ -1,0 +1,129 @@
+/**
+ * A circuit breaker: closed; open for a pause; half open, when one trial shows whether it closes. Pauses double with each
+ * failed trial. It sends nothing and has no timer: the owner says when requests were sent and how they ended, decides what
+ * open means (last choice, or never), and who tries (a copy, a client's request, a timer). All times in ms of one monotonic
+ * clock.
+ */
+
+/** What opens a circuit, and for how long. */
+export interface CircuitPolicy<Cause extends string> {
+  /** Failures of the cause in a row that open it. Default 1. */
+  readonly opensAfter?: Readonly<Partial<Record<Cause, number>>>;
+  /** Answered trials in a row that close it after the cause. Default 1. */
+  readonly closesAfter?: Readonly<Partial<Record<Cause, number>>>;
+  /** The first pause before a trial, in ms. */
+  readonly firstMs: number;
+  readonly longestMs: number;
+  /** Closed for so long, in ms, it begins with the first pause again: a circuit that flaps is tried less often. */
+  readonly calmMs: number;
+}
+
+/** The circuit of one resource. */
+export class Circuit<Cause extends string = string> {
+  readonly #policy: CircuitPolicy<Cause>;
+  readonly #inARow = new Map<Cause, number>();
+  #cause: Cause | undefined;
+  #pauseMs = 0;
+  /** When it closed, or the last pause began. */
+  #changedAtMs = -Infinity;
+  /** When a trial may begin. */
+  #dueAtMs = Infinity;
+  #trialsLeft = 0;
+  #heldUntilMs = -Infinity;
+
+  constructor(policy: CircuitPolicy<Cause>) {
+    this.#policy = policy;
+  }
+
+  /** The cause that opened it; `undefined`: it is closed. */
+  get cause(): Cause | undefined {
+    return this.#cause;
+  }
+
+  get isOpen(): boolean {
+    return this.#cause !== undefined;
+  }
+
+  /** `half open`: a trial may begin; while it is in flight, the circuit is open for all others. */
+  state(nowMs: number): 'closed' | 'open' | 'half open' {
+    if (!this.isOpen) return 'closed';
+    return nowMs < this.#dueAtMs ? 'open' : 'half open';
+  }
+
+  /** Ms until the time of `holdUntil`; 0: there is none, or it has passed. */
+  heldForMs(nowMs: number): number {
+    return Math.max(0, this.#heldUntilMs - nowMs);
+  }
+
+  /**
+   * Records the failure of a request that was sent at `sentAtMs`. Returns the pause that begins, in ms; `undefined`: none
+   * does. Requests of one moment fail together: only one sent since the last change, or after the pause, is news.
+   */
+  fail(cause: Cause, sentAtMs: number, nowMs: number): number | undefined {
+    if (sentAtMs < (this.isOpen ? this.#dueAtMs : this.#changedAtMs)) return undefined;
+    if (this.isOpen) return this.#pause(nowMs);
+    const inARow = (this.#inARow.get(cause) ?? 0) + 1;
+    this.#inARow.set(cause, inARow);
+    if (inARow < (this.#policy.opensAfter?.[cause] ?? 1)) return undefined;
+    if (nowMs - this.#changedAtMs >= this.#policy.calmMs) this.#pauseMs = 0;
+    this.#cause = cause;
+    return this.#pause(nowMs);
+  }
+
+  /**
+   * Records an answer to a request that was no trial. Returns whether it closes the circuit: not where one answer proves
+   * too little (`closesAfter`), nor one to a request that was sent before the last change.
+   */
+  succeed(sentAtMs: number, nowMs: number): boolean {
+    if (sentAtMs < this.#changedAtMs) return false;
+    this.#inARow.clear();
+    return this.isOpen && this.#trialsToClose === 1 && this.endTrial(true, nowMs) === undefined;
+  }
+
+  /** Stays open until then, as the resource itself has asked: answers before it bring trials nearer, and close nothing. */
+  holdUntil(untilMs: number): void {
+    this.#heldUntilMs = untilMs;
+  }
+
+  /** Begins a trial when one is due. The next one is due after its end, or without one after `boundMs` and the pause. */
+  beginTrial(nowMs: number, boundMs: number): boolean {
+    if (this.state(nowMs) !== 'half open') return false;
+    this.#dueAtMs = nowMs + boundMs + this.#pauseMs;
+    return true;
+  }
+
+  /** Records the outcome of a trial. Returns the ms until the next one; `undefined`: the circuit is closed. */
+  endTrial(isAnswered: boolean, nowMs: number): number | undefined {
+    if (!this.isOpen) return undefined;
+    if (!isAnswered) return this.#pause(nowMs);
+    if (this.heldForMs(nowMs) > 0) {
+      this.#pauseMs /= 2;
+      return this.#wait(nowMs);
+    }
+    this.#trialsLeft -= 1;
+    this.#dueAtMs = nowMs;
+    if (this.#trialsLeft > 0) return 0;
+    this.#cause = undefined;
+    this.#changedAtMs = nowMs;
+    this.#inARow.clear();
+    return undefined;
+  }
+
+  get #trialsToClose(): number {
+    return (this.#cause === undefined ? undefined : this.#policy.closesAfter?.[this.#cause]) ?? 1;
+  }
+
+  #pause(nowMs: number): number {
+    const { firstMs, longestMs } = this.#policy;
+    this.#pauseMs = Math.min(Math.max(firstMs, this.#pauseMs * 2), longestMs);
+    this.#changedAtMs = nowMs;
+    this.#trialsLeft = this.#trialsToClose;
+    return this.#wait(nowMs);
+  }
+
+  #wait(nowMs: number): number {
+    const dueAtMs = nowMs + this.#pauseMs;
+    this.#dueAtMs = this.heldForMs(nowMs) > 0 ? Math.min(dueAtMs, this.#heldUntilMs) : dueAtMs;
+    return this.#pauseMs;
+  }
+}

@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Circuit, type CircuitPolicy } from '../../../src/ledger/lib/circuit.ts';
+import { fc } from '../../support/fast-check.ts';
+
+type Cause = 'one' | 'other';
+type Policy = CircuitPolicy<Cause>;
+
+/**
+ * The policies of the gateway: those in use, and those that a node's refusals for load (all its requests; `holdUntil` for
+ * `Retry-After`, trials are clients' requests), its contradictions and its failed probes would have. What open means and
+ * who tries is their owners' business.
+ */
+const policies: readonly Policy[] = [
+  // Redis: never asked while open, a timer tries. Likewise a worker: its start is the trial.
+  { firstMs: 100, longestMs: 2_000, calmMs: 10_000 },
+  // Ejection for a class of reads (head, archive, view): last choice, a copy tries.
+  {
+    opensAfter: { one: 5, other: 2 },
+    closesAfter: { one: 3 },
+    firstMs: 1_000,
+    longestMs: 30_000,
+    calmMs: 60_000,
+  },
+  // Deferral: last choice, and the first request after the pause tries.
+  { firstMs: 100, longestMs: 30_000, calmMs: 10_000 },
+  // Contradictions of a node's own head: its heads are not believed; all pauses are of one length.
+  { opensAfter: { one: 3 }, firstMs: 600_000, longestMs: 600_000, calmMs: 600_000 },
+];
+
+const anyPolicy = fc.constantFrom(...policies);
+const manyMs = fc.nat(100_000);
+
+function failuresOf({ opensAfter }: Policy, cause: Cause): number {
+  return opensAfter?.[cause] ?? 1;
+}
+
+/** A circuit that `one` has just opened at `nowMs`. */
+function opened(policy: Policy, nowMs = 0): Circuit<Cause> {
+  const circuit = new Circuit(policy);
+  for (let count = 1; count <= failuresOf(policy, 'one'); count += 1) circuit.fail('one', nowMs, nowMs);
+  assert.equal(circuit.cause, 'one');
+  return circuit;
+}
+
+/** Closes it by trials at `nowMs`. */
+function close(circuit: Circuit<Cause>, nowMs: number): void {
+  while (circuit.endTrial(true, nowMs) !== undefined);
+}
+
+test('a new circuit is closed, and asks for no trial', () => {
+  const circuit = new Circuit(policies[0]!);
+  assert.deepEqual(
+    [circuit.isOpen, circuit.cause, circuit.state(0), circuit.heldForMs(0), circuit.beginTrial(1e9, 0)],
+    [false, undefined, 'closed', 0, false],
+  );
+  assert.equal(circuit.endTrial(false, 0), undefined);
+});
+
+test('failures of one cause in a row open it, counted apart from other causes, and an answer begins anew', () => {
+  fc.assert(
+    fc.property(
+      anyPolicy,
+      fc.array(fc.constantFrom('one' as const, 'other' as const, 'answer' as const)),
+      (policy, events) => {
+        const circuit = new Circuit(policy);
+        const rows = { one: 0, other: 0 };
+        for (const [nowMs, event] of events.entries()) {
+          if (event === 'answer') {
+            assert.equal(circuit.succeed(nowMs, nowMs), false);
+            rows.one = rows.other = 0;
+            continue;
+          }
+          rows[event] += 1;
+          const isEnough = rows[event] === failuresOf(policy, event);
+          assert.equal(circuit.fail(event, nowMs, nowMs), isEnough ? policy.firstMs : undefined);
+          assert.deepEqual([circuit.isOpen, circuit.cause], [isEnough, isEnough ? event : undefined]);
+          if (isEnough) return;
+        }
+      },
+    ),
+  );
+});
+
+test('pauses double with each failed trial, up to the longest', () => {
+  fc.assert(
+    fc.property(anyPolicy, fc.nat(12), manyMs, (policy, trials, boundMs) => {
+      const circuit = opened(policy);
+      let nowMs = 0;
+      for (let trial = 0; trial < trials; trial += 1) {
+        const pauseMs = Math.min(policy.firstMs * 2 ** trial, policy.longestMs);
+        assert.deepEqual([circuit.state(nowMs + pauseMs - 1), circuit.state(nowMs + pauseMs)], ['open', 'half open']);
+        assert.equal(circuit.beginTrial(nowMs + pauseMs - 1, boundMs), false);
+        assert.equal(circuit.beginTrial(nowMs + pauseMs, boundMs), true);
+        nowMs += pauseMs + boundMs;
+        assert.equal(circuit.endTrial(false, nowMs), Math.min(policy.firstMs * 2 ** (trial + 1), policy.longestMs));
+      }
+    }),
+  );
+});
+
+test('a trial in flight is the only one; without an outcome the next is due after its bound and the pause', () => {
+  const circuit = opened(policies[0]!);
+  assert.equal(circuit.beginTrial(100, 5_000), true);
+  assert.deepEqual([circuit.state(100), circuit.beginTrial(5_199, 0)], ['open', false]);
+  assert.deepEqual([circuit.state(5_200), circuit.beginTrial(5_200, 5_000)], ['half open', true]);
+});
+
+test('answered trials close it, as many in a row as the cause asks for, one right after the other', () => {
+  fc.assert(
+    fc.property(
+      anyPolicy,
+      fc.constantFrom('one' as const, 'other' as const),
+      fc.array(fc.boolean()),
+      (policy, cause, outcomes) => {
+        const circuit = new Circuit(policy);
+        for (let count = 1; count <= failuresOf(policy, cause); count += 1) circuit.fail(cause, 0, 0);
+        const enough = policy.closesAfter?.[cause] ?? 1;
+        let [nowMs, inARow] = [0, 0];
+        for (const isAnswered of outcomes) {
+          nowMs += policy.longestMs;
+          assert.equal(circuit.beginTrial(nowMs, 0), true);
+          const waitMs = circuit.endTrial(isAnswered, nowMs);
+          inARow = isAnswered ? inARow + 1 : 0;
+          assert.equal(circuit.isOpen, inARow < enough);
+          if (inARow === enough) return assert.deepEqual([waitMs, circuit.cause], [undefined, undefined]);
+          assert.equal(waitMs === 0, isAnswered);
+          assert.equal(circuit.state(nowMs), isAnswered ? 'half open' : 'open');
+        }
+      },
+    ),
+  );
+});
+
+test('an answer beside the trials closes it, unless one proves too little or it was sent before', () => {
+  const [usual, careful] = [opened(policies[0]!, 10), opened(policies[1]!, 10)];
+  assert.deepEqual([usual.succeed(9, 20), usual.isOpen], [false, true]);
+  assert.deepEqual([usual.succeed(10, 20), usual.isOpen, usual.succeed(20, 20)], [true, false, false]);
+  assert.deepEqual([careful.succeed(10, 20), careful.state(1_009), careful.endTrial(true, 1_010)], [false, 'open', 0]);
+  assert.deepEqual([careful.endTrial(true, 1_010), careful.endTrial(true, 1_010)], [0, undefined]);
+});
+
+test('failures of requests that were sent before the last change prove nothing', () => {
+  fc.assert(
+    fc.property(anyPolicy, fc.array(manyMs), (policy, sent) => {
+      const circuit = opened(policy, 200_000);
+      const dueMs = 200_000 + policy.firstMs;
+      for (const sentAtMs of sent) assert.equal(circuit.fail('one', sentAtMs + 100_000, dueMs), undefined);
+      close(circuit, dueMs);
+      for (const sentAtMs of sent) assert.equal(circuit.fail('one', dueMs - 1 - sentAtMs, dueMs + 1), undefined);
+      assert.equal(circuit.isOpen, false);
+    }),
+  );
+});
+
+test('the failure of a request that was sent after the pause is that of a trial', () => {
+  const circuit = opened(policies[0]!);
+  assert.deepEqual([circuit.fail('other', 99, 150), circuit.fail('other', 100, 150)], [undefined, 200]);
+  assert.deepEqual([circuit.cause, circuit.state(349), circuit.state(350)], ['one', 'open', 'half open']);
+});
+
+test('a circuit that opens again soon goes on with longer pauses; after its calm it begins with the first', () => {
+  fc.assert(
+    fc.property(anyPolicy, fc.nat(1_000_000), (policy, forMs) => {
+      const circuit = opened(policy);
+      const closedAtMs = policy.firstMs;
+      close(circuit, closedAtMs);
+      let pauseMs: number | undefined;
+      const nowMs = closedAtMs + forMs;
+      for (let count = 1; count <= failuresOf(policy, 'other'); count += 1)
+        pauseMs = circuit.fail('other', nowMs, nowMs);
+      const isCalm = forMs >= policy.calmMs;
+      assert.equal(pauseMs, isCalm ? policy.firstMs : Math.min(policy.firstMs * 2, policy.longestMs));
+    }),
+  );
+  const circuit = opened(policies[0]!);
+  close(circuit, 100);
+  assert.deepEqual([circuit.fail('one', 10_099, 10_099), circuit.endTrial(true, 10_100)], [200, undefined]);
+  assert.equal(circuit.fail('one', 20_100, 20_100), 100);
+});
+
+test('what it was held for passes with time, and answers before bring trials nearer without closing it', () => {
+  const circuit = opened(policies[1]!);
+  circuit.holdUntil(60_000);
+  assert.deepEqual(
+    [0, 59_999, 60_000, 70_000].map((nowMs) => circuit.heldForMs(nowMs)),
+    [60_000, 1, 0, 0],
+  );
+
+  const waits = [1_000, 3_000, 7_000].map((nowMs) => {
+    assert.deepEqual([circuit.beginTrial(nowMs - 1, 0), circuit.beginTrial(nowMs, 0)], [false, true]);
+    return circuit.endTrial(false, nowMs);
+  });
+  assert.deepEqual(waits, [2_000, 4_000, 8_000]);
+  assert.deepEqual([circuit.endTrial(true, 15_000), circuit.endTrial(true, 19_000)], [4_000, 2_000]);
+  assert.deepEqual([circuit.state(20_999), circuit.state(21_000)], ['open', 'half open']);
+  assert.equal(circuit.cause, 'one');
+});
+
+test('at the end of what it was held for a trial is due, and closes it', () => {
+  const circuit = opened(policies[0]!);
+  circuit.holdUntil(5_000);
+  for (let nowMs = 100; nowMs < 4_000; nowMs += 1_999) circuit.endTrial(false, nowMs);
+  circuit.endTrial(false, 4_500);
+  assert.deepEqual([circuit.state(4_999), circuit.state(5_000)], ['open', 'half open']);
+  assert.deepEqual([circuit.succeed(5_000, 5_001), circuit.isOpen], [true, false]);
+});
+
+test('whatever happens: between two trials of a circuit that stays open is the pause that the first one began', () => {
+  const step = fc.record({ afterMs: manyMs, isAnswered: fc.constantFrom(true, false, undefined) });
+  fc.assert(
+    fc.property(anyPolicy, fc.array(step), fc.nat(1_000_000), (policy, steps, heldMs) => {
+      const circuit = opened(policy);
+      circuit.holdUntil(heldMs);
+      let [nowMs, leastMs] = [0, policy.firstMs];
+      for (const { afterMs, isAnswered } of steps) {
+        nowMs += afterMs;
+        const held = circuit.heldForMs(nowMs);
+        const isTrial = circuit.beginTrial(nowMs, 1_000);
+        assert.ok(!isTrial || nowMs >= leastMs || held === 0);
+        if (!isTrial) continue;
+        assert.equal(circuit.beginTrial(nowMs, 1_000), false);
+        if (isAnswered === undefined) continue;
+        const waitMs = circuit.endTrial(isAnswered, nowMs);
+        if (waitMs === undefined) return assert.deepEqual([isAnswered, held], [true, 0]);
+        assert.ok(waitMs <= policy.longestMs && (isAnswered || waitMs >= policy.firstMs));
+        leastMs = nowMs + waitMs;
+      }
+    }),
+  );
+});
