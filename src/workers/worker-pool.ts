@@ -1,5 +1,6 @@
 import cluster from 'node:cluster';
 import { fileURLToPath } from 'node:url';
+import { Circuit } from '../ledger/index.ts';
 import type { StartFailure, Setup } from './protocol.ts';
 import { WorkerProcess, type Services } from './worker-process.ts';
 
@@ -16,6 +17,9 @@ export interface PoolEvents {
   /** Called for every worker that exits. */
   onGone(worker: WorkerProcess): void;
 }
+
+/** Restarts of one worker: crashes at the start must not exhaust the machine, and one that lived long did not crash there. */
+const restarts = { firstMs: 100, longestMs: 10_000, calmMs: 30_000 };
 
 /** A fixed number of workers on one port: forks, replaces, queries and drains them. */
 export class WorkerPool {
@@ -63,7 +67,7 @@ export class WorkerPool {
    */
   async start(count: number): Promise<number> {
     const failures: unknown[] = [];
-    const first = Array.from({ length: count }, () => this.#launch(new BackOff()));
+    const first = Array.from({ length: count }, () => this.#launch(new Circuit(restarts)));
     const port = Promise.withResolvers<never>();
     for (const outcome of first) {
       outcome.catch((error: unknown) => {
@@ -108,16 +112,21 @@ export class WorkerPool {
   };
 
   /** Forks a worker, and another one after its exit. Resolves when it serves; rejects when it exits before. */
-  #launch(backOff: BackOff): Promise<void> {
+  #launch(circuit: Circuit): Promise<void> {
     const startedAtMs = performance.now();
+    // Its life is the trial.
+    circuit.succeed(startedAtMs, startedAtMs);
     const outcome = Promise.withResolvers<void>();
     const onEnd = (how: string, id?: number): void => {
       outcome.reject(new Error(`a worker exited before it served: ${how}`));
       if (this.#isClosing) return;
-      const againMs = backOff.next(performance.now() - startedAtMs);
+      const nowMs = performance.now();
+      // From start to start.
+      const pauseMs = (circuit.fail(how, nowMs, nowMs) ?? 0) - (nowMs - startedAtMs);
+      const againMs = Math.round(Math.max(0, pauseMs));
       this.#events.onLost(id, how, againMs);
       setTimeout(() => {
-        if (!this.#isClosing) this.#launch(backOff).catch(() => undefined);
+        if (!this.#isClosing) this.#launch(circuit).catch(() => undefined);
       }, againMs);
     };
     try {
@@ -162,24 +171,6 @@ export class WorkerPool {
   #nextPort(): number {
     const set = this.workers.filter(({ setupPort }) => setupPort !== undefined);
     return (set.find(({ isServing }) => isServing) ?? set[0])?.setupPort ?? this.#port ?? this.#askedPort;
-  }
-}
-
-const firstMs = 100;
-const longestMs = 10_000;
-/** A worker that lived this long did not crash at its start. */
-const settledMs = 30_000;
-
-/** Exponential back-off of one worker's restarts, so that crashes at the start do not exhaust the machine. */
-export class BackOff {
-  #apartMs = firstMs;
-
-  /** The wait before the next start, after a process that lived for `livedMs`. */
-  next(livedMs: number): number {
-    if (livedMs >= settledMs) this.#apartMs = firstMs;
-    const waitMs = Math.max(0, this.#apartMs - livedMs);
-    this.#apartMs = Math.min(longestMs, this.#apartMs * 2);
-    return Math.round(waitMs);
   }
 }
 

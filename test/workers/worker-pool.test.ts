@@ -9,14 +9,16 @@ const failures = [
 ];
 
 for (const { how, settings, reason } of failures) {
-  test(`a fork that fails ${how} is repeated`, async () => {
+  test(`a fork that fails ${how} is repeated, after growing pauses`, async () => {
     const lost: string[] = [];
+    const pauses: number[] = [];
     const { promise: again, resolve } = Promise.withResolvers<void>();
     const events = {
       servicesFor: () => ({}),
       onGone: () => undefined,
-      onLost: (_id: number | undefined, reason: string) => {
+      onLost: (_id: number | undefined, reason: string, againMs: number) => {
         lost.push(reason);
+        pauses.push(againMs);
         if (lost.length === 3) resolve();
       },
     };
@@ -28,6 +30,9 @@ for (const { how, settings, reason } of failures) {
     pool.kill();
 
     assert.match(lost.join('\n'), reason);
+    // From start to start: the life of a process is a part of its pause.
+    const [first = NaN, second = NaN, third = NaN] = pauses;
+    assert.ok(first <= 100 && second <= 200 && third <= 400 && third > 100, `pauses of ${pauses.join(', ')} ms`);
     assert.deepEqual(pool.workers, []);
     assert.deepEqual(Object.keys(cluster.workers ?? {}), []);
     cluster.setupPrimary({ gid: undefined as never, cwd: undefined as never });
