@@ -37,6 +37,7 @@ export {
 } from './ledger-headers.ts';
 export { Allowance } from './lib/allowance.ts';
 export { Circuit } from './lib/circuit.ts';
+export { Spans } from './lib/spans.ts';
 export {
   conditions,
   familyFields,

@@ -5,6 +5,7 @@
  * the pool ends the slowest arriving body of the heaviest clients, since a stalled body costs its sender nothing. A
  * complete body is never ended: a node may have it.
  */
+import { Spans } from '../../ledger/index.ts';
 
 /** In bytes. */
 interface BodyPoolOptions {
@@ -118,15 +119,12 @@ export class BodyReservation {
   #isClosed = false;
   /** The response, and work that needs the body. */
   #users = 1;
-  #spanSinceMs: number;
-  #cameInSpan = 0;
-  #cameBefore = 0;
+  readonly #came = new Spans(spanMs);
 
   constructor(pool: BodyPool, client: Client, onEnded: () => void) {
     this.#pool = pool;
     this.#client = client;
     this.#onEnded = onEnded;
-    this.#spanSinceMs = pool.now();
   }
 
   /** Adds bytes of the body, which may end the reservation. */
@@ -137,8 +135,7 @@ export class BodyReservation {
 
   /** Records the arrival of bytes that are reserved already. */
   noteArrival(bytes: number): void {
-    this.#turn();
-    this.#cameInSpan += bytes;
+    this.#came.at(this.#pool.now()).add(0, bytes);
   }
 
   /** Adds memory for bytes that have not arrived, or for an answer; may end the reservation. */
@@ -180,17 +177,7 @@ export class BodyReservation {
 
   /** Bytes held per byte received lately. */
   slowness(): number {
-    this.#turn();
-    return this.#bytes / (1 + this.#cameInSpan + this.#cameBefore);
-  }
-
-  #turn(): void {
-    const nowMs = this.#pool.now();
-    const sinceMs = nowMs - this.#spanSinceMs;
-    if (sinceMs < spanMs) return;
-    this.#cameBefore = sinceMs < 2 * spanMs ? this.#cameInSpan : 0;
-    this.#cameInSpan = 0;
-    this.#spanSinceMs = nowMs;
+    return this.#bytes / (1 + this.#came.at(this.#pool.now()).sum());
   }
 }
 

@@ -2,7 +2,7 @@
  * Places at nodes. A request gets a place at the best node with a free one, or waits. Clients take turns, so a burst of
  * one client delays its own requests alone, and no more requests wait than nodes can serve soon.
  */
-import { type CancelSignal, waitWithin } from '../../ledger/index.ts';
+import { type CancelSignal, Spans, waitWithin } from '../../ledger/index.ts';
 import type { NodeCandidate } from '../select/candidates.ts';
 import type { Upstream } from '../node/upstream.ts';
 
@@ -114,9 +114,7 @@ export class PlaceQueue {
   /** Clients in the order of their turns; each one's requests in the order of arrival. */
   readonly #clients = new Map<string, Set<PlaceRequest>>();
   #waiting = 0;
-  #beganAtMs = 0;
-  #freed = 0;
-  #freedBefore = 0;
+  readonly #freed = new Spans(spanMs);
 
   constructor({ fewest = 64, most = 1_000, onWaited = () => undefined }: PlaceQueueOptions = {}) {
     this.#options = { fewest, most, onWaited };
@@ -128,9 +126,8 @@ export class PlaceQueue {
 
   /** Most requests that may wait: half a second of recent throughput, within the bounds. */
   bound(nowMs: number): number {
-    this.#turn(nowMs);
     const { fewest, most } = this.#options;
-    const perMs = Math.max(this.#freedBefore, this.#freed) / spanMs;
+    const perMs = this.#freed.at(nowMs).most() / spanMs;
     return Math.min(most, Math.max(fewest, Math.floor(perMs * usualWaitMs)));
   }
 
@@ -164,8 +161,7 @@ export class PlaceQueue {
   }
 
   noteFreed(nowMs: number): void {
-    this.#turn(nowMs);
-    this.#freed += 1;
+    this.#freed.at(nowMs).add();
   }
 
   /** Returns whether a waiting request got a place. */
@@ -211,14 +207,6 @@ export class PlaceQueue {
     if (waiters?.delete(waiter) !== true) return;
     this.#waiting -= 1;
     if (waiters.size === 0) this.#clients.delete(waiter.client);
-  }
-
-  #turn(nowMs: number): void {
-    const sinceMs = nowMs - this.#beganAtMs;
-    if (sinceMs < spanMs) return;
-    this.#freedBefore = sinceMs < 2 * spanMs ? this.#freed : 0;
-    this.#freed = 0;
-    this.#beganAtMs = nowMs;
   }
 }
 

@@ -1,4 +1,5 @@
 /** Recent times of a node's answers: a histogram, so that a quantile needs no sort and memory is fixed. */
+import { Spans } from '../../ledger/index.ts';
 
 /** Four to a doubling: a quantile is exact to a fifth. */
 const bucketsPerDoubling = 4;
@@ -12,44 +13,26 @@ const fewestAnswers = 20;
 
 /** Times of the answers of one node and class, in ms. */
 export class LatencyHistogram {
-  #recent = new Uint32Array(bucketCount);
-  #older = new Uint32Array(bucketCount);
-  #recentCount = 0;
-  #olderCount = 0;
-  #beganAtMs = -Infinity;
+  /** A counter for each bucket, and the last one for all answers. */
+  readonly #answers = new Spans(spanMs, bucketCount + 1);
 
   record(elapsedMs: number, nowMs: number): void {
-    this.#turn(nowMs);
-    const bucket = bucketOf(elapsedMs);
-    this.#recent[bucket] = (this.#recent[bucket] ?? 0) + 1;
-    this.#recentCount += 1;
+    const answers = this.#answers.at(nowMs);
+    answers.add(bucketOf(elapsedMs));
+    answers.add(bucketCount);
   }
 
   /** The time within which `share` of the answers of the last 10 to 20 s came, in ms; `undefined`: too few came. */
   quantile(share: number, nowMs: number): number | undefined {
-    this.#turn(nowMs);
-    const count = this.#recentCount + this.#olderCount;
+    const answers = this.#answers.at(nowMs);
+    const count = answers.sum(bucketCount);
     if (count < fewestAnswers) return undefined;
     let left = count * share;
     for (let bucket = 0; bucket < bucketCount; bucket += 1) {
-      left -= (this.#recent[bucket] ?? 0) + (this.#older[bucket] ?? 0);
+      left -= answers.sum(bucket);
       if (left <= 0) return endOf(bucket);
     }
     return endOf(bucketCount - 1);
-  }
-
-  #turn(nowMs: number): void {
-    const sinceMs = nowMs - this.#beganAtMs;
-    if (sinceMs < spanMs) return;
-    [this.#older, this.#recent] = [this.#recent, this.#older];
-    this.#olderCount = this.#recentCount;
-    if (sinceMs >= 2 * spanMs) {
-      this.#older.fill(0);
-      this.#olderCount = 0;
-    }
-    this.#recent.fill(0);
-    this.#recentCount = 0;
-    this.#beganAtMs = nowMs;
   }
 }
 
