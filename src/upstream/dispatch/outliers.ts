@@ -144,13 +144,13 @@ export class Outliers {
 
   #endTrial(readClass: ReadClass, upstream: Upstream, failure: NonFinalOutcome | undefined): void {
     const { log } = this.#parts;
-    const ended = upstream.ejections[readClass].endTrial(failure === undefined, performance.now());
+    const pauseMs = upstream.ejections[readClass].endTrial(failure === undefined, performance.now());
     const fields = { upstream: upstream.name, readClass };
-    if (ended === true) return log.record('back', fields, 'upstream is no longer passed over');
-    if (ended === false) return;
-    const failed = { ...fields, symptom: failure?.symptom, pauseMs: ended };
+    if (pauseMs === undefined) return log.record('back', fields, 'upstream is no longer passed over');
+    if (failure === undefined) return;
+    const failed = { ...fields, symptom: failure.symptom, pauseMs };
     // Each longer pause has a line; the longest one repeats for as long as the node fails.
-    if (ended < longestPauseMs) log.record('trial failed', failed, 'upstream stays passed over: a trial failed');
+    if (pauseMs < longestPauseMs) log.record('trial failed', failed, 'upstream stays passed over: a trial failed');
     else log.debug(failed, 'upstream stays passed over');
   }
 
