@@ -319,7 +319,7 @@ export class Latest {
     this.#schedule();
     const { status, info, body, upstream } = answer;
     if (status !== 200 || info === undefined || !this.#providers().includes(upstream)) return;
-    upstream.answerNewest();
+    upstream.newest.succeed(asOfMs, performance.now());
     this.#giveUpLost();
     const state = { info, body, asOfMs, upstream: upstream.name };
     if (this.#publish(state)) this.#parts.events.onServed(info.version, state);

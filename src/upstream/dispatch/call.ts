@@ -233,7 +233,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
         history.record(outcome, run.upstream, run.sentAtMs);
         // No sign against the node: a client that hung up, an answer too large, a wait for a place.
         const isOfNode = outcome.kind === 'failed' && outcome.sign !== undefined && !this.#state.signal.aborted;
-        if (isOfNode) this.#recordUnanswered(run.upstream, outcome.sign === 'timeout');
+        if (isOfNode) this.#recordUnanswered(run, outcome.sign === 'timeout');
         continue;
       }
       if (cancelled !== undefined && hedge === run) this.#recordOutpaced(cancelled);
@@ -247,12 +247,12 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   }
 
   /** A look has no client who could make it fail: its node provides no newest state for a while, if another can. */
-  #recordUnanswered(upstream: Upstream, isSilent: boolean): void {
+  #recordUnanswered({ upstream, sentAtMs }: RunningAttempt<A>, isSilent: boolean): void {
     const nowMs = performance.now();
     if (this.#readClass !== undefined) upstream.ejections[this.#readClass].unanswered(nowMs);
     if (this.#options.request.isLook !== true) return;
     if (!this.#context.fleet.isReplaceable(upstream)) return;
-    upstream.failNewest(nowMs);
+    upstream.newest.fail('look', sentAtMs, nowMs);
     if (isSilent) upstream.expireNewestReads();
   }
 

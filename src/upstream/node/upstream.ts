@@ -1,6 +1,6 @@
 /** One node of the fleet: its address, its connections, and its state, which its answers set. */
 import { hash } from 'node:crypto';
-import { Allowance, type Deadline, type LedgerInfo, LedgerInfoReader } from '../../ledger/index.ts';
+import { Allowance, Circuit, type Deadline, type LedgerInfo, LedgerInfoReader } from '../../ledger/index.ts';
 import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
@@ -40,8 +40,8 @@ const failureMs = 50;
 export const silentMs = 500;
 /** Checks of the prober at which a node is silent, one after the other, after which it is down. */
 const silentChecksUntilDown = 3;
-/** A node that fails a look provides no newest state for this long in ms, and twice as long each further time. */
-const newestPauseMs = { first: 1_000, longest: 30_000 };
+/** A node that fails a look provides no newest state for a while, until it answers one. */
+const newestPolicy = { firstMs: 1_000, longestMs: 30_000, calmMs: 0 };
 /** Last retries at once, and in a second. */
 const lastRetries = { most: 32, perSecond: 5 };
 /** Share of the connections that streamed answers may hold. */
@@ -69,8 +69,8 @@ export class Upstream {
   readonly deferral = new Deferral();
   /** Reads of the newest state in flight here; a look that the node does not answer ends them. */
   readonly newestReads = new Set<Deadline>();
-  #newestPauseMs = 0;
-  #noNewestUntilMs = -Infinity;
+  /** Open after looks that it failed. The first look after the pause is the trial. */
+  readonly newest = new Circuit<'look'>(newestPolicy);
   /** When the first look was sent since its last answer, in ms of `performance.now()`; `Infinity`: none was. */
   #unansweredSinceMs = Infinity;
   /** When the first request of a client was sent since its last answer; as above. */
@@ -182,7 +182,7 @@ export class Upstream {
   get failsNewest(): boolean {
     const { head, view } = this.ejections;
     const isTotal = head.isTotal || head.reason === 'timeout' || view.isTotal;
-    return isTotal || performance.now() < this.#noNewestUntilMs;
+    return isTotal || this.newest.state(performance.now()) === 'open';
   }
 
   /** Whether reads of the newest state may be of its head. */
@@ -227,21 +227,9 @@ export class Upstream {
     this.#unansweredSinceMs = Infinity;
   }
 
-  /** Records a look that it failed. */
-  failNewest(nowMs: number): void {
-    const { first, longest } = newestPauseMs;
-    this.#newestPauseMs = Math.min(Math.max(first, this.#newestPauseMs * 2), longest);
-    this.#noNewestUntilMs = nowMs + this.#newestPauseMs;
-  }
-
   /** Ends the attempts of reads of the newest state here, as a time-out does. */
   expireNewestReads(): void {
     for (const read of this.newestReads) read.expire();
-  }
-
-  /** Records a look that it answered. */
-  answerNewest(): void {
-    this.#newestPauseMs = 0;
   }
 
   /** Whether the newest request in flight waits for a connection, because the gateway's own requests hold them all. */
