@@ -45,6 +45,8 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   },
   'src/ledger/lib/circuit.ts': {
     'this.#cause === undefined => false': 'for types alone: no cause has no number of its own',
+    'this.#inARow.size > 0 => true': shortcut,
+    'this.#inARow.size > 0 => this.#inARow.size >= 0': shortcut,
   },
   'src/ledger/json-value.ts': {
     '/^[ !#-[\\]-~]*$/ => /^[ !#-[\\]-~]$/': shortcut,

@@ -20,6 +20,8 @@ export interface CircuitPolicy<Cause extends string> {
 
 /** The circuit of one resource. */
 export class Circuit<Cause extends string = string> {
+  /** Open until then, as the resource itself has asked: answers before it bring trials nearer, and close nothing. */
+  heldUntilMs = -Infinity;
   readonly #policy: CircuitPolicy<Cause>;
   readonly #inARow = new Map<Cause, number>();
   #cause: Cause | undefined;
@@ -29,7 +31,6 @@ export class Circuit<Cause extends string = string> {
   /** When a trial may begin. */
   #dueAtMs = Infinity;
   #trialsLeft = 0;
-  #heldUntilMs = -Infinity;
 
   constructor(policy: CircuitPolicy<Cause>) {
     this.#policy = policy;
@@ -48,11 +49,6 @@ export class Circuit<Cause extends string = string> {
   state(nowMs: number): 'closed' | 'open' | 'half open' {
     if (!this.isOpen) return 'closed';
     return nowMs < this.#dueAtMs ? 'open' : 'half open';
-  }
-
-  /** Ms until the time of `holdUntil`; 0: there is none, or it has passed. */
-  heldForMs(nowMs: number): number {
-    return Math.max(0, this.#heldUntilMs - nowMs);
   }
 
   /**
@@ -76,13 +72,9 @@ export class Circuit<Cause extends string = string> {
    */
   succeed(sentAtMs: number, nowMs: number): boolean {
     if (sentAtMs < this.#changedAtMs) return false;
-    this.#inARow.clear();
+    // Most answers follow an answer, and clearing an empty map costs as much as a full one.
+    if (this.#inARow.size > 0) this.#inARow.clear();
     return this.isOpen && this.#trialsToClose === 1 && this.endTrial(true, nowMs) === undefined;
-  }
-
-  /** Stays open until then, as the resource itself has asked: answers before it bring trials nearer, and close nothing. */
-  holdUntil(untilMs: number): void {
-    this.#heldUntilMs = untilMs;
   }
 
   /** Begins a trial when one is due. The next one is due after its end, or without one after `boundMs` and the pause. */
@@ -96,7 +88,7 @@ export class Circuit<Cause extends string = string> {
   endTrial(isAnswered: boolean, nowMs: number): number | undefined {
     if (!this.isOpen) return undefined;
     if (!isAnswered) return this.#pause(nowMs);
-    if (this.heldForMs(nowMs) > 0) {
+    if (nowMs < this.heldUntilMs) {
       this.#pauseMs /= 2;
       return this.#wait(nowMs);
     }
@@ -115,15 +107,14 @@ export class Circuit<Cause extends string = string> {
 
   #pause(nowMs: number): number {
     const { firstMs, longestMs } = this.#policy;
-    this.#pauseMs = Math.min(Math.max(firstMs, this.#pauseMs * 2), longestMs);
+    this.#pauseMs = this.#pauseMs === 0 ? firstMs : Math.min(this.#pauseMs * 2, longestMs);
     this.#changedAtMs = nowMs;
     this.#trialsLeft = this.#trialsToClose;
     return this.#wait(nowMs);
   }
 
   #wait(nowMs: number): number {
-    const dueAtMs = nowMs + this.#pauseMs;
-    this.#dueAtMs = this.heldForMs(nowMs) > 0 ? Math.min(dueAtMs, this.#heldUntilMs) : dueAtMs;
+    this.#dueAtMs = nowMs + this.#pauseMs;
     return this.#pauseMs;
   }
 }

@@ -8,6 +8,7 @@
  * A node that names a wait (`Retry-After`) is held until its end. When no other node can answer, single trials reach it:
  * an answer halves the gap between them, so a wait that is longer than the node needs is no outage.
  */
+import { Circuit } from '../../ledger/index.ts';
 
 const firstPauseMs = 100;
 /** A node that answers between its refusals limits a rate: a longer pause would leave its capacity unused. */
@@ -16,8 +17,8 @@ const longestBetweenAnswersMs = 1_000;
 const longestPauseMs = 30_000;
 /** A longer `Retry-After` of a node counts as this. */
 const longestHoldMs = 3_600_000;
-/** Time from the beginning of a hold to its first trial: the first gap. */
-const firstGapMs = 1_000;
+/** Trials of a held node, with gaps from the beginning of one to that of the next. */
+const trials = { firstMs: 1_000, longestMs: longestPauseMs, calmMs: 0 };
 /** After this time without a refusal the pauses begin with the shortest again. */
 const forgivenAfterMs = 10_000;
 
@@ -43,11 +44,13 @@ export class Deferral {
   #pauseMs = 0;
   #refusedAtMs = -Infinity;
   #hasAnswered = false;
-  /** End of the wait that the node named. */
-  #heldUntilMs = -Infinity;
+  /** Open since the node named a wait, and held until its end. */
+  #hold = new Circuit(trials);
   /** When the node last named a wait. */
   #heldAtMs = -Infinity;
-  readonly #trials = new SpacedTrials();
+  /** When the trial of the held node was sent that has no outcome yet. */
+  #heldTrialAtMs = Infinity;
+  #isTrialInFlight = false;
 
   isOn(nowMs: number): boolean {
     return nowMs < this.#endMs || (this.#trialAtMs !== undefined && nowMs < this.#trialAtMs + longestTrialMs);
@@ -55,23 +58,25 @@ export class Deferral {
 
   /** Ms until the end of the wait that the node named; 0: the node is not held. */
   heldForMs(nowMs: number): number {
-    return Math.max(0, this.#heldUntilMs - nowMs);
+    return Math.max(0, this.#hold.heldUntilMs - nowMs);
   }
 
   /** Whether a request that no other node can answer may go to the node now. */
   mayTry(nowMs: number): boolean {
-    return nowMs >= this.#heldUntilMs || this.#trials.mayBegin(nowMs);
+    return this.heldForMs(nowMs) === 0 || (!this.#isTrialInFlight && this.#hold.state(nowMs) === 'half open');
   }
 
   /** Records that a request is about to go to the node. Returns whether `endTrial` must follow. */
   beginTrial(nowMs: number): boolean {
-    if (nowMs >= this.#heldUntilMs) return false;
-    this.#trials.begin(nowMs);
+    if (this.heldForMs(nowMs) === 0) return false;
+    this.#hold.beginTrial(nowMs, 0);
+    this.#heldTrialAtMs = nowMs;
+    this.#isTrialInFlight = true;
     return true;
   }
 
   endTrial(): void {
-    this.#trials.end();
+    this.#isTrialInFlight = false;
   }
 
   /** Records a request to the node. The first one after a pause is its trial. */
@@ -86,7 +91,7 @@ export class Deferral {
 
   answered(sentAtMs: number): void {
     this.#hasAnswered = true;
-    this.#trials.judge(sentAtMs, 1 / 2);
+    this.#endHeldTrial(sentAtMs, true);
     if (sentAtMs >= this.#endMs) {
       this.#isUntried = false;
       this.#trialAtMs = undefined;
@@ -116,57 +121,32 @@ export class Deferral {
     this.#untilMs = Math.max(this.#untilMs, nowMs + this.#pauseMs);
     // The bound of a proxy is lower: maintenance may end early, and a client may provoke a proxy's refusal.
     if (retryAfterMs !== undefined) {
-      this.#hold(sentAtMs, Math.min(retryAfterMs, isOfNode ? longestHoldMs : longestPauseMs), nowMs);
+      this.#holdFor(sentAtMs, Math.min(retryAfterMs, isOfNode ? longestHoldMs : longestPauseMs), nowMs);
     }
-    this.#trials.judge(sentAtMs, 2);
+    this.#endHeldTrial(sentAtMs, false);
     return isNews ? this.#endMs - nowMs : undefined;
   }
 
   get #endMs(): number {
-    return Math.max(this.#untilMs, this.#heldUntilMs);
+    return Math.max(this.#untilMs, this.#hold.heldUntilMs);
   }
 
-  #hold(sentAtMs: number, waitMs: number, nowMs: number): void {
-    if (nowMs >= this.#heldUntilMs) this.#trials.restart(nowMs);
+  #holdFor(sentAtMs: number, waitMs: number, nowMs: number): void {
+    if (this.heldForMs(nowMs) === 0) {
+      this.#hold = new Circuit(trials);
+      this.#hold.fail('Retry-After', nowMs, nowMs);
+      this.#heldTrialAtMs = Infinity;
+    }
     // Among refusals of one moment the longest wait counts; a later refusal replaces it.
     const endMs = nowMs + waitMs;
-    this.#heldUntilMs = sentAtMs > this.#heldAtMs ? endMs : Math.max(this.#heldUntilMs, endMs);
+    this.#hold.heldUntilMs = sentAtMs > this.#heldAtMs ? endMs : Math.max(this.#hold.heldUntilMs, endMs);
     this.#heldAtMs = nowMs;
   }
-}
 
-/** Trials of a held node: one in flight, and a gap between two that grows with refusals and shrinks with answers. */
-class SpacedTrials {
-  #gapMs = firstGapMs;
-  #beganAtMs = -Infinity;
-  #isInFlight = false;
-  /** The last trial has no outcome yet. */
-  #isOpen = false;
-
-  restart(nowMs: number): void {
-    this.#gapMs = firstGapMs;
-    this.#beganAtMs = nowMs;
-    this.#isOpen = false;
-  }
-
-  mayBegin(nowMs: number): boolean {
-    return !this.#isInFlight && nowMs >= this.#beganAtMs + this.#gapMs;
-  }
-
-  begin(nowMs: number): void {
-    this.#beganAtMs = nowMs;
-    this.#isInFlight = true;
-    this.#isOpen = true;
-  }
-
-  end(): void {
-    this.#isInFlight = false;
-  }
-
-  /** Records the outcome of a request sent at `sentAtMs`, when it is that of the trial: `factor` changes the gap. */
-  judge(sentAtMs: number, factor: number): void {
-    if (!this.#isOpen || sentAtMs < this.#beganAtMs) return;
-    this.#isOpen = false;
-    this.#gapMs = Math.min(this.#gapMs * factor, longestPauseMs);
+  /** Records the outcome of a request, when it is that of the trial. Gaps count from the beginning of a trial. */
+  #endHeldTrial(sentAtMs: number, isAnswered: boolean): void {
+    if (sentAtMs < this.#heldTrialAtMs) return;
+    this.#hold.endTrial(isAnswered, this.#heldTrialAtMs);
+    this.#heldTrialAtMs = Infinity;
   }
 }
