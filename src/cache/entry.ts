@@ -38,6 +38,11 @@ export type Coded = Readonly<Partial<Record<ContentCoding, Buffer>>>;
 /** The compressed forms of an answer that has none yet. */
 export const nothingCoded: Coded = Object.freeze({});
 
+/** The stored form of an answer. Only one that others may get has a digest: `isShared`. */
+export function createEntry(content: AnswerContent, isShared: boolean): CachedResponse {
+  return { ...content, digest: isShared ? contentDigest(content) : '', coded: nothingCoded };
+}
+
 /**
  * 132 bits of SHA-256 over the whole answer: enough that two answers never share one. The parts before the body are
  * fixed in number and hold no line feed, so that they cannot run into each other.

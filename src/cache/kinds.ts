@@ -50,8 +50,3 @@ export const kinds: Readonly<Record<Operation, Kind>> = table;
 
 /** Every kind, in the table's order. */
 export const operations = Object.keys(table) as readonly Operation[];
-
-/** Whether a version decides the answer to this kind of read; without one it is a read of "latest". */
-export function isOfState(operation: Operation): boolean {
-  return kinds[operation].class === 'state';
-}

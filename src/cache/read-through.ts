@@ -2,13 +2,13 @@ import { type Span, within } from '../metrics/index.ts';
 import type { CancelSignal } from '../ledger/index.ts';
 import { Coalescer } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
-import type { CacheKey } from './key.ts';
+import { keyText, type CacheKey } from './key.ts';
 import type { LeaseTurn } from './redis/leases.ts';
 import type { MemoryCache } from './memory/memory.ts';
 import { ProvisionalReads } from './provisional.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
 import type { EntryInspection, Lookup, Miss } from './redis/shared-tier.ts';
-import type { AnswerLoad, ForgottenReads, Loaded, SecondTier, StoreTier, TierName } from './tiers.ts';
+import type { AnswerLoad, ForgottenReads, Loaded, SecondTier, StoreTier } from './tiers.ts';
 
 interface ReadThroughParts {
   readonly memory: MemoryCache;
@@ -41,9 +41,9 @@ const maxRounds = 3;
  * The tiers in order: memory, single flight per key, the store, Redis, a node. Memory takes every final answer, the store
  * and Redis take those of nodes.
  */
-export class ReadThrough<Origin> {
+export class ReadThrough {
   readonly #parts: ReadThroughParts;
-  readonly #loads = new Coalescer<Loaded<Origin | TierName>>();
+  readonly #loads = new Coalescer<Loaded>();
   readonly #running = new Set<RunningLoad>();
   readonly #provisional = new ProvisionalReads();
   #purges = 0;
@@ -56,7 +56,7 @@ export class ReadThrough<Origin> {
    * Looks in the store, in Redis, and else loads, once for concurrent calls of one key and `flight`. `isLeased`: one
    * replica, or one worker, loads for all. Rejects as `load` does.
    */
-  load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>, isLeased = true) {
+  load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad, isLeased = true) {
     const { stored, shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
     const lead = async (whole: CancelSignal, part: Span | undefined) => {
@@ -90,16 +90,17 @@ export class ReadThrough<Origin> {
     this.#provisional.settle(head);
   }
 
-  /** The contents of the tiers for a key, without counting as a use. */
+  /** The contents of the tiers for a key, and its names in them, without counting as a use. */
   async inspect(key: CacheKey): Promise<{
+    readonly names: { readonly text: string; readonly redis: string | undefined; readonly field: string };
     readonly memory: CachedResponse | undefined;
     readonly store: 'hit' | Miss | 'off';
-    readonly redis: (EntryInspection & { readonly name: string | undefined }) | undefined;
+    readonly redis: EntryInspection | undefined;
   }> {
     const { memory, stored, shared } = this.#parts;
     const store = stored === undefined ? 'off' : outcomeOf(await stored.store.find(key, { isUse: false }));
-    const redis = shared && { name: shared.tier.nameOf(key), ...(await shared.tier.inspect(key)) };
-    return { memory: memory.peek(key), store, redis };
+    const names = { text: keyText(key), redis: shared?.tier.nameOf(key), field: String(key.slot) };
+    return { names, memory: memory.peek(key), store, redis: await shared?.tier.inspect(key) };
   }
 
   /**
@@ -129,7 +130,7 @@ export class ReadThrough<Origin> {
     return { reads: reads + (await this.forget(scope)), isStoreClear };
   }
 
-  async #findStored(running: RunningLoad, { store, onLookup }: StoreTier): Promise<Loaded<TierName> | undefined> {
+  async #findStored(running: RunningLoad, { store, onLookup }: StoreTier): Promise<Loaded | undefined> {
     const found = await store.find(running.key);
     onLookup(outcomeOf(found));
     running.storeMiss = 'miss' in found ? found.miss : undefined;
@@ -138,7 +139,7 @@ export class ReadThrough<Origin> {
   }
 
   /** Without Redis: one worker of the machine reads for all. */
-  async #loadHere(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>, isLeased: boolean) {
+  async #loadHere(running: RunningLoad, signal: CancelSignal, load: AnswerLoad, isLeased: boolean) {
     const { stored } = this.#parts;
     const { flights } = stored ?? {};
     // Without the store the others would wait for an answer that they cannot find.
@@ -156,14 +157,14 @@ export class ReadThrough<Origin> {
     return this.#kept(running, loaded, { onShared: () => flights.leave(name) });
   }
 
-  async #loadAlone(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>): Promise<Loaded<Origin>> {
+  async #loadAlone(running: RunningLoad, signal: CancelSignal, load: AnswerLoad): Promise<Loaded> {
     return this.#kept(running, await load(signal, running.span));
   }
 
   async #loadShared(
     running: RunningLoad,
     signal: CancelSignal,
-    load: AnswerLoad<Origin>,
+    load: AnswerLoad,
     shared: SecondTier,
     isLeased: boolean,
   ) {
@@ -218,9 +219,9 @@ export class ReadThrough<Origin> {
   async #lead(
     running: RunningLoad,
     signal: CancelSignal,
-    load: AnswerLoad<Origin>,
+    load: AnswerLoad,
     { shared, turn, overwrite }: { readonly shared: SecondTier; readonly turn: LeaseTurn; readonly overwrite: boolean },
-  ): Promise<Loaded<Origin>> {
+  ): Promise<Loaded> {
     const lease = turn.kind === 'lead' ? turn.lease : undefined;
     try {
       const loaded = await load(signal, running.span);
@@ -233,15 +234,15 @@ export class ReadThrough<Origin> {
   }
 
   #found(running: RunningLoad, { answer, ttlMs }: LookupHit) {
-    return this.#kept(running, { answer, origin: 'redis' } as const, { ttlMs });
+    return this.#kept(running, { answer, origin: 'redis' }, { ttlMs });
   }
 
   /** Keeps a final answer in memory, and a node's in the other tiers, a provisional one once it is final. */
-  #kept<Of>(
+  #kept(
     { key, isPurged, storeMiss }: RunningLoad,
-    loaded: Loaded<Of>,
+    loaded: Loaded,
     { ttlMs, onShared, shared, overwrite = false }: KeepOptions = {},
-  ): Loaded<Of> {
+  ): Loaded {
     const { memory, stored, onAwaited } = this.#parts;
     const { origin, answer, awaited } = loaded;
     // Redis has bounds of its own; a slow disk, or a second node, delays other processes no longer than this.

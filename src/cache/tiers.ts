@@ -1,15 +1,26 @@
 /** The tiers beside memory, and the results of reads through them. */
-import type { CancelSignal } from '../ledger/index.ts';
+import type { CancelSignal, LedgerVersion } from '../ledger/index.ts';
 import type { Span } from '../metrics/index.ts';
 import type { CachedResponse } from './entry.ts';
 import type { Leases } from './redis/leases.ts';
 import type { Miss, SharedTier } from './redis/shared-tier.ts';
 import type { AnswerStore } from './store/store.ts';
 
+/** The node that answered, and facts of its answer that are not the read's. */
+interface Origin {
+  readonly upstream: string;
+  readonly tookMs: number;
+  /** Version of its answer to an unpinned read. */
+  readonly version: LedgerVersion | undefined;
+  /** `Retry-After` of its error. */
+  readonly retryAfter: string | undefined;
+}
+
 /** The result of a load. */
-export interface Loaded<Origin> {
+export interface Loaded {
   readonly answer: CachedResponse;
-  readonly origin: Origin;
+  /** A tier that had the answer: no node was asked. */
+  readonly origin: Origin | 'store' | 'redis';
   /** The head of the node's own ledger when it answered; absent where no node reported one. */
   readonly head?: bigint | undefined;
   /** The answer is above the second newest head: memory alone keeps it, until another node is there. */
@@ -28,7 +39,7 @@ export interface Awaited {
 }
 
 /** Reads an answer from a node. `span`: the parent of the spans that the load begins. */
-export type AnswerLoad<Origin> = (signal: CancelSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
+export type AnswerLoad = (signal: CancelSignal, span: Span | undefined) => Promise<Loaded>;
 
 /** Redis: the answers that replicas share, and the leases that let one replica read for all. */
 export interface SecondTier {
@@ -40,13 +51,13 @@ export interface SecondTier {
   readonly onTurn: (turn: 'lead' | 'alone' | 'followed') => void;
 }
 
-/** `lead`: read for all workers. `look`: another worker's read has ended, and the store may have its answer. */
-export type ReadTurn = 'lead' | 'look';
-
 /** The reads that the workers of a machine make. It only saves work: in doubt, a worker reads on its own. */
 export interface ReadFlights {
-  /** Waits for another worker's read of this name, for at most `withinMs`. Never rejects. */
-  enter(name: string, withinMs: number): Promise<ReadTurn>;
+  /**
+   * Waits for another worker's read of this name, for at most `withinMs`. `lead`: read for all workers. `look`: that read
+   * has ended, and the store may have its answer. Never rejects.
+   */
+  enter(name: string, withinMs: number): Promise<'lead' | 'look'>;
   /** Ends a read of this worker. */
   leave(name: string): void;
 }
@@ -61,9 +72,6 @@ export interface StoreTier {
   /** Counts look-ups by outcome. */
   readonly onLookup: (outcome: 'hit' | Miss) => void;
 }
-
-/** The tier that had an answer: no node was asked. */
-export type TierName = 'store' | 'redis';
 
 /** The reads that a purge dropped from memory here, and whether the store hides them. */
 export interface ForgottenReads {

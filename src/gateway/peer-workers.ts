@@ -1,6 +1,6 @@
 /** The other workers of one gateway: events between them, how they apply here, and the services of their primary. */
 import type { AccessDependencies } from '../access/index.ts';
-import type { CacheKey, PurgeScope, ReadFlights } from '../cache/index.ts';
+import type { Cache, CacheKey, ReadFlights } from '../cache/index.ts';
 import type { Distrusted, ShadowProof } from '../encode/index.ts';
 import type { LedgerInfo, LedgerVersion } from '../ledger/index.ts';
 import type { Fleet, Latest, NodeReport, PublishedState } from '../upstream/index.ts';
@@ -51,7 +51,7 @@ export interface PeerWorkers extends NonNullable<AccessDependencies['peers']> {
 
 /** The parts of a worker that events change. */
 interface PeerEventParts {
-  readonly cache: { readonly purgeHere: (scope: PurgeScope) => Promise<unknown> };
+  readonly cache: Pick<Cache, 'purgeHere'>;
   readonly fleet: Fleet;
   readonly latest: Latest;
   readonly proof: ShadowProof;

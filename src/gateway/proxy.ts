@@ -1,5 +1,6 @@
 /** Builds the proxy: transports, routes and the admin functions. */
 import type { Access } from '../access/index.ts';
+import type { Cache } from '../cache/index.ts';
 import type { Config } from '../config/index.ts';
 import type { ShadowProof } from '../encode/index.ts';
 import { createAuditMetrics } from '../upstream/index.ts';
@@ -46,7 +47,6 @@ import {
 import { Admin, type Distances, Explainer } from '../proxy/operations/index.ts';
 import { Audits, Freshness, Reader, Shares, type StoredRead } from '../proxy/reads/index.ts';
 import { AccessLog } from './log/access-log.ts';
-import type { Cache } from './tiers/cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { LogControl } from './log/log.ts';
 import type { ServingContext } from './settings.ts';

@@ -5,7 +5,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import { type AccessDependencies, loadAccess } from '../access/index.ts';
 import { Submissions } from '../proxy/routes/index.ts';
 import { Connections, type ConnectionTimes, LoopLag, UnsentAnswers, usualTimes } from '../proxy/http/index.ts';
-import { redisConnections } from '../cache/index.ts';
+import { type Cache, redisConnections } from '../cache/index.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { Config, UpstreamConfig } from '../config/index.ts';
 import { ShadowProof } from '../encode/index.ts';
@@ -13,7 +13,7 @@ import type { LedgerVersion } from '../ledger/index.ts';
 import { createOverloadMetrics, findSdk, Journal, type OverloadMetrics } from '../metrics/index.ts';
 import { Distances } from '../proxy/operations/index.ts';
 import { createAnswerBudget, type ForksParts, type PublishedState, type Upstream } from '../upstream/index.ts';
-import { buildCache, type Cache } from './tiers/cache.ts';
+import { buildCache } from './cache.ts';
 import type { FoundAddresses, LookUp } from './discovery.ts';
 import { buildFleet } from './fleet.ts';
 import { LogControl } from './log/log.ts';
@@ -31,11 +31,9 @@ type Optional = Awaited<ReturnType<typeof loadOptional>>;
  * Builders of the parts that only some configs need; other configs do not load their modules. A part that is absent at the
  * start needs a restart.
  */
-export async function loadOptional({ access, cache: { redis, store }, listen: { tls }, tracing }: Config) {
+export async function loadOptional({ access, listen: { tls }, tracing }: Config) {
   return {
     access: access && of(access, await loadAccess()),
-    storedCache: store && of(store, (await import('./tiers/stored-cache.ts')).buildStoredCache),
-    sharedCache: redis && of(redis, (await import('./tiers/shared-cache.ts')).buildSharedCache),
     encryption: tls && of(tls, (await import('./encryption.ts')).buildEncryption),
     // A registered SDK is the operator's own choice.
     tracing: tracing && !findSdk() ? of(tracing, await (await import('./tracing.ts')).loadTracing()) : undefined,
@@ -133,11 +131,11 @@ export function buildParts(
       void cache.purge({ kind: 'everything' }).then(() => peers?.publish({ kind: 'fork found' }));
     },
     onServed: (version: LedgerVersion, state?: PublishedState) => {
-      cache.shared?.news.publishServed(version);
+      cache.publishServed(version);
       peers?.publish(state === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot: state });
     },
     onRefused: (upstream: Upstream, version: LedgerVersion) => {
-      cache.shared?.news.publishRefused(upstream.fingerprint, version);
+      cache.publishRefused(upstream.fingerprint, version);
       peers?.publish({ kind: 'refused', fingerprint: upstream.fingerprint, version });
     },
   };
@@ -146,11 +144,7 @@ export function buildParts(
   const ownLag = () => lag.lagMs;
   const fleetParts = buildFleet(config, listener, { ...context, ownLag, answerBudget, forkTimes, lookUp, found });
   const { fleet, sender } = fleetParts;
-  const cache: Cache = buildCache(config, fleetParts, {
-    ...context,
-    buildShared: optional.sharedCache,
-    buildStored: optional.storedCache,
-  });
+  const cache: Cache = buildCache(config.cache, fleetParts, context);
   const { redis } = config.cache;
   const access = optional.access?.({ ...context, limits, redis: redis && redisConnections(redis, settings.redis) });
   const proof = new ShadowProof(Object.assign(settings.encode, { now, distrusted: peers?.distrusted }));
@@ -198,12 +192,9 @@ export function buildParts(
     registry,
     journal,
     distances,
-    cache: () => {
-      const { fill, maxBytes } = cache.memory;
-      return { entries: fill.entries, bytes: fill.bytes, maxBytes };
-    },
-    redis: () => cache.shared && { trouble: cache.shared.trouble() },
-    store: () => cache.stored && { ...cache.stored.store.size, trouble: cache.stored.trouble() },
+    cache: () => cache.status().memory,
+    redis: () => cache.status().redis,
+    store: () => cache.status().store,
     load: () => ({
       connections: connections.open,
       maxConnections: config.listen.maxConnections,
@@ -218,7 +209,7 @@ export function buildParts(
     certificateRefused: () => encryption?.refused(),
     tenants: () => access?.usage.tenants ?? [],
   });
-  const replicas = cache.shared && redis && new Replicas(cache.shared.link, redis.keyPrefix, () => status.report());
+  const replicas = cache.redis && redis && new Replicas(cache.redis, redis.keyPrefix, () => status.report());
   return {
     ...context,
     ...fleetParts,

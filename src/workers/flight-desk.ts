@@ -1,5 +1,4 @@
-import type { ReadTurn } from '../cache/index.ts';
-import type { PrimaryHandlers } from './protocol.ts';
+import type { PrimaryHandlers, ReadTurn } from './protocol.ts';
 
 /** Workers that wait for the end of a read, and the worker that makes it. */
 interface OpenFlight {

@@ -4,7 +4,6 @@
  */
 import type { LimitService } from '../access/index.ts';
 import type { Config, LogConfig } from '../config/index.ts';
-import type { ReadTurn } from '../cache/index.ts';
 import type { Distrusted } from '../encode/index.ts';
 import type { PeerWorkers } from '../gateway/index.ts';
 import type { FamilyData } from '../metrics/index.ts';
@@ -32,6 +31,9 @@ export interface WorkerHandlers extends Pick<Admin, 'purgeHere' | 'setDrained' |
   /** Finishes the requests in flight, then answers. */
   drain(): Promise<void>;
 }
+
+/** `lead`: read for all workers. `look`: another worker's read has ended, and the store may have its answer. */
+export type ReadTurn = 'lead' | 'look';
 
 /** Messages to the primary, from one worker. */
 export interface PrimaryHandlers extends ReturnType<LimitService['handlersFor']> {

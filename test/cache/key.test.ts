@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cacheKey, keyOn, keyText, readText, versionOf, type KeyParts } from '../../src/cache/key.ts';
-import { isOfState, operations } from '../../src/cache/kinds.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 
 const parts: Omit<KeyParts, 'version'> = { chainId: 4, operation: 'resource', subject: '0x1/0x1::a::B', form: 'json' };
@@ -30,12 +29,4 @@ test('a subject of 400 characters is kept as it is, a longer one as its digest',
   assert.equal(kept, `4|resource|${'x'.repeat(400)}|json|`);
   assert.match(cut ?? '', /^4\|resource\|sha256:[\w-]{43}\|json\|$/);
   assert.notEqual(cut, readText({ ...parts, subject: `${'x'.repeat(400)}y` }));
-});
-
-test('a version decides reads of state; those of history name all that they are of', () => {
-  assert.deepEqual(
-    operations.filter((operation) => !isOfState(operation)),
-    ['transaction', 'by_version', 'transactions', 'auxiliary_info', 'block', 'block_by_version', 'events'],
-  );
-  for (const operation of ['resource', 'view', 'balance', 'raw_table_item'] as const) assert.ok(isOfState(operation));
 });

@@ -21,6 +21,7 @@ import { noRedis, redisServer } from '../support/redis-server.ts';
 const never = new AbortController().signal;
 const key = keyAt(7n);
 const keys = new AnswerNames('lg', 'test', anyTerm);
+const origin = { upstream: 'node', tookMs: 1, version: undefined, retryAfter: undefined };
 
 /** `server`: another replica's. */
 async function tiers(t: TestContext, timeoutMs = 1_000, server?: Awaited<ReturnType<typeof redisServer>>) {
@@ -43,11 +44,11 @@ async function tiers(t: TestContext, timeoutMs = 1_000, server?: Awaited<ReturnT
   );
   const leases = new Leases(link, { nameOf: (of) => keys.lease(of), followMs: 10_000 });
   const shared = { tier, leases, onLookup: (outcome: string) => lookups.push(outcome), onTurn: () => {} };
-  return { server, memory, written, lookups, reads: new ReadThrough<'node'>({ memory, shared }) };
+  return { server, memory, written, lookups, reads: new ReadThrough({ memory, shared }) };
 }
 
-function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): AnswerLoad<'node'> {
-  return () => Promise.resolve({ answer, origin: 'node', head });
+function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): AnswerLoad {
+  return () => Promise.resolve({ answer, origin, head });
 }
 
 test('an entry that another replica leaves damaged is overwritten by its follower', { skip: noRedis }, async (t) => {
@@ -69,7 +70,7 @@ test('an entry that another replica leaves damaged is overwritten by its followe
     await client.unlink(keys.lease(key));
   });
 
-  assert.equal((await load).value.origin, 'node');
+  assert.equal((await load).value.origin, origin);
   await until('it is written', () => written.length === 1);
   assert.deepEqual(lookups, ['absent']);
   assert.deepEqual(await server.run((client) => client.getBuffer(name)), record);
@@ -107,7 +108,7 @@ test('a provisional answer is in Redis once a second head has passed it', { skip
   const one = await tiers(t);
   const other = await tiers(t, 1_000, one.server);
   const awaited = { version: 7n, isNear: true, withinMs: 10_000, head: () => anyTerm.checkpoint.version };
-  const ahead = () => Promise.resolve({ answer: answerOf(2_000), origin: 'node', awaited } as const);
+  const ahead = () => Promise.resolve({ answer: answerOf(2_000), origin, awaited } as const);
 
   await one.reads.load(key, '', { signal: never }, ahead);
   assert.deepEqual([one.written, one.reads.isProvisional(key)], [[], true]);
@@ -127,12 +128,12 @@ test('another replica that no second head helps reads for itself', { skip: noRed
     [9n, false],
   ] as const) {
     const awaited = { version, isNear, withinMs: 10_000, head: () => anyTerm.checkpoint.version };
-    const ahead = () => Promise.resolve({ answer, origin: 'node', awaited } as const);
+    const ahead = () => Promise.resolve({ answer, origin, awaited } as const);
     await one.reads.load(keyAt(version), '', { signal: never }, ahead);
 
     const { value } = await other.reads.load(keyAt(version), '', { signal: never }, nodeWith(answer));
 
-    assert.equal(value.origin, 'node');
+    assert.equal(value.origin, origin);
   }
   assert.deepEqual(one.written, []);
 });

@@ -2,7 +2,7 @@
  * A purge of this process, Redis and the other replicas. Every replica drops its reads and pending writes before Redis
  * is cleared, and once more afterwards, for reads found in Redis in between: a node answers every read after the purge.
  */
-import type { PurgeScope } from './purge-scope.ts';
+import { formatScope, type PurgeScope } from './purge-scope.ts';
 import type { ForgottenReads } from '../tiers.ts';
 import type { PeerPurge } from './purge-news.ts';
 
@@ -23,6 +23,8 @@ interface SharedPurge {
 
 /** The outcome of a purge. `off`: no Redis is configured. */
 export interface PurgeResult {
+  /** The scope in words, as other replicas get it. */
+  readonly scope: string;
   /** Whether everything was cleared. If not, the purge must be repeated. */
   readonly isComplete: boolean;
   /** Reads dropped from memory here. */
@@ -36,8 +38,9 @@ export interface PurgeResult {
 
 /** Purges the scope here, in Redis and at the other replicas. A failure of Redis makes it incomplete. */
 export async function purge(scope: PurgeScope, { forget, shared }: PurgerParts): Promise<PurgeResult> {
+  const text = formatScope(scope);
   const first = await forget(scope);
-  if (shared === undefined) return { ...hereOf([first]), redis: 'off', replicas: 'off' };
+  if (shared === undefined) return { scope: text, ...hereOf([first]), redis: 'off', replicas: 'off' };
   const before = await shared.publishPurge(scope);
   const redis = (await shared.clear(scope)) ?? 'unavailable';
   const after = await shared.publishPurge(scope);
@@ -45,6 +48,7 @@ export async function purge(scope: PurgeScope, { forget, shared }: PurgerParts):
   // A replica that had not cleared before Redis was may have written since: its second report does not count.
   const peers = haveAllCleared(before) ? after : before;
   return {
+    scope: text,
     ...here,
     isComplete: here.isComplete && redis !== 'unavailable' && haveAllCleared(peers),
     redis,

@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Redis } from 'ioredis';
-import { connectRedis, type RedisClient } from '../../cache/index.ts';
+import { connectRedis } from '../../cache/index.ts';
 import type { LoadedConfig, RedisConfig, StoreConfig } from '../../config/index.ts';
 import { connectionFault, type CheckFinding } from './inspect-fleet.ts';
 
@@ -66,7 +66,11 @@ const limitsToo: RedisUse = {
   mayLose: 'limits and usage',
 };
 
-async function warningsOfRedis(client: RedisClient, key: string, use: RedisUse): Promise<readonly string[]> {
+async function warningsOfRedis(
+  client: ReturnType<typeof connectRedis>,
+  key: string,
+  use: RedisUse,
+): Promise<readonly string[]> {
   if (client.status !== 'ready') await new Promise<void>((resolve) => client.once('ready', () => resolve()));
   await client.hget(key, '0');
   // Nothing has this name, so nothing is written; a server that refuses writes refuses this one too.

@@ -1,6 +1,6 @@
 /** The meeting of sockets and routes: transports receive requests, and the routes of the client port answer them. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { MemoryCache } from '../../cache/index.ts';
+import type { Cache } from '../../cache/index.ts';
 import type { GatewayError } from '../../ledger/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import type { Freshness, Reader } from '../reads/index.ts';
@@ -69,7 +69,7 @@ export interface ServerParts {
   readonly bodies: Bodies;
   readonly fleet: Pick<Fleet, 'view'>;
   readonly reader: Reader;
-  readonly memory: MemoryCache;
+  readonly memory: Cache['memory'];
   readonly freshness: Freshness;
   readonly cors: Cors;
   readonly writer: ResponseWriter;

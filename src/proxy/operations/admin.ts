@@ -1,6 +1,6 @@
 /** Administration of one process. Requests and answers are plain data, so that they can cross to another process. */
 import { z } from 'zod';
-import { type ForgottenReads, formatScope, type PurgeResult, type PurgeScope, readText } from '../../cache/index.ts';
+import { type Cache, cacheKey, type PurgeScope } from '../../cache/index.ts';
 import type { Journal } from '../../metrics/index.ts';
 import { findAddress, quote } from '../../ledger/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
@@ -20,17 +20,13 @@ import {
 } from './admin-request.ts';
 
 /** Parts of the administration of one process. */
-export interface AdminParts {
+export interface AdminParts extends Pick<Cache, 'purge' | 'purgeHere'> {
   readonly router: Router;
   readonly reader: Reader;
   readonly chainId: () => number | undefined;
   readonly explainer: Explainer;
   /** Absent without access control. */
   readonly usage?: UsageSource | undefined;
-  /** Purges this process, Redis and the other replicas. */
-  readonly purge: (scope: PurgeScope) => Promise<PurgeResult>;
-  /** Purges this process and the store alone. */
-  readonly purgeHere: (scope: PurgeScope) => Promise<ForgottenReads>;
   readonly fleet: Pick<Fleet, 'upstreams' | 'setDrained'>;
   readonly journal: Journal;
   readonly onPurge: (scope: 'read' | 'account' | 'everything') => void;
@@ -63,12 +59,12 @@ export class Admin {
       if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are in flight: try again`);
       this.#purges += 1;
       try {
-        const purged = await this.#parts.purge(scope);
+        const { scope: text, ...purged } = await this.#parts.purge(scope);
         this.#parts.onPurge(scope.kind === 'versions' ? 'read' : scope.kind);
-        const fields = { from, purge: formatScope(scope), ...purged };
+        const fields = { from, purge: text, ...purged };
         this.#parts.journal.record('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
         const { isComplete, ...counts } = purged;
-        return { purged: scopeText(scope), complete: isComplete, ...counts };
+        return { purged: scopeText(scope, text), complete: isComplete, ...counts };
       } finally {
         this.#purges -= 1;
       }
@@ -124,10 +120,11 @@ export async function orFault(serve: () => Promise<AdminAnswer>): Promise<AdminA
   }
 }
 
-function scopeText(scope: PurgeScope): string {
+/** `text`: see `PurgeResult.scope`. */
+function scopeText(scope: PurgeScope, text: string): string {
   switch (scope.kind) {
     case 'read':
-      return `the read ${formatScope(scope).slice('read '.length)}`;
+      return `the read ${text.slice('read '.length)}`;
     case 'versions':
       return `every version of the read ${scope.read}`;
     case 'account':
@@ -176,5 +173,6 @@ function scopeOfRead(request: DescribedRequest, chainId: number, { router, reade
   }
   if (parsed.kind !== 'read') throw new AdminFault(400, 'answers to this request are never kept');
   const key = reader.keyOf(parsed.read);
-  return key === undefined ? { kind: 'versions', read: readText({ ...parsed.read, chainId }) } : { kind: 'read', key };
+  if (key !== undefined) return { kind: 'read', key };
+  return { kind: 'versions', read: cacheKey({ ...parsed.read, version: undefined, chainId }).page };
 }

@@ -1,15 +1,6 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
-import { type CachedResponse, isOfState, kinds, keyText, type ReadThrough } from '../../cache/index.ts';
-import {
-  lifetimeOf,
-  isOfLatest,
-  needOf,
-  type Origin,
-  pinTo,
-  type Read,
-  type Reader,
-  type ShareTime,
-} from '../reads/index.ts';
+import { type Cache, type CachedResponse, kinds } from '../../cache/index.ts';
+import { lifetimeOf, isOfLatest, needOf, pinTo, type Read, type Reader, type ShareTime } from '../reads/index.ts';
 import { errorBody, type LedgerVersion } from '../../ledger/index.ts';
 import {
   type Candidate,
@@ -31,7 +22,7 @@ interface ExplainerParts {
   readonly fleet: Fleet;
   readonly latest: Latest;
   readonly reader: Reader;
-  readonly tiers: ReadThrough<Origin>;
+  readonly tiers: Cache['tiers'];
   readonly router: Router;
   /** Live settings of the config. */
   readonly limits: { readonly maxStalenessMs: number };
@@ -79,13 +70,13 @@ export class Explainer {
     const head = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
     const nodes = this.#nodes(read.need, read.atOnce === undefined ? kindOf(read) : undefined);
     if (key === undefined) return { ...head, key: 'none yet: no node has reported its chain', ...nodes };
-    const { memory, store, redis } = await this.#parts.tiers.inspect(key);
+    const { names, memory, store, redis } = await this.#parts.tiers.inspect(key);
     return {
       ...head,
-      key: { text: keyText(key), redis: redis?.name, field: String(key.slot) },
+      key: names,
       memory: memory === undefined ? { state: 'absent' } : heldOf(memory),
       store: { state: store },
-      redis: redis === undefined ? { reference: 'off' } : { ...redis, name: undefined },
+      redis: redis === undefined ? { reference: 'off' } : redis,
       ...nodes,
     };
   }
@@ -166,7 +157,7 @@ const sharedTexts: Readonly<Record<ShareTime, string>> = {
 function keptOf(read: Read, head: LedgerVersion | undefined): string {
   const { operation, version } = read;
   if (operation === 'transaction') return 'for 10 minutes once it is committed; never while it is pending or unknown';
-  if (!isOfState(operation)) {
+  if (kinds[operation].class === 'history') {
     const time = lifetimeOf(read) === Infinity ? 'for ever' : 'for 10 minutes';
     return `${time} once all of it is below the head; never before`;
   }

@@ -4,6 +4,6 @@ export { Audits, type Disagreement, type StoredRead } from './audits.ts';
 export type { Caller, SeenVersion } from './caller.ts';
 export { ageOf, Freshness, type InfoBody, infoHead, pinTo } from './freshness.ts';
 export { lifetimeOf } from './policy.ts';
-export { isOfLatest, needOf, type Origin, type Read, type ReadResult, type Source } from './read-result.ts';
+export { isOfLatest, needOf, type Read, type ReadResult, type Source } from './read-result.ts';
 export { Reader } from './reader.ts';
 export { type SharedRead, Shares, type ShareTime } from './shares.ts';

@@ -7,7 +7,7 @@ import {
   type LedgerInfo,
   type LedgerVersion,
 } from '../../ledger/index.ts';
-import { isOfState, kinds, mutableTtlMs, type Operation } from '../../cache/index.ts';
+import { kinds, mutableTtlMs, type Operation } from '../../cache/index.ts';
 
 /** The part of history that a read asks for. */
 export type Extent =
@@ -69,6 +69,11 @@ export type Decision =
   | 'error not final'
   | 'not committed'
   | 'not complete';
+
+/** Whether a version decides the answer to this kind of read; without one it is a read of "latest". */
+export function isOfState(operation: Operation): boolean {
+  return kinds[operation].class === 'state';
+}
 
 /** The policy's decision on the answer to a read. Pure. */
 export function decide(read: ReadFacts, answer: AnswerFacts, believed: BelievedLedger): Decision {

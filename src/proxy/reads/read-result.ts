@@ -1,14 +1,6 @@
 /** A read, and its result: the answer, its source, and the facts that response headers report. */
-import {
-  type CachedResponse,
-  type CacheKey,
-  contentDigest,
-  isOfState,
-  type Loaded,
-  nothingCoded,
-  type TierName,
-} from '../../cache/index.ts';
-import type { ReadFacts } from './policy.ts';
+import { type CachedResponse, type CacheKey, createEntry, type Loaded } from '../../cache/index.ts';
+import { isOfState, type ReadFacts } from './policy.ts';
 import { type Dialect, headerOf, type LedgerVersion } from '../../ledger/index.ts';
 import type { Need, NodeAnswer, WireRequest } from '../../upstream/index.ts';
 
@@ -37,7 +29,7 @@ export function isOfLatest(read: Read): boolean {
 /** Source of an answer, for `Cache-Status`. */
 export type Source =
   | { readonly kind: 'memory' }
-  | { readonly kind: TierName; readonly isCollapsed: boolean }
+  | { readonly kind: 'store' | 'redis'; readonly isCollapsed: boolean }
   | {
       readonly kind: 'upstream';
       readonly name: string;
@@ -60,16 +52,6 @@ export interface ReadResult {
   /** Age of the latest state, in whole seconds; 0 for a pinned read, whose state never changes. */
   readonly ageSeconds: number;
   readonly source: Source;
-}
-
-/** The node that answered, and facts of its answer that are not the read's. */
-export interface Origin {
-  readonly upstream: string;
-  readonly tookMs: number;
-  /** Version of its answer to an unpinned read. */
-  readonly version: LedgerVersion | undefined;
-  /** `Retry-After` of its error. */
-  readonly retryAfter: string | undefined;
 }
 
 /** `Retry-After` of a node's error: no entry has it, because no cache stores such an answer. */
@@ -101,7 +83,7 @@ export function entryOf(
     ownHeaders,
     lifetimeMs,
   };
-  return { ...content, digest: isShared ? contentDigest(content) : '', coded: nothingCoded };
+  return createEntry(content, isShared);
 }
 
 /** Need of state at `version`; `undefined`: at a node's head. */
@@ -112,7 +94,7 @@ export function needOf(version: LedgerVersion | undefined): Need {
 /** The result of one read that waited for a load. */
 export function resultOf(
   read: { readonly version: LedgerVersion | undefined },
-  { answer, origin, awaited }: Loaded<Origin | TierName>,
+  { answer, origin, awaited }: Loaded,
   isCollapsed: boolean,
 ): ReadResult {
   const isKept = typeof origin === 'string';

@@ -5,45 +5,37 @@
 import { LRUCache } from 'lru-cache';
 import { isContentOf } from './asked-content.ts';
 import {
-  type AnswerLoad,
+  type Cache,
   cacheKey,
   type CacheKey,
   type CacheLocation,
-  type CacheMetrics,
   Coalescer,
   type ContentCoding,
-  isOfState,
   kinds,
   type Loaded,
-  type MemoryCache,
-  type MissReason,
-  type Operation,
-  type ReadThrough,
 } from '../../cache/index.ts';
 import {
   committedVersion,
   decide,
   lifetimeOf,
+  isOfState,
   isSameAtAllNodes,
   newestIn,
   type Decision,
   type AnswerFacts,
 } from './policy.ts';
-import { type AnswerContent, headerOf, type LedgerVersion } from '../../ledger/index.ts';
-import type { Count } from '../../metrics/index.ts';
+import { type AnswerContent, type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
+import type { Count, Span } from '../../metrics/index.ts';
 import { type Fleet, joinFlights, LargeAnswerError, type Sender, type Upstream } from '../../upstream/index.ts';
 import type { StoredRead } from './audits.ts';
 import type { Caller } from './caller.ts';
 import { Compressor } from './compressor.ts';
-import { entryOf, resultOf, retryAfterOf, type Origin, type Read, type ReadResult } from './read-result.ts';
+import { entryOf, resultOf, retryAfterOf, type Read, type ReadResult } from './read-result.ts';
 
 /** Parts of a reader. */
-export interface ReaderParts {
+export interface ReaderParts extends Pick<Cache, 'memory' | 'tiers' | 'metrics'> {
   readonly fleet: Fleet;
   readonly sender: Sender;
-  readonly memory: MemoryCache;
-  readonly tiers: ReadThrough<Origin>;
-  readonly metrics: CacheMetrics<Operation, MissReason>;
   /** Called for each pinned read whose answer from a node is stored. */
   readonly onStored?: (stored: StoredRead) => void;
 }
@@ -117,7 +109,7 @@ export class Reader {
     const place = { key, chainId };
     const atMin = min === undefined ? read : { ...read, need: { kind: 'head', min } as const };
     const isAtHead = read.need.kind === 'head';
-    const load: AnswerLoad<Origin> = async (signal, span) => {
+    const load = async (signal: CancelSignal, span: Span | undefined): Promise<Loaded> => {
       const own = { client: caller.client, signal, span };
       const loaded = await this.#fetch(isAtHead ? atMin : read, place, own);
       // A node that holds the start of a list, or of a block, may be behind the version that the client has seen.
@@ -152,11 +144,7 @@ export class Reader {
   }
 
   /** Without a `place` the answer is not stored. */
-  async #fetch(
-    read: Read,
-    place: CachePlace | undefined,
-    { client, signal, span, onPlace }: Caller,
-  ): Promise<Loaded<Origin>> {
+  async #fetch(read: Read, place: CachePlace | undefined, { client, signal, span, onPlace }: Caller): Promise<Loaded> {
     const { sender, metrics, onStored } = this.#parts;
     const { operation, form, version, need, wire, atOnce } = read;
     const { generation, chainId = -1 } = this.#parts.fleet;

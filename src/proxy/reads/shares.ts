@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { isContentOf, type AskedRead } from './asked-content.ts';
-import { type CachedResponse, Coalescer, ownBytes, type ReadThrough } from '../../cache/index.ts';
+import { type Cache, type CachedResponse, Coalescer, ownBytes } from '../../cache/index.ts';
 import type { AnswerContent, AnswerForm, CancelSignal, LedgerVersion } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
 import {
@@ -41,7 +41,7 @@ interface SharesParts {
   readonly latest: Latest;
   readonly freshness: Freshness;
   /** Counts the purges, which drop short shares as well. */
-  readonly tiers: Pick<ReadThrough<unknown>, 'purges'>;
+  readonly tiers: Pick<Cache['tiers'], 'purges'>;
   /** Time for which a gas price is shared. */
   readonly gasPriceTtlMs: number;
 }

@@ -9,13 +9,14 @@ import { openStore, storeFolder } from '../../support/stores.ts';
 
 const never = new AbortController().signal;
 const key = keyAt(7n);
-const node: AnswerLoad<'node'> = () => Promise.resolve({ answer: answerOf('after'), origin: 'node', head: 7n });
+const origin = { upstream: 'node', tookMs: 1, version: undefined, retryAfter: undefined };
+const node: AnswerLoad = () => Promise.resolve({ answer: answerOf('after'), origin, head: 7n });
 
 test('a read that the store answers during a purge is not left in memory', async (t) => {
   const { store, write } = await openStore(t, { folder: storeFolder(t) });
   await write(key, answerOf('before'));
   const memory = new MemoryCache({ maxBytes: 2 ** 20, onEvict: () => {} });
-  const reads = new ReadThrough<'node'>({
+  const reads = new ReadThrough({
     memory,
     stored: { store, followMs: () => 0, onLookup: () => {} },
     shared: undefined,

@@ -1,10 +1,12 @@
 /** The answers that may be stored: a row for every rule of protocol 1.2 and 1.1. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { operations } from '../../../src/cache/kinds.ts';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import {
   committedVersion,
   decide,
+  isOfState,
   type Decision,
   type AnswerFacts,
   type ReadFacts,
@@ -464,4 +466,12 @@ test('the version of a commit is read from the JSON text of a u64, and from noth
   for (const text of ['', '[]', '{}', '{"version":499}', '{"version":["499"]}', '{"version":"x"}', '{"":"499"}']) {
     assert.equal(versionIn(text), undefined, text);
   }
+});
+
+test('a version decides reads of state; those of history name all that they are of', () => {
+  assert.deepEqual(
+    operations.filter((operation) => !isOfState(operation)),
+    ['transaction', 'by_version', 'transactions', 'auxiliary_info', 'block', 'block_by_version', 'events'],
+  );
+  for (const operation of ['resource', 'view', 'balance', 'raw_table_item'] as const) assert.ok(isOfState(operation));
 });

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cacheKey, keyText } from '../../../src/cache/key.ts';
-import { isOfState } from '../../../src/cache/kinds.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
+import { isOfState } from '../../../src/proxy/reads/policy.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { fc } from '../../support/fast-check.ts';

@@ -1,5 +1,4 @@
 /** Writes prepared hits over HTTP/1.1, head and body into one arena where the body is short. */
-import type { BytesRange } from '../../../cache/index.ts';
 import type { AdmittedRequest } from '../../../access/index.ts';
 import type { Cors } from '../cors.ts';
 import { pieceBytes } from '../unsent-answers.ts';
@@ -68,7 +67,7 @@ export class HitText implements HitWriter<AnswerSink> {
     own: string,
     further: string,
     { connection, isKept, nowMs, view }: PreparedRequest<AnswerSink>,
-    copied?: BytesRange,
+    copied?: { readonly bytes: Buffer; readonly from: number; readonly to: number },
     beside?: Buffer,
   ): void {
     const live = this.#live.bytes(view.headers, isKept, nowMs);

@@ -1,38 +1,33 @@
 /** Builds the shared tier: answers, leases and events in Redis. */
 import type { RedisConfig } from '../../config/index.ts';
-import {
-  AnswerNames,
-  clearRedis,
-  connectRedis,
-  connectSubscriber,
-  createRedisMetrics,
-  everyTerm,
-  History,
-  HistoryRegistry,
-  Leases,
-  LedgerNames,
-  type NewsListener,
-  type PurgeScope,
-  RedisLink,
-  type SecondTier,
-  SharedState,
-  SharedTier,
-  type TroubleChange,
-  WriteQueue,
-} from '../../cache/index.ts';
 import type { Journal } from '../../metrics/index.ts';
-import { madeOnce, tierHistory, unverified, type TierParts } from './tier-history.ts';
+import { History } from '../history/history.ts';
+import { everyTerm } from '../history/terms.ts';
+import { madeOnce, tierHistory, unverified, type TierParts } from '../history/tier-history.ts';
+import type { PurgeScope } from '../purge/purge-scope.ts';
+import { clearRedis } from '../purge/redis-clear.ts';
+import { createRedisMetrics } from '../tier-metrics.ts';
+import type { SecondTier } from '../tiers.ts';
+import { HistoryRegistry } from './history-registry.ts';
+import { Leases } from './leases.ts';
+import { connectRedis, connectSubscriber } from './redis-client.ts';
+import { AnswerNames, LedgerNames } from './redis-keys.ts';
+import { RedisLink, type TroubleChange } from './redis-link.ts';
+import { SharedState, type NewsListener } from './shared-state.ts';
+import { SharedTier } from './shared-tier.ts';
+import { WriteQueue } from './write-queue.ts';
 
 /** Parts of which the shared tier is built. */
 export interface SharedCacheParts extends TierParts {
   readonly news: NewsListener;
+  /** Live settings of the config; `followMs`: longest wait for another replica's read of the same key. */
+  readonly settings: {
+    readonly redis: { readonly timeoutMs: number; readonly ttlMs: number; readonly followMs: number };
+  };
 }
 
-/** The cache that replicas share in Redis, with its news and the history that it belongs to. */
-export type SharedCache = ReturnType<typeof buildSharedCache>;
-
-/** Connects to Redis in the background. */
-export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts) {
+/** The cache that replicas share in Redis, with its news and the history that it belongs to. Connects in the background. */
+export function createSharedCache(config: RedisConfig, parts: SharedCacheParts) {
   const { memory, journal } = parts;
   const settings = parts.settings.redis;
   const metrics = createRedisMetrics(parts.registry, () => ({

@@ -1,11 +1,20 @@
-/** Parts of the history that a tier's answers belong to, as the store and Redis have them. */
-import type { HistoryParts, MemoryCache, Term } from '../../cache/index.ts';
-import type { ServingContext } from '../settings.ts';
+/** The history that a tier's answers belong to, as the store and Redis have them. */
+import type { Registry } from 'prom-client';
+import type { Journal } from '../../metrics/index.ts';
+import type { MemoryCache } from '../memory/memory.ts';
+import type { HistoryParts } from './membership.ts';
+import type { Term } from './terms.ts';
 
 /** Parts of which a tier that outlives the process is built; the functions reach the fleet. */
-export interface TierParts
-  extends ServingContext, Pick<HistoryParts, 'readRoots' | 'onReplaced' | 'onForeign' | 'generation' | 'outageFromMs'> {
+export interface TierParts extends Pick<
+  HistoryParts,
+  'readRoots' | 'onReplaced' | 'onForeign' | 'generation' | 'outageFromMs'
+> {
   readonly memory: MemoryCache;
+  readonly registry: Registry;
+  readonly journal: Journal;
+  /** Processes of this gateway, which share its rates. */
+  readonly processes: number;
   readonly chainId: () => number | undefined;
   /** The ledger's name, once it is known. */
   readonly ledger: () => string | undefined;

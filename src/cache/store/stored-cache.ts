@@ -1,13 +1,24 @@
 /** Builds the store: answers on the machine's disk, and the history that they belong to. */
 import type { StoreConfig } from '../../config/index.ts';
-import { AnswerStore, createStoreMetrics, History, StoreRegistry, type StoreTier } from '../../cache/index.ts';
-import { madeOnce, tierHistory, unverified, type TierParts } from './tier-history.ts';
+import { History } from '../history/history.ts';
+import { madeOnce, tierHistory, unverified, type TierParts } from '../history/tier-history.ts';
+import { createStoreMetrics } from '../tier-metrics.ts';
+import type { ReadFlights, StoreTier } from '../tiers.ts';
+import { StoreRegistry } from './registry.ts';
+import { AnswerStore } from './store.ts';
 
-/** The store in use. */
-export type StoredCache = ReturnType<typeof buildStoredCache>;
+/** Parts of which the store is built. */
+export interface StoredCacheParts extends TierParts {
+  /** The name of this start of the gateway, which its processes share. */
+  readonly run: string;
+  /** The other workers; absent in a single process. */
+  readonly peers: { readonly flights: ReadFlights } | undefined;
+  /** Live settings of the config; `timeoutMs`: longest wait for another worker's read. */
+  readonly settings: { readonly sender: { readonly timeoutMs: number } };
+}
 
-/** Opens the store in the background. */
-export function buildStoredCache(config: StoreConfig, parts: TierParts) {
+/** The store in use, with the history that its answers belong to. Opens in the background. */
+export function createStoredCache(config: StoreConfig, parts: StoredCacheParts) {
   const { memory, journal, run, peers, processes, settings } = parts;
   const { beatMs, ...ofHistory } = tierHistory(parts);
   const trouble = (): string | undefined => store.fault ?? (history.term === undefined ? unverified : undefined);

@@ -1,0 +1,108 @@
+/** The cache of one process: memory, the store, Redis, and the events between replicas that share Redis. */
+import type { Config } from '../config/index.ts';
+import { createCacheMetrics } from './cache-metrics.ts';
+import type { TierParts } from './history/tier-history.ts';
+import { operations } from './kinds.ts';
+import { MemoryCache } from './memory/memory.ts';
+import { missReasons } from './memory/miss-history.ts';
+import type { PurgeScope } from './purge/purge-scope.ts';
+import { purge } from './purge/purger.ts';
+import { ReadThrough } from './read-through.ts';
+import { createSharedCache, type SharedCacheParts } from './redis/shared-cache.ts';
+import type { NewsListener } from './redis/shared-state.ts';
+import { purgeMarkOf } from './store/registry.ts';
+import { createStoredCache, type StoredCacheParts } from './store/stored-cache.ts';
+
+/** The process that the cache is a part of, and the nodes' ledger. */
+interface CacheDeps extends Omit<
+  StoredCacheParts & SharedCacheParts,
+  'memory' | 'ledger' | 'news' | 'onReplaced' | 'onForeign'
+> {
+  /** The first transaction's hash tells ledgers of one chain id apart. Looked up at the start, closed with the cache. */
+  readonly identity: { readonly name: string | undefined; look(): Promise<void>; close(): void };
+  /** All nodes report a new root at `version`. */
+  readonly replaceHistory: (version: bigint) => void;
+  readonly news: Pick<NewsListener, 'onServed' | 'onRefused'>;
+  /** Called when other processes wait for an answer to become final. */
+  readonly onAwaited: () => void;
+}
+
+/** The cache of this process. */
+export type Cache = ReturnType<typeof createCache>;
+
+/** Memory and, with `store` and `redis` in its config, the tiers behind it, which open in the background. */
+export function createCache(config: Config['cache'], deps: CacheDeps) {
+  const { identity, news, registry } = deps;
+  const labels = { kinds: operations, reasons: missReasons };
+  const metrics = createCacheMetrics(registry, labels, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
+  const memory: MemoryCache = new MemoryCache({
+    maxBytes: config.memory.maxBytes,
+    onEvict: (reads) => metrics.evictions.inc(reads),
+    onNeverRead: (kind) => metrics.neverRead(kind),
+  });
+  const parts: TierParts = {
+    ...deps,
+    memory,
+    ledger: () => identity.name,
+    onReplaced: (version) => {
+      deps.replaceHistory(version);
+      shared?.news.forgetServed();
+    },
+    onForeign: () => void tiers.purge({ kind: 'everything' }),
+  };
+  const stored = config.store && createStoredCache(config.store, { ...deps, ...parts });
+  const shared =
+    config.redis &&
+    createSharedCache(config.redis, {
+      ...deps,
+      ...parts,
+      news: { ...news, onPurge: (scope) => tiers.purge(scope), purgeMark: stored && purgeMarkOf(stored.store) },
+    });
+  const tiers: ReadThrough = new ReadThrough({ memory, stored, shared, onAwaited: deps.onAwaited });
+  const forget = (scope: PurgeScope) => tiers.purge(scope);
+  return {
+    memory,
+    tiers,
+    metrics,
+    /** Purges the memory of this process, and the store. */
+    purgeHere: forget,
+    /** Drops every answer of the ledger before from memory: names keep the other tiers apart. */
+    forgetLedger: () => void tiers.forget({ kind: 'everything' }),
+    /** Purges here, in Redis, and at the other replicas. */
+    purge: (scope: PurgeScope) =>
+      purge(scope, {
+        forget,
+        shared: shared && { clear: shared.clear, publishPurge: (scope) => shared.news.publishPurge(scope) },
+      }),
+    /** The ledger was rolled back: see `History.rolledBack`. */
+    rolledBack: () => {
+      stored?.history.rolledBack();
+      shared?.history.rolledBack();
+      shared?.news.forgetServed();
+    },
+    /** Publishes to the other replicas that this process serves `version`. */
+    publishServed: (version: bigint) => shared?.news.publishServed(version),
+    /** Publishes to the other replicas that the node with this fingerprint refused `version` as pruned. */
+    publishRefused: (node: string, version: bigint) => shared?.news.publishRefused(node, version),
+    /** Fill and present fault of each tier; `undefined` for a tier that the config does not have. */
+    status: () => ({
+      memory: { entries: memory.fill.entries, bytes: memory.fill.bytes, maxBytes: memory.maxBytes },
+      store: stored && { ...stored.store.size, trouble: stored.trouble() },
+      redis: shared && { trouble: shared.trouble() },
+    }),
+    /** Absent without Redis. */
+    redis: shared?.link,
+    /** Resolves when store and shared tier are in use, or known to be unavailable. */
+    start: async () => {
+      if (shared === undefined && stored === undefined) return;
+      await Promise.all([identity.look(), shared?.started, stored?.started]);
+      await Promise.all([shared?.history.check(), stored?.history.check()]);
+      await shared?.news.follow();
+    },
+    close: async () => {
+      identity.close();
+      shared?.close();
+      await stored?.close();
+    },
+  };
+}
