@@ -6,8 +6,6 @@
  *     npm run bench:metrics -- [--rounds N]
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { operations } from '../src/cache/kinds.ts';
-import { missReasons } from '../src/cache/memory/miss-history.ts';
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
 import {
   createHttpMetrics,
@@ -108,8 +106,7 @@ function measure(hit: Hit, counting: Counting): number {
 
 function gatewayMetrics(): Counting {
   const registry = new Registry();
-  const labels = { kinds: operations, reasons: missReasons };
-  const cache = createCacheMetrics(registry, labels, () => ({ entries: 0, bytes: 0, maxBytes: 0 }));
+  const cache = createCacheMetrics(registry, () => ({ entries: 0, bytes: 0, maxBytes: 0 }));
   return {
     http: createHttpMetrics(registry),
     cache: { hit: () => cache.hitsOf('resource').inc() },

@@ -1,7 +1,5 @@
 /** Every family of metrics that a gateway with every part on has, made as the gateway makes them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { operations } from '../src/cache/kinds.ts';
-import { missReasons } from '../src/cache/memory/miss-history.ts';
 import { createAccessLogMetrics, createLogMetrics, LogLines, createTraceMetrics } from '../src/metrics/log-metrics.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics, createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
@@ -90,7 +88,7 @@ function overload(registry: Registry): void {
 }
 
 function cache(registry: Registry): void {
-  createCacheMetrics(registry, { kinds: operations, reasons: missReasons }, () => ({
+  createCacheMetrics(registry, () => ({
     entries: 0,
     bytes: 0,
     maxBytes: 0,

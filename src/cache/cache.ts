@@ -2,9 +2,7 @@
 import type { Config } from '../config/index.ts';
 import { createCacheMetrics } from './cache-metrics.ts';
 import type { TierParts } from './history/tier-history.ts';
-import { operations } from './kinds.ts';
 import { MemoryCache } from './memory/memory.ts';
-import { missReasons } from './memory/miss-history.ts';
 import type { PurgeScope } from './purge/purge-scope.ts';
 import { purge } from './purge/purger.ts';
 import { ReadThrough } from './read-through.ts';
@@ -33,8 +31,7 @@ export type Cache = ReturnType<typeof createCache>;
 /** Memory and, with `store` and `redis` in its config, the tiers behind it, which open in the background. */
 export function createCache(config: Config['cache'], deps: CacheDeps) {
   const { identity, news, registry } = deps;
-  const labels = { kinds: operations, reasons: missReasons };
-  const metrics = createCacheMetrics(registry, labels, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
+  const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
   const memory: MemoryCache = new MemoryCache({
     maxBytes: config.memory.maxBytes,
     onEvict: (reads) => metrics.evictions.inc(reads),

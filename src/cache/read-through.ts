@@ -250,7 +250,6 @@ export class ReadThrough {
     const done = isBounded ? soon(onShared) : (onShared ?? (() => {}));
     if (answer.lifetimeMs === 0 || isPurged) {
       done(false);
-      memory.recordUnstored(key, isPurged ? 'purged' : 'not final');
       return loaded;
     }
     // An answer of Redis may prove to be of another history: the store takes no copy.
@@ -269,9 +268,7 @@ export class ReadThrough {
         const final = isShared && end === 'final' ? memory.peek(key) : undefined;
         if (final === undefined) done(false);
         else share(final, awaited.head());
-        if (end !== 'unproven') return;
-        memory.forget(key);
-        memory.recordUnstored(key, 'not final');
+        if (end === 'unproven') memory.forget(key);
       });
       if (isShared && awaited.isNear) onAwaited?.();
     } else if (isShared) share(kept, loaded.head);

@@ -49,11 +49,6 @@ export class HashIndex {
     this.#words[row * this.#rowWords + field] = value;
   }
 
-  /** The hash of a row in use. */
-  hashOf(row: Row): number {
-    return this.get(row, hashField);
-  }
-
   /** The first row with this unsigned 32-bit hash, or `none`; `after` gives the others. */
   first(hash: number): Row {
     return this.#firstOf(this.#heads[this.#chainOf(hash)] as number, hash);

@@ -1,11 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import { Answers, type AnswerId, type BytesRange } from './answers.ts';
-import { type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
-import { type CacheKey } from '../key.ts';
+import type { CachedResponse, Coded, ContentCoding } from '../entry.ts';
+import type { CacheKey } from '../key.ts';
 import { operations, type Operation } from '../kinds.ts';
-import { MissHistory, type MissReason, type RecordedReason } from './miss-history.ts';
-import { marksMatcher, marksOf, readMark, type PurgeScope } from '../purge/purge-scope.ts';
-import { nameOf, ReadTable, type ReadId } from './read-table.ts';
+import { marksMatcher, marksOf, type PurgeScope } from '../purge/purge-scope.ts';
+import { ReadTable, type ReadId } from './read-table.ts';
 
 interface MemoryCacheOptions {
   /** At the start; see `resize`. */
@@ -45,7 +44,6 @@ export class MemoryCache {
   #wantedBytes: number;
   readonly #reads = new ReadTable();
   readonly #answers = new Answers();
-  readonly #history = new MissHistory();
   /** Calls of `clear`, by which a purge in steps notices one. */
   #clears = 0;
 
@@ -71,25 +69,6 @@ export class MemoryCache {
     if (read === undefined || this.#reads.hasEnded(read)) return undefined;
     this.#reads.use(read);
     return this.#answers.get(this.#reads.answerOf(read));
-  }
-
-  /** Why `find` has just found nothing. */
-  missReason(key: CacheKey): MissReason {
-    if (this.#reads.find(key) !== undefined) return 'expired';
-    const name = nameOf(key);
-    const reason = this.#history.find(name);
-    if (reason !== undefined) return reason;
-    // A read without a version has no other one.
-    const isVersioned = !key.page.endsWith('|');
-    return isVersioned && this.#history.isOfOtherVersion(readMark(key.page), name.hash)
-      ? 'other version'
-      : 'first time';
-  }
-
-  /** Records why the answer to this read was not stored. */
-  recordUnstored(key: CacheKey, reason: RecordedReason): void {
-    const { hash, tag } = nameOf(key);
-    this.#history.record(hash, tag, reason);
   }
 
   /** Like `find`, without counting as a use. */
@@ -137,19 +116,13 @@ export class MemoryCache {
 
   /** Stores the answer and returns it with its compressed forms. `ttlMs`: what is left of its lifetime. */
   store(key: CacheKey, answer: CachedResponse, ttlMs = answer.lifetimeMs): CachedResponse {
-    if (answer.body.length > this.#largest) {
-      this.recordUnstored(key, 'too large');
-      return answer;
-    }
+    if (answer.body.length > this.#largest) return answer;
     const held = this.#answers.hold(answer);
     const { lifetimeMs } = answer;
     const endMs = lifetimeMs === Infinity ? undefined : performance.now() + Math.min(ttlMs, lifetimeMs);
     const read = this.#reads.find(key);
-    if (read === undefined) {
-      const marks = marksOf(key.page);
-      const added = this.#reads.add(key, marks, held, endMs);
-      this.#history.recordStored(marks.read, this.#reads.nameOf(added).hash);
-    } else {
+    if (read === undefined) this.#reads.add(key, marksOf(key.page), held, endMs);
+    else {
       if (this.#reads.hasEnded(read)) {
         this.#countUnused(this.#reads, read);
         this.#reads.forgetUse(read);
@@ -171,12 +144,12 @@ export class MemoryCache {
     this.#makeRoom();
   }
 
-  /** Drops everything at once; returns the number of reads. Their reasons are recorded in steps. */
+  /** Drops everything at once; returns the number of reads. Those without a hit are counted in steps. */
   clear(): number {
     const detached = this.#reads.detach();
     this.#answers.clear();
     this.#clears += 1;
-    void this.#recordPurged(detached);
+    void this.#countUnusedIn(detached);
     return detached.size;
   }
 
@@ -184,7 +157,7 @@ export class MemoryCache {
   forget(key: CacheKey): number {
     const read = this.#reads.find(key);
     if (read === undefined) return 0;
-    this.#remove(read, 'purged');
+    this.#remove(read);
     return 1;
   }
 
@@ -199,7 +172,7 @@ export class MemoryCache {
       if (this.#clears !== clears) break;
       // A row that was freed and reused belongs to a new read, which the scope may cover as well.
       if (!reads.holds(read) || !matches(reads.marksOf(read))) continue;
-      this.#remove(read, 'purged');
+      this.#remove(read);
       purged += 1;
     }
     return purged;
@@ -225,28 +198,22 @@ export class MemoryCache {
 
   #makeRoom(): void {
     while (this.#bytes > this.#maxBytes && this.#reads.oldest !== undefined) {
-      this.#remove(this.#reads.oldest, 'evicted');
+      this.#remove(this.#reads.oldest);
       this.#options.onEvict(1);
     }
   }
 
-  #remove(read: ReadId, reason: 'evicted' | 'purged'): void {
-    this.#recordExit(this.#reads, read, reason);
+  #remove(read: ReadId): void {
+    this.#countUnused(this.#reads, read);
     this.#answers.release(this.#reads.answerOf(read));
     this.#reads.remove(read);
   }
 
-  async #recordPurged(reads: ReadTable): Promise<void> {
+  async #countUnusedIn(reads: ReadTable): Promise<void> {
     for (let read = 0; read < reads.end; read += 1) {
       if (read > 0 && read % readsAtOnce === 0) await setImmediate();
-      if (reads.holds(read)) this.#recordExit(reads, read, 'purged');
+      if (reads.holds(read)) this.#countUnused(reads, read);
     }
-  }
-
-  #recordExit(reads: ReadTable, read: ReadId, reason: 'evicted' | 'purged'): void {
-    const { hash, tag } = reads.nameOf(read);
-    this.#history.record(hash, tag, reads.hasEnded(read) ? 'expired' : reason);
-    this.#countUnused(reads, read);
   }
 
   #countUnused(reads: ReadTable, read: ReadId): void {

@@ -2,7 +2,6 @@
 import type { AnswerId } from './answers.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';
 import type { CacheKey } from '../key.ts';
-import type { ReadName } from './miss-history.ts';
 import type { PurgeMarks } from '../purge/purge-scope.ts';
 
 /** A read in memory: its row. */
@@ -107,11 +106,6 @@ export class ReadTable {
     return { read: this.#rows.get(row, field.readMark), account: this.#rows.get(row, field.accountMark) };
   }
 
-  /** `nameOf` the read's key. */
-  nameOf(row: ReadId): ReadName {
-    return { hash: this.#rows.hashOf(row), tag: this.#rows.get(row, field.id) };
-  }
-
   /** The kind in the read's marks, or 255 for a kind without a number. */
   kindOf(row: ReadId): number {
     return (this.#rows.get(row, field.traits) >>> kindShift) & kindMask;
@@ -184,11 +178,6 @@ export class ReadTable {
     if (newer === none) this.#newest = older;
     else this.#rows.set(newer, field.older, older);
   }
-}
-
-/** The name of a key in `MissHistory`: versions of one page differ in the last bits of `hash`. */
-export function nameOf({ id, slot }: CacheKey): ReadName {
-  return { hash: hashOf(id, slot), tag: wordOf(id, 1) };
 }
 
 /** Mixes the slot into the id's first word: versions of one page are in different chains. */

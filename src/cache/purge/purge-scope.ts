@@ -40,12 +40,7 @@ const anyAccount = '*';
 
 /** The marks of a page. */
 export function marksOf(page: string): PurgeMarks {
-  return { read: readMark(page), account: accountMark(page), kind: kindOf(page) };
-}
-
-/** `PurgeMarks.read` of a page. */
-export function readMark(page: string): number {
-  return markOf(page, page.lastIndexOf('|') + 1);
+  return { read: markOf(page, page.lastIndexOf('|') + 1), account: accountMark(page), kind: kindOf(page) };
 }
 
 /** Without a slice of the text: each store looks for the kind. */

@@ -103,8 +103,8 @@ export class Reader {
     const key = this.keyOf(read);
     const { chainId, generation } = this.#parts.fleet;
     if (key === undefined || chainId === undefined) return this.ask(read, caller);
-    const { memory, tiers, metrics } = this.#parts;
-    metrics.miss(read.operation, memory.missReason(key));
+    const { tiers, metrics } = this.#parts;
+    metrics.miss(read.operation);
     const flight = `|${generation}${flightOf(read, min)}`;
     const place = { key, chainId };
     const atMin = min === undefined ? read : { ...read, need: { kind: 'head', min } as const };

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
-import { operations } from '../../../../src/cache/kinds.ts';
-import { missReasons } from '../../../../src/cache/memory/miss-history.ts';
 import { createAccessMetrics } from '../../../../src/access/access-metrics.ts';
 import { createCacheMetrics } from '../../../../src/cache/cache-metrics.ts';
 import { createEncodeMetrics } from '../../../../src/proxy/routes/encode-metrics.ts';
@@ -32,7 +30,7 @@ function gatewayMetrics() {
   return {
     registry,
     access: createAccessMetrics(registry, () => ({ keys: 0, plans: ['free'] })),
-    cache: createCacheMetrics(registry, { kinds: operations, reasons: missReasons }, () => ({
+    cache: createCacheMetrics(registry, () => ({
       entries: 0,
       bytes: 0,
       maxBytes: 0,
