@@ -18,7 +18,7 @@ import { AnswerNames } from '../src/cache/redis/redis-keys.ts';
 import { connectRedis } from '../src/cache/redis/redis-client.ts';
 import { RedisLink } from '../src/cache/redis/redis-link.ts';
 import { SharedTier } from '../src/cache/redis/shared-tier.ts';
-import { WriteQueue } from '../src/cache/redis/write-queue.ts';
+import { RedisWrites } from '../src/cache/redis/redis-writes.ts';
 import { until } from '../test/support/eventually.ts';
 import { fakeNode } from '../test/support/fake-node.ts';
 import { freePort } from '../test/support/free-port.ts';
@@ -146,7 +146,7 @@ async function reads(): Promise<void> {
     const store = await openStore(cleanUp.folder(), 2 ** 31);
     let left = 0;
     const tier = new SharedTier(
-      { link, writes: new WriteQueue(link, () => (left -= 1)), findAnswer: () => undefined },
+      { link, writes: new RedisWrites(link, () => (left -= 1)), findAnswer: () => undefined },
       { timeoutMs: 1_000, ttlMs: 600_000, keys: () => names },
     );
     for (let index = 0; index < count; index += 1) {

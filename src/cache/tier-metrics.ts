@@ -1,10 +1,11 @@
 /** Metrics of the tiers behind memory: the store on the machine's disk, and Redis. */
 import type { Registry } from 'prom-client';
 import { Counter, Gauge, Histogram } from '../metrics/index.ts';
+import type { WriteOutcome } from './write-behind.ts';
 
 const lookupOutcomes = ['hit', 'absent', 'damaged', 'unavailable'] as const;
 type LookupOutcome = (typeof lookupOutcomes)[number];
-const writeOutcomes = ['written', 'failed', 'dropped'] as const;
+const writeOutcomes: readonly WriteOutcome[] = ['written', 'failed', 'dropped'];
 
 interface RedisGauges {
   readonly isUp: boolean;
@@ -52,11 +53,11 @@ export function createRedisMetrics(registry: Registry, read: () => RedisGauges) 
     help: 'Reads that Redis did not have: lead (for all replicas), followed (another replica read), alone.',
     labels: { turn: ['lead', 'followed', 'alone'] },
   }).by('turn');
-  const wrote = new Counter(registry, {
+  const writes = new Counter(registry, {
     name: 'ledgergate_redis_writes_total',
     help: 'Answers for Redis by outcome: written, failed, dropped (too many waited, or it is too large).',
     labels: { outcome: writeOutcomes },
-  }).by('outcome');
+  });
   const failed = new Counter(registry, {
     name: 'ledgergate_redis_failures_total',
     help: 'Commands that failed, by kind: timeout, connection, refused (no writes now), wrong type, error.',
@@ -68,7 +69,7 @@ export function createRedisMetrics(registry: Registry, read: () => RedisGauges) 
       duration.observe(seconds);
     },
     turned,
-    wrote,
+    wrote: (outcome: WriteOutcome, answers: number) => writes.inc({ outcome }, answers),
     failed,
   };
 }
@@ -111,6 +112,6 @@ export function createStoreMetrics(registry: Registry, read: () => StoreGauges) 
   });
   return {
     lookedUp: (outcome: LookupOutcome) => lookups.inc({ outcome }),
-    wrote: (outcome: (typeof writeOutcomes)[number], answers: number) => writes.inc({ outcome }, answers),
+    wrote: (outcome: WriteOutcome, answers: number) => writes.inc({ outcome }, answers),
   };
 }

@@ -13,7 +13,8 @@ import { connectRedis } from '../../src/cache/redis/redis-client.ts';
 import { AnswerNames } from '../../src/cache/redis/redis-keys.ts';
 import { RedisLink } from '../../src/cache/redis/redis-link.ts';
 import { SharedTier } from '../../src/cache/redis/shared-tier.ts';
-import { WriteQueue, type WriteOutcome } from '../../src/cache/redis/write-queue.ts';
+import { RedisWrites } from '../../src/cache/redis/redis-writes.ts';
+import type { WriteOutcome } from '../../src/cache/write-behind.ts';
 import { answerOf, anyTerm, keyAt } from '../support/answers.ts';
 import { until } from '../support/redis-replica.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
@@ -37,7 +38,7 @@ async function tiers(t: TestContext, timeoutMs = 1_000, server?: Awaited<ReturnT
   const tier = new SharedTier(
     {
       link,
-      writes: new WriteQueue(link, (outcome) => written.push(outcome)),
+      writes: new RedisWrites(link, (outcome) => written.push(outcome)),
       findAnswer: (digest) => memory.findAnswer(digest),
     },
     { timeoutMs, ttlMs: 60_000, keys: () => keys },

@@ -15,7 +15,7 @@ import { AnswerNames, LedgerNames } from './redis-keys.ts';
 import { RedisLink, type TroubleChange } from './redis-link.ts';
 import { SharedState, type NewsListener } from './shared-state.ts';
 import { SharedTier } from './shared-tier.ts';
-import { WriteQueue } from './write-queue.ts';
+import { RedisWrites } from './redis-writes.ts';
 
 /** Parts of which the shared tier is built. */
 export interface SharedCacheParts extends TierParts {
@@ -50,7 +50,7 @@ export function createSharedCache(config: RedisConfig, parts: SharedCacheParts) 
   const { beatMs, ...ofHistory } = tierHistory(parts);
   const registry = new HistoryRegistry(link, { prefix: config.keyPrefix, beatMs });
   const history: History = new History({ registry, ...ofHistory });
-  const writes: WriteQueue = new WriteQueue(link, (outcome) => metrics.wrote(outcome));
+  const writes: RedisWrites = new RedisWrites(link, (outcome, answers) => metrics.wrote(outcome, answers));
   const keys = madeOnce(
     parts.ledger,
     () => history.term,

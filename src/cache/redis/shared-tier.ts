@@ -1,12 +1,12 @@
 import type { Redis } from 'ioredis';
 import type { Span } from '../../metrics/index.ts';
-import type { CachedResponse } from '../entry.ts';
+import { answerBytes, type CachedResponse } from '../entry.ts';
 import type { CacheKey } from '../key.ts';
 import { decodeRecord, decodeReference, type Reference } from '../record.ts';
 import type { AnswerNames } from './redis-keys.ts';
 import type { RedisClient } from './redis-client.ts';
 import type { CommandOptions, RedisOutcome, RedisLink } from './redis-link.ts';
-import type { WriteQueue } from './write-queue.ts';
+import type { RedisWrites } from './redis-writes.ts';
 
 /** The reason of a miss. `damaged`: the entry is foreign or truncated, and is to be overwritten. */
 export type Miss = 'absent' | 'damaged' | 'unavailable';
@@ -16,7 +16,7 @@ export type Lookup = { readonly answer: CachedResponse; readonly ttlMs?: number 
 
 interface SharedTierParts {
   readonly link: RedisLink;
-  readonly writes: WriteQueue;
+  readonly writes: RedisWrites;
   /** Looks in memory by digest, to save the transfer. */
   readonly findAnswer: (digest: string) => CachedResponse | undefined;
 }
@@ -74,7 +74,8 @@ export class SharedTier {
       expiresAt: answer.lifetimeMs === Infinity ? undefined : Math.ceil((Date.now() + ttlMs) / 1000),
     };
     const names = { page: keys.page(key), answer: keys.answer(answer.digest) };
-    this.#parts.writes.add({ key, answer, reference, names, ttlMs, overwrite, onDone });
+    const bytes = answerBytes(answer);
+    this.#parts.writes.add({ key, bytes, answer, reference, names, ttlMs, overwrite, onDone });
   }
 
   /** The name of the read's page in Redis; `undefined` without names. */

@@ -6,10 +6,11 @@ import { keyText, versionOf, type CacheKey } from '../key.ts';
 import { marksOf, scopeMarks, type PurgeScope, type ScopeMark } from '../purge/purge-scope.ts';
 import { decodeRecord, decodeReference, encodeReference } from '../record.ts';
 import type { Lookup } from '../redis/shared-tier.ts';
+import type { WriteOutcome } from '../write-behind.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
 import { StoreLink } from './link.ts';
 import type { ThreadSetup } from './protocol.ts';
-import { StoreQueue, type StoredOutcome } from './queue.ts';
+import { recordBytes, StoreWrites } from './store-writes.ts';
 import { StoreReader, type StoredRow } from './reader.ts';
 import { nameBytes } from './writer.ts';
 
@@ -27,7 +28,7 @@ interface StoreParts extends ThreadSetup {
   readonly place: () => StorePlace | undefined;
   /** Looks in memory by digest, to save the proof of the record. */
   readonly findAnswer: (digest: string) => CachedResponse | undefined;
-  readonly onWritten: (outcome: StoredOutcome, answers: number) => void;
+  readonly onWritten: (outcome: WriteOutcome, answers: number) => void;
   /** Called when the fault changes; `fault`: in words for an operator, `undefined`: none. */
   readonly onFault: (fault: string | undefined) => void;
 }
@@ -53,7 +54,7 @@ const restFactor = 10;
  */
 export class AnswerStore {
   readonly #parts: StoreParts;
-  readonly #queue: StoreQueue;
+  readonly #writes: StoreWrites;
   /** The thread that writes. */
   readonly link: StoreLink;
   #open: { readonly number: number; readonly reader: StoreReader } | undefined;
@@ -70,7 +71,7 @@ export class AnswerStore {
     this.#parts = parts;
     const listener = { onFile: (number?: number, fault?: string) => this.#use(number, fault) };
     this.link = new StoreLink({ folder, maxBytes, isShared, run }, listener);
-    this.#queue = new StoreQueue(this.link, maxBytes, onWritten);
+    this.#writes = new StoreWrites(this.link, maxBytes, onWritten);
   }
 
   /** The connection for look-ups; `undefined` while no file is open. */
@@ -112,7 +113,7 @@ export class AnswerStore {
     const answer = this.#parts.findAnswer(row.digest) ?? (await decodeRecord(bytes, row.digest));
     if (answer === undefined) return { miss: 'damaged' };
     if (row.term !== segmentAt(place.term, versionOf(key) ?? answer.committedAt)) return { miss: 'absent' };
-    if (isUse && row.id < this.link.fill.middle) this.#queue.renew({ name, id: row.id });
+    if (isUse && row.id < this.link.fill.middle) this.#writes.renew({ name, id: row.id });
     return { answer, ttlMs };
   }
 
@@ -129,12 +130,24 @@ export class AnswerStore {
     const { read, account } = marksOf(key.page);
     const term = segmentAt(place.term, versionOf(key) ?? answer.committedAt);
     const name = nameOf(place.ledger, key);
-    this.#queue.add({ key, name, answer, digest, term, rest, read, account, overwrite, onDone });
+    this.#writes.add({
+      key,
+      bytes: recordBytes(answer),
+      name,
+      answer,
+      digest,
+      term,
+      rest,
+      read,
+      account,
+      overwrite,
+      onDone,
+    });
   }
 
-  /** Cancels waiting writes whose key `covers`. */
+  /** Cancels waiting writes whose key `covers`. A batch on its way is written ahead of every later work. */
   drop(covers: (key: CacheKey) => boolean): void {
-    this.#queue.drop(covers);
+    void this.#writes.drop(covers);
   }
 
   /**
@@ -176,7 +189,7 @@ export class AnswerStore {
   /** Writes what waits, and closes the file. */
   async close(): Promise<void> {
     clearTimeout(this.#retry);
-    await this.#queue.close();
+    await this.#writes.close();
     // Before the thread's connection: the last one that can write empties the log.
     this.#closeReader();
     this.#isClosed = true;

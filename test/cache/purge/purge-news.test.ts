@@ -7,7 +7,9 @@ import { formatScope } from '../../../src/cache/purge/purge-scope.ts';
 import { connectRedis, connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
 import { AnswerNames } from '../../../src/cache/redis/redis-keys.ts';
 import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
-import { WriteQueue, type WriteOutcome } from '../../../src/cache/redis/write-queue.ts';
+import { answerBytes } from '../../../src/cache/entry.ts';
+import { RedisWrites } from '../../../src/cache/redis/redis-writes.ts';
+import type { WriteOutcome } from '../../../src/cache/write-behind.ts';
 import { answerOf, anyTerm, keyAt } from '../../support/answers.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 
@@ -174,14 +176,22 @@ test(
   async (t) => {
     const server = await redisServer(t);
     const outcomes: Record<WriteOutcome, number> = { written: 0, failed: 0, dropped: 0 };
-    const writes = new WriteQueue(await linkTo(t, server), (outcome) => (outcomes[outcome] += 1));
+    const writes = new RedisWrites(await linkTo(t, server), (outcome, answers) => (outcomes[outcome] += answers));
     const keys = new AnswerNames('lg', 'test', anyTerm);
     const add = (version: bigint, subject: string): Promise<void> =>
       new Promise((resolve) => {
         const [at, answer] = [keyAt(version, subject), answerOf(`${subject} at ${version}`)];
         const names = { page: keys.page(at), answer: keys.answer(answer.digest) };
         const reference = { digest: answer.digest, expiresAt: undefined };
-        const write = { key: at, answer, reference, names, ttlMs: 60_000, overwrite: false };
+        const write = {
+          key: at,
+          bytes: answerBytes(answer),
+          answer,
+          reference,
+          names,
+          ttlMs: 60_000,
+          overwrite: false,
+        };
         writes.add({ ...write, onDone: () => resolve() });
       });
     const done = Array.from({ length: 60 }, (_, index) => [add(BigInt(index), '0x1/a'), add(BigInt(index), '0x2/a')]);

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
-import type { AnswerContent } from '../../../src/cache/entry.ts';
+import { answerBytes, type AnswerContent } from '../../../src/cache/entry.ts';
 import { connectRedis } from '../../../src/cache/redis/redis-client.ts';
 import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
-import { WriteQueue, type WriteOutcome } from '../../../src/cache/redis/write-queue.ts';
+import { RedisWrites } from '../../../src/cache/redis/redis-writes.ts';
+import type { WriteOutcome } from '../../../src/cache/write-behind.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
 import { until } from '../../support/redis-replica.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
@@ -13,7 +14,7 @@ const mebibyte = 1024 * 1024;
 
 interface Writing {
   readonly server: RedisServer;
-  readonly queue: WriteQueue;
+  readonly queue: RedisWrites;
   readonly outcomes: Record<WriteOutcome, number>;
   /** Adds an answer of so many bytes. */
   readonly add: (bytes: number) => void;
@@ -36,14 +37,22 @@ async function writing(t: TestContext, timeoutMs: number): Promise<Writing> {
   t.after(() => link.close());
   await until('the link is up', () => link.trouble('circuit open') === undefined);
   const outcomes = { written: 0, failed: 0, dropped: 0 };
-  const queue = new WriteQueue(link, (outcome) => (outcomes[outcome] += 1));
+  const queue = new RedisWrites(link, (outcome, answers) => (outcomes[outcome] += answers));
   const readable: (boolean | undefined)[] = [];
   const addBody = (body: Buffer, changes: Partial<AnswerContent> = {}): void => {
     const answer = answerOf('', { body, ...changes });
     const added = readable.push(undefined);
     const names = { page: `page${added}`, answer: `answer${added}` };
     const reference = { digest: answer.digest, expiresAt: undefined };
-    const write = { key: keyAt(1n), answer, reference, names, ttlMs: 60_000, overwrite: false };
+    const write = {
+      key: keyAt(1n),
+      bytes: answerBytes(answer),
+      answer,
+      reference,
+      names,
+      ttlMs: 60_000,
+      overwrite: false,
+    };
     queue.add({ ...write, onDone: (isReadable) => (readable[added - 1] = isReadable) });
   };
   return {
