@@ -2,8 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { bodyOffsetOf, writeHead } from '../record.ts';
 import type { CachedResponse } from '../entry.ts';
 import { WriteBehind, type QueuedWrite, type WriteOutcome } from '../write-behind.ts';
-import type { StoreLink } from './link.ts';
-import type { Renewal, StoredWrite } from './protocol.ts';
+import type { Renewal, StoredWrite, StoreLink } from './link.ts';
 import { nameBytes } from './writer.ts';
 
 /** An answer to write; `bytes`: those of its record. */

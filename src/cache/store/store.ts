@@ -8,8 +8,7 @@ import { decodeRecord, decodeReference, encodeReference } from '../record.ts';
 import type { Lookup } from '../redis/shared-tier.ts';
 import type { WriteOutcome } from '../write-behind.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
-import { StoreLink } from './link.ts';
-import type { ThreadSetup } from './protocol.ts';
+import { StoreLink, type ThreadSetup } from './link.ts';
 import { recordBytes, StoreWrites } from './store-writes.ts';
 import { StoreReader, type StoredRow } from './reader.ts';
 import { nameBytes } from './writer.ts';
@@ -69,8 +68,8 @@ export class AnswerStore {
   constructor(parts: StoreParts) {
     const { folder, maxBytes, isShared, run, onWritten } = parts;
     this.#parts = parts;
-    const listener = { onFile: (number?: number, fault?: string) => this.#use(number, fault) };
-    this.link = new StoreLink({ folder, maxBytes, isShared, run }, listener);
+    const setup = { folder, maxBytes, isShared, run };
+    this.link = new StoreLink(setup, (number, fault) => this.#use(number, fault));
     this.#writes = new StoreWrites(this.link, maxBytes, onWritten);
   }
 

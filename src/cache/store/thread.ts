@@ -2,7 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Claim } from './claim.ts';
 import { deleteOlder, faultOf, identityOf, isFull, isUnusable, newestFile, openForWrites, pathOf } from './file.ts';
-import type { FromThread, StoreFill, StoreWork, ThreadSetup, ToThread } from './protocol.ts';
+import type { FromThread, StoreFill, StoreWork, ThreadSetup, ToThread } from './link.ts';
 import { StoreWriter, type Room } from './writer.ts';
 import type { DatabaseSync } from 'node:sqlite';
 

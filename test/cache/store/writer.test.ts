@@ -15,7 +15,7 @@ import {
   pageBytes,
   pathOf,
 } from '../../../src/cache/store/file.ts';
-import type { StoredWrite, WriteBatch } from '../../../src/cache/store/protocol.ts';
+import type { StoredWrite, WriteBatch } from '../../../src/cache/store/link.ts';
 import { StoreReader } from '../../../src/cache/store/reader.ts';
 import { nameBytes, StoreWriter } from '../../../src/cache/store/writer.ts';
 import { bodyOffsetOf, decodeRecord, writeHead } from '../../../src/cache/record.ts';
