@@ -1,8 +1,8 @@
 /** One look at Redis and at the store from outside: can the gateway use them? Nothing is written. */
 import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Redis } from 'ioredis';
-import { connectRedis } from '../../cache/index.ts';
+import type { Cluster, Redis } from 'ioredis';
+import { redisConnections } from '../../cache/index.ts';
 import type { LoadedConfig, RedisConfig, StoreConfig } from '../../config/index.ts';
 import { connectionFault, type CheckFinding } from './inspect-fleet.ts';
 
@@ -17,17 +17,17 @@ const redisTimeoutMs = 2_000;
 
 /** Connects, reads and writes without changing anything. Never rejects, and takes `redisTimeoutMs` at most. */
 export async function inspectRedis(
-  { target, keyPrefix }: RedisConfig,
+  redis: RedisConfig,
   { config, redacted }: Pick<LoadedConfig, 'config' | 'redacted'>,
 ): Promise<TierInspection> {
   const { promise: failed, reject } = Promise.withResolvers<never>();
   // Also after the time-out, when no caller waits any more.
   failed.catch(() => undefined);
-  const client = connectRedis(target, reject);
+  const client = redisConnections(redis, redis).connect(reject);
   const timer = setTimeout(() => reject(new DOMException('', 'TimeoutError')), redisTimeoutMs);
   try {
     const use = config.access === undefined ? cacheAlone : limitsToo;
-    const warnings = await Promise.race([failed, warningsOfRedis(client, `${keyPrefix}:check`, use)]);
+    const warnings = await Promise.race([failed, warningsOfRedis(client, `${redis.keyPrefix}:check`, use)]);
     return { findings: [], warnings: warnings.map((warning) => `cache.redis ${warning}`) };
   } catch (error) {
     const { reason, value } = connectionFault(error, redisTimeoutMs);
@@ -37,7 +37,7 @@ export async function inspectRedis(
     const why = isOfRedis ? value : [reason, ...(value ? [`(${value})`] : [])].join(' ') + remedy;
     const { url, cluster, sentinel } = redacted.cache.redis ?? {};
     const addresses = url ?? (cluster ?? sentinel?.nodes ?? []).join(', ');
-    const path = ['cache', 'redis', target.kind === 'single' ? 'url' : target.kind];
+    const path = ['cache', 'redis', redis.target.kind === 'single' ? 'url' : redis.target.kind];
     return { findings: [{ path, message: `${addresses} cannot be used: ${why}` }], warnings: [] };
   } finally {
     clearTimeout(timer);
@@ -66,11 +66,7 @@ const limitsToo: RedisUse = {
   mayLose: 'limits and usage',
 };
 
-async function warningsOfRedis(
-  client: ReturnType<typeof connectRedis>,
-  key: string,
-  use: RedisUse,
-): Promise<readonly string[]> {
+async function warningsOfRedis(client: Redis | Cluster, key: string, use: RedisUse): Promise<readonly string[]> {
   if (client.status !== 'ready') await new Promise<void>((resolve) => client.once('ready', () => resolve()));
   await client.hget(key, '0');
   // Nothing has this name, so nothing is written; a server that refuses writes refuses this one too.
