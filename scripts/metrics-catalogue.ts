@@ -2,7 +2,8 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { createAccessLogMetrics, createLogMetrics, LogLines, createTraceMetrics } from '../src/metrics/log-metrics.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
-import { createAuditMetrics, createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
+import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
+import { createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
 import { createBodyMetrics, createOverloadMetrics } from '../src/metrics/overload-metrics.ts';
 import { createBuildMetrics, createReloadMetrics, createTlsMetrics } from '../src/metrics/reload-metrics.ts';
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
@@ -124,7 +125,7 @@ function build(registry: Registry): void {
   createBuildMetrics(registry, { version: '', node: '', dialect: 'node' });
 }
 
-/** The parts that `gateway/fleet.ts` takes. */
+/** Those that `gateway/serving-graph.ts` registers. */
 function node(registry: Registry): void {
   collectDefaultMetrics({ register: registry });
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);

@@ -2,25 +2,24 @@
 import { type Cache, createCache } from '../cache/index.ts';
 import type { Config } from '../config/index.ts';
 import type { LedgerVersion } from '../ledger/index.ts';
-import { LedgerIdentity } from '../upstream/index.ts';
-import type { FleetParts } from './fleet.ts';
+import type { Fleet } from '../upstream/index.ts';
 import type { ServingContext } from './settings.ts';
 
 /** Builds the cache of this process. */
-export function buildCache(config: Config['cache'], parts: FleetParts, context: ServingContext): Cache {
-  const { fleet, latest, prober, sender, witness } = parts;
+export function buildCache(config: Config['cache'], fleet: Fleet, context: ServingContext): Cache {
   return createCache(config, {
     ...context,
     chainId: () => fleet.chainId,
-    identity: new LedgerIdentity(fleet, sender),
+    identity: fleet.identity,
     generation: () => fleet.generation,
     outageFromMs: () => fleet.outageFromMs,
-    readRoots: (known, wantsNext) => witness.look(known, wantsNext),
+    readRoots: (known, wantsNext) => fleet.readRoots(known, wantsNext),
     replaceHistory: (version) => fleet.replaceHistory(version as LedgerVersion),
     news: {
-      onServed: (version) => latest.onPeerVersion(version as LedgerVersion),
-      onRefused: (node, version) => fleet.onPeerRefusal(node, version as LedgerVersion, performance.now()),
+      onServed: (version) => fleet.onNews({ kind: 'served', version: version as LedgerVersion }),
+      onRefused: (fingerprint, version) =>
+        fleet.onNews({ kind: 'refused', fingerprint, version: version as LedgerVersion }),
     },
-    onAwaited: () => prober.lookAtSecond(),
+    onAwaited: () => fleet.lookAtSecond(),
   });
 }

@@ -1,5 +1,4 @@
 /** The door of gateway. */
-export { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from './discovery.ts';
 export { type GatewayOptions, openGateway, type RunningGateway, startGateway } from './gateway.ts';
 export { createProcessLog } from './log/log.ts';
 export type { PeerWorkers } from './peer-workers.ts';

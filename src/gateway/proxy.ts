@@ -3,7 +3,7 @@ import type { Access } from '../access/index.ts';
 import type { Cache } from '../cache/index.ts';
 import type { Config } from '../config/index.ts';
 import type { ShadowProof } from '../encode/index.ts';
-import { createAuditMetrics } from '../upstream/index.ts';
+import type { Fleet } from '../upstream/index.ts';
 import {
   countedOutcome,
   createAccessLogMetrics,
@@ -45,16 +45,15 @@ import {
   type UnsentAnswers,
 } from '../proxy/http/index.ts';
 import { Admin, type Distances, Explainer } from '../proxy/operations/index.ts';
-import { Audits, Freshness, Reader, Shares, type StoredRead } from '../proxy/reads/index.ts';
+import { Audits, createAuditMetrics, Freshness, Reader, Shares, type StoredRead } from '../proxy/reads/index.ts';
 import { AccessLog } from './log/access-log.ts';
-import type { FleetParts } from './fleet.ts';
 import type { LogControl } from './log/log.ts';
 import type { ServingContext } from './settings.ts';
 
 interface ProxyContext extends ServingContext {
   /** Absent: the endpoint is open. */
   readonly access: Access | undefined;
-  readonly parts: FleetParts;
+  readonly fleet: Fleet;
   readonly cache: Cache;
   /** Counts requests by their distance from the head. */
   readonly distances: Distances;
@@ -75,7 +74,8 @@ interface ProxyContext extends ServingContext {
 /** Builds the server, which does not listen yet, and its routes. */
 export function buildProxy(config: Config, context: ProxyContext) {
   const { cache, log, journal, registry, distances, proof, submissions, peers, settings, access } = context;
-  const { fleet, sender, latest } = context.parts;
+  const { fleet } = context;
+  const { sender, latest } = fleet;
   const { basePath } = config.listen;
   const audits = buildAudits();
   const { memory, tiers, metrics } = cache;

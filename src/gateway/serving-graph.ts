@@ -9,13 +9,10 @@ import { type Cache, redisConnections } from '../cache/index.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { Config, UpstreamConfig } from '../config/index.ts';
 import { ShadowProof } from '../encode/index.ts';
-import type { LedgerVersion } from '../ledger/index.ts';
 import { createOverloadMetrics, findSdk, Journal, type OverloadMetrics } from '../metrics/index.ts';
 import { Distances } from '../proxy/operations/index.ts';
-import { createAnswerBudget, type ForksParts, type PublishedState, type Upstream } from '../upstream/index.ts';
+import { createFleet, type FleetDeps, type FleetNews } from '../upstream/index.ts';
 import { buildCache } from './cache.ts';
-import type { FoundAddresses, LookUp } from './discovery.ts';
-import { buildFleet } from './fleet.ts';
 import { LogControl } from './log/log.ts';
 import { buildProxy } from './proxy.ts';
 import { Replicas } from './tiers/replicas.ts';
@@ -66,10 +63,10 @@ function shareOfNode(upstream: UpstreamConfig, processes: number): UpstreamConfi
 }
 
 /** The parts of a serving process. */
-export type Parts = ReturnType<typeof buildParts>;
+export type Parts = Awaited<ReturnType<typeof buildParts>>;
 
 /** Options of one serving process beside its config. */
-export interface ServingOptions {
+export interface ServingOptions extends Pick<FleetDeps, 'drained' | 'forkTimes' | 'lookUp'> {
   readonly log: Logger;
   /** Milliseconds that `close` still accepts connections for. Default 0. */
   readonly drainDelayMs?: number | undefined;
@@ -87,24 +84,13 @@ export interface ServingOptions {
   readonly processes?: number | undefined;
   /** The name of this start of the gateway, which its processes share. Default: random. */
   readonly run?: string | undefined;
-  /** Times of comparisons of nodes' histories. Default: 5 s, in a bisection 1.1 s, times the processes. */
-  readonly forkTimes?: Pick<ForksParts, 'intervalMs' | 'pauseMs'> | undefined;
-  /** Names of nodes that are drained from the start. */
-  readonly drained?: readonly string[] | undefined;
-  /** Finds the addresses of names with `discover: dns`. Default: by the system. */
-  readonly lookUp?: LookUp | undefined;
   /** The other workers; absent in a single process. */
   readonly peers?: PeerWorkers | undefined;
 }
 
-/** `config`: the share of this process. `optional`: the result of `loadOptional`; `found`: that of `lookUpNames`. */
-export function buildParts(
-  config: Config,
-  options: ServingOptions & { readonly lookUp: LookUp },
-  optional: Optional,
-  found: FoundAddresses,
-) {
-  const { log, now = () => performance.now(), processes = 1, run = randomUUID(), peers, limits, lookUp } = options;
+/** `config`: the share of this process. `optional`: the result of `loadOptional`. */
+export async function buildParts(config: Config, options: ServingOptions, optional: Optional) {
+  const { log, now = () => performance.now(), processes = 1, run = randomUUID(), peers, limits } = options;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges with names of counters, which promtool refuses; their labels are internal classes of Node.
@@ -117,34 +103,26 @@ export function buildParts(
   const logging = new LogControl(log, config.log);
   const lag = new LoopLag();
   const listener = {
-    onGeneration: () => {
-      // Synchronous for memory and loads in flight; only writes to Redis finish later.
-      cache.forgetLedger();
-      // At the start the first reports alone turn the ledger over, and no client has an answer yet.
-      if (!fleet.ledger.isStarting) peers?.publish({ kind: 'ledger replaced', reports: fleet.reports() });
-    },
+    onGeneration: () => cache.forgetLedger(),
     onRollback: () => cache.rolledBack(),
-    onConfirmed: (version: LedgerVersion) => cache.tiers.settle(version),
+    onConfirmed: (version: bigint) => cache.tiers.settle(version),
     onFork: () => {
       // Before and after: a peer may read it from the store or Redis in between.
       peers?.publish({ kind: 'fork found' });
       void cache.purge({ kind: 'everything' }).then(() => peers?.publish({ kind: 'fork found' }));
     },
-    onServed: (version: LedgerVersion, state?: PublishedState) => {
-      cache.publishServed(version);
-      peers?.publish(state === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot: state });
-    },
-    onRefused: (upstream: Upstream, version: LedgerVersion) => {
-      cache.publishRefused(upstream.fingerprint, version);
-      peers?.publish({ kind: 'refused', fingerprint: upstream.fingerprint, version });
+    publish: (news: FleetNews) => {
+      if (news.kind === 'served') cache.publishServed(news.version);
+      if (news.kind === 'snapshot') cache.publishServed(news.snapshot.info.version);
+      if (news.kind === 'refused') cache.publishRefused(news.fingerprint, news.version);
+      peers?.publish(news);
     },
   };
-  const answerBudget = createAnswerBudget(processes);
-  const { forkTimes } = options;
+  const { drained, forkTimes, lookUp } = options;
   const ownLag = () => lag.lagMs;
-  const fleetParts = buildFleet(config, listener, { ...context, ownLag, answerBudget, forkTimes, lookUp, found });
-  const { fleet, sender } = fleetParts;
-  const cache: Cache = buildCache(config.cache, fleetParts, context);
+  const fleet = await createFleet(config, { ...context, ...listener, ownLag, drained, forkTimes, lookUp });
+  const { answerBudget, sender } = fleet;
+  const cache: Cache = buildCache(config.cache, fleet, context);
   const { redis } = config.cache;
   const access = optional.access?.({ ...context, limits, redis: redis && redisConnections(redis, settings.redis) });
   const proof = new ShadowProof(Object.assign(settings.encode, { now, distrusted: peers?.distrusted }));
@@ -165,7 +143,7 @@ export function buildParts(
   const encryption = optional.encryption?.({ ...context, times });
   const proxy = buildProxy(config, {
     ...context,
-    parts: fleetParts,
+    fleet,
     access,
     cache,
     distances,
@@ -212,7 +190,7 @@ export function buildParts(
   const replicas = cache.redis && redis && new Replicas(cache.redis, redis.keyPrefix, () => status.report());
   return {
     ...context,
-    ...fleetParts,
+    fleet,
     replicas,
     draining,
     status,
@@ -230,22 +208,17 @@ export function buildParts(
 
 /** Closes every part, timers and connections to nodes and Redis included. */
 export async function freeParts(parts: Parts): Promise<void> {
-  const { fleet, nodes, discovery, lag, status, encryption, prober, forks, latest, sender, proxy, cache } = parts;
-  const { access, replicas } = parts;
+  const { fleet, lag, status, encryption, proxy, cache, access, replicas } = parts;
   lag.close();
-  discovery.close();
   status.close();
   encryption?.close();
-  prober.close();
-  forks.close();
-  latest.close();
-  sender.close();
+  fleet.stop();
   proxy.audits.close();
   await replicas?.close();
   // Usage first: nothing of the cache is worth its loss.
   await access?.close();
   await cache.close();
-  await Promise.all([nodes.close(), ...fleet.upstreams.map((upstream) => upstream.close())]);
+  await fleet.close();
 }
 
 /** Idle timeout of clients' connections, longer than the deadline: a client that waits for a node is not idle. */

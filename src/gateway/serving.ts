@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Config, LogConfig } from '../config/index.ts';
 import { applyPeerEvent, type PeerEvent } from './peer-workers.ts';
-import { lookUpBySystem, lookUpNames } from './discovery.ts';
 import {
   buildParts,
   freeParts,
@@ -25,19 +24,15 @@ export type Serving = Awaited<ReturnType<typeof startServing>>;
 
 /** Requests in flight have this long to finish when the gateway stops. */
 export const drainMs = 10_000;
-/** Longest wait of the start for the first answers of nodes, without which the gateway is not ready. */
-const firstProbeMs = 1_500;
 /** Longest wait of the start for the ledger's identity, without which no answer is shared. */
 const firstLookMs = 300;
 
 /** Starts listening for clients. Rejects when the port is in use; nodes may be down. */
 export async function startServing(whole: Config, options: ServingOptions) {
-  const { processes = 1, lookUp = lookUpBySystem } = options;
+  const { processes = 1 } = options;
   const config = shareOf(whole, processes);
-  const found = await lookUpNames(config, lookUp, firstProbeMs);
-  const parts = buildParts(config, { ...options, lookUp }, await loadOptional(config), found);
+  const parts = await buildParts(config, options, await loadOptional(config));
   const { draining, journal, logging, proxy, registry, status } = parts;
-  for (const upstream of parts.fleet.upstreams) upstream.isDrained = options.drained?.includes(upstream.name) === true;
   try {
     await start(parts, config);
   } catch (error) {
@@ -90,30 +85,26 @@ export async function startServing(whole: Config, options: ServingOptions) {
 }
 
 async function start(parts: Parts, config: Config): Promise<void> {
-  const { access, cache, discovery, fleet, forks, lag, prober, proxy, replicas, status } = parts;
+  const { access, cache, fleet, lag, proxy, replicas, status } = parts;
   lag.start();
-  discovery.start();
-  await Promise.race([prober.start(), sleep(firstProbeMs, undefined, { ref: false })]);
-  fleet.ledger.settle();
+  await fleet.start();
   const looked = Promise.all([cache.start(), access?.started]);
   await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
   status.start();
-  forks.start();
   await proxy.server.listen({ host: config.listen.host, port: config.listen.port });
   replicas?.start(portOf(proxy.server));
 }
 
 /** Applies the live keys of `next`, this process's share of the config. */
 async function applyTo(parts: Parts, next: Config, times: ServingOptions['times']): Promise<void> {
-  const { access, cache, discovery, prober, proxy, settings } = parts;
+  const { access, cache, fleet, proxy, settings } = parts;
   if (next.access !== undefined) access?.check(next.access);
   settings.apply(next);
   // Before irreversible steps: it may reject the config.
-  await discovery.follow(next.upstreams);
+  await fleet.follow(next);
   if (next.access !== undefined) access?.update(next.access);
   proxy.targets.clear();
   proxy.server.server.timeout = times?.inactivityMs ?? inactivityMs(next);
-  prober.reschedule();
   // In the background: evicts in steps.
   void cache.memory.resize(next.cache.memory.maxBytes);
 }

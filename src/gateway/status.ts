@@ -8,7 +8,6 @@ import {
   countsOf,
   type Distances,
   type LoadFacts,
-  type NodeStatus,
   type ProcessStatus,
   type Readiness,
   tenantCells,
@@ -16,7 +15,7 @@ import {
   Trend,
   Windows,
 } from '../proxy/operations/index.ts';
-import { type Fleet, readClasses, sharedAddressMessage, type Upstream } from '../upstream/index.ts';
+import type { Fleet } from '../upstream/index.ts';
 
 interface StatusParts {
   readonly fleet: Fleet;
@@ -59,16 +58,16 @@ export class StatusSource {
 
   report(): ProcessStatus {
     const parts = this.#parts;
-    const { fleet } = parts;
     const nowMs = performance.now();
     const total = this.#sample(nowMs);
+    const { chainId, head, oldest, headSpeed } = parts.fleet.report();
     return {
       ...this.readiness(),
       startedAtMs: this.#startedAtMs,
-      chainId: fleet.chainId,
-      head: fleet.head?.version.toString(),
-      oldest: fleet.oldest?.oldestVersion.toString(),
-      headSpeed: (fleet.ledger.source?.window.pace.headSpeed ?? 0) * 1_000,
+      chainId,
+      head,
+      oldest,
+      headSpeed,
       windows: this.#windows.read(total, nowMs),
       trend: this.#trend.points,
       total,
@@ -82,15 +81,12 @@ export class StatusSource {
 
   readiness(): Readiness {
     const { fleet, certificateRefused, distrusted, disagreements, redis, store } = this.#parts;
-    const { isReady, outageSinceMs, head, lost } = fleet;
+    const { isReady, outage, nodes, lost } = fleet.report();
     return {
       isReady,
-      outage:
-        outageSinceMs === undefined
-          ? undefined
-          : { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() },
-      nodes: nodesOf(fleet, performance.now()),
-      lost: lost && { from: lost.from.toString(), to: lost.to.toString(), upstreams: lost.upstreams },
+      outage,
+      nodes,
+      lost,
       certificateRefused: certificateRefused(),
       distrusted: distrusted(),
       disagreements: disagreements(),
@@ -108,53 +104,4 @@ export class StatusSource {
     this.#trend.record(counts, Date.now());
     return counts;
   }
-}
-
-function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
-  return fleet.upstreams.map((upstream) => {
-    const { name, tier, isDrained, isSuspect, inFlight, window, ejections, unusableSinceMs } = upstream;
-    const { believed: info } = window;
-    return {
-      name,
-      tier,
-      state: upstream.health,
-      reason: upstream.fault,
-      since: unusableSinceMs === undefined ? undefined : new Date(unusableSinceMs).toISOString(),
-      isDrained,
-      forkedAt: upstream.forkedAt?.toString(),
-      isSuspect,
-      warning: upstream.address.isShared ? sharedAddressMessage : undefined,
-      lower: window.lowerAt(nowMs)?.version.toString(),
-      chainId: upstream.chain.id ?? upstream.chain.doubted,
-      oldest: info?.oldestVersion.toString(),
-      head: info?.version.toString(),
-      ...lagOf(upstream, fleet, nowMs),
-      isLagging: fleet.isLagging(upstream),
-      edgeSpeed: window.pace.edgeSpeed * 1_000,
-      edgeMargin: marginOf(upstream, nowMs),
-      inFlight,
-      limit: upstream.places.limit,
-      ejected: readClasses.flatMap((readClass) => {
-        const { reason, symptom } = ejections[readClass];
-        return reason === undefined ? [] : [{ readClass, reason, symptom }];
-      }),
-    };
-  });
-}
-
-/** How far a node is behind the fleet's head, by its last report, which is older than its newest after it went back. */
-function lagOf({ window, lagMs }: Upstream, { head }: Fleet, nowMs: number): Pick<NodeStatus, 'lag' | 'lagSeconds'> {
-  const info = window.lowerAt(nowMs) ?? window.believed;
-  if (info === undefined || head === undefined) return { lag: undefined, lagSeconds: 0 };
-  // A node whose head is not believed may be ahead of the fleet's.
-  const versions = head.version > info.version ? head.version - info.version : 0n;
-  // A node that is down falls behind without a report.
-  const ms = Math.max(0, lagMs, Number(head.timestampUsec - info.timestampUsec) / 1_000);
-  return { lag: versions.toString(), lagSeconds: Math.round(ms / 100) / 10 };
-}
-
-/** Versions above the reported edge that a read needs to be sent to the node now. */
-function marginOf({ window }: Upstream, nowMs: number): string | undefined {
-  const view = window.at(nowMs);
-  return view === undefined ? undefined : (view.safeOldest - view.oldest).toString();
 }

@@ -1,7 +1,7 @@
 /** The dialect of the fleet, where the config names none: that of most nodes, decided once by the first answers. */
 import { type DialectName, dialectOf, findLedgerInfo, type LedgerInfo, settlesWithin } from '../ledger/index.ts';
 import type { AnswerHead } from './dispatch/exchange.ts';
-import type { Fleet } from './fleet.ts';
+import type { FleetState } from './fleet-state.ts';
 import { elect } from './contradictions.ts';
 import type { Upstream } from './node/upstream.ts';
 
@@ -22,7 +22,7 @@ const longestVoteMs = 500;
  * more than half have answered `look` alike, all have answered or failed, or the wait is over; no answer with ledger headers
  * leaves it open.
  */
-export async function voteOnDialect(fleet: Fleet, look: (upstream: Upstream) => Promise<Look>): Promise<void> {
+export async function voteOnDialect(fleet: FleetState, look: (upstream: Upstream) => Promise<Look>): Promise<void> {
   if (!fleet.isDialectOpen) return;
   const { upstreams } = fleet;
   const spoken: (DialectName | undefined)[] = upstreams.map(() => undefined);
@@ -38,7 +38,7 @@ export async function voteOnDialect(fleet: Fleet, look: (upstream: Upstream) => 
 }
 
 /** The ledger of the look that decides an open dialect; `undefined` for any other. */
-export function takeDialectOf(fleet: Fleet, look: Look): LedgerInfo | undefined {
+export function takeDialectOf(fleet: FleetState, look: Look): LedgerInfo | undefined {
   const spoken = fleet.isDialectOpen ? dialectSpoken(look) : undefined;
   if (spoken === undefined) return undefined;
   fleet.takeDialect(spoken);

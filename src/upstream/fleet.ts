@@ -1,357 +1,378 @@
 /**
- * All nodes together, the ledger that their answers report, and the view of it that clients get. The fleet's oldest
- * version is the deepest node's, because the fleet can serve it (protocol 7).
+ * The fleet of one process: the nodes that the config and DNS list, what their answers show of the ledger, and the ways
+ * to ask them: `sender` for requests, `latest` for the state of reads without a version.
  */
-import { type Dialect, type DialectName, dialectOf, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
-import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
-import { ServedRange, viewOf, type FleetView, type LostHistory } from './fleet-view.ts';
-import { LedgerWideHeaders } from './ledger-wide-headers.ts';
-import { sharedAddressMessage } from './node/shared-address.ts';
-import type { Upstream } from './node/upstream.ts';
-import { VersionWaiters } from './version-waiters.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Config } from '../config/index.ts';
+import { type Dialect, dialectOf, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
+import type { Journal } from '../metrics/index.ts';
+import { type ByteBudget, createAnswerBudget } from './byte-budget.ts';
+import {
+  Discovery,
+  type FoundAddresses,
+  type LookUp,
+  lookUpBySystem,
+  lookUpNames,
+  type NodeConfig,
+  nodesOf,
+} from './discovery.ts';
+import type { SendLimits } from './dispatch/fleet-request.ts';
+import { createSenderMetrics, type SenderMetrics } from './dispatch/sender-metrics.ts';
+import { Sender } from './dispatch/sender.ts';
+import { gaugesOf, limitsOf, reportOf } from './fleet-report.ts';
+import { type FleetEvents, FleetState, type LedgerReport } from './fleet-state.ts';
+import { candidatesOf, type FleetView } from './fleet-view.ts';
+import { Forks, type ForksParts } from './forks.ts';
+import { Latest, type LatestOptions, type PublishedState } from './latest.ts';
+import type { OwnHeaders } from './ledger-wide-headers.ts';
+import { LedgerIdentity } from './node/ledger-identity.ts';
+import { Prober, type ProberOptions } from './node/probe.ts';
+import { Upstream } from './node/upstream.ts';
+import { Nodes } from './nodes.ts';
+import { readClassOf } from './select/candidates.ts';
+import { explainNodes } from './select/explain.ts';
+import type { Need } from './select/ranking.ts';
+import { createUpstreamMetrics, type UpstreamMetrics } from './upstream-metrics.ts';
+import { Witness } from './witness.ts';
 
-/** Changes of the fleet, each reported once. */
-export interface FleetEvents extends LedgerEvents {
-  /**
-   * An answer reports another chain (`upstream.chain.doubted`), or a ledger that went back: a fresh look at the node's
-   * ledger info has to confirm it. Called for each such answer, and for headers that a look decides about.
-   */
-  onDoubt(upstream: Upstream): void;
-  /**
-   * The node reports an older ledger than before: further answers show whether its address leads to several nodes, or
-   * whether all of them have gone back.
-   */
-  onStepBack(upstream: Upstream): void;
-  /** A node refused a version as pruned, whatever its headers report. */
-  onRefused(upstream: Upstream, version: LedgerVersion): void;
-  /** Answers carry this head from now on. Called before the first of them; `upstream`: its node, '' once removed. */
-  onHead(head: LedgerInfo, upstream: string): void;
-  /** Two nodes have reached this version now, or the only one that can: answers up to it may be final. */
-  onConfirmed(version: LedgerVersion): void;
-  /** The first request waits for a version: heads are polled for as long as `waiters.isAwaited`. */
-  onAwaited(): void;
+/** What one process of the gateway knows of the nodes and publishes to the others. */
+export type FleetNews =
+  /** Answers carry this head in their headers; the node named `upstream` reported it. */
+  | { readonly kind: 'head'; readonly upstream: string; readonly info: LedgerInfo }
+  /** A read without a version is answered with this version. */
+  | { readonly kind: 'served'; readonly version: LedgerVersion }
+  /** Reads without a version share this state. */
+  | { readonly kind: 'snapshot'; readonly snapshot: PublishedState }
+  /** The node with this fingerprint refused `version` as pruned. */
+  | { readonly kind: 'refused'; readonly fingerprint: string; readonly version: LedgerVersion }
+  /** The ledger was rolled back or replaced: every process drops its state of the ledger. */
+  | { readonly kind: 'ledger replaced'; readonly reports: readonly LedgerReport[] };
+
+/** The process that the fleet is a part of. */
+export interface FleetDeps {
+  readonly log: Logger;
+  readonly journal: Journal;
+  readonly registry: Registry;
+  /** Live values of the config, read at each use. */
+  readonly settings: {
+    readonly connect: { readonly connectTimeoutMs: number };
+    readonly sender: SendLimits;
+    readonly fleet: { readonly maxLagMs: number };
+    readonly discovery: { readonly intervalMs: number };
+    readonly probes: ProberOptions;
+    readonly latest: LatestOptions;
+  };
+  /** Processes of this gateway, which share its bounds and its rates. */
+  readonly processes: number;
+  /** Lag of this process's event loop, in ms. */
+  readonly ownLag: () => number;
+  /** Names of nodes that are drained from the start. */
+  readonly drained?: readonly string[] | undefined;
+  /** Finds the addresses of names with `discover: dns`. Default: by the system. */
+  readonly lookUp?: LookUp | undefined;
+  /** Times of comparisons of nodes' histories. Default: 5 s, in a bisection 1.1 s, times the processes. */
+  readonly forkTimes?: Pick<ForksParts, 'intervalMs' | 'pauseMs'> | undefined;
+  /** Publishes to the other processes of the gateway. */
+  readonly publish: (news: FleetNews) => void;
+  /** A generation begins, as the ledger was rolled back or replaced: no earlier answer is valid. */
+  readonly onGeneration: () => void;
+  readonly onRollback: () => void;
+  /** Answers up to this version may be final (see `FleetEvents.onConfirmed`). */
+  readonly onConfirmed: (version: LedgerVersion) => void;
+  /** Nodes are on a fork: answers of theirs may be in the cache. */
+  readonly onFork: () => void;
 }
 
-/** The state of one node in one process of the gateway. */
-export interface NodeReport {
-  readonly name: string;
-  readonly isSuspect: boolean;
-  readonly info: LedgerInfo | undefined;
+/** Longest wait of the start for names, and for the first answers of nodes, without which the gateway is not ready. */
+const firstLookMs = 1_500;
+/** Times of comparisons of nodes by a single process, in ms: a node gets fewer than one read a second. */
+const forkMs = { interval: 5_000, pause: 1_100 };
+
+/** Looks up the names of nodes, and composes the fleet of the config. No node gets a request before `start`. */
+export async function createFleet(config: Config, deps: FleetDeps): Promise<Fleet> {
+  const { lookUp = lookUpBySystem } = deps;
+  return new Fleet(config, { ...deps, lookUp, found: await lookUpNames(config, lookUp, firstLookMs) });
 }
 
-/** Options of a `Fleet`. */
-export interface FleetSettings {
-  /** Read at each use, so it may change. A node whose ledger is farther behind serves only what it holds. */
-  readonly limits?: { readonly maxLagMs: number };
-  /** The chain of the config: nodes of any other are never asked. Default: the chain of most nodes. */
-  readonly chainId?: number | undefined;
-}
-
-const usualLimits = { maxLagMs: 30_000 };
-
-/** The fleet of one process. */
+/** All nodes of one process, and its ways to ask them. */
 export class Fleet {
-  #upstreams: readonly Upstream[];
-  /** One object for all; its names are replaced once when the config leaves them to the nodes. */
-  readonly dialect: Dialect;
-  #isDialectOpen: boolean;
-  readonly #events: FleetEvents;
-  readonly #limits: typeof usualLimits;
-  readonly waiters: VersionWaiters;
-  readonly ledger: FleetLedger;
-  /** Headers beside the seven that describe the ledger; fed by looks. */
-  readonly headersOfLedger: LedgerWideHeaders;
-  #view: FleetView | undefined;
-  /** A node has answered since, or its health has changed. */
-  #isViewStale = true;
-  readonly #range: ServedRange;
-  #isHistoryLost = false;
+  readonly sender: Sender;
+  readonly latest: Latest;
+  /** The name of the ledger, for keys of stored answers. */
+  readonly identity: LedgerIdentity;
+  /** Bounds the bytes of answers, while they are read and while clients take them. */
+  readonly answerBudget: ByteBudget;
+  readonly #deps: FleetDeps;
+  readonly #state: FleetState;
+  readonly #prober: Prober;
+  readonly #nodes: Nodes;
+  readonly #discovery: Discovery;
+  readonly #witness: Witness;
+  readonly #forks: Forks;
+  readonly #metrics: UpstreamMetrics & SenderMetrics;
 
-  constructor(
-    upstreams: readonly Upstream[],
-    dialect: Dialect | 'auto',
-    events: FleetEvents,
-    { limits = usualLimits, chainId: fixedChainId }: FleetSettings = {},
-  ) {
-    this.#upstreams = upstreams;
-    this.dialect = dialect === 'auto' ? dialectOf('node') : dialect;
-    this.#isDialectOpen = dialect === 'auto';
-    this.#events = events;
-    this.#limits = limits;
-    this.#range = new ServedRange(() => this.#upstreams);
-    this.waiters = new VersionWaiters(
-      () => this.#upstreams,
-      () => events.onAwaited(),
-    );
-    this.ledger = new FleetLedger({
-      upstreams: () => this.#upstreams,
-      fixedChainId,
-      maxLagMs: () => limits.maxLagMs,
-      events,
+  constructor(config: Config, deps: FleetDeps & { readonly lookUp: LookUp; readonly found: FoundAddresses }) {
+    const { journal, settings, found, drained = [], processes } = deps;
+    const create = (node: NodeConfig): Upstream => this.#create(node, config.upstream.connections);
+    this.#deps = deps;
+    const configs = new Map(nodesOf(config.upstreams, found).map((node) => [create(node), node] as const));
+    for (const upstream of configs.keys()) upstream.isDrained = drained.includes(upstream.name);
+    const dialect = config.dialect === 'auto' ? config.dialect : dialectOf(config.dialect);
+    const limits = { limits: settings.fleet, chainId: config.chainId };
+    const state = new FleetState([...configs.keys()], dialect, this.#events(), limits);
+    this.#state = state;
+    this.#metrics = this.#createMetrics();
+    this.#prober = new Prober(state, settings.probes, journal);
+    this.answerBudget = createAnswerBudget(processes);
+    const lookAround = (): Promise<void> | undefined => this.#prober.compareHeads();
+    this.sender = new Sender({
+      fleet: state,
+      limits: settings.sender,
+      metrics: this.#metrics,
+      log: journal,
+      onDoubt: (upstream) => this.#prober.look(upstream),
+      budget: this.answerBudget,
+      lookAround,
+      checkAddress: (upstream) => this.#prober.addresses.check(upstream),
     });
-    this.headersOfLedger = new LedgerWideHeaders({
-      dialect: this.dialect,
-      generation: () => this.generation,
-      onChange: () => {
-        this.#isViewStale = true;
-      },
-      onLookNeeded: (upstream) => events.onDoubt(upstream),
-      onLeftOut: ({ name }) => {
-        const message = 'headers of an upstream are left out: they exceed the bounds';
-        events.onChange('headers left out', { upstream: name }, message);
-      },
+    const events = {
+      onServed: (version: LedgerVersion, snapshot?: PublishedState) =>
+        deps.publish(snapshot === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot }),
+      onUnreached: (version: LedgerVersion) => this.#noteUnreached(version),
+    };
+    this.latest = new Latest({ fleet: state, sender: this.sender, events, lookAround }, settings.latest);
+    this.identity = new LedgerIdentity(state, this.sender);
+    this.#nodes = new Nodes({ ...deps, fleet: state, prober: this.#prober, metrics: this.#metrics, configs, create });
+    this.#discovery = new Discovery(config.upstreams, {
+      ...deps,
+      listen: config.listen,
+      settings: settings.discovery,
+      metrics: this.#metrics,
+      follow: (wanted) => this.#nodes.follow(wanted),
+    });
+    this.#witness = new Witness(state, this.#prober);
+    this.#forks = new Forks({
+      fleet: state,
+      witness: this.#witness,
+      onChange: (change, fields, message) => journal.record(change, fields, message),
+      onFork: deps.onFork,
+      intervalMs: forkMs.interval * processes,
+      pauseMs: forkMs.pause * processes,
+      ...deps.forkTimes,
     });
   }
 
-  get upstreams(): readonly Upstream[] {
-    return this.#upstreams;
+  /** Looks at all nodes, and then at intervals. Resolves when each has answered or failed, or after 1.5 s. */
+  async start(): Promise<void> {
+    this.#discovery.start();
+    await Promise.race([this.#prober.start(), sleep(firstLookMs, undefined, { ref: false })]);
+    this.#state.ledger.settle();
+    this.#forks.start();
   }
 
   /**
-   * Makes these nodes the fleet; nodes that stay keep their state. Nothing depends on a removed node any more: the vote
-   * on the chain is held anew, and its head is believed only until the others contradict it.
+   * Follows the nodes of another config. Rejects without a change when none of them is usable while one of the present
+   * ones is.
    */
-  replace(upstreams: readonly Upstream[], nowMs: number): void {
-    const gone = this.#upstreams.filter((upstream) => !upstreams.includes(upstream));
-    // A fleet whose nodes have yet to answer keeps its chain.
-    this.ledger.settle();
-    this.#upstreams = upstreams;
-    for (const upstream of gone) {
-      upstream.isRemoved = true;
-      this.ledger.forget(upstream, nowMs);
-    }
-    this.ledger.voteOnChain();
-    this.refresh();
+  async follow({ upstreams }: Pick<Config, 'upstreams'>): Promise<void> {
+    await this.#discovery.follow(upstreams);
+    this.#prober.reschedule();
   }
 
-  /** Whether no node has shown yet which dialect the fleet speaks. */
-  get isDialectOpen(): boolean {
-    return this.#isDialectOpen;
+  /** Ends everything that sends requests by itself. */
+  stop(): void {
+    for (const part of [this.#discovery, this.#prober, this.#forks, this.latest, this.sender, this.identity])
+      part.close();
   }
 
-  takeDialect(name: DialectName): void {
-    if (!this.#isDialectOpen) return;
-    this.#isDialectOpen = false;
-    // No answer with ledger headers has passed before.
-    Object.assign(this.dialect, dialectOf(name));
-    this.#events.onChange('dialect taken', { dialect: name }, 'the dialect is that of most nodes: dialect pins it');
+  /** Closes the connections to nodes, once their requests in flight have ended. */
+  async close(): Promise<void> {
+    await Promise.all([this.#nodes.close(), ...this.#state.upstreams.map((upstream) => upstream.close())]);
   }
 
-  // See `FleetLedger` for these.
-  get chainId(): number | undefined {
-    return this.ledger.chainId;
+  /** The facts for an answer that goes out now. */
+  get view(): FleetView {
+    return this.#state.view;
   }
 
+  get dialect(): Dialect {
+    return this.#state.dialect;
+  }
+
+  /** See `FleetFacts` for these. */
   get generation(): number {
-    return this.ledger.generation;
+    return this.#state.generation;
+  }
+
+  get chainId(): number | undefined {
+    return this.#state.chainId;
   }
 
   get head(): LedgerInfo | undefined {
-    return this.ledger.head;
-  }
-
-  // See `FleetFacts` for these.
-  get ledgerWide(): readonly string[] {
-    return this.headersOfLedger.listAt(this.head);
-  }
-
-  get ledgerWideNames(): ReadonlySet<string> {
-    return this.headersOfLedger.names;
+    return this.#state.head;
   }
 
   get oldest(): LedgerInfo | undefined {
-    return this.#range.oldest;
-  }
-
-  get isReady(): boolean {
-    return this.#range.isReady;
-  }
-
-  /** See `ServedRange.lost`. */
-  get lost(): LostHistory | undefined {
-    return this.#range.lost(performance.now());
-  }
-
-  /** See `ServedRange`: the view is frozen, and pinned answers in memory go out with the last ledger headers. */
-  get outageSinceMs(): number | undefined {
-    return this.#range.outageSinceMs;
+    return this.#state.oldest;
   }
 
   /** Start of an outage on the clock of `performance.now()`. */
   get outageFromMs(): number | undefined {
-    return this.#range.outageFromMs;
+    return this.#state.outageFromMs;
   }
 
-  /** The view for an answer that goes out now. */
-  get view(): FleetView {
-    if (this.#view !== undefined && !this.#isViewStale) return this.#view;
-    this.#isViewStale = false;
-    const before = this.#view;
-    const view = viewOf(this, before, this.dialect);
-    this.#view = view;
-    const { head } = view;
-    if (head !== undefined && head !== before?.head) this.#events.onHead(head, this.ledger.source?.name ?? '');
-    return view;
+  /** The state of the fleet and of each node, as plain data: 64-bit numbers are text. */
+  report() {
+    return reportOf(this.#state, performance.now());
   }
 
-  /**
-   * Drains or resumes the node. A drained one finishes its requests in flight and gets no other, even when no other node
-   * can answer, because it is about to be stopped. Its reports move no head: the nodes that are asked may not have reached it.
-   */
-  setDrained(upstream: Upstream, isDrained: boolean, nowMs: number): void {
-    upstream.isDrained = isDrained;
-    if (isDrained) this.ledger.forget(upstream, nowMs);
-    this.refresh();
+  /** The nodes in the order in which a request would be sent to them now. `kind`: of a read of state. Asks no node. */
+  explain(need: Need, kind?: 'read' | 'view') {
+    const nowMs = performance.now();
+    const readClass = kind && readClassOf(need, kind === 'view', this.#state.upstreams, nowMs);
+    return explainNodes(candidatesOf(this.#state, nowMs, need, readClass), need);
   }
 
-  /** The state of each node, for another process that begins a generation with it. */
-  reports(): readonly NodeReport[] {
-    return this.#upstreams.map(({ name, isSuspect, window }) => ({ name, isSuspect, info: window.info }));
+  /** Drains or resumes the node (see `FleetState.setDrained`); `undefined`: no node has this name. */
+  drain(name: string, isDrained: boolean): { readonly isNews: boolean; readonly inFlight: number } | undefined {
+    const upstream = this.#find(name);
+    if (upstream === undefined) return undefined;
+    const isNews = upstream.isDrained !== isDrained;
+    if (isNews) this.#state.setDrained(upstream, isDrained, performance.now());
+    return { isNews, inFlight: upstream.inFlight };
   }
 
-  /** Begins the generation that another process of this gateway has begun, with its state of the nodes. */
-  follow(reports: readonly NodeReport[], nowMs: number): void {
-    // Nothing is held of the generation before; the dialect to write these reports in is not known.
-    if (this.#isDialectOpen) return;
-    for (const { name, info, isSuspect } of reports) {
-      const upstream = this.#upstreams.find((known) => known.name === name);
-      if (upstream === undefined || info === undefined) continue;
-      upstream.isSuspect = isSuspect;
-      upstream.adopt(info, nowMs);
-    }
-    this.ledger.voteOnChain();
-    this.ledger.startOver();
-    this.refresh();
+  /** The headers of a node's answer that belong to it alone. */
+  ownHeadersOf(answer: Parameters<FleetState['headersOfLedger']['ownOf']>[0]): OwnHeaders {
+    return this.#state.headersOfLedger.ownOf(answer);
   }
 
-  /**
-   * Records the ledger headers of a node's answer. `lookSentAtMs`: when a look at the ledger info, which the answer is
-   * to, was sent; only looks turn the ledger over. Returns whether the answer is of this fleet's chain.
-   */
-  observe(upstream: Upstream, info: LedgerInfo, nowMs: number, lookSentAtMs?: number): boolean {
-    const { chainId } = info;
-    if (this.#isDialectOpen) this.takeDialect(this.dialect.name);
-    const before = upstream.chain.id;
-    const { isSuspect: wasSuspect, window } = upstream;
-    const known = window.info;
-    const isItsChain = this.ledger.isStarting
-      ? upstream.chain.settle(chainId)
-      : upstream.chain.observe({ chainId, fleetChainId: this.chainId, nowMs, lookSentAtMs });
-    // Several nodes behind one address: the older ledger is another node's.
-    const { isShared } = upstream.address;
-    const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined && !isShared);
-    if (isItsChain ? before !== chainId : before === undefined) this.ledger.voteOnChain();
-    const maySeemRestored = window.maySeemRestored(nowMs);
-    if (!isItsChain || (maySeemRestored && !isShared)) this.#events.onDoubt(upstream);
-    else if (maySeemRestored) this.#events.onStepBack(upstream);
-    this.#reportLower(upstream, nowMs);
-    const isOurs = isItsChain && chainId === this.chainId;
-    if (isOurs) this.ledger.observe(upstream, info, hasGoneBack, nowMs);
-    this.#isViewStale = true;
-    if (!isOurs) return false;
-    // Thousands of answers a second carry no news: they do not look at the waiters.
-    const isNews = wasSuspect || window.info !== known;
-    if (isNews && !upstream.isSuspect) this.waiters.wake(info.version);
-    // A node that moves on below the second newest head changes nothing.
-    const hasMovedOn = !wasSuspect && known !== undefined && known.version <= info.version;
-    const isBelow = hasMovedOn && info.version <= (this.ledger.confirmed ?? -1n);
-    if (isNews && !isBelow) this.#confirm();
-    upstream.lagMs = Number((this.head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
-    return true;
+  /** Present for an answer at a version that other nodes have yet to reach (see `FleetLedger.awaited`). */
+  awaited(upstream: Upstream, version: bigint) {
+    return this.#state.ledger.awaited(upstream, version, performance.now());
   }
 
-  /** Reports a node whose head is lower than it was, once: answers that overtake each other look so for a moment. */
-  #reportLower({ name, window }: Upstream, nowMs: number): void {
-    const lower = window.lowerAt(nowMs);
-    if (lower === undefined || window.isLowerReported) return;
-    window.isLowerReported = true;
-    const fields = { upstream: name, before: window.info?.version, after: lower.version };
-    this.#events.onChange('head lower', fields, 'upstream reports a lower ledger version than before');
+  /** The nodes' roots beside a known one (see `Witness.look`). */
+  readRoots(...known: Parameters<Witness['look']>): ReturnType<Witness['look']> {
+    return this.#witness.look(...known);
   }
 
-  /**
-   * Records that an answer with this ledger, to a request that was sent at `sentAtMs`, has arrived: the order of answers
-   * shows whether the address leads to several nodes. Returns whether it was a step back.
-   */
-  observeOrder(upstream: Upstream, info: LedgerInfo, sentAtMs: number, nowMs: number): boolean {
-    const { address, name } = upstream;
-    const wasShared = address.isShared;
-    if (!address.observe(info, sentAtMs, nowMs)) return false;
-    if (address.isShared && !wasShared) {
-      this.#events.onChange('address shared', { upstream: name }, sharedAddressMessage);
-    }
-    // After an answer of another chain, the look that settles the chain is the next answer.
-    if (!address.isShared && info.chainId === upstream.chain.id) this.#events.onStepBack(upstream);
-    return true;
-  }
-
-  /** Whether a node beside this one provides the newest state. */
-  isReplaceable(upstream: Upstream): boolean {
-    return this.#upstreams.some((other) => other !== upstream && other.providesNewest);
-  }
-
-  /** Whether answers that report this ledger are of the fleet's chain, and of the node's settled one. */
-  isOurs({ chain }: Upstream, { chainId }: LedgerInfo): boolean {
-    return chainId === this.chainId && chainId === chain.id;
-  }
-
-  /** Whether the node's ledger is too far behind the others for reads of the newest state. */
-  isLagging({ lagMs }: Upstream): boolean {
-    return lagMs > this.#limits.maxLagMs;
-  }
-
-  /** Records in the node's window that it refused `version` as pruned, and reports it to other gateways. */
-  recordRefusal(upstream: Upstream, version: LedgerVersion, nowMs: number): void {
-    // Another node behind the address may hold the version.
-    if (upstream.address.isShared) return;
-    upstream.window.observeRefusal(version, nowMs);
-    this.#events.onRefused(upstream, version);
-  }
-
-  /** Another gateway reports that the node with this fingerprint refused `version`. */
-  onPeerRefusal(fingerprint: string, version: LedgerVersion, nowMs: number): void {
-    for (const upstream of this.#upstreams) {
-      if (upstream.fingerprint === fingerprint) upstream.window.observeRefusal(version, nowMs);
-    }
-  }
-
-  /** Nodes report another history at `version` than before: a generation begins, as after a rollback. */
+  /** Nodes report another history at `version` than before: a generation begins. */
   replaceHistory(version: LedgerVersion): void {
-    this.ledger.startOver();
-    this.refresh();
-    const message = 'nodes report another history of the ledger than before: cached answers are dropped';
-    this.#events.onChange('history replaced', { version, head: this.head?.version }, message);
+    this.#state.replaceHistory(version);
   }
 
-  /** To be called when a node's health changes: what the fleet can serve changes with it. */
-  refresh(): void {
-    this.#isViewStale = true;
-    const change = this.#range.update();
-    if (change !== undefined) {
-      const message =
-        change === 'outage'
-          ? 'no node answers any more: only pinned answers in the cache are served'
-          : 'a node answers again';
-      this.#events.onChange(change, { head: this.head?.version }, message);
+  /** Looks at the node with the second newest head: other processes wait for an answer to become final. */
+  lookAtSecond(): void {
+    this.#prober.lookAtSecond();
+  }
+
+  /** Applies news of another process, checked like an answer of a node: news that contradict the fleet change nothing. */
+  onNews(news: FleetNews): void {
+    switch (news.kind) {
+      case 'head':
+        this.#observe(news.upstream, news.info);
+        break;
+      case 'served':
+        this.latest.onPeerVersion(news.version);
+        break;
+      case 'snapshot':
+        if (this.#observe(news.snapshot.upstream, news.snapshot.info)) this.latest.onPeerState(news.snapshot);
+        break;
+      case 'refused':
+        this.#state.onPeerRefusal(news.fingerprint, news.version, performance.now());
+        break;
+      case 'ledger replaced':
+        this.#state.follow(news.reports, performance.now());
+        break;
+      default:
+        news satisfies never;
     }
-    this.#reportLost();
-    this.#confirm();
-    // A node that is usable again may have reached an awaited version.
-    if (this.head !== undefined) this.waiters.wake(this.head.version);
   }
 
-  /** Reports once which versions went away with nodes; an outage, in which all have, is reported itself. */
-  #reportLost(): void {
-    const { lost } = this;
-    if (!this.isReady || (lost !== undefined) === this.#isHistoryLost) return;
-    this.#isHistoryLost = lost !== undefined;
-    if (lost === undefined) this.#events.onChange('history back', {}, 'the oldest versions can be read again');
-    else this.#events.onChange('history lost', lost, 'versions cannot be read: the nodes that hold them are away');
+  /**
+   * A node reported `info` to a peer. Returns whether the report counts here: the node is one of the fleet, on its chain,
+   * and other nodes do not contradict it. None counts until a node has shown here in which dialect answers carry it.
+   */
+  #observe(name: string, info: LedgerInfo): boolean {
+    const state = this.#state;
+    const upstream = this.#find(name);
+    if (upstream === undefined || state.isDialectOpen) return false;
+    if (info.version > (upstream.window.info?.version ?? -1n)) {
+      const nowMs = performance.now();
+      // The node has just answered a peer: an outage here is over.
+      upstream.recordAnswer(upstream.latencyMs(nowMs), nowMs);
+      if (state.observe(upstream, info, nowMs)) state.headersOfLedger.onReport(upstream, info);
+      state.refresh();
+    }
+    return state.isOurs(upstream, info) && !upstream.isSuspect;
   }
 
-  #confirm(): void {
-    if (!this.ledger.confirm()) return;
-    const { confirmed } = this.ledger;
-    if (confirmed !== undefined) this.#events.onConfirmed(confirmed);
+  #find(name: string): Upstream | undefined {
+    return this.#state.upstreams.find((upstream) => upstream.name === name);
+  }
+
+  #create(node: NodeConfig, connections: number): Upstream {
+    const { name, url, address, tier, headers, maxRequestsPerSecond, weight } = node;
+    const { settings, ownLag } = this.#deps;
+    const options = { name, url: new URL(url), address, tier, headers, maxRequestsPerSecond, weight, connections };
+    return new Upstream({ ...options, ...settings.connect, ownLag });
+  }
+
+  #events(): FleetEvents {
+    const { journal, publish, onGeneration, onRollback, onConfirmed } = this.#deps;
+    return {
+      onChange: (change, fields, message) => {
+        journal.record(change, fields, message);
+        if (change === 'rollback') onRollback();
+      },
+      onDoubt: (upstream) => {
+        const { doubted: chainId } = upstream.chain;
+        // A node of another chain that answers for the fleet's chain is on its way back.
+        if (chainId !== undefined && chainId !== this.chainId) {
+          const fields = { upstream: upstream.name, chainId, fleetChainId: this.chainId };
+          journal.record('chain doubted', fields, 'an answer names another chain: the ledger info decides');
+        }
+        void this.#prober.look(upstream);
+      },
+      onStepBack: (upstream) => this.#prober.addresses.onStepBack(upstream),
+      onGeneration: () => {
+        // Synchronous for memory and loads in flight; only writes to Redis finish later.
+        onGeneration();
+        // At the start the first reports alone turn the ledger over, and no client has an answer yet.
+        if (!this.#state.ledger.isStarting) publish({ kind: 'ledger replaced', reports: this.#state.reports() });
+      },
+      onRefused: ({ fingerprint }, version) => publish({ kind: 'refused', fingerprint, version }),
+      onConfirmed,
+      onHead: (info, upstream) => publish({ kind: 'head', info, upstream }),
+      onAwaited: () => this.#prober.hurry(),
+    };
+  }
+
+  #createMetrics(): UpstreamMetrics & SenderMetrics {
+    const { registry } = this.#deps;
+    const state = this.#state;
+    return {
+      ...createUpstreamMetrics(
+        registry,
+        () => gaugesOf(state),
+        () => ({
+          head: state.head?.version,
+          oldest: state.oldest?.oldestVersion,
+          isOut: state.outageSinceMs !== undefined,
+        }),
+      ),
+      ...createSenderMetrics(registry, () => ({ waiting: this.sender.waiting, nodes: limitsOf(state) })),
+    };
+  }
+
+  #noteUnreached(version: LedgerVersion): void {
+    this.#metrics.unreached.inc();
+    this.#deps.log.warn(
+      { version, head: this.head?.version },
+      'no node of this replica has reached the version of another replica',
+    );
   }
 }

@@ -4,7 +4,7 @@
  * not reached or has pruned gives no root, so nodes that lag, prune or are rebuilt are no fork.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Fleet } from './fleet.ts';
+import type { FleetState } from './fleet-state.ts';
 import { narrowed, nextComparison, voteOnRoots, type ForkRange, type NodeRoot } from './contradictions.ts';
 import type { Upstream } from './node/upstream.ts';
 import type { Witness } from './witness.ts';
@@ -14,7 +14,7 @@ export type ForkChange = 'fork' | 'fork over';
 
 /** Parts of a `Forks`. */
 export interface ForksParts {
-  readonly fleet: Pick<Fleet, 'upstreams' | 'generation'>;
+  readonly fleet: Pick<FleetState, 'upstreams' | 'generation'>;
   readonly witness: Pick<Witness, 'rootAt'>;
   readonly onChange: (change: ForkChange, fields: object, message: string) => void;
   /** Nodes are on a fork: answers of theirs may be in the cache. */

@@ -12,10 +12,11 @@ import {
   type LedgerVersion,
 } from '../ledger/index.ts';
 import { type Span, within } from '../metrics/index.ts';
+import { type AnswerOfError, errorCodeOf } from './dispatch/classify.ts';
 import { UnreachedError } from './dispatch/fleet-request.ts';
 import type { NodeAnswer } from './dispatch/exchange.ts';
 import type { Sender } from './dispatch/sender.ts';
-import type { Fleet } from './fleet.ts';
+import type { FleetState } from './fleet-state.ts';
 import { MonotonicFloor, newer } from './monotonic-floor.ts';
 import { silentMs, type Upstream } from './node/upstream.ts';
 
@@ -43,7 +44,7 @@ export interface LatestEvents {
 
 /** Parts of a `Latest`. */
 export interface LatestParts {
-  readonly fleet: Fleet;
+  readonly fleet: FleetState;
   readonly sender: Pick<Sender, 'whole'>;
   readonly events: LatestEvents;
   /** Looks at the heads of all nodes (see `Prober.compareHeads`). Default: never. */
@@ -173,6 +174,16 @@ export class Latest {
       this.#giveUpLost();
       return ask(min, false);
     }
+  }
+
+  /**
+   * Throws `GatewayError` 503 for a node's error about `version`, or about its head: it is no answer to a client that named
+   * no version, and clients take a 410 for final.
+   */
+  requireVersion(answer: AnswerOfError, version: LedgerVersion | undefined = this.#head): void {
+    const { status } = answer;
+    if (status === 410 || (status === 404 && errorCodeOf(answer) === 'version_not_found'))
+      throw new UnreachedError(version);
   }
 
   /** Records that a client is about to get a state of this version: later answers are never older. */

@@ -3,9 +3,9 @@
  * that a client of a peer has got (another worker or replica), as far as nodes here can be reached that hold it.
  */
 import type { LedgerVersion } from '../ledger/index.ts';
-import type { Fleet } from './fleet.ts';
+import type { FleetState } from './fleet-state.ts';
 
-type FloorLedger = Pick<Fleet, 'generation' | 'head'>;
+type FloorLedger = Pick<FleetState, 'generation' | 'head'>;
 
 /** Versions of peers are ignored for this long after no node here reached one. */
 const ignorePeersMs = 10_000;

@@ -1,4 +1,4 @@
-/** Metrics of the fleet: attempts, failures, windows, and audits of pinned reads. */
+/** Metrics of the fleet: attempts, failures, and windows. */
 import type { Registry } from 'prom-client';
 import { combinations, Counter, Gauge, Histogram, type Join, labelSources, type Reading } from '../metrics/index.ts';
 
@@ -248,28 +248,4 @@ function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
     ({ head }) => head,
   );
   gauge('min', 'ledgergate_fleet_oldest_version', 'Oldest ledger version the fleet can serve.', ({ oldest }) => oldest);
-}
-
-/** Counts audits and disagreements. */
-export type AuditMetrics = ReturnType<typeof createAuditMetrics>;
-
-/** Registers the families of audits. */
-export function createAuditMetrics(registry: Registry) {
-  const audited = new Counter(registry, {
-    name: 'ledgergate_audits_total',
-    help: 'Pinned reads that were drawn to be asked of a second upstream, by result.',
-    // `inconclusive`: the second node gave no final answer. `no second node`: no other surely holds the version. `skipped`:
-    // too many audits are in flight, or nodes have no connection to spare.
-    labels: { result: ['equal', 'other spelling', 'disagreement', 'inconclusive', 'no second node', 'skipped'] },
-  }).by('result');
-  const disagreements = new Counter(registry, {
-    name: 'ledgergate_audit_disagreements_total',
-    help: 'Pinned reads that two upstreams answered differently, by pair, names in order; a pair has no series before.',
-    labels: { upstream: labelSources.upstream, other: labelSources.upstream },
-  });
-  return {
-    audited,
-    /** The caller orders the names, so that a pair has one series. */
-    disagreed: (upstream: string, other: string) => disagreements.inc({ upstream, other }),
-  };
 }

@@ -3,7 +3,7 @@
  * up to it (`accumulator_root_hash`), so two nodes with the same root at a version agree on everything up to it.
  */
 import type { NodeAnswer } from './dispatch/exchange.ts';
-import type { Fleet } from './fleet.ts';
+import type { FleetState } from './fleet-state.ts';
 import type { Prober } from './node/probe.ts';
 import type { Upstream } from './node/upstream.ts';
 
@@ -25,10 +25,10 @@ const mostAsked = 3;
 
 /** Reads roots from the nodes of a fleet. */
 export class Witness {
-  readonly #fleet: Fleet;
+  readonly #fleet: FleetState;
   readonly #prober: Pick<Prober, 'ask'>;
 
-  constructor(fleet: Fleet, prober: Pick<Prober, 'ask'>) {
+  constructor(fleet: FleetState, prober: Pick<Prober, 'ask'>) {
     this.#fleet = fleet;
     this.#prober = prober;
   }

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { pino } from 'pino';
 import type { PeerEvent } from '../../src/gateway/peer-workers.ts';
-import { lookUpBySystem } from '../../src/gateway/discovery.ts';
 import { buildParts, freeParts, loadOptional } from '../../src/gateway/serving-graph.ts';
 import { startServing } from '../../src/gateway/serving.ts';
 import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
@@ -126,22 +125,14 @@ test('a worker publishes the head and version of an answer ahead of its client',
 test('a worker publishes no replacement of the ledger before its first reports are in', async (t) => {
   const { peers, published } = recordingPeers();
   const config = testConfig({ full: [{ url: 'http://127.0.0.1:1' }, { url: 'http://127.0.0.1:2' }] });
-  const options = { log: pino({ level: 'silent' }), peers, lookUp: lookUpBySystem };
-  const parts = buildParts(config, options, await loadOptional(config), new Map());
+  const parts = await buildParts(config, { log: pino({ level: 'silent' }), peers }, await loadOptional(config));
   t.after(() => freeParts(parts));
   const { fleet } = parts;
-  const [lying, honest] = fleet.upstreams;
-  assert.ok(lying !== undefined && honest !== undefined);
-  const reports = [
-    [lying, ledgerInfo({ version: 900_000_000n, timestampUsec: 1n })] as const,
-    [honest, at(900n)] as const,
-  ];
-  for (const [upstream, info] of reports) {
-    upstream.recordAnswer(1, performance.now());
-    fleet.observe(upstream, info, performance.now());
-  }
+  const lie = ledgerInfo({ version: 900_000_000n, timestampUsec: 1n });
+  fleet.onNews({ kind: 'head', upstream: 'full-0', info: lie });
+  fleet.onNews({ kind: 'head', upstream: 'full-1', info: at(900n) });
   assert.deepEqual([fleet.generation, fleet.head?.version, published], [1, 900n, []]);
-  fleet.ledger.settle();
+  await fleet.start();
   fleet.replaceHistory(900n as LedgerVersion);
   assert.deepEqual(
     published.map(({ kind }) => kind),

@@ -1,5 +1,5 @@
 /** Events of a fleet without listeners. */
-import type { FleetEvents } from '../../src/upstream/fleet.ts';
+import type { FleetEvents } from '../../src/upstream/fleet-state.ts';
 
 export const quietEvents: FleetEvents = {
   onChange: () => undefined,

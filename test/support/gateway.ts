@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
 import type { Limits } from '../../src/access/limits/ticket.ts';
 import type { AccessConfig, Config, TracingConfig } from '../../src/config/config.ts';
-import type { LookUp } from '../../src/gateway/discovery.ts';
+import type { LookUp } from '../../src/upstream/discovery.ts';
 import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
 import type { ConnectionTimes } from '../../src/proxy/http/service.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';

@@ -7,7 +7,7 @@ import { createSenderMetrics, type SenderMetrics } from '../../src/upstream/disp
 import { createUpstreamMetrics, type UpstreamMetrics } from '../../src/upstream/upstream-metrics.ts';
 import { quietEvents } from './fleet-events.ts';
 import { listen } from './listen.ts';
-import { Fleet } from '../../src/upstream/fleet.ts';
+import { FleetState } from '../../src/upstream/fleet-state.ts';
 import type { SendLimits } from '../../src/upstream/dispatch/fleet-request.ts';
 import { Sender } from '../../src/upstream/dispatch/sender.ts';
 import { Upstream } from '../../src/upstream/node/upstream.ts';
@@ -51,7 +51,7 @@ export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSe
   const first = await nodeOf(t, answer, options);
   const upstreams = [first.upstream];
   while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, options)).upstream);
-  const fleet = new Fleet(upstreams, dialectOf('node'), quietEvents);
+  const fleet = new FleetState(upstreams, dialectOf('node'), quietEvents);
   const registry = new Registry();
   const metrics = senderMetrics(registry);
   const log = { debug: () => undefined, record: () => undefined };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
-import { Fleet } from '../../src/upstream/fleet.ts';
+import { FleetState } from '../../src/upstream/fleet-state.ts';
 import { candidatesOf } from '../../src/upstream/fleet-view.ts';
 import { Upstream } from '../../src/upstream/node/upstream.ts';
 import { quietEvents } from '../support/fleet-events.ts';
@@ -21,7 +21,7 @@ function fleetOf(t: TestContext, count: number) {
   const nodes = ['a', 'b', 'c'].map((name) => upstreamOf(t, name)) as [Upstream, Upstream, Upstream];
   const outages: boolean[] = [];
   const rollbacks: string[] = [];
-  const fleet = new Fleet(nodes.slice(0, count), dialectOf('node'), {
+  const fleet = new FleetState(nodes.slice(0, count), dialectOf('node'), {
     ...quietEvents,
     onChange: (change, fields) => {
       if (change === 'rollback') rollbacks.push(Object.values(fields).join(' '));

@@ -1,7 +1,7 @@
 /** Nodes that fork, lag, prune and are rebuilt, compared over real sockets. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { Fleet } from '../../src/upstream/fleet.ts';
+import type { FleetState } from '../../src/upstream/fleet-state.ts';
 import { Forks } from '../../src/upstream/forks.ts';
 import { Prober } from '../../src/upstream/node/probe.ts';
 import type { Upstream } from '../../src/upstream/node/upstream.ts';
@@ -15,7 +15,7 @@ const rounds = Number(process.env['LEDGERGATE_FORK_ROUNDS'] ?? 20);
 
 interface Compared {
   readonly upstreams: readonly Upstream[];
-  readonly fleet: Fleet;
+  readonly fleet: FleetState;
   /** Changes so far: `fork n1 n0 500`, `fork over n1`. */
   readonly changes: string[];
   /** Probes of the nodes, and a comparison at each node's head. */

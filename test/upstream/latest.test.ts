@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { ledgerVersion as at, type LedgerVersion } from '../../src/ledger/version.ts';
-import type { Fleet } from '../../src/upstream/fleet.ts';
+import type { FleetState } from '../../src/upstream/fleet-state.ts';
 import { Latest, type PublishedState } from '../../src/upstream/latest.ts';
 import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';
 import { never, senderOf } from '../support/sender.ts';
@@ -29,7 +29,7 @@ function latestAt(head?: bigint) {
     onServed: (version: LedgerVersion) => void served.push(version),
     onUnreached: (version: LedgerVersion) => void unreached.push(version),
   };
-  const latest = new Latest({ fleet: fleet as unknown as Fleet, sender: { whole: refuse }, events }, options);
+  const latest = new Latest({ fleet: fleet as unknown as FleetState, sender: { whole: refuse }, events }, options);
   const floorNow = () => latest.aboveFloor(undefined, never, async (floor) => Promise.resolve(floor));
   return { fleet, latest, served, unreached, floorNow };
 }

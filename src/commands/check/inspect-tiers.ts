@@ -4,7 +4,8 @@ import { dirname, join } from 'node:path';
 import type { Cluster, Redis } from 'ioredis';
 import { redisConnections } from '../../cache/index.ts';
 import type { LoadedConfig, RedisConfig, StoreConfig } from '../../config/index.ts';
-import { connectionFault, type CheckFinding } from './inspect-fleet.ts';
+import { connectionFault } from '../../upstream/index.ts';
+import type { CheckFinding } from './inspect-fleet.ts';
 
 /** Problems and warnings about a tier. */
 export interface TierInspection {

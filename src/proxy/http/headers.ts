@@ -9,7 +9,7 @@ import {
   namedByConnection,
   ofTraces,
 } from '../../ledger/index.ts';
-import type { WireRequest } from '../../upstream/index.ts';
+import type { FleetRequest } from '../../upstream/index.ts';
 import { acceptedCodings, isReadableAccept } from './negotiate.ts';
 
 /**
@@ -86,7 +86,7 @@ function isRelative(location: string): boolean {
 }
 
 /** Request headers without conditions, which refer to an earlier answer at another version. */
-export function withoutConditions(headers: WireRequest['headers']): WireRequest['headers'] {
+export function withoutConditions(headers: FleetRequest['wire']['headers']): FleetRequest['wire']['headers'] {
   return without(headers, conditions);
 }
 

@@ -4,7 +4,7 @@
  * the connection stalled longest ends; without a stalled one, the next answer is refused with 503.
  */
 import { GatewayError } from '../../ledger/index.ts';
-import type { ByteBudget } from '../../upstream/index.ts';
+import type { Fleet } from '../../upstream/index.ts';
 import { answerDespiteHalfClose } from './server/connection-state.ts';
 import type { Outgoing } from './message.ts';
 
@@ -43,7 +43,7 @@ interface UnsentEntry {
 
 /** The unsent answers of one process, within its budget. */
 export class UnsentAnswers {
-  readonly #budget: ByteBudget;
+  readonly #budget: Fleet['answerBudget'];
   readonly #metrics: UnsentMetrics;
   readonly #now: () => number;
   /** Ordered by `sinceMs`, oldest first. */
@@ -52,7 +52,7 @@ export class UnsentAnswers {
   readonly #bodies = new Map<Buffer, { readers: number; readonly release: () => void }>();
 
   /** Sets `budget.onShort`. `now`: monotonic, in milliseconds. */
-  constructor(budget: ByteBudget, metrics: UnsentMetrics, now = () => performance.now()) {
+  constructor(budget: Fleet['answerBudget'], metrics: UnsentMetrics, now = () => performance.now()) {
     this.#budget = budget;
     this.#metrics = metrics;
     this.#now = now;

@@ -27,7 +27,7 @@ export interface AdminParts extends Pick<Cache, 'purge' | 'purgeHere'> {
   readonly explainer: Explainer;
   /** Absent without access control. */
   readonly usage?: UsageSource | undefined;
-  readonly fleet: Pick<Fleet, 'upstreams' | 'setDrained'>;
+  readonly fleet: Pick<Fleet, 'drain'>;
   readonly journal: Journal;
   readonly onPurge: (scope: 'read' | 'account' | 'everything') => void;
 }
@@ -85,13 +85,12 @@ export class Admin {
   setDrained({ upstream: name, isDrained, from }: DrainRequest): Promise<AdminAnswer> {
     return answered(async () => {
       const { fleet, journal } = this.#parts;
-      const upstream = fleet.upstreams.find((known) => known.name === name);
-      if (upstream === undefined) throw new AdminFault(404, 'no upstream of the config has this name');
-      const isNews = upstream.isDrained !== isDrained;
-      if (isNews) fleet.setDrained(upstream, isDrained, performance.now());
+      const drained = fleet.drain(name, isDrained);
+      if (drained === undefined) throw new AdminFault(404, 'no upstream of the config has this name');
+      const { isNews, inFlight } = drained;
       const message = isDrained ? 'an operator drained the upstream' : 'an operator resumed the upstream';
       if (isNews) journal.record(isDrained ? 'node drained' : 'node resumed', { upstream: name, from }, message);
-      return Promise.resolve({ upstream: name, isDrained, inFlight: upstream.inFlight });
+      return Promise.resolve({ upstream: name, isDrained, inFlight });
     });
   }
 

@@ -2,25 +2,14 @@
 import { type Cache, type CachedResponse, kinds } from '../../cache/index.ts';
 import { lifetimeOf, isOfLatest, needOf, pinTo, type Read, type Reader, type ShareTime } from '../reads/index.ts';
 import { errorBody, type LedgerVersion } from '../../ledger/index.ts';
-import {
-  type Candidate,
-  candidatesOf,
-  type Criterion,
-  explainSelection,
-  type Fleet,
-  holdingOf,
-  type Latest,
-  type Need,
-  positionOf,
-  readClassOf,
-} from '../../upstream/index.ts';
+import type { Fleet, Need } from '../../upstream/index.ts';
 import { parseRequest, type DescribedRequest } from './admin-request.ts';
 import type { Match, Router } from '../routes/index.ts';
 
 /** Parts of an explainer. */
 interface ExplainerParts {
   readonly fleet: Fleet;
-  readonly latest: Latest;
+  readonly latest: Fleet['latest'];
   readonly reader: Reader;
   readonly tiers: Cache['tiers'];
   readonly router: Router;
@@ -124,14 +113,7 @@ export class Explainer {
   /** `kind`: of a read of state, for which nodes may be ejected. */
   #nodes(need: Need, kind?: 'read' | 'view'): RequestExplanation {
     const { fleet, sending } = this.#parts;
-    const nowMs = performance.now();
-    const readClass = kind && readClassOf(need, kind === 'view', fleet.upstreams, nowMs);
-    const { ordered, leftOut } = explainSelection(candidatesOf(fleet, nowMs, need, readClass), need);
-    const asked = ordered.map(({ candidate, behind }) =>
-      nodeOf(candidate, need, { behind: behind && criterionTexts[behind] }),
-    );
-    const others = leftOut.map(({ candidate, because }) => nodeOf(candidate, need, { because: reasons[because] }));
-    return { nodes: { asked, leftOut: others, maxAttempts: sending.maxAttempts } };
+    return { nodes: { ...fleet.explain(need, kind), maxAttempts: sending.maxAttempts } };
   }
 }
 
@@ -167,45 +149,3 @@ function keptOf(read: Read, head: LedgerVersion | undefined): string {
     ? `${kept}. Nothing while no node has reached the version: the head is ${head}`
     : kept;
 }
-
-function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): RequestExplanation {
-  const { name, tier, health, window, weight, cost } = candidate;
-  const position = positionOf(need);
-  return {
-    name,
-    tier,
-    health,
-    isDrained: candidate.isDrained === true,
-    isSuspect: candidate.isSuspect === true,
-    isEjected: candidate.isEjected === true,
-    isDeferred: candidate.isDeferred === true,
-    isWithheld: candidate.isWithheld === true,
-    isLagging: candidate.isLagging === true,
-    holding: position === undefined ? undefined : holdingOf(window, position),
-    oldest: window?.oldest.toString(),
-    safeOldest: window?.safeOldest.toString(),
-    head: window?.head.toString(),
-    weight,
-    cost: Math.round(cost * 10) / 10,
-    ...place,
-  };
-}
-
-/** Reason for a node's place behind the one before it. */
-const criterionTexts: Readonly<Record<Criterion, string>> = {
-  health:
-    'health: it answers worse, other nodes contradict its head, it is ejected from such reads, or it is far behind',
-  holding: 'holding: it holds the version less surely',
-  distance: 'distance: its head is farther from the version',
-  tier: 'tier: archival nodes keep their capacity for what only they can answer',
-  lag: 'lag: its head is older',
-  submission: 'submission: the one before took the transaction',
-  depth: 'depth: of state, the one before goes less far back and is enough; of transactions, the deeper is asked first',
-  load: 'load: they are alike; of such nodes weights decide first, then two are drawn at random and the cheaper is asked first',
-};
-
-const reasons = {
-  'other chain': 'it is of another chain',
-  drained: 'an operator has drained it',
-  pruned: 'it has pruned the version, and another one goes deeper',
-} as const;

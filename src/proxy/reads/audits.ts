@@ -3,9 +3,11 @@
  * function of request and version, so two different final answers prove that one node is wrong.
  */
 import { hash } from 'node:crypto';
+import type { Registry } from 'prom-client';
 import type { CacheKey } from '../../cache/index.ts';
 import { decide } from './policy.ts';
-import type { AuditMetrics, NodeAnswer, Sender, Upstream } from '../../upstream/index.ts';
+import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
+import { Counter, labelSources } from '../../metrics/index.ts';
 import { canonicalJson, headerOf, parseJson } from '../../ledger/index.ts';
 import type { Read } from './read-result.ts';
 
@@ -28,7 +30,7 @@ export interface Disagreement {
 }
 
 interface AuditsParts {
-  readonly sender: Pick<Sender, 'another'>;
+  readonly sender: Pick<Fleet['sender'], 'another'>;
   readonly metrics: AuditMetrics;
   /** Live settings of the config: the share of the reads, 0 to 1. */
   readonly settings: { readonly share: number };
@@ -103,7 +105,10 @@ export class Audits {
   }
 
   /** The final answer of a node other than `notOf`. */
-  async #ask({ read, chainId }: StoredRead, notOf: readonly Upstream[]): Promise<NodeAnswer | 'no node' | 'no answer'> {
+  async #ask(
+    { read, chainId }: StoredRead,
+    notOf: readonly NodeAnswer['upstream'][],
+  ): Promise<NodeAnswer | 'no node' | 'no answer'> {
     const { form, wire, need } = read;
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const request = { wire, need, promised: form, isIdempotent: true };
@@ -186,4 +191,28 @@ function canonicalText({ body }: FinalAnswer): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Counts audits and disagreements. */
+export type AuditMetrics = ReturnType<typeof createAuditMetrics>;
+
+/** Registers the families of audits. */
+export function createAuditMetrics(registry: Registry) {
+  const audited = new Counter(registry, {
+    name: 'ledgergate_audits_total',
+    help: 'Pinned reads that were drawn to be asked of a second upstream, by result.',
+    // `inconclusive`: the second node gave no final answer. `no second node`: no other surely holds the version. `skipped`:
+    // too many audits are in flight, or nodes have no connection to spare.
+    labels: { result: ['equal', 'other spelling', 'disagreement', 'inconclusive', 'no second node', 'skipped'] },
+  }).by('result');
+  const disagreements = new Counter(registry, {
+    name: 'ledgergate_audit_disagreements_total',
+    help: 'Pinned reads that two upstreams answered differently, by pair, names in order; a pair has no series before.',
+    labels: { upstream: labelSources.upstream, other: labelSources.upstream },
+  });
+  return {
+    audited,
+    /** The caller orders the names, so that a pair has one series. */
+    disagreed: (upstream: string, other: string) => disagreements.inc({ upstream, other }),
+  };
 }

@@ -1,6 +1,6 @@
 /** The demand of a client on the age and the version of "latest", by its headers (docs/consistency.md). */
 import { findU64, GatewayError, type LedgerVersion, quote } from '../../ledger/index.ts';
-import { type Demand, newer } from '../../upstream/index.ts';
+import type { Demand } from '../../upstream/index.ts';
 import type { DemandSource } from './caller.ts';
 
 /** Staleness bounds of the config, in milliseconds; read at each use. */
@@ -20,9 +20,10 @@ export function parseDemand(
 ): Demand {
   const version = headers['ledgergate-min-version'];
   const staleness = headers['ledgergate-max-staleness'];
+  const asked = version === undefined ? undefined : parseMinVersion(String(version));
   return {
     maxStalenessMs: staleness === undefined ? limits.maxStalenessMs : boundOf(String(staleness), limits),
-    min: version === undefined ? seen : newer(parseMinVersion(String(version)), seen),
+    min: asked === undefined || (seen !== undefined && seen > asked) ? seen : asked,
   };
 }
 

@@ -11,15 +11,7 @@ import {
   withVersion,
 } from '../../ledger/index.ts';
 import type { LatestMetrics } from '../../metrics/index.ts';
-import {
-  type Demand,
-  errorCodeOf,
-  type Fleet,
-  type Latest,
-  type PublishedState,
-  type ReportedState,
-  UnreachedError,
-} from '../../upstream/index.ts';
+import type { Demand, Fleet, PublishedState, ReportedState } from '../../upstream/index.ts';
 import type { DemandingCaller, DemandSource, SeenVersion } from './caller.ts';
 import { parseDemand, type StalenessLimits } from './demand.ts';
 import type { Read, ReadResult } from './read-result.ts';
@@ -28,7 +20,7 @@ import type { Reader } from './reader.ts';
 interface FreshnessParts {
   readonly fleet: Pick<Fleet, 'generation' | 'head' | 'oldest'>;
   readonly reader: Reader;
-  readonly latest: Latest;
+  readonly latest: Fleet['latest'];
   readonly limits: StalenessLimits;
   readonly metrics: LatestMetrics;
   /** State that lasts as long as a client's connection. `seen`: newest version that the client has received. */
@@ -97,7 +89,7 @@ export class Freshness {
     return latest.at(demand, exchange, async (state) => {
       const pinned = this.pinned(read, state);
       const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
-      this.requireVersion(served.entry, state.info.version);
+      latest.requireVersion(served.entry, state.info.version);
       this.recordServed(exchange.request, state, performance.now());
       return { ...served, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
     });
@@ -127,16 +119,6 @@ export class Freshness {
     const info = { body: bodyOf(state, oldest), version, state, oldest };
     this.#info = info;
     return info;
-  }
-
-  /**
-   * Throws `GatewayError` 503 for a node's error about `version`, or about its head: it is no answer to a client that named
-   * no version, and clients take a 410 for final.
-   */
-  requireVersion(answer: { readonly status: number; readonly body?: Buffer }, version?: LedgerVersion): void {
-    const { status } = answer;
-    if (status !== 410 && (status !== 404 || errorCodeOf(answer) !== 'version_not_found')) return;
-    throw new UnreachedError(version ?? this.#parts.fleet.head?.version);
   }
 
   /** The read, pinned to the state's version. */
@@ -172,7 +154,7 @@ export class Freshness {
     const served = await latest.aboveFloor(min, exchange.signal, (floor, isChosen) =>
       reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true, isChosen } }, exchange),
     );
-    this.requireVersion(served.entry);
+    latest.requireVersion(served.entry);
     if (served.version !== undefined) this.recordHead(exchange.request, served.version);
     return served;
   }

@@ -2,15 +2,15 @@
 import { type CachedResponse, type CacheKey, createEntry, type Loaded } from '../../cache/index.ts';
 import { isOfState, type ReadFacts } from './policy.ts';
 import { type Dialect, headerOf, type LedgerVersion } from '../../ledger/index.ts';
-import type { Need, NodeAnswer, WireRequest } from '../../upstream/index.ts';
+import type { FleetRequest, Need, NodeAnswer } from '../../upstream/index.ts';
 
 /** A parsed, canonical read. `wire` is made from its canonical parts alone. */
 export interface Read extends ReadFacts {
   readonly subject: string;
-  readonly wire: WireRequest;
+  readonly wire: FleetRequest['wire'];
   readonly need: Need;
   /** For a long poll: the same request without the wait. */
-  readonly atOnce?: WireRequest;
+  readonly atOnce?: FleetRequest['wire'];
   /** Its last cache key, stored here because a cached target's requests share one `Read`. */
   keyed?: Keyed | undefined;
 }

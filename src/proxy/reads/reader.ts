@@ -26,7 +26,8 @@ import {
 } from './policy.ts';
 import { type AnswerContent, type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
 import type { Count, Span } from '../../metrics/index.ts';
-import { type Fleet, joinFlights, LargeAnswerError, type Sender, type Upstream } from '../../upstream/index.ts';
+import { type Fleet, LargeAnswerError, type NodeAnswer } from '../../upstream/index.ts';
+import { joinFlights } from './fair-flights.ts';
 import type { StoredRead } from './audits.ts';
 import type { Caller } from './caller.ts';
 import { Compressor } from './compressor.ts';
@@ -35,7 +36,7 @@ import { entryOf, resultOf, retryAfterOf, type Read, type ReadResult } from './r
 /** Parts of a reader. */
 export interface ReaderParts extends Pick<Cache, 'memory' | 'tiers' | 'metrics'> {
   readonly fleet: Fleet;
-  readonly sender: Sender;
+  readonly sender: Fleet['sender'];
   /** Called for each pinned read whose answer from a node is stored. */
   readonly onStored?: (stored: StoredRead) => void;
 }
@@ -161,14 +162,15 @@ export class Reader {
     const decision = decide(read, facts, { chainId: place?.chainId ?? chainId, head: this.#parts.fleet.head });
     // An answer of an earlier ledger, or of a node whose chain is in doubt, must not be stored for this one.
     const isOfNow = generation === this.#parts.fleet.generation && answer.upstream.chain.doubted === undefined;
-    const own = this.#parts.fleet.headersOfLedger.ownOf(answer);
+    const own = this.#parts.fleet.ownHeadersOf(answer);
     const isForked = isOfFork(answer.upstream, version ?? answer.info?.version);
     const isFinal = decision === 'stored' && place !== undefined && isOfNow && !own.isUndecided && !isForked;
     if (isFinal && isSameAtAllNodes(read)) onStored?.({ read, answer, ...place });
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && isOfState(operation);
-    const { dialect, head, ledger } = this.#parts.fleet;
+    const { fleet } = this.#parts;
+    const { dialect, head } = fleet;
     // No node could ever satisfy a version above the believed head.
     const isBelieved = committedAt !== undefined && head !== undefined && committedAt <= head.version;
     return {
@@ -178,7 +180,7 @@ export class Reader {
         lifetimeMs: isFinal ? lifetimeOf(read) : 0,
         isShared: isFinal,
       }),
-      awaited: isFinal ? ledger.awaited(answer.upstream, newestIn(read, facts), performance.now()) : undefined,
+      awaited: isFinal ? fleet.awaited(answer.upstream, newestIn(read, facts)) : undefined,
       head: answer.info?.version,
       origin: {
         upstream: answer.upstream.name,
@@ -205,7 +207,7 @@ export class Reader {
 }
 
 /** Whether the node's state at `version` may be of another history; `undefined`: of any version. */
-function isOfFork({ forkedAt }: Upstream, version: bigint | undefined): boolean {
+function isOfFork({ forkedAt }: NodeAnswer['upstream'], version: bigint | undefined): boolean {
   return forkedAt !== undefined && (version === undefined || version >= forkedAt);
 }
 

@@ -7,14 +7,8 @@ import { isContentOf, type AskedRead } from './asked-content.ts';
 import { type Cache, type CachedResponse, Coalescer, ownBytes } from '../../cache/index.ts';
 import type { AnswerContent, AnswerForm, CancelSignal, LedgerVersion } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
-import {
-  type Fleet,
-  joinFlights,
-  type Latest,
-  type Need,
-  type Sender,
-  type WireRequest,
-} from '../../upstream/index.ts';
+import type { Fleet, FleetRequest, Need } from '../../upstream/index.ts';
+import { joinFlights } from './fair-flights.ts';
 import type { Caller, DemandingCaller } from './caller.ts';
 import type { Freshness } from './freshness.ts';
 import { entryOf, retryAfterOf, type ReadResult } from './read-result.ts';
@@ -28,7 +22,7 @@ export type ShareTime = 'latest' | 'gas price' | 'build';
 /** A parsed request for a short share. `wire` is made from its canonical parts alone. */
 export interface SharedRead {
   readonly shared: ShareTime;
-  readonly wire: WireRequest;
+  readonly wire: FleetRequest['wire'];
   /** `undefined`: any media type, without ledger headers. */
   readonly form: AnswerForm | undefined;
   /** The read, where its answer names its item. */
@@ -37,8 +31,8 @@ export interface SharedRead {
 
 interface SharesParts {
   readonly fleet: Fleet;
-  readonly sender: Pick<Sender, 'whole'>;
-  readonly latest: Latest;
+  readonly sender: Pick<Fleet['sender'], 'whole'>;
+  readonly latest: Fleet['latest'];
   readonly freshness: Freshness;
   /** Counts the purges, which drop short shares as well. */
   readonly tiers: Pick<Cache['tiers'], 'purges'>;
@@ -132,7 +126,7 @@ export class Shares {
     const request = { ...sent, client, span, onPlace };
     const answer = await sender.whole(request, signal);
     const { upstream, tookMs } = answer;
-    const own = fleet.headersOfLedger.ownOf(answer);
+    const own = fleet.ownHeadersOf(answer);
     const entry = entryOf({ ...answer, body: ownBytes(answer.body) }, fleet.dialect, {
       ownHeaders: own.text,
       lifetimeMs: 0,

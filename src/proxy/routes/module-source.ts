@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { type CachedResponse, ownBytes } from '../../cache/index.ts';
 import { type CompiledModule, compileModule, type LoadModule } from '../../encode/index.ts';
 import { type Address, bodyTurns, GatewayError } from '../../ledger/index.ts';
-import { FairFlights, type FlightTurn } from '../../upstream/index.ts';
+import { FairFlights, type FlightTurn } from '../reads/index.ts';
 import { moduleRead } from './parse-read.ts';
 import type { Reader } from '../reads/index.ts';
 

@@ -2,19 +2,9 @@
  * Passes requests below the base path to a node unchanged, and streams the answer back. Paths that name a version are
  * routed by retention, as pinned reads are.
  */
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { GatewayError, type LedgerVersion, withVersion } from '../../ledger/index.ts';
-import {
-  decode,
-  type Fleet,
-  type FleetRequest,
-  type Latest,
-  type NodeAnswer,
-  type NodeCoding,
-  type Sender,
-  type StreamedAnswer,
-  type WireRequest,
-} from '../../upstream/index.ts';
+import type { Fleet, FleetRequest, NodeAnswer, StreamedAnswer } from '../../upstream/index.ts';
 import {
   acceptedCodings,
   type Exchange,
@@ -35,10 +25,10 @@ import type { Submissions } from './submissions.ts';
 interface PassThroughParts {
   readonly router: Router;
   readonly fleet: Fleet;
-  readonly sender: Sender;
+  readonly sender: Fleet['sender'];
   readonly writer: ResponseWriter;
   readonly submissions: Submissions;
-  readonly latest: Latest;
+  readonly latest: Fleet['latest'];
   readonly freshness: Freshness;
   readonly unsent: UnsentAnswers;
 }
@@ -94,7 +84,7 @@ export class PassThrough {
       const path = withVersion(wire.path, chosen);
       const need = { kind: 'version', version: chosen, isChosen: true } as const;
       const answered = await sender.stream({ ...request, wire: { ...wire, path }, need }, exchange.signal);
-      freshness.requireVersion(answered, chosen);
+      latest.requireVersion(answered, chosen);
       if (answered.status < 300) freshness.recordServed(exchange.request, state, performance.now());
       return { answer: answered, version: chosen };
     });
@@ -108,7 +98,7 @@ export class PassThrough {
     const answer = await latest.aboveFloor(seen, exchange.signal, (min, isChosen) =>
       sender.stream({ ...request, need: { kind: 'head', min, isExact: true, isChosen } }, exchange.signal),
     );
-    freshness.requireVersion(answer);
+    latest.requireVersion(answer);
     const { status, info, upstream } = answer;
     if (status < 300 && info !== undefined && !upstream.isSuspect) freshness.recordHead(exchange.request, info.version);
     const headers = withoutFreshness(answer.headers);
@@ -118,7 +108,7 @@ export class PassThrough {
   #requestOf({ client, request, span }: Exchange, match: Match, body: Buffer | undefined): FleetRequest {
     const { isIdempotent, need, passedPath: path } = match;
     const { isHealthCheck = false, isOfLedger = false } = match.row;
-    const method = match.method as WireRequest['method'];
+    const method = match.method as FleetRequest['wire']['method'];
     const given = requestHeaders(request.headers);
     // A POST that reads has no representation at its path that conditions compare with (RFC 9110 13.1.2).
     const headers = isIdempotent && method === 'POST' ? withoutConditions(given) : given;
@@ -154,11 +144,7 @@ export class PassThrough {
   }
 
   /** End-to-end headers of the node, and the gateway's own of coding and caching. */
-  #headOf(
-    { admitted, target }: Exchange,
-    answer: NodeAnswer | StreamedAnswer,
-    coding: NodeCoding | undefined,
-  ): string[] {
+  #headOf({ admitted, target }: Exchange, answer: NodeAnswer | StreamedAnswer, coding: NodeAnswer['coding']): string[] {
     const given = coding === answer.coding ? answer.headers : withoutCoding(answer.headers);
     const vary = mergedVary(this.#parts.writer.vary, answer.headers['vary']);
     const passed =
@@ -178,16 +164,16 @@ export class PassThrough {
 }
 
 /** The node's coding where the client accepts it; otherwise the answer is decoded. */
-function acceptedCoding(exchange: Exchange, { coding }: NodeAnswer | StreamedAnswer): NodeCoding | undefined {
+function acceptedCoding(exchange: Exchange, { coding }: NodeAnswer | StreamedAnswer): NodeAnswer['coding'] {
   const accepted: readonly string[] = acceptedCodings(exchange.request.headers['accept-encoding']?.toString());
   return coding !== undefined && accepted.includes(coding) ? coding : undefined;
 }
 
 /** The body, decoded unless it keeps its coding. */
-function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefined): Buffer | Readable {
+function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeAnswer['coding']): Buffer | Readable {
   if ('body' in answer) return coding === undefined ? answer.body : answer.sent;
   if (answer.coding === undefined || coding !== undefined) return answer.stream;
-  return Readable.from(decode(answer.stream, answer.coding), { objectMode: false });
+  return answer.stream.decoded(answer.coding);
 }
 
 /** Bound of a submission, which outlives its client. */

@@ -9,7 +9,7 @@ import {
   type ShadowProof,
 } from '../../encode/index.ts';
 import type { EncodeMetrics } from './encode-metrics.ts';
-import { type Fleet, type NodeAnswer, QueueFullError, type Sender } from '../../upstream/index.ts';
+import { type Fleet, type NodeAnswer, QueueFullError } from '../../upstream/index.ts';
 import type { ModuleSource } from './module-source.ts';
 
 /** A request that the gateway encoded and answered. */
@@ -28,7 +28,7 @@ interface LocalEncoding {
 
 interface ShadowChecksParts {
   readonly fleet: Fleet;
-  readonly sender: Sender;
+  readonly sender: Fleet['sender'];
   readonly modules: ModuleSource;
   readonly signingDomain: string;
   readonly proof: ShadowProof;

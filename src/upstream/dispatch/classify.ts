@@ -41,7 +41,8 @@ export type InvalidAnswerReason =
 export type CheckedAnswer = Pick<AnswerHead, 'status' | 'headers' | 'info'> &
   Partial<Pick<NodeAnswer, 'body' | 'json'>>;
 
-type AnswerOfError = Pick<CheckedAnswer, 'status' | 'body' | 'json'>;
+/** The part of an answer that tells what its error means. */
+export type AnswerOfError = Pick<CheckedAnswer, 'status' | 'body' | 'json'>;
 
 /** The properties of a request that the validity of its answer depends on. */
 export type AskedRequest = Pick<FleetRequest, 'need' | 'promised' | 'wire' | 'isIdempotent' | 'isContent'>;

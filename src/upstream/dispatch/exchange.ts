@@ -45,7 +45,7 @@ export interface NodeAnswer extends AnswerHead {
 /** An answer whose body is still arriving. */
 export interface StreamedAnswer extends AnswerHead {
   /** In its `coding`. */
-  readonly stream: Readable;
+  readonly stream: Readable & { decoded(coding: NodeCoding): Readable };
 }
 
 /** The progress of an exchange, by which a failure counts against the node or not. */

@@ -11,7 +11,7 @@ import type { SenderMetrics } from './sender-metrics.ts';
 import type { UpstreamMetrics } from '../upstream-metrics.ts';
 import type { Span } from '../../metrics/index.ts';
 import type { ByteBudget } from '../byte-budget.ts';
-import type { Fleet } from '../fleet.ts';
+import type { FleetState } from '../fleet-state.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { Need } from '../select/ranking.ts';
@@ -131,7 +131,7 @@ export interface UpstreamLog {
 
 /** Parts of a `Sender`, and of everything in this folder that sends. */
 export interface SenderParts {
-  readonly fleet: Fleet;
+  readonly fleet: FleetState;
   readonly limits: SendLimits;
   readonly metrics: UpstreamMetrics & SenderMetrics;
   readonly log: UpstreamLog;

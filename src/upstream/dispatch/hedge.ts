@@ -1,7 +1,7 @@
 /** Hedging: a second attempt at another node beside a slow one. The first answer wins; the other attempt is cancelled. */
 import { Allowance, settlesWithin } from '../../ledger/index.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
-import type { Fleet } from '../fleet.ts';
+import type { FleetState } from '../fleet-state.ts';
 import type { FleetRequest, HedgeLimits } from './fleet-request.ts';
 import type { ReadClass } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
@@ -52,10 +52,10 @@ const soonestMs = 2;
 /** Decides when a hedge begins, and bounds hedges to a share of the reads. */
 export class Hedging {
   readonly #limits: HedgeLimits | undefined;
-  readonly #fleet: Fleet;
+  readonly #fleet: FleetState;
   readonly #budget = new Allowance(0, mostSaved);
 
-  constructor(limits: HedgeLimits | undefined, fleet: Fleet) {
+  constructor(limits: HedgeLimits | undefined, fleet: FleetState) {
     this.#limits = limits;
     this.#fleet = fleet;
   }

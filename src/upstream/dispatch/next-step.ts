@@ -6,7 +6,7 @@ import {
   type LedgerVersion,
   type UnavailableReason,
 } from '../../ledger/index.ts';
-import type { Fleet } from '../fleet.ts';
+import type { FleetState } from '../fleet-state.ts';
 import { candidatesOf } from '../fleet-view.ts';
 import type { Upstream } from '../node/upstream.ts';
 import { type NodeCandidate, deepest, deepestUnasked } from '../select/candidates.ts';
@@ -21,7 +21,7 @@ const reachableVersions = 1_000_000n;
 
 /** A call between two attempts. */
 export interface CallState {
-  readonly fleet: Fleet;
+  readonly fleet: FleetState;
   readonly limits: SendLimits;
   readonly need: Need;
   readonly history: AttemptHistory;
@@ -265,7 +265,7 @@ function explain({ fleet, need, history: { prunedAt, asked, unrouted } }: CallSt
 }
 
 /** Reasons why nodes are not usable, each with the number of its nodes; no names, because some contain addresses. */
-function faultsOf({ upstreams }: Fleet): readonly string[] {
+function faultsOf({ upstreams }: FleetState): readonly string[] {
   const counts = new Map<string, number>();
   for (const { fault, isDrained } of upstreams)
     if (fault !== undefined && !isDrained) counts.set(fault, (counts.get(fault) ?? 0) + 1);

@@ -6,11 +6,13 @@ import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { AnswerHandler, send, type HandlerParts, type Settle } from './fetch-whole.ts';
 import {
+  decode,
   gather,
   wholeAnswer,
   type AnswerHead,
   type ExchangeContext,
   type NodeAnswer,
+  type NodeCoding,
   type StreamedAnswer,
 } from './exchange.ts';
 import type { Purpose, WireRequest } from '../node/node-client.ts';
@@ -130,6 +132,11 @@ class NodeStream extends Readable {
     }, idleMs);
     // The stream may fail before its reader listens; a later read reports the error.
     this.on('error', () => undefined);
+  }
+
+  /** The bytes without their `coding`. Fails as `decode` does. */
+  decoded(coding: NodeCoding): Readable {
+    return Readable.from(decode(this, coding), { objectMode: false });
   }
 
   /** `chunk` is not copied: the socket allocated its bytes for this read alone. */

@@ -1,6 +1,6 @@
 /** Looks over new connections, which find several nodes behind one address: each may answer in its turn. */
 import type { NodeAnswer } from '../dispatch/exchange.ts';
-import type { Fleet } from '../fleet.ts';
+import type { FleetState } from '../fleet-state.ts';
 import type { Upstream } from './upstream.ts';
 
 /**
@@ -19,7 +19,7 @@ const comparisons = {
 
 /** Compares the order of a node's answers. No method rejects. */
 export class AddressLooks {
-  readonly #fleet: Fleet;
+  readonly #fleet: FleetState;
   /** Reads the ledger info over a new connection. */
   readonly #ask: (upstream: Upstream, withinMs: number) => Promise<NodeAnswer>;
   readonly #comparing = new Set<Upstream>();
@@ -27,7 +27,7 @@ export class AddressLooks {
   readonly #rounds = new WeakMap<Upstream, { readonly nextAtMs: number; readonly count: number }>();
   readonly #checks = new WeakMap<Upstream, { readonly atMs: number; readonly done: Promise<void> }>();
 
-  constructor(fleet: Fleet, ask: (upstream: Upstream, withinMs: number) => Promise<NodeAnswer>) {
+  constructor(fleet: FleetState, ask: (upstream: Upstream, withinMs: number) => Promise<NodeAnswer>) {
     this.#fleet = fleet;
     this.#ask = ask;
   }

@@ -101,3 +101,12 @@ export function faultOfLook(status: number, headers: HeaderValues, dialect: Dial
   if (faults.includes('below oldest')) return { reason: 'head below oldest' };
   return { reason: faults.includes('absurd') ? 'absurd ledger headers' : 'no ledger headers' };
 }
+
+/** The reason of a failed connection, and the time or code that shows it. */
+export function connectionFault(error: unknown, timeoutMs: number): NodeFaultReport {
+  const reason = faultOfError(error);
+  if (reason === 'time-out') return { reason, value: `${timeoutMs} ms` };
+  const { code, message } = error as Partial<NodeJS.ErrnoException>;
+  const isNamed = reason === 'connection refused' || reason === 'connection cut' || reason === 'not HTTP';
+  return isNamed ? { reason } : { reason, value: code ?? message };
+}

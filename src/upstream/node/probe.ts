@@ -4,7 +4,7 @@ import { ByteBudget } from '../byte-budget.ts';
 import { noteHealth } from '../dispatch/attempt-history.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole } from '../dispatch/fetch-whole.ts';
-import type { Fleet } from '../fleet.ts';
+import type { FleetState } from '../fleet-state.ts';
 import { takeDialectOf, voteOnDialect } from '../fleet-dialect.ts';
 import { faultOfError, faultOfLook, NodeFaultError } from './node-fault.ts';
 import { overLiveClient, overLiveConnection } from './live-connection.ts';
@@ -45,7 +45,7 @@ const longestComparisonMs = 100;
 
 /** Probes the nodes of a fleet: single flight per node. */
 export class Prober {
-  readonly #fleet: Fleet;
+  readonly #fleet: FleetState;
   readonly #options: ProberOptions;
   readonly #log: UpstreamLog;
   readonly #stop = new AbortController();
@@ -58,7 +58,7 @@ export class Prober {
   #comparedAtMs = -Infinity;
   #comparison: Promise<void> | undefined;
 
-  constructor(fleet: Fleet, options: ProberOptions, log: UpstreamLog) {
+  constructor(fleet: FleetState, options: ProberOptions, log: UpstreamLog) {
     this.#fleet = fleet;
     this.#options = options;
     this.#log = log;

@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { dialectOf, ledgerHeaderList } from '../../../src/ledger/ledger-headers.ts';
-import { Fleet } from '../../../src/upstream/fleet.ts';
+import { FleetState } from '../../../src/upstream/fleet-state.ts';
 import { Prober } from '../../../src/upstream/node/probe.ts';
 import { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -60,7 +60,7 @@ async function movingNode(t: TestContext) {
       else callback(null, address, 4);
     },
   });
-  const fleet = new Fleet([node], dialect, quietEvents);
+  const fleet = new FleetState([node], dialect, quietEvents);
   const log = { debug: () => undefined, record: () => undefined };
   const prober = new Prober(fleet, { intervalMs: 100, timeoutMs: 5_000 }, log);
   t.after(async () => {
@@ -74,7 +74,7 @@ async function movingNode(t: TestContext) {
   return { node, fleet, prober, old, healthy, move };
 }
 
-const head = async ({ fleet }: { readonly fleet: Fleet }): Promise<bigint | undefined> => fleet.head?.version;
+const head = async ({ fleet }: { readonly fleet: FleetState }): Promise<bigint | undefined> => fleet.head?.version;
 
 test('a name that moved while its old address hangs is found within a second', async (t) => {
   const { node, fleet, old, move } = await movingNode(t);
@@ -133,7 +133,7 @@ test('a node that hangs at its new address, too, keeps its connections and goes 
   [old.isHanging, healthy.isHanging] = [true, true];
   move();
   const prober = new Prober(
-    new Fleet([node], dialect, quietEvents),
+    new FleetState([node], dialect, quietEvents),
     { intervalMs: 1_000, timeoutMs: 300 },
     {
       debug: () => undefined,

@@ -1,6 +1,6 @@
 /** Makes the constant part of a hit's head, kept beside its target. */
 import type { ContentCoding } from '../../../cache/index.ts';
-import type { FleetView } from '../../../upstream/index.ts';
+import type { Fleet } from '../../../upstream/index.ts';
 import { smallestCompressed } from '../negotiate.ts';
 import { unchangedHead, type CacheScope } from '../response-writer.ts';
 import { ownCopy } from '../target.ts';
@@ -14,7 +14,7 @@ const longestHead = 8 * 1024;
 /** Variant of the head. */
 export interface HeadForm extends Pick<SharedHead, 'isLatest' | 'wanted'> {
   readonly ageSeconds: number;
-  readonly view: FleetView;
+  readonly view: Fleet['view'];
   readonly scope: CacheScope;
 }
 

@@ -11,7 +11,7 @@ import type { CacheScope } from '../response-writer.ts';
 import { ageOf, isOfLatest } from '../../reads/index.ts';
 import type { ServerParts } from '../service.ts';
 import { secondsOf, type CachedTarget, type PreparedHead } from '../target-cache.ts';
-import type { FleetView, PublishedState } from '../../../upstream/index.ts';
+import type { Fleet, ReportedState } from '../../../upstream/index.ts';
 import { HitSummary } from './hit-summary.ts';
 import { PreparedHeads, type SharedHeads } from './prepared-heads.ts';
 import type { HeaderBlock } from './request-head.ts';
@@ -124,7 +124,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
   }
 
   /** Writes the answer and reports it; false: the writer has not answered. */
-  #serve(prepared: PreparedHead, request: HitRequest<Sink>, snapshot?: PublishedState): boolean {
+  #serve(prepared: PreparedHead, request: HitRequest<Sink>, snapshot?: ReportedState): boolean {
     const { memory, observer, freshness } = this.#proxy;
     const { target, nowMs, admitted, bodyBytes, isHead, isUnchanged } = request;
     if (!this.#writer.write(prepared, request)) return false;
@@ -155,7 +155,7 @@ export interface PreparedRequest<Sink> {
   /** `performance.now()`. */
   readonly nowMs: number;
   readonly isKept: boolean;
-  readonly view: FleetView;
+  readonly view: Fleet['view'];
   readonly admitted: AdmittedRequest | undefined;
   /** The answer has no body. */
   readonly isHead: boolean;

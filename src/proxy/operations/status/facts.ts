@@ -3,7 +3,6 @@
  * answers from its `Readiness`; `present.ts` derives the facts of the status page from all of it.
  */
 import type { Disagreement } from '../../reads/index.ts';
-import type { NodeFault } from '../../../upstream/index.ts';
 import type { StatusEvent } from '../../../metrics/index.ts';
 import type { Counts } from './counts.ts';
 import type { ReplicaReport } from './replicas.ts';
@@ -25,7 +24,7 @@ export interface NodeStatus {
   readonly tier: 'full' | 'archival';
   readonly state: NodeState;
   /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
-  readonly reason: NodeFault | undefined;
+  readonly reason: string | undefined;
   /** Since when it is not usable (ISO 8601); `undefined`: it is, or it was not asked yet. */
   readonly since: string | undefined;
   /** An operator has drained it: it gets no requests of clients. */

@@ -8,8 +8,8 @@ import { isIP, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config, UpstreamConfig } from '../config/index.ts';
-import type { UpstreamMetrics } from '../upstream/index.ts';
 import type { Journal } from '../metrics/index.ts';
+import type { UpstreamMetrics } from './upstream-metrics.ts';
 
 /** A node: an upstream of the config, or one address of its name; '': the name has no address of a node. */
 export type NodeConfig = UpstreamConfig & { readonly address?: string };

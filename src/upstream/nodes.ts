@@ -3,12 +3,16 @@
  * removed nodes leave; a removed node finishes its requests in flight, then its connections close.
  */
 import type { Logger } from 'pino';
-import type { Fleet, Prober, ProbeResult, SenderMetrics, Upstream, UpstreamMetrics } from '../upstream/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import { shownAddress, type NodeConfig } from './discovery.ts';
+import type { SenderMetrics } from './dispatch/sender-metrics.ts';
+import type { FleetState } from './fleet-state.ts';
+import type { Prober, ProbeResult } from './node/probe.ts';
+import type { Upstream } from './node/upstream.ts';
+import type { UpstreamMetrics } from './upstream-metrics.ts';
 
 interface NodesParts {
-  readonly fleet: Fleet;
+  readonly fleet: FleetState;
   readonly prober: Prober;
   readonly metrics: Pick<UpstreamMetrics, 'forgetUpstream'> & Pick<SenderMetrics, 'forgetEjections'>;
   readonly log: Logger;

@@ -2,7 +2,7 @@
  * Single flights with a queue turn for each client. The queue for nodes bounds each client by itself, so a flight may fail
  * because its leader's client exceeded its bound: a follower of another client then begins its own.
  */
-import { QueueFullError } from './fleet-request.ts';
+import { QueueFullError } from '../../upstream/index.ts';
 
 /** Flights of other clients that one caller joins in turn. */
 const mostJoined = 3;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
-import { Fleet } from '../../src/upstream/fleet.ts';
+import { FleetState } from '../../src/upstream/fleet-state.ts';
 import { candidatesOf } from '../../src/upstream/fleet-view.ts';
 import type { Tier } from '../../src/upstream/select/ranking.ts';
 import { Upstream } from '../../src/upstream/node/upstream.ts';
@@ -19,7 +19,7 @@ function fleetOf(t: TestContext, ...given: readonly (Tier | { readonly chainId: 
   const rollbacks: string[] = [];
   const outages: string[] = [];
   const doubted: string[] = [];
-  const fleet = new Fleet(
+  const fleet = new FleetState(
     upstreams,
     dialectOf('node'),
     {
@@ -62,7 +62,7 @@ function upstreamOf(t: TestContext, name: string, tier: Tier = 'full', path = '/
 }
 
 /** The value of one header in the flat list. */
-function shown(fleet: Fleet, name: string): string | undefined {
+function shown(fleet: FleetState, name: string): string | undefined {
   const list = fleet.view.headers;
   return list[list.indexOf(name) + 1];
 }
@@ -312,7 +312,7 @@ test('a version that two nodes have reached is reported once, and with the next 
   const confirmed: bigint[] = [];
   const upstreams = ['a', 'b'].map((name) => upstreamOf(t, name));
   const events = { ...quietEvents, onConfirmed: (version: bigint) => confirmed.push(version) };
-  const fleet = new Fleet(upstreams, dialectOf('node'), events);
+  const fleet = new FleetState(upstreams, dialectOf('node'), events);
   const [a, b] = upstreams;
   assert.ok(a !== undefined && b !== undefined);
   for (const node of upstreams) node.recordAnswer(5, 0);

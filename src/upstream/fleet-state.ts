@@ -1,0 +1,357 @@
+/**
+ * All nodes together, the ledger that their answers report, and the view of it that clients get. The fleet's oldest
+ * version is the deepest node's, because the fleet can serve it (protocol 7).
+ */
+import { type Dialect, type DialectName, dialectOf, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
+import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
+import { ServedRange, viewOf, type FleetView, type LostHistory } from './fleet-view.ts';
+import { LedgerWideHeaders } from './ledger-wide-headers.ts';
+import { sharedAddressMessage } from './node/shared-address.ts';
+import type { Upstream } from './node/upstream.ts';
+import { VersionWaiters } from './version-waiters.ts';
+
+/** Changes of the fleet, each reported once. */
+export interface FleetEvents extends LedgerEvents {
+  /**
+   * An answer reports another chain (`upstream.chain.doubted`), or a ledger that went back: a fresh look at the node's
+   * ledger info has to confirm it. Called for each such answer, and for headers that a look decides about.
+   */
+  onDoubt(upstream: Upstream): void;
+  /**
+   * The node reports an older ledger than before: further answers show whether its address leads to several nodes, or
+   * whether all of them have gone back.
+   */
+  onStepBack(upstream: Upstream): void;
+  /** A node refused a version as pruned, whatever its headers report. */
+  onRefused(upstream: Upstream, version: LedgerVersion): void;
+  /** Answers carry this head from now on. Called before the first of them; `upstream`: its node, '' once removed. */
+  onHead(head: LedgerInfo, upstream: string): void;
+  /** Two nodes have reached this version now, or the only one that can: answers up to it may be final. */
+  onConfirmed(version: LedgerVersion): void;
+  /** The first request waits for a version: heads are polled for as long as `waiters.isAwaited`. */
+  onAwaited(): void;
+}
+
+/** The ledger of one node in one process of the gateway. */
+export interface LedgerReport {
+  readonly name: string;
+  readonly isSuspect: boolean;
+  readonly info: LedgerInfo | undefined;
+}
+
+/** Options of a `FleetState`. */
+interface StateOptions {
+  /** Read at each use, so it may change. A node whose ledger is farther behind serves only what it holds. */
+  readonly limits?: { readonly maxLagMs: number };
+  /** The chain of the config: nodes of any other are never asked. Default: the chain of most nodes. */
+  readonly chainId?: number | undefined;
+}
+
+const usualLimits = { maxLagMs: 30_000 };
+
+/** What one process knows of its fleet's nodes and their ledger, from their answers. */
+export class FleetState {
+  #upstreams: readonly Upstream[];
+  /** One object for all; its names are replaced once when the config leaves them to the nodes. */
+  readonly dialect: Dialect;
+  #isDialectOpen: boolean;
+  readonly #events: FleetEvents;
+  readonly #limits: typeof usualLimits;
+  readonly waiters: VersionWaiters;
+  readonly ledger: FleetLedger;
+  /** Headers beside the seven that describe the ledger; fed by looks. */
+  readonly headersOfLedger: LedgerWideHeaders;
+  #view: FleetView | undefined;
+  /** A node has answered since, or its health has changed. */
+  #isViewStale = true;
+  readonly #range: ServedRange;
+  #isHistoryLost = false;
+
+  constructor(
+    upstreams: readonly Upstream[],
+    dialect: Dialect | 'auto',
+    events: FleetEvents,
+    { limits = usualLimits, chainId: fixedChainId }: StateOptions = {},
+  ) {
+    this.#upstreams = upstreams;
+    this.dialect = dialect === 'auto' ? dialectOf('node') : dialect;
+    this.#isDialectOpen = dialect === 'auto';
+    this.#events = events;
+    this.#limits = limits;
+    this.#range = new ServedRange(() => this.#upstreams);
+    this.waiters = new VersionWaiters(
+      () => this.#upstreams,
+      () => events.onAwaited(),
+    );
+    this.ledger = new FleetLedger({
+      upstreams: () => this.#upstreams,
+      fixedChainId,
+      maxLagMs: () => limits.maxLagMs,
+      events,
+    });
+    this.headersOfLedger = new LedgerWideHeaders({
+      dialect: this.dialect,
+      generation: () => this.generation,
+      onChange: () => {
+        this.#isViewStale = true;
+      },
+      onLookNeeded: (upstream) => events.onDoubt(upstream),
+      onLeftOut: ({ name }) => {
+        const message = 'headers of an upstream are left out: they exceed the bounds';
+        events.onChange('headers left out', { upstream: name }, message);
+      },
+    });
+  }
+
+  get upstreams(): readonly Upstream[] {
+    return this.#upstreams;
+  }
+
+  /**
+   * Makes these nodes the fleet; nodes that stay keep their state. Nothing depends on a removed node any more: the vote
+   * on the chain is held anew, and its head is believed only until the others contradict it.
+   */
+  replace(upstreams: readonly Upstream[], nowMs: number): void {
+    const gone = this.#upstreams.filter((upstream) => !upstreams.includes(upstream));
+    // A fleet whose nodes have yet to answer keeps its chain.
+    this.ledger.settle();
+    this.#upstreams = upstreams;
+    for (const upstream of gone) {
+      upstream.isRemoved = true;
+      this.ledger.forget(upstream, nowMs);
+    }
+    this.ledger.voteOnChain();
+    this.refresh();
+  }
+
+  /** Whether no node has shown yet which dialect the fleet speaks. */
+  get isDialectOpen(): boolean {
+    return this.#isDialectOpen;
+  }
+
+  takeDialect(name: DialectName): void {
+    if (!this.#isDialectOpen) return;
+    this.#isDialectOpen = false;
+    // No answer with ledger headers has passed before.
+    Object.assign(this.dialect, dialectOf(name));
+    this.#events.onChange('dialect taken', { dialect: name }, 'the dialect is that of most nodes: dialect pins it');
+  }
+
+  // See `FleetLedger` for these.
+  get chainId(): number | undefined {
+    return this.ledger.chainId;
+  }
+
+  get generation(): number {
+    return this.ledger.generation;
+  }
+
+  get head(): LedgerInfo | undefined {
+    return this.ledger.head;
+  }
+
+  // See `FleetFacts` for these.
+  get ledgerWide(): readonly string[] {
+    return this.headersOfLedger.listAt(this.head);
+  }
+
+  get ledgerWideNames(): ReadonlySet<string> {
+    return this.headersOfLedger.names;
+  }
+
+  get oldest(): LedgerInfo | undefined {
+    return this.#range.oldest;
+  }
+
+  get isReady(): boolean {
+    return this.#range.isReady;
+  }
+
+  /** See `ServedRange.lost`. */
+  get lost(): LostHistory | undefined {
+    return this.#range.lost(performance.now());
+  }
+
+  /** See `ServedRange`: the view is frozen, and pinned answers in memory go out with the last ledger headers. */
+  get outageSinceMs(): number | undefined {
+    return this.#range.outageSinceMs;
+  }
+
+  /** Start of an outage on the clock of `performance.now()`. */
+  get outageFromMs(): number | undefined {
+    return this.#range.outageFromMs;
+  }
+
+  /** The view for an answer that goes out now. */
+  get view(): FleetView {
+    if (this.#view !== undefined && !this.#isViewStale) return this.#view;
+    this.#isViewStale = false;
+    const before = this.#view;
+    const view = viewOf(this, before, this.dialect);
+    this.#view = view;
+    const { head } = view;
+    if (head !== undefined && head !== before?.head) this.#events.onHead(head, this.ledger.source?.name ?? '');
+    return view;
+  }
+
+  /**
+   * Drains or resumes the node. A drained one finishes its requests in flight and gets no other, even when no other node
+   * can answer, because it is about to be stopped. Its reports move no head: the nodes that are asked may not have reached it.
+   */
+  setDrained(upstream: Upstream, isDrained: boolean, nowMs: number): void {
+    upstream.isDrained = isDrained;
+    if (isDrained) this.ledger.forget(upstream, nowMs);
+    this.refresh();
+  }
+
+  /** The state of each node, for another process that begins a generation with it. */
+  reports(): readonly LedgerReport[] {
+    return this.#upstreams.map(({ name, isSuspect, window }) => ({ name, isSuspect, info: window.info }));
+  }
+
+  /** Begins the generation that another process of this gateway has begun, with its state of the nodes. */
+  follow(reports: readonly LedgerReport[], nowMs: number): void {
+    // Nothing is held of the generation before; the dialect to write these reports in is not known.
+    if (this.#isDialectOpen) return;
+    for (const { name, info, isSuspect } of reports) {
+      const upstream = this.#upstreams.find((known) => known.name === name);
+      if (upstream === undefined || info === undefined) continue;
+      upstream.isSuspect = isSuspect;
+      upstream.adopt(info, nowMs);
+    }
+    this.ledger.voteOnChain();
+    this.ledger.startOver();
+    this.refresh();
+  }
+
+  /**
+   * Records the ledger headers of a node's answer. `lookSentAtMs`: when a look at the ledger info, which the answer is
+   * to, was sent; only looks turn the ledger over. Returns whether the answer is of this fleet's chain.
+   */
+  observe(upstream: Upstream, info: LedgerInfo, nowMs: number, lookSentAtMs?: number): boolean {
+    const { chainId } = info;
+    if (this.#isDialectOpen) this.takeDialect(this.dialect.name);
+    const before = upstream.chain.id;
+    const { isSuspect: wasSuspect, window } = upstream;
+    const known = window.info;
+    const isItsChain = this.ledger.isStarting
+      ? upstream.chain.settle(chainId)
+      : upstream.chain.observe({ chainId, fleetChainId: this.chainId, nowMs, lookSentAtMs });
+    // Several nodes behind one address: the older ledger is another node's.
+    const { isShared } = upstream.address;
+    const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined && !isShared);
+    if (isItsChain ? before !== chainId : before === undefined) this.ledger.voteOnChain();
+    const maySeemRestored = window.maySeemRestored(nowMs);
+    if (!isItsChain || (maySeemRestored && !isShared)) this.#events.onDoubt(upstream);
+    else if (maySeemRestored) this.#events.onStepBack(upstream);
+    this.#reportLower(upstream, nowMs);
+    const isOurs = isItsChain && chainId === this.chainId;
+    if (isOurs) this.ledger.observe(upstream, info, hasGoneBack, nowMs);
+    this.#isViewStale = true;
+    if (!isOurs) return false;
+    // Thousands of answers a second carry no news: they do not look at the waiters.
+    const isNews = wasSuspect || window.info !== known;
+    if (isNews && !upstream.isSuspect) this.waiters.wake(info.version);
+    // A node that moves on below the second newest head changes nothing.
+    const hasMovedOn = !wasSuspect && known !== undefined && known.version <= info.version;
+    const isBelow = hasMovedOn && info.version <= (this.ledger.confirmed ?? -1n);
+    if (isNews && !isBelow) this.#confirm();
+    upstream.lagMs = Number((this.head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
+    return true;
+  }
+
+  /** Reports a node whose head is lower than it was, once: answers that overtake each other look so for a moment. */
+  #reportLower({ name, window }: Upstream, nowMs: number): void {
+    const lower = window.lowerAt(nowMs);
+    if (lower === undefined || window.isLowerReported) return;
+    window.isLowerReported = true;
+    const fields = { upstream: name, before: window.info?.version, after: lower.version };
+    this.#events.onChange('head lower', fields, 'upstream reports a lower ledger version than before');
+  }
+
+  /**
+   * Records that an answer with this ledger, to a request that was sent at `sentAtMs`, has arrived: the order of answers
+   * shows whether the address leads to several nodes. Returns whether it was a step back.
+   */
+  observeOrder(upstream: Upstream, info: LedgerInfo, sentAtMs: number, nowMs: number): boolean {
+    const { address, name } = upstream;
+    const wasShared = address.isShared;
+    if (!address.observe(info, sentAtMs, nowMs)) return false;
+    if (address.isShared && !wasShared) {
+      this.#events.onChange('address shared', { upstream: name }, sharedAddressMessage);
+    }
+    // After an answer of another chain, the look that settles the chain is the next answer.
+    if (!address.isShared && info.chainId === upstream.chain.id) this.#events.onStepBack(upstream);
+    return true;
+  }
+
+  /** Whether a node beside this one provides the newest state. */
+  isReplaceable(upstream: Upstream): boolean {
+    return this.#upstreams.some((other) => other !== upstream && other.providesNewest);
+  }
+
+  /** Whether answers that report this ledger are of the fleet's chain, and of the node's settled one. */
+  isOurs({ chain }: Upstream, { chainId }: LedgerInfo): boolean {
+    return chainId === this.chainId && chainId === chain.id;
+  }
+
+  /** Whether the node's ledger is too far behind the others for reads of the newest state. */
+  isLagging({ lagMs }: Upstream): boolean {
+    return lagMs > this.#limits.maxLagMs;
+  }
+
+  /** Records in the node's window that it refused `version` as pruned, and reports it to other gateways. */
+  recordRefusal(upstream: Upstream, version: LedgerVersion, nowMs: number): void {
+    // Another node behind the address may hold the version.
+    if (upstream.address.isShared) return;
+    upstream.window.observeRefusal(version, nowMs);
+    this.#events.onRefused(upstream, version);
+  }
+
+  /** Another gateway reports that the node with this fingerprint refused `version`. */
+  onPeerRefusal(fingerprint: string, version: LedgerVersion, nowMs: number): void {
+    for (const upstream of this.#upstreams) {
+      if (upstream.fingerprint === fingerprint) upstream.window.observeRefusal(version, nowMs);
+    }
+  }
+
+  /** Nodes report another history at `version` than before: a generation begins, as after a rollback. */
+  replaceHistory(version: LedgerVersion): void {
+    this.ledger.startOver();
+    this.refresh();
+    const message = 'nodes report another history of the ledger than before: cached answers are dropped';
+    this.#events.onChange('history replaced', { version, head: this.head?.version }, message);
+  }
+
+  /** To be called when a node's health changes: what the fleet can serve changes with it. */
+  refresh(): void {
+    this.#isViewStale = true;
+    const change = this.#range.update();
+    if (change !== undefined) {
+      const message =
+        change === 'outage'
+          ? 'no node answers any more: only pinned answers in the cache are served'
+          : 'a node answers again';
+      this.#events.onChange(change, { head: this.head?.version }, message);
+    }
+    this.#reportLost();
+    this.#confirm();
+    // A node that is usable again may have reached an awaited version.
+    if (this.head !== undefined) this.waiters.wake(this.head.version);
+  }
+
+  /** Reports once which versions went away with nodes; an outage, in which all have, is reported itself. */
+  #reportLost(): void {
+    const { lost } = this;
+    if (!this.isReady || (lost !== undefined) === this.#isHistoryLost) return;
+    this.#isHistoryLost = lost !== undefined;
+    if (lost === undefined) this.#events.onChange('history back', {}, 'the oldest versions can be read again');
+    else this.#events.onChange('history lost', lost, 'versions cannot be read: the nodes that hold them are away');
+  }
+
+  #confirm(): void {
+    if (!this.ledger.confirm()) return;
+    const { confirmed } = this.ledger;
+    if (confirmed !== undefined) this.#events.onConfirmed(confirmed);
+  }
+}

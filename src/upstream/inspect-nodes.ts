@@ -1,0 +1,125 @@
+/** One look at every node from outside, without a gateway: its ledger, and why the gateway could not use it. */
+import type { Config } from '../config/index.ts';
+import { type DialectName, dialectOf, findLedgerInfo, type HeaderValues, type LedgerInfo } from '../ledger/index.ts';
+import { Agent, request } from 'undici';
+import { elect } from './contradictions.ts';
+import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from './discovery.ts';
+import { dialectSpoken } from './fleet-dialect.ts';
+import { lookupOf } from './node/node-client.ts';
+import { connectionFault, describeFault, faultOfLook, type NodeFaultReport } from './node/node-fault.ts';
+import { SharedAddress, sharedAddressMessage } from './node/shared-address.ts';
+
+/** Probes every node. A config without a chain or a dialect takes those of most nodes. */
+export async function inspectNodes(config: Config) {
+  const { chainId: fixedChainId, dialect: fixedDialect } = config;
+  const { timeoutMs } = config.upstream;
+  const addresses = await lookUpNames(config, lookUpBySystem, timeoutMs);
+  const probed = await Promise.all(
+    config.upstreams.flatMap((upstream, index) =>
+      nodesOf([upstream], addresses).map(async (node) => {
+        const { name, tier, url, address, headers } = node;
+        const outcome = await probeAddress(url, { timeoutMs, headers, address });
+        return { index, address: shownAddress(node), name, tier, outcome };
+      }),
+    ),
+  );
+  const fleetDialect = fixedDialect === 'auto' ? elect(probed.map(({ outcome }) => outcome.dialect)) : fixedDialect;
+  const ofDialect = probed.filter(({ outcome }) => outcome.dialect === fleetDialect);
+  const chainId = fixedChainId ?? elect(ofDialect.map(({ outcome }) => outcome.ledger?.chainId));
+  const ledgers = probed.flatMap(({ outcome }) => outcome.ledger ?? []);
+  const fleetHead = ledgers.reduce((head, { version }) => (version > head ? version : head), 0n);
+  return probed.map(({ index, address, name, tier, outcome }) => {
+    const { reachable, dialect, ledger, fault, isShared } = outcome;
+    const found = fault ?? faultOfDialect(dialect, fleetDialect) ?? faultOfChain(ledger?.chainId, chainId);
+    const shared = isShared === true ? sharedAddressMessage : undefined;
+    return {
+      /** Of the upstream in the config. */
+      index,
+      /** The one of the upstream's addresses that the node has; `undefined`: its name was not looked up. */
+      address,
+      name,
+      tier,
+      reachable,
+      dialect,
+      chainId: ledger?.chainId,
+      // 64-bit numbers as text: they do not fit into a JSON number.
+      oldest: ledger?.oldestVersion.toString(),
+      head: ledger?.version.toString(),
+      /** Versions behind the highest head of the fleet. */
+      lag: ledger === undefined ? undefined : (fleetHead - ledger.version).toString(),
+      /** The word that log, status and metrics of a running gateway have. */
+      reason: found?.reason,
+      fault: found === undefined ? shared : describeFault(found),
+    };
+  });
+}
+
+function faultOfDialect(spoken: DialectName | undefined, fleet: DialectName | undefined): NodeFaultReport | undefined {
+  if (spoken === undefined || spoken === fleet) return undefined;
+  return { reason: 'other dialect', value: `it speaks ${spoken}, the fleet ${fleet}` };
+}
+
+function faultOfChain(reported: number | undefined, fleet: number | undefined): NodeFaultReport | undefined {
+  if (reported === undefined || reported === fleet) return undefined;
+  return { reason: 'other chain', value: `it is of chain ${reported}, the fleet of ${fleet}` };
+}
+
+/** Outcome of a probe. `fault`: why the gateway could not use the node, whatever its chain. */
+interface ProbeOutcome {
+  readonly reachable: boolean;
+  readonly dialect?: DialectName | undefined;
+  readonly ledger?: LedgerInfo;
+  readonly fault?: NodeFaultReport;
+  /** Several nodes answer at the address. */
+  readonly isShared?: boolean;
+}
+
+interface ProbeOptions {
+  readonly timeoutMs: number;
+  /** The node's own credentials. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** The IP address to connect to. Default: whichever the host has. */
+  readonly address?: string | undefined;
+}
+
+/** `GET {url}` on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
+async function probe(url: string, { timeoutMs, headers = {}, address }: ProbeOptions): Promise<ProbeOutcome> {
+  const connect = address === undefined ? {} : { lookup: lookupOf(address) };
+  const dispatcher = new Agent({ connections: 1, connect });
+  const signal = AbortSignal.timeout(timeoutMs);
+  try {
+    const answer = await request(url, { dispatcher, signal, headers: { accept: 'application/json', ...headers } });
+    await answer.body.dump();
+    return outcomeOf(answer.statusCode, answer.headers);
+  } catch (error) {
+    return { reachable: false, fault: connectionFault(error, timeoutMs) };
+  } finally {
+    await dispatcher.destroy();
+  }
+}
+
+/** Looks, each over a connection of its own, that find most balancers. */
+const mostLooks = 8;
+
+/** Probes one upstream, and again until the order of the ledgers shows that several nodes answer. */
+async function probeAddress(url: string, options: ProbeOptions): Promise<ProbeOutcome> {
+  const address = new SharedAddress();
+  const untilMs = performance.now() + options.timeoutMs;
+  let outcome: ProbeOutcome = { reachable: false };
+  for (let looks = 0; looks < mostLooks && !address.isShared; looks += 1) {
+    const sentAtMs = performance.now();
+    if (looks > 0 && sentAtMs >= untilMs) break;
+    const next = await probe(url, options);
+    if (looks === 0) outcome = next;
+    if (next.fault !== undefined || next.ledger === undefined) break;
+    address.observe(next.ledger, sentAtMs, performance.now());
+  }
+  return address.isShared ? { ...outcome, isShared: true } : outcome;
+}
+
+function outcomeOf(status: number, headers: HeaderValues): ProbeOutcome {
+  const dialect = dialectSpoken({ status, headers });
+  const ledger = dialect && findLedgerInfo(headers, dialectOf(dialect));
+  if (ledger !== undefined) return { reachable: true, dialect, ledger };
+  return { reachable: true, fault: faultOfLook(status, headers, 'node') };
+}
