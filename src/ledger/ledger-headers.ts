@@ -21,6 +21,8 @@ export interface Dialect {
   readonly prefix: string;
   readonly gasUsed: string;
   readonly cursor: string;
+  /** The key with which transactions of an epoch are encrypted: a fact of the ledger, as the seven are. */
+  readonly epochKey: string;
   /** The names of the seven, in the order of `ledgerHeaderList`. */
   readonly seven: readonly string[];
   /** The same in the case nodes write. */
@@ -38,7 +40,8 @@ export function dialectOf(name: DialectName): Dialect {
       .map((word) => prefix + word);
   const ofAnswer = { gasUsed: `${prefix}gas-used`, cursor: `${prefix}cursor` };
   const known = new Set([...seven, ...Object.values(ofAnswer)]);
-  return { name, prefix, ...ofAnswer, seven, written: seven.map(titleCase), known };
+  const epochKey = `${prefix}txn-encryption-key`;
+  return { name, prefix, ...ofAnswer, epochKey, seven, written: seven.map(titleCase), known };
 }
 
 /** Header values by lowercase name; a repeated header is a list. */

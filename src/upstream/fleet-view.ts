@@ -28,9 +28,9 @@ export interface FleetFacts {
   readonly oldest: LedgerInfo | undefined;
   /** Start of an outage, in ms since the epoch; `undefined`: a node answers, or none ever did. */
   readonly outageSinceMs: number | undefined;
-  /** See `LedgerWideHeaders`: the live headers for answers at `head`, names and values in turn. */
+  /** See `LedgerWideHeaders`: name and value of the live key for answers at `head`. */
   readonly ledgerWide: readonly string[];
-  /** Lower-case names of all headers that were ledger-wide at some time: no stored answer repeats them. */
+  /** Lower-case names of all headers that were on a ledger info at some time: no stored answer repeats them. */
   readonly ledgerWideNames: ReadonlySet<string>;
 }
 

@@ -18,6 +18,7 @@ import {
   type NodeConfig,
   nodesOf,
 } from './discovery.ts';
+import type { AnswerHead } from './dispatch/exchange.ts';
 import type { SendLimits } from './dispatch/fleet-request.ts';
 import { createSenderMetrics, type SenderMetrics } from './dispatch/sender-metrics.ts';
 import { Sender } from './dispatch/sender.ts';
@@ -26,7 +27,6 @@ import { type FleetEvents, FleetState, type LedgerReport } from './fleet-state.t
 import { candidatesOf, type FleetView } from './fleet-view.ts';
 import { Forks, type ForksParts } from './forks.ts';
 import { Latest, type LatestOptions, type PublishedState } from './latest.ts';
-import type { OwnHeaders } from './ledger-wide-headers.ts';
 import { LedgerIdentity } from './node/ledger-identity.ts';
 import { Prober, type ProberOptions } from './node/probe.ts';
 import { Upstream } from './node/upstream.ts';
@@ -244,8 +244,8 @@ export class Fleet {
     return { isNews, inFlight: upstream.inFlight };
   }
 
-  /** The headers of a node's answer that belong to it alone. */
-  ownHeadersOf(answer: Parameters<FleetState['headersOfLedger']['ownOf']>[0]): OwnHeaders {
+  /** The headers of a node's answer that belong to it alone (see `textOfFields`). */
+  ownHeadersOf(answer: AnswerHead): string | undefined {
     return this.#state.headersOfLedger.ownOf(answer);
   }
 

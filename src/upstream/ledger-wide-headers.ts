@@ -1,17 +1,18 @@
 /**
- * Headers of the ledger family that nodes put on their ledger info, such as the encryption key of an epoch. They are
- * facts of the ledger at its head, as the seven ledger headers are: every answer of the gateway carries the live ones,
- * and no stored answer replays one. Only looks at the ledger info set them: no client has a part in those requests.
+ * The key of an epoch, which nodes put on every answer (protocol 2.1), and headers of the family without a known meaning.
+ * The key is a fact of the ledger at its head, as the seven ledger headers are: every answer of the gateway carries the live
+ * one, and no stored answer replays one. Only looks at the ledger info set it: no client has a part in those requests.
  *
- * Other headers of the family belong to the answers they come with. A look decides which of the two a new name is.
+ * Other headers belong to the answers they come with. Those that a node puts on its ledger info as well may change with
+ * the ledger, so reads are answered and stored without them; answers that pass through keep them.
  */
 import {
   type Dialect,
+  dialectOf,
   familyFields,
   type FamilyFields,
+  type HeaderValues,
   type LedgerInfo,
-  mostFamilyBytes,
-  mostFamilyFields,
   textOfFields,
   titleCase,
 } from '../ledger/index.ts';
@@ -19,15 +20,7 @@ import type { AnswerHead } from './dispatch/exchange.ts';
 import type { Upstream } from './node/upstream.ts';
 
 /** A node's answer of the fleet's chain. */
-export type FamilyAnswer = Pick<AnswerHead, 'upstream' | 'info' | 'headers'>;
-
-/** Headers that belong to one answer. */
-export interface OwnHeaders {
-  /** `textOfFields`; `undefined`: none. */
-  readonly text: string | undefined;
-  /** No look has shown yet whether a header is ledger-wide: the answer must not be stored. */
-  readonly isUndecided: boolean;
-}
+type FamilyAnswer = Pick<AnswerHead, 'upstream' | 'info' | 'headers'>;
 
 /** Connections of the headers to the fleet. */
 export interface LedgerWideParts {
@@ -41,36 +34,34 @@ export interface LedgerWideParts {
   readonly onLeftOut: (upstream: Upstream) => void;
 }
 
-/** An answer that had a header: its node, its ledger, and the fleet's generation. */
-interface Sighting {
+/** The key on the newest look that had it. */
+interface LiveKey {
+  readonly value: string;
   readonly upstream: Upstream;
   readonly info: LedgerInfo;
   readonly generation: number;
 }
 
-/** The value of one header on the newest look that had it. */
-interface LiveValue extends Sighting {
-  /** The name in the case nodes write. */
-  readonly written: string;
-  readonly value: string;
+/** The last look at a node. */
+interface Look {
+  readonly generation: number;
+  readonly epoch: bigint;
+  readonly hasKey: boolean;
 }
 
 /** Most names of each kind: a node that sends names at random must not fill memory. */
 const mostNames = 16;
 /** Least time between two looks at a node. */
 const lookGapMs = 1_000;
-const noOwn: OwnHeaders = { text: undefined, isUndecided: false };
 
 /** The ledger-wide headers of one fleet. */
 export class LedgerWideHeaders {
   readonly #parts: LedgerWideParts;
-  /** Lower-case names. A name stays ledger-wide for good, so that no answer stored meanwhile replays an old value. */
-  #names: ReadonlySet<string> = new Set();
-  readonly #ownNames = new Set<string>();
-  /** The first answer with each name that no look has decided. */
-  readonly #undecided = new Map<string, Sighting>();
-  readonly #values = new Map<string, LiveValue>();
-  readonly #looks = new WeakMap<Upstream, { readonly generation: number; readonly epoch: bigint }>();
+  #names: ReadonlySet<string> = new Set([dialectOf('node').epochKey, dialectOf('aptos').epochKey]);
+  /** Names on answers since which a look at their node has begun. */
+  readonly #seen = new Set<string>();
+  #key: LiveKey | undefined;
+  readonly #looks = new WeakMap<Upstream, Look>();
   readonly #askedAtMs = new WeakMap<Upstream, number>();
   readonly #isCut = new WeakSet<Upstream>();
   #list: readonly string[] = [];
@@ -79,25 +70,18 @@ export class LedgerWideHeaders {
     this.#parts = parts;
   }
 
-  /** Lower-case names of all headers that were ledger-wide at some time; another object after each change. */
+  /** Lower-case names of the key and of all headers that looks had at some time; another object after each change. */
   get names(): ReadonlySet<string> {
     return this.#names;
   }
 
-  /** Names and values in turn for answers at `head`; the same object until they change. */
+  /** Name and value of the key for answers at `head`, or nothing; the same object until they change. */
   listAt(head: LedgerInfo | undefined): readonly string[] {
-    if (this.#values.size === 0 && this.#list.length === 0) return this.#list;
-    const list: string[] = [];
-    let bytes = 0;
-    for (const live of this.#values.values()) {
-      // A value of another epoch may be wrong, and a missing header is none.
-      if (!this.#isBelieved(live) || live.info.epoch !== head?.epoch) continue;
-      bytes += live.written.length + live.value.length;
-      if (list.length < mostFamilyFields * 2 && bytes <= mostFamilyBytes) list.push(live.written, live.value);
-      else this.#leaveOut(live.upstream);
+    // A key of another epoch may be wrong, and a missing one is none.
+    const live = this.#key?.info.epoch === head?.epoch && this.#isBelieved(this.#key) ? this.#key : undefined;
+    if (live?.value !== this.#list[1]) {
+      this.#list = live === undefined ? [] : [titleCase(this.#parts.dialect.epochKey), live.value];
     }
-    const isSame = list.length === this.#list.length && list.every((text, at) => text === this.#list[at]);
-    if (!isSame) this.#list = list;
     return this.#list;
   }
 
@@ -106,56 +90,43 @@ export class LedgerWideHeaders {
     const { upstream, info } = answer;
     if (upstream.isSuspect) return;
     const generation = this.#parts.generation();
-    this.#looks.set(upstream, { generation, epoch: info.epoch });
     const { fields, cut } = this.#familyOf(answer);
-    for (const [name, live] of this.#values) {
-      const isOfOther = live.upstream !== upstream && !live.upstream.isRemoved;
-      // An older release beside newer ones has fewer headers.
-      if (!fields.has(name) && !isOfOther && !this.#isNewer(live, info)) this.#values.delete(name);
+    const value = fields.get(this.#parts.dialect.epochKey);
+    this.#looks.set(upstream, { generation, epoch: info.epoch, hasKey: value !== undefined });
+    if (!this.#isNewer(this.#key, info)) {
+      if (value !== undefined) this.#key = { value, upstream, info, generation };
+      // An older release beside newer ones has no key.
+      else if (this.#key?.upstream === upstream || this.#key?.upstream.isRemoved === true) this.#key = undefined;
     }
-    for (const [name, value] of fields) {
-      const live = this.#values.get(name);
-      if (!this.#learn(name, upstream) || (live !== undefined && this.#isNewer(live, info))) continue;
-      this.#values.set(name, { written: titleCase(name), value, upstream, generation, info });
-    }
-    // Without a value, and yet no answer's own.
-    for (const name of cut) this.#learn(name, upstream);
-    for (const [name, first] of this.#undecided) {
-      if (first.upstream !== upstream || first.info.version > info.version) continue;
-      this.#undecided.delete(name);
-      if (this.#ownNames.size < mostNames) this.#ownNames.add(name);
-    }
+    this.#learn([...fields.keys(), ...cut], upstream);
     this.#parts.onChange();
   }
 
-  /** Records a node's report of its ledger outside a look. */
-  onReport(upstream: Upstream, info: LedgerInfo): void {
-    if (this.#names.size === 0 || upstream.isSuspect) return;
+  /** Records a node's report of its ledger outside a look. `headers`: of its answer, where it is at hand. */
+  onReport(upstream: Upstream, info: LedgerInfo, headers: HeaderValues = {}): void {
+    const hasKey = headers[this.#parts.dialect.epochKey] !== undefined;
+    if ((!hasKey && this.#key === undefined) || upstream.isSuspect) return;
     const look = this.#looks.get(upstream);
     const isLooked = look?.generation === this.#parts.generation() && look.epoch >= info.epoch;
-    if (!isLooked) this.#needLook(upstream);
+    if (!isLooked || (hasKey && !look.hasKey)) this.#needLook(upstream);
   }
 
-  /** The headers of an answer to a read that belong to it alone. */
-  ownOf(answer: FamilyAnswer): OwnHeaders {
+  /** The headers of an answer to a read that belong to it alone (`textOfFields`); `undefined`: none. */
+  ownOf(answer: FamilyAnswer): string | undefined {
     const { fields } = this.#familyOf(answer);
-    if (fields.size === 0) return noOwn;
-    const { upstream, info } = answer;
     const own = new Map<string, string>();
-    let isUndecided = false;
-    for (const [name, value] of fields) {
-      if (this.#names.has(name)) continue;
-      if (!this.#ownNames.has(name)) {
-        if (this.#ownNames.size >= mostNames || this.#names.size >= mostNames) {
-          this.#leaveOut(upstream);
-          continue;
-        }
-        isUndecided = true;
-        if (info !== undefined && !upstream.isSuspect) this.#doubt(name, upstream, info);
-      }
-      own.set(name, value);
+    for (const [name, value] of fields) if (!this.#names.has(name)) own.set(name, value);
+    if (own.size === 0) return undefined;
+    const { upstream } = answer;
+    // A name that is not learned any more may be ledger-wide.
+    if (this.#names.size >= mostNames) return this.#leaveOut(upstream);
+    // Should the next look have the name, cached answers cease to show it.
+    const isNew = [...own.keys()].some((name) => !this.#seen.has(name));
+    if (isNew && !upstream.isSuspect && this.#needLook(upstream)) {
+      if (this.#seen.size >= mostNames) this.#seen.clear();
+      for (const name of own.keys()) this.#seen.add(name);
     }
-    return { text: textOfFields(own, this.#parts.dialect), isUndecided };
+    return textOfFields(own, this.#parts.dialect);
   }
 
   #familyOf({ headers, upstream }: FamilyAnswer): FamilyFields {
@@ -164,46 +135,35 @@ export class LedgerWideHeaders {
     return family;
   }
 
-  /** Whether the value is of a newer ledger than `info`, from a node that counts. */
-  #isNewer(live: LiveValue, info: LedgerInfo): boolean {
-    return live.info.version > info.version && this.#isBelieved(live) && !live.upstream.isRemoved;
+  /** Whether the key is of a newer ledger than `info`, from a node that counts. */
+  #isNewer(key: LiveKey | undefined, info: LedgerInfo): boolean {
+    return key !== undefined && key.info.version > info.version && this.#isBelieved(key) && !key.upstream.isRemoved;
   }
 
-  /** Makes the name ledger-wide; false: there is no room for it. */
-  #learn(name: string, upstream: Upstream): boolean {
-    this.#undecided.delete(name);
-    if (this.#names.has(name)) return true;
-    if (this.#names.size >= mostNames) {
-      this.#leaveOut(upstream);
-      return false;
-    }
-    this.#ownNames.delete(name);
-    this.#names = new Set([...this.#names, name]);
+  /** A name stays for good, so that no answer stored meanwhile replays an old value. */
+  #learn(names: readonly string[], upstream: Upstream): void {
+    const further = names.filter((name) => !this.#names.has(name));
+    if (further.length === 0) return;
+    const known = [...this.#names, ...further];
+    if (known.length > mostNames) this.#leaveOut(upstream);
+    this.#names = new Set(known.slice(0, mostNames));
+  }
+
+  #isBelieved(key: LiveKey | undefined): boolean {
+    if (key === undefined || key.generation !== this.#parts.generation()) return false;
+    return !key.upstream.isSuspect && key.upstream.health !== 'foreign';
+  }
+
+  /** Returns whether a look at the node begins. */
+  #needLook(upstream: Upstream): boolean {
+    const nowMs = performance.now();
+    if (nowMs - (this.#askedAtMs.get(upstream) ?? -Infinity) < lookGapMs) return false;
+    this.#askedAtMs.set(upstream, nowMs);
+    this.#parts.onLookNeeded(upstream);
     return true;
   }
 
-  #isBelieved({ upstream, generation }: Sighting): boolean {
-    return generation === this.#parts.generation() && !upstream.isSuspect && upstream.health !== 'foreign';
-  }
-
-  /** Remembers the first answer with the name: a look at its node that is no older decides. */
-  #doubt(name: string, upstream: Upstream, info: LedgerInfo): void {
-    const first = this.#undecided.get(name);
-    if (first !== undefined && this.#isBelieved(first) && !first.upstream.isRemoved)
-      return this.#needLook(first.upstream);
-    if (this.#undecided.size >= mostNames) this.#undecided.clear();
-    this.#undecided.set(name, { upstream, info, generation: this.#parts.generation() });
-    this.#needLook(upstream);
-  }
-
-  #needLook(upstream: Upstream): void {
-    const nowMs = performance.now();
-    if (nowMs - (this.#askedAtMs.get(upstream) ?? -Infinity) < lookGapMs) return;
-    this.#askedAtMs.set(upstream, nowMs);
-    this.#parts.onLookNeeded(upstream);
-  }
-
-  #leaveOut(upstream: Upstream): void {
+  #leaveOut(upstream: Upstream): undefined {
     if (this.#isCut.has(upstream)) return;
     this.#isCut.add(upstream);
     this.#parts.onLeftOut(upstream);

@@ -1,4 +1,4 @@
-/** Headers beside the seven that describe the ledger: which looks set them, and which answers have headers of their own. */
+/** The key of an epoch: which looks set it; and headers without a known meaning: which answers have them. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { dialectOf, type HeaderValues, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
@@ -6,7 +6,8 @@ import { LedgerWideHeaders } from '../../src/upstream/ledger-wide-headers.ts';
 import { Upstream } from '../../src/upstream/node/upstream.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 
-const key = 'x-node-key';
+const key = 'x-node-txn-encryption-key';
+const written = 'X-Node-Txn-Encryption-Key';
 
 const named = (prefix: string, count: number, value = 'v'): HeaderValues =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-node-${prefix}${at}`, value]));
@@ -45,7 +46,7 @@ test('the newest look sets the value, for its epoch alone', (t) => {
   const head = look(a, 100n, { [key]: 'new' });
   look(b, 90n, { [key]: 'old' });
 
-  assert.deepEqual(headers.listAt(head), ['X-Node-Key', 'new']);
+  assert.deepEqual(headers.listAt(head), [written, 'new']);
   assert.equal(headers.listAt(head), headers.listAt({ ...head, version: head.version }), 'the same list');
   assert.deepEqual(headers.listAt({ ...head, epoch: 8n }), []);
 });
@@ -54,9 +55,9 @@ test('a look without the header ends the value of its own node, not that of anot
   const { a, b, headers, look } = scene(t);
   const head = look(a, 100n, { [key]: 'v' });
   look(b, 110n);
-  assert.deepEqual(headers.listAt(head), ['X-Node-Key', 'v']);
+  assert.deepEqual(headers.listAt(head), [written, 'v']);
   look(a, 90n);
-  assert.deepEqual(headers.listAt(head), ['X-Node-Key', 'v'], 'an overtaken look');
+  assert.deepEqual(headers.listAt(head), [written, 'v'], 'an overtaken look');
   look(a, 101n);
   assert.deepEqual(headers.listAt(head), []);
 });
@@ -65,7 +66,7 @@ test('a removed node’s value stands until the next look at another', (t) => {
   const { a, b, headers, look } = scene(t);
   const head = look(a, 100n, { [key]: 'v' });
   a.isRemoved = true;
-  assert.deepEqual(headers.listAt(head), ['X-Node-Key', 'v']);
+  assert.deepEqual(headers.listAt(head), [written, 'v']);
   look(b, 50n);
   assert.deepEqual(headers.listAt(head), []);
 });
@@ -79,11 +80,11 @@ test('a suspect, a node of another chain and an earlier generation set nothing',
   a.isForeign = true;
   assert.deepEqual(headers.listAt(head), []);
   a.isForeign = false;
-  assert.deepEqual(headers.listAt(head), ['X-Node-Key', 'v']);
+  assert.deepEqual(headers.listAt(head), [written, 'v']);
   a.isSuspect = true;
   b.isSuspect = false;
   look(b, 20n, { [key]: 'w' });
-  assert.deepEqual(headers.listAt(head), ['X-Node-Key', 'w'], 'a suspect’s newer version counts no more');
+  assert.deepEqual(headers.listAt(head), [written, 'w'], 'a suspect’s newer version counts no more');
   fleet.generation += 1;
   assert.deepEqual(headers.listAt(head), []);
 });
@@ -92,7 +93,7 @@ test('a report of an epoch that no look at the node has shown asks for one, once
   const { a, fleet, headers, look, looked } = scene(t);
   const info = look(a, 100n);
   headers.onReport(a, { ...info, epoch: 8n });
-  assert.deepEqual(looked, [], 'no header is ledger-wide');
+  assert.deepEqual(looked, [], 'there is no key');
   look(a, 101n, { [key]: 'v' });
   headers.onReport(a, info);
   assert.deepEqual(looked, []);
@@ -103,50 +104,40 @@ test('a report of an epoch that no look at the node has shown asks for one, once
   assert.deepEqual(looked, ['a'], 'within the second');
 });
 
-test('a look that is no older than the answer decides whose header it is', (t) => {
-  const { a, b, headers, look, own, looked } = scene(t);
-  const of = { 'x-node-own': '1', [key]: 'v' };
+test('an answer with a key that the look at its node had not asks for a look', (t) => {
+  const { a, headers, look, looked } = scene(t);
+  const info = look(a, 100n);
+  headers.onReport(a, info, { [key]: 'v' });
+  assert.deepEqual([looked, headers.listAt(info)], [['a'], []]);
+});
+
+test('headers that no look had are their answer\u2019s own, and ask for one look', (t) => {
+  const { a, headers, look, own, looked } = scene(t);
+  const of = { 'x-node-own': '1', 'x-node-wide': '2', [key]: 'v' };
   look(a, 100n);
-  assert.deepEqual(own(a, 101n, of), { text: 'key: v\town: 1', isUndecided: true });
+  for (let answers = 0; answers < 3; answers += 1) assert.equal(own(a, 101n, of), 'own: 1\twide: 2');
   assert.deepEqual(looked, ['a']);
-  for (const [upstream, version] of [
-    [a, 100n],
-    [b, 200n],
-  ] as const) {
-    look(upstream, version);
-    assert.equal(own(a, 101n, of).isUndecided, true, 'an older look, or one at another node');
-  }
-  look(a, 101n, { [key]: 'w' });
-  assert.deepEqual(own(a, 102n, of), { text: 'own: 1', isUndecided: false });
-  assert.deepEqual([...headers.names], [key]);
-});
-
-test('an own header that turns ledger-wide, or ceases to be, is never an answer’s own again', (t) => {
-  const { a, headers, look, own } = scene(t);
-  own(a, 100n, { [key]: 'v' });
-  look(a, 100n);
-  assert.deepEqual(own(a, 100n, { [key]: 'v' }), { text: 'key: v', isUndecided: false });
   const { names } = headers;
-  look(a, 101n, { [key]: 'v' });
+  look(a, 101n, { 'x-node-wide': '2' });
   assert.notEqual(headers.names, names);
-  look(a, 102n);
-  assert.deepEqual(own(a, 102n, { [key]: 'v' }), { text: undefined, isUndecided: false });
+  assert.equal(own(a, 102n, of), 'own: 1');
+  look(a, 103n);
+  assert.equal(own(a, 104n, of), 'own: 1', 'for good');
 });
 
-test('names and bytes are bounded, also over several nodes', (t) => {
-  const { a, b, headers, look, own, leftOut } = scene(t);
-  look(a, 100n, named('a', 6, 'x'.repeat(600)));
-  const head = look(b, 100n, named('b', 6));
-  const list = headers.listAt(head);
-  assert.equal(list.length / 2, 8);
-  assert.ok(list.join('').length <= 4096);
-  assert.deepEqual(leftOut, ['b']);
+test('a key that cannot be a header of an answer is none', (t) => {
+  const { a, headers, look, leftOut } = scene(t);
+  assert.deepEqual(headers.listAt(look(a, 100n, { [key]: 'x'.repeat(5_000) })), []);
+  assert.deepEqual(leftOut, ['a']);
+});
 
-  for (let at = 0; at < 100; at += 1) {
-    own(a, 100n, { [`x-node-own${at}`]: '1' });
-    look(a, 100n);
-  }
-  const left = own(a, 100n, { 'x-node-one-more': '1' });
-  assert.deepEqual(left, { text: undefined, isUndecided: false });
-  assert.equal(own(a, 100n, { 'x-node-own0': '1' }).text, 'own0: 1');
+test('names are bounded: beyond them, no answer has headers of its own', (t) => {
+  const { a, b, headers, look, own, leftOut } = scene(t);
+  for (let at = 0; at < 100; at += 1) assert.equal(own(a, 100n, { [`x-node-own${at}`]: '1' }), `own${at}: 1`);
+  look(a, 100n, named('a', 8));
+  assert.equal(own(b, 100n, { 'x-node-own': '1' }), 'own: 1');
+  look(b, 100n, named('b', 8));
+  assert.equal(headers.names.size, 16);
+  assert.equal(own(b, 100n, { 'x-node-own': '1' }), undefined);
+  assert.deepEqual(leftOut, ['b']);
 });

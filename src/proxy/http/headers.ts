@@ -46,33 +46,29 @@ const passed: ReadonlySet<string> = new Set(
 /** RateLimit, RateLimit-Policy, X-RateLimit-Remaining and similar. */
 const ofLimits = /^(?:x-)?ratelimit(?:-[a-z-]+)?$/;
 
-/** The seven ledger headers of either dialect: the gateway writes live ones. */
+/** The ledger's headers of either dialect: the gateway writes live ones. */
 const live: ReadonlySet<string> = new Set(
-  (['node', 'aptos'] as const).flatMap((name) => dialectOf(name).written.map((header) => header.toLowerCase())),
+  (['node', 'aptos'] as const).map(dialectOf).flatMap(({ seven, epochKey }) => seven.concat(epochKey)),
 );
-
-const nothing: ReadonlySet<string> = new Set();
 
 interface ResponseHeaderOptions {
   readonly secret?: HeaderValues | undefined;
   readonly isCounted?: boolean;
-  readonly ledgerWide?: ReadonlySet<string>;
 }
 
 /**
  * Flat headers of a node's answer to pass on. `secret`: the node's credentials, which an echo of the request must not
  * publish. `isCounted`: the gateway's own limits apply to the client, and a node's limit headers would contradict them.
- * `ledgerWide`: names of headers that the gateway writes live, as the seven.
  */
 export function responseHeaders(
   headers: HeaderValues,
-  { secret = {}, isCounted = false, ledgerWide = nothing }: ResponseHeaderOptions = {},
+  { secret = {}, isCounted = false }: ResponseHeaderOptions = {},
 ): string[] {
   const named = namedByConnection(typeof headers['connection'] === 'string' ? headers['connection'] : undefined);
   const kept: string[] = [];
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || named.has(name) || Object.hasOwn(secret, name)) continue;
-    const isPassed = passed.has(name) || (isOfInterface(name) && !live.has(name) && !ledgerWide.has(name));
+    const isPassed = passed.has(name) || (isOfInterface(name) && !live.has(name));
     if (!isPassed && (isCounted || !ofLimits.test(name))) continue;
     if (name === 'location' && !(typeof value === 'string' && isRelative(value))) continue;
     for (const single of typeof value === 'string' ? [value] : value) kept.push(name, single);

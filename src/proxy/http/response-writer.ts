@@ -91,7 +91,7 @@ export class ResponseWriter {
     if (entry.gasUsed !== undefined) head.push(this.#dialect.gasUsed, entry.gasUsed);
     if (entry.cursor !== undefined) head.push(this.#dialect.cursor, entry.cursor);
     if (entry.ownHeaders !== undefined) {
-      // A header may have become ledger-wide since: then only the live value is true.
+      // A header may have become the ledger's since: then the stored value may be old.
       head.push(...listOfText(entry.ownHeaders, this.#dialect, this.#parts.fleet.view.ledgerWideNames));
     }
     if (entry.digest !== '') head.push('ETag', entityTag(entry, coding));

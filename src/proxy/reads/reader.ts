@@ -162,9 +162,8 @@ export class Reader {
     const decision = decide(read, facts, { chainId: place?.chainId ?? chainId, head: this.#parts.fleet.head });
     // An answer of an earlier ledger, or of a node whose chain is in doubt, must not be stored for this one.
     const isOfNow = generation === this.#parts.fleet.generation && answer.upstream.chain.doubted === undefined;
-    const own = this.#parts.fleet.ownHeadersOf(answer);
     const isForked = isOfFork(answer.upstream, version ?? answer.info?.version);
-    const isFinal = decision === 'stored' && place !== undefined && isOfNow && !own.isUndecided && !isForked;
+    const isFinal = decision === 'stored' && place !== undefined && isOfNow && !isForked;
     if (isFinal && isSameAtAllNodes(read)) onStored?.({ read, answer, ...place });
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
@@ -176,7 +175,7 @@ export class Reader {
     return {
       answer: entryOf(answer, dialect, {
         committedAt: isBelieved ? committedAt : undefined,
-        ownHeaders: own.text,
+        ownHeaders: fleet.ownHeadersOf(answer),
         lifetimeMs: isFinal ? lifetimeOf(read) : 0,
         isShared: isFinal,
       }),

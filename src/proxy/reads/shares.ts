@@ -126,12 +126,11 @@ export class Shares {
     const request = { ...sent, client, span, onPlace };
     const answer = await sender.whole(request, signal);
     const { upstream, tookMs } = answer;
-    const own = fleet.ownHeadersOf(answer);
     const entry = entryOf({ ...answer, body: ownBytes(answer.body) }, fleet.dialect, {
-      ownHeaders: own.text,
+      ownHeaders: fleet.ownHeadersOf(answer),
       lifetimeMs: 0,
       // A success alone has a digest, by which clients revalidate it; nothing else is shared after its flight.
-      isShared: answer.status === 200 && answer.coding === undefined && answer.isFramed && !own.isUndecided,
+      isShared: answer.status === 200 && answer.coding === undefined && answer.isFramed,
     });
     return { entry, upstream: upstream.name, tookMs, retryAfter: retryAfterOf(answer), askedAtMs };
   }

@@ -210,7 +210,7 @@ export class Attempts {
   #recordHeaders({ upstream, status, headers }: AnswerHead, info: LedgerInfo, { isLook }: FleetRequest): void {
     const { headersOfLedger } = this.#parts.fleet;
     if (isLook === true && status === 200) headersOfLedger.onLook({ upstream, info, headers });
-    else headersOfLedger.onReport(upstream, info);
+    else headersOfLedger.onReport(upstream, info, headers);
   }
 
   #classify(answer: NodeAnswer | StreamedAnswer, { need, isHealthCheck, isOfClient }: FleetRequest): AnswerClass {
