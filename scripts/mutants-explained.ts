@@ -134,7 +134,8 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   'src/upstream/node/retention-window.ts': {
     'this.#olderSinceMs !== undefined => true': 'for types alone: no time is later than undefined',
     '\'versions\' => ""': 'another unit than blocks counts versions',
-    'shown > info.oldestVersion => shown >= info.oldestVersion': equal,
+    'shown > deepest.oldestVersion => shown >= deepest.oldestVersion': equal,
+    'shown > shallowest.oldestVersion => shown >= shallowest.oldestVersion': equal,
     'part < farthestMove => part <= farthestMove': equal,
     'samples[0]?.atMs => samples[0].atMs': 'for types alone: there is the sample just pushed',
     'first === undefined || last === undefined => false': 'for types alone: there is a sample',

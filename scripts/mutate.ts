@@ -49,7 +49,10 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
     'test/upstream/select/candidates.test.ts',
     'test/upstream/select/explain-selection.test.ts',
   ],
-  'src/upstream/node/retention-window.ts': ['test/upstream/node/retention-window.test.ts'],
+  'src/upstream/node/retention-window.ts': [
+    'test/upstream/node/retention-window.test.ts',
+    'test/upstream/node/shared-address.test.ts',
+  ],
   'src/upstream/select/candidates.ts': [
     'test/upstream/select/candidates.test.ts',
     'test/upstream/select/explain-selection.test.ts',

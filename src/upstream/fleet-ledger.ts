@@ -14,7 +14,6 @@ export type FleetChange =
   | 'dialect taken'
   | 'node foreign'
   | 'node suspect'
-  | 'address shared'
   | 'headers left out'
   | 'head lower'
   | 'rollback'

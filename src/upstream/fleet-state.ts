@@ -6,7 +6,6 @@ import { type Dialect, type DialectName, dialectOf, type LedgerInfo, type Ledger
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
 import { ServedRange, viewOf, type FleetView, type LostHistory } from './fleet-view.ts';
 import { LedgerWideHeaders } from './ledger-wide-headers.ts';
-import { sharedAddressMessage } from './node/shared-address.ts';
 import type { Upstream } from './node/upstream.ts';
 import { VersionWaiters } from './version-waiters.ts';
 
@@ -18,10 +17,10 @@ export interface FleetEvents extends LedgerEvents {
    */
   onDoubt(upstream: Upstream): void;
   /**
-   * The node reports an older ledger than before: further answers show whether its address leads to several nodes, or
-   * whether all of them have gone back.
+   * All answers of several nodes behind one address have been of older ledgers for a while: looks show whether all of them
+   * have gone back.
    */
-  onStepBack(upstream: Upstream): void;
+  onAllBack(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers report. */
   onRefused(upstream: Upstream, version: LedgerVersion): void;
   /** Answers carry this head from now on. Called before the first of them; `upstream`: its node, '' once removed. */
@@ -243,7 +242,7 @@ export class FleetState {
     if (isItsChain ? before !== chainId : before === undefined) this.ledger.voteOnChain();
     const maySeemRestored = window.maySeemRestored(nowMs);
     if (!isItsChain || (maySeemRestored && !isShared)) this.#events.onDoubt(upstream);
-    else if (maySeemRestored) this.#events.onStepBack(upstream);
+    else if (maySeemRestored) this.#events.onAllBack(upstream);
     this.#reportLower(upstream, nowMs);
     const isOurs = isItsChain && chainId === this.chainId;
     if (isOurs) this.ledger.observe(upstream, info, hasGoneBack, nowMs);
@@ -267,22 +266,6 @@ export class FleetState {
     window.isLowerReported = true;
     const fields = { upstream: name, before: window.info?.version, after: lower.version };
     this.#events.onChange('head lower', fields, 'upstream reports a lower ledger version than before');
-  }
-
-  /**
-   * Records that an answer with this ledger, to a request that was sent at `sentAtMs`, has arrived: the order of answers
-   * shows whether the address leads to several nodes. Returns whether it was a step back.
-   */
-  observeOrder(upstream: Upstream, info: LedgerInfo, sentAtMs: number, nowMs: number): boolean {
-    const { address, name } = upstream;
-    const wasShared = address.isShared;
-    if (!address.observe(info, sentAtMs, nowMs)) return false;
-    if (address.isShared && !wasShared) {
-      this.#events.onChange('address shared', { upstream: name }, sharedAddressMessage);
-    }
-    // After an answer of another chain, the look that settles the chain is the next answer.
-    if (!address.isShared && info.chainId === upstream.chain.id) this.#events.onStepBack(upstream);
-    return true;
   }
 
   /** Whether a node beside this one provides the newest state. */

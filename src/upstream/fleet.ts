@@ -135,7 +135,7 @@ export class Fleet {
       onDoubt: (upstream) => this.#prober.look(upstream),
       budget: this.answerBudget,
       lookAround,
-      checkAddress: (upstream) => this.#prober.addresses.check(upstream),
+      addresses: this.#prober.addresses,
     });
     const events = {
       onServed: (version: LedgerVersion, snapshot?: PublishedState) =>
@@ -337,7 +337,7 @@ export class Fleet {
         }
         void this.#prober.look(upstream);
       },
-      onStepBack: (upstream) => this.#prober.addresses.onStepBack(upstream),
+      onAllBack: (upstream) => void this.#prober.addresses.settle(upstream),
       onGeneration: () => {
         // Synchronous for memory and loads in flight; only writes to Redis finish later.
         onGeneration();

@@ -107,9 +107,7 @@ export class Attempts {
         permit.close();
       });
     } else permit.close();
-    if (answer.info !== undefined) {
-      this.#parts.fleet.observeOrder(upstream, answer.info, startedMs, performance.now());
-    }
+    if (answer.info !== undefined) this.#parts.addresses?.observe(upstream, answer.info, startedMs, performance.now());
     const isSettled = this.#isOurs(answer, deadline);
     const isOurs = typeof isSettled === 'boolean' ? isSettled : await isSettled;
     if ('stream' in answer) deadline.release();

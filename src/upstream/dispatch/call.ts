@@ -94,11 +94,9 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   /** Before a client gets a 410: whether one of the addresses that refused leads to further nodes. */
   async #mayHoldElsewhere(): Promise<boolean> {
     const { history, deadlineAtMs } = this.#state;
-    const { checkAddress } = this.#context;
-    const refused = [...history.prunedAt].filter(({ address }) => !address.isShared);
-    if (!history.anyPruned || checkAddress === undefined || performance.now() >= deadlineAtMs) return false;
-    await Promise.all(refused.map(checkAddress));
-    const shared = refused.filter(({ address }) => address.isShared);
+    const { addresses } = this.#context;
+    if (!history.anyPruned || addresses === undefined || performance.now() >= deadlineAtMs) return false;
+    const shared = await addresses.findShared(history.prunedAt);
     for (const upstream of shared) history.forgetMiss(upstream);
     return shared.length > 0;
   }

@@ -12,6 +12,7 @@ import type { UpstreamMetrics } from '../upstream-metrics.ts';
 import type { Span } from '../../metrics/index.ts';
 import type { ByteBudget } from '../byte-budget.ts';
 import type { FleetState } from '../fleet-state.ts';
+import type { AddressLooks } from '../node/address-looks.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { Need } from '../select/ranking.ts';
@@ -113,6 +114,7 @@ export interface SendLimits {
 
 /** Changes of a node's state. */
 export type NodeChange =
+  | 'address shared'
   | 'node usable'
   | 'node down'
   | 'node of other dialect'
@@ -144,6 +146,6 @@ export interface SenderParts {
   readonly budget?: ByteBudget;
   /** Looks at the heads of all nodes before a choice by heads (see `Prober.compareHeads`). Default: never. */
   readonly lookAround?: () => Promise<void> | undefined;
-  /** Settles whether the address leads to several nodes, within seconds (see `AddressLooks.check`). Default: never. */
-  readonly checkAddress?: (upstream: Upstream) => Promise<void>;
+  /** Finds several nodes behind one address. Default: there are none. */
+  readonly addresses?: Pick<AddressLooks, 'observe' | 'findShared'>;
 }

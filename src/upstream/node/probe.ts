@@ -62,7 +62,7 @@ export class Prober {
     this.#fleet = fleet;
     this.#options = options;
     this.#log = log;
-    this.addresses = new AddressLooks(fleet, (upstream, withinMs) =>
+    this.addresses = new AddressLooks(fleet, log, (upstream, withinMs) =>
       this.ask(upstream, '', withinMs, upstream.client, 'submission'),
     );
   }
@@ -213,7 +213,7 @@ export class Prober {
         if (answer === undefined) break;
         const nowMs = performance.now();
         upstream.recordAnswer(nowMs - startedMs, nowMs);
-        this.#fleet.observeOrder(upstream, answer.info, startedMs, nowMs);
+        this.addresses.observe(upstream, answer.info, startedMs, nowMs);
         const isOurs = this.#fleet.observe(upstream, answer.info, nowMs, startedMs);
         if (isOurs) this.#fleet.headersOfLedger.onLook(answer);
       }

@@ -5,7 +5,7 @@
  * the node's pruner, so a read close to it depends on the edge at the moment of its arrival.
  */
 import type { LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
-import type { Spread } from './shared-address.ts';
+import { SharedAddress } from './shared-address.ts';
 
 /** Unit of a window: a node holds the versions of whole blocks. */
 export type Unit = 'versions' | 'blocks';
@@ -75,10 +75,10 @@ export class RetentionWindow {
   /** The last shared view, until the next report changes it. */
   #view: { readonly unit: Unit; readonly atMs: number; readonly window: WindowView | undefined } | undefined;
 
-  readonly #address: { readonly spread: Spread | undefined };
+  readonly #address: SharedAddress;
 
-  /** `address`: the spread of several nodes behind the node's address. Default: one node. */
-  constructor(address: { readonly spread: Spread | undefined } = { spread: undefined }) {
+  /** `address`: where several nodes may answer. Default: one node. */
+  constructor(address = new SharedAddress()) {
     this.#address = address;
   }
 
@@ -87,17 +87,9 @@ export class RetentionWindow {
     return this.#info;
   }
 
-  /** The newest snapshot. Of several nodes behind one address, the highest of their oldest versions is believed. */
+  /** The newest snapshot, as far as every node at the address holds it (see `SharedAddress.believed`). */
   get believed(): LedgerInfo | undefined {
-    const spread = this.#spread;
-    if (this.#info === undefined || spread === undefined) return this.#info;
-    const { oldestVersion, oldestBlockHeight } = spread.shallowest;
-    return { ...this.#info, oldestVersion, oldestBlockHeight };
-  }
-
-  get #spread(): Spread | undefined {
-    const { spread } = this.#address;
-    return spread?.deepest.chainId === this.#info?.chainId ? spread : undefined;
+    return this.#info && this.#address.believed(this.#info);
   }
 
   /** Time of `info`, in the caller's clock. */
@@ -167,7 +159,7 @@ export class RetentionWindow {
     const info = this.#info;
     if (info === undefined || version - info.oldestVersion > farthestRefusal(info)) return;
     // Another node behind the address may hold the version.
-    if (this.#spread !== undefined) return;
+    if (this.#address.spreadOf(info) !== undefined) return;
     const standing = this.#refused;
     if (standing !== undefined && standing.untilMs > nowMs && standing.version > version) return;
     this.#refused = { version, untilMs: nowMs + refusalMs };
@@ -178,23 +170,28 @@ export class RetentionWindow {
   at(arrivalMs: number, unit: Unit = 'versions'): WindowView | undefined {
     const info = this.#info;
     if (info === undefined) return undefined;
-    const spread = this.#spread;
-    if (unit === 'blocks') return this.#blocksAt(arrivalMs, info, spread);
-    if (spread !== undefined) {
-      const { deepest, shallowest } = spread;
-      const safeOldest = shallowest.oldestVersion + BigInt(Math.ceil(this.#movedBy(arrivalMs)));
-      return { head: info.version, oldest: deepest.oldestVersion, safeOldest };
+    const spread = this.#address.spreadOf(info);
+    const { deepest, shallowest } = spread ?? { deepest: info, shallowest: info };
+    const movedBy = this.#movedBy(arrivalMs);
+    if (unit === 'blocks') {
+      // Assumes blocks of one size; a node beyond the estimate refuses with 410.
+      const versions = Number(info.version - info.oldestVersion);
+      const blocks = Number(info.blockHeight - info.oldestBlockHeight);
+      const perVersion = versions === 0 ? 1 : Math.min(1, blocks / versions);
+      const safeOldest = shallowest.oldestBlockHeight + BigInt(Math.ceil(movedBy * perVersion));
+      return { head: info.blockHeight, oldest: deepest.oldestBlockHeight, safeOldest };
     }
-    const refused = this.#refused;
+    const refused = spread === undefined ? this.#refused : undefined;
     const shown = refused !== undefined && arrivalMs < refused.untilMs ? refused.version + 1n : 0n;
-    const oldest = shown > info.oldestVersion ? shown : info.oldestVersion;
-    return { head: info.version, oldest, safeOldest: oldest + BigInt(Math.ceil(this.#movedBy(arrivalMs))) };
+    const oldest = shown > deepest.oldestVersion ? shown : deepest.oldestVersion;
+    const highest = shown > shallowest.oldestVersion ? shown : shallowest.oldestVersion;
+    return { head: info.version, oldest, safeOldest: highest + BigInt(Math.ceil(movedBy)) };
   }
 
   /** The window at `arrivalMs` or up to 5 ms later: thousands of requests a second share a view. */
   around(arrivalMs: number, unit: Unit): WindowView | undefined {
     // Its spread changes with answers that do not change `info`.
-    if (this.#spread !== undefined) return this.at(arrivalMs + viewMs, unit);
+    if (this.#address.isShared) return this.at(arrivalMs + viewMs, unit);
     const view = this.#view;
     const isGood = view?.unit === unit && arrivalMs <= view.atMs && view.atMs - arrivalMs <= viewMs;
     if (isGood) return view.window;
@@ -202,16 +199,6 @@ export class RetentionWindow {
     const window = this.at(atMs, unit);
     this.#view = { unit, atMs, window };
     return window;
-  }
-
-  /** Assumes blocks of one size; a node beyond the estimate refuses with 410. */
-  #blocksAt(arrivalMs: number, info: LedgerInfo, spread: Spread | undefined): WindowView {
-    const { blockHeight: head, oldestBlockHeight } = info;
-    const versions = Number(info.version - info.oldestVersion);
-    const perVersion = versions === 0 ? 1 : Math.min(1, Number(head - oldestBlockHeight) / versions);
-    const oldest = spread?.deepest.oldestBlockHeight ?? oldestBlockHeight;
-    const highest = spread?.shallowest.oldestBlockHeight ?? oldestBlockHeight;
-    return { head, oldest, safeOldest: highest + BigInt(Math.ceil(this.#movedBy(arrivalMs) * perVersion)) };
   }
 
   /** Largest move of the edge since the last report, in versions. */

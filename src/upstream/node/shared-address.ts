@@ -7,7 +7,7 @@
 import type { LedgerInfo } from '../../ledger/index.ts';
 
 /** The ledgers with the lowest and the highest oldest version that answers of one address reported lately. */
-export interface Spread {
+interface Spread {
   readonly deepest: LedgerInfo;
   readonly shallowest: LedgerInfo;
 }
@@ -39,12 +39,19 @@ export class SharedAddress {
     return this.#isShared;
   }
 
-  /** The spread while several nodes answer; `undefined` for one node. */
-  get spread(): Spread | undefined {
-    if (!this.#isShared || this.#spread === undefined || this.#earlier === undefined) {
-      return this.#isShared ? this.#spread : undefined;
-    }
+  /** The spread on the chain of `info` while several nodes answer; `undefined` for one node. */
+  spreadOf({ chainId }: LedgerInfo): Spread | undefined {
+    if (!this.#isShared || this.#spread?.deepest.chainId !== chainId) return undefined;
+    if (this.#earlier === undefined) return this.#spread;
     return widen(widen(this.#spread, this.#earlier.deepest), this.#earlier.shallowest);
+  }
+
+  /** The ledger that all nodes at the address hold, up to the newest snapshot of them: the highest edge is believed. */
+  believed(info: LedgerInfo): LedgerInfo {
+    const spread = this.spreadOf(info);
+    if (spread === undefined) return info;
+    const { oldestVersion, oldestBlockHeight } = spread.shallowest;
+    return { ...info, oldestVersion, oldestBlockHeight };
   }
 
   /**

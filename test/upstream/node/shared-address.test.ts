@@ -162,7 +162,8 @@ test('the spread holds reports for one to two minutes', () => {
   assert.deepEqual(oldestOf(address), [300n, 300n]);
 });
 
-function oldestOf({ spread }: SharedAddress): readonly unknown[] {
+function oldestOf(address: SharedAddress): readonly unknown[] {
+  const spread = address.spreadOf(ledger([0, 0]));
   return [spread?.deepest.oldestVersion, spread?.shallowest.oldestVersion];
 }
 
@@ -197,4 +198,16 @@ test('a spread of another chain changes no window', () => {
   window.observe(ledger([100, 900], 2), 500);
   assert.equal(window.at(500)?.oldest, 100n);
   assert.equal(window.believed?.oldestVersion, 100n);
+});
+
+test('a refusal of before counts no more once several nodes answer', () => {
+  const address = new SharedAddress();
+  const window = new RetentionWindow(address);
+  window.observe(ledger([0, 900]), 0);
+  window.observeRefusal(ledgerVersion(60n), 0);
+  assert.equal(window.at(500)?.oldest, 61n);
+  for (const [at, oldest] of [500, 0, 500, 0].entries()) {
+    address.observe(ledger([oldest, 900]), at * 100, at * 100 + 1);
+  }
+  assert.equal(window.at(500)?.oldest, 0n);
 });
