@@ -8,7 +8,8 @@ import { createBuildMetrics, createReloadMetrics, createTlsMetrics } from '../sr
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/proxy/routes/encode-metrics.ts';
 import type { Declared } from '../src/metrics/family.ts';
-import { createFastPathMetrics, createHttpMetrics, createLatestMetrics } from '../src/metrics/http-metrics.ts';
+import { createFastPathMetrics, createHttpMetrics } from '../src/metrics/http-metrics.ts';
+import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createLimitMetrics } from '../src/access/limits/limit-metrics.ts';
 import { createRedisMetrics, createStoreMetrics } from '../src/cache/tier-metrics.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';

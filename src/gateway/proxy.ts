@@ -3,14 +3,12 @@ import type { Access } from '../access/index.ts';
 import type { Cache } from '../cache/index.ts';
 import type { Config } from '../config/index.ts';
 import type { ShadowProof } from '../encode/index.ts';
-import { createAuditMetrics } from '../upstream/index.ts';
 import {
   countedOutcome,
   createAccessLogMetrics,
   createBodyMetrics,
   createFastPathMetrics,
   createHttpMetrics,
-  createLatestMetrics,
   createTracer,
   findSdk,
   type Sdk,
@@ -38,14 +36,13 @@ import {
   type RequestSummary,
   ResponseWriter,
   type ServerParts,
-  stateOf,
   TargetCache,
   type TlsListener,
   TurnShares,
   type UnsentAnswers,
 } from '../proxy/http/index.ts';
 import { Admin, type Distances, Explainer } from '../proxy/operations/index.ts';
-import { Audits, Freshness, Reader, Shares, type StoredRead } from '../proxy/reads/index.ts';
+import { createReads } from '../proxy/reads/index.ts';
 import { AccessLog } from './log/access-log.ts';
 import type { FleetParts } from './fleet.ts';
 import type { LogControl } from './log/log.ts';
@@ -77,26 +74,32 @@ export function buildProxy(config: Config, context: ProxyContext) {
   const { cache, log, journal, registry, distances, proof, submissions, peers, settings, access } = context;
   const { fleet, sender, latest } = context.parts;
   const { basePath } = config.listen;
-  const audits = buildAudits();
-  const { memory, tiers, metrics } = cache;
-  const onStored = (stored: StoredRead): void => audits.consider(stored);
-  const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored });
+  const reads = createReads({
+    fleet,
+    sender,
+    latest,
+    cache,
+    registry,
+    settings,
+    gasPriceTtlMs: config.cache.gasPriceTtlMs,
+    drop: async (key) => {
+      // Before and after: in between the others may read it from Redis again.
+      peers?.publish({ kind: 'dropped', key });
+      const { isComplete } = await cache.purge({ kind: 'read', key });
+      peers?.publish({ kind: 'dropped', key });
+      if (!isComplete)
+        journal.record('drop incomplete', {}, 'nodes disagree on a read, and not every cache dropped it');
+    },
+    onDisagreement: (report) =>
+      journal.record('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
+  });
+  const { reader, freshness, shares, audits } = reads;
   const cors = new Cors(fleet.dialect);
   const keyHeader = access && (() => access.header);
   const writer = new ResponseWriter(
     { fleet, cors, keyHeader, unsent: context.unsent, draining: context.draining },
     fleet.dialect,
   );
-  const freshness = new Freshness({
-    fleet,
-    reader,
-    latest,
-    limits: settings.latest,
-    metrics: createLatestMetrics(registry),
-    connectionOf: stateOf,
-  });
-  const { gasPriceTtlMs } = config.cache;
-  const shares = new Shares({ fleet, sender, latest, freshness, tiers, gasPriceTtlMs });
   const router = new Router({ basePath, submissions });
   const passThrough = new PassThrough({
     router,
@@ -150,7 +153,7 @@ export function buildProxy(config: Config, context: ProxyContext) {
     bodies,
     fleet,
     reader,
-    memory,
+    memory: cache.memory,
     freshness,
     cors,
     writer,
@@ -172,31 +175,13 @@ export function buildProxy(config: Config, context: ProxyContext) {
     return bodies;
   }
 
-  function buildAudits(): Audits {
-    return new Audits({
-      sender,
-      metrics: createAuditMetrics(registry),
-      settings: settings.audits,
-      isBusy: () => sender.waiting > 0,
-      drop: async (key) => {
-        // Before and after: in between the others may read it from Redis again.
-        peers?.publish({ kind: 'dropped', key });
-        const { isComplete } = await cache.purge({ kind: 'read', key });
-        peers?.publish({ kind: 'dropped', key });
-        if (!isComplete)
-          journal.record('drop incomplete', {}, 'nodes disagree on a read, and not every cache dropped it');
-      },
-      onDisagreement: (report) =>
-        journal.record('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
-    });
-  }
-
   function buildAdmin(): Admin {
     const { tiers, metrics, purge, purgeHere } = cache;
     const explainer = new Explainer({
       fleet,
       latest,
       reader,
+      freshness,
       tiers,
       router,
       limits: settings.latest,

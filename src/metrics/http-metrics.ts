@@ -190,29 +190,6 @@ function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Out
   };
 }
 
-/** Observes reads of the latest state. */
-export type LatestMetrics = ReturnType<typeof createLatestMetrics>;
-
-/** Registers the families of reads of the latest state. */
-export function createLatestMetrics(registry: Registry) {
-  const staleness = new Histogram(registry, {
-    name: 'ledgergate_served_staleness_seconds',
-    help: 'Age of the shared state when a read of the latest state is answered from it; latest.maxStaleness bounds it when the request comes.',
-    buckets: [0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 1, 2.5, 5, 10],
-  }).of({});
-  const lag = new Histogram(registry, {
-    name: 'ledgergate_served_version_lag_versions',
-    help: 'Versions from the one that a read of the latest state is answered from to the newest that the fleet has reported by then.',
-    buckets: [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000],
-  }).of({});
-  return {
-    /** Age of the shared state at the answer. */
-    observeStaleness: (seconds: number) => staleness.observe(seconds),
-    /** Versions from the answer's state to the present head. */
-    observeLag: (versions: number) => lag.observe(versions),
-  };
-}
-
 /** `known`: a prepared hit. `read`: any other read on the fast path. */
 const fastPathKinds = ['known', 'read'] as const;
 

@@ -1,11 +1,11 @@
 /** Writes answers: stored bodies with live ledger headers, conditions, codings, and the gateway's own errors. */
-import { type Dialect, errorBody, GatewayError, listOfText } from '../../ledger/index.ts';
+import { type Dialect, errorBody, GatewayError, type LedgerVersion, listOfText } from '../../ledger/index.ts';
 import type { ContentCoding } from '../../cache/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { chooseCoding, conditionalTag, entityTag, matchesTag, smallestCompressed } from './negotiate.ts';
-import type { Reader, ReadResult, Source } from '../reads/index.ts';
+import type { InfoBody, ReadResult, Reads } from '../reads/index.ts';
 import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
 
 /** Sources of the headers, and the budget of unsent answers. */
@@ -39,7 +39,7 @@ export class ResponseWriter {
   }
 
   /** Writes a read's answer in the client's preferred coding. Returns a promise only if the body must be coded. */
-  read(exchange: Exchange, served: ReadResult, reader: Reader): void | Promise<void> {
+  read(exchange: Exchange, served: ReadResult, reader: Reads['reader']): void | Promise<void> {
     const { entry } = served;
     // Ahead of the wait for a coding: a hang-up meanwhile does not undo the node's work.
     note(exchange, served);
@@ -65,6 +65,12 @@ export class ResponseWriter {
     const head = [...common, ...own];
     if (coding !== undefined) head.push('Content-Encoding', coding);
     this.write(exchange, entry.status, head, body);
+  }
+
+  /** Writes the ledger info. */
+  info(exchange: Exchange, { body, version }: InfoBody): void {
+    exchange.version = version;
+    return this.write(exchange, 200, infoHead(this.vary, version), body);
   }
 
   /** Headers that many answers share, the content type first. */
@@ -156,7 +162,7 @@ export class ResponseWriter {
   }
 
   /** `outage`: no node is reachable, and the ledger headers are the last ones (RFC 9211 2, parameters). */
-  #cacheStatus(source: Source): string {
+  #cacheStatus(source: ReadResult['source']): string {
     const status = cacheStatus(source);
     return this.#parts.fleet.view.isPlain || source.kind === 'upstream' ? status : `${status}; outage`;
   }
@@ -202,6 +208,13 @@ export function unchangedHead(commonHead: readonly string[]): string[] {
   return commonHead.slice(2);
 }
 
+/** Head of the ledger info up to its length, names and values in turn. */
+export function infoHead(vary: string, version: LedgerVersion): string[] {
+  const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', vary, 'Cache-Control', 'no-store'];
+  head.push('Ledgergate-Served-Version', String(version));
+  return head;
+}
+
 /** Whether conditions apply to the method. */
 function isConditional({ request: { method } }: Exchange): boolean {
   return method === 'GET' || method === 'HEAD';
@@ -222,7 +235,7 @@ function note(exchange: Exchange, { source, entry, version }: ReadResult): void 
   else exchange.noteUpstream('miss', { upstream: source.name, tookMs: source.tookMs, gasUsed: entry.gasUsed });
 }
 
-function cacheStatus(source: Source): string {
+function cacheStatus(source: ReadResult['source']): string {
   if (source.kind === 'memory') return 'ledgergate; hit; detail=memory';
   if (source.kind !== 'upstream')
     return `ledgergate; hit; detail=${source.kind}${source.isCollapsed ? '; collapsed' : ''}`;

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Cache } from '../../cache/index.ts';
 import type { GatewayError } from '../../ledger/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
-import type { Freshness, Reader } from '../reads/index.ts';
+import type { Reads } from '../reads/index.ts';
 import type { Access } from '../../access/index.ts';
 import type { BodyReservation } from './body-pool.ts';
 import type { Cors } from './cors.ts';
@@ -61,16 +61,14 @@ export interface ConnectionTimes {
 }
 
 /** Parts of every transport on the client port. */
-export interface ServerParts {
+export interface ServerParts extends Pick<Reads, 'reader' | 'freshness'> {
   readonly service: Service;
   readonly targets: TargetCache;
   /** Absent: requests need no key. */
   readonly access: Access | undefined;
   readonly bodies: Bodies;
   readonly fleet: Pick<Fleet, 'view'>;
-  readonly reader: Reader;
   readonly memory: Cache['memory'];
-  readonly freshness: Freshness;
   readonly cors: Cors;
   readonly writer: ResponseWriter;
   readonly unsent: UnsentAnswers;

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { GatewayError, quote } from '../../ledger/index.ts';
 import { answerForm, faultOfBodyLength, faultOfHead, METHODS, originForm } from '../http/index.ts';
-import type { Read, ShareTime } from '../reads/index.ts';
+import type { Read, SharedRead } from '../reads/index.ts';
 import type { Match, Router } from '../routes/index.ts';
 
 /** An answer to an operator: plain data that can cross to another process. */
@@ -83,7 +83,7 @@ export function parseDescribed(value: unknown, where: string): DescribedRequest 
 export type Parsed =
   | { readonly kind: 'refused'; readonly error: GatewayError }
   | { readonly kind: 'read' | 'wait'; readonly match: Match; readonly read: Read }
-  | { readonly kind: 'shared'; readonly match: Match; readonly shared: ShareTime }
+  | { readonly kind: 'shared'; readonly match: Match; readonly shared: SharedRead['shared'] }
   | { readonly kind: 'passed' | 'ledger info' | 'submission' | 'preflight'; readonly match: Match };
 
 /** Parses a described request. Never throws: a fault becomes `refused`. */

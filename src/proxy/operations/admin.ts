@@ -4,7 +4,7 @@ import { type Cache, cacheKey, type PurgeScope } from '../../cache/index.ts';
 import type { Journal } from '../../metrics/index.ts';
 import { findAddress, quote } from '../../ledger/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
-import type { Reader } from '../reads/index.ts';
+import type { Reads } from '../reads/index.ts';
 import type { Router } from '../routes/index.ts';
 import type { Explainer } from './explain.ts';
 import { reportUsage, type UsageSource } from './usage-report.ts';
@@ -22,7 +22,7 @@ import {
 /** Parts of the administration of one process. */
 export interface AdminParts extends Pick<Cache, 'purge' | 'purgeHere'> {
   readonly router: Router;
-  readonly reader: Reader;
+  readonly reader: Reads['reader'];
   readonly chainId: () => number | undefined;
   readonly explainer: Explainer;
   /** Absent without access control. */

@@ -15,7 +15,7 @@ import {
   type Received,
   type Service,
 } from '../http/index.ts';
-import { type InfoBody, infoHead, type Read, type ReadResult, type SharedRead } from '../reads/index.ts';
+import type { Read, ReadResult, SharedRead } from '../reads/index.ts';
 import { answerRead, writeRead, parsePosted, parseTarget, requireTime } from './read-answer.ts';
 import type { Match } from './router.ts';
 import { faultAheadOfBody, isEncoded, refuse, requirePassable, run, withBody } from './run-request.ts';
@@ -175,15 +175,10 @@ function answerLedgerInfo(parts: RouteParts, exchange: Exchange, match: Match): 
 }
 
 function answerInfo(parts: RouteParts, exchange: Exchange): void | Promise<void> {
-  const { freshness } = parts;
+  const { freshness, writer } = parts;
   const info = freshness.findLedgerInfo(exchange.request);
-  if (info !== undefined) return writeInfo(parts, exchange, info);
-  return freshness.ledgerInfo(exchange.request, exchange.signal).then((found) => writeInfo(parts, exchange, found));
-}
-
-function writeInfo({ writer }: RouteParts, exchange: Exchange, { body, version }: InfoBody): void {
-  exchange.version = version;
-  return writer.write(exchange, 200, infoHead(writer.vary, version), body);
+  if (info !== undefined) return writer.info(exchange, info);
+  return freshness.ledgerInfo(exchange.request, exchange.signal).then((found) => writer.info(exchange, found));
 }
 
 function answerPassed(parts: RouteParts, received: Received, match: Match): void {

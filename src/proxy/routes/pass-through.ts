@@ -28,18 +28,17 @@ import {
   withoutConditions,
   withoutFreshness,
 } from '../http/index.ts';
-import type { Freshness } from '../reads/index.ts';
+import type { Reads } from '../reads/index.ts';
 import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';
 
-interface PassThroughParts {
+interface PassThroughParts extends Pick<Reads, 'freshness'> {
   readonly router: Router;
   readonly fleet: Fleet;
   readonly sender: Sender;
   readonly writer: ResponseWriter;
   readonly submissions: Submissions;
   readonly latest: Latest;
-  readonly freshness: Freshness;
   readonly unsent: UnsentAnswers;
 }
 

@@ -1,6 +1,6 @@
 /** The parts that answer client requests, shared by all transports. */
 import type { ServerParts } from '../http/index.ts';
-import type { Shares } from '../reads/index.ts';
+import type { Reads } from '../reads/index.ts';
 import type { Encoder } from './encode-submission.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { Router } from './router.ts';
@@ -14,10 +14,10 @@ export interface Overload {
 }
 
 /** Parts that answer requests on the client port. */
-export interface RouteParts extends Omit<ServerParts, 'service' | 'memory' | 'unsent' | 'times' | 'turns' | 'tls'> {
+export interface RouteParts
+  extends Omit<ServerParts, 'service' | 'memory' | 'unsent' | 'times' | 'turns' | 'tls'>, Pick<Reads, 'shares'> {
   readonly router: Router;
   readonly overload: Overload;
-  readonly shares: Shares;
   readonly passThrough: PassThrough;
   /** `undefined`: nodes encode. No getter: V8 makes a literal that has one a dictionary, and each load slow. */
   readonly encoder: () => Encoder | undefined;

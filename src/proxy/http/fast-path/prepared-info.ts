@@ -1,5 +1,6 @@
 /** Answers `GET` and `HEAD` of the ledger info from the shared state; its head is made once per change of the state. */
-import { type InfoBody, infoHead } from '../../reads/index.ts';
+import type { InfoBody } from '../../reads/index.ts';
+import { infoHead } from '../response-writer.ts';
 import type { ServerParts } from '../service.ts';
 import type { Route } from '../route.ts';
 import type { AdmittedRequest } from '../../../access/index.ts';
