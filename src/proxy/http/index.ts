@@ -2,17 +2,8 @@
 export { Cors } from './cors.ts';
 export { Exchange, type IncomingExchange, type RequestSummary } from './exchange.ts';
 export { FastPath } from './fast-path/fast-path.ts';
-export {
-  forOneClient,
-  mergedVary,
-  requestHeaders,
-  responseHeaders,
-  withoutCoding,
-  withoutConditions,
-  withoutFreshness,
-} from './headers.ts';
 export type { Incoming, Outgoing } from './message.ts';
-export { acceptedCodings, answerForm } from './negotiate.ts';
+export { acceptedCodings, answerForm, readAccept } from './negotiate.ts';
 export { announcesBody, Bodies, faultOfBodyLength } from './request-body.ts';
 export { faultOfHead } from './request-faults.ts';
 export { RequestSpans, type RouteLabel } from './request-span.ts';
@@ -28,17 +19,6 @@ export { paceInput } from './server/paced-input.ts';
 export { TlsListener } from './server/tls-server.ts';
 export type { ConnectionTimes, Received, ServerParts, Service } from './service.ts';
 export { CachedTarget, postedName, TargetCache } from './target-cache.ts';
-export {
-  foldedPaths,
-  hasFoldedDots,
-  hasParameter,
-  knownParameters,
-  longestTarget,
-  numberParameter,
-  originForm,
-  ownCopy,
-  pathBelow,
-  versionParameter,
-} from './target.ts';
+export { longestTarget, originForm, ownCopy } from './target.ts';
 export { TurnShares } from './turn-shares.ts';
 export { UnsentAnswers } from './unsent-answers.ts';

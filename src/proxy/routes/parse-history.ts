@@ -5,7 +5,8 @@
 import type { Read, SharedRead } from '../reads/index.ts';
 import type { Operation } from '../../cache/index.ts';
 import { findU64, isIdentifier, type LedgerVersion, parseAddress } from '../../ledger/index.ts';
-import { answerForm, knownParameters } from '../http/index.ts';
+import { answerForm } from '../http/index.ts';
+import { knownParameters } from './target.ts';
 import { acceptOnly, needOf, parseTag, readOf, type ParseRead, type PathRead } from './parse-read.ts';
 import { findLimit } from './parse-state.ts';
 

@@ -13,7 +13,8 @@ import {
   quote,
   withVersion,
 } from '../../ledger/index.ts';
-import { answerForm, ownCopy, versionParameter } from '../http/index.ts';
+import { answerForm, ownCopy } from '../http/index.ts';
+import { versionParameter } from './target.ts';
 import type { Read, SharedRead } from '../reads/index.ts';
 import type { Need } from '../../upstream/index.ts';
 import type { Submissions } from './submissions.ts';

@@ -15,19 +15,16 @@ import {
   type StreamedAnswer,
   type WireRequest,
 } from '../../upstream/index.ts';
+import { acceptedCodings, type Exchange, type ResponseWriter, type UnsentAnswers } from '../http/index.ts';
 import {
-  acceptedCodings,
-  type Exchange,
   forOneClient,
   mergedVary,
   requestHeaders,
   responseHeaders,
-  type ResponseWriter,
-  type UnsentAnswers,
   withoutCoding,
   withoutConditions,
   withoutFreshness,
-} from '../http/index.ts';
+} from './passed-headers.ts';
 import type { Reads } from '../reads/index.ts';
 import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';

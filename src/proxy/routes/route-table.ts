@@ -27,7 +27,8 @@ import {
   type ParseRead,
 } from './parse-read.ts';
 import { accountPageRead, accountRead, balanceRead, tableItemRead } from './parse-state.ts';
-import { numberParameter, type Route } from '../http/index.ts';
+import { type Route } from '../http/index.ts';
+import { numberParameter } from './target.ts';
 import type { Read } from '../reads/index.ts';
 import type { Submissions } from './submissions.ts';
 

@@ -15,14 +15,8 @@ import {
   type TableRoute,
 } from './route-table.ts';
 import type { Submissions } from './submissions.ts';
-import {
-  foldedPaths,
-  hasFoldedDots,
-  hasParameter,
-  longestTarget,
-  type MatchedRoute,
-  pathBelow,
-} from '../http/index.ts';
+import { longestTarget, type MatchedRoute } from '../http/index.ts';
+import { foldedPaths, hasFoldedDots, hasParameter, pathBelow } from './target.ts';
 
 interface RouterOptions {
   /** Empty, or `/v1`. */
