@@ -19,14 +19,13 @@ import {
   Encoder,
   ModuleSource,
   nodeReasons,
-  type Overload,
   PassThrough,
-  type RouteParts,
   Router,
   ShadowChecks,
   type Submissions,
 } from '../proxy/routes/index.ts';
 import {
+  AnswerHeads,
   Bodies,
   type ConnectionTimes,
   Cors,
@@ -34,7 +33,7 @@ import {
   FastPath,
   RequestSpans,
   type RequestSummary,
-  ResponseWriter,
+  type Overload,
   type ServerParts,
   TargetCache,
   type TlsListener,
@@ -96,21 +95,9 @@ export function buildProxy(config: Config, context: ProxyContext) {
   const { reader, freshness, shares, audits } = reads;
   const cors = new Cors(fleet.dialect);
   const keyHeader = access && (() => access.header);
-  const writer = new ResponseWriter(
-    { fleet, cors, keyHeader, unsent: context.unsent, draining: context.draining },
-    fleet.dialect,
-  );
+  const heads = new AnswerHeads({ fleet, keyHeader, draining: context.draining });
   const router = new Router({ basePath, submissions });
-  const passThrough = new PassThrough({
-    router,
-    fleet,
-    sender,
-    writer,
-    submissions,
-    latest,
-    freshness,
-    unsent: context.unsent,
-  });
+  const passThrough = new PassThrough({ router, fleet, sender, submissions, latest, freshness });
   const accessLog = new AccessLog({
     log,
     metrics: createAccessLogMetrics(registry),
@@ -130,24 +117,17 @@ export function buildProxy(config: Config, context: ProxyContext) {
   const encoder = buildEncoder();
   const targets = new TargetCache();
   const bodies = buildBodies();
-  const routeParts: RouteParts = {
+  const service = createService({
     router,
     targets,
-    access,
-    bodies,
-    overload: context.overload,
-    fleet,
     reader,
     shares,
     passThrough,
     encoder: () => (settings.encode.enabled ? encoder : undefined),
     freshness,
-    cors,
-    writer,
-    observer,
-  };
+  });
   const serverParts: ServerParts = {
-    service: createService(routeParts),
+    service,
     targets,
     access,
     bodies,
@@ -156,9 +136,10 @@ export function buildProxy(config: Config, context: ProxyContext) {
     memory: cache.memory,
     freshness,
     cors,
-    writer,
+    heads,
     unsent: context.unsent,
     observer,
+    overload: context.overload,
     times: context.times,
     turns: new TurnShares(),
     tls: context.tls,
@@ -207,7 +188,6 @@ export function buildProxy(config: Config, context: ProxyContext) {
     const { signingDomain } = config.encode;
     return new Encoder({
       fleet,
-      writer,
       passThrough,
       proof,
       modules,

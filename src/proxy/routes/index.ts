@@ -1,10 +1,9 @@
 /** The door of proxy/routes. */
 export { createEncodeMetrics } from './encode-metrics.ts';
 export { Encoder, nodeReasons } from './encode-submission.ts';
-export { createService } from './handle.ts';
 export { ModuleSource } from './module-source.ts';
 export { PassThrough } from './pass-through.ts';
-export type { Overload, RouteParts } from './route-parts.ts';
 export { Match, Router } from './router.ts';
+export { createService } from './serve.ts';
 export { ShadowChecks } from './shadow-checks.ts';
 export { Submissions } from './submissions.ts';

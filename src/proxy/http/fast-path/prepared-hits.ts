@@ -7,7 +7,7 @@ import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { AdmittedRequest } from '../../../access/index.ts';
 import { conditionalTag, matchesTag } from '../negotiate.ts';
-import type { CacheScope } from '../response-writer.ts';
+import type { CacheScope } from '../answer-heads.ts';
 import { isOfLatest } from '../../reads/index.ts';
 import type { ServerParts } from '../service.ts';
 import { secondsOf, type CachedTarget, type PreparedHead } from '../target-cache.ts';
@@ -49,11 +49,11 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     bodyBytes = 0,
     isHead = false,
   ): boolean {
-    const { fleet, observer, writer } = this.#proxy;
+    const { fleet, observer, heads } = this.#proxy;
     const { view } = fleet;
     const { isPlain, isKept, isDemanding, origin } = block;
     if (!isPlain && (isDemanding || this.#writer.takesVariants !== true)) return false;
-    if (!view.isPlain || writer.isDraining || observer.spans !== undefined) return false;
+    if (!view.isPlain || heads.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
     const scope: CacheScope = admitted?.isPrivate === true && target.scope === 'public' ? 'private' : target.scope;
     // Conditions do not apply to POST.

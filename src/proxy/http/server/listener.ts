@@ -11,6 +11,7 @@ import { createServer, schemaController } from './lean-http.ts';
 import { paceInput } from './paced-input.ts';
 import { awaitContinue } from '../request-body.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
+import { handle, refuse } from '../serve.ts';
 import type { ConnectionTimes, ServerParts } from '../service.ts';
 
 /** Milliseconds; longer than balancers keep idle connections (60 s), so that none sends into a closing one. */
@@ -56,18 +57,19 @@ function createHttpServer(parts: ServerParts): Server {
     // Node then writes `Connection: close`, and closes the connection after the answer.
     if (isOverLimit) response.shouldKeepAlive = false;
     if (isOverLimit)
-      service.refuse(
+      refuse(
+        parts,
         { request, response },
         new GatewayError('unavailable', 'there are too many connections; try again', { reason: 'connections' }),
       );
     else serve(request, response);
   };
   const serve: RequestListener = (request, response) =>
-    take(request, response, (...received) => service.handle(...received));
+    take(request, response, (...received) => handle(parts, ...received));
   const refuseWith =
     (faultOf: (target: string) => GatewayError): RequestListener =>
     (request, response) =>
-      take(request, response, () => service.refuse({ request, response }, faultOf(request.url ?? '')));
+      take(request, response, () => refuse(parts, { request, response }, faultOf(request.url ?? '')));
   const server = createServer(httpOptions(times), serve);
   // One more than allowed, which makes an excess visible.
   server.maxHeadersCount = mostHeaders + 1;
@@ -76,7 +78,7 @@ function createHttpServer(parts: ServerParts): Server {
   server.on('checkContinue', (request, response) =>
     take(request, response, () => {
       awaitContinue(request, response);
-      service.handle(request, response);
+      handle(parts, request, response);
     }),
   );
   // Any other `Expect`. Node's own refusal has no body.
@@ -99,12 +101,12 @@ function createHttpServer(parts: ServerParts): Server {
     parts.tls?.wrap(server, {
       turns: parts.turns,
       connect: refuseWith((target) => service.notAllowed(target)),
-      refuse: (request, response, error) => service.refuse({ request, response }, error),
+      refuse: (request, response, error) => refuse(parts, { request, response }, error),
     }) ?? server
   );
 }
 
 /** Flat headers of an answer without a response object. */
-function liveHeaders({ fleet, writer }: ServerParts): readonly string[] {
-  return ['Vary', writer.vary, ...fleet.view.headers];
+function liveHeaders({ fleet, heads }: ServerParts): readonly string[] {
+  return ['Vary', heads.vary, ...fleet.view.headers];
 }
