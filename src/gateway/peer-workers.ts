@@ -1,10 +1,10 @@
 /** The other workers of one gateway: events between them, how they apply here, and the services of their primary. */
 import type { AccessDependencies } from '../access/index.ts';
 import type { Cache, CacheKey, ReadFlights } from '../cache/index.ts';
-import type { Distrusted, ShadowProof } from '../encode/index.ts';
+import type { Distrusted } from '../encode/index.ts';
 import type { LedgerInfo, LedgerVersion } from '../ledger/index.ts';
 import type { Fleet, Latest, NodeReport, PublishedState } from '../upstream/index.ts';
-import type { Submissions } from '../proxy/routes/index.ts';
+import type { Routes } from '../proxy/routes/index.ts';
 
 /** Ledger state that a worker answers clients with; only newer state is published. */
 type LedgerEvent =
@@ -54,13 +54,12 @@ interface PeerEventParts {
   readonly cache: Pick<Cache, 'purgeHere'>;
   readonly fleet: Fleet;
   readonly latest: Latest;
-  readonly proof: ShadowProof;
-  readonly submissions: Submissions;
+  readonly routes: Routes;
 }
 
 /** Applies an event of a peer, checked like an answer of a node: one that contradicts the fleet here changes nothing. */
 export function applyPeerEvent(parts: PeerEventParts, event: PeerEvent): void {
-  const { cache, fleet, latest, proof, submissions } = parts;
+  const { cache, fleet, latest, routes } = parts;
   switch (event.kind) {
     case 'head':
       observe(fleet, event.upstream, event.info);
@@ -78,10 +77,10 @@ export function applyPeerEvent(parts: PeerEventParts, event: PeerEvent): void {
       fleet.follow(event.reports, performance.now());
       break;
     case 'submitted':
-      submissions.record(event.hash, event.upstream);
+      routes.recordSubmission(event.hash, event.upstream);
       break;
     case 'distrusted':
-      proof.distrust(event.functionId);
+      routes.distrust(event.functionId);
       break;
     case 'fork found':
       void cache.purgeHere({ kind: 'everything' });

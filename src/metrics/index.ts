@@ -17,16 +17,13 @@ export {
   countedOutcome,
   type CountedRequest,
   countedStatus,
-  createFastPathMetrics,
-  createHttpMetrics,
-  type FastPathMetrics,
-  type HttpMetrics,
   type Outcome,
   outcomes,
   requestSeconds,
   type RouteName,
   routes,
-} from './http-metrics.ts';
+  shedReasons,
+} from './request-labels.ts';
 export { joinFamilies } from './join.ts';
 export { Journal, mergeEvents, type StatusEvent } from './journal.ts';
 export {
@@ -36,14 +33,7 @@ export {
   createTraceMetrics,
   LogLines,
 } from './log-metrics.ts';
-export { createBodyMetrics, createOverloadMetrics, type OverloadMetrics, shedReasons } from './overload-metrics.ts';
-export {
-  createBuildMetrics,
-  createReloadMetrics,
-  createTlsMetrics,
-  type ReloadMetrics,
-  type ReloadResult,
-} from './reload-metrics.ts';
+export { createBuildMetrics, createReloadMetrics, type ReloadMetrics, type ReloadResult } from './reload-metrics.ts';
 export {
   createTracer,
   findSdk,

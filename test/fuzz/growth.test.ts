@@ -25,7 +25,7 @@ import { findScope } from '../../src/cache/purge/purge-scope.ts';
 import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
 import { requestHeaders } from '../../src/proxy/routes/passed-headers.ts';
-import { parseRequest } from '../../src/proxy/operations/admin-request.ts';
+import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { parseDemand } from '../../src/proxy/reads/demand.ts';

@@ -5,7 +5,6 @@ import { type AdmittedRequest, clientOf } from '../../access/index.ts';
 import { type CancelSignal, CancelToken, errorBody, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import {
   type CountedRequest,
-  type HttpMetrics,
   type Outcome,
   passedOn,
   type RouteName,
@@ -20,6 +19,7 @@ import type { BodyReservation } from './body-pool.ts';
 import type { Cors } from './cors.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import { acceptedCodings, chooseCoding, conditionalTag, matchesTag, smallestCompressed } from './negotiate.ts';
+import type { HttpMetrics } from './request-metrics.ts';
 import type { RequestSpans, RouteLabel } from './request-span.ts';
 import { answerDespiteHalfClose } from './server/connection-state.ts';
 import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';

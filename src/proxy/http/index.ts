@@ -1,23 +1,14 @@
-/** The door of proxy/http. */
-export { Cors } from './cors.ts';
-export { Exchange, type Overload, type RequestSummary } from './exchange.ts';
-export { FastPath } from './fast-path/fast-path.ts';
+/**
+ * Sockets in, bytes out: `createClientPort` receives requests over every transport, and has a `Service` answer each by
+ * its `Exchange`.
+ */
+export { type ClientPort, createClientPort } from './client-port.ts';
+export type { Exchange, RequestSummary } from './exchange.ts';
 export { answerForm, readAccept } from './negotiate.ts';
-export { Bodies, faultOfBodyLength } from './request-body.ts';
-export { faultOfHead } from './request-faults.ts';
-export { RequestSpans } from './request-span.ts';
-export { AnswerHeads } from './answer-heads.ts';
+export { faultOfBodyLength } from './request-body.ts';
+export { checkedTarget } from './request-faults.ts';
 export type { MatchedRoute, Route } from './route.ts';
-export { answerBrokenRequest } from './server/broken-request.ts';
-export { enterPipeline } from './server/connection-state.ts';
-export { Connections } from './server/connections.ts';
-export { createServer, METHODS, request, schemaController } from './server/lean-http.ts';
-export { createProxyServer, keepAliveMs, usualTimes } from './server/listener.ts';
-export { LoopLag } from './server/loop-lag.ts';
-export { paceInput } from './server/paced-input.ts';
-export { TlsListener } from './server/tls-server.ts';
-export type { ConnectionTimes, ServerParts, Service } from './service.ts';
+export { createGuardedServer } from './server/listener.ts';
+export type { ConnectionTimes, Service } from './service.ts';
 export { CachedTarget, TargetCache } from './target-cache.ts';
-export { longestTarget, originForm, ownCopy } from './target.ts';
-export { TurnShares } from './turn-shares.ts';
-export { UnsentAnswers } from './unsent-answers.ts';
+export { ownCopy } from './target.ts';

@@ -81,9 +81,10 @@ function readsBody(request: Incoming, { route: { kind } }: MatchedRoute): boolea
 /** Reads the body, then serves the request. Faults of head or body become error answers. */
 function readBody(
   parts: ServerParts,
-  { request, response, admitted }: IncomingExchange<IncomingMessage, ServerResponse>,
+  received: IncomingExchange<IncomingMessage, ServerResponse>,
   matched: MatchedRoute,
 ): void {
+  const { request, response, admitted } = received;
   // A client that hangs up before the body's end has no exchange.
   admitted?.settleAtClose(response);
   const upload = {
@@ -93,7 +94,7 @@ function readBody(
     faultOfHead: () => parts.service.faultAheadOfBody(request, matched),
   };
   parts.bodies.read(upload, (body, reservation) => {
-    const exchange = new Exchange({ request, response, admitted }, matched.route, parts);
+    const exchange = new Exchange(received, matched.route, parts);
     exchange.reservation = reservation;
     if (body instanceof GatewayError) return exchange.fail(body);
     exchange.bodyBytes = body.length;

@@ -14,19 +14,21 @@ import {
   positionOf,
   readClassOf,
 } from '../../upstream/index.ts';
-import { parseRequest, type DescribedRequest } from './admin-request.ts';
-import type { Match, Router } from '../routes/index.ts';
+import type { DescribedRequest } from './admin-request.ts';
+import type { ParsedRequest, Routes } from '../routes/index.ts';
 
 /** Parts of an explainer. */
 interface ExplainerParts extends Pick<Reads, 'reader' | 'freshness'> {
   readonly fleet: Fleet;
   readonly latest: Latest;
   readonly tiers: Cache['tiers'];
-  readonly router: Router;
+  readonly parse: Routes['parse'];
   /** Live settings of the config. */
   readonly limits: { readonly maxStalenessMs: number };
   readonly sending: { readonly maxAttempts: number };
 }
+
+type Match = Exclude<ParsedRequest, { kind: 'refused' }>['match'];
 
 /** Body of the answer: plain data, 64-bit numbers as text. */
 type RequestExplanation = Readonly<Record<string, unknown>>;
@@ -40,7 +42,7 @@ export class Explainer {
   }
 
   async explain(request: DescribedRequest): Promise<RequestExplanation> {
-    const parsed = parseRequest(this.#parts.router, request);
+    const parsed = this.#parts.parse(request);
     if (parsed.kind === 'refused') {
       const { status, code, message } = parsed.error;
       return { answer: { status, body: JSON.parse(errorBody(code, message)) as unknown } };

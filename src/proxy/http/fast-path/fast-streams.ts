@@ -4,9 +4,9 @@
  */
 import type { RequestListener } from 'node:http';
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
-import type { FastPathMetrics } from '../../../metrics/index.ts';
 import type { Access, AdmittedRequest } from '../../../access/index.ts';
 import { answer, refuse } from '../serve.ts';
+import type { FastPathMetrics } from '../request-metrics.ts';
 import type { ServerParts } from '../service.ts';
 import type { CachedTarget } from '../target-cache.ts';
 import type { OpenSession } from '../server/h2-sessions.ts';

@@ -1,12 +1,12 @@
 /** Answers the requests of one connection, one at a time: a prepared hit, or the route's answer. */
 import { type Access, type AdmittedRequest, clientOf } from '../../../access/index.ts';
 import type { GatewayError } from '../../../ledger/index.ts';
-import type { FastPathMetrics } from '../../../metrics/index.ts';
 import { stateOf } from '../server/connection-state.ts';
 import type { BodyReservation } from '../body-pool.ts';
 import { uncountedBytes } from '../request-body.ts';
 import type { MatchedRoute } from '../route.ts';
 import { answer, refuse } from '../serve.ts';
+import type { FastPathMetrics } from '../request-metrics.ts';
 import type { ServerParts, WholeRequest } from '../service.ts';
 import { CachedTarget, postedName } from '../target-cache.ts';
 import { longestTarget, ownCopy } from '../target.ts';

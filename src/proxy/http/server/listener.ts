@@ -2,8 +2,8 @@
  * Node's HTTP server on the clients' port and its connection rules: pipelines, refused connections, `Expect`, CONNECT.
  * Accepted requests go to `handle`.
  */
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
-import fastify, { type FastifyInstance } from 'fastify';
+import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
+import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { GatewayError } from '../../../ledger/index.ts';
 import { answerBrokenRequest, refuseBehind } from './broken-request.ts';
 import { enterPipeline, stateOf } from './connection-state.ts';
@@ -13,6 +13,7 @@ import { awaitContinue } from '../request-body.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 import { handle, refuse } from '../serve.ts';
 import type { ConnectionTimes, ServerParts } from '../service.ts';
+import { TurnShares } from '../turn-shares.ts';
 
 /** Milliseconds; longer than balancers keep idle connections (60 s), so that none sends into a closing one. */
 export const keepAliveMs = 75_000;
@@ -43,6 +44,31 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
     serverFactory: () => createHttpServer(parts),
     clientErrorHandler: (error, socket) => {
       if (answerBrokenRequest(error, { socket, headers: () => liveHeaders(parts) })) parts.observer.metrics.broken();
+    },
+  });
+}
+
+/**
+ * Builds a server for operators with the connection rules of the client port: pipelines, paced input, answers to malformed
+ * requests. `guard` decides on requests ahead of Fastify's router.
+ */
+export function createGuardedServer(
+  options: Pick<FastifyServerOptions, 'forceCloseConnections' | 'bodyLimit'>,
+  httpOptions: ServerOptions,
+  guard: (handler: RequestListener) => RequestListener,
+): FastifyInstance {
+  return fastify({
+    ...options,
+    schemaController,
+    clientErrorHandler: (error, socket) => void answerBrokenRequest(error, { socket, headers: () => [] }),
+    serverFactory: (handler) => {
+      const guarded = guard(handler);
+      const server = createServer(httpOptions, (request, response) => {
+        // A refusal of malformed bytes is sent after the answers to the requests before them.
+        if (enterPipeline(request.socket, response)) guarded(request, response);
+      });
+      paceInput(server, new TurnShares());
+      return server;
     },
   });
 }
