@@ -21,7 +21,7 @@ import { createEncryption } from './server/encryption.ts';
 import { createProxyServer, usualTimes } from './server/listener.ts';
 import { LoopLag } from './server/loop-lag.ts';
 import type { ConnectionTimes, ServerParts, Service } from './service.ts';
-import { TurnShares } from './turn-shares.ts';
+import { TurnShares } from './server/turn-shares.ts';
 import { UnsentAnswers } from './unsent-answers.ts';
 
 interface ClientPortContext extends Pick<Reads, 'reader' | 'freshness'> {

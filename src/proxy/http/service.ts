@@ -11,7 +11,7 @@ import type { Bodies } from './request-body.ts';
 import type { MatchedRoute } from './route.ts';
 import type { TlsListener } from './server/tls-server.ts';
 import type { CachedTarget, TargetCache } from './target-cache.ts';
-import type { TurnShares } from './turn-shares.ts';
+import type { TurnShares } from './server/turn-shares.ts';
 
 /** A request whose body Node's server reads on demand. */
 type ServerRequest = IncomingExchange<IncomingMessage, ServerResponse> & { readonly body?: undefined };

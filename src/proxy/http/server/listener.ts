@@ -13,7 +13,7 @@ import { awaitContinue } from '../request-body.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 import { handle, refuse } from '../serve.ts';
 import type { ConnectionTimes, ServerParts } from '../service.ts';
-import { TurnShares } from '../turn-shares.ts';
+import { TurnShares } from './turn-shares.ts';
 
 /** Milliseconds; longer than balancers keep idle connections (60 s), so that none sends into a closing one. */
 export const keepAliveMs = 75_000;
