@@ -7,13 +7,9 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
-import {
-  createHttpMetrics,
-  createLatestMetrics,
-  type CountedRequest,
-  type HttpMetrics,
-  type LatestMetrics,
-} from '../src/metrics/http-metrics.ts';
+import { createHttpMetrics, type HttpMetrics } from '../src/proxy/http/request-metrics.ts';
+import { type CountedRequest } from '../src/metrics/request-labels.ts';
+import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createLimitMetrics, type LimitMetrics } from '../src/access/limits/limit-metrics.ts';
 import { optionsOf, readFlags } from './support/options.ts';
 import { writeSection } from './support/results-section.ts';
@@ -25,7 +21,7 @@ const callsPerRound = 100_000;
 interface Counting {
   readonly http: Pick<HttpMetrics, 'started' | 'finished'>;
   readonly cache: { hit(): void };
-  readonly latest: LatestMetrics;
+  readonly latest: ReturnType<typeof createLatestMetrics>;
   readonly limits: Pick<LimitMetrics, 'answered'>;
 }
 

@@ -4,12 +4,14 @@ import { createAccessLogMetrics, createLogMetrics, LogLines, createTraceMetrics 
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
 import { createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
-import { createBodyMetrics, createOverloadMetrics } from '../src/metrics/overload-metrics.ts';
-import { createBuildMetrics, createReloadMetrics, createTlsMetrics } from '../src/metrics/reload-metrics.ts';
+import { createBodyMetrics, createOverloadMetrics } from '../src/proxy/http/overload-metrics.ts';
+import { createBuildMetrics, createReloadMetrics } from '../src/metrics/reload-metrics.ts';
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/proxy/routes/encode-metrics.ts';
 import type { Declared } from '../src/metrics/family.ts';
-import { createFastPathMetrics, createHttpMetrics, createLatestMetrics } from '../src/metrics/http-metrics.ts';
+import { createFastPathMetrics, createHttpMetrics } from '../src/proxy/http/request-metrics.ts';
+import { createTlsMetrics } from '../src/proxy/http/server/encryption.ts';
+import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createLimitMetrics } from '../src/access/limits/limit-metrics.ts';
 import { createRedisMetrics, createStoreMetrics } from '../src/cache/tier-metrics.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';

@@ -121,6 +121,10 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   },
   'src/proxy/http/target.ts': {
     "target.startsWith('/') => false": shortcut,
+    '\'\' => "Stryker was here!"': 'for types alone: a match has its groups',
+    '[] => ["Stryker was here"]': 'without a match there is no authority',
+  },
+  'src/proxy/routes/target.ts': {
     'version !== undefined => false': shortcut,
     "query === '' => false": shortcut,
     "!path.includes('%') => false": plainPath,
@@ -128,7 +132,6 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     '/^ledger_version=(\\d{1,20})$/ => /^ledger_version=(\\d)$/': shortcut,
     '/^ledger_version=(\\d{1,20})$/ => /^ledger_version=(\\D{1,20})$/': shortcut,
     '\'\' => "Stryker was here!"': 'for types alone: a text that is split has a first part, and a match its groups',
-    '[] => ["Stryker was here"]': 'without a match there is no authority',
     'text === null => false': 'for types alone: null is no u64',
   },
   'src/upstream/node/retention-window.ts': {

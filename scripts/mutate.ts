@@ -34,8 +34,9 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/ledger/lib/allowance.ts': ['test/ledger/lib/allowance.test.ts'],
   'src/ledger/lib/circuit.ts': ['test/ledger/lib/circuit.test.ts'],
   'src/ledger/lib/spans.ts': ['test/ledger/lib/spans.test.ts'],
-  'src/proxy/http/target.ts': ['test/proxy/http/target.test.ts', 'test/proxy/http/target-spellings.test.ts'],
+  'src/proxy/http/target.ts': ['test/proxy/routes/target.test.ts', 'test/proxy/routes/target-spellings.test.ts'],
   'src/proxy/reads/demand.ts': ['test/proxy/reads/demand.test.ts'],
+  'src/proxy/routes/target.ts': ['test/proxy/routes/target.test.ts', 'test/proxy/routes/target-spellings.test.ts'],
   'src/proxy/routes/parse-history.ts': ['test/proxy/routes/parsed-reads.test.ts'],
   'src/proxy/routes/parse-read.ts': [
     'test/proxy/routes/parsed-reads.test.ts',

@@ -4,8 +4,10 @@
  */
 import { once } from 'node:events';
 import type { IncomingMessage, RequestOptions } from 'node:http';
-import { request as open } from '../proxy/http/index.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
+
+/** A named import would load every export of the module, among them a WebSocket with a whole HTTP client. */
+const { request: open } = process.getBuiltinModule('node:http');
 
 const healthMs = 2_000;
 

@@ -1,9 +1,9 @@
 /** The other workers of one gateway: events between them, how they apply here, and the services of their primary. */
 import type { AccessDependencies } from '../access/index.ts';
 import type { Cache, CacheKey, ReadFlights } from '../cache/index.ts';
-import type { Distrusted, ShadowProof } from '../encode/index.ts';
+import type { Distrusted } from '../encode/index.ts';
 import type { Fleet, FleetNews } from '../upstream/index.ts';
-import type { Submissions } from '../proxy/routes/index.ts';
+import type { Routes } from '../proxy/routes/index.ts';
 
 /** An event that one worker publishes to all others. */
 export type PeerEvent =
@@ -39,19 +39,18 @@ export interface PeerWorkers extends NonNullable<AccessDependencies['peers']> {
 interface PeerEventParts {
   readonly cache: Pick<Cache, 'purgeHere'>;
   readonly fleet: Pick<Fleet, 'onNews'>;
-  readonly proof: ShadowProof;
-  readonly submissions: Submissions;
+  readonly routes: Routes;
 }
 
 /** Applies an event of a peer, checked like an answer of a node: one that contradicts the fleet here changes nothing. */
 export function applyPeerEvent(parts: PeerEventParts, event: PeerEvent): void {
-  const { cache, fleet, proof, submissions } = parts;
+  const { cache, fleet, routes } = parts;
   switch (event.kind) {
     case 'submitted':
-      submissions.record(event.hash, event.upstream);
+      routes.recordSubmission(event.hash, event.upstream);
       break;
     case 'distrusted':
-      proof.distrust(event.functionId);
+      routes.distrust(event.functionId);
       break;
     case 'fork found':
       void cache.purgeHere({ kind: 'everything' });

@@ -3,18 +3,18 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { type AccessDependencies, loadAccess } from '../access/index.ts';
-import { Submissions } from '../proxy/routes/index.ts';
-import { Connections, type ConnectionTimes, LoopLag, UnsentAnswers, usualTimes } from '../proxy/http/index.ts';
 import { type Cache, redisConnections } from '../cache/index.ts';
+import { createRoutes } from '../proxy/routes/index.ts';
+import { createReads } from '../proxy/reads/index.ts';
+import { type ClientPort, type ConnectionTimes, createClientPort } from '../proxy/http/index.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { Config, UpstreamConfig } from '../config/index.ts';
-import { ShadowProof } from '../encode/index.ts';
-import { createOverloadMetrics, findSdk, Journal, type OverloadMetrics } from '../metrics/index.ts';
-import { Distances } from '../proxy/operations/index.ts';
+import { countedOutcome, createAccessLogMetrics, findSdk, Journal } from '../metrics/index.ts';
+import { Admin, Distances, Explainer } from '../proxy/operations/index.ts';
 import { createFleet, type FleetDeps, type FleetNews } from '../upstream/index.ts';
 import { buildCache } from './cache.ts';
 import { LogControl } from './log/log.ts';
-import { buildProxy } from './proxy.ts';
+import { AccessLog } from './log/access-log.ts';
 import { Replicas } from './tiers/replicas.ts';
 import { createSettings, type ServingContext } from './settings.ts';
 import { StatusSource } from './status.ts';
@@ -28,10 +28,9 @@ type Optional = Awaited<ReturnType<typeof loadOptional>>;
  * Builders of the parts that only some configs need; other configs do not load their modules. A part that is absent at the
  * start needs a restart.
  */
-export async function loadOptional({ access, listen: { tls }, tracing }: Config) {
+export async function loadOptional({ access, tracing }: Config) {
   return {
     access: access && of(access, await loadAccess()),
-    encryption: tls && of(tls, (await import('./encryption.ts')).buildEncryption),
     // A registered SDK is the operator's own choice.
     tracing: tracing && !findSdk() ? of(tracing, await (await import('./tracing.ts')).loadTracing()) : undefined,
   };
@@ -98,10 +97,8 @@ export async function buildParts(config: Config, options: ServingOptions, option
   const journal = new Journal(log);
   const settings = createSettings(config, options.stallMs ?? usualStallMs);
   const context: ServingContext = { log, journal, registry, settings, processes, run, peers };
-  const draining = { isOn: false };
   const distances = new Distances();
   const logging = new LogControl(log, config.log);
-  const lag = new LoopLag();
   const listener = {
     onGeneration: () => cache.forgetLedger(),
     onRollback: () => cache.rolledBack(),
@@ -119,51 +116,82 @@ export async function buildParts(config: Config, options: ServingOptions, option
     },
   };
   const { drained, forkTimes, lookUp } = options;
-  const ownLag = () => lag.lagMs;
+  const ownLag = () => clientPort.lagMs();
   const fleet = await createFleet(config, { ...context, ...listener, ownLag, drained, forkTimes, lookUp });
-  const { answerBudget, sender } = fleet;
+  const { answerBudget, latest, sender } = fleet;
   const cache: Cache = buildCache(config.cache, fleet, context);
   const { redis } = config.cache;
   const access = optional.access?.({ ...context, limits, redis: redis && redisConnections(redis, settings.redis) });
-  const proof = new ShadowProof(Object.assign(settings.encode, { now, distrusted: peers?.distrusted }));
-  const submissions = new Submissions((hash, upstream) =>
-    peers?.publishSubmission({ kind: 'submitted', hash, upstream }),
-  );
-  const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({
-    connections: connections.open,
-    lagSeconds: lag.lagMs / 1000,
-    answerBytes: answerBudget.held,
-  }));
-  const { isOverloaded = () => lag.isOverloaded } = options;
-  const unsent = new UnsentAnswers(answerBudget, {
-    refused: () => metrics.shed('answers on their way'),
-    ended: () => metrics.slowConnectionEnded(),
+  const reads = createReads({
+    fleet,
+    cache,
+    registry,
+    settings,
+    gasPriceTtlMs: config.cache.gasPriceTtlMs,
+    drop: async (key) => {
+      // Before and after: in between the others may read it from Redis again.
+      peers?.publish({ kind: 'dropped', key });
+      const { isComplete } = await cache.purge({ kind: 'read', key });
+      peers?.publish({ kind: 'dropped', key });
+      if (!isComplete)
+        journal.record('drop incomplete', {}, 'nodes disagree on a read, and not every cache dropped it');
+    },
+    onDisagreement: (report) =>
+      journal.record('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
   });
-  const times = { ...usualTimes, inactivityMs: inactivityMs(config), ...options.times };
-  const encryption = optional.encryption?.({ ...context, times });
-  const proxy = buildProxy(config, {
+  const routes = createRoutes({
     ...context,
     fleet,
-    access,
-    cache,
-    distances,
-    logging,
-    proof,
+    reads,
+    basePath: config.listen.basePath,
+    signingDomain: config.encode.signingDomain,
     now,
-    submissions,
-    overload: { isOverloaded, onShed: () => metrics.shed('event loop') },
-    unsent,
-    times,
-    tls: encryption?.listener,
-    sdk: optional.tracing?.(context),
-    draining,
+    distrusted: peers?.distrusted,
+    onSubmitted: (hash, upstream) => peers?.publishSubmission({ kind: 'submitted', hash, upstream }),
+    onDistrusted: (functionId) => peers?.publish({ kind: 'distrusted', functionId }),
   });
-  const connections: Connections = new Connections(proxy.server.server, {
-    max: config.listen.maxConnections,
-    sessions: encryption?.listener.sessions,
-    fastPath: proxy.fastPath,
-    onRefused: () => metrics.connectionRefused(),
-    onDisplaced: () => metrics.connectionDisplaced(),
+  const accessLog = new AccessLog({
+    log,
+    metrics: createAccessLogMetrics(registry),
+    rules: () => logging.inForce.access,
+  });
+  const clientPort: ClientPort = createClientPort(routes.service, config, {
+    ...context,
+    ...reads,
+    access,
+    fleet,
+    memory: cache.memory,
+    answerBudget,
+    onEnd: (summary, seconds) => {
+      distances.count(countedOutcome(summary), summary.version);
+      accessLog.note(summary, seconds);
+    },
+    sdk: optional.tracing?.(context),
+    times: options.times,
+    isOverloaded: options.isOverloaded,
+  });
+  const { parse } = routes;
+  const { reader } = reads;
+  const admin = new Admin({
+    parse,
+    reader,
+    chainId: () => fleet.chainId,
+    explainer: new Explainer({
+      fleet,
+      latest,
+      reader,
+      freshness: reads.freshness,
+      tiers: cache.tiers,
+      parse,
+      limits: settings.latest,
+      sending: settings.sender,
+    }),
+    purge: cache.purge,
+    purgeHere: cache.purgeHere,
+    fleet,
+    journal,
+    onPurge: (scope) => cache.metrics.purged(scope),
+    usage: access?.usage,
   });
   const status = new StatusSource({
     fleet,
@@ -173,18 +201,12 @@ export async function buildParts(config: Config, options: ServingOptions, option
     cache: () => cache.status().memory,
     redis: () => cache.status().redis,
     store: () => cache.status().store,
-    load: () => ({
-      connections: connections.open,
-      maxConnections: config.listen.maxConnections,
-      loopLagMs: Math.round(lag.lagMs),
-      isOverloaded: isOverloaded(),
-      waiting: sender.waiting,
-    }),
+    load: () => ({ ...clientPort.load(), waiting: sender.waiting }),
     isEncoding: () => settings.encode.enabled,
-    distrusted: () => [...proof.distrusted],
-    disagreements: () => proxy.audits.disagreements,
-    certificateExpiresMs: () => encryption?.expiresMs(),
-    certificateRefused: () => encryption?.refused(),
+    distrusted: routes.distrusted,
+    disagreements: () => reads.audits.disagreements,
+    certificateExpiresMs: () => clientPort.certificate?.expiresMs(),
+    certificateRefused: () => clientPort.certificate?.refused(),
     tenants: () => access?.usage.tenants ?? [],
   });
   const replicas = cache.redis && redis && new Replicas(cache.redis, redis.keyPrefix, () => status.report());
@@ -192,36 +214,27 @@ export async function buildParts(config: Config, options: ServingOptions, option
     ...context,
     fleet,
     replicas,
-    draining,
     status,
     logging,
-    lag,
     access,
-    proof,
     cache,
-    submissions,
-    encryption,
-    proxy,
-    connections,
+    reads,
+    routes,
+    clientPort,
+    admin,
   };
 }
 
 /** Closes every part, timers and connections to nodes and Redis included. */
 export async function freeParts(parts: Parts): Promise<void> {
-  const { fleet, lag, status, encryption, proxy, cache, access, replicas } = parts;
-  lag.close();
+  const { fleet, status, reads, clientPort, cache, access, replicas } = parts;
+  clientPort.free();
   status.close();
-  encryption?.close();
   fleet.stop();
-  proxy.audits.close();
+  reads.audits.close();
   await replicas?.close();
   // Usage first: nothing of the cache is worth its loss.
   await access?.close();
   await cache.close();
   await fleet.close();
-}
-
-/** Idle timeout of clients' connections, longer than the deadline: a client that waits for a node is not idle. */
-export function inactivityMs({ upstream }: Config): number {
-  return Math.max(usualTimes.inactivityMs, upstream.deadlineMs + 15_000);
 }

@@ -4,15 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Config, LogConfig } from '../config/index.ts';
 import { applyPeerEvent, type PeerEvent } from './peer-workers.ts';
-import {
-  buildParts,
-  freeParts,
-  inactivityMs,
-  loadOptional,
-  shareOf,
-  type Parts,
-  type ServingOptions,
-} from './serving-graph.ts';
+import { buildParts, freeParts, loadOptional, shareOf, type Parts, type ServingOptions } from './serving-graph.ts';
 
 /** The port that a server listens on; the config may have 0. */
 export function portOf(app: FastifyInstance): number {
@@ -32,23 +24,23 @@ export async function startServing(whole: Config, options: ServingOptions) {
   const { processes = 1 } = options;
   const config = shareOf(whole, processes);
   const parts = await buildParts(config, options, await loadOptional(config));
-  const { draining, journal, logging, proxy, registry, status } = parts;
+  const { admin, clientPort, journal, logging, registry, status } = parts;
   try {
-    await start(parts, config);
+    await start(parts);
   } catch (error) {
-    await proxy.server.close();
+    await clientPort.stop();
     await freeParts(parts);
     throw error;
   }
   let applied = Promise.resolve();
   return {
-    port: portOf(proxy.server),
+    port: clientPort.number(),
     registry,
-    admin: proxy.admin,
+    admin,
     journal,
     applyPeerEvent: (event: PeerEvent) => applyPeerEvent(parts, event),
     get isDraining() {
-      return draining.isOn;
+      return clientPort.isDraining();
     },
     readiness: () => status.readiness(),
     status: async () => ({
@@ -60,51 +52,49 @@ export async function startServing(whole: Config, options: ServingOptions) {
      * in force. One call at a time.
      */
     apply(next: Config) {
-      const apply = () => applyTo(parts, shareOf(next, processes), options.times);
+      const apply = () => applyTo(parts, shareOf(next, processes));
       applied = applied.then(apply, apply);
       return applied;
     },
     setLog: (next: LogConfig) => logging.set(next),
     /** Stops accepting, drains requests in flight within a bound, and frees everything. */
     async close() {
-      draining.isOn = true;
-      await parts.connections.drain(proxy.server, {
+      await clientPort.drain({
         delayMs: options.drainDelayMs ?? 0,
         maxMs: drainMs,
         onCutOff: () => options.log.warn({ drainMs }, 'requests still in flight at the end of the drain were cut off'),
       });
       await freeParts(parts);
-      await proxy.flushTraces();
+      await clientPort.flushTraces();
     },
     /** Frees everything at once. */
     async stop() {
-      await proxy.server.close();
+      await clientPort.stop();
       await freeParts(parts);
     },
   };
 }
 
-async function start(parts: Parts, config: Config): Promise<void> {
-  const { access, cache, fleet, lag, proxy, replicas, status } = parts;
-  lag.start();
+async function start(parts: Parts): Promise<void> {
+  const { access, cache, clientPort, fleet, replicas, status } = parts;
+  clientPort.start();
   await fleet.start();
   const looked = Promise.all([cache.start(), access?.started]);
   await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
   status.start();
-  await proxy.server.listen({ host: config.listen.host, port: config.listen.port });
-  replicas?.start(portOf(proxy.server));
+  await clientPort.listen();
+  replicas?.start(clientPort.number());
 }
 
 /** Applies the live keys of `next`, this process's share of the config. */
-async function applyTo(parts: Parts, next: Config, times: ServingOptions['times']): Promise<void> {
-  const { access, cache, fleet, proxy, settings } = parts;
+async function applyTo(parts: Parts, next: Config): Promise<void> {
+  const { access, cache, clientPort, fleet, settings } = parts;
   if (next.access !== undefined) access?.check(next.access);
   settings.apply(next);
   // Before irreversible steps: it may reject the config.
   await fleet.follow(next);
   if (next.access !== undefined) access?.update(next.access);
-  proxy.targets.clear();
-  proxy.server.server.timeout = times?.inactivityMs ?? inactivityMs(next);
+  clientPort.apply(next);
   // In the background: evicts in steps.
   void cache.memory.resize(next.cache.memory.maxBytes);
 }

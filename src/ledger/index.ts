@@ -46,8 +46,6 @@ export {
   isForNodes,
   isOfInterface,
   listOfText,
-  mostFamilyBytes,
-  mostFamilyFields,
   namedByConnection,
   ofTraces,
   textOfFields,

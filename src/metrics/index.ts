@@ -13,22 +13,6 @@ export {
 } from './family.ts';
 export { Gauge, type Reading } from './gauge.ts';
 export { Histogram } from './histogram.ts';
-export {
-  countedOutcome,
-  type CountedRequest,
-  countedStatus,
-  createFastPathMetrics,
-  createHttpMetrics,
-  createLatestMetrics,
-  type FastPathMetrics,
-  type HttpMetrics,
-  type LatestMetrics,
-  type Outcome,
-  outcomes,
-  requestSeconds,
-  type RouteName,
-  routes,
-} from './http-metrics.ts';
 export { joinFamilies } from './join.ts';
 export { Journal, mergeEvents, type StatusEvent } from './journal.ts';
 export {
@@ -38,14 +22,18 @@ export {
   createTraceMetrics,
   LogLines,
 } from './log-metrics.ts';
-export { createBodyMetrics, createOverloadMetrics, type OverloadMetrics, shedReasons } from './overload-metrics.ts';
+export { createBuildMetrics, createReloadMetrics, type ReloadMetrics, type ReloadResult } from './reload-metrics.ts';
 export {
-  createBuildMetrics,
-  createReloadMetrics,
-  createTlsMetrics,
-  type ReloadMetrics,
-  type ReloadResult,
-} from './reload-metrics.ts';
+  countedOutcome,
+  type CountedRequest,
+  countedStatus,
+  type Outcome,
+  outcomes,
+  requestSeconds,
+  type RouteName,
+  routes,
+  shedReasons,
+} from './request-labels.ts';
 export {
   createTracer,
   findSdk,

@@ -24,12 +24,13 @@ import { passedOn } from '../../src/metrics/trace/span.ts';
 import { findScope } from '../../src/cache/purge/purge-scope.ts';
 import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
-import { requestHeaders } from '../../src/proxy/http/headers.ts';
-import { parseRequest } from '../../src/proxy/operations/admin-request.ts';
+import { requestHeaders } from '../../src/proxy/routes/passed-headers.ts';
+import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { parseDemand } from '../../src/proxy/reads/demand.ts';
-import { isAuthority, originForm, versionParameter } from '../../src/proxy/http/target.ts';
+import { isAuthority, originForm } from '../../src/proxy/http/target.ts';
+import { versionParameter } from '../../src/proxy/routes/target.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 
 const list = (count: number, item: (index: number) => string): string =>

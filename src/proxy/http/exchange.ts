@@ -1,20 +1,28 @@
-/** One client request and its answer. */
+/** One client request and its answer: stored bodies with live ledger headers, passed answers, and errors. */
 import { performance } from 'node:perf_hooks';
+import type { Readable } from 'node:stream';
 import { type AdmittedRequest, clientOf } from '../../access/index.ts';
-import { type CancelSignal, CancelToken, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
+import { type CancelSignal, CancelToken, errorBody, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import {
   type CountedRequest,
-  type HttpMetrics,
   type Outcome,
   passedOn,
   type RouteName,
   type Span,
   type SpanName,
 } from '../../metrics/index.ts';
-import type { Caller } from '../reads/index.ts';
+import type { ContentCoding } from '../../cache/index.ts';
+import type { Fleet } from '../../upstream/index.ts';
+import type { Caller, InfoBody, ReadResult, Reads } from '../reads/index.ts';
+import { type AnswerHeads, unchangedHead } from './answer-heads.ts';
 import type { BodyReservation } from './body-pool.ts';
+import type { Cors } from './cors.ts';
 import type { Incoming, Outgoing } from './message.ts';
+import { acceptedCodings, chooseCoding, conditionalTag, matchesTag, smallestCompressed } from './negotiate.ts';
+import type { HttpMetrics } from './request-metrics.ts';
 import type { RequestSpans, RouteLabel } from './request-span.ts';
+import { answerDespiteHalfClose } from './server/connection-state.ts';
+import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
 
 /** A finished request, as metrics, the status page and log lines report it. */
 export interface RequestSummary extends CountedRequest {
@@ -46,6 +54,25 @@ export interface ExchangeObserver {
   onEnd(summary: RequestSummary, seconds: number): void;
 }
 
+/** Sheds reads while the process is overloaded. */
+export interface Overload {
+  /** Whether the event loop has more work than it completes. */
+  isOverloaded(): boolean;
+  /** Called for each refused read. */
+  onShed(): void;
+}
+
+/** Parts that every exchange of a process answers with. */
+export interface ExchangeParts {
+  readonly observer: ExchangeObserver;
+  readonly overload: Overload;
+  readonly fleet: Pick<Fleet, 'view'>;
+  readonly heads: AnswerHeads;
+  readonly cors: Cors;
+  readonly unsent: UnsentAnswers;
+  readonly reader: Reads['reader'];
+}
+
 /** A node's work for one request. */
 interface UpstreamUse {
   readonly upstream: string;
@@ -75,11 +102,13 @@ export class Exchange implements Caller, RequestSummary {
   gasUsed: bigint | undefined;
   bytes = 0;
   bodyBytes = 0;
+  /** The request came with its body, over the fast path. */
+  isWhole = false;
   /** Memory of a body large enough to count. */
   reservation: BodyReservation | undefined;
   bug: unknown;
   failure: GatewayError | undefined;
-  readonly #observer: ExchangeObserver;
+  readonly #parts: ExchangeParts;
   readonly #startedMs = performance.now();
   /** Absent: tracing is off. */
   readonly #span: Span | undefined;
@@ -88,14 +117,15 @@ export class Exchange implements Caller, RequestSummary {
   #hasEnded = false;
 
   /** Begins after admission and, for routes with a body, after its last byte. */
-  constructor(received: IncomingExchange<Incoming, Outgoing>, route: RouteLabel, observer: ExchangeObserver) {
+  constructor(received: IncomingExchange<Incoming, Outgoing>, route: RouteLabel, parts: ExchangeParts) {
     const { request, response, admitted } = received;
     this.request = request;
     this.response = response;
     this.route = route.name;
     this.admitted = admitted;
     admitted?.follow(this);
-    this.#observer = observer;
+    this.#parts = parts;
+    const { observer } = parts;
     this.#span = observer.spans?.begin(request, route);
     observer.metrics.started();
   }
@@ -120,7 +150,7 @@ export class Exchange implements Caller, RequestSummary {
           abort.abort(
             new GatewayError('unavailable', 'there was no answer in time; try again', { reason: 'time-out' }),
           );
-        }, this.#observer.limits.deadlineMs + graceMs);
+        }, this.#parts.observer.limits.deadlineMs + graceMs);
       }
     }
     return this.#abort;
@@ -140,9 +170,226 @@ export class Exchange implements Caller, RequestSummary {
     return this.#span?.recorded;
   }
 
-  /** Stops the deadline once the head is out: the body goes at the client's pace. */
-  begin(): void {
+  /**
+   * Throws `GatewayError` 503 while the process is overloaded. Callers need a node, Redis or the encoder next: an answer
+   * from memory costs less than the refusal, and submissions go on.
+   */
+  requireTime(): void {
+    const { overload } = this.#parts;
+    if (!overload.isOverloaded()) return;
+    overload.onShed();
+    throw new GatewayError('unavailable', 'the gateway is overloaded; try again', { reason: 'overload' });
+  }
+
+  /** Keeps the answer alive after a half-close: a node may act on the request. */
+  answerDespiteHalfClose(): void {
+    answerDespiteHalfClose(this.response);
+  }
+
+  /** Codings that the client prefers to the plain body, best first. */
+  get codings(): readonly string[] {
+    return acceptedCodings(this.request.headers['accept-encoding']?.toString());
+  }
+
+  /** See `AnswerHeads.vary`. */
+  get vary(): string {
+    return this.#parts.heads.vary;
+  }
+
+  /** Answers a read in the client's preferred coding. Returns a promise only if the body must be coded. */
+  answerRead(served: ReadResult): void | Promise<void> {
+    const { entry } = served;
+    // Ahead of the wait for a coding: a hang-up meanwhile does not undo the node's work.
+    this.#note(served);
+    const isCodable = entry.body.length >= smallestCompressed;
+    const coding = isCodable ? chooseCoding(headerText(this.request.headers['accept-encoding'])) : undefined;
+    if (coding === undefined) return this.#answerReadAs(served, entry.body, undefined);
+    const coded = this.#isKnown(served, coding) ? entry.body : entry.coded[coding];
+    if (coded !== undefined) return this.#answerReadAs(served, coded, coding);
+    const { unsent, reader } = this.#parts;
+    // Coding takes longer than a read from a node: waiting bodies would pile up.
+    unsent.hold(this.response, entry.body);
+    return reader.codedBody(served, coding, this).then((body) => this.#answerReadAs(served, body, coding));
+  }
+
+  #answerReadAs(served: ReadResult, body: Buffer, coding: ContentCoding | undefined): void {
+    const { heads } = this.#parts;
+    const { entry } = served;
+    const scope = !this.#isConditional ? 'none' : this.admitted?.isPrivate === true ? 'private' : 'public';
+    const common = heads.commonHeadOf(served, scope);
+    const own = heads.ownHeadOf(served, coding);
+    if (this.#isKnown(served, coding)) {
+      this.answer(304, [...unchangedHead(common), ...own], undefined);
+      return;
+    }
+    const head = [...common, ...own];
+    if (coding !== undefined) head.push('Content-Encoding', coding);
+    this.answer(entry.status, head, body);
+  }
+
+  /** Records a read's source. */
+  #note({ source, entry, version }: ReadResult): void {
+    this.version = version;
+    if (source.kind === 'upstream') this.upstream = source.name;
+    if (source.kind !== 'memory' && source.isCollapsed) this.outcome = 'collapsed';
+    else if (source.kind !== 'upstream') this.outcome = source.kind;
+    else this.noteUpstream('miss', { upstream: source.name, tookMs: source.tookMs, gasUsed: entry.gasUsed });
+  }
+
+  /** Whether conditions apply to the method. */
+  get #isConditional(): boolean {
+    const { method } = this.request;
+    return method === 'GET' || method === 'HEAD';
+  }
+
+  /** Whether the client holds the answer in `coding`, by its tag. A 304 then needs no body, coded or not. */
+  #isKnown({ entry }: ReadResult, coding: ContentCoding | undefined): boolean {
+    const condition = this.request.headers['if-none-match'];
+    return this.#isConditional && matchesTag(condition, conditionalTag(entry, coding));
+  }
+
+  /** Answers a read of the ledger info. */
+  answerInfo({ body, version }: InfoBody): void {
+    this.version = version;
+    this.answer(200, this.#parts.heads.infoHead(version), body);
+  }
+
+  /** Answers a preflight; false: the request is none. */
+  answerPreflight(): boolean {
+    const head = this.#parts.cors.preflight(this.request);
+    if (head === undefined) return false;
+    this.#endWhereHttpDoes(head);
+    this.response.writeHead(204, head);
+    this.response.end(undefined);
+    this.end();
+    return true;
+  }
+
+  /**
+   * Answers with head and body at once. Node joins a text body to the head; a Buffer takes a second write, which costs
+   * more than the conversion to text.
+   */
+  answer(status: number, head: string[], body: Buffer | string | undefined): void {
+    const { response, isHead } = this;
+    const { unsent } = this.#parts;
+    const length = body === undefined ? 0 : Buffer.byteLength(body);
+    const long = typeof body === 'object' && length > pieceBytes && !isHead ? body : undefined;
+    if (long !== undefined) unsent.hold(response, long);
+    if (body !== undefined) head.push('Content-Length', String(length));
+    if (!isHead) this.bytes = length;
+    this.#addCommon(status, head);
+    response.writeHead(status, head);
+    if (long !== undefined) unsent.send(response, long);
+    // Equal lengths mean ASCII, which Node writes faster as latin1.
+    else if (typeof body === 'string') {
+      response.end(isHead ? undefined : body, body.length === length ? 'latin1' : 'utf8');
+    } else if (body !== undefined && body.length <= largestJoined && !isHead) {
+      // Latin-1 maps every byte to one character, so the bytes stay the same.
+      response.end(body.toString('latin1'), 'latin1');
+    } else response.end(isHead ? undefined : body);
+    if (long === undefined && response.writableLength > 0) unsent.trackShort(response, length);
+    this.end();
+  }
+
+  /**
+   * Passes a node's answer on: a whole body at once, a stream at the client's pace. Rejects with `GatewayError` 503 if
+   * the stream breaks off.
+   */
+  pass(status: number, head: string[], body: Buffer | Readable): void | Promise<void> {
+    const { response } = this;
+    this.#addCommon(status, head);
+    response.writeHead(status, head);
+    // The body goes at the client's pace.
     clearTimeout(this.#deadline);
+    if (!Buffer.isBuffer(body)) return this.#stream(body);
+    this.bytes = body.length;
+    this.reservation?.add(body.length);
+    response.end(this.isHead ? undefined : body);
+    if (response.writableLength > 0) this.#parts.unsent.trackShort(response, body.length);
+    this.end();
+    return undefined;
+  }
+
+  /**
+   * Ends the response with the bytes of `body`, behind a head that is written. A hang-up ends `body`. Rejects if `body`
+   * breaks off: only a cut connection reports an incomplete answer.
+   */
+  #stream(body: Readable): Promise<void> {
+    const { response } = this;
+    return new Promise((resolve, reject) => {
+      let isWhole = false;
+      const stop = (cause?: unknown): void => {
+        if (isWhole) return;
+        body.destroy();
+        reject(new GatewayError('unavailable', 'the answer broke off', { cause, reason: 'broken off' }));
+      };
+      body.on('data', (piece: Buffer) => {
+        this.bytes += piece.length;
+        if (response.write(piece)) return;
+        body.pause();
+        response.once('drain', () => body.resume());
+      });
+      body.once('end', () => {
+        isWhole = true;
+        response.end(undefined);
+        this.end();
+        resolve();
+      });
+      body.on('error', stop);
+      body.once('close', stop);
+      if (response.destroyed) stop();
+      else response.once('close', stop);
+    });
+  }
+
+  /** Answers with a `GatewayError`; an unexpected exception becomes 500 without details. */
+  fail(error: unknown): void {
+    if (error instanceof GatewayError) this.failure = error;
+    else this.bug = error;
+    if (this.response.headersSent) {
+      // The head of a streamed answer is out: only a cut connection can signal the error.
+      this.outcome = 'failed';
+      this.#cutOff();
+      return;
+    }
+    const known = error instanceof GatewayError ? error : new GatewayError('internal', 'internal error');
+    this.outcome = known.status < 500 ? 'refused' : 'failed';
+    // Node writes `Connection: close`, and broken-request.ts reads the flag.
+    if (known.closesConnection) this.response.shouldKeepAlive = false;
+    try {
+      this.answer(known.status, this.#parts.heads.errorHead(known.headers), errorBody(known.code, known.message));
+    } catch {
+      // The error itself cannot be written (a header value that HTTP forbids): close the connection, keep the process.
+      this.#cutOff();
+    }
+  }
+
+  #cutOff(): void {
+    this.response.destroy();
+    this.end();
+  }
+
+  /** Adds `Retry-After` where clients have to wait, limit, CORS and ledger headers; closes the connection while draining. */
+  #addCommon(status: number, head: string[]): void {
+    const { fleet, cors, heads } = this.#parts;
+    const ledger = fleet.view.headers;
+    // A node's own refusal mostly names no time, and clients without one repeat at once.
+    if ((status === 503 || status === 429) && !names(head, 'retry-after')) head.push('Retry-After', '1');
+    if (this.admitted !== undefined) head.push(...this.admitted.headers);
+    if (this.request.headers.origin !== undefined) head.push(...cors.headers(this.request, [...head, ...ledger]));
+    // Last: prepared hits join them with the date and the connection's headers, once for all requests of a moment.
+    for (const item of ledger) head.push(item);
+    if (heads.isDraining) this.response.shouldKeepAlive = false;
+    this.#endWhereHttpDoes(head);
+  }
+
+  /**
+   * An HTTP/1.0 answer without a length ends with its connection (RFC 9112 6.3). Node decides that late: an answer to
+   * bytes behind the request would become part of this one.
+   */
+  #endWhereHttpDoes(head: readonly string[]): void {
+    if (this.request.httpVersion !== '1.0') return;
+    if (!names(head, 'content-length')) this.response.shouldKeepAlive = false;
   }
 
   /** Records a node's work for this request alone. `gasUsed`: text of its header. */
@@ -159,10 +406,11 @@ export class Exchange implements Caller, RequestSummary {
     this.#hasEnded = true;
     clearTimeout(this.#deadline);
     const seconds = (performance.now() - this.#startedMs) / 1000;
-    if (this.#span !== undefined) this.#observer.spans?.end(this.#span, this);
-    this.#observer.metrics.finished(this, seconds);
+    const { observer } = this.#parts;
+    if (this.#span !== undefined) observer.spans?.end(this.#span, this);
+    observer.metrics.finished(this, seconds);
     this.admitted?.settle(this.response);
-    this.#observer.onEnd(this, seconds);
+    observer.onEnd(this, seconds);
   }
 
   get status(): number {
@@ -189,3 +437,15 @@ export class Exchange implements Caller, RequestSummary {
 
 /** Milliseconds in which the work itself, under the same deadline, may report a more precise error. */
 const graceMs = 200;
+
+/** Bytes; larger bodies are cheaper written beside the head than copied behind it. */
+const largestJoined = 4 * 1024;
+
+/** Whether the flat headers hold one of this lower-case name. */
+function names(head: readonly string[], name: string): boolean {
+  return head.some((text, at) => at % 2 === 0 && text.toLowerCase() === name);
+}
+
+function headerText(value: string | readonly string[] | undefined): string | undefined {
+  return typeof value === 'string' || value === undefined ? value : value.join(', ');
+}

@@ -1,4 +1,5 @@
 /** Content negotiation: form by `Accept`, coding by `Accept-Encoding`, and `If-None-Match` with entity tags. */
+import type { IncomingHttpHeaders } from 'node:http';
 import type { CachedResponse, ContentCoding } from '../../cache/index.ts';
 import type { AnswerForm } from '../../ledger/index.ts';
 import { ownCopy } from './target.ts';
@@ -19,8 +20,16 @@ export function answerForm(accept: string | undefined): AnswerForm {
 }
 
 /** Whether an `Accept` is within `longestAccept`. */
-export function isReadableAccept(accept: string | undefined): boolean {
+function isReadableAccept(accept: string | undefined): boolean {
   return accept === undefined || accept.length <= longestAccept;
+}
+
+/** What a client accepts, as it is read here: its `Accept`, if that is read, and its codings, best first. */
+export function readAccept({ accept, 'accept-encoding': encodings }: IncomingHttpHeaders) {
+  return {
+    accept: isReadableAccept(accept) ? accept : undefined,
+    codings: acceptedCodings(encodings?.toString()),
+  };
 }
 
 /** In characters; browsers send about 150. */

@@ -2,7 +2,8 @@
 import type { IncomingMessage } from 'node:http';
 import { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../../ledger/index.ts';
-import { isAuthority, longestTarget } from './target.ts';
+import { METHODS } from './server/lean-http.ts';
+import { isAuthority, longestTarget, originForm } from './target.ts';
 
 /** More headers than clients and their proxies send; Node would silently drop those above its own bound. */
 export const mostHeaders = 200;
@@ -39,6 +40,17 @@ export function faultOfHead(request: RequestHead): GatewayError | undefined {
     return new GatewayError('ambiguous', `HTTP/${httpVersion} is not supported here`);
   }
   return faultOfHost(headers.host, httpVersion) ?? faultOfBody(request);
+}
+
+/** Target of a described request, in origin form. Throws `GatewayError` for what is no request, and for its head's fault. */
+export function checkedTarget(method: string, given: string, headers: RequestHead['headers']): string {
+  if (!/^[\x21-\x7e]+$/.test(given) || !METHODS.includes(method)) {
+    throw new GatewayError('malformed', 'this is no HTTP request');
+  }
+  const target = originForm(given);
+  const fault = faultOfHead({ url: target, headers, httpVersion: '1.1', rawHeaders: [] });
+  if (fault !== undefined) throw fault;
+  return target;
 }
 
 /** Whether a request came over HTTP/2. */

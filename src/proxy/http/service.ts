@@ -1,22 +1,17 @@
-/** The meeting of sockets and routes: transports receive requests, and the routes of the client port answer them. */
+/** The meeting of sockets and routes: transports make an `Exchange` of a request, and its route serves it. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Cache } from '../../cache/index.ts';
 import type { GatewayError } from '../../ledger/index.ts';
-import type { Fleet } from '../../upstream/index.ts';
-import type { Freshness, Reader } from '../reads/index.ts';
+import type { Reads } from '../reads/index.ts';
 import type { Access } from '../../access/index.ts';
 import type { BodyReservation } from './body-pool.ts';
-import type { Cors } from './cors.ts';
-import type { ExchangeObserver, IncomingExchange } from './exchange.ts';
+import type { Exchange, ExchangeParts, IncomingExchange } from './exchange.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import type { Bodies } from './request-body.ts';
-import type { RouteLabel } from './request-span.ts';
 import type { MatchedRoute } from './route.ts';
-import type { ResponseWriter } from './response-writer.ts';
 import type { TlsListener } from './server/tls-server.ts';
 import type { CachedTarget, TargetCache } from './target-cache.ts';
-import type { TurnShares } from './turn-shares.ts';
-import type { UnsentAnswers } from './unsent-answers.ts';
+import type { TurnShares } from './server/turn-shares.ts';
 
 /** A request whose body Node's server reads on demand. */
 type ServerRequest = IncomingExchange<IncomingMessage, ServerResponse> & { readonly body?: undefined };
@@ -34,18 +29,21 @@ export type Received = ServerRequest | WholeRequest;
 
 /** The routes of the client port. Only `match` makes matched routes. */
 export interface Service {
+  /** Reads of repeated targets: routes add them, and transports find them. */
+  readonly targets: TargetCache;
   /** Never throws: a refused request matches a route of the kind `none`, with its fault. */
   match(method: string, target: string): MatchedRoute;
-  /** Answers a request whose head has arrived over Node's HTTP/1 server, TLS or HTTP/2. Never throws. */
-  handle(request: IncomingMessage, response: ServerResponse): void;
-  /** Answers an admitted request by the kind of its route. Never throws. */
-  answer(received: Received, matched: MatchedRoute | CachedTarget): void;
-  /** Answers a request ahead of its route: `error` becomes an error answer. Default of `route`: none. */
-  refuse(received: IncomingExchange<Incoming, Outgoing>, error: unknown, route?: RouteLabel): void;
-  /** The fault of a request's head, ahead of its body: `GatewayError` 400, 404 or 415. Throws nothing else. */
-  faultAheadOfBody(request: Incoming, matched: MatchedRoute): GatewayError | undefined;
+  /** 405 for a method that has no route. */
+  faultOfMethod(method: string, target: string): GatewayError | undefined;
   /** 405 with the `Allow` of the target. */
   notAllowed(target: string): GatewayError;
+  /** The fault of a request's head, ahead of its body: `GatewayError` 400, 404 or 415. Throws nothing else. */
+  faultAheadOfBody(request: Incoming, matched: MatchedRoute): GatewayError | undefined;
+  /**
+   * Answers an admitted request by its route. `body`: of a route that reads one. Throws, or rejects, with errors that
+   * become the answer.
+   */
+  serve(exchange: Exchange, matched: MatchedRoute | CachedTarget, body: Buffer | undefined): void | Promise<void>;
 }
 
 /** Time limits of a client, in milliseconds. */
@@ -61,20 +59,15 @@ export interface ConnectionTimes {
 }
 
 /** Parts of every transport on the client port. */
-export interface ServerParts {
+export interface ServerParts extends ExchangeParts {
   readonly service: Service;
+  /** Those of the service: a look-up less for each hit. */
   readonly targets: TargetCache;
   /** Absent: requests need no key. */
   readonly access: Access | undefined;
   readonly bodies: Bodies;
-  readonly fleet: Pick<Fleet, 'view'>;
-  readonly reader: Reader;
   readonly memory: Cache['memory'];
-  readonly freshness: Freshness;
-  readonly cors: Cors;
-  readonly writer: ResponseWriter;
-  readonly unsent: UnsentAnswers;
-  readonly observer: ExchangeObserver;
+  readonly freshness: Reads['freshness'];
   readonly times: ConnectionTimes;
   /** Shared by all transports. */
   readonly turns: TurnShares;

@@ -6,7 +6,7 @@ import type { CacheLocation, ContentCoding } from '../../cache/index.ts';
 import type { AccessOperation } from '../../access/index.ts';
 import type { AnswerForm, LedgerVersion } from '../../ledger/index.ts';
 import type { Count } from '../../metrics/index.ts';
-import type { CacheScope } from './response-writer.ts';
+import type { CacheScope } from './answer-heads.ts';
 import type { Read } from '../reads/index.ts';
 import type { Route } from './route.ts';
 import { ownCopy } from './target.ts';
@@ -100,6 +100,14 @@ const longestName = 16_383;
 /** When the cache is full, 1 in so many new targets is admitted. */
 const admitOneIn = 16;
 
+/** What tells requests with a body apart. */
+interface PostedTarget {
+  readonly target: string;
+  readonly contentType: string;
+  readonly form: AnswerForm;
+  readonly body: Buffer;
+}
+
 /** Targets by text and answer form, within `targetCacheBytes`. */
 export class TargetCache {
   /** Targets used since the last turn-over; the next one drops all others. */
@@ -136,6 +144,11 @@ export class TargetCache {
   add(target: string, cached: CachedTarget): void {
     // A hash needs hardly any parsing.
     if (cached.read.operation !== 'transaction') this.addNamed(nameOf(target, cached.read.form), cached);
+  }
+
+  /** Adds the read of a request with a body. */
+  addPosted({ target, contentType, form, body }: PostedTarget, cached: CachedTarget): void {
+    this.addNamed(ownCopy(postedName(target, contentType, form, body.toString('latin1'))), cached);
   }
 
   /** Forgets all targets, because another config may change the heads of their answers. */

@@ -1,9 +1,6 @@
 /** Operators' requests in plain data. A described request is matched and parsed as a client's, never answered. */
 import { z } from 'zod';
-import { GatewayError, quote } from '../../ledger/index.ts';
-import { answerForm, faultOfBodyLength, faultOfHead, METHODS, originForm } from '../http/index.ts';
-import type { Read, ShareTime } from '../reads/index.ts';
-import type { Match, Router } from '../routes/index.ts';
+import { quote } from '../../ledger/index.ts';
 
 /** An answer to an operator: plain data that can cross to another process. */
 export interface AdminAnswer {
@@ -77,57 +74,4 @@ export type DescribedRequest = z.output<typeof described>;
 /** Parses a described request. Throws `AdminFault` 400; `where` names the place in its message. */
 export function parseDescribed(value: unknown, where: string): DescribedRequest {
   return parseBy(described, value, where);
-}
-
-/** The way the gateway would answer a request; `read`: cache first. */
-export type Parsed =
-  | { readonly kind: 'refused'; readonly error: GatewayError }
-  | { readonly kind: 'read' | 'wait'; readonly match: Match; readonly read: Read }
-  | { readonly kind: 'shared'; readonly match: Match; readonly shared: ShareTime }
-  | { readonly kind: 'passed' | 'ledger info' | 'submission' | 'preflight'; readonly match: Match };
-
-/** Parses a described request. Never throws: a fault becomes `refused`. */
-export function parseRequest(router: Router, described: DescribedRequest): Parsed {
-  try {
-    return parse(router, described);
-  } catch (error) {
-    const known = error instanceof GatewayError;
-    return {
-      kind: 'refused',
-      error: known ? error : new GatewayError('internal', 'internal error', { cause: error }),
-    };
-  }
-}
-
-function parse(router: Router, { target: given, body, accept, ...more }: DescribedRequest): Parsed {
-  const method = (more.method ?? (body === undefined ? 'GET' : 'POST')).toUpperCase();
-  if (!/^[\x21-\x7e]+$/.test(given) || !METHODS.includes(method)) {
-    throw new GatewayError('malformed', 'this is no HTTP request');
-  }
-  const { contentType = body === undefined ? undefined : 'application/json' } = more;
-  const target = originForm(given);
-  const headers = { host: 'localhost', accept, 'content-type': contentType };
-  const fault = faultOfHead({ url: target, headers, httpVersion: '1.1', rawHeaders: [] });
-  const match = router.match(method, target);
-  const first = fault ?? router.faultOfMethod(method, target) ?? match.fault;
-  if (first !== undefined) throw first;
-  const { kind } = match.route;
-  if (kind === 'preflight' || (kind === 'ledger info' && answerForm(accept) !== 'bcs')) return { kind, match };
-  let read;
-  if (kind === 'read' || kind === 'wait') read = match.parse(accept);
-  else if (kind === 'posted') {
-    match.checkBody(contentType);
-    const bytes = Buffer.from(body ?? '');
-    const faultOfBody = faultOfBodyLength(body === undefined ? undefined : bytes.length);
-    if (faultOfBody !== undefined) throw faultOfBody;
-    read = match.parseBody({ target, accept, contentType, body: bytes });
-  }
-  if (read === undefined) {
-    // Throws for a path that no node receives.
-    void match.passedPath;
-    return { kind: kind === 'submit' ? 'submission' : 'passed', match };
-  }
-  return 'shared' in read
-    ? { kind: 'shared', match, shared: read.shared }
-    : { kind: kind === 'wait' ? kind : 'read', match, read };
 }

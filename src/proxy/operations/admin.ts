@@ -4,8 +4,8 @@ import { type Cache, cacheKey, type PurgeScope } from '../../cache/index.ts';
 import type { Journal } from '../../metrics/index.ts';
 import { findAddress, quote } from '../../ledger/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
-import type { Reader } from '../reads/index.ts';
-import type { Router } from '../routes/index.ts';
+import type { Reads } from '../reads/index.ts';
+import type { Routes } from '../routes/index.ts';
 import type { Explainer } from './explain.ts';
 import { reportUsage, type UsageSource } from './usage-report.ts';
 import {
@@ -14,15 +14,14 @@ import {
   fieldsOf,
   parseBy,
   parseDescribed,
-  parseRequest,
   type AdminAnswer,
   type DescribedRequest,
 } from './admin-request.ts';
 
 /** Parts of the administration of one process. */
 export interface AdminParts extends Pick<Cache, 'purge' | 'purgeHere'> {
-  readonly router: Router;
-  readonly reader: Reader;
+  readonly parse: Routes['parse'];
+  readonly reader: Reads['reader'];
   readonly chainId: () => number | undefined;
   readonly explainer: Explainer;
   /** Absent without access control. */
@@ -164,8 +163,8 @@ function scopeOf(request: PurgeRequest, parts: AdminParts): PurgeScope {
   return { kind: 'account', chainId, address };
 }
 
-function scopeOfRead(request: DescribedRequest, chainId: number, { router, reader }: AdminParts): PurgeScope {
-  const parsed = parseRequest(router, request);
+function scopeOfRead(request: DescribedRequest, chainId: number, { parse, reader }: AdminParts): PurgeScope {
+  const parsed = parse(request);
   if (parsed.kind === 'refused') {
     const { status, message } = parsed.error;
     throw new AdminFault(400, `no read: a client would get ${status}, ${message}`);

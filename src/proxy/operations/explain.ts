@@ -1,22 +1,23 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
 import { type Cache, type CachedResponse, kinds } from '../../cache/index.ts';
-import { lifetimeOf, isOfLatest, needOf, pinTo, type Read, type Reader, type ShareTime } from '../reads/index.ts';
+import { lifetimeOf, isOfLatest, type Read, type Reads, type SharedRead } from '../reads/index.ts';
 import { errorBody, type LedgerVersion } from '../../ledger/index.ts';
 import type { Fleet, Need } from '../../upstream/index.ts';
-import { parseRequest, type DescribedRequest } from './admin-request.ts';
-import type { Match, Router } from '../routes/index.ts';
+import type { DescribedRequest } from './admin-request.ts';
+import type { ParsedRequest, Routes } from '../routes/index.ts';
 
 /** Parts of an explainer. */
-interface ExplainerParts {
+interface ExplainerParts extends Pick<Reads, 'reader' | 'freshness'> {
   readonly fleet: Fleet;
   readonly latest: Fleet['latest'];
-  readonly reader: Reader;
   readonly tiers: Cache['tiers'];
-  readonly router: Router;
+  readonly parse: Routes['parse'];
   /** Live settings of the config. */
   readonly limits: { readonly maxStalenessMs: number };
   readonly sending: { readonly maxAttempts: number };
 }
+
+type Match = Exclude<ParsedRequest, { kind: 'refused' }>['match'];
 
 /** Body of the answer: plain data, 64-bit numbers as text. */
 type RequestExplanation = Readonly<Record<string, unknown>>;
@@ -30,7 +31,7 @@ export class Explainer {
   }
 
   async explain(request: DescribedRequest): Promise<RequestExplanation> {
-    const parsed = parseRequest(this.#parts.router, request);
+    const parsed = this.#parts.parse(request);
     if (parsed.kind === 'refused') {
       const { status, code, message } = parsed.error;
       return { answer: { status, body: JSON.parse(errorBody(code, message)) as unknown } };
@@ -83,7 +84,7 @@ export class Explainer {
         ...this.#nodes({ kind: 'head' }, kindOf(read)),
       };
     }
-    return { latest: this.#latest(), ...(await this.#read(route, pinTo(read, latest.version))) };
+    return { latest: this.#latest(), ...(await this.#read(route, this.#parts.freshness.pinned(read, latest.version))) };
   }
 
   #latest(): RequestExplanation {
@@ -107,7 +108,12 @@ export class Explainer {
     const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
     if (!isReadOfLatest) return { route, kept, ...this.#nodes(need) };
     const version = this.#parts.limits.maxStalenessMs === 0 ? undefined : this.#parts.latest.peek()?.version;
-    return { route, kept, latest: this.#latest(), ...this.#nodes(needOf(version), 'read') };
+    return {
+      route,
+      kept,
+      latest: this.#latest(),
+      ...this.#nodes(version === undefined ? { kind: 'head' } : { kind: 'version', version }, 'read'),
+    };
   }
 
   /** `kind`: of a read of state, for which nodes may be ejected. */
@@ -130,7 +136,7 @@ function heldOf({ body, digest, status, lifetimeMs, coded }: CachedResponse): Re
   return { state: 'held', status, bytes: body.length, digest, codings, isImmutable: lifetimeMs === Infinity };
 }
 
-const sharedTexts: Readonly<Record<ShareTime, string>> = {
+const sharedTexts: Readonly<Record<SharedRead['shared'], string>> = {
   latest: 'in memory, while the shared latest version is the same',
   'gas price': 'in memory, for cache.gasPriceTtl',
   build: 'in memory, for 10 s',

@@ -1,6 +1,6 @@
 /** The operations port, for operators and their tools: liveness, readiness, metrics, status, administration. */
 import type { RequestListener, ServerResponse } from 'node:http';
-import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type AdminAccessRules, findHostRefusal, type HostRefusal, type HostRules } from './operations-access.ts';
 import { bodyTurns } from '../../ledger/index.ts';
 import type { Exposition, ReloadResult } from '../../metrics/index.ts';
@@ -9,14 +9,7 @@ import { tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
 import { runbookPage } from './status/page/runbook.ts';
-import {
-  answerBrokenRequest,
-  createServer,
-  enterPipeline,
-  paceInput,
-  schemaController,
-  TurnShares,
-} from '../http/index.ts';
+import { createGuardedServer } from '../http/index.ts';
 import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
 
 /** The last reload of the config. */
@@ -86,18 +79,9 @@ function publishedNode(node: NodeStatus) {
 
 /** Creates the server of the operations port, with all its routes. */
 export function createOperationsServer(parts: OperationsParts): FastifyInstance {
-  const app = fastify({
-    forceCloseConnections: true,
-    bodyLimit: largestBody,
-    schemaController,
-    clientErrorHandler: (error, socket) => void answerBrokenRequest(error, { socket, headers: () => [] }),
-    serverFactory: (handler) => {
-      const known = answerKnownHosts(handler, () => parts.rules());
-      const server = createServer(httpOptions, known);
-      paceInput(server, new TurnShares());
-      return server;
-    },
-  });
+  const app = createGuardedServer({ forceCloseConnections: true, bodyLimit: largestBody }, httpOptions, (handler) =>
+    answerKnownHosts(handler, () => parts.rules()),
+  );
   app.addHook('onRequest', (request, reply, done) => {
     if (request.raw.url?.includes('#') !== true) return done();
     void reply.code(400).send({ message: 'a request target has no fragment (#)' });
@@ -165,8 +149,6 @@ function live(reply: FastifyReply): FastifyReply {
 /** Checks the Host ahead of routing, so that unknown routes and malformed targets are covered, too. */
 function answerKnownHosts(handler: RequestListener, rules: () => HostRules): RequestListener {
   return (request, response) => {
-    // A refusal of malformed bytes is sent after the answers to the requests before them.
-    if (!enterPipeline(request.socket, response)) return;
     const { headers, url = '', httpVersion } = request;
     const refusal = findHostRefusal(rules(), { host: headers.host, target: url, httpVersion });
     if (refusal === undefined) handler(request, response);

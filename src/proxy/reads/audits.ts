@@ -130,7 +130,8 @@ export class Audits {
   }
 }
 
-type AuditReport = ReturnType<typeof reportOf>;
+/** Two different answers to one read. */
+export type AuditReport = ReturnType<typeof reportOf>;
 
 /**
  * Two different answers, for log and status page, without paths and bodies. `third`: a node that holds the version and

@@ -1,6 +1,6 @@
 /** The client of a read, as far as its answer depends on it. */
 import type { IncomingMessage } from 'node:http';
-import type { CancelSignal, LedgerVersion } from '../../ledger/index.ts';
+import type { CancelSignal } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
 
 /** Client of a piece of work. */
@@ -21,10 +21,4 @@ export type DemandSource = Pick<IncomingMessage, 'headers' | 'socket'>;
 /** A caller whose request may demand a version or an age. */
 export interface DemandingCaller extends Caller {
   readonly request: DemandSource;
-}
-
-/** A ledger version, and the fleet's generation that it is of. */
-export interface SeenVersion {
-  readonly version: LedgerVersion;
-  readonly generation: number;
 }

@@ -3,6 +3,7 @@
  * the staleness bound, and pins the read to it (docs/consistency.md).
  */
 import type { Socket } from 'node:net';
+import type { Registry } from 'prom-client';
 import {
   type CancelSignal,
   GatewayError,
@@ -10,9 +11,9 @@ import {
   type LedgerVersion,
   withVersion,
 } from '../../ledger/index.ts';
-import type { LatestMetrics } from '../../metrics/index.ts';
+import { Histogram } from '../../metrics/index.ts';
 import type { Demand, Fleet, PublishedState, ReportedState } from '../../upstream/index.ts';
-import type { DemandingCaller, DemandSource, SeenVersion } from './caller.ts';
+import type { DemandingCaller, DemandSource } from './caller.ts';
 import { parseDemand, type StalenessLimits } from './demand.ts';
 import type { Read, ReadResult } from './read-result.ts';
 import type { Reader } from './reader.ts';
@@ -23,21 +24,23 @@ interface FreshnessParts {
   readonly latest: Fleet['latest'];
   readonly limits: StalenessLimits;
   readonly metrics: LatestMetrics;
-  /** State that lasts as long as a client's connection. `seen`: newest version that the client has received. */
-  readonly connectionOf: (socket: Socket) => { seen: SeenVersion | undefined };
 }
+
+/** Newest version that the client of a connection has received, and the fleet's generation that it is of. */
+interface SeenVersion {
+  readonly version: LedgerVersion;
+  readonly generation: number;
+}
+
+const seenKey = Symbol('newest version that the client has received');
+
+/** A client's connection: a member costs a hit a tenth of a map look-up. */
+type SeeingSocket = Socket & { [seenKey]?: SeenVersion };
 
 /** Body and version of an answer to `GET {base}`. */
 export interface InfoBody {
   readonly body: Buffer;
   readonly version: LedgerVersion;
-}
-
-/** Head of the ledger info up to its length, names and values in turn. */
-export function infoHead(vary: string, version: LedgerVersion): string[] {
-  const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', vary, 'Cache-Control', 'no-store'];
-  head.push('Ledgergate-Served-Version', String(version));
-  return head;
 }
 
 /** Decides the version of each read of "latest", by the client's demand and its connection's history. */
@@ -64,7 +67,7 @@ export class Freshness {
   recordSeen({ socket }: Pick<DemandSource, 'socket'>, version: LedgerVersion): void {
     const seen = this.#seenOn(socket);
     if (seen !== undefined && seen >= version) return;
-    this.#parts.connectionOf(socket).seen = { version, generation: this.#parts.fleet.generation };
+    (socket as SeeingSocket)[seenKey] = { version, generation: this.#parts.fleet.generation };
   }
 
   /** The shared state, if it satisfies the demand. Synchronous: a hit costs no promise. */
@@ -75,10 +78,10 @@ export class Freshness {
   /** Memory's answer at the shared version, if that satisfies the demand. Synchronous, as `find`. */
   findRead(read: Read, request: DemandSource): ReadResult | undefined {
     const state = this.find(request);
-    const hit = state === undefined ? undefined : this.#parts.reader.find(this.pinned(read, state));
+    const hit = state === undefined ? undefined : this.#parts.reader.find(this.pinned(read, state.info.version));
     if (state === undefined || hit === undefined) return undefined;
     this.recordServed(request, state);
-    return { ...hit, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
+    return { ...hit, isLatest: true, ageSeconds: this.ageOf(state, performance.now()) };
   }
 
   /** Reads at the shared version, or at a newer one if the demand needs it. Rejects with `GatewayError`. */
@@ -87,11 +90,11 @@ export class Freshness {
     const demand = this.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#readAtHead(read, demand, exchange);
     return latest.at(demand, exchange, async (state) => {
-      const pinned = this.pinned(read, state);
+      const pinned = this.pinned(read, state.info.version);
       const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
       latest.requireVersion(served.entry, state.info.version);
       this.recordServed(exchange.request, state, performance.now());
-      return { ...served, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
+      return { ...served, isLatest: true, ageSeconds: this.ageOf(state, performance.now()) };
     });
   }
 
@@ -121,13 +124,18 @@ export class Freshness {
     return info;
   }
 
-  /** The read, pinned to the state's version. */
-  pinned(read: Read, { info: { version } }: ReportedState): Read {
+  /** The read at a version that the gateway chose; its answer equals that of a client that names it. */
+  pinned(read: Read, version: LedgerVersion): Read {
     const before = this.#pins.get(read);
     if (before?.version === version) return before;
     const pinned = pinTo(read, version);
     this.#pins.set(read, pinned);
     return pinned;
+  }
+
+  /** Age in whole seconds since the state was requested: a small integer, which V8 stores inline. */
+  ageOf({ asOfMs }: ReportedState, nowMs: number): number {
+    return Math.max(0, (nowMs - asOfMs) / 1000) | 0;
   }
 
   /** Records an answer from this state. `nowMs`: of `performance.now()`; default: the time at which `find` chose it. */
@@ -170,8 +178,8 @@ export class Freshness {
     this.#parts.metrics.observeLag(this.#lag);
   }
 
-  #seenOn(socket: Socket): LedgerVersion | undefined {
-    const { seen } = this.#parts.connectionOf(socket);
+  #seenOn(socket: SeeingSocket): LedgerVersion | undefined {
+    const seen = socket[seenKey];
     return seen?.generation === this.#parts.fleet.generation ? seen.version : undefined;
   }
 }
@@ -193,13 +201,30 @@ function bodyOf({ body, info }: PublishedState, oldest: LedgerInfo): Buffer {
   return Buffer.from(body.toString().replaceAll(infoMember, withSnapshot));
 }
 
-/** Age in whole seconds since the state was requested: a small integer, which V8 stores inline. */
-export function ageOf({ asOfMs }: ReportedState, nowMs: number): number {
-  return Math.max(0, (nowMs - asOfMs) / 1000) | 0;
-}
-
-/** The read at one version that the gateway chose; its answer equals that of a client that names it. */
-export function pinTo(read: Read, version: LedgerVersion): Read {
+function pinTo(read: Read, version: LedgerVersion): Read {
   const wire = { ...read.wire, path: withVersion(read.wire.path, version) };
   return { ...read, version, wire, need: { kind: 'version', version, isChosen: true } };
+}
+
+/** Observes reads of the latest state. */
+type LatestMetrics = ReturnType<typeof createLatestMetrics>;
+
+/** Registers the families of reads of the latest state. */
+export function createLatestMetrics(registry: Registry) {
+  const staleness = new Histogram(registry, {
+    name: 'ledgergate_served_staleness_seconds',
+    help: 'Age of the shared state when a read of the latest state is answered from it; latest.maxStaleness bounds it when the request comes.',
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 1, 2.5, 5, 10],
+  }).of({});
+  const lag = new Histogram(registry, {
+    name: 'ledgergate_served_version_lag_versions',
+    help: 'Versions from the one that a read of the latest state is answered from to the newest that the fleet has reported by then.',
+    buckets: [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000],
+  }).of({});
+  return {
+    /** Age of the shared state at the answer. */
+    observeStaleness: (seconds: number) => staleness.observe(seconds),
+    /** Versions from the answer's state to the present head. */
+    observeLag: (versions: number) => lag.observe(versions),
+  };
 }

@@ -1,10 +1,9 @@
-/** The door of proxy/reads. */
-export type { AskedRead } from './asked-content.ts';
-export { Audits, createAuditMetrics, type Disagreement, type StoredRead } from './audits.ts';
-export type { Caller, SeenVersion } from './caller.ts';
+/** Reads of ledger state: from cache or fleet, of one version or the latest. `createReads` builds them with their audits. */
+export type { Disagreement } from './audits.ts';
+export type { Caller } from './caller.ts';
 export { FairFlights, type FlightTurn } from './fair-flights.ts';
-export { ageOf, Freshness, type InfoBody, infoHead, pinTo } from './freshness.ts';
+export type { InfoBody } from './freshness.ts';
 export { lifetimeOf } from './policy.ts';
-export { isOfLatest, needOf, type Read, type ReadResult, type Source } from './read-result.ts';
-export { Reader } from './reader.ts';
-export { type SharedRead, Shares, type ShareTime } from './shares.ts';
+export { isOfLatest, type Read, type ReadResult } from './read-result.ts';
+export { createReads, type Reads } from './reads.ts';
+export type { SharedRead } from './shares.ts';

@@ -86,11 +86,6 @@ export function entryOf(
   return createEntry(content, isShared);
 }
 
-/** Need of state at `version`; `undefined`: at a node's head. */
-export function needOf(version: LedgerVersion | undefined): Need {
-  return version === undefined ? { kind: 'head' } : { kind: 'version', version };
-}
-
 /** The result of one read that waited for a load. */
 export function resultOf(
   read: { readonly version: LedgerVersion | undefined },

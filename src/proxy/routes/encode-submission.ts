@@ -6,7 +6,7 @@ import type { EncodeMetrics } from './encode-metrics.ts';
 import { type EncodeOutcome, encodeSubmission, forwardReasons, type ShadowProof } from '../../encode/index.ts';
 import { bodyBounds, bodyTurns, findText, GatewayError, turnlessBytes } from '../../ledger/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
-import { answerForm, type Exchange, type ResponseWriter } from '../http/index.ts';
+import { answerForm, type Exchange } from '../http/index.ts';
 import type { ModuleSource } from './module-source.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { Match } from './router.ts';
@@ -27,7 +27,6 @@ type NodeReason = (typeof nodeReasons)[number];
 /** Parts of the encoder's route; `signingDomain` prefixes each signing message. */
 interface EncoderParts {
   readonly fleet: Fleet;
-  readonly writer: ResponseWriter;
   readonly passThrough: PassThrough;
   readonly modules: ModuleSource;
   readonly proof: ShadowProof;
@@ -48,7 +47,7 @@ export class Encoder {
 
   /** Answers a request whose head has passed `requireJson`. Rejects with `GatewayError`. */
   async serve(exchange: Exchange, match: Match, body: Buffer): Promise<void> {
-    const { fleet, proof, checks, metrics, writer } = this.#parts;
+    const { fleet, proof, checks, metrics } = this.#parts;
     const span = exchange.span?.begin('encode');
     const outcome = await this.#encode(exchange, body);
     const result = outcome.kind === 'encoded' ? 'local' : 'forwarded';
@@ -61,7 +60,7 @@ export class Encoder {
     metrics.local();
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
     exchange.reservation?.add(hex.length);
-    writer.write(exchange, 200, head, `"${hex}"`);
+    exchange.answer(200, head, `"${hex}"`);
     const version = fleet.head?.version;
     const check = checks.consider({ functionId, signature, hex, body, version, client: exchange.client });
     if (check !== undefined) exchange.reservation?.holdFor(check);

@@ -1,10 +1,3 @@
-/** The door of proxy/routes. */
-export { createEncodeMetrics } from './encode-metrics.ts';
-export { Encoder, nodeReasons } from './encode-submission.ts';
-export { createService } from './handle.ts';
-export { ModuleSource } from './module-source.ts';
-export { PassThrough } from './pass-through.ts';
-export type { Overload, RouteParts } from './route-parts.ts';
-export { Match, Router } from './router.ts';
-export { ShadowChecks } from './shadow-checks.ts';
-export { Submissions } from './submissions.ts';
+/** The routes of the client port: each target is a read, a passed request, or an answer of the gateway's own. */
+export type { ParsedRequest } from './parse-request.ts';
+export { createRoutes, type Routes } from './routes.ts';

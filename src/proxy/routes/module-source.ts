@@ -5,7 +5,7 @@ import { type CompiledModule, compileModule, type LoadModule } from '../../encod
 import { type Address, bodyTurns, GatewayError } from '../../ledger/index.ts';
 import { FairFlights, type FlightTurn } from '../reads/index.ts';
 import { moduleRead } from './parse-read.ts';
-import type { Reader } from '../reads/index.ts';
+import type { Reads } from '../reads/index.ts';
 
 /** An upgrade is noticed within this time. Half-way through, a background read begins. */
 const maxAgeMs = 1_000;
@@ -25,7 +25,7 @@ interface LoadedModule {
 
 /** Reads, compiles and caches modules for the encoder. */
 export class ModuleSource {
-  readonly #reader: Reader;
+  readonly #reader: Reads['reader'];
   readonly #now: () => number;
   readonly #loaded = new LRUCache<string, LoadedModule>({
     maxSize: moduleBytes,
@@ -35,7 +35,7 @@ export class ModuleSource {
   #readsBegun = 0;
 
   /** `now`: monotonic, in milliseconds. */
-  constructor(reader: Reader, now: () => number) {
+  constructor(reader: Reads['reader'], now: () => number) {
     this.#reader = reader;
     this.#now = now;
   }

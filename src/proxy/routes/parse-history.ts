@@ -2,11 +2,12 @@
  * Parsers of reads of history (transactions by version, lists of them, blocks, events) and of short shares. `undefined`
  * leaves a request to a node, unchanged: malformed and unknown parameters are the node's to refuse.
  */
-import { type AskedRead, needOf, type Read, type SharedRead, type ShareTime } from '../reads/index.ts';
+import type { Read, SharedRead } from '../reads/index.ts';
 import type { Operation } from '../../cache/index.ts';
 import { findU64, isIdentifier, type LedgerVersion, parseAddress } from '../../ledger/index.ts';
-import { answerForm, knownParameters } from '../http/index.ts';
-import { acceptOnly, parseTag, readOf, type ParseRead, type PathRead } from './parse-read.ts';
+import { answerForm } from '../http/index.ts';
+import { knownParameters } from './target.ts';
+import { acceptOnly, needOf, parseTag, readOf, type ParseRead, type PathRead } from './parse-read.ts';
 import { findLimit } from './parse-state.ts';
 
 /** Items of a page without `limit` (protocol 1, rows 11 and 17). */
@@ -122,7 +123,7 @@ function eventsRead(
 }
 
 /** Parses a path without parameters, whose answer has ledger headers. */
-export function sharedPath(shared: ShareTime, path: string): ParseRead {
+export function sharedPath(shared: SharedRead['shared'], path: string): ParseRead {
   return (_, { target, accept }) =>
     knownParameters(target, []) === undefined ? undefined : sharedRead(shared, path, accept);
 }
@@ -135,7 +136,7 @@ export function buildPath(path: string): ParseRead {
       : { shared: 'build', form: undefined, wire: { method: 'GET', path, headers: anyType } };
 }
 
-function sharedRead(shared: ShareTime, path: string, accept: string | undefined): SharedRead {
+function sharedRead(shared: SharedRead['shared'], path: string, accept: string | undefined): SharedRead {
   const form = answerForm(accept);
   return { shared, form, wire: { method: 'GET', path, headers: acceptOnly[form] } };
 }
@@ -143,7 +144,7 @@ function sharedRead(shared: ShareTime, path: string, accept: string | undefined)
 const anyType = Object.freeze({ accept: '*/*' });
 
 /** A list of the newest items. `numbers`: the parameters of `path`, which are u64, in their order. */
-interface NewestList extends Pick<AskedRead, 'operation' | 'subject'> {
+interface NewestList extends Pick<NonNullable<SharedRead['asked']>, 'operation' | 'subject'> {
   readonly path: string;
   readonly numbers: readonly string[];
 }

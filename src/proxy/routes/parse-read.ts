@@ -13,8 +13,10 @@ import {
   quote,
   withVersion,
 } from '../../ledger/index.ts';
-import { answerForm, ownCopy, versionParameter } from '../http/index.ts';
-import { needOf, type Read, type SharedRead } from '../reads/index.ts';
+import { answerForm, ownCopy } from '../http/index.ts';
+import { versionParameter } from './target.ts';
+import type { Read, SharedRead } from '../reads/index.ts';
+import type { Need } from '../../upstream/index.ts';
 import type { Submissions } from './submissions.ts';
 
 /** The parts of a client's request beside its path parameters. */
@@ -29,6 +31,11 @@ export type Parameters = Readonly<Record<string, string>>;
 
 /** Parses the read that a target asks for; `undefined` leaves it to a node. Throws `GatewayError` 400. */
 export type ParseRead = (parameters: Parameters, request: PathRead) => Read | SharedRead | undefined;
+
+/** Need of state at `version`; `undefined`: at a node's head. */
+export function needOf(version: LedgerVersion | undefined): Need {
+  return version === undefined ? { kind: 'head' } : { kind: 'version', version };
+}
 
 /** Parses `GET /accounts/{address}/resource/{type}`. Throws `GatewayError` 400 where a node would refuse it too. */
 export function resourceRead({ address: addressText = '', type = '' }: Parameters, request: PathRead): Read {

@@ -5,7 +5,7 @@
 import type { Operation } from '../../cache/index.ts';
 import { parseTableBody } from './canonical-body.ts';
 import { findAddress, findU64, parseAddress } from '../../ledger/index.ts';
-import { knownParameters, versionParameter } from '../http/index.ts';
+import { knownParameters, versionParameter } from './target.ts';
 import type { Read } from '../reads/index.ts';
 import { parseTag, pathRead, postedRead, type BodyRead, type Parameters, type ParseRead } from './parse-read.ts';
 

@@ -2,35 +2,29 @@
  * Passes requests below the base path to a node unchanged, and streams the answer back. Paths that name a version are
  * routed by retention, as pinned reads are.
  */
-import type { Readable } from 'node:stream';
-import { GatewayError, type LedgerVersion, withVersion } from '../../ledger/index.ts';
+import { Readable } from 'node:stream';
+import { type LedgerVersion, withVersion } from '../../ledger/index.ts';
 import type { Fleet, FleetRequest, NodeAnswer, StreamedAnswer } from '../../upstream/index.ts';
+import type { Exchange } from '../http/index.ts';
 import {
-  acceptedCodings,
-  type Exchange,
   forOneClient,
   mergedVary,
   requestHeaders,
   responseHeaders,
-  type ResponseWriter,
-  type UnsentAnswers,
   withoutCoding,
   withoutConditions,
   withoutFreshness,
-} from '../http/index.ts';
-import type { Freshness } from '../reads/index.ts';
+} from './passed-headers.ts';
+import type { Reads } from '../reads/index.ts';
 import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';
 
-interface PassThroughParts {
+interface PassThroughParts extends Pick<Reads, 'freshness'> {
   readonly router: Router;
   readonly fleet: Fleet;
   readonly sender: Fleet['sender'];
-  readonly writer: ResponseWriter;
   readonly submissions: Submissions;
   readonly latest: Fleet['latest'];
-  readonly freshness: Freshness;
-  readonly unsent: UnsentAnswers;
 }
 
 /** Passes requests to nodes, and their answers to clients. Methods reject with `GatewayError`. */
@@ -118,8 +112,7 @@ export class PassThrough {
   }
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
-    const { writer, fleet, unsent } = this.#parts;
-    const { response } = exchange;
+    const { fleet } = this.#parts;
     const { upstream, tookMs, headers } = answer;
     const coding = acceptedCoding(exchange, answer);
     const body = bodyIn(answer, coding);
@@ -129,24 +122,17 @@ export class PassThrough {
     const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
     if (isDecoded) head.push('Content-Length', String(body.length));
     if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));
-    writer.addCommon(exchange, answer.status, head);
-    response.writeHead(answer.status, head);
-    exchange.begin();
-    if (Buffer.isBuffer(body)) {
-      exchange.bytes = body.length;
-      exchange.reservation?.add(body.length);
-      response.end(exchange.isHead ? undefined : body);
-      if (response.writableLength > 0) unsent.trackShort(response, body.length);
-      exchange.end();
-      return undefined;
-    }
-    return streamBody(exchange, body);
+    return exchange.pass(answer.status, head, body);
   }
 
   /** End-to-end headers of the node, and the gateway's own of coding and caching. */
-  #headOf({ admitted, target }: Exchange, answer: NodeAnswer | StreamedAnswer, coding: NodeAnswer['coding']): string[] {
+  #headOf(
+    { admitted, target, vary: own }: Exchange,
+    answer: NodeAnswer | StreamedAnswer,
+    coding: NodeAnswer['coding'],
+  ): string[] {
     const given = coding === answer.coding ? answer.headers : withoutCoding(answer.headers);
-    const vary = mergedVary(this.#parts.writer.vary, answer.headers['vary']);
+    const vary = mergedVary(own, answer.headers['vary']);
     const passed =
       vary === undefined ? withoutFreshness(given) : admitted?.isPrivate === true ? forOneClient(given) : given;
     // A cache would apply the type of a 304 to its stored answer (RFC 9110 15.4.5).
@@ -164,8 +150,7 @@ export class PassThrough {
 
 /** The node's coding where the client accepts it; otherwise the answer is decoded. */
 function acceptedCoding(exchange: Exchange, { coding }: NodeAnswer | StreamedAnswer): NodeAnswer['coding'] {
-  const accepted: readonly string[] = acceptedCodings(exchange.request.headers['accept-encoding']?.toString());
-  return coding !== undefined && accepted.includes(coding) ? coding : undefined;
+  return coding !== undefined && exchange.codings.includes(coding) ? coding : undefined;
 }
 
 /** The body, decoded unless it keeps its coding. */
@@ -177,35 +162,3 @@ function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeAnswer['coding'
 
 /** Bound of a submission, which outlives its client. */
 const submissionBoundMs = 30_000;
-
-/**
- * Ends the response with the bytes of `body`, at the client's pace, behind a head that is written. A hang-up ends
- * `body`. Rejects with `GatewayError` 503 if `body` breaks off: only a cut connection reports an incomplete answer.
- */
-function streamBody(exchange: Exchange, body: Readable): Promise<void> {
-  const { response } = exchange;
-  return new Promise((resolve, reject) => {
-    let isWhole = false;
-    const stop = (cause?: unknown): void => {
-      if (isWhole) return;
-      body.destroy();
-      reject(new GatewayError('unavailable', 'the answer broke off', { cause, reason: 'broken off' }));
-    };
-    body.on('data', (piece: Buffer) => {
-      exchange.bytes += piece.length;
-      if (response.write(piece)) return;
-      body.pause();
-      response.once('drain', () => body.resume());
-    });
-    body.once('end', () => {
-      isWhole = true;
-      response.end(undefined);
-      exchange.end();
-      resolve();
-    });
-    body.on('error', stop);
-    body.once('close', stop);
-    if (response.destroyed) stop();
-    else response.once('close', stop);
-  });
-}

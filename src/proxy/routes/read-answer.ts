@@ -1,13 +1,22 @@
 /** Answers reads over every transport, from memory or the fleet. */
 import { canonicalBytes } from './canonical-body.ts';
 import { ownBytes } from '../../cache/index.ts';
-import { GatewayError } from '../../ledger/index.ts';
 import { LargeAnswerError } from '../../upstream/index.ts';
-import { answerForm, CachedTarget, type Exchange, type Incoming, ownCopy, postedName } from '../http/index.ts';
-import { isOfLatest, type Read, type ReadResult, type SharedRead } from '../reads/index.ts';
+import { answerForm, CachedTarget, type Exchange, ownCopy, type TargetCache } from '../http/index.ts';
+import { isOfLatest, type Read, type ReadResult, type Reads, type SharedRead } from '../reads/index.ts';
 import type { BodyRead } from './parse-read.ts';
-import type { Match } from './router.ts';
-import type { RouteParts } from './route-parts.ts';
+import type { Match, Router } from './router.ts';
+import type { PassThrough } from './pass-through.ts';
+import type { Encoder } from './encode-submission.ts';
+
+/** Parts that serve requests on the client port. */
+export interface RouteParts extends Omit<Reads, 'audits'> {
+  readonly router: Router;
+  readonly targets: TargetCache;
+  readonly passThrough: PassThrough;
+  /** `undefined`: nodes encode. No getter: V8 makes a literal that has one a dictionary, and each load slow. */
+  readonly encoder: () => Encoder | undefined;
+}
 
 /**
  * Parses the read of `match`; `undefined`: a node has to answer it. The target cache gets reads of "latest" and those in
@@ -43,11 +52,10 @@ export function parsePosted({ reader, targets }: RouteParts, match: Match, reque
   const comesAgain = isOfLatest(read) || reader.locate(read) !== undefined;
   if (comesAgain && request.body.length <= canonicalBytes && targets.admits()) {
     const { target, contentType = '', accept, body } = request;
-    const name = postedName(target, contentType, answerForm(accept), body.toString('latin1'));
     const { wire } = read;
     // A slice of the received bytes would keep all of them in memory.
     const own = wire.body === body ? { ...read, wire: { ...wire, body: ownBytes(body) } } : read;
-    targets.addNamed(ownCopy(name), new CachedTarget(match.route, own));
+    targets.addPosted({ target, contentType, form: answerForm(accept), body }, new CachedTarget(match.route, own));
   }
   return read;
 }
@@ -55,14 +63,14 @@ export function parsePosted({ reader, targets }: RouteParts, match: Match, reque
 /** Answers a read: from memory at once, or from the fleet. Throws or rejects with `GatewayError`. */
 export function answerRead(parts: RouteParts, exchange: Exchange, read: Read): void | Promise<void> {
   const { reader, freshness } = parts;
-  const hit = findHit(parts, read, exchange.request);
-  if (hit !== undefined) return writeRead(parts, exchange, hit);
-  requireTime(parts);
+  const hit = findHit(parts, read, exchange);
+  if (hit !== undefined) return writeRead(freshness, exchange, hit);
+  exchange.requireTime();
   const load = isOfLatest(read)
     ? freshness.load(read, exchange)
     : reader.load(read, exchange, isOfHistory(read) ? freshness.demandOf(exchange.request).min : undefined);
   return load.then(
-    (served) => writeRead(parts, exchange, served),
+    (served) => writeRead(freshness, exchange, served),
     (error: unknown) => {
       // The next request for the target is parsed, and streamed.
       if (error instanceof LargeAnswerError) parts.targets.drop(exchange.target, read.form);
@@ -71,17 +79,7 @@ export function answerRead(parts: RouteParts, exchange: Exchange, read: Read): v
   );
 }
 
-/**
- * Throws `GatewayError` 503 while the process is overloaded. Callers need a node, Redis or the encoder next: an answer
- * from memory costs less than the refusal, and submissions go on.
- */
-export function requireTime({ overload }: RouteParts): void {
-  if (!overload.isOverloaded()) return;
-  overload.onShed();
-  throw new GatewayError('unavailable', 'the gateway is overloaded; try again', { reason: 'overload' });
-}
-
-function findHit({ reader, freshness }: RouteParts, read: Read, request: Incoming): ReadResult | undefined {
+function findHit({ reader, freshness }: RouteParts, read: Read, { request }: Exchange): ReadResult | undefined {
   return isOfLatest(read) ? freshness.findRead(read, request) : reader.find(read);
 }
 
@@ -91,8 +89,12 @@ function isOfHistory({ extent }: Read): boolean {
 }
 
 /** Writes the answer. After a committed transaction its connection reads no older state. */
-export function writeRead(parts: RouteParts, exchange: Exchange, served: ReadResult): void | Promise<void> {
+export function writeRead(
+  freshness: RouteParts['freshness'],
+  exchange: Exchange,
+  served: ReadResult,
+): void | Promise<void> {
   const { committedAt } = served.entry;
-  if (committedAt !== undefined) parts.freshness.recordSeen(exchange.request, committedAt);
-  return parts.writer.read(exchange, served, parts.reader);
+  if (committedAt !== undefined) freshness.recordSeen(exchange.request, committedAt);
+  return exchange.answerRead(served);
 }

@@ -15,6 +15,7 @@ import {
 } from './parse-history.ts';
 import {
   moduleRead,
+  needOf,
   requireJson,
   resourceRead,
   transactionRead,
@@ -26,8 +27,9 @@ import {
   type ParseRead,
 } from './parse-read.ts';
 import { accountPageRead, accountRead, balanceRead, tableItemRead } from './parse-state.ts';
-import { numberParameter, type Route } from '../http/index.ts';
-import { needOf, type Read } from '../reads/index.ts';
+import { type Route } from '../http/index.ts';
+import { numberParameter } from './target.ts';
+import type { Read } from '../reads/index.ts';
 import type { Submissions } from './submissions.ts';
 
 /** Parses a read whose request has a body. */

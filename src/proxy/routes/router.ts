@@ -15,14 +15,8 @@ import {
   type TableRoute,
 } from './route-table.ts';
 import type { Submissions } from './submissions.ts';
-import {
-  foldedPaths,
-  hasFoldedDots,
-  hasParameter,
-  longestTarget,
-  type MatchedRoute,
-  pathBelow,
-} from '../http/index.ts';
+import type { MatchedRoute } from '../http/index.ts';
+import { foldedPaths, hasFoldedDots, hasParameter, pathBelow } from './target.ts';
 
 interface RouterOptions {
   /** Empty, or `/v1`. */
@@ -53,8 +47,9 @@ export class Router {
   constructor({ basePath, submissions }: RouterOptions) {
     this.basePath = basePath;
     this.#tree = findMyWay({
-      // Beyond the default of 100 characters, reads of generic struct tags would be passed and never cached.
-      maxParamLength: longestTarget,
+      // Sockets bound the target. Beyond the default of 100 characters, reads of generic struct tags would be passed and
+      // never cached.
+      maxParamLength: Infinity,
       querystringParser: () => ({}),
       // A target that cannot be decoded finds this handler, which has no row.
       onBadUrl: () => undefined,

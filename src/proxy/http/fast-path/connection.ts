@@ -8,7 +8,7 @@ import type { GatewayError } from '../../../ledger/index.ts';
 import { Pieces, type BodyReservation } from '../body-pool.ts';
 import { stateOf, survivesHalfClose, type ConnectionState } from '../server/connection-state.ts';
 import { AnswerQueue, type AnswerQueueParts } from './answer-queue.ts';
-import type { PacedWork } from '../turn-shares.ts';
+import type { PacedWork } from '../server/turn-shares.ts';
 import { RequestAnswers, type RequestAnswersParts } from './request-answers.ts';
 import { PartialRequest } from './partial-request.ts';
 import { readHead, type HeaderBlocks, type PlainHead } from './request-head.ts';

@@ -5,10 +5,10 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import type { FastPathMetrics } from '../../../metrics/index.ts';
 import { stateOf } from '../server/connection-state.ts';
 import { keepAliveMs } from '../server/listener.ts';
 import { endInput, intercept } from '../server/paced-input.ts';
+import type { FastPathMetrics } from '../request-metrics.ts';
 import type { ServerParts } from '../service.ts';
 import { TurnEnd } from './answer-queue.ts';
 import { Arenas } from './arena.ts';

@@ -4,8 +4,9 @@
  */
 import type { RequestListener } from 'node:http';
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
-import type { FastPathMetrics } from '../../../metrics/index.ts';
 import type { Access, AdmittedRequest } from '../../../access/index.ts';
+import { answer, refuse } from '../serve.ts';
+import type { FastPathMetrics } from '../request-metrics.ts';
 import type { ServerParts } from '../service.ts';
 import type { CachedTarget } from '../target-cache.ts';
 import type { OpenSession } from '../server/h2-sessions.ts';
@@ -114,9 +115,9 @@ export class FastStreams {
     if (isAdmitted && this.#answer(candidate, decision)) return 'answered';
     return (request, response) => {
       const serve = (admitted: AdmittedRequest | undefined): void =>
-        proxy.service.answer({ request, response, admitted }, target);
+        answer(proxy, { request, response, admitted }, target);
       if (isAdmitted) serve(decision);
-      else decision(response, { serve, refuse: (error) => proxy.service.refuse({ request, response }, error) });
+      else decision(response, { serve, refuse: (error) => refuse(proxy, { request, response }, error) });
     };
   }
 }

@@ -2,7 +2,7 @@
 import type { ContentCoding } from '../../../cache/index.ts';
 import type { Fleet } from '../../../upstream/index.ts';
 import { smallestCompressed } from '../negotiate.ts';
-import { unchangedHead, type CacheScope } from '../response-writer.ts';
+import { unchangedHead, type CacheScope } from '../answer-heads.ts';
 import { ownCopy } from '../target.ts';
 import type { Read, ReadResult } from '../../reads/index.ts';
 import type { ServerParts } from '../service.ts';
@@ -30,7 +30,7 @@ export class PreparedHeads {
 
   /** `undefined`: memory lacks the answer. */
   prepare(read: Read, { isLatest, ageSeconds, wanted, view, scope }: HeadForm): PreparedHead | undefined {
-    const { memory, reader, writer, cors } = this.#proxy;
+    const { memory, reader, heads, cors } = this.#proxy;
     const held = reader.locate(read);
     if (held === undefined) return undefined;
     const entry = memory.answerOf(held);
@@ -43,12 +43,12 @@ export class PreparedHeads {
     const isProvisional = !isLatest && reader.isProvisional(read);
     const source = { kind: 'memory' } as const;
     const served: ReadResult = { entry, version, isProvisional, isLatest, ageSeconds, source };
-    const ownHead = writer.ownHeadOf(served, coding);
+    const ownHead = heads.ownHeadOf(served, coding);
     const { chainId, ledgerWideNames } = view;
     const exposed = cors.furtherIn(ownHead);
     const shared = this.#sharedHeads.of(
       { chainId, ledgerWideNames, isLatest, isProvisional, scope, wanted, isCodable, coding, status, exposed },
-      writer.commonHeadOf(served, scope),
+      heads.commonHeadOf(served, scope),
     );
     const unchangedOwn = fieldLines(ownHead);
     const content = sent === undefined ? '' : fieldLines(contentHead(coding, sent.length));

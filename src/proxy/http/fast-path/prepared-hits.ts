@@ -7,8 +7,8 @@ import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { AdmittedRequest } from '../../../access/index.ts';
 import { conditionalTag, matchesTag } from '../negotiate.ts';
-import type { CacheScope } from '../response-writer.ts';
-import { ageOf, isOfLatest } from '../../reads/index.ts';
+import type { CacheScope } from '../answer-heads.ts';
+import { isOfLatest } from '../../reads/index.ts';
 import type { ServerParts } from '../service.ts';
 import { secondsOf, type CachedTarget, type PreparedHead } from '../target-cache.ts';
 import type { Fleet, ReportedState } from '../../../upstream/index.ts';
@@ -49,11 +49,11 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     bodyBytes = 0,
     isHead = false,
   ): boolean {
-    const { fleet, observer, writer } = this.#proxy;
+    const { fleet, observer, heads } = this.#proxy;
     const { view } = fleet;
     const { isPlain, isKept, isDemanding, origin } = block;
     if (!isPlain && (isDemanding || this.#writer.takesVariants !== true)) return false;
-    if (!view.isPlain || writer.isDraining || observer.spans !== undefined) return false;
+    if (!view.isPlain || heads.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
     const scope: CacheScope = admitted?.isPrivate === true && target.scope === 'public' ? 'private' : target.scope;
     // Conditions do not apply to POST.
@@ -90,7 +90,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     if (isLatest && snapshot === undefined) return false;
     const version = snapshot === undefined ? target.read.version : snapshot.info.version;
     const { prepared } = target;
-    const ageSeconds = snapshot === undefined ? 0 : ageOf(snapshot, request.nowMs);
+    const ageSeconds = snapshot === undefined ? 0 : freshness.ageOf(snapshot, request.nowMs);
     if (
       prepared?.version === version &&
       prepared?.shared.isLatest === isLatest &&
@@ -99,7 +99,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     ) {
       return this.#serve(prepared, request, snapshot);
     }
-    const read = snapshot === undefined ? target.read : freshness.pinned(target.read, snapshot);
+    const read = snapshot === undefined ? target.read : freshness.pinned(target.read, snapshot.info.version);
     const { view, scope } = request;
     const made = this.#heads.prepare(read, { isLatest, ageSeconds, wanted: block.coding, view, scope });
     target.prepared = made;

@@ -1,5 +1,5 @@
 /** Answers `GET` and `HEAD` of the ledger info from the shared state; its head is made once per change of the state. */
-import { type InfoBody, infoHead } from '../../reads/index.ts';
+import type { InfoBody } from '../../reads/index.ts';
 import type { ServerParts } from '../service.ts';
 import type { Route } from '../route.ts';
 import type { AdmittedRequest } from '../../../access/index.ts';
@@ -33,11 +33,11 @@ export class PreparedInfo {
 
   /** False: no answer and no side effect; the general way finds a state that satisfies the client, or its error. */
   answer({ head, route, connection, admitted }: InfoRequest): boolean {
-    const { fleet, freshness, observer, writer } = this.#proxy;
+    const { fleet, freshness, observer, heads } = this.#proxy;
     const { isDemanding, form, headers, isKept, origin } = head.block;
     const { view } = fleet;
     if (isDemanding || form === 'bcs' || !view.isPlain || view.oldest === undefined) return false;
-    if (writer.isDraining || observer.spans !== undefined) return false;
+    if (heads.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
     const info = freshness.findLedgerInfo({ headers, socket: connection.socket });
     if (info === undefined) return false;
@@ -56,9 +56,10 @@ export class PreparedInfo {
   }
 
   #headOf(info: InfoBody): HeadText {
-    const { vary } = this.#proxy.writer;
+    const { heads } = this.#proxy;
+    const { vary } = heads;
     if (info !== this.#info || vary !== this.#vary) {
-      const lines = headText(200, [...infoHead(vary, info.version), 'Content-Length', String(info.body.length)]);
+      const lines = headText(200, [...heads.infoHead(info.version), 'Content-Length', String(info.body.length)]);
       this.#head = { common: Buffer.from(lines, 'latin1'), own: '', exposed: '' };
       this.#info = info;
       this.#vary = vary;

@@ -1,13 +1,13 @@
 /** Answers the requests of one connection, one at a time: a prepared hit, or the route's answer. */
 import { type Access, type AdmittedRequest, clientOf } from '../../../access/index.ts';
 import type { GatewayError } from '../../../ledger/index.ts';
-import type { FastPathMetrics } from '../../../metrics/index.ts';
 import { stateOf } from '../server/connection-state.ts';
 import type { BodyReservation } from '../body-pool.ts';
 import { uncountedBytes } from '../request-body.ts';
-import type { WholeRequest } from '../service.ts';
 import type { MatchedRoute } from '../route.ts';
-import type { ServerParts } from '../service.ts';
+import { answer, refuse } from '../serve.ts';
+import type { FastPathMetrics } from '../request-metrics.ts';
+import type { ServerParts, WholeRequest } from '../service.ts';
 import { CachedTarget, postedName } from '../target-cache.ts';
 import { longestTarget, ownCopy } from '../target.ts';
 import type { Incoming } from '../message.ts';
@@ -140,9 +140,9 @@ export class RequestAnswers {
   }
 
   #serve(received: WholeRequest, match: MatchedRoute | CachedTarget, fault: GatewayError | undefined): void {
-    const { service } = this.#parts.proxy;
-    if (fault === undefined) service.answer(received, match);
-    else service.refuse(received, fault, match.route);
+    const { proxy } = this.#parts;
+    if (fault === undefined) answer(proxy, received, match);
+    else refuse(proxy, received, fault, match.route);
   }
 
   #answerHit(head: PlainHead, match: MatchedRoute | CachedTarget, admitted?: AdmittedRequest): boolean {
@@ -175,7 +175,7 @@ export class RequestAnswers {
     this.#begin(plain, match, (received) => {
       const serve = (admitted?: AdmittedRequest): void => this.#serve({ ...received, admitted }, match, fault);
       if (typeof decision === 'object') return serve(decision);
-      return decision(received.response, { serve, refuse: (error) => proxy.service.refuse(received, error) });
+      return decision(received.response, { serve, refuse: (error) => refuse(proxy, received, error) });
     });
   }
 

@@ -1,7 +1,6 @@
 /** State of a client's connection, stored on its sockets: a member costs a hit a tenth of a map lookup. */
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { SeenVersion } from '../../reads/index.ts';
 
 const stateKey = Symbol('state of the connection');
 const isKept = Symbol('answered despite a half-close');
@@ -24,8 +23,6 @@ export class ConnectionState {
   isOnFastPath = false;
   /** HTTP/2 streams in flight; `undefined`: none has begun. */
   streams: number | undefined;
-  /** Newest version that the client has got, or has shown to know. */
-  seen: SeenVersion | undefined;
   /** TLS socket above the accepted connection. */
   upper: Duplex | undefined;
 

@@ -28,7 +28,7 @@ interface ConnectionsOptions {
 }
 
 /** Times of a drain. */
-interface DrainOptions {
+export interface DrainOptions {
   /**
    * Milliseconds between unreadiness and the closed port: balancers keep sending until their next check. Every answer
    * in this time closes its connection.

@@ -2,8 +2,8 @@
  * Node's HTTP server on the clients' port and its connection rules: pipelines, refused connections, `Expect`, CONNECT.
  * Accepted requests go to `handle`.
  */
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
-import fastify, { type FastifyInstance } from 'fastify';
+import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
+import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { GatewayError } from '../../../ledger/index.ts';
 import { answerBrokenRequest, refuseBehind } from './broken-request.ts';
 import { enterPipeline, stateOf } from './connection-state.ts';
@@ -11,7 +11,9 @@ import { createServer, schemaController } from './lean-http.ts';
 import { paceInput } from './paced-input.ts';
 import { awaitContinue } from '../request-body.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
+import { handle, refuse } from '../serve.ts';
 import type { ConnectionTimes, ServerParts } from '../service.ts';
+import { TurnShares } from './turn-shares.ts';
 
 /** Milliseconds; longer than balancers keep idle connections (60 s), so that none sends into a closing one. */
 export const keepAliveMs = 75_000;
@@ -46,6 +48,31 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
   });
 }
 
+/**
+ * Builds a server for operators with the connection rules of the client port: pipelines, paced input, answers to malformed
+ * requests. `guard` decides on requests ahead of Fastify's router.
+ */
+export function createGuardedServer(
+  options: Pick<FastifyServerOptions, 'forceCloseConnections' | 'bodyLimit'>,
+  httpOptions: ServerOptions,
+  guard: (handler: RequestListener) => RequestListener,
+): FastifyInstance {
+  return fastify({
+    ...options,
+    schemaController,
+    clientErrorHandler: (error, socket) => void answerBrokenRequest(error, { socket, headers: () => [] }),
+    serverFactory: (handler) => {
+      const guarded = guard(handler);
+      const server = createServer(httpOptions, (request, response) => {
+        // A refusal of malformed bytes is sent after the answers to the requests before them.
+        if (enterPipeline(request.socket, response)) guarded(request, response);
+      });
+      paceInput(server, new TurnShares());
+      return server;
+    },
+  });
+}
+
 /** Builds Node's server. With `parts.tls`, TLS and HTTP/2 precede it. */
 function createHttpServer(parts: ServerParts): Server {
   const { service, times } = parts;
@@ -56,18 +83,19 @@ function createHttpServer(parts: ServerParts): Server {
     // Node then writes `Connection: close`, and closes the connection after the answer.
     if (isOverLimit) response.shouldKeepAlive = false;
     if (isOverLimit)
-      service.refuse(
+      refuse(
+        parts,
         { request, response },
         new GatewayError('unavailable', 'there are too many connections; try again', { reason: 'connections' }),
       );
     else serve(request, response);
   };
   const serve: RequestListener = (request, response) =>
-    take(request, response, (...received) => service.handle(...received));
+    take(request, response, (...received) => handle(parts, ...received));
   const refuseWith =
     (faultOf: (target: string) => GatewayError): RequestListener =>
     (request, response) =>
-      take(request, response, () => service.refuse({ request, response }, faultOf(request.url ?? '')));
+      take(request, response, () => refuse(parts, { request, response }, faultOf(request.url ?? '')));
   const server = createServer(httpOptions(times), serve);
   // One more than allowed, which makes an excess visible.
   server.maxHeadersCount = mostHeaders + 1;
@@ -76,7 +104,7 @@ function createHttpServer(parts: ServerParts): Server {
   server.on('checkContinue', (request, response) =>
     take(request, response, () => {
       awaitContinue(request, response);
-      service.handle(request, response);
+      handle(parts, request, response);
     }),
   );
   // Any other `Expect`. Node's own refusal has no body.
@@ -99,12 +127,12 @@ function createHttpServer(parts: ServerParts): Server {
     parts.tls?.wrap(server, {
       turns: parts.turns,
       connect: refuseWith((target) => service.notAllowed(target)),
-      refuse: (request, response, error) => service.refuse({ request, response }, error),
+      refuse: (request, response, error) => refuse(parts, { request, response }, error),
     }) ?? server
   );
 }
 
 /** Flat headers of an answer without a response object. */
-function liveHeaders({ fleet, writer }: ServerParts): readonly string[] {
-  return ['Vary', writer.vary, ...fleet.view.headers];
+function liveHeaders({ fleet, heads }: ServerParts): readonly string[] {
+  return ['Vary', heads.vary, ...fleet.view.headers];
 }

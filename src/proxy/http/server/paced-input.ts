@@ -5,7 +5,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { clientOf } from '../../../access/index.ts';
-import type { PacedWork, TurnShares } from '../turn-shares.ts';
+import type { PacedWork, TurnShares } from './turn-shares.ts';
 import { awaitRoom, hasRoom, stateOf } from './connection-state.ts';
 
 /** Members that Node's HTTP server adds to its sockets. */

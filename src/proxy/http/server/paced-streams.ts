@@ -5,7 +5,7 @@
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import { clientOf } from '../../../access/index.ts';
-import type { PacedWork, TurnShares } from '../turn-shares.ts';
+import type { PacedWork, TurnShares } from './turn-shares.ts';
 
 /** A stream that waits for its turn. */
 interface WaitingStream {

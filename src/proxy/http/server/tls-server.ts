@@ -18,7 +18,7 @@ import { bindToCarrier } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
 import { PacedStreams } from './paced-streams.ts';
-import type { TurnShares } from '../turn-shares.ts';
+import type { TurnShares } from './turn-shares.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 
 /** Certificate chain and private key, as PEM text. */

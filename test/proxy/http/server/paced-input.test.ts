@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
-import { TurnShares } from '../../../../src/proxy/http/turn-shares.ts';
+import { TurnShares } from '../../../../src/proxy/http/server/turn-shares.ts';
 import { paceInput } from '../../../../src/proxy/http/server/paced-input.ts';
 import { until } from '../../../support/eventually.ts';
 import { nodeAndGateway, probeAt } from '../../../support/gateway.ts';

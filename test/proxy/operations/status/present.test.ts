@@ -4,7 +4,7 @@ import { Registry } from 'prom-client';
 import { mergeStatus } from '../../../../src/proxy/operations/status/merge.ts';
 import { factsOf } from '../../../../src/proxy/operations/status/present.ts';
 import { countedFamilies, countsOf } from '../../../../src/proxy/operations/status/counts.ts';
-import { createHttpMetrics } from '../../../../src/metrics/http-metrics.ts';
+import { createHttpMetrics } from '../../../../src/proxy/http/request-metrics.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { factsFrom, nodeStatus, processStatus, windowsOf } from '../../../support/process-status.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { TurnShares, type PacedWork } from '../../../src/proxy/http/turn-shares.ts';
+import { TurnShares, type PacedWork } from '../../../../src/proxy/http/server/turn-shares.ts';
 
 /** Shares whose clock moves with each piece of work; pieces are noted by their names. */
 function world() {

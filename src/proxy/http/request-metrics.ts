@@ -1,97 +1,24 @@
-/** Metrics of client requests: status, latency, in flight, saved upstream requests, staleness, fast path. */
+/** Metrics of client requests: status, latency, in flight, saved upstream requests, fast path. */
 import type { Registry } from 'prom-client';
-import { Counter, type Count } from './counter.ts';
-import { combinations, labelSources } from './family.ts';
-import { Gauge } from './gauge.ts';
-import { Histogram, type Distribution, type TraceReference } from './histogram.ts';
-
-/** Route templates: a closed set, never a path. */
-export const routes = [
-  'resource',
-  'module',
-  'view',
-  'transaction_by_hash',
-  'wait_by_hash',
-  'encode_submission',
-  'submit',
-  'ledger_info',
-  'account',
-  'balance',
-  'resources',
-  'modules',
-  'table_item',
-  'raw_table_item',
-  'transaction_by_version',
-  'transactions',
-  'auxiliary_info',
-  'block_by_height',
-  'block_by_version',
-  'events',
-  'account_transactions',
-  'transaction_summaries',
-  'gas_price',
-  'build',
-  'pass_through',
-  'none',
-] as const;
-/** Name of a route in metrics and traces. */
-export type RouteName = (typeof routes)[number];
-
-/**
- * Sources of answers. `collapsed`: another client's upstream read. `miss`: a read of a node. `passed`: passed through to
- * a node, never cached. `local`: made here. `refused`: the client's error, or it hung up before the answer began.
- * `failed`: an error that is not the client's.
- */
-export const outcomes = [
-  'memory',
-  'store',
-  'redis',
-  'collapsed',
-  'miss',
-  'passed',
-  'local',
-  'refused',
-  'failed',
-] as const;
-/** Label `outcome` of a client request. */
-export type Outcome = (typeof outcomes)[number];
-
-/** Bucket bounds for durations of requests, in seconds. */
-export const requestSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+import {
+  combinations,
+  Counter,
+  type Count,
+  countedOutcome,
+  type CountedRequest,
+  countedStatus,
+  Gauge,
+  Histogram,
+  labelSources,
+  type Outcome,
+  outcomes,
+  requestSeconds,
+  type RouteName,
+  routes,
+} from '../../metrics/index.ts';
 
 /** Sources of answers that saved a request to a node. `local`: a signing message that was encoded here. */
 const savings = ['memory', 'store', 'redis', 'collapsed', 'local'] as const;
-
-/** The status that access logs of proxies have for a client that hung up before its answer began. */
-export const hungUp = 499;
-
-/** An ended request: answered, or its client is gone. */
-export interface CountedRequest {
-  readonly route: RouteName;
-  /** Status of the answer, sent or not. */
-  readonly status: number;
-  /** Source of the answer, sent or not. */
-  readonly outcome: Outcome;
-  /** `false`: the client hung up before; `countedStatus` and `countedOutcome` replace status and outcome. */
-  readonly isHeadSent: boolean;
-  /**
-   * Bytes of the answer's body as handed to the connection, coded. A kept answer counts whole, also when the client leaves
-   * before its end; of a streamed one counts what was passed on.
-   */
-  readonly bytes: number;
-  /** Its span, when the trace is sampled. */
-  readonly trace?: TraceReference | undefined;
-}
-
-/** The status in metrics and access log; 499 after a hang-up. */
-export function countedStatus({ isHeadSent, status }: Pick<CountedRequest, 'isHeadSent' | 'status'>): number {
-  return isHeadSent ? status : hungUp;
-}
-
-/** The outcome in metrics and access log; `refused` after a hang-up. */
-export function countedOutcome({ isHeadSent, outcome }: Pick<CountedRequest, 'isHeadSent' | 'outcome'>): Outcome {
-  return isHeadSent ? outcome : 'refused';
-}
 
 /** Counts events of client requests. */
 export type HttpMetrics = ReturnType<typeof createHttpMetrics>;
@@ -99,7 +26,9 @@ export type HttpMetrics = ReturnType<typeof createHttpMetrics>;
 /** Counts of one route, looked up once. */
 interface RouteCounts {
   readonly byStatus: Map<number, Count>;
-  readonly byOutcome: Partial<Record<Outcome, { readonly duration: Distribution; readonly bytes: Count }>>;
+  readonly byOutcome: Partial<
+    Record<Outcome, { readonly duration: ReturnType<Histogram['of']>; readonly bytes: Count }>
+  >;
 }
 
 /** Statuses with a series per route from the start, because alerts use them. */
@@ -187,29 +116,6 @@ function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Out
   return (route, outcome) => {
     const count = outcome === 'local' && route === 'encode_submission' ? encoded : saved[outcome];
     count?.inc();
-  };
-}
-
-/** Observes reads of the latest state. */
-export type LatestMetrics = ReturnType<typeof createLatestMetrics>;
-
-/** Registers the families of reads of the latest state. */
-export function createLatestMetrics(registry: Registry) {
-  const staleness = new Histogram(registry, {
-    name: 'ledgergate_served_staleness_seconds',
-    help: 'Age of the shared state when a read of the latest state is answered from it; latest.maxStaleness bounds it when the request comes.',
-    buckets: [0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 1, 2.5, 5, 10],
-  }).of({});
-  const lag = new Histogram(registry, {
-    name: 'ledgergate_served_version_lag_versions',
-    help: 'Versions from the one that a read of the latest state is answered from to the newest that the fleet has reported by then.',
-    buckets: [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000],
-  }).of({});
-  return {
-    /** Age of the shared state at the answer. */
-    observeStaleness: (seconds: number) => staleness.observe(seconds),
-    /** Versions from the answer's state to the present head. */
-    observeLag: (versions: number) => lag.observe(versions),
   };
 }
 

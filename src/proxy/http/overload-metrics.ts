@@ -1,10 +1,6 @@
 /** Metrics of overload: shed requests, refused and ended connections, bodies in memory. */
 import type { Registry } from 'prom-client';
-import { Counter, type Count } from './counter.ts';
-import { Gauge } from './gauge.ts';
-
-/** Why requests are answered 503 at once. */
-export const shedReasons = ['event loop', 'answers on their way'] as const;
+import { Counter, type Count, Gauge, shedReasons } from '../../metrics/index.ts';
 
 interface OverloadGauges {
   readonly connections: number;

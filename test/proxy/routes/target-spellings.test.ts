@@ -1,16 +1,14 @@
 /** Spellings of request targets: absolute ones, authorities, parameters, folded paths. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { isAuthority, originForm, ownCopy } from '../../../src/proxy/http/target.ts';
 import {
   foldedPaths,
   hasFoldedDots,
   hasParameter,
-  isAuthority,
   knownParameters,
   numberParameter,
-  originForm,
-  ownCopy,
-} from '../../../src/proxy/http/target.ts';
+} from '../../../src/proxy/routes/target.ts';
 
 const absolute: readonly (readonly [target: string, path: string])[] = [
   ['/v1/x?a=b', '/v1/x?a=b'],

@@ -1,15 +1,28 @@
 /** TLS towards clients: the listener, and its certificate, reloaded when its files change. */
-import { defaultCiphers, digestOf, FileWatch, readTlsPair, type TlsConfig, type TlsPair } from '../config/index.ts';
-import { createTlsMetrics } from '../metrics/index.ts';
-import { type ConnectionTimes, keepAliveMs, TlsListener } from '../proxy/http/index.ts';
-import type { ServingContext } from './settings.ts';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import {
+  defaultCiphers,
+  digestOf,
+  FileWatch,
+  readTlsPair,
+  type TlsConfig,
+  type TlsPair,
+} from '../../../config/index.ts';
+import { Counter, Gauge, type Journal } from '../../../metrics/index.ts';
+import type { ConnectionTimes } from '../service.ts';
+import { keepAliveMs } from './listener.ts';
+import { TlsListener } from './tls-server.ts';
 
-interface EncryptionContext extends ServingContext {
+interface EncryptionContext {
+  readonly log: Logger;
+  readonly journal: Journal;
+  readonly registry: Registry;
   readonly times: ConnectionTimes;
 }
 
 /** Throws when the files or ciphers are invalid. */
-export function buildEncryption(config: TlsConfig, { log, journal, times, registry }: EncryptionContext) {
+export function createEncryption(config: TlsConfig, { log, journal, times, registry }: EncryptionContext) {
   const files = [config.cert, config.key];
   const digest = digestOf(...files);
   const first = readTlsPair(config, Date.now());
@@ -67,4 +80,27 @@ export function buildEncryption(config: TlsConfig, { log, journal, times, regist
 
 function faultsOf({ problems }: ReturnType<typeof readTlsPair>): readonly string[] {
   return problems.map(({ at, message }) => `listen.tls.${at}: ${message}`);
+}
+
+/** Registers the families of TLS; `expiresMs`, Unix time in milliseconds, is called at each scrape. */
+export function createTlsMetrics(registry: Registry, expiresMs: () => number) {
+  new Gauge(registry, {
+    name: 'ledgergate_tls_certificate_expiry_timestamp_seconds',
+    help: 'When the certificate that clients are shown ends, Unix time; the earliest of all workers.',
+    join: 'min',
+    read: () => expiresMs() / 1000,
+  });
+  const reloaded = new Counter(registry, {
+    name: 'ledgergate_tls_reloads_total',
+    help: 'Changed certificate files, by whether they were taken; failed: what was served before still is.',
+    labels: { result: ['ok', 'failed'] },
+  }).by('result');
+  const failures = new Counter(registry, {
+    name: 'ledgergate_tls_handshake_failures_total',
+    help: 'Connections that did not get through the TLS handshake.',
+  }).of({});
+  return {
+    reloaded,
+    handshakeFailed: () => failures.inc(),
+  };
 }

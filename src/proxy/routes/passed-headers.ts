@@ -10,7 +10,7 @@ import {
   ofTraces,
 } from '../../ledger/index.ts';
 import type { FleetRequest } from '../../upstream/index.ts';
-import { acceptedCodings, isReadableAccept } from './negotiate.ts';
+import { readAccept } from '../http/index.ts';
 
 /**
  * Headers to send to a node, trace headers excluded. `Accept-Encoding` lists, in one spelling, the codings that both
@@ -23,9 +23,9 @@ export function requestHeaders(headers: IncomingHttpHeaders): Record<string, str
     if (value === undefined || named.has(name)) continue;
     if (isForNodes(name) && !ofTraces.includes(name)) kept[name] = value;
   }
+  const { accept, codings } = readAccept(headers);
   // The gateway ignores such a header too: node and gateway answer in the default form.
-  if (!isReadableAccept(headers.accept)) delete kept['accept'];
-  const codings = acceptedCodings(headers['accept-encoding']?.toString());
+  if (accept === undefined) delete kept['accept'];
   if (codings.length > 0 && !named.has('accept-encoding')) kept['accept-encoding'] = codings.join(', ');
   return kept;
 }

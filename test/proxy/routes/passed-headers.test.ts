@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { test } from 'node:test';
-import { mergedVary, requestHeaders, responseHeaders } from '../../../src/proxy/http/headers.ts';
+import { mergedVary, requestHeaders, responseHeaders } from '../../../src/proxy/routes/passed-headers.ts';
 
 test('the request headers that nodes use reach them, unknown headers of the interface included', () => {
   const headers = {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
-import { numberParameter, pathBelow, versionParameter } from '../../../src/proxy/http/target.ts';
+import { numberParameter, pathBelow, versionParameter } from '../../../src/proxy/routes/target.ts';
 import { fc } from '../../support/fast-check.ts';
 
 const router = new Router({ basePath: '/v1', submissions: new Submissions() });

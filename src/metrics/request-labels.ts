@@ -1,0 +1,90 @@
+/** Words of client requests that metrics, traces, log lines and the status page share. */
+import type { TraceReference } from './histogram.ts';
+
+/** Route templates: a closed set, never a path. */
+export const routes = [
+  'resource',
+  'module',
+  'view',
+  'transaction_by_hash',
+  'wait_by_hash',
+  'encode_submission',
+  'submit',
+  'ledger_info',
+  'account',
+  'balance',
+  'resources',
+  'modules',
+  'table_item',
+  'raw_table_item',
+  'transaction_by_version',
+  'transactions',
+  'auxiliary_info',
+  'block_by_height',
+  'block_by_version',
+  'events',
+  'account_transactions',
+  'transaction_summaries',
+  'gas_price',
+  'build',
+  'pass_through',
+  'none',
+] as const;
+/** Name of a route in metrics and traces. */
+export type RouteName = (typeof routes)[number];
+
+/**
+ * Sources of answers. `collapsed`: another client's upstream read. `miss`: a read of a node. `passed`: passed through to
+ * a node, never cached. `local`: made here. `refused`: the client's error, or it hung up before the answer began.
+ * `failed`: an error that is not the client's.
+ */
+export const outcomes = [
+  'memory',
+  'store',
+  'redis',
+  'collapsed',
+  'miss',
+  'passed',
+  'local',
+  'refused',
+  'failed',
+] as const;
+/** Label `outcome` of a client request. */
+export type Outcome = (typeof outcomes)[number];
+
+/** Bucket bounds for durations of requests, in seconds. */
+export const requestSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+
+/** The status that access logs of proxies have for a client that hung up before its answer began. */
+export const hungUp = 499;
+
+/** An ended request: answered, or its client is gone. */
+export interface CountedRequest {
+  readonly route: RouteName;
+  /** Status of the answer, sent or not. */
+  readonly status: number;
+  /** Source of the answer, sent or not. */
+  readonly outcome: Outcome;
+  /** `false`: the client hung up before; `countedStatus` and `countedOutcome` replace status and outcome. */
+  readonly isHeadSent: boolean;
+  /**
+   * Bytes of the answer's body as handed to the connection, coded. A kept answer counts whole, also when the client leaves
+   * before its end; of a streamed one counts what was passed on.
+   */
+  readonly bytes: number;
+  /** Its span, when the trace is sampled. */
+  readonly trace?: TraceReference | undefined;
+}
+
+/** The status in metrics and access log; 499 after a hang-up. */
+export function countedStatus({ isHeadSent, status }: Pick<CountedRequest, 'isHeadSent' | 'status'>): number {
+  return isHeadSent ? status : hungUp;
+}
+
+/** The outcome in metrics and access log; `refused` after a hang-up. */
+export function countedOutcome({ isHeadSent, outcome }: Pick<CountedRequest, 'isHeadSent' | 'outcome'>): Outcome {
+  return isHeadSent ? outcome : 'refused';
+}
+
+/** Why requests are answered 503 at once. */
+export const shedReasons = ['event loop', 'answers on their way'] as const;

@@ -1,0 +1,154 @@
+/** The port of clients: its server and fast path, the bounds of what clients hold, and its metrics. */
+import type { AddressInfo } from 'node:net';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Access } from '../../access/index.ts';
+import type { Cache } from '../../cache/index.ts';
+import type { Config } from '../../config/index.ts';
+import { createTracer, findSdk, type Journal, type Sdk } from '../../metrics/index.ts';
+import type { ByteBudget, Fleet } from '../../upstream/index.ts';
+import type { Reads } from '../reads/index.ts';
+import { AnswerHeads } from './answer-heads.ts';
+import { Cors } from './cors.ts';
+import type { ExchangeObserver } from './exchange.ts';
+import { FastPath } from './fast-path/fast-path.ts';
+import { createBodyMetrics, createOverloadMetrics, type OverloadMetrics } from './overload-metrics.ts';
+import { Bodies } from './request-body.ts';
+import { createFastPathMetrics, createHttpMetrics } from './request-metrics.ts';
+import { RequestSpans } from './request-span.ts';
+import { Connections, type DrainOptions } from './server/connections.ts';
+import { createEncryption } from './server/encryption.ts';
+import { createProxyServer, usualTimes } from './server/listener.ts';
+import { LoopLag } from './server/loop-lag.ts';
+import type { ConnectionTimes, ServerParts, Service } from './service.ts';
+import { TurnShares } from './server/turn-shares.ts';
+import { UnsentAnswers } from './unsent-answers.ts';
+
+interface ClientPortContext extends Pick<Reads, 'reader' | 'freshness'> {
+  /** Absent: the endpoint is open. */
+  readonly access: Access | undefined;
+  readonly fleet: Fleet;
+  readonly memory: Cache['memory'];
+  /** Memory of answers that are read from nodes, or that clients have not read. */
+  readonly answerBudget: ByteBudget;
+  readonly registry: Registry;
+  readonly journal: Journal;
+  readonly log: Logger;
+  /** Live settings of the config. */
+  readonly settings: { readonly sender: ExchangeObserver['limits'] };
+  /** Processes that share the bounds of the gateway. */
+  readonly processes: number;
+  /** Called once per request, see `ExchangeObserver`. */
+  readonly onEnd: ExchangeObserver['onEnd'];
+  /** Default: the registered SDK, if there is one. */
+  readonly sdk: Sdk | undefined;
+  /** Timeouts of clients; absent ones have their defaults. */
+  readonly times: Partial<ConnectionTimes> | undefined;
+  /** Default: measured by the lag of the event loop. */
+  readonly isOverloaded: (() => boolean) | undefined;
+}
+
+/** The port of clients in one process. */
+export type ClientPort = ReturnType<typeof createClientPort>;
+
+/** Builds the port, which does not listen yet. `service` serves its requests. */
+export function createClientPort(service: Service, config: Config, context: ClientPortContext) {
+  const { access, fleet, memory, reader, freshness, answerBudget, registry, settings, processes } = context;
+  const { listen } = config;
+  const draining = { isOn: false };
+  const lag = new LoopLag();
+  const { isOverloaded = () => lag.isOverloaded } = context;
+  const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({
+    connections: connections.open,
+    lagSeconds: lag.lagMs / 1000,
+    answerBytes: answerBudget.held,
+  }));
+  const unsent = new UnsentAnswers(answerBudget, {
+    refused: () => metrics.shed('answers on their way'),
+    ended: () => metrics.slowConnectionEnded(),
+  });
+  const times = { ...usualTimes, inactivityMs: inactivityMs(config), ...context.times };
+  const encryption = listen.tls && createEncryption(listen.tls, { ...context, times });
+  const sdk = context.sdk ?? findSdk();
+  const tracer = sdk && createTracer(sdk);
+  const { basePath } = listen;
+  const observer = {
+    spans: tracer && new RequestSpans(tracer, { basePath, scheme: listen.tls === undefined ? 'http' : 'https' }),
+    metrics: createHttpMetrics(registry),
+    limits: settings.sender,
+    onEnd: context.onEnd,
+  };
+  const bodies: Bodies = new Bodies({ processes, onEnded: () => bodyMetrics.ended.inc() });
+  const bodyMetrics = createBodyMetrics(registry, () => bodies.heldBytes);
+  // A literal without getters: V8 makes an object that has one a dictionary, and each load slow.
+  const parts: ServerParts = {
+    service,
+    targets: service.targets,
+    access,
+    bodies,
+    fleet,
+    reader,
+    memory,
+    freshness,
+    cors: new Cors(fleet.dialect),
+    heads: new AnswerHeads({ fleet, keyHeader: access && (() => access.header), draining }),
+    unsent,
+    observer,
+    overload: { isOverloaded, onShed: () => metrics.shed('event loop') },
+    times,
+    turns: new TurnShares(),
+    tls: encryption?.listener,
+  };
+  const app = createProxyServer(parts);
+  const fastPath = listen.fastPath ? new FastPath(app.server, parts, createFastPathMetrics(registry)) : undefined;
+  const connections: Connections = new Connections(app.server, {
+    max: listen.maxConnections,
+    sessions: encryption?.listener.sessions,
+    fastPath,
+    onRefused: () => metrics.connectionRefused(),
+    onDisplaced: () => metrics.connectionDisplaced(),
+  });
+  return {
+    /** The certificate in use; absent over plain HTTP. */
+    certificate: encryption,
+    isDraining: () => draining.isOn,
+    /** The number that it listens on; the config may have 0. */
+    number: () => (app.server.address() as AddressInfo).port,
+    /** Lag of the event loop, in milliseconds. */
+    lagMs: () => lag.lagMs,
+    /** The load of this process. */
+    load: () => ({
+      connections: connections.open,
+      maxConnections: listen.maxConnections,
+      loopLagMs: Math.round(lag.lagMs),
+      isOverloaded: isOverloaded(),
+    }),
+    /** Measures the lag of the event loop from now on. */
+    start: () => lag.start(),
+    /** Begins to accept connections. Rejects when the port is in use. */
+    listen: () => app.listen({ host: listen.host, port: listen.port }),
+    /** Applies the live keys of another config. */
+    apply(next: Config) {
+      service.targets.clear();
+      app.server.timeout = context.times?.inactivityMs ?? inactivityMs(next);
+    },
+    /** Stops accepting, and drains requests in flight within a bound. */
+    drain(options: DrainOptions) {
+      draining.isOn = true;
+      return connections.drain(app, options);
+    },
+    /** Closes the port at once. */
+    stop: () => app.close(),
+    /** Stops timers and watches. */
+    free() {
+      lag.close();
+      encryption?.close();
+    },
+    flushTraces: async () => tracer?.flush(),
+  };
+}
+
+/** Idle timeout of clients' connections, longer than the deadline: a client that waits for a node is not idle. */
+function inactivityMs({ upstream }: Config): number {
+  return Math.max(usualTimes.inactivityMs, upstream.deadlineMs + 15_000);
+}

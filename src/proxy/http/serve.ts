@@ -1,0 +1,127 @@
+/** Every client request over every transport: match, admit, read the body, serve. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { clientOf } from '../../access/index.ts';
+import { GatewayError } from '../../ledger/index.ts';
+import { Exchange, type IncomingExchange } from './exchange.ts';
+import type { Incoming, Outgoing } from './message.ts';
+import { answerForm } from './negotiate.ts';
+import { announcesBody } from './request-body.ts';
+import { faultOfHead } from './request-faults.ts';
+import type { RouteLabel } from './request-span.ts';
+import type { MatchedRoute } from './route.ts';
+import type { Received, ServerParts } from './service.ts';
+import { CachedTarget } from './target-cache.ts';
+import { originForm } from './target.ts';
+
+/** Answers a request whose head has arrived over Node's HTTP/1 server, TLS or HTTP/2. Never throws. */
+export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
+  const received = { request, response };
+  const refuseRequest = (error: unknown): void => refuse(parts, received, error);
+  try {
+    request.url = originForm(request.url ?? '');
+    const { url: target, method = '' } = request;
+    const fault = faultOfHead(request) ?? parts.service.faultOfMethod(method, target);
+    if (fault !== undefined) throw fault;
+    const matched = findTarget(parts, request) ?? parts.service.match(method, target);
+    if (parts.access === undefined) answer(parts, received, matched);
+    else {
+      parts.access.admit(request, response, matched, {
+        serve: (admitted) => answer(parts, { ...received, admitted }, matched),
+        refuse: refuseRequest,
+      });
+    }
+  } catch (error) {
+    refuseRequest(error);
+  }
+}
+
+function findTarget(
+  { targets }: ServerParts,
+  { method, url = '', headers }: IncomingMessage,
+): CachedTarget | undefined {
+  return method === 'GET' || method === 'HEAD' ? targets.find(url, answerForm(headers.accept)) : undefined;
+}
+
+/** Label of a request that is refused ahead of its route. */
+const unrouted: RouteLabel = { name: 'none', template: undefined };
+
+/** Answers a request ahead of its route: `error` becomes an error answer. */
+export function refuse(
+  parts: ServerParts,
+  received: IncomingExchange<Incoming, Outgoing>,
+  error: unknown,
+  route: RouteLabel = unrouted,
+): void {
+  new Exchange(received, route, parts).fail(error);
+}
+
+/** Answers an admitted request. Never throws. */
+export function answer(parts: ServerParts, received: Received, matched: MatchedRoute | CachedTarget): void {
+  if (matched instanceof CachedTarget || !readsBody(received.request, matched)) {
+    void serve(parts, new Exchange(received, matched.route, parts), matched);
+  } else if (received.body === undefined) readBody(parts, received, matched);
+  else {
+    const { body, reservation } = received;
+    const exchange = new Exchange(received, matched.route, parts);
+    exchange.reservation = reservation;
+    exchange.bodyBytes = body.length;
+    exchange.isWhole = true;
+    const work = serve(parts, exchange, matched, body);
+    if (work !== undefined) reservation?.holdFor(work);
+  }
+}
+
+/** Whether the answer depends on the request's body. */
+function readsBody(request: Incoming, { route: { kind } }: MatchedRoute): boolean {
+  if (kind !== 'passed') return kind === 'posted' || kind === 'encode' || kind === 'submit';
+  const { method } = request;
+  return method === 'POST' || (method !== 'GET' && method !== 'HEAD' && announcesBody(request));
+}
+
+/** Reads the body, then serves the request. Faults of head or body become error answers. */
+function readBody(
+  parts: ServerParts,
+  received: IncomingExchange<IncomingMessage, ServerResponse>,
+  matched: MatchedRoute,
+): void {
+  const { request, response, admitted } = received;
+  // A client that hangs up before the body's end has no exchange.
+  admitted?.settleAtClose(response);
+  const upload = {
+    request,
+    response,
+    client: clientOf(request.socket, admitted),
+    faultOfHead: () => parts.service.faultAheadOfBody(request, matched),
+  };
+  parts.bodies.read(upload, (body, reservation) => {
+    const exchange = new Exchange(received, matched.route, parts);
+    exchange.reservation = reservation;
+    if (body instanceof GatewayError) return exchange.fail(body);
+    exchange.bodyBytes = body.length;
+    return serve(parts, exchange, matched, body);
+  });
+}
+
+/**
+ * Serves an exchange by its route; an exception becomes an error answer. The promise, if any, never rejects. Until it
+ * resolves, the plan counts the request as in flight.
+ */
+function serve(
+  { service }: ServerParts,
+  exchange: Exchange,
+  matched: MatchedRoute | CachedTarget,
+  body?: Buffer,
+): void | Promise<void> {
+  try {
+    const fault =
+      exchange.isWhole && !(matched instanceof CachedTarget)
+        ? service.faultAheadOfBody(exchange.request, matched)
+        : undefined;
+    if (fault !== undefined) throw fault;
+    const work = service.serve(exchange, matched, body)?.catch((error: unknown) => exchange.fail(error));
+    if (work !== undefined) exchange.admitted?.holdFor(work, exchange.response);
+    return work;
+  } catch (error) {
+    return exchange.fail(error);
+  }
+}

@@ -1,0 +1,50 @@
+/** Builds the reads of one process: the reader, reads of "latest", short shares and audits. */
+import type { Registry } from 'prom-client';
+import type { Cache, CacheKey } from '../../cache/index.ts';
+import type { Fleet } from '../../upstream/index.ts';
+import { Audits, createAuditMetrics, type AuditReport } from './audits.ts';
+import type { StalenessLimits } from './demand.ts';
+import { createLatestMetrics, Freshness } from './freshness.ts';
+import { Reader } from './reader.ts';
+import { Shares } from './shares.ts';
+
+interface ReadsContext {
+  readonly fleet: Fleet;
+  readonly cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>;
+  readonly registry: Registry;
+  /** Live settings of the config. */
+  readonly settings: { readonly latest: StalenessLimits; readonly audits: { readonly share: number } };
+  /** Time for which a gas price is shared. */
+  readonly gasPriceTtlMs: number;
+  /** Deletes a read that nodes answer differently from every tier. */
+  readonly drop: (key: CacheKey) => Promise<void>;
+  readonly onDisagreement: (report: AuditReport) => void;
+}
+
+/** The reads of one process. */
+export type Reads = ReturnType<typeof createReads>;
+
+/** Builds the reads. A literal without getters: V8 makes an object that has one a dictionary, and each load slow. */
+export function createReads({ fleet, cache, registry, settings, ...more }: ReadsContext) {
+  const { sender, latest } = fleet;
+  const { gasPriceTtlMs, drop, onDisagreement } = more;
+  const { memory, tiers, metrics } = cache;
+  const audits = new Audits({
+    sender,
+    metrics: createAuditMetrics(registry),
+    settings: settings.audits,
+    isBusy: () => sender.waiting > 0,
+    drop,
+    onDisagreement,
+  });
+  const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored: (stored) => audits.consider(stored) });
+  const freshness = new Freshness({
+    fleet,
+    reader,
+    latest,
+    limits: settings.latest,
+    metrics: createLatestMetrics(registry),
+  });
+  const shares = new Shares({ fleet, sender, latest, freshness, tiers, gasPriceTtlMs });
+  return { reader, freshness, shares, audits };
+}
