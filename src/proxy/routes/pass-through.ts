@@ -2,7 +2,7 @@
  * Passes requests below the base path to a node unchanged, and streams the answer back. Paths that name a version are
  * routed by retention, as pinned reads are.
  */
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { type LedgerVersion, withVersion } from '../../ledger/index.ts';
 import type { Fleet, FleetRequest, NodeAnswer, StreamedAnswer } from '../../upstream/index.ts';
 import type { Exchange } from '../http/index.ts';
