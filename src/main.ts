@@ -1,6 +1,6 @@
 /** The process: arguments, signals, uncaught errors, exit code. */
 import { isatty } from 'node:tty';
-import { runCommand, type Screen, type Terminal } from './commands/index.ts';
+import { runCommand, type Terminal } from './commands/index.ts';
 
 /** A signal within this time of the first is the same: npm passes a Ctrl-C on that the terminal sent to both. */
 const sameSignalMs = 300;
@@ -10,7 +10,6 @@ const terminal: Terminal = {
   env: process.env,
   out: (line) => void process.stdout.write(`${line}\n`),
   error: (line) => void process.stderr.write(`${line}\n`),
-  screen: screenOf(process.stdout),
   stopSignal,
   // A hang-up by a closed terminal ends the process, as SIGTERM does: no other signal would come.
   onHangUp: (listener) =>
@@ -25,22 +24,6 @@ process.on('unhandledRejection', fail);
 const code = await runCommand(process.argv.slice(2), terminal);
 // Some platforms write pipes asynchronously: the exit waits for the output.
 process.stdout.write('', () => process.exit(code));
-
-function screenOf(out: NodeJS.WriteStream): Screen | undefined {
-  // The type lacks `undefined`, the value of a pipe.
-  if ((out.isTTY as boolean | undefined) !== true) return undefined;
-  // Some terminals report 0 columns and rows.
-  return {
-    get columns() {
-      return out.columns || 80;
-    },
-    get rows() {
-      return out.rows || 24;
-    },
-    hasColours: out.hasColors(),
-    write: (text) => void out.write(text),
-  };
-}
 
 /** Streams of a closed terminal are no longer a terminal's; the kernel sees to that before it sends SIGHUP. */
 function isTerminalClosed(): boolean {

@@ -36,21 +36,10 @@ export interface Terminal {
   readonly env: Environment;
   out(line: string): void;
   error(line: string): void;
-  /** Absent: the output goes to a pipe or a file. */
-  readonly screen?: Screen | undefined;
   /** Aborted when the process is asked to end. From the first call on, signals do nothing else. */
   stopSignal(): AbortSignal;
   /** Calls `listener` at each SIGHUP, which does nothing else from then on. */
   onHangUp(listener: () => void): void;
-}
-
-/** The screen, at its current size. */
-export interface Screen {
-  readonly columns: number;
-  readonly rows: number;
-  readonly hasColours: boolean;
-  /** Writes as it is, without an end of line. */
-  write(text: string): void;
 }
 
 /** A command line with an error; the message, one line, names a valid one. Exit code 2. */

@@ -92,7 +92,6 @@ export const flags = {
     meaning: 'A module answer (bytecode and ABI) of the called function. May be repeated.',
   },
   'signing-domain': { kind: 'text', value: 'NAME', meaning: 'First word of the hashed label. Default APTOS.' },
-  watch: { kind: 'switch', meaning: 'Print the status each second, until a signal.' },
   json: { kind: 'switch', meaning: 'The same as --format json, as status has it: all facts in one line.' },
   explain: { kind: 'switch', meaning: 'Also print the bytes taken apart, field by field.' },
 } as const satisfies Readonly<Record<string, Flag>>;

@@ -1,3 +1,3 @@
 /** The door of commands. */
-export type { Screen, Terminal } from './command.ts';
+export type { Terminal } from './command.ts';
 export { runCommand } from './run-command.ts';

@@ -120,9 +120,9 @@ export const commands: readonly CliCommand[] = [
   },
   {
     name: 'status',
-    summary: 'Shows what a running gateway does: nodes, traffic, cache, recent events.',
-    usage: ['status [URL] [--watch] [--format json]'],
-    flags: ['config', 'operations-host', 'operations-port', 'watch', 'format', 'json'],
+    summary: 'Prints the state of a running gateway once: problems, nodes, traffic, cache.',
+    usage: ['status [URL] [--format json]'],
+    flags: ['config', 'operations-host', 'operations-port', 'format', 'json'],
     operand: 'URL',
     load: async () => (await import('./status.ts')).status,
   },

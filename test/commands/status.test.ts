@@ -3,12 +3,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { stripVTControlCharacters } from 'node:util';
-import { runCommand } from '../../src/commands/run-command.ts';
 import { configFile } from '../config/config-file.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
-import { call, start } from './command-line.ts';
+import { call } from './command-line.ts';
 
 /** A server that answers everything with this; returns its address. */
 async function answering(t: TestContext, status: number, body: string): Promise<string> {
@@ -31,12 +29,25 @@ test('a table of what the gateway does, by address and by port', async (t) => {
     // Versions without spaces can be pasted into a request.
     assert.match(out, /^full-0 +● usable +1234567 +0 s +500 /m);
     assert.match(out, /^head 1234567 /m);
-    assert.doesNotMatch(out, /^CLASS/m);
-    assert.match(out, /^no requests in the last \d+ s$/m);
   }
-  await gateway.get('/accounts/0x1/module/coin?ledger_version=700');
+  for (const version of [700, 700]) await gateway.get(`/accounts/0x1/module/coin?ledger_version=${version}`);
   const asked = await call(['status', gateway.operationsUrl]);
-  assert.match(asked.out, /^CLASS +RATE .*\nmodule /m);
+  assert.match(asked.out, /^ *LAST +RATE +NO NODE +HITS .*\n *10 s +\S+ +50\.0 % +50\.0 % /m);
+  assert.match(asked.out, /^memory .* of .*, 1 reads; store off; Redis off$/m);
+});
+
+test('a problem is printed with its remedy', async (t) => {
+  const node = await fakeNode(t);
+  node.faults.add({ kind: 'unavailable' });
+  const gateway = await testGateway(t, { full: [node] });
+
+  const { code, out } = await call(['status', gateway.operationsUrl]);
+
+  assert.equal(code, 0);
+  assert.match(
+    out,
+    /^STARTING .*\n {2}- full-0 has not answered yet: error status; the runbook has a row for the reason$/m,
+  );
 });
 
 test('--format json prints the facts in one line, and so does --json', async (t) => {
@@ -59,7 +70,7 @@ test('no answer, another answer and another server are exit code 1 and one line'
     [await answering(t, 200, '{"name":"other"}'), /is not the status of a gateway$/],
     [gone.replace(/\d+$/, '1'), /cannot be reached \(ECONNREFUSED\)$/],
   ] as const) {
-    const { code, out, err } = await call(['status', url, '--watch']);
+    const { code, out, err } = await call(['status', url]);
     assert.deepEqual({ code, out }, { code: 1, out: '' });
     assert.match(err, why);
   }
@@ -67,55 +78,8 @@ test('no answer, another answer and another server are exit code 1 and one line'
 
 test('an address that is none, and a flag that is not known, are exit code 2', async () => {
   assert.equal((await call(['status', 'ftp://x'])).code, 2);
-  assert.equal((await call(['status', '--wach'])).code, 2);
-});
-
-test('--watch appends where there is no screen, until it is ended', async (t) => {
-  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
-  const watching = start(t, ['status', gateway.operationsUrl, '--watch', '--format', 'json']);
-  await watching.line(/"name":"ledgergate"/);
-  // The second comes a second later.
-  await new Promise((resolve) => watching.process.stdout?.once('data', resolve));
-  watching.process.kill('SIGINT');
-
-  const { code, out } = await watching.ended;
-
-  assert.equal(code, 0);
-  assert.ok(out.trim().split('\n').length >= 2);
-  assert.ok(!out.includes('\u001b'));
-});
-
-test('--watch draws on a screen within its size, and leaves it as it was', async (t) => {
-  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
-  let text = '';
-  const stop = new AbortController();
-  const screen = {
-    columns: 50,
-    rows: 8,
-    hasColours: true,
-    write: (more: string) => {
-      text += more;
-      if (text.split('READY').length > 2) stop.abort();
-    },
-  };
-
-  const code = await runCommand(['status', gateway.operationsUrl, '--watch'], {
-    env: {},
-    out: () => assert.fail('nothing is appended on a screen'),
-    error: () => undefined,
-    screen,
-    stopSignal: () => stop.signal,
-    onHangUp: () => undefined,
-  });
-
-  assert.equal(code, 0);
-  assert.ok(text.startsWith('\u001b[?1049h') && text.endsWith('\u001b[?1049l'));
-  const frames = text.split('\u001b[H').slice(1);
-  assert.equal(frames.length, 2);
-  for (const frame of frames) {
-    const lines = stripVTControlCharacters(frame).split('\r\n');
-    assert.ok(lines.length <= 8 && lines.every((line) => line.length <= 50), frame);
-  }
+  const err = 'ledgergate: status: unknown flag --watch';
+  assert.deepEqual(await call(['status', '--watch']), { code: 2, out: '', err });
 });
 
 test('an address by config needs no variable and no right value of another section', async (t) => {

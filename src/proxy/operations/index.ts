@@ -7,7 +7,7 @@ export { createOperationsServer, type GatewayReadiness, type ReloadStatus } from
 export { countedFamilies, type Counts, countsOf, Distances, tenantCells, type TenantCount } from './status/counts.ts';
 export type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness, WorkersFacts } from './status/facts.ts';
 export { mergeReadiness, mergeStatus } from './status/merge.ts';
-export { factsOf, type StatusFacts } from './status/present.ts';
+export { factsOf } from './status/present.ts';
 export { hasEnded, isFresh, parseReplicaReport, type ReplicaReport, replicaReportOf } from './status/replicas.ts';
 export { statusLines } from './status/terminal.ts';
 export { Trend, Windows } from './status/windows.ts';

@@ -1,4 +1,4 @@
-/** Numbers as text, for the page and the terminal. */
+/** Numbers as text, for the page and the command. */
 
 const none = '–';
 

@@ -1,10 +1,10 @@
-/** States of nodes and of the gateway, for the page and the terminal alike: words, signs, tones, and problems to act on. */
+/** States of nodes and of the gateway, for the page and the command alike: words, signs, tones, and problems to act on. */
 import { requestTimes, totalOf } from './counts.ts';
 import { ejectionReasons, type Level, readClasses } from '../../../metrics/index.ts';
 import type { GatewayStatus, NodeStatus, OverallState, ProcessStatus } from './facts.ts';
 import { duration, grouped, percent, short } from './format.ts';
 
-/** Tone of a colour on the page and in a terminal. */
+/** Tone of a colour on the page. */
 export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 
 /** The facts of a node that its state follows from. */

@@ -1,7 +1,6 @@
 /** Share of requests without a node, and routes that need nodes, from counted requests. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { stripVTControlCharacters } from 'node:util';
 import { Registry } from 'prom-client';
 import { createHttpMetrics } from '../../../../src/proxy/http/request-metrics.ts';
 import { outcomes, type Outcome, type RouteName } from '../../../../src/metrics/request-labels.ts';
@@ -109,7 +108,7 @@ test('requests to nodes of all routes are those of the window', () => {
   );
 });
 
-test('page and terminal show the share and the table', () => {
+test('page and command show the share', () => {
   const facts = factsAfter(mixed);
 
   const page = statusPage(facts)
@@ -117,14 +116,10 @@ test('page and terminal show the share and the table', () => {
     .replace(/\s+/g, ' ');
   assert.match(page, /Last Requests No node Hits 5xx p50 ms p99 ms 10 s 46\/s 53\.8 %/);
   assert.match(page, /Class Requests To nodes No node 5xx p50 ms p99 ms pass through 3\.0\/s 3\.0\/s 0 % /);
-  const lines = statusLines(facts, { columns: 80, hasColours: true, events: 0 }).map(stripVTControlCharacters);
+  const lines = statusLines(JSON.stringify(facts)) ?? [];
   assert.ok(lines.some((line) => /^ *LAST +RATE +NO NODE +HITS +5XX +P50 +P99/.test(line)));
   assert.ok(
     lines.some((line) => /^ *100 s +46\/s +53\.8 % +61\.1 % +1\.0 % /.test(line)),
-    lines.join('\n'),
-  );
-  assert.ok(
-    lines.some((line) => /^view +6\.5\/s +2\.0\/s +33\.3 % /.test(line)),
     lines.join('\n'),
   );
 });

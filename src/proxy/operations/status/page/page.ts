@@ -72,8 +72,7 @@ export function statusPage(facts: StatusFacts, view: TableView = tableViewOf({})
         </main>
         <footer>
           <p>
-            The same for programs: <a href="status.json">status.json</a>. In a terminal:
-            <code>ledgergate status --watch</code>.
+            The same for programs: <a href="status.json">status.json</a>. In a terminal: <code>ledgergate status</code>.
           </p>
         </footer>
         ${scripting}
