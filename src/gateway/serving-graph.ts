@@ -15,7 +15,6 @@ import { createFleet, type FleetDeps, type FleetNews } from '../upstream/index.t
 import { buildCache } from './cache.ts';
 import { LogControl } from './log/log.ts';
 import { AccessLog } from './log/access-log.ts';
-import { Replicas } from './tiers/replicas.ts';
 import { createSettings, type ServingContext } from './settings.ts';
 import { StatusSource } from './status.ts';
 
@@ -209,11 +208,9 @@ export async function buildParts(config: Config, options: ServingOptions, option
     certificateRefused: () => clientPort.certificate?.refused(),
     tenants: () => access?.usage.tenants ?? [],
   });
-  const replicas = cache.redis && redis && new Replicas(cache.redis, redis.keyPrefix, () => status.report());
   return {
     ...context,
     fleet,
-    replicas,
     status,
     logging,
     access,
@@ -227,12 +224,11 @@ export async function buildParts(config: Config, options: ServingOptions, option
 
 /** Closes every part, timers and connections to nodes and Redis included. */
 export async function freeParts(parts: Parts): Promise<void> {
-  const { fleet, status, reads, clientPort, cache, access, replicas } = parts;
+  const { fleet, status, reads, clientPort, cache, access } = parts;
   clientPort.free();
   status.close();
   fleet.stop();
   reads.audits.close();
-  await replicas?.close();
   // Usage first: nothing of the cache is worth its loss.
   await access?.close();
   await cache.close();

@@ -43,10 +43,7 @@ export async function startServing(whole: Config, options: ServingOptions) {
       return clientPort.isDraining();
     },
     readiness: () => status.readiness(),
-    status: async () => ({
-      ...status.report(),
-      replicas: await parts.replicas?.read(parts.fleet.chainId),
-    }),
+    status: () => status.report(),
     /**
      * Applies the live keys of another config (`config/changes.ts`) without interrupting requests; resolves when they are
      * in force. One call at a time.
@@ -76,14 +73,13 @@ export async function startServing(whole: Config, options: ServingOptions) {
 }
 
 async function start(parts: Parts): Promise<void> {
-  const { access, cache, clientPort, fleet, replicas, status } = parts;
+  const { access, cache, clientPort, fleet, status } = parts;
   clientPort.start();
   await fleet.start();
   const looked = Promise.all([cache.start(), access?.started]);
   await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
   status.start();
   await clientPort.listen();
-  replicas?.start(clientPort.number());
 }
 
 /** Applies the live keys of `next`, this process's share of the config. */

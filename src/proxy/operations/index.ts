@@ -8,7 +8,6 @@ export { countedFamilies, type Counts, countsOf, Distances, tenantCells, type Te
 export type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness, WorkersFacts } from './status/facts.ts';
 export { mergeReadiness, mergeStatus } from './status/merge.ts';
 export { factsOf } from './status/present.ts';
-export { hasEnded, isFresh, parseReplicaReport, type ReplicaReport, replicaReportOf } from './status/replicas.ts';
 export { statusLines } from './status/terminal.ts';
 export { Trend, Windows } from './status/windows.ts';
 export { mergeUsage } from './usage-report.ts';

@@ -250,7 +250,7 @@ test('everything else in the same Redis stays', { skip: noRedis }, async (t) => 
 
   const left = await server.run((client) => client.keys('*'));
   assert.deepEqual(
-    left.filter((name) => !/^lg:(?:replicas|(?:state|purge|history):1\.nogenesis(?::\w+)?)$/.test(name)).sort(),
+    left.filter((name) => !/^lg:(?:state|purge|history):1\.nogenesis(?::\w+)?$/.test(name)).sort(),
     others.sort(),
   );
 });

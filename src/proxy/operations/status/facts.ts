@@ -5,7 +5,6 @@
 import type { Disagreement } from '../../reads/index.ts';
 import type { StatusEvent } from '../../../metrics/index.ts';
 import type { Counts } from './counts.ts';
-import type { ReplicaReport } from './replicas.ts';
 import type { TrendPoint, WindowCounts } from './windows.ts';
 
 type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
@@ -117,8 +116,6 @@ export interface ProcessStatus extends Readiness {
   /** End of the served certificate; Unix time in milliseconds. */
   readonly certificateExpiresMs: number | undefined;
   readonly events: readonly StatusEvent[];
-  /** Reports of all replicas; absent without Redis, or while it gives no answer. */
-  readonly replicas?: readonly ReplicaReport[] | undefined;
 }
 
 /** Facts of the whole gateway, beside the reports of processes. */

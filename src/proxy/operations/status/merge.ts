@@ -62,7 +62,6 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
       waiting: sum(({ load }) => load.waiting),
     },
     certificateExpiresMs: earliest(reports.map(({ certificateExpiresMs }) => certificateExpiresMs)),
-    replicas: firstOf(reports, ({ replicas }) => replicas),
     events: mergeEvents(reports.map(({ events }) => events)),
   };
 }

@@ -29,7 +29,6 @@ import {
   type Buckets,
   type Counts,
 } from './counts.ts';
-import { replicaFacts } from './replicas.ts';
 import { byProblem, overall } from './states.ts';
 import { trendFacts, type WindowCounts } from './windows.ts';
 
@@ -71,8 +70,6 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     windows: (status?.windows ?? []).map(windowFacts),
     /** The last 15 minutes, oldest first. */
     trend: (status?.trend ?? []).map(trendFacts),
-    /** Absent without Redis. */
-    replicas: status?.replicas && replicaFacts(status.replicas),
     cache: {
       ...(status?.cache ?? { entries: 0, bytes: 0, maxBytes: 0 }),
       evicted: windowedCount(status, 'evicted'),

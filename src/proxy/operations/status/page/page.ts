@@ -6,7 +6,7 @@ import { encodeSection, eventSection, limitSection, storeSection } from './detai
 import { script, style } from './assets.ts';
 import { axisSection } from './axis.ts';
 import { fleetSection, nodesOf, tableViewOf, type TableView } from './fleet.ts';
-import { outcomeSection, replicaSection, routeSection, trendSection, windowSection } from './traffic.ts';
+import { outcomeSection, routeSection, trendSection, windowSection } from './traffic.ts';
 import { clock, duration } from '../format.ts';
 import { stateTones } from '../states.ts';
 
@@ -64,7 +64,6 @@ export function statusPage(facts: StatusFacts, view: TableView = tableViewOf({})
           ${section('windows', 'Traffic', windowSection(facts))}
           ${section('outcomes', 'Sources of answers', outcomeSection(facts))}
           ${section('routes', 'Requests by class', routeSection(facts))}
-          ${facts.redis.state === 'off' ? undefined : section('replicas', 'Replicas', replicaSection(facts))}
           ${section('store', 'Cache and Redis', storeSection(facts))}
           ${section('encode', 'Signing messages', encodeSection(facts))}
           ${section('limits', 'Limits and repairs', limitSection(facts))}

@@ -1,8 +1,8 @@
-/** Rates, shares and times: by window, by source of the answer, by class of request, by replica; lines of the last 15 minutes. */
+/** Rates, shares and times: by window, by source of the answer, by class of request; lines of the last 15 minutes. */
 import type { Outcome } from '../../../../metrics/index.ts';
 import type { StatusFacts, WindowFacts } from '../present.ts';
 import { html, meter, table, type Markup } from './html.ts';
-import { clock, inMs, milliseconds, percent, perSecond, short } from '../format.ts';
+import { clock, inMs, milliseconds, percent, perSecond } from '../format.ts';
 
 /** Requests, the share without a node, hit share and times by window. */
 export function windowSection({ windows }: StatusFacts): Markup {
@@ -56,21 +56,6 @@ export function routeSection(facts: StatusFacts): Markup {
   ]);
   const columns = ['Class', 'Requests', 'To nodes', 'No node', '5xx', 'p50 ms', 'p99 ms'];
   return table('Last 100 s, most requests to nodes first', columns, rows);
-}
-
-/** A row for each replica below the sum of all; present whenever Redis is configured, so that the page's script finds it. */
-export function replicaSection({ replicas }: StatusFacts): Markup {
-  if (replicas === undefined) return html`<p class="none">Redis gives no answer: this page is of one replica.</p>`;
-  const rows = [replicas.all, ...replicas.each].map((facts) => [
-    facts.isReady ? facts.name : `${facts.name} (no node answers)`,
-    perSecond(facts.requestsPerSecond),
-    perSecond(facts.toNodesPerSecond),
-    percent(facts.hitShare),
-    inMs(facts.p99Ms),
-    short(facts.connections),
-  ]);
-  const columns = ['Replica', 'Requests', 'To nodes', 'Hits', 'p99 ms', 'Connections'];
-  return table('Last 100 s, as each has reported in Redis; p99: the largest', columns, rows);
 }
 
 /** The window with current traffic and enough requests for a quantile. */
