@@ -9,8 +9,8 @@ import { createReads } from '../proxy/reads/index.ts';
 import { type ClientPort, type ConnectionTimes, createClientPort } from '../proxy/http/index.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { Config, UpstreamConfig } from '../config/index.ts';
-import { countedOutcome, createAccessLogMetrics, findSdk, Journal } from '../metrics/index.ts';
-import { Admin, Distances, Explainer } from '../proxy/operations/index.ts';
+import { createAccessLogMetrics, findSdk, Journal } from '../metrics/index.ts';
+import { Admin, Explainer } from '../proxy/operations/index.ts';
 import { createFleet, type FleetDeps, type FleetNews } from '../upstream/index.ts';
 import { buildCache } from './cache.ts';
 import { LogControl } from './log/log.ts';
@@ -96,7 +96,6 @@ export async function buildParts(config: Config, options: ServingOptions, option
   const journal = new Journal(log);
   const settings = createSettings(config, options.stallMs ?? usualStallMs);
   const context: ServingContext = { log, journal, registry, settings, processes, run, peers };
-  const distances = new Distances();
   const logging = new LogControl(log, config.log);
   const listener = {
     onGeneration: () => cache.forgetLedger(),
@@ -161,10 +160,7 @@ export async function buildParts(config: Config, options: ServingOptions, option
     fleet,
     memory: cache.memory,
     answerBudget,
-    onEnd: (summary, seconds) => {
-      distances.count(countedOutcome(summary), summary.version);
-      accessLog.note(summary, seconds);
-    },
+    onEnd: (summary, seconds) => accessLog.note(summary, seconds),
     sdk: optional.tracing?.(context),
     times: options.times,
     isOverloaded: options.isOverloaded,
@@ -196,7 +192,6 @@ export async function buildParts(config: Config, options: ServingOptions, option
     fleet,
     registry,
     journal,
-    distances,
     cache: () => cache.status().memory,
     redis: () => cache.status().redis,
     store: () => cache.status().store,

@@ -6,7 +6,6 @@ import {
   countedFamilies,
   type Counts,
   countsOf,
-  type Distances,
   type LoadFacts,
   type ProcessStatus,
   type Readiness,
@@ -21,7 +20,6 @@ interface StatusParts {
   readonly fleet: Fleet;
   readonly registry: Registry;
   readonly journal: Journal;
-  readonly distances: Distances;
   readonly cache: () => CacheFacts;
   readonly redis: () => Readiness['redis'];
   readonly store: () => Readiness['store'];
@@ -97,9 +95,8 @@ export class StatusSource {
 
   /** Reads the metric families, and records a snapshot when a window needs one. */
   #sample(nowMs: number): Counts {
-    const { fleet, registry, distances, tenants } = this.#parts;
-    distances.head = fleet.head?.version;
-    const counts = countsOf(readFamilies(registry, countedFamilies), [...distances.cells(), ...tenantCells(tenants())]);
+    const { registry, tenants } = this.#parts;
+    const counts = countsOf(readFamilies(registry, countedFamilies), tenantCells(tenants()));
     this.#windows.record(counts, nowMs);
     this.#trend.record(counts, Date.now());
     return counts;

@@ -39,7 +39,7 @@ async function scene(t: TestContext, options: BrowserContextOptions = {}): Promi
 test('without scripts the page has every part, and asks to be loaded again', { skip }, async (t) => {
   const { page } = await scene(t, { javaScriptEnabled: false });
 
-  for (const heading of ['Fleet', 'Retention windows and traffic', 'Traffic', 'Requests by class', 'Recent events']) {
+  for (const heading of ['Fleet', 'Retention windows', 'Traffic', 'Requests by class', 'Recent events']) {
     assert.equal(await page.getByRole('heading', { name: heading, exact: true }).count(), 1, heading);
   }
   assert.equal(await page.getByRole('table', { name: 'Fleet' }).getByRole('row').count(), 3);

@@ -12,7 +12,6 @@ import {
 import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import {
   attemptTimes,
-  binBounds,
   distancesOf,
   encodings,
   hitsOf,
@@ -166,11 +165,7 @@ function windowFacts(window: WindowCounts) {
           },
         ];
       }),
-    /** Reads by versions behind the head, `to` excluded, by whether a node was asked; only bins with reads. */
-    distances: distancesOf(counts).flatMap(({ held, asked }, bin) => {
-      const [from, to] = binBounds(bin);
-      return held + asked === 0 ? [] : [{ from, to, held, asked }];
-    }),
+    distances: distancesOf(counts),
   };
 }
 

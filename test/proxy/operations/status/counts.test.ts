@@ -6,6 +6,7 @@ import { createCacheMetrics } from '../../../../src/cache/cache-metrics.ts';
 import { createEncodeMetrics } from '../../../../src/proxy/routes/encode-metrics.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { createHttpMetrics } from '../../../../src/proxy/http/request-metrics.ts';
+import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
 import { createOverloadMetrics } from '../../../../src/proxy/http/overload-metrics.ts';
 import { createSenderMetrics } from '../../../../src/upstream/dispatch/sender-metrics.ts';
 import { createUpstreamMetrics } from '../../../../src/upstream/upstream-metrics.ts';
@@ -37,6 +38,7 @@ function gatewayMetrics() {
     })),
     encode: createEncodeMetrics(registry, nodeReasons, () => 0),
     http: createHttpMetrics(registry),
+    latest: createLatestMetrics(registry),
     overload: createOverloadMetrics(registry, () => overloadGauges),
     sender: createSenderMetrics(registry, () => gauges),
     upstream: createUpstreamMetrics(

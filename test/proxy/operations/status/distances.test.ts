@@ -1,39 +1,38 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  binBounds,
-  binOf,
-  countsOf,
-  distanceBins,
-  Distances,
-  distancesOf,
-} from '../../../../src/proxy/operations/status/counts.ts';
+import { Registry } from 'prom-client';
+import { readFamilies } from '../../../../src/metrics/family.ts';
+import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
+import { countedFamilies, countsOf, distancesOf } from '../../../../src/proxy/operations/status/counts.ts';
+import { statusPage } from '../../../../src/proxy/operations/status/page/page.ts';
+import { factsFrom, windowsOf } from '../../../support/process-status.ts';
 
-test('distances from the head fall into doublings, from the head itself to version 0 of any ledger', () => {
-  const distances = [0, 1, 2, 3, 4, 1_023, 1_024, 2 ** 31 - 1, 2 ** 31, 2 ** 40, 2 ** 46, 2 ** 60];
-  assert.deepEqual(distances.map(binOf), [0, 1, 2, 2, 3, 10, 11, 31, 32, 41, 47, distanceBins - 1]);
-  for (const distance of distances.slice(0, -1)) {
-    const [from, to] = binBounds(binOf(distance));
-    assert.ok(from <= distance && distance < to, String(distance));
-  }
+function countsAfter(distances: readonly number[]) {
+  const registry = new Registry();
+  const metrics = createLatestMetrics(registry);
+  for (const distance of distances) metrics.observeLag(distance);
+  return countsOf(readFamilies(registry, countedFamilies));
+}
+
+test('reads of the latest state fall into bins of whole versions behind the head', () => {
+  assert.deepEqual(distancesOf(countsAfter([0, 0, 1, 10, 11, 1_000, 2_000_000])), [
+    { from: 0, to: 1, reads: 2 },
+    { from: 1, to: 11, reads: 2 },
+    { from: 11, to: 26, reads: 1 },
+    { from: 501, to: 1_001, reads: 1 },
+    { from: 100_001, to: undefined, reads: 1 },
+  ]);
+  assert.deepEqual(distancesOf(new Map()), []);
 });
 
-test('reads are counted by distance from the head, those without a node apart', () => {
-  const distances = new Distances();
-  // Without a head there is no distance.
-  distances.count('memory', 5n);
-  distances.head = 1_000n;
-  distances.count('memory', 1_000n);
-  distances.count('memory', 1_007n);
-  distances.count('miss', 0n);
-  distances.count('miss', undefined);
+test('the axis joins the reads of the first thousand versions', () => {
+  const page = statusPage(factsFrom({ windows: windowsOf(countsAfter([0, 700, 1_000, 3_000, 200_000]), 100) }));
 
-  const bins = distancesOf(countsOf([], distances.cells()));
-
-  assert.equal(
-    bins.reduce((sum, { held, asked }) => sum + held + asked, 0),
-    3,
-  );
-  assert.deepEqual(bins[0], { held: 2, asked: 0 });
-  assert.deepEqual(bins[binOf(1_000)], { held: 0, asked: 1 });
+  const bars = [...page.matchAll(/<title>Reads ([^<]* versions back: \d+)<\/title>/g)].map(([, words]) => words);
+  assert.deepEqual(bars, [
+    '0 to 1000 versions back: 3',
+    '2501 to 5000 versions back: 1',
+    '100001 and more versions back: 1',
+  ]);
+  assert.match(page, /3 of 5 reads of the latest state were within a thousand versions of the head\./);
 });

@@ -80,7 +80,7 @@ export const style = `
   --ground: #f4f6f8; --card: #ffffff; --line: #d5dce3; --grid: #e8edf1;
   --text: #17212b; --soft: #55626f; --accent: #1f618d;
   --good: #1a7440; --warn: #8a5a00; --bad: #b03022; --idle: #5d6b79;
-  --held: #2e86ab; --asked: #c4651a; --track: #e6ebf0;
+  --data: #2e86ab; --track: #e6ebf0;
   --good-ground: #e6f4ec; --warn-ground: #fdf3dc; --bad-ground: #fbe9e7; --idle-ground: #edf1f4;
 }
 @media (prefers-color-scheme: dark) {
@@ -88,7 +88,7 @@ export const style = `
     --ground: #10161c; --card: #18212a; --line: #303d4a; --grid: #24303b;
     --text: #e4ebf1; --soft: #a0afbd; --accent: #7cc4ec;
     --good: #56c98a; --warn: #e7b450; --bad: #f28b7d; --idle: #a0afbd;
-    --held: #4aa8cf; --asked: #e2894a; --track: #273440;
+    --data: #4aa8cf; --track: #273440;
     --good-ground: #15301f; --warn-ground: #34280f; --bad-ground: #3a1d19; --idle-ground: #212c37;
   }
 }
@@ -163,7 +163,7 @@ summary { cursor: pointer; margin: 4px 0 0 14px; }
 .meter { vertical-align: 0; margin-right: 4px; }
 .share { display: inline-block; min-width: 48px; }
 .track { fill: var(--track); }
-.fill { fill: var(--held); }
+.fill { fill: var(--data); }
 .axis { display: block; overflow: visible; }
 .axis text { fill: var(--text); font-size: 12px; }
 .axis .tick, .axis .more { fill: var(--soft); font-size: 11px; }
@@ -171,19 +171,17 @@ summary { cursor: pointer; margin: 4px 0 0 14px; }
 .axis .middle { text-anchor: middle; }
 .axis .grid { stroke: var(--grid); }
 .axis .grid.major, .axis .base { stroke: var(--line); }
-.axis .held { fill: var(--held); }
-.axis .asked { fill: var(--asked); }
+.axis .reads { fill: var(--data); }
 .axis .window.bad { fill: none; stroke: var(--tone); stroke-width: 2; stroke-dasharray: 4 3; }
 .trends { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 8px 24px; }
 .trend { display: block; }
-.trend path { fill: none; stroke: var(--held); stroke-width: 1.5; }
+.trend path { fill: none; stroke: var(--data); stroke-width: 1.5; }
 figcaption { color: var(--soft); }
 figcaption strong { color: var(--text); }
 .legend { color: var(--soft); font-size: 12px; margin-top: 6px; }
 .key { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 4px 0 12px; }
 .key:first-child { margin-left: 0; }
-.key.held { background: var(--held); }
-.key.asked { background: var(--asked); }
+.key.reads { background: var(--data); }
 .legend .more { margin-left: 12px; }
 dl div { display: flex; justify-content: space-between; gap: 12px; padding: 4px 0; border-top: 1px solid var(--grid); }
 dl div:first-child { border-top: 0; }
@@ -236,12 +234,10 @@ footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
   .legend .more { display: block; margin: 2px 0 0; }
 }
 @media (forced-colors: active) {
-  .axis .window, .axis .held, .fill { fill: CanvasText; }
-  .axis .asked { fill: Highlight; }
+  .axis .window, .axis .reads, .fill { fill: CanvasText; }
   .track { fill: Canvas; stroke: CanvasText; }
   .key { forced-color-adjust: none; }
-  .key.held { background: CanvasText; }
-  .key.asked { background: Highlight; }
+  .key.reads { background: CanvasText; }
   .trend path { stroke: CanvasText; }
 }
 `;

@@ -1,7 +1,7 @@
 /**
- * Retention windows of nodes and reads of clients, on one axis of versions. Most traffic is within a thousand versions of
- * the head, while archives go back to 0. So the axis is the distance from the head: linear for the first thousand
- * versions, logarithmic from there on.
+ * Retention windows of nodes and reads of the latest state, on one axis of versions. Such reads are within a thousand
+ * versions of the head, while archives go back to 0. So the axis is the distance from the head: linear for the first
+ * thousand versions, logarithmic from there on.
  */
 import type { NodeFacts, StatusFacts, WindowFacts } from '../present.ts';
 import { html, type Markup } from './html.ts';
@@ -18,7 +18,7 @@ const mostRows = 12;
 /** Characters of a name, which has half a phone's width. */
 const longestName = 28;
 
-/** The picture of retention windows and traffic, with its legend; `shown`: the nodes of the page's view, in its order. */
+/** The picture of retention windows and reads, with its legend; `shown`: the nodes of the page's view, in its order. */
 export function axisSection(facts: StatusFacts, shown: readonly NodeFacts[]): Markup {
   const { ledger, windows } = facts;
   const nodes = shown.slice(0, mostRows);
@@ -39,17 +39,19 @@ export function axisSection(facts: StatusFacts, shown: readonly NodeFacts[]): Ma
       width="100%"
       height="${bottom + foot}"
     >
-      <title id="axis-name">Retention windows of the nodes and reads of clients, by versions behind the head</title>
-      <desc id="axis-words">${nodes.map((node) => nodeText(node)).join(' ')} ${trafficWords(facts)}</desc>
-      ${ticks(axis, ledger.versionsPerSecond, bottom)} ${trafficBars(axis, facts)}
+      <title id="axis-name">
+        Retention windows of the nodes and reads of the latest state, by versions behind the head
+      </title>
+      <desc id="axis-words">${nodes.map((node) => nodeText(node)).join(' ')} ${readWords(facts)}</desc>
+      ${ticks(axis, ledger.versionsPerSecond, bottom)} ${readBars(axis, facts)}
       ${nodes.map((node, index) => nodeRow(node, axis, head, traffic + index * rowHeight))}
       <text class="tick" x="0" y="${bottom + 32}">version ${grouped(deepest.toString())}</text>
       <text class="tick end" x="100%" y="${bottom + 32}">head ${grouped(ledger.head)}</text>
     </svg>
     ${shown.length > mostRows ? html`<p class="more">The first ${mostRows} of ${shown.length} nodes, in the order of the table.</p>` : undefined}
     <p class="legend">
-      <span class="key held"></span>reads of the last ${windows[1]?.seconds ?? 100} s that were held here
-      <span class="key asked"></span>asked of a node
+      <span class="key reads"></span>reads of the latest state in the last ${windows[1]?.seconds ?? 100} s, by the
+      version that they were answered from
       <span class="more"
         >Height: square root of their number. Axis: versions behind the head, by powers of ten beyond the first
         thousand.</span
@@ -88,41 +90,38 @@ function ticks(axis: Axis, speed: number, bottom: number): readonly Markup[] {
   return [...marks, html`<line class="base" x1="0" x2="100%" y1="${bottom}" y2="${bottom}" />`];
 }
 
-function joinNear(distances: WindowFacts['distances']): WindowFacts['distances'] {
-  const close = distances.filter(({ from }) => from < near);
-  const held = close.reduce((sum, one) => sum + one.held, 0);
-  const asked = close.reduce((sum, one) => sum + one.asked, 0);
-  const far = distances.filter(({ from }) => from >= near);
-  return held + asked === 0 ? far : [{ from: 0, to: 1_024, held, asked }, ...far];
+/** Reads by distance from the head, those within the linear part as one. */
+function distancesOf({ windows }: StatusFacts): WindowFacts['distances'] {
+  const distances = windows[1]?.distances ?? [];
+  const far = distances.filter(({ from }) => from > near);
+  const reads = sumOf(distances) - sumOf(far);
+  return reads === 0 ? far : [{ from: 0, to: near + 1, reads }, ...far];
 }
 
-/** Reads by distance from the head; the lower part of each bar was held here. */
-function trafficBars(axis: Axis, { windows }: StatusFacts): readonly Markup[] {
-  const distances = joinNear(windows[1]?.distances ?? []);
-  const highest = Math.max(...distances.map(({ held, asked }) => held + asked), 1);
+function sumOf(distances: WindowFacts['distances']): number {
+  return distances.reduce((sum, { reads }) => sum + reads, 0);
+}
+
+function readBars(axis: Axis, facts: StatusFacts): readonly Markup[] {
+  const distances = distancesOf(facts);
+  const highest = Math.max(...distances.map(({ reads }) => reads), 1);
   const ground = traffic - 10;
   return [
     html`<line class="base" x1="0" x2="100%" y1="${ground}" y2="${ground}" />`,
-    ...distances.flatMap(({ from, to, held, asked }) => {
+    ...distances.flatMap(({ from, to, reads }) => {
       if (from > axis.farthest) return [];
-      const [left, right] = [axis.at(to), axis.at(from)];
+      const [left, right] = [axis.at(to ?? axis.farthest), axis.at(from)];
       const width = Math.max(0.4, right - left - 0.15);
-      const height = Math.max(2, Math.sqrt((held + asked) / highest) * (ground - 10));
-      const heldHeight = (height * held) / (held + asked);
-      const bar = (kind: string, y: number, tall: number): Markup | undefined =>
-        tall <= 0
-          ? undefined
-          : html`<rect
-              class="${kind}"
-              x="${left}%"
-              width="${width.toFixed(2)}%"
-              y="${y.toFixed(1)}"
-              height="${tall.toFixed(1)}"
-            />`;
+      const height = Math.max(2, Math.sqrt(reads / highest) * (ground - 10));
+      const words = to === undefined ? `${from} and more` : `${from} to ${to - 1}`;
       return [
-        html`<g
-          ><title>${from} to ${to - 1} versions back: ${held} held, ${asked} asked of nodes</title
-          >${bar('held', ground - heldHeight, heldHeight)}${bar('asked', ground - height, height - heldHeight)}</g
+        html`<rect
+          class="reads"
+          x="${left}%"
+          width="${width.toFixed(2)}%"
+          y="${(ground - height).toFixed(1)}"
+          height="${height.toFixed(1)}"
+          ><title>Reads ${words} versions back: ${reads}</title></rect
         >`,
       ];
     }),
@@ -166,9 +165,11 @@ function nodeText(node: NodeFacts): string {
   return oldest === undefined ? `${name}, ${word}, reports nothing.` : `${name}, ${word}, holds ${oldest} to ${head}.`;
 }
 
-function trafficWords({ windows }: StatusFacts): string {
-  const distances = windows[1]?.distances ?? [];
-  const recent = distances.filter(({ from }) => from < near).reduce((sum, { held, asked }) => sum + held + asked, 0);
-  const all = distances.reduce((sum, { held, asked }) => sum + held + asked, 0);
-  return all === 0 ? 'Nothing is read.' : `${recent} of ${all} reads were of the last thousand versions.`;
+function readWords(facts: StatusFacts): string {
+  const distances = distancesOf(facts);
+  const all = sumOf(distances);
+  const recent = sumOf(distances.filter(({ from }) => from === 0));
+  return all === 0
+    ? 'The latest state is not read.'
+    : `${recent} of ${all} reads of the latest state were within a thousand versions of the head.`;
 }

@@ -60,7 +60,7 @@ export function statusPage(facts: StatusFacts, view: TableView = tableViewOf({})
         <main id="content" tabindex="-1">
           ${section('state', undefined, stateOf(facts))} ${section('fleet', 'Fleet', fleetSection(facts, nodes, view))}
           ${section('trends', 'Last 15 minutes', trendSection(facts))}
-          ${section('axis', 'Retention windows and traffic', axisSection(facts, nodes))}
+          ${section('axis', 'Retention windows', axisSection(facts, nodes))}
           ${section('windows', 'Traffic', windowSection(facts))}
           ${section('outcomes', 'Sources of answers', outcomeSection(facts))}
           ${section('routes', 'Requests by class', routeSection(facts))}
