@@ -1,22 +1,45 @@
 /** Counts of the status page, read from the metric families: one table maps series to cells of the page. Pure. */
-import { refusalReasons } from '../../../access/index.ts';
-import {
-  type FamilyData,
-  type Outcome,
-  outcomes,
-  requestSeconds,
-  type RouteName,
-  routes,
-  type Sample,
-  shedReasons,
-} from '../../../metrics/index.ts';
-import { attemptSeconds } from '../../../upstream/index.ts';
+import type { FamilyData } from '../../../metrics/index.ts';
 
 /** Counts by cell, zeros left out. Structured-clone data, so that a worker can send them. */
 export type Counts = ReadonlyMap<string, number>;
 
+// Words of labels and bounds of buckets are those of the families, which tests compare.
+
+/** Sources of answers, in the order of the page. */
+export const outcomes = [
+  'memory',
+  'store',
+  'redis',
+  'collapsed',
+  'miss',
+  'passed',
+  'local',
+  'refused',
+  'failed',
+] as const;
+/** Source of an answer. */
+export type Outcome = (typeof outcomes)[number];
+
+/** Bounds of times in seconds; those of attempts begin with the second. */
+export const timeBounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+
 /** Refused requests and connections by reason, in the order of the page; cells are `refusal <reason>`. */
-export const refusals = [...refusalReasons, ...shedReasons, 'queue full', 'queue late', 'connections'] as const;
+export const refusals = [
+  'no key',
+  'bad key',
+  'misplaced key',
+  'unread',
+  'operation',
+  'origin',
+  'limit',
+  'not counted',
+  'event loop',
+  'answers on their way',
+  'queue full',
+  'queue late',
+  'connections',
+] as const;
 
 /** Signing messages by outcome, and by the result of the comparison with a node; cells are `encoding <name>`. */
 export const encodings = ['local', 'forwarded', 'refused', 'equal', 'mismatch', 'inconclusive', 'skipped'] as const;
@@ -24,20 +47,27 @@ export const encodings = ['local', 'forwarded', 'refused', 'equal', 'mismatch', 
 /** Repairs on the way to nodes; cells are `repair <name>`. */
 export const repairs = ['pruned repaired', 'retried', 'hedged', 'hedge won'] as const;
 
+type Labels = FamilyData['values'][number]['labels'];
+
 /** The cells of one sample; a cell may have several samples, which add up. */
-type CellsOf = (labels: Sample['labels'], metricName: string | undefined) => readonly string[];
+type CellsOf = (labels: Labels, metricName: string | undefined) => readonly string[];
 
 const bucketOnly =
-  (cell: (labels: Sample['labels']) => string): CellsOf =>
+  (cells: (labels: Labels) => readonly string[]): CellsOf =>
   (labels, metricName) =>
-    metricName?.endsWith('_bucket') === true ? [cell(labels)] : [];
+    metricName?.endsWith('_bucket') === true ? cells(labels) : [];
 
 /** Statuses of which a large share is a problem. */
 const unusual: ReadonlySet<string> = new Set(['410', '503']);
 
 const cellsByFamily: Readonly<Record<string, CellsOf>> = {
-  ledgergate_http_request_duration_seconds: bucketOnly(({ route, outcome, le }) => `request ${route} ${outcome} ${le}`),
-  ledgergate_upstream_request_duration_seconds: bucketOnly(({ upstream, le }) => `attempt ${le} ${upstream}`),
+  ledgergate_http_request_duration_seconds: bucketOnly(({ route, outcome, le }) => [
+    `requests ${le}`,
+    `outcome ${outcome} ${le}`,
+    `route ${route} ${le}`,
+    ...(le === '+Inf' ? [`request ${route} ${outcome}`] : []),
+  ]),
+  ledgergate_upstream_request_duration_seconds: bucketOnly(({ upstream, le }) => [`attempt ${le} ${upstream}`]),
   ledgergate_http_requests_total: ({ status }) => (unusual.has(String(status)) ? [`status ${status}`] : []),
   ledgergate_upstream_allowance_refusals_total: ({ upstream }) => [`allowance ${upstream}`],
   ledgergate_upstream_requests_total: ({ upstream }) => [`answered ${upstream}`],
@@ -53,7 +83,7 @@ const cellsByFamily: Readonly<Record<string, CellsOf>> = {
   ledgergate_hedges_total: ({ outcome }) =>
     outcome === 'refused' ? [] : outcome === 'won' ? ['repair hedged', 'repair hedge won'] : ['repair hedged'],
   ledgergate_cache_evictions_total: () => ['evicted'],
-  ledgergate_served_version_lag_versions: bucketOnly(({ le }) => `distance ${le}`),
+  ledgergate_served_version_lag_versions: bucketOnly(({ le }) => [`distance ${le}`]),
 };
 
 /** The families that `countsOf` reads. */
@@ -82,21 +112,22 @@ export function mergeCounts(counted: readonly Counts[]): Counts {
 /** Cumulative buckets as in Prometheus: rising upper bounds in seconds, with the count at or below each. */
 export type Buckets = readonly (readonly [bound: number, count: number])[];
 
-/** Durations of requests with this route and outcome; an absent one means all. */
-export function requestTimes(counts: Counts, of: { readonly route?: RouteName; readonly outcome?: Outcome }): Buckets {
-  const series: string[] = [];
-  for (const route of of.route === undefined ? routes : [of.route]) {
-    for (const outcome of of.outcome === undefined ? outcomes : [of.outcome]) {
-      const prefix = `request ${route} ${outcome} `;
-      if (counts.has(`${prefix}+Inf`)) series.push(prefix);
-    }
-  }
-  return bucketsOf(requestSeconds, (le) => series.reduce((sum, prefix) => sum + (counts.get(prefix + le) ?? 0), 0));
+/** Times of all requests, of those of a route, or of those with an outcome. */
+export function requestTimes(
+  counts: Counts,
+  of: 'requests' | `route ${string}` | `outcome ${Outcome}` = 'requests',
+): Buckets {
+  return bucketsOf(timeBounds, (le) => counts.get(`${of} ${le}`) ?? 0);
+}
+
+/** Routes of the requests, by name. */
+export function routesOf(counts: Counts): readonly string[] {
+  return [...counts.keys()].flatMap((cell) => /^route (\S+) \+Inf$/.exec(cell)?.[1] ?? []).sort();
 }
 
 /** Requests with this route and one of these outcomes. */
-export function requestCount(counts: Counts, route: RouteName, among: readonly Outcome[]): number {
-  return among.reduce((sum, outcome) => sum + (counts.get(`request ${route} ${outcome} +Inf`) ?? 0), 0);
+export function requestCount(counts: Counts, route: string, among: readonly Outcome[]): number {
+  return among.reduce((sum, outcome) => sum + (counts.get(`request ${route} ${outcome}`) ?? 0), 0);
 }
 
 /** Outcomes without a need of a node. A shared read counts for its first caller alone. */
@@ -108,7 +139,7 @@ export const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
  * Requests of these routes that a node can answer, by whether they needed one: refusals and preflights are neither, and no
  * node answers requests without a route. A request that needed one may be several attempts.
  */
-export function needOf(counts: Counts, among: readonly RouteName[]) {
+export function needOf(counts: Counts, among: readonly string[]) {
   const sum = (of: readonly Outcome[]): number =>
     among.reduce((total, route) => total + (route === 'none' ? 0 : requestCount(counts, route, of)), 0);
   return { without: sum(withoutNode), needing: sum(withNode) };
@@ -125,7 +156,7 @@ export function hitsOf(count: (outcome: 'memory' | 'store' | 'redis' | 'collapse
 
 /** Durations of the attempts at a node. */
 export function attemptTimes(counts: Counts, upstream: string): Buckets {
-  return bucketsOf(attemptSeconds, (le) => counts.get(`attempt ${le} ${upstream}`) ?? 0);
+  return bucketsOf(timeBounds.slice(1), (le) => counts.get(`attempt ${le} ${upstream}`) ?? 0);
 }
 
 function bucketsOf(bounds: readonly number[], count: (le: number | '+Inf') => number): Buckets {
@@ -183,7 +214,7 @@ export function topTenants(counts: Counts, what: keyof TenantCount, most: number
     .slice(0, most);
 }
 
-/** Upper bounds of distances in versions, as the family has them. */
+/** Bounds of distances in versions. */
 export const distanceBounds = [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000] as const;
 
 /** Reads of the latest state by versions from their state to the head: `to` is excluded, and absent in the last bin. */

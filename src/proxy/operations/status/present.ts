@@ -1,14 +1,5 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
-import {
-  eventKinds,
-  eventText,
-  type Outcome,
-  outcomes,
-  type RouteName,
-  routes,
-  type StatusEvent,
-  withoutAddresses,
-} from '../../../metrics/index.ts';
+import { eventKinds, eventText, type StatusEvent, withoutAddresses } from '../../../metrics/index.ts';
 import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import {
   attemptTimes,
@@ -17,11 +8,14 @@ import {
   hitsOf,
   inTenths,
   needOf,
+  type Outcome,
+  outcomes,
   quantile,
   refusals,
   repairs,
   requestCount,
   requestTimes,
+  routesOf,
   topTenants,
   totalOf,
   withNode,
@@ -133,18 +127,19 @@ function nodeFacts(node: NodeStatus, status: ProcessStatus | undefined) {
 
 function windowFacts(window: WindowCounts) {
   const { seconds, coveredSeconds, counts } = window;
-  const all = requestTimes(counts, {});
+  const all = requestTimes(counts);
+  const routes = routesOf(counts);
   return {
     seconds,
     coveredSeconds: inTenths(coveredSeconds),
     requests: totalOf(all),
     /** Share, 0 to 1, of cacheable reads that memory or Redis answered; `undefined` without any. */
-    hitShare: hitShare((outcome) => totalOf(requestTimes(counts, { outcome }))),
+    hitShare: hitShare((outcome) => totalOf(requestTimes(counts, `outcome ${outcome}`))),
     ...nodeNeed(routes, window),
     failedShare: failedShare(counts, routes),
     ...timed(all, window),
     outcomes: outcomes.flatMap((outcome) => {
-      const times = requestTimes(counts, { outcome });
+      const times = requestTimes(counts, `outcome ${outcome}`);
       const requests = totalOf(times);
       return requests === 0 ? [] : [{ outcome, requests, ...timed(times, window) }];
     }),
@@ -152,7 +147,7 @@ function windowFacts(window: WindowCounts) {
     routes: routes
       .toSorted((one, other) => requestCount(counts, other, withNode) - requestCount(counts, one, withNode))
       .flatMap((route) => {
-        const times = requestTimes(counts, { route });
+        const times = requestTimes(counts, `route ${route}`);
         const share = hitShare((outcome) => requestCount(counts, route, [outcome]));
         if (totalOf(times) === 0) return [];
         return [
@@ -177,14 +172,14 @@ function timed(times: Buckets, window: WindowCounts) {
   };
 }
 
-function nodeNeed(among: readonly RouteName[], window: WindowCounts) {
+function nodeNeed(among: readonly string[], window: WindowCounts) {
   const { without, needing } = needOf(window.counts, among);
   const all = without + needing;
   return { withoutNodeShare: all === 0 ? undefined : shareOf(without, all), toNodesPerSecond: rate(needing, window) };
 }
 
 /** Share, 0 to 1, of requests that failed (5xx); `undefined` without any. */
-function failedShare(counts: WindowCounts['counts'], among: readonly RouteName[]): number | undefined {
+function failedShare(counts: WindowCounts['counts'], among: readonly string[]): number | undefined {
   const sum = (of: readonly Outcome[]): number =>
     among.reduce((total, route) => total + requestCount(counts, route, of), 0);
   const all = sum(outcomes);

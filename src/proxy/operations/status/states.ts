@@ -272,7 +272,7 @@ function placesOf([first, ...others]: readonly string[] = []): string {
 /** Problems that the requests of the window of 100 s show. */
 function problemsOfRequests({ windows, nodes }: ProcessStatus): readonly Problem[] {
   const { counts, seconds } = windows[1] ?? { counts: new Map<string, number>(), seconds: 0 };
-  const all = totalOf(requestTimes(counts, {}));
+  const all = totalOf(requestTimes(counts));
   const shares = limits.flatMap(({ status, share, least, remedy, runbook }) => {
     const count = counts.get(`status ${status}`) ?? 0;
     if (count < least || count < all * share) return [];

@@ -15,11 +15,15 @@ import {
   attemptTimes,
   countedFamilies,
   countsOf,
+  distanceBounds,
   encodings,
+  outcomes,
   quantile,
   refusals,
   repairs,
+  requestCount,
   requestTimes,
+  timeBounds,
   totalOf,
 } from '../../../../src/proxy/operations/status/counts.ts';
 
@@ -56,6 +60,30 @@ test('the registry has every family that the page reads', () => {
     readFamilies(registry, countedFamilies).map(({ name }) => name),
     countedFamilies,
   );
+});
+
+test('words and bounds of the page are those of the families, in their order', () => {
+  const { registry } = gatewayMetrics();
+  const family = (name: string) =>
+    registry.getSingleMetric(`ledgergate_${name}`) as unknown as {
+      readonly declared: Readonly<Record<string, readonly string[]>>;
+      readonly buckets: readonly number[];
+    };
+  const valuesOf = (name: string, label: string) => family(name).declared[label] ?? [];
+  assert.deepEqual(outcomes, valuesOf('http_request_duration_seconds', 'outcome'));
+  assert.deepEqual(timeBounds, family('http_request_duration_seconds').buckets);
+  assert.deepEqual(timeBounds.slice(1), family('upstream_request_duration_seconds').buckets);
+  assert.deepEqual(distanceBounds, family('served_version_lag_versions').buckets);
+  assert.deepEqual(refusals, [
+    ...valuesOf('access_refusals_total', 'reason'),
+    ...valuesOf('shed_requests_total', 'reason'),
+    ...valuesOf('upstream_queue_refusals_total', 'reason').map((reason) => `queue ${reason}`),
+    'connections',
+  ]);
+  assert.deepEqual(encodings, [
+    ...valuesOf('encode_requests_total', 'outcome'),
+    ...valuesOf('encode_checks_total', 'result'),
+  ]);
 });
 
 test('each refusal, encoding and repair of the page has a metric that counts it', () => {
@@ -99,10 +127,10 @@ test('requests and attempts are read by route, outcome and node', () => {
 
   const seen = counts();
 
-  assert.equal(totalOf(requestTimes(seen, {})), 3);
-  assert.equal(totalOf(requestTimes(seen, { route: 'view' })), 0);
-  assert.equal(totalOf(requestTimes(seen, { outcome: 'miss' })), 1);
-  assert.equal(totalOf(requestTimes(seen, { route: 'resource', outcome: 'refused' })), 1);
+  assert.equal(totalOf(requestTimes(seen)), 3);
+  assert.equal(totalOf(requestTimes(seen, 'route view')), 0);
+  assert.equal(totalOf(requestTimes(seen, 'outcome miss')), 1);
+  assert.equal(requestCount(seen, 'resource', ['refused']), 1);
   assert.equal(totalOf(attemptTimes(seen, 'a b')), 2);
   assert.deepEqual([seen.get('answered a b'), seen.get('failed a b')], [1, 1]);
 });

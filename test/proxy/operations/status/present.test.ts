@@ -64,7 +64,7 @@ const problemsWith = (refused: number, requests: number) =>
   factsFrom({
     windows: windowsOf(
       new Map([
-        ['request resource miss +Inf', requests],
+        ['requests +Inf', requests],
         ['status 503', refused],
         ['status 410', refused],
         ['allowance full-a', refused],

@@ -6,8 +6,10 @@ const step = 15_000;
 /** Counts since the start: so many hits, each below 1 ms, and misses, each below 5 ms with a call of a node. */
 const counted = (hits: number, misses: number) =>
   new Map([
-    ...['0.001', '0.0025', '0.005', '+Inf'].map((le) => [`request resource memory ${le}`, hits] as const),
-    ...['0.005', '+Inf'].map((le) => [`request resource miss ${le}`, misses] as const),
+    ...['0.001', '0.0025', '0.005', '+Inf'].map((le) => [`outcome memory ${le}`, hits] as const),
+    ...['0.005', '+Inf'].map((le) => [`outcome miss ${le}`, misses] as const),
+    ...['0.001', '0.0025'].map((le) => [`requests ${le}`, hits] as const),
+    ...['0.005', '+Inf'].map((le) => [`requests ${le}`, hits + misses] as const),
     ['attempt +Inf full-a', misses] as const,
   ]);
 
