@@ -1,11 +1,14 @@
 /** Every family of metrics that a gateway with every part on has, made as the gateway makes them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { createAccessLogMetrics, createLogMetrics, LogLines, createTraceMetrics } from '../src/metrics/log-metrics.ts';
+import { createDropped } from '../src/gateway/log/access-log.ts';
+import { LogLines } from '../src/gateway/log/log.ts';
+import { createTraceMetrics } from '../src/gateway/tracing.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
 import { createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
 import { createBodyMetrics, createOverloadMetrics } from '../src/proxy/http/overload-metrics.ts';
-import { createBuildMetrics, createReloadMetrics } from '../src/metrics/reload-metrics.ts';
+import { createBuildMetrics } from '../src/gateway/gateway.ts';
+import { createReloadMetrics } from '../src/gateway/reloads.ts';
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/proxy/routes/encode-metrics.ts';
 import type { Declared } from '../src/metrics/family.ts';
@@ -76,9 +79,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   [
     'The process',
     [
-      always(build, createReloadMetrics, createAccessLogMetrics, (registry) =>
-        createLogMetrics(registry, new LogLines()),
-      ),
+      always(build, createReloadMetrics, createDropped, (registry) => new LogLines().register(registry)),
       { when: '`tracing`', add: (registry) => void createTraceMetrics(registry) },
       { when: '`workers` above 1', add: (registry) => void createPoolMetrics(registry, zero) },
     ],

@@ -1,18 +1,11 @@
 /** The composition root: joins the operations port, reloads and log settings to the part that serves clients. */
 import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
 import { type Config, packageVersion } from '../config/index.ts';
-import { createLog, LogControl } from './log/log.ts';
+import { createLog, LogControl, LogLines } from './log/log.ts';
 import { LogAdmin } from './log/log-admin.ts';
 import { Reloads } from './reloads.ts';
-import {
-  createBuildMetrics,
-  createLogMetrics,
-  createReloadMetrics,
-  expose,
-  familiesOf,
-  type FamilyData,
-  type LogLines,
-} from '../metrics/index.ts';
+import { expose, familiesOf, type FamilyData, Gauge } from '../metrics/index.ts';
 import { portOf, startServing, type Serving } from './serving.ts';
 import type { ServingOptions } from './serving-graph.ts';
 import {
@@ -75,12 +68,12 @@ export async function openGateway(
   const part = await startPart(log);
   const version = packageVersion();
   createBuildMetrics(part.registry, { version, node: process.version, dialect: config.dialect });
-  createLogMetrics(part.registry, lines);
+  (lines ?? new LogLines()).register(part.registry);
   const logging = new LogControl(log, config.log);
   const logAdmin = new LogAdmin({ log, logging, apply: (inForce) => part.setLog(inForce) });
   const reloads = new Reloads(config, {
     journal: part.journal,
-    metrics: createReloadMetrics(part.registry),
+    registry: part.registry,
     apply: (next) => part.apply(next),
     onInForce: ({ log }) => logAdmin.reload(log),
   });
@@ -128,4 +121,25 @@ export async function openGateway(
 function reachable(host: string): string {
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
   return host.includes(':') ? `[${host}]` : host;
+}
+
+interface Build {
+  /** Version of the package. */
+  readonly version: string;
+  /** Version of Node, with its `v`. */
+  readonly node: string;
+  readonly dialect: (typeof dialects)[number];
+}
+
+const dialects = ['auto', 'node', 'aptos'] as const;
+
+/** Registers the family that describes the build. */
+export function createBuildMetrics(registry: Registry, build: Build): void {
+  new Gauge(registry, {
+    name: 'ledgergate_build_info',
+    help: 'Always 1: which version runs, on which Node, and what the config calls its headers (dialect).',
+    labels: { version: 'version of the package', node: 'version of Node', dialect: dialects },
+    join: 'first',
+    read: () => [[{ ...build }, 1]],
+  });
 }

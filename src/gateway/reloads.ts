@@ -1,11 +1,27 @@
 /** The config in force, and its replacement at run time. */
+import type { Registry } from 'prom-client';
 import { compareConfigs, type Config, formatProblem, type Problem } from '../config/index.ts';
-import type { Journal, ReloadMetrics, ReloadResult } from '../metrics/index.ts';
-import type { ReloadStatus } from '../proxy/operations/index.ts';
+import { Counter, Gauge, type Journal } from '../metrics/index.ts';
+
+/** `unchanged`: no key that a running gateway can change. `refused`: invalid, and none of it is in force. */
+const reloadResults = ['applied', 'unchanged', 'refused'] as const;
+/** Label `result` of a reload. */
+type ReloadResult = (typeof reloadResults)[number];
+
+/** The last reload of the config. */
+interface ReloadStatus {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly result: ReloadResult;
+  /** Keys whose new values wait for a restart. */
+  readonly needsRestart: readonly string[];
+  /** Places of the problems of a refused config: file, line, column and key. Values may be secrets. */
+  readonly refused?: readonly string[] | undefined;
+}
 
 interface ReloadsParts {
   readonly journal: Journal;
-  readonly metrics: ReloadMetrics;
+  readonly registry: Registry;
   /** Applies the live keys of a config whose other keys are those in force. One call at a time. */
   readonly apply: (config: Config) => Promise<void>;
   /** A valid config was read, changed or not. */
@@ -18,6 +34,7 @@ const mostPlaces = 5;
 /** Applies configs one after the other, and records the results. */
 export class Reloads {
   readonly #parts: ReloadsParts;
+  readonly #metrics: ReturnType<typeof createReloadMetrics>;
   #config: Config;
   #status: ReloadStatus | undefined;
   #last: Promise<void> = Promise.resolve();
@@ -25,6 +42,7 @@ export class Reloads {
   constructor(config: Config, parts: ReloadsParts) {
     this.#config = config;
     this.#parts = parts;
+    this.#metrics = createReloadMetrics(parts.registry);
   }
 
   /** The config in force: keys that need a restart have their values of the start. */
@@ -77,7 +95,35 @@ export class Reloads {
   }
 
   #note(result: ReloadResult, needsRestart: readonly string[], refused?: readonly string[]): void {
-    this.#parts.metrics.reloaded(result);
+    this.#metrics.reloaded(result);
     this.#status = { at: new Date().toISOString(), result, needsRestart, refused };
   }
+}
+
+/** Registers the families of reloads; the start counts as a success. */
+export function createReloadMetrics(registry: Registry) {
+  let succeededAtSeconds = Date.now() / 1000;
+  let isSuccessful = true;
+  const reloads = new Counter(registry, {
+    name: 'ledgergate_config_reloads_total',
+    help: 'Times the config was read again while the gateway ran: applied, unchanged (nothing that can change now), refused (it is wrong).',
+    labels: { result: reloadResults },
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_config_last_reload_success_timestamp_seconds',
+    help: 'When the config was last read and found to be in order, Unix time.',
+    read: () => succeededAtSeconds,
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_config_last_reload_successful',
+    help: '0 while the config file, as it was read last, is wrong and what was in force before still is; 1 otherwise.',
+    read: () => Number(isSuccessful),
+  });
+  return {
+    reloaded: (result: ReloadResult) => {
+      reloads.inc({ result });
+      isSuccessful = result !== 'refused';
+      if (isSuccessful) succeededAtSeconds = Date.now() / 1000;
+    },
+  };
 }

@@ -9,7 +9,7 @@ import { createReads } from '../proxy/reads/index.ts';
 import { type ClientPort, type ConnectionTimes, createClientPort } from '../proxy/http/index.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { Config, UpstreamConfig } from '../config/index.ts';
-import { createAccessLogMetrics, findSdk, Journal } from '../metrics/index.ts';
+import { findSdk, Journal } from '../metrics/index.ts';
 import { Admin, Explainer } from '../proxy/operations/index.ts';
 import { createFleet, type FleetDeps, type FleetNews } from '../upstream/index.ts';
 import { buildCache } from './cache.ts';
@@ -150,7 +150,7 @@ export async function buildParts(config: Config, options: ServingOptions, option
   });
   const accessLog = new AccessLog({
     log,
-    metrics: createAccessLogMetrics(registry),
+    registry,
     rules: () => logging.inForce.access,
   });
   const clientPort: ClientPort = createClientPort(routes.service, config, {

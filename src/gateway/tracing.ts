@@ -1,7 +1,8 @@
 /** Builds the recorder of traces that the config asks for. */
 import { hostname } from 'node:os';
 import { packageVersion, type TracingConfig } from '../config/index.ts';
-import { createTraceMetrics, loadOtlp, type Sdk } from '../metrics/index.ts';
+import { Counter, loadOtlp, type Sdk } from '../metrics/index.ts';
+import type { Registry } from 'prom-client';
 import type { ServingContext } from './settings.ts';
 
 /** Loads the recorder's builder. */
@@ -35,4 +36,16 @@ function buildTracing(
       else log.info('the collector takes spans again');
     },
   });
+}
+
+const outcomes = ['exported', 'failed', 'dropped'] as const;
+
+/** Registers the family of recorded spans; the result counts spans. */
+export function createTraceMetrics(registry: Registry): (outcome: (typeof outcomes)[number], spans: number) => void {
+  const spans = new Counter(registry, {
+    name: 'ledgergate_trace_spans_total',
+    help: 'Recorded spans by outcome: exported, failed (the collector did not take them, after retries), dropped (2,048 waited for the collector).',
+    labels: { outcome: outcomes },
+  });
+  return (outcome, count) => spans.inc({ outcome }, count);
 }

@@ -16,17 +16,10 @@ export { Histogram } from './histogram.ts';
 export { joinFamilies } from './join.ts';
 export { Journal, mergeEvents, type StatusEvent } from './journal.ts';
 export {
-  type AccessLogMetrics,
-  createAccessLogMetrics,
-  createLogMetrics,
-  createTraceMetrics,
-  LogLines,
-} from './log-metrics.ts';
-export { createBuildMetrics, createReloadMetrics, type ReloadMetrics, type ReloadResult } from './reload-metrics.ts';
-export {
   countedOutcome,
   type CountedRequest,
   countedStatus,
+  hungUp,
   type Outcome,
   outcomes,
   requestSeconds,

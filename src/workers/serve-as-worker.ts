@@ -1,7 +1,7 @@
 /** A worker: serves clients with the setup of the primary, and handles its messages. */
 import cluster from 'node:cluster';
 import { createProcessLog, type PeerWorkers, startServing } from '../gateway/index.ts';
-import { createLogMetrics, familiesOf } from '../metrics/index.ts';
+import { familiesOf } from '../metrics/index.ts';
 import { Channel } from './channel.ts';
 import { PeerLink } from './worker-events.ts';
 import type { StartFailure, PrimaryHandlers, Setup, WorkerHandlers } from './protocol.ts';
@@ -75,7 +75,7 @@ export async function serveAsWorker(): Promise<void> {
   };
   try {
     const serving = await startServing(config, { log, drainDelayMs, processes, run, peers, drained });
-    createLogMetrics(serving.registry, lines);
+    lines.register(serving.registry);
     started.resolve(serving);
     primary.notify('serving', { port: serving.port });
   } catch (error) {

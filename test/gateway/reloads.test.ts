@@ -4,7 +4,6 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import type { Config } from '../../src/config/config.ts';
 import { Reloads } from '../../src/gateway/reloads.ts';
-import { createReloadMetrics } from '../../src/metrics/reload-metrics.ts';
 import { Journal } from '../../src/metrics/journal.ts';
 import { testConfig } from '../support/gateway.ts';
 
@@ -15,7 +14,7 @@ function reloadsOf(apply: (config: Config) => Promise<void>) {
   const registry = new Registry();
   const lines: string[] = [];
   const log = pino({ level: 'trace' }, { write: (line) => lines.push((JSON.parse(line) as { msg: string }).msg) });
-  const reloads = new Reloads(config, { journal: new Journal(log), metrics: createReloadMetrics(registry), apply });
+  const reloads = new Reloads(config, { journal: new Journal(log), registry, apply });
   const count = async (result: string): Promise<number | undefined> => {
     const metric = await registry.getSingleMetric('ledgergate_config_reloads_total')?.get();
     return metric?.values.find(({ labels }) => labels['result'] === result)?.value;

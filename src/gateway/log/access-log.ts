@@ -3,14 +3,15 @@
  * contains no path, query, body or key.
  */
 import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
 import type { AccessLogConfig } from '../../config/index.ts';
-import { type AccessLogMetrics, countedOutcome, countedStatus } from '../../metrics/index.ts';
+import { type Count, Counter, countedOutcome, countedStatus } from '../../metrics/index.ts';
 import { Allowance } from '../../ledger/index.ts';
 import type { RequestSummary } from '../../proxy/http/index.ts';
 
 interface AccessLogParts {
   readonly log: Logger;
-  readonly metrics: AccessLogMetrics;
+  readonly registry: Registry;
   /** Read at each request: a reload may change them. */
   readonly rules: () => AccessLogConfig;
   /** Monotonic, in milliseconds. */
@@ -22,6 +23,7 @@ interface AccessLogParts {
 export class AccessLog {
   readonly #parts: AccessLogParts;
   readonly #now: () => number;
+  readonly #dropped: Count;
   /** Lines for failed and slow requests. */
   readonly #extraordinary = new Allowance(50, 100);
   /** Bugs repeat. */
@@ -30,6 +32,7 @@ export class AccessLog {
   constructor(parts: AccessLogParts) {
     this.#parts = parts;
     this.#now = parts.now ?? (() => performance.now());
+    this.#dropped = createDropped(parts.registry);
   }
 
   note(ended: RequestSummary, seconds: number): void {
@@ -38,12 +41,12 @@ export class AccessLog {
     const isFailed = ended.status >= 500 || ended.outcome === 'failed';
     const isExtraordinary = seconds * 1000 > slowMs || (isFailed && failed);
     if (share === 0 && !isExtraordinary) return;
-    const { log, metrics, random = Math.random } = this.#parts;
+    const { log, random = Math.random } = this.#parts;
     if (!log.isLevelEnabled('info')) return;
     if (random() >= share) {
       if (!isExtraordinary) return;
       if (!this.#extraordinary.withdraw(this.#now())) {
-        metrics.dropped();
+        this.#dropped.inc();
         return;
       }
     }
@@ -57,6 +60,14 @@ export class AccessLog {
     const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
     this.#parts.log.error({ route, method, name, at: at.map((line) => line.trim()) }, 'a fault of the gateway');
   }
+}
+
+/** Registers the family of omitted access lines. */
+export function createDropped(registry: Registry): Count {
+  return new Counter(registry, {
+    name: 'ledgergate_access_log_dropped_total',
+    help: 'Slow or failed requests without an access line, because too many had one within the second.',
+  }).of({});
 }
 
 function lineOf(ended: RequestSummary, seconds: number): object {

@@ -2,10 +2,57 @@
 import { hostname } from 'node:os';
 import { styleText } from 'node:util';
 import { pino, type DestinationStream, type Logger } from 'pino';
+import type { Registry } from 'prom-client';
 import type { LogConfig } from '../../config/index.ts';
-import { LogLines } from '../../metrics/index.ts';
+import { Counter } from '../../metrics/index.ts';
 import { LogOutput } from './log-output.ts';
 import { formatLogLine } from './log-text.ts';
+
+/** The counted levels. */
+export const loudLevels = ['warn', 'error', 'fatal'] as const;
+type LoudLevel = (typeof loudLevels)[number];
+/** By pino's numbers. */
+const levelOf: Readonly<Record<number, LoudLevel | undefined>> = { 40: 'warn', 50: 'error', 60: 'fatal' };
+
+/** Counts the lines of a logger and its children; it exists before the registry does. */
+export class LogLines {
+  readonly #readDropped: () => number;
+  readonly #counts: Record<LoudLevel, number> = { warn: 0, error: 0, fatal: 0 };
+
+  /** `readDropped`: lines lost by the log's output so far. */
+  constructor(readDropped: () => number = () => 0) {
+    this.#readDropped = readDropped;
+  }
+
+  /** Counts a line; `level` is pino's number. */
+  note(level: number): void {
+    const name = levelOf[level];
+    if (name !== undefined) this.#counts[name] += 1;
+  }
+
+  get dropped(): number {
+    return this.#readDropped();
+  }
+
+  written(level: LoudLevel): number {
+    return this.#counts[level];
+  }
+
+  /** Registers the families of these lines. */
+  register(registry: Registry): void {
+    new Counter(registry, {
+      name: 'ledgergate_log_lines_total',
+      help: 'Lines that were written to the log at the levels warn, error and fatal.',
+      labels: { level: loudLevels },
+      counted: (labels) => this.written(labels.level),
+    });
+    new Counter(registry, {
+      name: 'ledgergate_log_lines_dropped_total',
+      help: 'Log lines that were lost because their reader is too slow, or gone.',
+      counted: () => this.dropped,
+    });
+  }
+}
 
 interface CountedLog {
   readonly log: Logger;

@@ -3,7 +3,7 @@ export { type AdminAnswer, faultsOf } from './admin-request.ts';
 export type { AdminFunctions, LogFunctions } from './admin-routes.ts';
 export { Admin, orFault, parsePurgeRequest, type PurgeRequest } from './admin.ts';
 export { Explainer } from './explain.ts';
-export { createOperationsServer, type GatewayReadiness, type ReloadStatus } from './operations-server.ts';
+export { createOperationsServer, type GatewayReadiness } from './operations-server.ts';
 export { countedFamilies, type Counts, countsOf, tenantCells, type TenantCount } from './status/counts.ts';
 export type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness, WorkersFacts } from './status/facts.ts';
 export { mergeReadiness, mergeStatus } from './status/merge.ts';

@@ -3,7 +3,7 @@ import type { RequestListener, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type AdminAccessRules, findHostRefusal, type HostRefusal, type HostRules } from './operations-access.ts';
 import { bodyTurns } from '../../ledger/index.ts';
-import type { Exposition, ReloadResult } from '../../metrics/index.ts';
+import type { Exposition } from '../../metrics/index.ts';
 import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
 import { tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/fleet.ts';
@@ -13,10 +13,10 @@ import { createGuardedServer } from '../http/index.ts';
 import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
 
 /** The last reload of the config. */
-export interface ReloadStatus {
+interface ReloadStatus {
   /** ISO 8601. */
   readonly at: string;
-  readonly result: ReloadResult;
+  readonly result: string;
   /** Keys whose new values wait for a restart. */
   readonly needsRestart: readonly string[];
   /** Places of the problems of a refused config: file, line, column and key. Values may be secrets. */

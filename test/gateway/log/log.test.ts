@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createLog } from '../../../src/gateway/log/log.ts';
-import { loudLevels } from '../../../src/metrics/log-metrics.ts';
+import { createLog, loudLevels } from '../../../src/gateway/log/log.ts';
 
 test('written lines at warn and above are counted, children included, whatever the level was before', () => {
   const written: string[] = [];
