@@ -46,10 +46,10 @@ const discoveries = { topic: 'discovery' };
 const ejections = { topic: 'ejections' };
 
 /** Classes of reads for people. */
-export const readClasses: EventFields = { head: 'reads of recent state', archive: 'reads of old state', view: 'views' };
+const readClasses: EventFields = { head: 'reads of recent state', archive: 'reads of old state', view: 'views' };
 
 /** Reasons of an ejection for people. */
-export const ejectionReasons: EventFields = {
+const ejectionReasons: EventFields = {
   timeout: 'no answer in time',
   error: 'errors in a row',
   outpaced: 'far slower than others',
@@ -203,7 +203,8 @@ export function eventText(kind: EventKind, fields: EventFields): string {
   );
 }
 
-/** The fields of an event that may be published: no address of a Redis server, which only distinguishes events. */
-export function withoutAddresses({ server: _, ...published }: EventFields): EventFields {
-  return published;
+/** A class of reads with the reason of its ejection: `reads of recent state (errors in a row: status 500)`. */
+export function ejectionText(readClass: string, reason: string, symptom: string | undefined): string {
+  const why = ejectionReasons[reason] ?? reason;
+  return `${readClasses[readClass] ?? readClass} (${symptom === undefined ? why : `${why}: ${symptom}`})`;
 }

@@ -1,25 +1,16 @@
 /** The door of metrics. */
 export { Count, Counter } from './counter.ts';
-export { ejectionReasons, eventKinds, eventText, type Level, readClasses, withoutAddresses } from './event-kinds.ts';
+export { ejectionText } from './event-kinds.ts';
 export { expose, type Exposition } from './exposition.ts';
-export {
-  combinations,
-  familiesOf,
-  type FamilyData,
-  type Join,
-  labelSources,
-  readFamilies,
-  type Sample,
-} from './family.ts';
+export { combinations, familiesOf, type FamilyData, type Join, labelSources, readFamilies } from './family.ts';
 export { Gauge, type Reading } from './gauge.ts';
 export { Histogram } from './histogram.ts';
 export { joinFamilies } from './join.ts';
-export { Journal, mergeEvents, type StatusEvent } from './journal.ts';
+export { describeEvent, Journal } from './journal.ts';
 export {
   countedOutcome,
   type CountedRequest,
   countedStatus,
-  hungUp,
   type Outcome,
   outcomes,
   requestSeconds,

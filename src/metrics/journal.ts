@@ -1,5 +1,5 @@
 /** The journal: changes of state, logged within bounds, and kept for the status page. */
-import { eventKinds, keptNames, type EventFields, type EventKind, type Level } from './event-kinds.ts';
+import { eventKinds, eventText, keptNames, type EventFields, type EventKind, type Level } from './event-kinds.ts';
 
 type Write = (fields: object, message: string) => void;
 
@@ -89,6 +89,27 @@ export class Journal {
     return this.#events.map(({ event }) => event);
   }
 
+  /** The journals of several processes as one, oldest first; equal events of two seconds become one, at the first's time. */
+  static merge(journals: readonly (readonly StatusEvent[])[]): readonly StatusEvent[] {
+    const all = journals
+      .flatMap((events, reporter) => events.map((event) => ({ event, reporter })))
+      .sort((one, other) => one.event.atMs - other.event.atMs);
+    const merged: { event: StatusEvent; readonly reporters: Set<number> }[] = [];
+    const latest = new Map<string, (typeof merged)[number]>();
+    for (const { event, reporter } of all) {
+      const name = nameOf(event);
+      const known = latest.get(name);
+      if (known !== undefined && event.atMs - known.event.atMs <= sameMs && !known.reporters.has(reporter)) {
+        known.reporters.add(reporter);
+      } else {
+        const group = { event, reporters: new Set([reporter]) };
+        merged.push(group);
+        latest.set(name, group);
+      }
+    }
+    return merged.slice(-mostEvents).map(({ event, reporters }) => withReporters(event, reporters.size));
+  }
+
   /**
    * Bounds the log lines of one subject, such as the health of one node: `most` at once, then one in ten seconds, whose
    * `times` counts the lines it stands for. The last line is always written, so that the log ends with the present state.
@@ -145,27 +166,6 @@ function textOf(value: unknown): string {
   return text.length > longestField ? `${text.slice(0, longestField)}…` : text;
 }
 
-/** The journals of several processes as one, oldest first; equal events of two seconds become one, at the first's time. */
-export function mergeEvents(journals: readonly (readonly StatusEvent[])[]): readonly StatusEvent[] {
-  const all = journals
-    .flatMap((events, reporter) => events.map((event) => ({ event, reporter })))
-    .sort((one, other) => one.event.atMs - other.event.atMs);
-  const merged: { event: StatusEvent; readonly reporters: Set<number> }[] = [];
-  const latest = new Map<string, (typeof merged)[number]>();
-  for (const { event, reporter } of all) {
-    const name = nameOf(event);
-    const known = latest.get(name);
-    if (known !== undefined && event.atMs - known.event.atMs <= sameMs && !known.reporters.has(reporter)) {
-      known.reporters.add(reporter);
-    } else {
-      const group = { event, reporters: new Set([reporter]) };
-      merged.push(group);
-      latest.set(name, group);
-    }
-  }
-  return merged.slice(-mostEvents).map(({ event, reporters }) => withReporters(event, reporters.size));
-}
-
 function withReporters(event: StatusEvent, workers: number): StatusEvent {
   return workers === 1 ? event : { ...event, workers };
 }
@@ -174,4 +174,17 @@ function withReporters(event: StatusEvent, workers: number): StatusEvent {
 function nameOf({ kind, fields }: StatusEvent): string {
   const { about } = eventKinds[kind];
   return JSON.stringify([kind, ...about.map((name) => fields[name])]);
+}
+
+/** An event for people: times are ISO 8601; no address of a Redis server, which only distinguishes events. */
+export function describeEvent({ atMs, kind, fields, workers }: StatusEvent) {
+  const { server: _, ...published } = fields;
+  return {
+    at: new Date(atMs).toISOString(),
+    kind,
+    level: eventKinds[kind].level,
+    text: eventText(kind, fields),
+    fields: published,
+    ...(workers === undefined ? {} : { workers }),
+  };
 }

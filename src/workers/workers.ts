@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import { LimitService } from '../access/index.ts';
 import type { Config, LogConfig } from '../config/index.ts';
 import { drainMs, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
-import { Journal, mergeEvents } from '../metrics/index.ts';
+import { Journal } from '../metrics/index.ts';
 import { type AdminFunctions, mergeReadiness, mergeStatus, type NodeStatus } from '../proxy/operations/index.ts';
 import { adminOf } from './admin.ts';
 import { FlightDesk } from './flight-desk.ts';
@@ -99,7 +99,7 @@ class Primary implements PoolEvents {
     const merged = mergeStatus([...answers.values()]);
     const startedAtMs = this.#startedAtMs;
     return {
-      status: merged && { ...merged, startedAtMs, events: mergeEvents([merged.events, this.journal.events]) },
+      status: merged && { ...merged, startedAtMs, events: Journal.merge([merged.events, this.journal.events]) },
       workers: { wanted: this.#count, answering: answers.size },
     };
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventKinds, eventText, type EventKind } from '../../src/metrics/event-kinds.ts';
-import { Journal, mergeEvents, type StatusEvent } from '../../src/metrics/journal.ts';
+import { Journal, type StatusEvent } from '../../src/metrics/journal.ts';
 
 type Line = readonly [level: string, fields: object, message: string];
 
@@ -66,7 +66,7 @@ const at = (atMs: number, upstream: string, kind: EventKind = 'node down'): Stat
 });
 
 test('equal events of several workers within two seconds are one event', () => {
-  const merged = mergeEvents([
+  const merged = Journal.merge([
     [at(1_000, 'a'), at(9_000, 'a')],
     [at(1_400, 'a'), at(1_500, 'b')],
     [at(2_900, 'a'), at(3_100, 'a', 'node usable')],
@@ -81,11 +81,11 @@ test('equal events of several workers within two seconds are one event', () => {
 });
 
 test('equal events of one worker are two events', () => {
-  assert.equal(mergeEvents([[at(1_000, 'a'), at(1_100, 'a')]]).length, 2);
+  assert.equal(Journal.merge([[at(1_000, 'a'), at(1_100, 'a')]]).length, 2);
 });
 
 const many = (name: string) => Array.from({ length: 200 }, (_, index) => at(index * 10_000, `${name}${index}`));
 
 test('merged journals are bounded, too', () => {
-  assert.equal(mergeEvents([many('a'), many('b'), many('c')]).length, 200);
+  assert.equal(Journal.merge([many('a'), many('b'), many('c')]).length, 200);
 });

@@ -3,7 +3,7 @@
  * answers from its `Readiness`; `present.ts` derives the facts of the status page from all of it.
  */
 import type { Disagreement } from '../../reads/index.ts';
-import type { StatusEvent } from '../../../metrics/index.ts';
+import type { Journal } from '../../../metrics/index.ts';
 import type { Counts } from './counts.ts';
 import type { TrendPoint, WindowCounts } from './windows.ts';
 
@@ -115,7 +115,7 @@ export interface ProcessStatus extends Readiness {
   readonly load: LoadFacts;
   /** End of the served certificate; Unix time in milliseconds. */
   readonly certificateExpiresMs: number | undefined;
-  readonly events: readonly StatusEvent[];
+  readonly events: Journal['events'];
 }
 
 /** Facts of the whole gateway, beside the reports of processes. */

@@ -1,5 +1,5 @@
 /** The reports of several processes as one. */
-import { mergeEvents } from '../../../metrics/index.ts';
+import { Journal } from '../../../metrics/index.ts';
 import type { EjectedClass, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import type { Disagreement } from '../../reads/index.ts';
 import { mergeCounts } from './counts.ts';
@@ -62,7 +62,7 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
       waiting: sum(({ load }) => load.waiting),
     },
     certificateExpiresMs: earliest(reports.map(({ certificateExpiresMs }) => certificateExpiresMs)),
-    events: mergeEvents(reports.map(({ events }) => events)),
+    events: Journal.merge(reports.map(({ events }) => events)),
   };
 }
 

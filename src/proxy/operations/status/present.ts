@@ -1,5 +1,5 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
-import { eventKinds, eventText, type StatusEvent, withoutAddresses } from '../../../metrics/index.ts';
+import { describeEvent } from '../../../metrics/index.ts';
 import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import {
   attemptTimes,
@@ -85,7 +85,7 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     certificateRefused: status?.certificateRefused,
     certificateExpires: status?.certificateExpiresMs === undefined ? undefined : iso(status.certificateExpiresMs),
     /** Newest first. */
-    events: (status?.events ?? []).toReversed().map(eventFacts),
+    events: (status?.events ?? []).toReversed().map(describeEvent),
   };
 }
 
@@ -199,17 +199,6 @@ function shareOf(count: number, all: number): number {
 function rate(count: number, window: WindowCounts | undefined): number {
   // A rate over less than a second would be a guess.
   return inTenths(count / Math.max(1, window?.coveredSeconds ?? 1));
-}
-
-function eventFacts({ atMs, kind, fields, workers }: StatusEvent) {
-  return {
-    at: iso(atMs),
-    kind,
-    level: eventKinds[kind].level,
-    text: eventText(kind, fields),
-    fields: withoutAddresses(fields),
-    ...(workers === undefined ? {} : { workers }),
-  };
 }
 
 function iso(ms: number): string {

@@ -1,6 +1,6 @@
 /** States of nodes and of the gateway, for the page and the command alike: words, signs, tones, and problems to act on. */
 import { requestTimes, totalOf } from './counts.ts';
-import { ejectionReasons, type Level, readClasses } from '../../../metrics/index.ts';
+import { ejectionText } from '../../../metrics/index.ts';
 import type { GatewayStatus, NodeStatus, OverallState, ProcessStatus } from './facts.ts';
 import { duration, grouped, percent, short } from './format.ts';
 
@@ -98,20 +98,15 @@ export const stateTones: Readonly<Record<OverallState, NodeTone>> = {
 };
 
 /** Sign, tone and name of a level. */
-export const levels: Readonly<
-  Record<Level, { readonly sign: string; readonly tone: NodeTone; readonly word: string }>
-> = {
+export const levels = {
   info: { sign: '●', tone: 'idle', word: 'information' },
   warn: { sign: '▲', tone: 'warn', word: 'warning' },
   error: { sign: '■', tone: 'bad', word: 'error' },
-};
+} as const;
 
-/** Classes of reads with their reasons: `reads of recent state (errors in a row: status 500)`. */
+/** Classes of reads with their reasons. */
 export function ejectedClasses({ ejected }: Pick<NodeStatus, 'ejected'>): readonly string[] {
-  return ejected.map(({ readClass, reason, symptom }) => {
-    const why = ejectionReasons[reason] ?? reason;
-    return `${readClasses[readClass] ?? readClass} (${symptom === undefined ? why : `${why}: ${symptom}`})`;
-  });
+  return ejected.map(({ readClass, reason, symptom }) => ejectionText(readClass, reason, symptom));
 }
 
 /** A certificate with less left is a problem. */
