@@ -3,20 +3,11 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { type Config, packageVersion } from '../config/index.ts';
 import { createLog, LogControl, LogLines } from './log/log.ts';
-import { LogAdmin } from './log/log-admin.ts';
 import { Reloads } from './reloads.ts';
-import { expose, familiesOf, type FamilyData, Gauge } from '../metrics/index.ts';
-import { portOf, startServing, type Serving } from './serving.ts';
+import { Gauge } from '../metrics/index.ts';
+import { startServing, type Serving } from './serving.ts';
 import type { ServingOptions } from './serving-graph.ts';
-import {
-  type AdminFunctions,
-  createOperationsServer,
-  factsOf,
-  type GatewayReadiness,
-  type NodeStatus,
-  type ProcessStatus,
-  type WorkersFacts,
-} from '../proxy/operations/index.ts';
+import { createOperations, type OperationsSource } from '../proxy/operations/index.ts';
 
 /** A listening gateway. */
 export type RunningGateway = Awaited<ReturnType<typeof openGateway>>;
@@ -32,29 +23,12 @@ export interface ServingPart extends Pick<
   Serving,
   'port' | 'isDraining' | 'registry' | 'journal' | 'apply' | 'setLog' | 'close' | 'stop'
 > {
-  readonly admin: AdminFunctions;
-  /** The nodes, as last reported. */
-  nodes(): readonly NodeStatus[];
-  readiness(): GatewayReadiness | Promise<GatewayReadiness>;
-  /** The report of all processes; `undefined` while none answers. */
-  report(): Promise<{ readonly status: ProcessStatus | undefined; readonly workers?: WorkersFacts }>;
-  families(): Promise<readonly FamilyData[]>;
+  readonly operations: OperationsSource;
 }
 
 /** Starts a gateway in this process. Rejects when a port is in use; nodes may be down. */
 export function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
-  return openGateway(config, options, async (log) => {
-    const serving = await startServing(config, { ...options, log });
-    return {
-      ...serving,
-      get isDraining() {
-        return serving.isDraining;
-      },
-      nodes: () => serving.readiness().nodes,
-      report: () => Promise.resolve({ status: serving.status() }),
-      families: () => familiesOf(serving.registry),
-    };
-  });
+  return openGateway(config, options, (log) => startServing(config, { ...options, log }));
 }
 
 /** Starts a serving part, and its operations port. Stops the part and rejects when that port is in use. */
@@ -69,36 +43,27 @@ export async function openGateway(
   const version = packageVersion();
   createBuildMetrics(part.registry, { version, node: process.version, dialect: config.dialect });
   (lines ?? new LogLines()).register(part.registry);
-  const logging = new LogControl(log, config.log);
-  const logAdmin = new LogAdmin({ log, logging, apply: (inForce) => part.setLog(inForce) });
+  const operations = createOperations({
+    version,
+    source: part.operations,
+    log,
+    logging: new LogControl(log, config.log),
+    setLog: (inForce) => part.setLog(inForce),
+    isDraining: () => part.isDraining,
+    rules: () => reloads.config.operations,
+    reload: () => reloads.status,
+  });
   const reloads = new Reloads(config, {
     journal: part.journal,
     registry: part.registry,
     apply: (next) => part.apply(next),
-    onInForce: ({ log }) => logAdmin.reload(log),
+    onInForce: (inForce) => operations.reloadLog(inForce.log),
   });
-  const operations = createOperationsServer({
-    isDraining: () => part.isDraining,
-    readiness: () => part.readiness(),
-    metrics: async (accept) => expose(await part.families(), accept),
-    admin: part.admin,
-    log: logAdmin,
-    rules: () => reloads.config.operations,
-    reload: () => reloads.status,
-    status: async () => {
-      const { status, workers } = await part.report();
-      const { isDraining } = part;
-      return factsOf(status, { version, nowMs: Date.now(), isDraining, reload: reloads.status, workers });
-    },
-  });
-  try {
-    await operations.listen({ host: config.operations.host, port: config.operations.port });
-  } catch (error) {
+  const operationsPort = await operations.listen(config.operations).catch(async (error: unknown) => {
     await part.stop();
     throw error;
-  }
+  });
   const { port } = part;
-  const operationsPort = portOf(operations);
   const scheme = config.listen.tls === undefined ? 'http' : 'https';
   return {
     /** Base address for clients on this machine, base path included. */
@@ -106,7 +71,7 @@ export async function openGateway(
     operationsUrl: `http://${reachable(config.operations.host)}:${operationsPort}`,
     port,
     operationsPort,
-    fleet: () => part.nodes(),
+    fleet: () => part.operations.nodes(),
     /** Applies configs at run time. */
     reloads,
     /** Turns readiness off, stops accepting, drains requests in flight within a bound, and frees everything. */

@@ -10,13 +10,12 @@ import { type ClientPort, type ConnectionTimes, createClientPort } from '../prox
 import type { PeerWorkers } from './peer-workers.ts';
 import type { Config, UpstreamConfig } from '../config/index.ts';
 import { findSdk, Journal } from '../metrics/index.ts';
-import { Admin, Explainer } from '../proxy/operations/index.ts';
+import { ProcessOperations } from '../proxy/operations/index.ts';
 import { createFleet, type FleetDeps, type FleetNews } from '../upstream/index.ts';
 import { buildCache } from './cache.ts';
 import { LogControl } from './log/log.ts';
 import { AccessLog } from './log/access-log.ts';
 import { createSettings, type ServingContext } from './settings.ts';
-import { StatusSource } from './status.ts';
 
 /** Covers a phone in a tunnel; the answer occupies a connection to a node meanwhile. */
 const usualStallMs = 30_000;
@@ -165,63 +164,42 @@ export async function buildParts(config: Config, options: ServingOptions, option
     times: options.times,
     isOverloaded: options.isOverloaded,
   });
-  const { parse } = routes;
-  const { reader } = reads;
-  const admin = new Admin({
-    parse,
-    reader,
-    chainId: () => fleet.chainId,
-    explainer: new Explainer({
-      fleet,
-      latest,
-      reader,
-      freshness: reads.freshness,
-      tiers: cache.tiers,
-      parse,
-      limits: settings.latest,
-      sending: settings.sender,
-    }),
-    purge: cache.purge,
-    purgeHere: cache.purgeHere,
+  const operations = new ProcessOperations({
     fleet,
-    journal,
-    onPurge: (scope) => cache.metrics.purged(scope),
-    usage: access?.usage,
-  });
-  const status = new StatusSource({
-    fleet,
+    latest,
     registry,
     journal,
-    cache: () => cache.status().memory,
-    redis: () => cache.status().redis,
-    store: () => cache.status().store,
+    ...reads,
+    parse: routes.parse,
+    cache,
+    usage: access?.usage,
+    limits: settings.latest,
+    sending: settings.sender,
     load: () => ({ ...clientPort.load(), waiting: sender.waiting }),
     isEncoding: () => settings.encode.enabled,
     distrusted: routes.distrusted,
     disagreements: () => reads.audits.disagreements,
     certificateExpiresMs: () => clientPort.certificate?.expiresMs(),
     certificateRefused: () => clientPort.certificate?.refused(),
-    tenants: () => access?.usage.tenants ?? [],
   });
   return {
     ...context,
     fleet,
-    status,
+    operations,
     logging,
     access,
     cache,
     reads,
     routes,
     clientPort,
-    admin,
   };
 }
 
 /** Closes every part, timers and connections to nodes and Redis included. */
 export async function freeParts(parts: Parts): Promise<void> {
-  const { fleet, status, reads, clientPort, cache, access } = parts;
+  const { fleet, operations, reads, clientPort, cache, access } = parts;
   clientPort.free();
-  status.close();
+  operations.close();
   fleet.stop();
   reads.audits.close();
   // Usage first: nothing of the cache is worth its loss.

@@ -24,7 +24,7 @@ export async function startServing(whole: Config, options: ServingOptions) {
   const { processes = 1 } = options;
   const config = shareOf(whole, processes);
   const parts = await buildParts(config, options, await loadOptional(config));
-  const { admin, clientPort, journal, logging, registry, status } = parts;
+  const { clientPort, journal, logging, operations, registry } = parts;
   try {
     await start(parts);
   } catch (error) {
@@ -36,14 +36,12 @@ export async function startServing(whole: Config, options: ServingOptions) {
   return {
     port: clientPort.number(),
     registry,
-    admin,
+    operations,
     journal,
     applyPeerEvent: (event: PeerEvent) => applyPeerEvent(parts, event),
     get isDraining() {
       return clientPort.isDraining();
     },
-    readiness: () => status.readiness(),
-    status: () => status.report(),
     /**
      * Applies the live keys of another config (`config/changes.ts`) without interrupting requests; resolves when they are
      * in force. One call at a time.
@@ -73,12 +71,12 @@ export async function startServing(whole: Config, options: ServingOptions) {
 }
 
 async function start(parts: Parts): Promise<void> {
-  const { access, cache, clientPort, fleet, status } = parts;
+  const { access, cache, clientPort, fleet, operations } = parts;
   clientPort.start();
   await fleet.start();
   const looked = Promise.all([cache.start(), access?.started]);
   await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
-  status.start();
+  operations.start();
   await clientPort.listen();
 }
 

@@ -6,25 +6,19 @@ import type { LimitService } from '../access/index.ts';
 import type { Config, LogConfig } from '../config/index.ts';
 import type { Distrusted } from '../encode/index.ts';
 import type { PeerWorkers } from '../gateway/index.ts';
-import type { FamilyData } from '../metrics/index.ts';
-import type { Admin, AdminAnswer, ProcessStatus, Readiness } from '../proxy/operations/index.ts';
+import type { ProcessCalls } from '../proxy/operations/index.ts';
 
 /** An event that one worker publishes to all others. */
 export type PeerEvent = Parameters<PeerWorkers['publish']>[0];
 
 /** Messages to a worker; a return value is the answer. */
-export interface WorkerHandlers extends Pick<Admin, 'purgeHere' | 'setDrained' | 'explain' | 'usage'> {
+export interface WorkerHandlers extends ProcessCalls {
   /** Sent once, in answer to `loaded`. */
   serve(setup: Setup): void;
   /** The answer proves that the event loop runs. */
   alive(): void;
   /** An event of a peer; the answer to `submitted` follows its record. */
   published(published: Published): void | Promise<void>;
-  readiness(): Promise<Readiness>;
-  status(): Promise<ProcessStatus>;
-  metrics(): Promise<readonly FamilyData[]>;
-  /** Purges this worker, Redis and the other replicas. */
-  purge(request: { readonly request: unknown; readonly from: string }): Promise<AdminAnswer>;
   /** Applies the live keys of a config; the answer is the reason of a refusal, or `undefined`. */
   apply(config: Config): Promise<string | undefined>;
   log(config: LogConfig): void;

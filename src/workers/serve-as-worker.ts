@@ -1,7 +1,6 @@
 /** A worker: serves clients with the setup of the primary, and handles its messages. */
 import cluster from 'node:cluster';
 import { createProcessLog, type PeerWorkers, startServing } from '../gateway/index.ts';
-import { familiesOf } from '../metrics/index.ts';
 import { Channel } from './channel.ts';
 import { PeerLink } from './worker-events.ts';
 import type { StartFailure, PrimaryHandlers, Setup, WorkerHandlers } from './protocol.ts';
@@ -18,6 +17,7 @@ export async function serveAsWorker(): Promise<void> {
   // Queries before the start fail with it; the primary reads the reason from `failed`.
   started.promise.catch(() => undefined);
   const whenServing = (use: (serving: Serving) => void): Promise<void> => started.promise.then(use, () => undefined);
+  const operations = async () => (await started.promise).operations;
   const own: { link?: PeerLink; flush?: () => Promise<void> } = {};
   const handlers: WorkerHandlers = {
     serve: (setup) => set.resolve(setup),
@@ -25,14 +25,14 @@ export async function serveAsWorker(): Promise<void> {
     // In order, and events from before the start ahead of the first request.
     published: (published) =>
       whenServing((serving) => own.link?.receive(published, (event) => serving.applyPeerEvent(event))),
-    readiness: async () => (await started.promise).readiness(),
-    status: async () => (await started.promise).status(),
-    metrics: async () => familiesOf((await started.promise).registry),
-    purge: async ({ request, from }) => (await started.promise).admin.purge(request, from),
-    purgeHere: async (request) => (await started.promise).admin.purgeHere(request),
-    setDrained: async (request) => (await started.promise).admin.setDrained(request),
-    explain: async (request) => (await started.promise).admin.explain(request),
-    usage: async (request) => (await started.promise).admin.usage(request),
+    readiness: async () => (await operations()).readiness(),
+    report: async () => (await operations()).report(),
+    families: async () => (await operations()).families(),
+    purge: async (request) => (await operations()).purge(request),
+    purgeHere: async (request) => (await operations()).purgeHere(request),
+    setDrained: async (request) => (await operations()).setDrained(request),
+    explain: async (request) => (await operations()).explain(request),
+    usage: async (request) => (await operations()).usage(request),
     apply: async (config) => {
       const serving = await started.promise;
       return serving.apply(config).then(() => undefined, String);

@@ -3,12 +3,22 @@ import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Channel } from './channel.ts';
 import type { StartFailure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
+import type { ProcessCalls } from '../proxy/operations/index.ts';
 import type { ChildProcess } from 'node:child_process';
 
 /** A process that neither loads nor serves within this time after its last step is hung. */
 const startMs = 30_000;
 /** A disconnected process has this long to exit. */
 export const exitMs = 2_000;
+
+/** Clients of the operations port wait for a second or more; a report leaves out a slower worker. */
+const reportMs = 800;
+/** Bounds a purge, which scans Redis in steps. */
+const purgeMs = 310_000;
+const explainMs = 5_000;
+const drainMs = 5_000;
+/** Redis may hold weeks of usage of many keys. */
+const usageMs = 30_000;
 
 /** The messages that other parts of the primary handle. */
 export type Services = Omit<PrimaryHandlers, keyof WorkerProcessEvents>;
@@ -23,6 +33,7 @@ interface WorkerProcessEvents extends Pick<PrimaryHandlers, 'loaded' | 'serving'
 export class WorkerProcess {
   readonly id: number;
   readonly channel: Channel<WorkerHandlers>;
+  readonly operations: ProcessCalls;
   isLoaded = false;
   isServing = false;
   /** The port of its setup. */
@@ -41,6 +52,7 @@ export class WorkerProcess {
     const handlers = {};
     this.id = worker.id;
     this.channel = new Channel<WorkerHandlers>((message) => deliver(worker, message), handlers);
+    this.operations = this.#operations();
     this.#worker = worker;
     this.#events = events;
     Object.assign(handlers, servicesFor(this), this.#handlers());
@@ -75,6 +87,21 @@ export class WorkerProcess {
     if (this.#worker.isConnected()) this.#worker.process.disconnect();
     const isGone = await Promise.race([gone, sleep(exitMs, false, { ref: false })]);
     if (!isGone) this.kill();
+  }
+
+  #operations(): ProcessCalls {
+    const { channel } = this;
+    return {
+      readiness: () => channel.call('readiness', undefined, reportMs),
+      report: () => channel.call('report', undefined, reportMs),
+      families: () => channel.call('families', undefined, reportMs),
+      purge: (purge) => channel.call('purge', purge, purgeMs),
+      purgeHere: (request) => channel.call('purgeHere', request, purgeMs),
+      // A starting worker answers once it serves.
+      setDrained: (request) => channel.call('setDrained', request, this.isServing ? drainMs : startMs),
+      explain: (request) => channel.call('explain', request, explainMs),
+      usage: (request) => channel.call('usage', request, usageMs),
+    };
   }
 
   #handlers(): Omit<WorkerProcessEvents, 'gone'> {

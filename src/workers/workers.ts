@@ -9,8 +9,7 @@ import { LimitService } from '../access/index.ts';
 import type { Config, LogConfig } from '../config/index.ts';
 import { drainMs, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Journal } from '../metrics/index.ts';
-import { type AdminFunctions, mergeReadiness, mergeStatus, type NodeStatus } from '../proxy/operations/index.ts';
-import { adminOf } from './admin.ts';
+import { joinProcesses, type OperationsSource } from '../proxy/operations/index.ts';
 import { FlightDesk } from './flight-desk.ts';
 import { WorkerMetrics } from './metrics.ts';
 import type { Setup } from './protocol.ts';
@@ -18,8 +17,6 @@ import { WorkerBroadcast } from './worker-events.ts';
 import { type PoolEvents, WorkerPool } from './worker-pool.ts';
 import type { Services, WorkerProcess } from './worker-process.ts';
 
-/** Clients of the operations port wait for a second or more; a report leaves out a slower worker. */
-const answerMs = 800;
 /** Later confirmations of a config are logged as missing. */
 const applyMs = 5_000;
 /** A starting worker confirms a config once it serves. */
@@ -36,14 +33,13 @@ export function startWorkers(config: Config, count: number, options: GatewayOpti
 class Primary implements PoolEvents {
   readonly journal: Journal;
   readonly registry: Registry;
-  readonly admin: AdminFunctions;
+  readonly operations: OperationsSource;
   port = 0;
   isDraining = false;
   readonly #count: number;
   readonly #log: Logger;
   readonly #drainDelayMs: number;
   readonly #run = randomUUID();
-  readonly #startedAtMs = Date.now();
   readonly #pool: WorkerPool;
   readonly #metrics = new WorkerMetrics(() => this.#pool.serving.length);
   readonly #broadcast = new WorkerBroadcast(() => this.#pool.workers);
@@ -56,7 +52,6 @@ class Primary implements PoolEvents {
   #logConfig: LogConfig;
   /** Text of the keys file in force. */
   #keys: string | undefined;
-  #nodes: readonly NodeStatus[] = [];
   #isUp = false;
 
   constructor(config: Config, count: number, log: Logger, drainDelayMs = 0) {
@@ -68,46 +63,25 @@ class Primary implements PoolEvents {
     this.journal = new Journal(log);
     this.registry = this.#metrics.registry;
     this.#pool = new WorkerPool(config.listen.port, this);
-    this.admin = adminOf(this.#pool, this.#drained);
+    this.operations = joinProcesses({
+      wanted: count,
+      processes: () => this.#pool.workers,
+      families: async () => this.#metrics.families(await this.#pool.askAll((worker) => worker.operations.families())),
+      journal: this.journal,
+      drained: this.#drained,
+    });
   }
 
   async start(): Promise<this> {
     try {
       this.port = await this.#pool.start(this.#count);
       this.#isUp = true;
-      this.#nodes = (await this.readiness()).nodes;
+      await this.operations.readiness();
       return this;
     } catch (error) {
       await this.stop();
       throw error;
     }
-  }
-
-  nodes(): readonly NodeStatus[] {
-    return this.#nodes;
-  }
-
-  async readiness() {
-    const asked = await this.#pool.askAll(({ channel }) => channel.call('readiness', undefined, answerMs));
-    const reports = [...asked.values()];
-    const ready = reports.filter(({ isReady }) => isReady).length;
-    return { ...mergeReadiness(reports), workers: { wanted: this.#count, answering: reports.length, ready } };
-  }
-
-  async report() {
-    const answers = await this.#pool.askAll(({ channel }) => channel.call('status', undefined, answerMs));
-    const merged = mergeStatus([...answers.values()]);
-    const startedAtMs = this.#startedAtMs;
-    return {
-      status: merged && { ...merged, startedAtMs, events: Journal.merge([merged.events, this.journal.events]) },
-      workers: { wanted: this.#count, answering: answers.size },
-    };
-  }
-
-  async families() {
-    return this.#metrics.families(
-      await this.#pool.askAll(({ channel }) => channel.call('metrics', undefined, answerMs)),
-    );
   }
 
   /** Rejects when a serving worker refuses the config. */

@@ -69,16 +69,25 @@ function routesOf(tree: string): readonly string[] {
 }
 
 test('the operations port has the routes of the document, and no others', async (t) => {
-  const app = createOperationsServer({
-    isDraining: () => false,
-    readiness: nobody,
-    metrics: nobody,
-    status: nobody,
-    log: { show: () => ({ status: 200, body: {} }), change: () => ({ status: 200, body: {} }) },
-    admin: { purge: nobody, setDrained: nobody, explain: nobody, usage: nobody },
-    rules: () => ({ host: '127.0.0.1', readyInOutage: true }),
-    reload: () => undefined,
-  });
+  const app = createOperationsServer(
+    {
+      version: '1.2.3',
+      source: {
+        nodes: () => [],
+        readiness: nobody,
+        report: nobody,
+        families: nobody,
+        purge: nobody,
+        setDrained: nobody,
+        explain: nobody,
+        usage: nobody,
+      },
+      isDraining: () => false,
+      rules: () => ({ host: '127.0.0.1', readyInOutage: true }),
+      reload: () => undefined,
+    },
+    { show: () => ({ status: 200, body: {} }), change: () => ({ status: 200, body: {} }) },
+  );
   t.after(() => app.close());
   await app.ready();
   const routes = routesOf(app.printRoutes({ commonPrefix: false }));

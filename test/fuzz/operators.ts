@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { loadConfig } from '../../src/config/source/load.ts';
 import { ConfigError, formatProblem } from '../../src/config/source/problem.ts';
 import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
-import { parsePurgeRequest } from '../../src/proxy/operations/admin.ts';
+import { parsePurgeRequest } from '../../src/proxy/operations/process.ts';
 import { AdminFault, parseDescribed } from '../../src/proxy/operations/admin-request.ts';
 import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';

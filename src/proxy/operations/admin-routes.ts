@@ -1,14 +1,14 @@
 /** `/admin/*` on the operations port. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { DrainRequest } from './admin.ts';
+import type { DrainRequest, OperatorPurge } from './process.ts';
 import type { AdminAnswer } from './admin-request.ts';
+import type { LogAdmin } from './log-admin.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
 import { findRefusal, type AdminAccessRules } from './operations-access.ts';
 
 /** Administration behind the routes; with several workers it runs in other processes. */
 export interface AdminFunctions {
-  /** `from`: the operator's address. */
-  purge(request: unknown, from: string): Promise<AdminAnswer>;
+  purge(purge: OperatorPurge): Promise<AdminAnswer>;
   setDrained(request: DrainRequest): Promise<AdminAnswer>;
   explain(request: unknown): Promise<AdminAnswer>;
   usage(request: unknown): Promise<AdminAnswer>;
@@ -18,7 +18,7 @@ export interface AdminFunctions {
 export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: () => AdminAccessRules): void {
   const onRequest = guard(rules);
   app.post('/admin/purge', { onRequest }, async (request, reply) =>
-    answer(reply, await admin.purge(request.body, request.ip)),
+    answer(reply, await admin.purge({ request: request.body, from: request.ip })),
   );
   for (const action of ['drain', 'resume']) {
     app.post(`/admin/upstreams/:upstream/${action}`, { onRequest }, async (request, reply) => {
@@ -37,15 +37,12 @@ export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rule
   });
 }
 
-/** Reads and changes the log's settings. */
-export interface LogFunctions {
-  show(): AdminAnswer;
-  /** `from`: the operator's address. */
-  change(request: unknown, from: string): AdminAnswer;
-}
-
 /** Adds `/admin/log`. */
-export function addLogRoutes(app: FastifyInstance, log: LogFunctions, rules: () => AdminAccessRules): void {
+export function addLogRoutes(
+  app: FastifyInstance,
+  log: Pick<LogAdmin, 'show' | 'change'>,
+  rules: () => AdminAccessRules,
+): void {
   const onRequest = guard(rules);
   app.get('/admin/log', { onRequest }, (_request, reply) => answer(reply, log.show()));
   app.put('/admin/log', { onRequest }, (request, reply) => answer(reply, log.change(request.body, request.ip)));

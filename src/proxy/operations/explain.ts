@@ -7,10 +7,10 @@ import type { DescribedRequest } from './admin-request.ts';
 import type { ParsedRequest, Routes } from '../routes/index.ts';
 
 /** Parts of an explainer. */
-interface ExplainerParts extends Pick<Reads, 'reader' | 'freshness'> {
+export interface ExplainerParts extends Pick<Reads, 'reader' | 'freshness'> {
   readonly fleet: Fleet;
   readonly latest: Fleet['latest'];
-  readonly tiers: Cache['tiers'];
+  readonly cache: Cache;
   readonly parse: Routes['parse'];
   /** Live settings of the config. */
   readonly limits: { readonly maxStalenessMs: number };
@@ -60,7 +60,7 @@ export class Explainer {
     const head = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
     const nodes = this.#nodes(read.need, read.atOnce === undefined ? kindOf(read) : undefined);
     if (key === undefined) return { ...head, key: 'none yet: no node has reported its chain', ...nodes };
-    const { names, memory, store, redis } = await this.#parts.tiers.inspect(key);
+    const { names, memory, store, redis } = await this.#parts.cache.tiers.inspect(key);
     return {
       ...head,
       key: names,

@@ -1,13 +1,5 @@
 /** The door of proxy/operations. */
-export { type AdminAnswer, faultsOf } from './admin-request.ts';
-export type { AdminFunctions, LogFunctions } from './admin-routes.ts';
-export { Admin, orFault, parsePurgeRequest, type PurgeRequest } from './admin.ts';
-export { Explainer } from './explain.ts';
-export { createOperationsServer, type GatewayReadiness } from './operations-server.ts';
-export { countedFamilies, type Counts, countsOf, tenantCells, type TenantCount } from './status/counts.ts';
-export type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus, Readiness, WorkersFacts } from './status/facts.ts';
-export { mergeReadiness, mergeStatus } from './status/merge.ts';
-export { factsOf } from './status/present.ts';
+export { createOperations, type OperationsSource } from './operations-server.ts';
+export { ProcessOperations } from './process.ts';
+export { joinProcesses, type ProcessCalls } from './processes.ts';
 export { statusLines } from './status/terminal.ts';
-export { Trend, Windows } from './status/windows.ts';
-export { mergeUsage } from './usage-report.ts';

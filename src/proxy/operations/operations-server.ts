@@ -1,32 +1,41 @@
 /** The operations port, for operators and their tools: liveness, readiness, metrics, status, administration. */
 import type { RequestListener, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type AdminAccessRules, findHostRefusal, type HostRefusal, type HostRules } from './operations-access.ts';
 import { bodyTurns } from '../../ledger/index.ts';
-import type { Exposition } from '../../metrics/index.ts';
-import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
-import { tierFacts, type StatusFacts } from './status/present.ts';
+import type { LogConfig } from '../../config/index.ts';
+import { expose, type FamilyData } from '../../metrics/index.ts';
+import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness, WorkersFacts } from './status/facts.ts';
+import { factsOf, tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
 import { runbookPage } from './status/page/runbook.ts';
 import { createGuardedServer } from '../http/index.ts';
-import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
-
-/** The last reload of the config. */
-interface ReloadStatus {
-  /** ISO 8601. */
-  readonly at: string;
-  readonly result: string;
-  /** Keys whose new values wait for a restart. */
-  readonly needsRestart: readonly string[];
-  /** Places of the problems of a refused config: file, line, column and key. Values may be secrets. */
-  readonly refused?: readonly string[] | undefined;
-}
+import { addAdminRoutes, addLogRoutes, type AdminFunctions } from './admin-routes.ts';
+import { LogAdmin, type LogAdminParts } from './log-admin.ts';
 
 /** Readiness of all processes together. */
 export interface GatewayReadiness extends Readiness {
   /** Absent with one process. */
   readonly workers?: WorkersFacts & { readonly ready: number };
+}
+
+/** The report of all processes; `undefined` while none answers. */
+interface Report {
+  readonly status: ProcessStatus | undefined;
+  /** Absent with one process. */
+  readonly workers?: WorkersFacts;
+}
+
+/** What operators see and change: one serving process, or several as one. */
+export interface OperationsSource extends AdminFunctions {
+  /** The nodes, as last reported. */
+  nodes(): readonly NodeStatus[];
+  readiness(): GatewayReadiness | Promise<GatewayReadiness>;
+  report(): Report | Promise<Report>;
+  /** The families of metrics at a scrape. */
+  families(): Promise<readonly FamilyData[]>;
 }
 
 /** Config of the operations port; read at each request, because a reload may change it. */
@@ -37,16 +46,12 @@ interface OperationsRules extends AdminAccessRules, HostRules {
 
 /** Parts of the gateway behind the port. */
 interface OperationsParts {
+  readonly version: string;
+  readonly source: OperationsSource;
   isDraining(): boolean;
-  readiness(): GatewayReadiness | Promise<GatewayReadiness>;
-  /** The answer to a scrape; `accept`: the header. */
-  metrics(accept: string | undefined): Promise<Exposition>;
-  readonly admin: AdminFunctions;
-  readonly log: LogFunctions;
   rules(): OperationsRules;
   /** `undefined` since the start. */
-  reload(): ReloadStatus | undefined;
-  status(): StatusFacts | Promise<StatusFacts>;
+  reload(): GatewayStatus['reload'];
 }
 
 /** Slow requests lose their connection: the primary process also accepts clients and must not run out of descriptors. */
@@ -77,8 +82,34 @@ function publishedNode(node: NodeStatus) {
   return { name, tier, state, reason, since, ejected, ...ledger, usableBy, isDrained: node.isDrained };
 }
 
+/** The operations port, which does not listen yet. */
+export function createOperations(parts: OperationsParts & LogAdminParts) {
+  const log = new LogAdmin(parts);
+  const server = createOperationsServer(parts, log);
+  return {
+    /** Resolves with the port. */
+    async listen({ host, port }: { readonly host: string; readonly port: number }): Promise<number> {
+      await server.listen({ host, port });
+      return (server.server.address() as AddressInfo).port;
+    },
+    close: () => server.close(),
+    /** A config is in force: its log settings replace those of an operator. */
+    reloadLog: (config: LogConfig) => log.reload(config),
+  };
+}
+
 /** Creates the server of the operations port, with all its routes. */
-export function createOperationsServer(parts: OperationsParts): FastifyInstance {
+export function createOperationsServer(
+  parts: OperationsParts,
+  log: Pick<LogAdmin, 'show' | 'change'>,
+): FastifyInstance {
+  const { source } = parts;
+  const status = async (): Promise<StatusFacts> => {
+    const { status, workers } = await source.report();
+    const { version } = parts;
+    const isDraining = parts.isDraining();
+    return factsOf(status, { version, nowMs: Date.now(), isDraining, reload: parts.reload(), workers });
+  };
   const app = createGuardedServer({ forceCloseConnections: true, bodyLimit: largestBody }, httpOptions, (handler) =>
     answerKnownHosts(handler, () => parts.rules()),
   );
@@ -91,7 +122,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   addBodyParser(app);
   app.get('/livez', () => ({ status: 'alive' }));
   app.get('/readyz', async (_request, reply) => {
-    const readiness = await parts.readiness();
+    const readiness = await source.readiness();
     const { workers, distrusted, outage, disagreements, certificateRefused } = readiness;
     const status = parts.isDraining() ? 'draining' : statusOf(readiness);
     const isReady = status === 'ready' || (status === 'outage' && parts.rules().readyInOutage);
@@ -112,13 +143,13 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     };
   });
   app.get('/metrics', async (request, reply) => {
-    const { contentType, text } = await parts.metrics(request.headers.accept);
+    const { contentType, text } = expose(await source.families(), request.headers.accept);
     reply.header('Vary', 'Accept').type(contentType);
     return text;
   });
   app.get('/', (_request, reply) => reply.redirect('status'));
   app.get('/status', async (request, reply) => {
-    const page = statusPage(await parts.status(), tableViewOf(request.query));
+    const page = statusPage(await status(), tableViewOf(request.query));
     return live(reply)
       .type('text/html; charset=utf-8')
       .header('content-security-policy', pagePolicy)
@@ -128,9 +159,9 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   app.get('/runbook', (_request, reply) =>
     live(reply).type('text/html; charset=utf-8').header('content-security-policy', pagePolicy).send(runbookPage()),
   );
-  app.get('/status.json', async (_request, reply) => live(reply).send(await parts.status()));
-  addAdminRoutes(app, parts.admin, () => parts.rules());
-  addLogRoutes(app, parts.log, () => parts.rules());
+  app.get('/status.json', async (_request, reply) => live(reply).send(await status()));
+  addAdminRoutes(app, source, () => parts.rules());
+  addLogRoutes(app, log, () => parts.rules());
   return app;
 }
 

@@ -1,11 +1,10 @@
-/** `GET /admin/usage`: use by key, tenant and hour, as JSON or CSV. Pure but for `UsageSource`. */
+/** `GET /admin/usage`: use by key, tenant and hour, as JSON or CSV. Pure but for the source. */
 import { z } from 'zod';
 import { type Access, mergeRows } from '../../access/index.ts';
 import { AdminFault, fieldsOf, parseBy, type AdminAnswer } from './admin-request.ts';
 
-/** Reads the hourly counts, from Redis or from this process. */
-export type UsageSource = Pick<Access['usage'], 'report'>;
-type UsageQuery = Parameters<UsageSource['report']>[0];
+type Usage = Access['usage'];
+type UsageQuery = Parameters<Usage['report']>[0];
 type UsageRow = ReturnType<typeof mergeRows>[number];
 
 /** Rows of a report at most. */
@@ -35,16 +34,16 @@ export function parseUsageQuery(request: unknown, nowMs: number): UsageQuery {
 
 /** The answer's body. Throws `AdminFault`: 400 for a bad query or too many rows, 404 without a source. */
 export async function reportUsage(
-  source: UsageSource | undefined,
+  usage: Pick<Usage, 'report'> | undefined,
   request: unknown,
   nowMs: number,
 ): Promise<AdminAnswer['body']> {
-  if (source === undefined) throw new AdminFault(404, 'usage is not counted: the config has no access');
+  if (usage === undefined) throw new AdminFault(404, 'usage is not counted: the config has no access');
   const query = parseUsageQuery(request, nowMs);
-  const { source: of, isComplete, rows } = await source.report(query);
+  const { source, isComplete, rows } = await usage.report(query);
   if (rows.length > mostRows) throw new AdminFault(400, `more than ${mostRows} rows: ask for a key or fewer hours`);
   const span = { from: new Date(query.fromMs).toISOString(), to: new Date(query.toMs).toISOString() };
-  return { ...span, source: of, complete: isComplete, rows };
+  return { ...span, source, complete: isComplete, rows };
 }
 
 /** Merges the answers of processes that count without Redis; `complete` needs the answer of every process. */

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fastify from 'fastify';
+import type { Usage } from '../../../src/access/usage/usage.ts';
 import type { UsageQuery, UsageRow } from '../../../src/access/usage/usage-tally.ts';
-import { Admin, type AdminParts } from '../../../src/proxy/operations/admin.ts';
+import { ProcessOperations, type ProcessParts } from '../../../src/proxy/operations/process.ts';
 import type { AdminAnswer } from '../../../src/proxy/operations/admin-request.ts';
 import { addAdminRoutes } from '../../../src/proxy/operations/admin-routes.ts';
-import { mergeUsage, parseUsageQuery, usageCsv, type UsageSource } from '../../../src/proxy/operations/usage-report.ts';
+import { mergeUsage, parseUsageQuery, usageCsv } from '../../../src/proxy/operations/usage-report.ts';
 
 const row: UsageRow = {
   hour: '2027-01-31T08:00:00Z',
@@ -21,9 +22,9 @@ const row: UsageRow = {
   saved: 3,
 };
 
-function serverOf(usage: UsageSource | undefined) {
+function serverOf(usage: Pick<Usage, 'report'> | undefined) {
   // Nothing but usage is asked for here.
-  const admin = new Admin({ usage } as AdminParts);
+  const admin = new ProcessOperations({ usage } as ProcessParts);
   const app = fastify();
   addAdminRoutes(app, admin, () => ({ token: 'a-token-of-16-chars', host: '127.0.0.1' }));
   return (path: string, token = 'a-token-of-16-chars') =>

@@ -126,8 +126,12 @@ export interface GatewayStatus {
   /** The last reload of the config. */
   readonly reload:
     | {
+        /** ISO 8601. */
+        readonly at: string;
         readonly result: string;
+        /** Keys whose new values wait for a restart. */
         readonly needsRestart: readonly string[];
+        /** Places of the problems of a refused config. */
         readonly refused?: readonly string[] | undefined;
       }
     | undefined;

@@ -27,7 +27,10 @@ test('problems are listed worst first and make the state degraded', () => {
       redis: { trouble: 'no answer' },
       certificateExpiresMs: 61_000 + 3_600_000,
     },
-    { reload: { result: 'refused', needsRestart: [] }, workers: { wanted: 4, answering: 3 } },
+    {
+      reload: { at: '1970-01-01T00:00:00.000Z', result: 'refused', needsRestart: [] },
+      workers: { wanted: 4, answering: 3 },
+    },
   );
   assert.equal(state, 'degraded');
   assert.deepEqual(problems, [

@@ -1,36 +1,27 @@
 /** The facts of this process for the status page: metric families, sampled once a second, and the state of parts. */
 import type { Registry } from 'prom-client';
-import { type Journal, readFamilies } from '../metrics/index.ts';
-import {
-  type CacheFacts,
-  countedFamilies,
-  type Counts,
-  countsOf,
-  type LoadFacts,
-  type ProcessStatus,
-  type Readiness,
-  tenantCells,
-  type TenantCount,
-  Trend,
-  Windows,
-} from '../proxy/operations/index.ts';
-import type { Fleet } from '../upstream/index.ts';
+import type { Access } from '../../../access/index.ts';
+import type { Cache } from '../../../cache/index.ts';
+import { type Journal, readFamilies } from '../../../metrics/index.ts';
+import type { Fleet } from '../../../upstream/index.ts';
+import { countedFamilies, countsOf, tenantCells, type Counts } from './counts.ts';
+import type { ProcessStatus, Readiness } from './facts.ts';
+import { Trend, Windows } from './windows.ts';
 
-interface StatusParts {
+/** Parts of a process that its report is made of; functions are called for each report. */
+export interface StatusParts {
   readonly fleet: Fleet;
   readonly registry: Registry;
   readonly journal: Journal;
-  readonly cache: () => CacheFacts;
-  readonly redis: () => Readiness['redis'];
-  readonly store: () => Readiness['store'];
-  readonly load: () => LoadFacts;
+  /** Absent without access control. */
+  readonly usage: Access['usage'] | undefined;
+  readonly cache: Cache;
+  readonly load: () => ProcessStatus['load'];
   readonly isEncoding: () => boolean;
   readonly distrusted: () => Readiness['distrusted'];
   readonly disagreements: () => Readiness['disagreements'];
   readonly certificateExpiresMs: () => number | undefined;
   readonly certificateRefused: () => string | undefined;
-  /** Requests by tenant since the start; none without access. */
-  readonly tenants: () => Iterable<readonly [name: string, count: TenantCount]>;
 }
 
 /** Samples this process, and builds its report. */
@@ -69,7 +60,7 @@ export class StatusSource {
       windows: this.#windows.read(total, nowMs),
       trend: this.#trend.points,
       total,
-      cache: parts.cache(),
+      cache: parts.cache.status().memory,
       isEncoding: parts.isEncoding(),
       load: parts.load(),
       certificateExpiresMs: parts.certificateExpiresMs(),
@@ -78,7 +69,8 @@ export class StatusSource {
   }
 
   readiness(): Readiness {
-    const { fleet, certificateRefused, distrusted, disagreements, redis, store } = this.#parts;
+    const { fleet, cache, certificateRefused, distrusted, disagreements } = this.#parts;
+    const { redis, store } = cache.status();
     const { isReady, outage, nodes, lost } = fleet.report();
     return {
       isReady,
@@ -88,15 +80,15 @@ export class StatusSource {
       certificateRefused: certificateRefused(),
       distrusted: distrusted(),
       disagreements: disagreements(),
-      redis: redis(),
-      store: store(),
+      redis,
+      store,
     };
   }
 
   /** Reads the metric families, and records a snapshot when a window needs one. */
   #sample(nowMs: number): Counts {
-    const { registry, tenants } = this.#parts;
-    const counts = countsOf(readFamilies(registry, countedFamilies), tenantCells(tenants()));
+    const { registry, usage } = this.#parts;
+    const counts = countsOf(readFamilies(registry, countedFamilies), tenantCells(usage?.tenants ?? []));
     this.#windows.record(counts, nowMs);
     this.#trend.record(counts, Date.now());
     return counts;

@@ -1,18 +1,18 @@
 /** The log settings in force: the config's, or an operator's until the next reload. */
 import type { Logger } from 'pino';
 import { durationMs, logChange, type LogConfig } from '../../config/index.ts';
-import { type AdminAnswer, faultsOf, type LogFunctions } from '../../proxy/operations/index.ts';
-import type { LogControl } from './log.ts';
+import { type AdminAnswer, faultsOf } from './admin-request.ts';
 
-interface LogAdminParts {
+/** The log of the gateway. */
+export interface LogAdminParts {
   readonly log: Logger;
-  readonly logging: LogControl;
+  readonly logging: { readonly inForce: LogConfig; set(next: LogConfig): void };
   /** Applies the settings to the part that serves clients. */
-  readonly apply: (inForce: LogConfig) => void;
+  readonly setLog: (inForce: LogConfig) => void;
 }
 
 /** Reads and changes log settings, for `/admin/log`. */
-export class LogAdmin implements LogFunctions {
+export class LogAdmin {
   readonly #parts: LogAdminParts;
   #by: 'config' | 'operator' = 'config';
 
@@ -50,7 +50,7 @@ export class LogAdmin implements LogFunctions {
   #put(next: LogConfig, by: 'config' | 'operator'): void {
     this.#by = by;
     this.#parts.logging.set(next);
-    this.#parts.apply(next);
+    this.#parts.setLog(next);
   }
 }
 

@@ -1,13 +1,12 @@
-/** Administration of one process. Requests and answers are plain data, so that they can cross to another process. */
+/** What operators see and change of one serving process: plain data, so that it can cross to another process. */
 import { z } from 'zod';
-import { type Cache, cacheKey, type PurgeScope } from '../../cache/index.ts';
-import type { Journal } from '../../metrics/index.ts';
+import { cacheKey, type PurgeScope } from '../../cache/index.ts';
+import { familiesOf, type FamilyData } from '../../metrics/index.ts';
 import { findAddress, quote } from '../../ledger/index.ts';
-import type { Fleet } from '../../upstream/index.ts';
-import type { Reads } from '../reads/index.ts';
-import type { Routes } from '../routes/index.ts';
-import type { Explainer } from './explain.ts';
-import { reportUsage, type UsageSource } from './usage-report.ts';
+import { Explainer, type ExplainerParts } from './explain.ts';
+import { StatusSource, type StatusParts } from './status/source.ts';
+import type { NodeStatus, ProcessStatus, Readiness } from './status/facts.ts';
+import { reportUsage } from './usage-report.ts';
 import {
   AdminFault,
   described,
@@ -18,17 +17,13 @@ import {
   type DescribedRequest,
 } from './admin-request.ts';
 
-/** Parts of the administration of one process. */
-export interface AdminParts extends Pick<Cache, 'purge' | 'purgeHere'> {
-  readonly parse: Routes['parse'];
-  readonly reader: Reads['reader'];
-  readonly chainId: () => number | undefined;
-  readonly explainer: Explainer;
-  /** Absent without access control. */
-  readonly usage?: UsageSource | undefined;
-  readonly fleet: Pick<Fleet, 'drain'>;
-  readonly journal: Journal;
-  readonly onPurge: (scope: 'read' | 'account' | 'everything') => void;
+/** Parts of a serving process that operators see or change. */
+export type ProcessParts = ExplainerParts & StatusParts;
+
+/** The body of a purge, not parsed yet, and the operator's address. */
+export interface OperatorPurge {
+  readonly request: unknown;
+  readonly from: string;
 }
 
 /** Drains the node of this name, or resumes it. */
@@ -42,24 +37,53 @@ export interface DrainRequest {
 /** Purges in flight at once: each one scans all of memory and Redis. */
 const maxPurges = 4;
 
-/** Answers operators' requests with the cache, the explainer and the usage of one process. */
-export class Admin {
-  readonly #parts: AdminParts;
+/** Reports the state of one process, and answers operators' requests with its cache, its nodes and its usage. */
+export class ProcessOperations {
+  readonly #parts: ProcessParts;
+  readonly #status: StatusSource;
+  readonly #explainer: Explainer;
   #purges = 0;
 
-  constructor(parts: AdminParts) {
+  constructor(parts: ProcessParts) {
     this.#parts = parts;
+    this.#status = new StatusSource(parts);
+    this.#explainer = new Explainer(parts);
   }
 
-  /** Purges memory, Redis and replicas, and logs `from`, the operator's address. */
-  purge(request: unknown, from: string): Promise<AdminAnswer> {
+  /** Begins to sample the metrics each second. */
+  start(): void {
+    this.#status.start();
+  }
+
+  close(): void {
+    this.#status.close();
+  }
+
+  nodes(): readonly NodeStatus[] {
+    return this.#status.readiness().nodes;
+  }
+
+  readiness(): Readiness {
+    return this.#status.readiness();
+  }
+
+  report(): { readonly status: ProcessStatus } {
+    return { status: this.#status.report() };
+  }
+
+  families(): Promise<readonly FamilyData[]> {
+    return familiesOf(this.#parts.registry);
+  }
+
+  /** Purges memory, Redis and replicas. */
+  purge({ request, from }: OperatorPurge): Promise<AdminAnswer> {
     return answered(async () => {
       const scope = scopeOf(parsePurgeRequest(request), this.#parts);
       if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are in flight: try again`);
       this.#purges += 1;
       try {
-        const { scope: text, ...purged } = await this.#parts.purge(scope);
-        this.#parts.onPurge(scope.kind === 'versions' ? 'read' : scope.kind);
+        const { scope: text, ...purged } = await this.#parts.cache.purge(scope);
+        this.#parts.cache.metrics.purged(scope.kind === 'versions' ? 'read' : scope.kind);
         const fields = { from, purge: text, ...purged };
         this.#parts.journal.record('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
         const { isComplete, ...counts } = purged;
@@ -74,7 +98,7 @@ export class Admin {
   purgeHere(request: unknown): Promise<AdminAnswer> {
     return answered(async () => {
       const scope = scopeOf(parsePurgeRequest(request), this.#parts);
-      const { reads, isStoreClear } = await this.#parts.purgeHere(scope);
+      const { reads, isStoreClear } = await this.#parts.cache.purgeHere(scope);
       // Without the number the purge is not complete.
       return isStoreClear === false ? {} : { memory: reads };
     });
@@ -95,7 +119,7 @@ export class Admin {
 
   /** Explains the request that the query describes. */
   explain(request: unknown): Promise<AdminAnswer> {
-    return answered(() => this.#parts.explainer.explain(parseDescribed(request, 'the query')));
+    return answered(() => this.#explainer.explain(parseDescribed(request, 'the query')));
   }
 
   /** Reports usage; `request` is the parsed query. */
@@ -152,10 +176,10 @@ export function parsePurgeRequest(value: unknown): PurgeRequest {
 }
 
 /** The scope in the cache. Throws `AdminFault`: 400, or 503 while no node has reported its chain. */
-function scopeOf(request: PurgeRequest, parts: AdminParts): PurgeScope {
+function scopeOf(request: PurgeRequest, parts: ProcessParts): PurgeScope {
   const { read, account = '', everything } = request;
   if (everything === true) return { kind: 'everything' };
-  const chainId = parts.chainId();
+  const { chainId } = parts.fleet;
   if (chainId === undefined) throw new AdminFault(503, 'no node has reported its chain yet: try again');
   if (read !== undefined) return scopeOfRead(read, chainId, parts);
   const address = findAddress(account);
@@ -163,7 +187,7 @@ function scopeOf(request: PurgeRequest, parts: AdminParts): PurgeScope {
   return { kind: 'account', chainId, address };
 }
 
-function scopeOfRead(request: DescribedRequest, chainId: number, { parse, reader }: AdminParts): PurgeScope {
+function scopeOfRead(request: DescribedRequest, chainId: number, { parse, reader }: ProcessParts): PurgeScope {
   const parsed = parse(request);
   if (parsed.kind === 'refused') {
     const { status, message } = parsed.error;

@@ -1,0 +1,143 @@
+/** The operations of several processes as those of one: a purge reaches every process before the response. */
+import { Journal, type FamilyData } from '../../metrics/index.ts';
+import type { AdminAnswer } from './admin-request.ts';
+import type { OperationsSource } from './operations-server.ts';
+import { type DrainRequest, type OperatorPurge, orFault, parsePurgeRequest, type PurgeRequest } from './process.ts';
+import type { ProcessStatus, Readiness } from './status/facts.ts';
+import { mergeReadiness, mergeStatus } from './status/merge.ts';
+import { mergeUsage } from './usage-report.ts';
+
+/** The operations of a serving process, called from another one; a call without an answer in time rejects. */
+export interface ProcessCalls {
+  readiness(): Promise<Readiness>;
+  report(): Promise<{ readonly status: ProcessStatus }>;
+  families(): Promise<readonly FamilyData[]>;
+  purge(purge: OperatorPurge): Promise<AdminAnswer>;
+  purgeHere(request: unknown): Promise<AdminAnswer>;
+  setDrained(request: DrainRequest): Promise<AdminAnswer>;
+  explain(request: unknown): Promise<AdminAnswer>;
+  usage(request: unknown): Promise<AdminAnswer>;
+}
+
+/** A process that serves, or starts. */
+interface ServingProcess {
+  readonly isServing: boolean;
+  readonly operations: ProcessCalls;
+}
+
+/** Processes of one gateway. */
+interface ProcessesParts {
+  readonly wanted: number;
+  /** Those of now, starting ones included. */
+  readonly processes: () => readonly ServingProcess[];
+  readonly families: OperationsSource['families'];
+  /** Events of the calling process. */
+  readonly journal: Journal;
+  /** Names of drained nodes, for processes that start later. */
+  readonly drained: Set<string>;
+}
+
+const noWorker: AdminAnswer = { status: 503, body: { message: 'no worker serves now: try again' } };
+const noAnswer: AdminAnswer = { status: 503, body: { message: 'a worker did not answer: try again' } };
+
+/** Joins the operations of processes: reports add up, and one process answers for all where each could. */
+export function joinProcesses({ wanted, processes, families, journal, drained }: ProcessesParts): OperationsSource {
+  const startedAtMs = Date.now();
+  let nodes: Readiness['nodes'] = [];
+  const serving = () => processes().filter(({ isServing }) => isServing);
+  /** The answers in time. */
+  const askAll = async <Answer>(ask: (operations: ProcessCalls) => Promise<Answer>): Promise<readonly Answer[]> => {
+    const asked = serving();
+    const answers = await Promise.allSettled(asked.map(({ operations }) => ask(operations)));
+    // A process that exited meanwhile serves no more.
+    return answers.flatMap((answer, at) =>
+      answer.status === 'fulfilled' && asked[at]?.isServing === true ? [answer.value] : [],
+    );
+  };
+  return {
+    families,
+    nodes: () => nodes,
+    async readiness() {
+      const reports = await askAll((operations) => operations.readiness());
+      const ready = reports.filter(({ isReady }) => isReady).length;
+      const merged = mergeReadiness(reports);
+      nodes = merged.nodes;
+      return { ...merged, workers: { wanted, answering: reports.length, ready } };
+    },
+    async report() {
+      const reports = await askAll((operations) => operations.report());
+      const merged = mergeStatus(reports.map(({ status }) => status));
+      return {
+        status: merged && { ...merged, startedAtMs, events: Journal.merge([merged.events, journal.events]) },
+        workers: { wanted, answering: reports.length },
+      };
+    },
+    // Parsed here: a message cannot carry every nesting of a body.
+    purge: ({ request, from }) => orFault(async () => purgeAll(serving, parsePurgeRequest(request), from)),
+    async setDrained(request) {
+      const { upstream, isDrained } = request;
+      const wasDrained = drained.has(upstream);
+      mark(drained, upstream, isDrained);
+      const answers = processes().map(async ({ operations, isServing }) => {
+        // A starting process applies it before its first request.
+        const applied = operations.setDrained(request).catch(() => noAnswer);
+        return isServing ? applied : undefined;
+      });
+      const answered = (await Promise.all(answers)).filter((answer) => answer !== undefined);
+      const [first = noWorker] = answered;
+      if (first.status !== 200) mark(drained, upstream, wasDrained);
+      const inFlight = answered.reduce((sum, { body }) => sum + Number(body['inFlight'] ?? 0), 0);
+      const failed = answered.find(({ status }) => status !== 200);
+      return failed ?? { ...first, body: { ...first.body, inFlight } };
+    },
+    async explain(request) {
+      const [chosen] = serving();
+      if (chosen === undefined) return noWorker;
+      return chosen.operations.explain(request).catch(() => noAnswer);
+    },
+    async usage(request) {
+      const [chosen, ...others] = serving();
+      if (chosen === undefined) return noWorker;
+      const ask = ({ operations }: ServingProcess) => operations.usage(request).catch(() => noAnswer);
+      const answer = await ask(chosen);
+      // Redis has the usage of all processes.
+      if (answer.status !== 200 || answer.body['source'] !== 'memory') return answer;
+      return { ...answer, body: mergeUsage(answer.body, await Promise.all(others.map(ask))) };
+    },
+  };
+}
+
+function mark(names: Set<string>, name: string, isIn: boolean): void {
+  if (isIn) names.add(name);
+  else names.delete(name);
+}
+
+async function purgeAll(
+  serving: () => readonly ServingProcess[],
+  request: PurgeRequest,
+  from: string,
+): Promise<AdminAnswer> {
+  const [chosen] = serving();
+  if (chosen === undefined) return noWorker;
+  const purgeOthers = () =>
+    Promise.all(serving().flatMap((other) => (other === chosen ? [] : [purgeHere(other, request)])));
+  // The others first: no process may write a held answer back to Redis.
+  const before = await purgeOthers();
+  const answer = await chosen.operations.purge({ request, from }).catch(() => noAnswer);
+  // And again, with processes that started meanwhile: they may have read answers that Redis still had, and the chosen one
+  // theirs from the store.
+  const after = [...(await purgeOthers()), await purgeHere(chosen, request)];
+  return answer.status === 200 ? { ...answer, body: withOthers(answer.body, [...before, ...after]) } : answer;
+}
+
+/** The number of reads that the process dropped; `undefined` without an answer. */
+async function purgeHere({ operations }: ServingProcess, request: PurgeRequest): Promise<number | undefined> {
+  const answer = await operations.purgeHere(request).catch(() => undefined);
+  const memory = answer?.body['memory'];
+  return typeof memory === 'number' ? memory : undefined;
+}
+
+function withOthers(body: AdminAnswer['body'], dropped: readonly (number | undefined)[]): AdminAnswer['body'] {
+  const memory = dropped.reduce<number>((sum, reads) => sum + (reads ?? 0), Number(body['memory']));
+  return { ...body, complete: body['complete'] === true && !dropped.includes(undefined), memory };
+}
