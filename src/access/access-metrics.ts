@@ -7,7 +7,7 @@ const clientless = ['no key', 'bad key', 'misplaced key', 'unread'] as const;
 /** Refusals of a client. `not counted`: limits could not count the request. */
 const ofClient = ['operation', 'origin', 'limit', 'not counted'] as const;
 /** Every reason of a refusal by key, origin or limits. */
-export const refusalReasons = [...clientless, ...ofClient] as const;
+const refusalReasons = [...clientless, ...ofClient] as const;
 /** Label `reason` of a refusal. */
 export type RefusalReason = (typeof refusalReasons)[number];
 

@@ -10,4 +10,3 @@ export { inspectNodes } from './inspect-nodes.ts';
 export type { Demand, PublishedState, ReportedState } from './latest.ts';
 export { connectionFault } from './node/node-fault.ts';
 export type { Need } from './select/ranking.ts';
-export { attemptSeconds } from './upstream-metrics.ts';

@@ -38,7 +38,7 @@ export type NodeFault = (typeof nodeFaults)[number];
 const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
 /** Bucket bounds for durations of attempts, in seconds. */
-export const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
 /** Readings of one node. */
 interface UpstreamGauges {

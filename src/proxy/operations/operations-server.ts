@@ -16,7 +16,7 @@ import { addAdminRoutes, addLogRoutes, type AdminFunctions } from './admin-route
 import { LogAdmin, type LogAdminParts } from './log-admin.ts';
 
 /** Readiness of all processes together. */
-export interface GatewayReadiness extends Readiness {
+interface GatewayReadiness extends Readiness {
   /** Absent with one process. */
   readonly workers?: WorkersFacts & { readonly ready: number };
 }

@@ -192,7 +192,7 @@ export function inTenths(value: number): number {
 }
 
 /** Requests of one tenant since the start. */
-export interface TenantCount {
+interface TenantCount {
   readonly asked: number;
   readonly refused: number;
 }

@@ -58,7 +58,7 @@ export interface NodeStatus {
 }
 
 /** Connections, event loop and queue of one process or of several together. */
-export interface LoadFacts {
+interface LoadFacts {
   /** Open connections of clients, and their bound. */
   readonly connections: number;
   readonly maxConnections: number;
@@ -69,7 +69,7 @@ export interface LoadFacts {
 }
 
 /** Fill of the memory tier. */
-export interface CacheFacts {
+interface CacheFacts {
   readonly entries: number;
   readonly bytes: number;
   readonly maxBytes: number;

@@ -5,7 +5,7 @@ import type { GatewayStatus, NodeStatus, OverallState, ProcessStatus } from './f
 import { duration, grouped, percent, short } from './format.ts';
 
 /** Tone of a colour on the page. */
-export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
+type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 
 /** The facts of a node that its state follows from. */
 type NodeCondition = Pick<
@@ -39,7 +39,7 @@ interface NodeTrouble extends NodeWording {
 }
 
 /** The troubles of a node, worst first. Beside one that is more than a warning no other counts. */
-export function nodeTroubles(node: NodeCondition): readonly NodeTrouble[] {
+function nodeTroubles(node: NodeCondition): readonly NodeTrouble[] {
   const { state, reason, isDrained, forkedAt, isSuspect, warning, lower, head, isLagging } = node;
   const why = reason === undefined ? '' : `: ${reason}`;
   const drained = state === 'usable' ? 'drained' : `drained, ${state}${why}`;
