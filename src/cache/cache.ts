@@ -87,8 +87,6 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
       store: stored && { ...stored.store.size, trouble: stored.trouble() },
       redis: shared && { trouble: shared.trouble() },
     }),
-    /** Absent without Redis. */
-    redis: shared?.link,
     /** Resolves when store and shared tier are in use, or known to be unavailable. */
     start: async () => {
       if (shared === undefined && stored === undefined) return;

@@ -10,6 +10,5 @@ export { kinds, type Operation } from './kinds.ts';
 export type { CacheLocation } from './memory/memory.ts';
 export type { PurgeScope } from './purge/purge-scope.ts';
 export { redisConnections } from './redis/connections.ts';
-export { RedisLink } from './redis/redis-link.ts';
 export { faultOf } from './store/file.ts';
 export type { Loaded, ReadFlights } from './tiers.ts';
