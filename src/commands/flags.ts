@@ -35,7 +35,7 @@ export const flags = {
   'chain-id': {
     kind: 'text',
     value: 'N',
-    meaning: 'Chain id of the ledger: 1 to 255, mainnet (1) or testnet (2). serve asks no node of any other chain.',
+    meaning: 'Chain id of the ledger: 1 to 255, mainnet (1) or testnet (2). Nodes of any other chain are not asked.',
   },
   host: { kind: 'text', value: 'HOST', meaning: 'Address clients connect to; 127.0.0.1 for the sample gateway.' },
   port: { kind: 'port', value: 'N', meaning: 'Port clients connect to. 0 picks a free one and prints it.' },
@@ -86,15 +86,8 @@ export const flags = {
     meaning: 'Web origin that may use the key, such as https://app.example. May be repeated.',
   },
   expires: { kind: 'text', value: 'TIME', meaning: 'End of the key, in UTC: 2027-01-01T00:00:00Z. Default: never.' },
-  'module-abi': {
-    kind: 'list',
-    value: 'FILE',
-    meaning: 'A module answer (bytecode and ABI) of the called function. May be repeated.',
-  },
-  'signing-domain': { kind: 'text', value: 'NAME', meaning: 'First word of the hashed label. Default APTOS.' },
   watch: { kind: 'switch', meaning: 'Print the status each second, until a signal.' },
   json: { kind: 'switch', meaning: 'The same as --format json, as status has it: all facts in one line.' },
-  explain: { kind: 'switch', meaning: 'Also print the bytes taken apart, field by field.' },
 } as const satisfies Readonly<Record<string, Flag>>;
 
 /** Name of a flag, without `--`. */

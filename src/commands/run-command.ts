@@ -157,15 +157,6 @@ export const commands: readonly CliCommand[] = [
     load: async () => (await import('./keys.ts')).keys,
   },
   {
-    name: 'encode',
-    summary: 'Prints the bytes to sign for a request on standard input, without any node.',
-    usage: [
-      'encode --module-abi FILE [--module-abi FILE ...] --chain-id N [--signing-domain APTOS] [--explain] < request.json',
-    ],
-    flags: ['module-abi', 'chain-id', 'signing-domain', 'explain'],
-    load: async () => (await import('./encode.ts')).encode,
-  },
-  {
     name: 'completion',
     summary: 'Prints the completion of a shell, as in: source <(ledgergate completion bash)',
     usage: ['completion bash', 'completion zsh', 'completion fish > ~/.config/fish/completions/ledgergate.fish'],

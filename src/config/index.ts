@@ -15,7 +15,7 @@ export type {
 export { explainFile } from './explain.ts';
 export { packageVersion } from './package-version.ts';
 export { keySchema } from './schema/access-schema.ts';
-export { chainIds, defaultCiphers, durationMs } from './schema/schema-parts.ts';
+export { defaultCiphers, durationMs } from './schema/schema-parts.ts';
 export { logChange } from './schema/telemetry-schema.ts';
 export { loadConfig, type LoadedConfig } from './source/load.ts';
 export { findNearMiss, nearMissHint } from './source/near-miss.ts';

@@ -60,7 +60,7 @@ function atOnce<T>(work: () => T): T {
 }
 
 /** Parses the request and finds the layout of every argument. Throws `EncodeRefusal`, `Handover`, or what `loadModule` does. */
-export async function prepareSubmission(
+async function prepareSubmission(
   bodyText: string,
   { loadModule, run = atOnce, steps = new Steps() }: EncodeContext,
 ): Promise<PreparedSubmission> {
@@ -83,7 +83,7 @@ export async function prepareSubmission(
 }
 
 /** The bytes as `0x` and lowercase hex. Throws `EncodeRefusal` or `Handover` for arguments that do not fit. */
-export function encodeToHex(transaction: PreparedSubmission, context: EncodeContext): string {
+function encodeToHex(transaction: PreparedSubmission, context: EncodeContext): string {
   const writer = context.writer ?? sharedWriter;
   writer.reset();
   try {
