@@ -9,7 +9,7 @@ import {
   type NodeEncoding,
 } from '../../src/encode/shadow.ts';
 import type { EncodeOutcome } from '../../src/encode/outcome.ts';
-import { errorBody } from '../../src/ledger/errors.ts';
+import { errorBody } from '../support/error-body.ts';
 
 /** The positions of marks are the same in every run. */
 const distrusted = { names: [], marked: { salt: 'a secret', table: undefined } };

@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { type AdmittedRequest, clientOf } from '../../access/index.ts';
-import { type CancelSignal, CancelToken, errorBody, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
+import { type CancelSignal, CancelToken, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import {
   type CountedRequest,
   type Outcome,
@@ -357,7 +357,7 @@ export class Exchange implements Caller, RequestSummary {
     // Node writes `Connection: close`, and broken-request.ts reads the flag.
     if (known.closesConnection) this.response.shouldKeepAlive = false;
     try {
-      this.answer(known.status, this.#parts.heads.errorHead(known.headers), errorBody(known.code, known.message));
+      this.answer(known.status, this.#parts.heads.errorHead(known.headers), known.body);
     } catch {
       // The error itself cannot be written (a header value that HTTP forbids): close the connection, keep the process.
       this.#cutOff();

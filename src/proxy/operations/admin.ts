@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { type Cache, cacheKey, type PurgeScope } from '../../cache/index.ts';
 import type { Journal } from '../../metrics/index.ts';
-import { findAddress, quote } from '../../ledger/index.ts';
+import { Address, quote } from '../../ledger/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import type { Reads } from '../reads/index.ts';
 import type { Routes } from '../routes/index.ts';
@@ -158,7 +158,7 @@ function scopeOf(request: PurgeRequest, parts: AdminParts): PurgeScope {
   const chainId = parts.chainId();
   if (chainId === undefined) throw new AdminFault(503, 'no node has reported its chain yet: try again');
   if (read !== undefined) return scopeOfRead(read, chainId, parts);
-  const address = findAddress(account);
+  const address = Address.find(account);
   if (address === undefined) throw new AdminFault(400, `"account" is no address: ${quote(account)}`);
   return { kind: 'account', chainId, address };
 }
