@@ -1,5 +1,5 @@
 /** Every flag of every command, once. Each has an environment variable: `--operations-port` is LEDGERGATE_OPERATIONS_PORT. */
-import { findNearMiss } from '../config/index.ts';
+import { nearMissHint } from '../config/index.ts';
 
 /** One flag: its kind, its help, and the values it takes. */
 export interface Flag {
@@ -113,21 +113,21 @@ export function flagNames(): readonly FlagName[] {
   return Object.keys(flags) as FlagName[];
 }
 
+const prefix = 'LEDGERGATE_';
+
 /** The environment variable that stands for a flag: `LEDGERGATE_CHAIN_ID` for `chain-id`. */
 export function variableOf(flag: string): string {
-  return `LEDGERGATE_${flag.toUpperCase().replaceAll('-', '_')}`;
+  return `${prefix}${flag.toUpperCase().replaceAll('-', '_')}`;
 }
 
 /** Warnings about LEDGERGATE_* variables that nothing reads and that look like a slip of one that is read. */
 export function strayVariables(env: Readonly<Record<string, string | undefined>>): readonly string[] {
   const known = flagNames().map(variableOf);
   return Object.keys(env).flatMap((name) => {
-    if (!name.startsWith('LEDGERGATE_') || known.includes(name)) return [];
+    if (!name.startsWith(prefix) || known.includes(name)) return [];
     // Without the prefix: twelve letters in common would make everything look near.
-    const near = findNearMiss(
-      name.slice(11),
-      known.map((variable) => variable.slice(11)),
-    );
-    return near === undefined ? [] : [`${name} is not read by anything (did you mean "LEDGERGATE_${near}"?)`];
+    const words = known.map((variable) => variable.slice(prefix.length));
+    const hint = nearMissHint(name.slice(prefix.length), words, prefix);
+    return hint === '' ? [] : [`${name} is not read by anything${hint}`];
   });
 }

@@ -1,5 +1,5 @@
 /** The config in force, and its replacement at run time. */
-import { compareConfigs, type Config, formatProblem, type Problem } from '../config/index.ts';
+import { compareConfigs, type Config, ConfigError, type Problem } from '../config/index.ts';
 import type { Journal, ReloadMetrics, ReloadResult } from '../metrics/index.ts';
 import type { ReloadStatus } from '../proxy/operations/index.ts';
 
@@ -46,8 +46,8 @@ export class Reloads {
   /** Records an invalid config. */
   refuse(problems: readonly Problem[]): void {
     const { journal } = this.#parts;
-    const places = problems.slice(0, mostPlaces).map((problem) => formatProblem({ ...problem, message: '' }));
-    const fields = { problems: problems.map(formatProblem) };
+    const places = problems.slice(0, mostPlaces).map((problem) => ConfigError.format({ ...problem, message: '' }));
+    const fields = { problems: problems.map((problem) => ConfigError.format(problem)) };
     journal.record('config refused', fields, 'the config is invalid: the config in force stays', { places });
     this.#note('refused', this.#status?.needsRestart ?? [], places);
   }

@@ -1,19 +1,20 @@
 /** Builds the recorder of traces that the config asks for. */
 import { hostname } from 'node:os';
-import { packageVersion, type TracingConfig } from '../config/index.ts';
+import { type Config, packageVersion } from '../config/index.ts';
 import { createTraceMetrics, loadOtlp, type Sdk } from '../metrics/index.ts';
 import type { ServingContext } from './settings.ts';
 
 /** Loads the recorder's builder. */
 export async function loadTracing() {
   const { createOtlpSdk } = await loadOtlp();
-  return (config: TracingConfig, context: ServingContext): Sdk => buildTracing(createOtlpSdk, config, context);
+  return (config: NonNullable<Config['tracing']>, context: ServingContext): Sdk =>
+    buildTracing(createOtlpSdk, config, context);
 }
 
 /** Counts exports, and logs when they begin to fail and when they succeed again. */
 function buildTracing(
   createOtlpSdk: Awaited<ReturnType<typeof loadOtlp>>['createOtlpSdk'],
-  { endpoint, headers = {}, share }: TracingConfig,
+  { endpoint, headers = {}, share }: NonNullable<Config['tracing']>,
   { log, registry }: ServingContext,
 ): Sdk {
   const count = createTraceMetrics(registry);

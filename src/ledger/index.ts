@@ -1,4 +1,4 @@
-/** The door of ledger. */
+/** The words of the ledger interface: addresses, types, versions, JSON, headers and errors, read and written without I/O. */
 export { Address } from './address.ts';
 export { type AnswerContent, AnswerForm, JsonBody } from './answer-body.ts';
 export { bodyTurns } from './body-turns.ts';

@@ -3,7 +3,7 @@
  * calls the method of its name. Messages are structured clones: 64-bit numbers are bigint, bytes are bytes.
  */
 import type { LimitService } from '../access/index.ts';
-import type { Config, LogConfig } from '../config/index.ts';
+import type { Config } from '../config/index.ts';
 import type { Distrusted } from '../encode/index.ts';
 import type { PeerWorkers } from '../gateway/index.ts';
 import type { FamilyData } from '../metrics/index.ts';
@@ -27,7 +27,7 @@ export interface WorkerHandlers extends Pick<Admin, 'purgeHere' | 'setDrained' |
   purge(request: { readonly request: unknown; readonly from: string }): Promise<AdminAnswer>;
   /** Applies the live keys of a config; the answer is the reason of a refusal, or `undefined`. */
   apply(config: Config): Promise<string | undefined>;
-  log(config: LogConfig): void;
+  log(config: Config['log']): void;
   /** Finishes the requests in flight, then answers. */
   drain(): Promise<void>;
 }

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { Registry } from 'prom-client';
 import type { Logger } from 'pino';
 import { LimitService } from '../access/index.ts';
-import type { Config, LogConfig } from '../config/index.ts';
+import type { Config } from '../config/index.ts';
 import { drainMs, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Journal, mergeEvents } from '../metrics/index.ts';
 import { type AdminFunctions, mergeReadiness, mergeStatus, type NodeStatus } from '../proxy/operations/index.ts';
@@ -53,7 +53,7 @@ class Primary implements PoolEvents {
   readonly #drained = new Set<string>();
   #config: Config;
   /** An operator may have changed it since the config. */
-  #logConfig: LogConfig;
+  #logConfig: Config['log'];
   /** Text of the keys file in force. */
   #keys: string | undefined;
   #nodes: readonly NodeStatus[] = [];
@@ -120,7 +120,7 @@ class Primary implements PoolEvents {
       if (!next.upstreams.some((upstream) => upstream.name === name)) this.#drained.delete(name);
   }
 
-  setLog(next: LogConfig): void {
+  setLog(next: Config['log']): void {
     this.#logConfig = next;
     for (const { channel } of this.#pool.workers) channel.notify('log', next);
   }

@@ -1,6 +1,6 @@
 /** The schemas of `log`, with its changes at run time, and of `tracing`. */
 import { z } from 'zod';
-import { duration, flag, hour, share, baseAddress, credentials } from './schema-parts.ts';
+import { duration, durationMs, flag, hour, share, baseAddress, credentials } from './schema-parts.ts';
 
 const level = z
   .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
@@ -31,13 +31,13 @@ export const log = z
   .prefault({})
   .describe('Log lines.');
 
-/** A change of an operator; absent keys keep their values. */
+/** A change of an operator; absent keys keep their values. `slow` becomes milliseconds. */
 export const logChange = z.strictObject({
   level: level.removeDefault().optional(),
   access: z
     .strictObject({
       share: accessShare.removeDefault().optional(),
-      slow: slow.removeDefault().optional(),
+      slow: slow.removeDefault().transform(durationMs).optional(),
       failed: failed.removeDefault().optional(),
     })
     .optional(),

@@ -3,7 +3,7 @@
  * contains no path, query, body or key.
  */
 import type { Logger } from 'pino';
-import type { AccessLogConfig } from '../../config/index.ts';
+import type { Config } from '../../config/index.ts';
 import { type AccessLogMetrics, countedOutcome, countedStatus } from '../../metrics/index.ts';
 import { Allowance } from '../../ledger/index.ts';
 import type { RequestSummary } from '../../proxy/http/index.ts';
@@ -12,7 +12,7 @@ interface AccessLogParts {
   readonly log: Logger;
   readonly metrics: AccessLogMetrics;
   /** Read at each request: a reload may change them. */
-  readonly rules: () => AccessLogConfig;
+  readonly rules: () => Config['log']['access'];
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
   readonly random?: () => number;

@@ -1,6 +1,6 @@
 /** The log settings in force: the config's, or an operator's until the next reload. */
 import type { Logger } from 'pino';
-import { durationMs, logChange, type LogConfig } from '../../config/index.ts';
+import { type Config, logChange } from '../../config/index.ts';
 import { type AdminAnswer, faultsOf, type LogFunctions } from '../../proxy/operations/index.ts';
 import type { LogControl } from './log.ts';
 
@@ -8,7 +8,7 @@ interface LogAdminParts {
   readonly log: Logger;
   readonly logging: LogControl;
   /** Applies the settings to the part that serves clients. */
-  readonly apply: (inForce: LogConfig) => void;
+  readonly apply: (inForce: Config['log']) => void;
 }
 
 /** Reads and changes log settings, for `/admin/log`. */
@@ -20,7 +20,7 @@ export class LogAdmin implements LogFunctions {
     this.#parts = parts;
   }
 
-  reload(config: LogConfig): void {
+  reload(config: Config['log']): void {
     this.#put(config, 'config');
   }
 
@@ -33,10 +33,9 @@ export class LogAdmin implements LogFunctions {
     if (!parsed.success) return { status: 400, body: { message: faultsOf(parsed.error, 'the body') } };
     const { log, logging } = this.#parts;
     const { inForce } = logging;
-    const { level = inForce.level, access: { slow, ...access } = {} } = parsed.data;
+    const { level = inForce.level, access = {} } = parsed.data;
     const before = inForce.access;
-    const slowMs = slow === undefined ? before.slowMs : durationMs(slow);
-    const { share = before.share, failed = before.failed } = access;
+    const { share = before.share, slow: slowMs = before.slowMs, failed = before.failed } = access;
     const next = { ...inForce, level, access: { share, slowMs, failed } };
     // Logged at the more verbose of both levels.
     const logChanged = (): void => log.info({ from, settings: shown(next) }, 'an operator changed the log settings');
@@ -47,7 +46,7 @@ export class LogAdmin implements LogFunctions {
     return this.show();
   }
 
-  #put(next: LogConfig, by: 'config' | 'operator'): void {
+  #put(next: Config['log'], by: 'config' | 'operator'): void {
     this.#by = by;
     this.#parts.logging.set(next);
     this.#parts.apply(next);
@@ -55,6 +54,6 @@ export class LogAdmin implements LogFunctions {
 }
 
 /** In the form of the config file. */
-function shown({ level, access: { slowMs, ...access } }: LogConfig) {
+function shown({ level, access: { slowMs, ...access } }: Config['log']) {
   return { level, access: { ...access, slow: `${slowMs}ms` } };
 }
