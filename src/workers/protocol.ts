@@ -4,7 +4,7 @@
  */
 import type { LimitService } from '../access/index.ts';
 import type { Config } from '../config/index.ts';
-import type { Distrusted } from '../encode/index.ts';
+import type { DistrustedFunctions } from '../encode/index.ts';
 import type { PeerWorkers } from '../gateway/index.ts';
 import type { FamilyData } from '../metrics/index.ts';
 import type { Admin, AdminAnswer, ProcessStatus, Readiness } from '../proxy/operations/index.ts';
@@ -63,7 +63,7 @@ export interface Setup {
   readonly processes: number;
   /** The name of this start of the gateway. */
   readonly run: string;
-  readonly distrusted: Distrusted;
+  readonly distrusted: DistrustedFunctions['all'];
   /** Names of drained nodes. */
   readonly drained: readonly string[];
   readonly ledger: number;
