@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { inspectKeysFile } from '../access/index.ts';
 import { type Config, ConfigError, type LoadedConfig, type Problem, TlsPair, WatchedFiles } from '../config/index.ts';
 import { createProcessLog, type GatewayOptions, type RunningGateway, startGateway } from '../gateway/index.ts';
-import { findSdk } from '../metrics/index.ts';
+import { Tracer } from '../metrics/index.ts';
 import { type CommandCall, type ExitCode, type Terminal, formatTable } from './command.ts';
 import { givenFile, loadGivenConfig } from './given-config.ts';
 import { variableOf } from './flags.ts';
@@ -58,7 +58,7 @@ export async function runGateway(
   const keys = inspectKeysFile(loaded);
   const refusals = keys.problems.map((problem) => `${ConfigError.format(problem)}: this entry is refused`);
   const warnings = [...loaded.warnings, ...tls.warnings, ...keys.warnings, ...refusals];
-  if (loaded.config.tracing !== undefined && findSdk() !== undefined) warnings.push(tracingIgnored);
+  if (loaded.config.tracing !== undefined && Tracer.findSdk() !== undefined) warnings.push(tracingIgnored);
   for (const warning of warnings) terminal.error(`warning: ${warning}`);
   const { log, lines, flush } = createProcessLog(loaded.config.log);
   let reloading: ReturnType<typeof createReloading> | undefined;

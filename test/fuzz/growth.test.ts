@@ -19,7 +19,7 @@ import { FunctionId, isIdentifier, TypeTag } from '../../src/ledger/type-tag.ts'
 import { findU64 } from '../../src/ledger/version.ts';
 import { readKeysFile } from '../../src/access/keys/keys-file.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
-import { passedOn } from '../../src/metrics/trace/span.ts';
+import { Tracer } from '../../src/metrics/trace/span.ts';
 import { findScope } from '../../src/cache/purge/purge-scope.ts';
 import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
@@ -155,8 +155,13 @@ const rows: readonly (readonly [
   ['names in Connection', 1_000, (n) => 'close, '.repeat(n), (text) => requestHeaders({ connection: text })],
   ['a minimum version', 2_000, (n) => `${'0'.repeat(n)}x`, (text) => demand({ 'ledgergate-min-version': text })],
   ['a staleness', 2_000, (n) => `${' '.repeat(n)}1`, (text) => demand({ 'ledgergate-max-staleness': text })],
-  ['members of tracestate', 2_000, (n) => 'a=b,'.repeat(n), (tracestate) => passedOn({ traceparent, tracestate })],
-  ['a parent of a trace', 2_000, (n) => '00-'.repeat(n), (text) => passedOn({ traceparent: text })],
+  [
+    'members of tracestate',
+    2_000,
+    (n) => 'a=b,'.repeat(n),
+    (tracestate) => Tracer.passedOn({ traceparent, tracestate }),
+  ],
+  ['a parent of a trace', 2_000, (n) => '00-'.repeat(n), (text) => Tracer.passedOn({ traceparent: text })],
   ['blanks before a key', 2_000, (n) => `Bearer${' '.repeat(n)}a b`, findPrincipal],
   ['blanks behind a key', 2_000, (n) => `Bearer a${' '.repeat(n)}b`, findPrincipal],
   ['a long key', 2_000, (n) => `Bearer ${'lgk_'.repeat(n)}`, findPrincipal],

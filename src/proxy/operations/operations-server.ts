@@ -3,7 +3,7 @@ import type { RequestListener, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type AdminAccessRules, findHostRefusal, type HostRefusal, type HostRules } from './operations-access.ts';
 import { bodyTurns } from '../../ledger/index.ts';
-import type { Exposition, ReloadResult } from '../../metrics/index.ts';
+import type { ReloadResult } from '../../metrics/index.ts';
 import type { NodeStatus, Readiness, WorkersFacts } from './status/facts.ts';
 import { tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/fleet.ts';
@@ -40,7 +40,7 @@ interface OperationsParts {
   isDraining(): boolean;
   readiness(): GatewayReadiness | Promise<GatewayReadiness>;
   /** The answer to a scrape; `accept`: the header. */
-  metrics(accept: string | undefined): Promise<Exposition>;
+  metrics(accept: string | undefined): Promise<{ readonly contentType: string; readonly text: string }>;
   readonly admin: AdminFunctions;
   readonly log: LogFunctions;
   rules(): OperationsRules;

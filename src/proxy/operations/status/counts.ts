@@ -7,7 +7,6 @@ import {
   requestSeconds,
   type RouteName,
   routes,
-  type Sample,
   shedReasons,
 } from '../../../metrics/index.ts';
 import { attemptSeconds } from '../../../upstream/index.ts';
@@ -25,10 +24,11 @@ export const encodings = ['local', 'forwarded', 'refused', 'equal', 'mismatch', 
 export const repairs = ['pruned repaired', 'retried', 'hedged', 'hedge won'] as const;
 
 /** The cells of one sample; a cell may have several samples, which add up. */
-type CellsOf = (labels: Sample['labels'], metricName: string | undefined) => readonly string[];
+type Labels = FamilyData['values'][number]['labels'];
+type CellsOf = (labels: Labels, metricName: string | undefined) => readonly string[];
 
 const bucketOnly =
-  (cell: (labels: Sample['labels']) => string): CellsOf =>
+  (cell: (labels: Labels) => string): CellsOf =>
   (labels, metricName) =>
     metricName?.endsWith('_bucket') === true ? [cell(labels)] : [];
 
