@@ -1,6 +1,6 @@
 /** The schemas of `log`, with its changes at run time, and of `tracing`. */
 import { z } from 'zod';
-import { duration, durationMs, flag, hour, share, baseAddress, credentials } from './schema-parts.ts';
+import { duration, durationMs, flag, hour, live, share, baseAddress, credentials } from './schema-parts.ts';
 
 const level = z
   .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
@@ -19,14 +19,16 @@ const failed = flag(true).describe('Requests answered 5xx get one, whatever the 
 /** The section `log`. */
 export const log = z
   .strictObject({
-    level,
+    level: live(level),
     format,
-    access: z
-      .strictObject({ share: accessShare, slow, failed })
-      .prefault({})
-      .describe(
-        'Access lines, at level info. Slow and failed requests beyond the share: at most 50 lines a second for each process.',
-      ),
+    access: live(
+      z
+        .strictObject({ share: accessShare, slow, failed })
+        .prefault({})
+        .describe(
+          'Access lines, at level info. Slow and failed requests beyond the share: at most 50 lines a second for each process.',
+        ),
+    ),
   })
   .prefault({})
   .describe('Log lines.');
