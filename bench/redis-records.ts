@@ -15,7 +15,7 @@ import { Redis } from 'ioredis';
 import { cacheKey } from '../src/cache/key.ts';
 import { decodeRecord, encodeRecord, encodeReference } from '../src/cache/record.ts';
 import { AnswerNames } from '../src/cache/redis/redis-keys.ts';
-import { ledgerVersion } from '../src/ledger/version.ts';
+import { LedgerVersion } from '../src/ledger/version.ts';
 import modules from '../src/sample/data/modules.json' with { type: 'json' };
 import resources from '../src/sample/data/resources.json' with { type: 'json' };
 import type { CachedResponse } from '../src/cache/entry.ts';
@@ -88,7 +88,7 @@ async function micros(work: () => unknown): Promise<number> {
 async function bytesInRedis(answer: CachedResponse, record: Buffer): Promise<readonly [number, number]> {
   const { client } = redis;
   const subject = `0x${'5a'.repeat(32)}/0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>`;
-  const version = ledgerVersion(500_000_000n);
+  const version = LedgerVersion.of(500_000_000n);
   const key = cacheKey({ chainId: 1, operation: 'resource', subject, version, form: 'json' });
   const keys = new AnswerNames('lg', '1a2b3c4d', { id: '00000000', before: [], checkpoint: { version: 0n, root: '' } });
   const [page, name] = [keys.page(key), keys.answer(answer.digest)];

@@ -2,7 +2,7 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { createDropped } from '../src/gateway/log/access-log.ts';
 import { LogLines } from '../src/gateway/log/log.ts';
-import { createTraceMetrics } from '../src/gateway/tracing.ts';
+import { createTraceMetrics } from '../src/metrics/trace/otlp.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
 import { createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';

@@ -52,8 +52,6 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     '/^[ !#-[\\]-~]*$/ => /^[ !#-[\\]-~]$/': shortcut,
     "value === '' => false": shortcut,
     '\'\' => "Stryker was here!"': shortcut,
-  },
-  'src/ledger/json-parser.ts': {
     'start > opening + 1 => true': 'spares strings without an escape, which are UTF-8',
     'start > opening + 1 => start >= opening + 1': 'spares strings without an escape, which are UTF-8',
     'opening + 1 => opening - 1': 'spares strings without an escape, which are UTF-8',

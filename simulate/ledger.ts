@@ -1,6 +1,6 @@
 /** The ledger in simulated time: a block at a time, and a node's view of it. */
 import type { LedgerInfo } from '../src/ledger/ledger-headers.ts';
-import { ledgerVersion, type LedgerVersion } from '../src/ledger/version.ts';
+import { LedgerVersion } from '../src/ledger/version.ts';
 import { blockMs, type LedgerShape } from './shape.ts';
 
 export const chainId = 1;
@@ -32,7 +32,7 @@ export class SimulatedLedger {
 
   /** Last version of a block: what a node that has it calls its head. */
   versionOf(block: number): LedgerVersion {
-    return ledgerVersion(BigInt(block) * BigInt(this.#perBlock) + BigInt(this.#perBlock - 1));
+    return LedgerVersion.of(BigInt(block) * BigInt(this.#perBlock) + BigInt(this.#perBlock - 1));
   }
 
   /** Height of the oldest block that a node keeps whose newest is `block`. */
@@ -46,7 +46,7 @@ export class SimulatedLedger {
     return {
       chainId,
       version,
-      oldestVersion: ledgerVersion(BigInt(oldest) * BigInt(this.#perBlock)),
+      oldestVersion: LedgerVersion.of(BigInt(oldest) * BigInt(this.#perBlock)),
       timestampUsec: startUsec + BigInt(Math.round(this.committedMs(block))) * 1000n,
       epoch: version / versionsPerEpoch,
       blockHeight: BigInt(block),

@@ -6,8 +6,8 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { Dialect } from '../../src/ledger/ledger-headers.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 import { Random } from '../../test/support/random.ts';
 
 export interface NodeSettings {
@@ -111,15 +111,15 @@ function finish({ version, response }: Work): void {
 function answer(response: ServerResponse, status: number, body: string, contentType = 'application/json'): void {
   const info = {
     chainId: 1,
-    version: ledgerVersion(head),
-    oldestVersion: ledgerVersion(0n),
+    version: LedgerVersion.of(head),
+    oldestVersion: LedgerVersion.of(0n),
     timestampUsec: BigInt(Date.now()) * 1000n,
     epoch: 1n,
     blockHeight: head / 20n,
     oldestBlockHeight: 0n,
   };
   const length = String(Buffer.byteLength(body));
-  const ledger = status === 502 ? [] : ledgerHeaderList(info, dialectOf('node'));
+  const ledger = status === 502 ? [] : new Dialect('node').list(info);
   response.writeHead(status, ['Content-Type', contentType, 'Content-Length', length, ...ledger]);
   response.end(body);
 }

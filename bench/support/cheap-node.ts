@@ -5,8 +5,8 @@
  */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { dialectOf, ledgerHeaderList, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { Dialect, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 import { startNginx } from './nginx.ts';
 import { freePort } from '../../test/support/free-port.ts';
 import type { ServerProcess } from './process-under-test.ts';
@@ -62,14 +62,14 @@ export async function startCheapNode(settings: CheapNodeSettings): Promise<Cheap
 function httpOf({ oldest = 0n, refusesBelow2e9 = false }: CheapNodeSettings, ports: readonly number[], log: string) {
   const info: LedgerInfo = {
     chainId: 1,
-    version: ledgerVersion(head),
-    oldestVersion: ledgerVersion(oldest),
+    version: LedgerVersion.of(head),
+    oldestVersion: LedgerVersion.of(oldest),
     timestampUsec: BigInt(Date.now()) * 1000n,
     epoch: 12_000n,
     blockHeight: head / 20n,
     oldestBlockHeight: oldest / 20n,
   };
-  const list = ledgerHeaderList(info, dialectOf('node'));
+  const list = new Dialect('node').list(info);
   const headers = list.flatMap((name, index) =>
     index % 2 === 0 ? `add_header ${name} ${list[index + 1]} always;` : [],
   );

@@ -4,8 +4,8 @@ import { encodeVectors } from '../../src/sample/recorded.ts';
 import { advancingClock, blockHeightOf, type LedgerClock } from '../../src/sample/ledger-clock.ts';
 import { Mempool } from '../../src/sample/mempool.ts';
 import { createSampleNode, type SampleNode } from '../../test/support/sample-node.ts';
-import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { Dialect } from '../../src/ledger/ledger-headers.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 import { gatewayProcess, type GatewayProcess } from '../../test/support/gateway-process.ts';
 import { keysFile, testKey, type KeysFile } from '../../test/support/keys.ts';
 import { redisServer, type RedisServer } from '../../test/support/redis-server.ts';
@@ -26,7 +26,7 @@ export class PrunedClock implements LedgerClock {
   read(lag?: bigint): ReturnType<LedgerClock['read']> {
     const moment = this.#ledger.read(lag);
     const kept = moment.version > this.window ? moment.version - this.window : 0n;
-    const oldestVersion = ledgerVersion(kept - (kept % pruneStep));
+    const oldestVersion = LedgerVersion.of(kept - (kept % pruneStep));
     return { ...moment, oldestVersion, oldestBlockHeight: blockHeightOf(oldestVersion) };
   }
 
@@ -119,7 +119,7 @@ export const signingRequests: readonly string[] = encodeVectors
 
 /** The node gives this body to requests whose address contains `part`, as good as any other answer of it, until the end. */
 export function lie(node: SampleNode, part: string, body: string): () => void {
-  const list = ledgerHeaderList(node.ledger(), dialectOf('node'));
+  const list = new Dialect('node').list(node.ledger());
   const headers = Object.fromEntries(list.flatMap((name, at) => (at % 2 === 0 ? [[name, list[at + 1] ?? '']] : [])));
   node.faults.add({ kind: 'answer', status: 200, body, headers }, { when: ({ url }) => url.includes(part) });
   return () => node.faults.clear();

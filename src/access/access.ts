@@ -1,7 +1,7 @@
 /** Ahead of its route, a request is authenticated, its rights are checked, and the limits of its plan admit it. */
 import type { IncomingMessage } from 'node:http';
 import type { Registry } from 'prom-client';
-import type { AccessConfig, PlanConfig } from '../config/index.ts';
+import type { AccessConfig } from '../config/index.ts';
 import { CancelToken, GatewayError } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import { type AccessMetrics, createAccessMetrics, type RefusalReason } from './access-metrics.ts';
@@ -259,6 +259,6 @@ function rulesOf({ header, plans: given, anonymous, trustedProxies }: AccessConf
   return { header, plans, anonymous: anonymous === undefined ? undefined : plans.get(anonymous), trustedProxies };
 }
 
-function planOf(name: string, { operations, origins, ...bounds }: PlanConfig): Plan {
+function planOf(name: string, { operations, origins, ...bounds }: AccessConfig['plans'][string]): Plan {
   return { name, ...bounds, operations: new Set(operations), origins: origins && new Set(origins) };
 }

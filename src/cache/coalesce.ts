@@ -1,4 +1,4 @@
-import { type CancelSignal, CancelToken, stopReason } from '../ledger/index.ts';
+import { type CancelSignal, CancelToken } from '../ledger/index.ts';
 import type { Span } from '../metrics/index.ts';
 
 /** The outcome of a load for one caller. `isLeader`: exactly one caller is; the others followed. */
@@ -76,7 +76,7 @@ class Shared<T> {
       };
       const onAbort = (): void => {
         leave();
-        reject(stopReason(signal));
+        reject(CancelToken.reasonOf(signal));
         if (this.#waiters.size === 0) this.#abandon();
       };
       const waiter: Waiter<T> = {

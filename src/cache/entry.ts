@@ -13,7 +13,7 @@ export interface AnswerContent {
   /** Cost of the call as the node reported it: the state at the version decides it. */
   readonly gasUsed: string | undefined;
   readonly cursor: string | undefined;
-  /** Further headers of the ledger family that belong to the answer (`textOfFields`). */
+  /** Further headers of the ledger family that belong to the answer (`familyText`). */
   readonly ownHeaders: string | undefined;
   /** Version at which a transaction was committed, or a later one where the answer has none. */
   readonly committedAt: LedgerVersion | undefined;

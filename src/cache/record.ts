@@ -6,7 +6,7 @@
  */
 import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { promisify } from 'node:util';
-import { isFamilyText, type LedgerVersion } from '../ledger/index.ts';
+import { familyText, type LedgerVersion } from '../ledger/index.ts';
 import { contentDigest, mutableTtlMs, nothingCoded, type AnswerContent, type CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
 
@@ -144,7 +144,7 @@ export async function decodeRecord(record: Buffer, digest: string): Promise<Cach
   const body = isCompressed ? await expand(stored, bodyBytes) : Buffer.from(stored);
   if (body?.length !== bodyBytes) return undefined;
   const content = { ...readHead(record, 0), body };
-  if (content.ownHeaders !== undefined && !isFamilyText(content.ownHeaders)) return undefined;
+  if (content.ownHeaders !== undefined && !familyText.isValid(content.ownHeaders)) return undefined;
   // One content has one head: the digest does not cover every bit of it.
   if (headOf(content, isCompressed)?.equals(record.subarray(0, bodyStart)) !== true) return undefined;
   return contentDigest(content) === digest ? { ...content, digest, coded: nothingCoded } : undefined;

@@ -1,7 +1,7 @@
 /** Command line and environment into settings: a flag beats its variable. */
 import { parseArgs } from 'node:util';
-import { type Environment, type GivenSettings, nearMissHint } from '../config/index.ts';
-import { type CliCommand, UsageError } from './command.ts';
+import { nearMissHint } from '../config/index.ts';
+import { type CliCommand, type Environment, type GivenSettings, UsageError } from './command.ts';
 import { type Flag, type FlagName, flags, variableOf } from './flags.ts';
 
 /** One command line, parsed: flags and environment together. */

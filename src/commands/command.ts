@@ -1,5 +1,4 @@
 /** The parts of a command, its inputs from the outside, and tables for its output. */
-import type { Environment, GivenSettings } from '../config/index.ts';
 import type { FlagName } from './flags.ts';
 
 /** 0: fine. 1: something failed while running. 2: bad usage or config. */
@@ -23,6 +22,12 @@ export interface CliCommand {
 
 /** Runs a call; resolves with the exit code of the process. */
 export type CommandRun = (call: CommandCall) => Promise<ExitCode>;
+
+/** Environment variables by name. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Values of flags and variables, by name of the flag. */
+export type GivenSettings = ReadonlyMap<string, { readonly values: readonly string[]; readonly origin: string }>;
 
 /** One parsed call of a command. */
 export interface CommandCall {

@@ -1,5 +1,5 @@
 /** Every flag of every command, once. Each has an environment variable: `--operations-port` is LEDGERGATE_OPERATIONS_PORT. */
-import { findNearMiss } from '../config/index.ts';
+import { nearMissHint } from '../config/index.ts';
 
 /** One flag: its kind, its help, and the values it takes. */
 export interface Flag {
@@ -35,7 +35,7 @@ export const flags = {
   'chain-id': {
     kind: 'text',
     value: 'N',
-    meaning: 'Chain id of the ledger: 1 to 255, mainnet (1) or testnet (2). serve asks no node of any other chain.',
+    meaning: 'Chain id of the ledger: 1 to 255, mainnet (1) or testnet (2). Nodes of any other chain are not asked.',
   },
   host: { kind: 'text', value: 'HOST', meaning: 'Address clients connect to; 127.0.0.1 for the sample gateway.' },
   port: { kind: 'port', value: 'N', meaning: 'Port clients connect to. 0 picks a free one and prints it.' },
@@ -86,14 +86,7 @@ export const flags = {
     meaning: 'Web origin that may use the key, such as https://app.example. May be repeated.',
   },
   expires: { kind: 'text', value: 'TIME', meaning: 'End of the key, in UTC: 2027-01-01T00:00:00Z. Default: never.' },
-  'module-abi': {
-    kind: 'list',
-    value: 'FILE',
-    meaning: 'A module answer (bytecode and ABI) of the called function. May be repeated.',
-  },
-  'signing-domain': { kind: 'text', value: 'NAME', meaning: 'First word of the hashed label. Default APTOS.' },
   json: { kind: 'switch', meaning: 'The same as --format json, as status has it: all facts in one line.' },
-  explain: { kind: 'switch', meaning: 'Also print the bytes taken apart, field by field.' },
 } as const satisfies Readonly<Record<string, Flag>>;
 
 /** Name of a flag, without `--`. */
@@ -119,21 +112,21 @@ export function flagNames(): readonly FlagName[] {
   return Object.keys(flags) as FlagName[];
 }
 
+const prefix = 'LEDGERGATE_';
+
 /** The environment variable that stands for a flag: `LEDGERGATE_CHAIN_ID` for `chain-id`. */
 export function variableOf(flag: string): string {
-  return `LEDGERGATE_${flag.toUpperCase().replaceAll('-', '_')}`;
+  return `${prefix}${flag.toUpperCase().replaceAll('-', '_')}`;
 }
 
 /** Warnings about LEDGERGATE_* variables that nothing reads and that look like a slip of one that is read. */
 export function strayVariables(env: Readonly<Record<string, string | undefined>>): readonly string[] {
   const known = flagNames().map(variableOf);
   return Object.keys(env).flatMap((name) => {
-    if (!name.startsWith('LEDGERGATE_') || known.includes(name)) return [];
+    if (!name.startsWith(prefix) || known.includes(name)) return [];
     // Without the prefix: twelve letters in common would make everything look near.
-    const near = findNearMiss(
-      name.slice(11),
-      known.map((variable) => variable.slice(11)),
-    );
-    return near === undefined ? [] : [`${name} is not read by anything (did you mean "LEDGERGATE_${near}"?)`];
+    const words = known.map((variable) => variable.slice(prefix.length));
+    const hint = nearMissHint(name.slice(prefix.length), words, prefix);
+    return hint === '' ? [] : [`${name} is not read by anything${hint}`];
   });
 }

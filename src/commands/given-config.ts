@@ -1,5 +1,5 @@
 /** The config a call asks for: its file, under its flags and variables. */
-import { loadConfig, type LoadedConfig, type Override, overridesOf } from '../config/index.ts';
+import { loadConfig, type LoadedConfig } from '../config/index.ts';
 import { type CommandCall, type ExitCode, UsageError } from './command.ts';
 import { strayVariables } from './flags.ts';
 
@@ -9,7 +9,7 @@ export interface GivenConfig extends LoadedConfig {
 }
 
 /** A fleet for a config that is read without its nodes. */
-export const noFleet: Override = {
+export const noFleet = {
   path: ['upstreams'],
   value: [{ name: 'none', url: 'http://none.invalid' }],
   origin: '',
@@ -18,15 +18,15 @@ export const noFleet: Override = {
 /** `isOfOperations`: the operations port alone. Throws ConfigError for what is wrong with the config, UsageError when the call names none. */
 export function loadGivenConfig(command: string, call: CommandCall, isOfOperations = false): GivenConfig {
   const file = givenFile(command, call);
-  const all = overridesOf(call.given);
-  const overrides = isOfOperations ? all.filter(({ path }) => path[0] === 'operations') : all;
-  const { env } = call.terminal;
-  if (file === undefined && !all.some(({ path }) => path[0] === 'upstreams')) {
+  const { given, terminal } = call;
+  const { env } = terminal;
+  const hasFleet = [given.get('upstream'), given.get('archival')].some((setting) => setting?.values[0] !== undefined);
+  if (file === undefined && !hasFleet) {
     // A wrong value is reported before the missing file.
-    loadConfig({ overrides: [noFleet, ...all], env });
+    loadConfig({ preset: [noFleet], given, env });
     throw new UsageError(`${command} needs a config FILE or --upstream URL; see ledgergate ${command} --help`);
   }
-  const loaded = loadConfig({ overrides, env, isOfOperations, ...(file === undefined ? {} : { file }) });
+  const loaded = loadConfig({ given, env, isOfOperations, ...(file === undefined ? {} : { file }) });
   return { ...loaded, file, warnings: [...loaded.warnings, ...strayVariables(env)] };
 }
 

@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { isMap, isSeq, parseDocument, type Document, type YAMLSeq } from 'yaml';
 import { createKey, readKeysFile } from '../access/index.ts';
-import { ConfigError, formatProblem, nearMissHint, readText } from '../config/index.ts';
+import { ConfigError, nearMissHint, WatchedFiles } from '../config/index.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError, formatTable } from './command.ts';
 import type { FlagName } from './flags.ts';
 import { type GivenConfig, loadGivenConfig } from './given-config.ts';
@@ -49,7 +49,7 @@ function create(call: CommandCall, file: string, loaded: GivenConfig | undefined
     expires: text(call, 'expires'),
   };
   replaceFile(file, (target) => {
-    const before = existsSync(target) ? readText(target) : '';
+    const before = existsSync(target) ? WatchedFiles.read(target) : '';
     if (before.trim() !== '' && keysIn(before, file).some((known) => known.name === name)) {
       throw new RuntimeFailure(`${file} has a key named ${name} already`);
     }
@@ -80,7 +80,7 @@ function checkPlan(plan: string, { config, file }: GivenConfig): void {
 
 /** 2: some entries are wrong. */
 function list(call: CommandCall, file: string): ExitCode {
-  const found = readKeysFile(readText(file), file);
+  const found = readKeysFile(WatchedFiles.read(file), file);
   if (text(call, 'format') === 'json') call.terminal.out(JSON.stringify(found.keys.map(fieldsOf), null, 2));
   else {
     const heads = ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'EXPIRES', 'SHA256'];
@@ -90,7 +90,7 @@ function list(call: CommandCall, file: string): ExitCode {
 }
 
 function reportWrong({ terminal }: CommandCall, { problems }: KeysFile): ExitCode {
-  for (const problem of problems) terminal.error(`${formatProblem(problem)}: this entry is refused`);
+  for (const problem of problems) terminal.error(`${ConfigError.format(problem)}: this entry is refused`);
   return problems.length === 0 ? 0 : 2;
 }
 
@@ -120,10 +120,10 @@ function shortHash(sha256: string): string {
 
 function revoke(call: CommandCall, file: string): ExitCode {
   const name = required(call, 'name');
-  if (!existsSync(file)) readText(file);
+  if (!existsSync(file)) WatchedFiles.read(file);
   let left: KeysFile | undefined;
   replaceFile(file, (target) => {
-    const before = readText(target);
+    const before = WatchedFiles.read(target);
     readKeysFile(before, file);
     const after = withoutKey(before, name, file);
     left = readKeysFile(after, file);

@@ -1,5 +1,5 @@
 /** Runs the arguments of the program, and returns an exit code. */
-import { ConfigError, formatProblem, nearMissHint, packageVersion } from '../config/index.ts';
+import { ConfigError, nearMissHint, packageVersion } from '../config/index.ts';
 import { parseArguments } from './arguments.ts';
 import { type CliCommand, type ExitCode, RuntimeFailure, type Terminal, UsageError, formatTable } from './command.ts';
 import { variableOf, configFlags, type Flag, flags } from './flags.ts';
@@ -65,7 +65,7 @@ function findCommand(word: string): CliCommand {
 
 function report(error: unknown, terminal: Terminal): ExitCode {
   if (error instanceof ConfigError) {
-    for (const problem of error.problems) terminal.error(formatProblem(problem));
+    for (const problem of error.problems) terminal.error(ConfigError.format(problem));
     return 2;
   }
   if (error instanceof UsageError || error instanceof RuntimeFailure) {
@@ -155,15 +155,6 @@ export const commands: readonly CliCommand[] = [
     operand: 'ACTION',
     choices: ['create', 'list', 'revoke'],
     load: async () => (await import('./keys.ts')).keys,
-  },
-  {
-    name: 'encode',
-    summary: 'Prints the bytes to sign for a request on standard input, without any node.',
-    usage: [
-      'encode --module-abi FILE [--module-abi FILE ...] --chain-id N [--signing-domain APTOS] [--explain] < request.json',
-    ],
-    flags: ['module-abi', 'chain-id', 'signing-domain', 'explain'],
-    load: async () => (await import('./encode.ts')).encode,
   },
   {
     name: 'completion',

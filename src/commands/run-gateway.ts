@@ -7,27 +7,17 @@ import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { inspectKeysFile } from '../access/index.ts';
-import {
-  type Config,
-  ConfigError,
-  digestOf,
-  FileWatch,
-  formatProblem,
-  inspectTls,
-  type LoadedConfig,
-  type Problem,
-} from '../config/index.ts';
+import { type Config, ConfigError, type LoadedConfig, type Problem, TlsPair, WatchedFiles } from '../config/index.ts';
 import { createProcessLog, type GatewayOptions, type RunningGateway, startGateway } from '../gateway/index.ts';
-import { findSdk } from '../metrics/index.ts';
+import { Tracer } from '../metrics/index.ts';
 import { type CommandCall, type ExitCode, type Terminal, formatTable } from './command.ts';
 import { givenFile, loadGivenConfig } from './given-config.ts';
 import { variableOf } from './flags.ts';
 
 /** Source of a config, so that it can be read again. */
 interface ConfigSource {
-  readonly file: string | undefined;
-  /** Digest of the file at its first reading. */
-  readonly digest: string | undefined;
+  /** The file, which changes may be read from. Absent: flags and variables alone. */
+  readonly files: WatchedFiles | undefined;
   /** Reads the file again, under the same flags and variables. Throws as `loadConfig`. */
   readonly load: () => LoadedConfig;
 }
@@ -52,9 +42,9 @@ const tracingIgnored = 'tracing is ignored: the OpenTelemetry SDK that --import 
 export async function serve(call: CommandCall): Promise<ExitCode> {
   const file = givenFile('serve', call);
   // Taken before the file is read: a change in between counts as one.
-  const digest = file === undefined ? undefined : digestOf(file);
+  const files = file === undefined ? undefined : new WatchedFiles([file]);
   const load = () => loadGivenConfig('serve', call);
-  return runGateway(load(), { terminal: call.terminal, drainDelayMs, source: { file, digest, load } });
+  return runGateway(load(), { terminal: call.terminal, drainDelayMs, source: { files, load } });
 }
 
 /** Resolves when the gateway has stopped. Lines for people go to stdout, log lines to stderr. */
@@ -63,12 +53,12 @@ export async function runGateway(
   { terminal, announce, source, drainDelayMs = 0 }: RunOptions,
 ): Promise<ExitCode> {
   const stop = terminal.stopSignal();
-  const tls = inspectTls(loaded);
+  const tls = TlsPair.check(loaded);
   if (tls.problems.length > 0) throw new ConfigError(tls.problems);
   const keys = inspectKeysFile(loaded);
-  const refusals = keys.problems.map((problem) => `${formatProblem(problem)}: this entry is refused`);
+  const refusals = keys.problems.map((problem) => `${ConfigError.format(problem)}: this entry is refused`);
   const warnings = [...loaded.warnings, ...tls.warnings, ...keys.warnings, ...refusals];
-  if (loaded.config.tracing !== undefined && findSdk() !== undefined) warnings.push(tracingIgnored);
+  if (loaded.config.tracing !== undefined && Tracer.findSdk() !== undefined) warnings.push(tracingIgnored);
   for (const warning of warnings) terminal.error(`warning: ${warning}`);
   const { log, lines, flush } = createProcessLog(loaded.config.log);
   let reloading: ReturnType<typeof createReloading> | undefined;
@@ -124,7 +114,7 @@ function chainOf(gateway: RunningGateway, { chainId }: Config): string {
 }
 
 /** Reads the config again on SIGHUP and when its file changes. */
-function createReloading({ file, digest, load }: ConfigSource, gateway: RunningGateway, log: Logger) {
+function createReloading({ files, load }: ConfigSource, gateway: RunningGateway, log: Logger) {
   const reload = (): void => {
     let loaded: LoadedConfig;
     try {
@@ -137,19 +127,20 @@ function createReloading({ file, digest, load }: ConfigSource, gateway: RunningG
     for (const warning of loaded.warnings) log.warn(warning);
     void gateway.reloads.take(loaded.config);
   };
-  const onMissing = () => log.warn({ file }, 'the config file cannot be read: the config in force stays');
-  const watch = file === undefined ? undefined : new FileWatch([file], { digest, onChange: reload, onMissing });
+  const onMissing = () =>
+    log.warn({ file: files?.names[0] }, 'the config file cannot be read: the config in force stays');
+  files?.watch({ onChange: reload, onMissing });
   return {
     /** SIGHUP: the file is read, whether it has changed or not. */
     hangUp(): void {
-      if (watch === undefined) {
+      if (files === undefined) {
         log.warn('SIGHUP: there is no config file to read again, so nothing changes');
         return;
       }
-      watch.note();
+      files.note();
       reload();
     },
-    close: () => watch?.close(),
+    close: () => files?.close(),
   };
 }
 

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { loadConfig, type Override, overridesOf } from '../config/index.ts';
+import { loadConfig } from '../config/index.ts';
 import { curlExamples, startSampleFleet } from '../sample/index.ts';
 import type { CommandCall, ExitCode } from './command.ts';
 import { noFleet } from './given-config.ts';
@@ -12,14 +12,14 @@ export async function sample(call: CommandCall): Promise<ExitCode> {
   const fleet = await startSampleFleet();
   try {
     const upstreams = fleet.nodes.map(({ name, url, tier }) => ({ name, url, tier }));
-    const fixed: readonly Override[] = [
+    const preset = [
       { path: ['upstreams'], value: upstreams, origin: 'the sample fleet' },
       // For trying things out on this machine; `serve`, and the nodes alone for a gateway elsewhere, listen on all addresses.
       { path: ['listen', 'host'], value: '127.0.0.1', origin: 'the sample fleet' },
       // Log lines would bury the examples.
       { path: ['log', 'level'], value: 'error', origin: 'the sample fleet' },
     ];
-    const loaded = loadConfig({ overrides: [...fixed, ...overridesOf(given)] });
+    const loaded = loadConfig({ preset, given });
     terminal.out('SAMPLE NODES, NOT A REAL LEDGER: recorded answers, a ledger that only counts.');
     terminal.out('Your own nodes: ledgergate serve --upstream http://HOST:PORT/v1\n');
     return await runGateway(loaded, {
@@ -37,7 +37,7 @@ export async function sample(call: CommandCall): Promise<ExitCode> {
 /** `sample --nodes`: both nodes without a gateway, for one that runs elsewhere. */
 async function sampleNodes({ given, terminal }: CommandCall): Promise<ExitCode> {
   const stop = terminal.stopSignal();
-  const loaded = loadConfig({ overrides: [noFleet, ...overridesOf(given)] });
+  const loaded = loadConfig({ preset: [noFleet], given });
   const { host, port } = loaded.config.listen;
   const fleet = await startSampleFleet({ host, port }).catch((error: unknown) => {
     throw listenProblem(error, loaded);

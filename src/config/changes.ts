@@ -4,39 +4,11 @@
  */
 import { isMapping } from './source/problem.ts';
 import type { Config } from './config.ts';
+import { configSchema } from './schema/schema.ts';
+import { liveKeysOf } from './schema/schema-parts.ts';
 
-/**
- * Keys that change at run time, each with every key below it. All others need a restart, also keys of later versions
- * until this list names them. The documentation's column "live" is generated from it.
- */
-export const liveKeys: readonly string[] = [
-  'access.anonymous',
-  'access.costs',
-  'access.header',
-  'access.plans',
-  'access.trustedProxies',
-  'access.whenRedisIsDown',
-  'cache.memory.maxBytes',
-  'cache.redis.timeout',
-  'cache.redis.ttl',
-  'encode.enabled',
-  'encode.shadow',
-  'latest',
-  'log.access',
-  'log.level',
-  'operations.hosts',
-  'operations.readyInOutage',
-  'operations.token',
-  'upstream.audit',
-  'upstream.deadline',
-  'upstream.discoverInterval',
-  'upstream.hedge',
-  'upstream.maxAttempts',
-  'upstream.maxLag',
-  'upstream.probeInterval',
-  'upstream.timeout',
-  'upstreams',
-];
+/** Keys that change at run time, each with every key below it, as the schema marks them. */
+export const liveKeys: readonly string[] = liveKeysOf(configSchema);
 
 /** Changed keys, as the file names them, in order: `live` change now, `restart` at the next start. */
 export interface Changes {

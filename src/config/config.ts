@@ -8,28 +8,14 @@ import type { FileConfig } from './schema/schema.ts';
 
 /** A checked config with every default, deeply frozen. */
 export type Config = ReturnType<typeof toConfig>;
-/** TLS towards clients: absolute names of PEM files; absent ciphers are `defaultCiphers`. */
-export type TlsConfig = NonNullable<Config['listen']['tls']>;
-/** Absolute names of PEM files. */
-export type TlsFiles = Pick<TlsConfig, 'cert' | 'key'>;
 /** One node. */
 export type UpstreamConfig = Config['upstreams'][number];
 /** The cache tier that replicas share. */
 export type RedisConfig = NonNullable<Config['cache']['redis']>;
-/** The store's folder and size. */
-export type StoreConfig = NonNullable<Config['cache']['store']>;
 /** Addresses of Redis in one of its three topologies. */
 export type RedisTargetConfig = RedisConfig['target'];
-/** The log level and the rules of access lines. */
-export type LogConfig = Config['log'];
-/** The requests that get an access line: a share of all, slow ones, those answered 5xx. */
-export type AccessLogConfig = LogConfig['access'];
-/** The collector of traces. */
-export type TracingConfig = NonNullable<Config['tracing']>;
 /** Keys, plans and costs. */
 export type AccessConfig = NonNullable<Config['access']>;
-/** One plan. An absent bound is no bound. */
-export type PlanConfig = AccessConfig['plans'][string];
 
 /** A frozen value; keys that may be undefined are left out then. */
 type Frozen<T> = T extends readonly (infer Item)[]
@@ -100,7 +86,7 @@ function tracingOf({ endpoint, headers, share }: NonNullable<FileConfig['tracing
 
 function tlsOf(file: NonNullable<FileConfig['listen']['tls']>, folder: string) {
   const { cert, key, ciphers } = file;
-  return { cert: resolve(folder, cert), key: resolve(folder, key), ciphers: ciphers as typeof ciphers | undefined };
+  return { cert: resolve(folder, cert), key: resolve(folder, key), ciphers };
 }
 
 function accessOf(file: NonNullable<FileConfig['access']>, folder: string) {

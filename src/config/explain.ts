@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import {
   findValue,
-  formatPath,
   isMapping,
   type KeyPath,
   type Positions,
@@ -86,7 +85,7 @@ function explainIssues(issues: readonly z.core.$ZodIssue[], context: ExplainCont
   const proposed = new Set<string>();
   const propose = (path: KeyPath, near: string | undefined): string => {
     if (near === undefined) return '';
-    proposed.add(formatPath([...path.slice(0, -1), near]));
+    proposed.add(ConfigError.formatPath([...path.slice(0, -1), near]));
     return ` (did you mean "${near}"?)`;
   };
   for (const issue of issues) {
@@ -106,7 +105,7 @@ function explainIssues(issues: readonly z.core.$ZodIssue[], context: ExplainCont
       problems.push({ where: context.positions.ofValue(path), path, message });
     }
   }
-  return problems.filter(({ path, message }) => message !== missing || !proposed.has(formatPath(path)));
+  return problems.filter(({ path, message }) => message !== missing || !proposed.has(ConfigError.formatPath(path)));
 }
 
 const missing = 'is required';
@@ -178,7 +177,7 @@ function keyOfForm(path: KeyPath, context: ExplainContext): string | undefined {
 /** The path of a key with the same name in another section, such as `upstream.timeout`. */
 function findElsewhere(schema: unknown, word: string, path: KeyPath): string | undefined {
   for (const [key, child] of childrenOf(schema)) {
-    if (key === word && path.length > 0) return formatPath([...path, key]);
+    if (key === word && path.length > 0) return ConfigError.formatPath([...path, key]);
     const found = findElsewhere(child, word, [...path, key]);
     if (found !== undefined) return found;
   }

@@ -1,17 +1,19 @@
 /** The certificate and its key: read, inspected, and their problems placed in the config file. */
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
-import type { TlsFiles } from './config.ts';
+import type { Config } from './config.ts';
 import type { LoadedConfig } from './source/load.ts';
 import type { Problem } from './source/problem.ts';
-import { readText } from './source/text-file.ts';
-import { defaultCiphers } from './schema/schema-parts.ts';
+import { WatchedFiles } from './source/watched-files.ts';
 
 /** PEM texts. */
 export interface TlsPair {
   readonly cert: string;
   readonly key: string;
 }
+
+/** Absolute names of PEM files. */
+type TlsFiles = Pick<NonNullable<Config['listen']['tls']>, 'cert' | 'key'>;
 
 interface TlsProblem {
   readonly at: keyof TlsFiles;
@@ -32,29 +34,47 @@ const dayMs = 24 * 60 * 60 * 1000;
 /** Renewals run weeks before expiry: one this near has failed. */
 const soonMs = 7 * dayMs;
 
-/** Problems and warnings about the certificate and the ciphers that the config names; none without TLS. */
-export function inspectTls({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): {
-  readonly problems: readonly Problem[];
-  readonly warnings: readonly string[];
-  /** The gateway serves an expired certificate, and clients refuse it. */
-  readonly expired: readonly Problem[];
-} {
-  const { tls } = config.listen;
-  if (tls === undefined) return { problems: [], warnings: [], expired: [] };
-  const nowMs = Date.now();
-  const { problems, warnings, expiresMs = nowMs + 1 } = readTlsPair(tls, nowMs);
-  const placed = ({ at, message }: TlsProblem): Problem => {
-    const path = ['listen', 'tls', at];
-    return { path, message, where: whereIs(path) };
-  };
-  const expired = { at: 'cert', message: `expired at ${new Date(expiresMs).toISOString()}` } as const;
-  const all = [...warnings, ...weaknessesOf(tls.ciphers ?? defaultCiphers)];
-  return {
-    problems: problems.map(placed),
-    warnings: all,
-    expired: problems.length === 0 && expiresMs <= nowMs ? [placed(expired)] : [],
-  };
-}
+/** Reads and inspects pairs. */
+export const TlsPair = {
+  /** Reads and inspects both files. Never throws. `nowMs`: Unix time. */
+  read(files: TlsFiles, nowMs: number): InspectedPair {
+    const problems: TlsProblem[] = [];
+    const read = (at: keyof TlsFiles): string => {
+      try {
+        return WatchedFiles.read(files[at]);
+      } catch (error) {
+        problems.push({ at, message: error instanceof Error ? error.message : String(error) });
+        return '';
+      }
+    };
+    const pair = { cert: read('cert'), key: read('key') };
+    return problems.length > 0 ? { problems, warnings: [] } : inspectTlsPair(pair, nowMs);
+  },
+
+  /** Problems and warnings about the certificate and the ciphers that the config names; none without TLS. */
+  check({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): {
+    readonly problems: readonly Problem[];
+    readonly warnings: readonly string[];
+    /** The gateway serves an expired certificate, and clients refuse it. */
+    readonly expired: readonly Problem[];
+  } {
+    const { tls } = config.listen;
+    if (tls === undefined) return { problems: [], warnings: [], expired: [] };
+    const nowMs = Date.now();
+    const { problems, warnings, expiresMs = nowMs + 1 } = TlsPair.read(tls, nowMs);
+    const placed = ({ at, message }: TlsProblem): Problem => {
+      const path = ['listen', 'tls', at];
+      return { path, message, where: whereIs(path) };
+    };
+    const expired = { at: 'cert', message: `expired at ${new Date(expiresMs).toISOString()}` } as const;
+    const all = [...warnings, ...weaknessesOf(tls.ciphers)];
+    return {
+      problems: problems.map(placed),
+      warnings: all,
+      expired: problems.length === 0 && expiresMs <= nowMs ? [placed(expired)] : [],
+    };
+  },
+} as const;
 
 /** A warning for each cipher without forward secrecy or authenticated encryption. */
 function weaknessesOf(ciphers: readonly string[]): readonly string[] {
@@ -64,21 +84,6 @@ function weaknessesOf(ciphers: readonly string[]): readonly string[] {
     if (!/GCM|POLY1305|CCM/i.test(name)) lacks.push('authenticated encryption');
     return lacks.length === 0 ? [] : [`listen.tls.ciphers: ${name} has no ${lacks.join(' and no ')}`];
   });
-}
-
-/** Reads and inspects both files. Never throws. `nowMs`: Unix time. */
-export function readTlsPair(files: TlsFiles, nowMs: number): InspectedPair {
-  const problems: TlsProblem[] = [];
-  const read = (at: keyof TlsFiles): string => {
-    try {
-      return readText(files[at]);
-    } catch (error) {
-      problems.push({ at, message: error instanceof Error ? error.message : String(error) });
-      return '';
-    }
-  };
-  const pair = { cert: read('cert'), key: read('key') };
-  return problems.length > 0 ? { problems, warnings: [] } : inspectTlsPair(pair, nowMs);
 }
 
 /** Inspects PEM texts, without I/O. No message quotes them: the key is a secret. */

@@ -2,12 +2,12 @@
  * Types as a module's ABI writes them: the types of `ledger/type-tag.ts`, and besides type parameters (`T0`), references
  * (`&signer`, `&mut T0`) and function types (`|u64|bool`).
  */
-import { type Address, canonicalAddress, Cursor, findPrimitive, type PrimitiveName } from '../ledger/index.ts';
+import { Address, TypeCursor, TypeTag } from '../ledger/index.ts';
 import type { Steps } from './outcome.ts';
 
 /** Every `TypeTag` is one of these. */
 export type AbiType =
-  | { readonly kind: 'primitive'; readonly name: PrimitiveName }
+  | Extract<TypeTag, { kind: 'primitive' }>
   | { readonly kind: 'vector'; readonly element: AbiType }
   | AbiStruct
   | { readonly kind: 'parameter'; readonly index: number }
@@ -33,7 +33,7 @@ export function findAbiType(text: string, steps: Steps): AbiType | undefined {
   if (text.includes('|')) return { kind: 'function' };
   // No node breaks a line there: another text may mean another type.
   if (/[\n\f\r]/.test(text)) return undefined;
-  const cursor = new Cursor(text);
+  const cursor = new TypeCursor(text);
   const type = readType(cursor, steps, 0);
   return cursor.failed || !cursor.atEnd() ? undefined : type;
 }
@@ -94,7 +94,7 @@ const hexAddress = /0x([0-9a-fA-F]{1,64})(?![0-9a-zA-Z_$])/y;
 const word = /([A-Za-z_$][A-Za-z0-9_$]*)/y;
 const mutable = /(mut)(?![A-Za-z0-9_$])/y;
 
-function readType(cursor: Cursor, steps: Steps, depth: number): AbiType | undefined {
+function readType(cursor: TypeCursor, steps: Steps, depth: number): AbiType | undefined {
   steps.take();
   if (depth > maxDepth) return undefined;
   if (cursor.take('&')) {
@@ -103,7 +103,7 @@ function readType(cursor: Cursor, steps: Steps, depth: number): AbiType | undefi
     return to && { kind: 'reference', to };
   }
   const hex = cursor.match(hexAddress);
-  if (hex !== undefined) return readStruct(cursor, steps, canonicalAddress(hex), depth);
+  if (hex !== undefined) return readStruct(cursor, steps, Address.ofDigits(hex), depth);
   const name = cursor.match(word) ?? '';
   if (name === 'vector') {
     cursor.expect('<');
@@ -112,10 +112,10 @@ function readType(cursor: Cursor, steps: Steps, depth: number): AbiType | undefi
     return element && { kind: 'vector', element };
   }
   const index = /^T(\d{1,5})$/.exec(name)?.[1];
-  return index === undefined ? findPrimitive(name) : { kind: 'parameter', index: Number(index) };
+  return index === undefined ? TypeTag.findPrimitive(name) : { kind: 'parameter', index: Number(index) };
 }
 
-function readStruct(cursor: Cursor, steps: Steps, address: Address, depth: number): AbiStruct | undefined {
+function readStruct(cursor: TypeCursor, steps: Steps, address: Address, depth: number): AbiStruct | undefined {
   const module = readName(cursor, steps);
   const name = readName(cursor, steps);
   const typeArguments: AbiType[] = [];
@@ -130,7 +130,7 @@ function readStruct(cursor: Cursor, steps: Steps, address: Address, depth: numbe
   return { kind: 'struct', address, module, name, typeArguments };
 }
 
-function readName(cursor: Cursor, steps: Steps): string {
+function readName(cursor: TypeCursor, steps: Steps): string {
   steps.take();
   cursor.expect('::');
   const name = cursor.match(word);

@@ -2,7 +2,7 @@
  * The ABI of a module (interface specification 2.4), read once per module. A function is compiled for the first request
  * that calls it, within the steps of that request, and found by name from then on.
  */
-import { type Address, addressBytes, findAddress, formatFunctionId, type FunctionId } from '../ledger/index.ts';
+import { Address, FunctionId } from '../ledger/index.ts';
 import { findAbiType, isSigner, type AbiType } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
 import { findLayout, type Layout } from './layout.ts';
@@ -63,7 +63,7 @@ const largestBody = 256 * 1024;
  */
 export function compileModule(body: string): CompiledModule {
   const abi = asObject(parseObject(body)?.['abi']);
-  const address = typeof abi?.['address'] === 'string' ? findAddress(abi['address']) : undefined;
+  const address = typeof abi?.['address'] === 'string' ? Address.find(abi['address']) : undefined;
   const name = typeof abi?.['name'] === 'string' ? abi['name'] : undefined;
   const functions = findNamed(abi?.['exposed_functions']);
   const structs = findNamed(abi?.['structs']);
@@ -108,11 +108,11 @@ function compileFunction(id: FunctionId, source: Json, steps: Steps): CompiledFu
   const generics = source['generic_type_params'];
   const parameters = Array.isArray(generics) ? compileParameters(params, steps) : undefined;
   headerWriter.reset();
-  headerWriter.raw(addressBytes(id.address));
+  headerWriter.raw(Address.bytes(id.address));
   headerWriter.string(id.module);
   headerWriter.string(id.name);
   return {
-    id: formatFunctionId(id),
+    id: FunctionId.format(id),
     signature: `${Array.isArray(generics) ? generics.length : '?'}:${JSON.stringify(params)}`,
     header: headerWriter.toBytes(),
     typeParameterCount: Array.isArray(generics) ? generics.length : 0,

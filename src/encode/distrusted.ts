@@ -11,7 +11,7 @@ export const maxDistrusted = 1_000;
 const maxOfAccount = 100;
 
 /** The whole set as plain data, for a process that starts later. */
-export interface Distrusted {
+interface Distrusted {
   readonly names: readonly string[];
   readonly marked: MarkedAccounts;
 }

@@ -1,5 +1,5 @@
 /** `POST /transactions/encode_submission` without a node: JSON and ABIs in, the bytes to sign out. */
-import { type Address, formatFunctionId, type TypeTag } from '../ledger/index.ts';
+import { type Address, FunctionId, type TypeTag } from '../ledger/index.ts';
 import type { CompiledFunction, CompiledModule, Parameter } from './abi.ts';
 import { everyTypeParameter, substitute, type AbiStruct, type AbiType } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
@@ -41,7 +41,7 @@ export interface EncodeContext {
 }
 
 /**
- * Encodes one request. `bodyText` is of `findText`. Rejects only when `loadModule` does, with its error.
+ * Encodes one request. `bodyText` is UTF-8. Rejects only when `loadModule` does, with its error.
  */
 export async function encodeSubmission(bodyText: string, context: EncodeContext): Promise<EncodeOutcome> {
   try {
@@ -60,7 +60,7 @@ function atOnce<T>(work: () => T): T {
 }
 
 /** Parses the request and finds the layout of every argument. Throws `EncodeRefusal`, `Handover`, or what `loadModule` does. */
-export async function prepareSubmission(
+async function prepareSubmission(
   bodyText: string,
   { loadModule, run = atOnce, steps = new Steps() }: EncodeContext,
 ): Promise<PreparedSubmission> {
@@ -83,7 +83,7 @@ export async function prepareSubmission(
 }
 
 /** The bytes as `0x` and lowercase hex. Throws `EncodeRefusal` or `Handover` for arguments that do not fit. */
-export function encodeToHex(transaction: PreparedSubmission, context: EncodeContext): string {
+function encodeToHex(transaction: PreparedSubmission, context: EncodeContext): string {
   const writer = context.writer ?? sharedWriter;
   writer.reset();
   try {
@@ -118,7 +118,7 @@ function findFunction(call: EntryCall, module: CompiledModule | undefined, steps
   }
   const compiled = module.abi.findEntryFunction(name, steps);
   if (compiled === undefined) {
-    throw invalidArgument(`could not find entry function by ${formatFunctionId(call.function)}`);
+    throw invalidArgument(`could not find entry function by ${FunctionId.format(call.function)}`);
   }
   if (compiled.parameters === undefined) throw new Handover('unreadable abi');
   const [types, values] = [call.typeArguments.length, call.arguments.length];

@@ -1,7 +1,6 @@
-/** The door of encode. */
-export { type CompiledModule, compileModule } from './abi.ts';
-export { type Distrusted, DistrustedFunctions } from './distrusted.ts';
+/** Signing messages from requests and ABIs, and the proof of their bytes by nodes. */
+export { compileModule } from './abi.ts';
+export { DistrustedFunctions } from './distrusted.ts';
 export { encodeSubmission, type LoadModule } from './encode-submission.ts';
-export { explainSubmission, formatExplanation } from './explain.ts';
 export { type EncodeOutcome, forwardReasons } from './outcome.ts';
-export { compareWithNode, isOfUpgrade, type NodeEncoding, ShadowProof } from './shadow.ts';
+export { NodeEncoding, ShadowProof } from './shadow.ts';

@@ -1,5 +1,5 @@
 /** The layout of a Move value in BCS, as data: the JSON reader, the writer and `explain` all follow it. */
-import { formatTypeTag, type TypeTag } from '../ledger/index.ts';
+import { TypeTag } from '../ledger/index.ts';
 import { everyTypeParameter, type AbiStruct, type AbiType } from './abi-type.ts';
 import type { IntegerBits } from './bcs.ts';
 import type { Steps } from './outcome.ts';
@@ -93,7 +93,7 @@ export function isPlain(tag: TypeTag, steps: Steps): boolean {
     case 'vector':
       return isPlain(tag.element, steps);
     case 'struct': {
-      const path = formatTypeTag({ ...tag, typeArguments: [] });
+      const path = TypeTag.format({ ...tag, typeArguments: [] });
       const [inner, ...others] = tag.typeArguments;
       if (inner === undefined) return path === '0x1::string::String';
       return path === '0x1::option::Option' && others.length === 0 && isPlain(inner, steps);

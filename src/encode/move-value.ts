@@ -3,7 +3,7 @@
  * is written here is signed. Throws `EncodeRefusal` for what nodes refuse, and `Handover` for the few spellings that node
  * versions read differently.
  */
-import { findAddress, type JsonValue, quote } from '../ledger/index.ts';
+import { Address, type JsonValue, quote } from '../ledger/index.ts';
 import type { BcsWriter, IntegerBits } from './bcs.ts';
 import type { Layout } from './layout.ts';
 import { Handover, EncodeRefusal, type Steps } from './outcome.ts';
@@ -69,7 +69,7 @@ function writeValue(writer: BcsWriter, layout: Layout, value: JsonValue, steps: 
       return;
     case 'address': {
       const text = readText(value);
-      const address = findAddress(text);
+      const address = Address.find(text);
       if (address === undefined) throw new EncodeRefusal('invalid_input', `Invalid account address: ${quote(text)}`);
       writer.address(address);
       return;

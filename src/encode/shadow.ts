@@ -4,18 +4,18 @@
  * side was wrong.
  */
 import { JsonBody } from '../ledger/index.ts';
-import { DistrustedFunctions, type Distrusted } from './distrusted.ts';
+import { DistrustedFunctions } from './distrusted.ts';
 import type { EncodeOutcome, RefusalCode } from './outcome.ts';
 
 /** Share and pace of the proof. */
-export interface ShadowOptions {
+interface ShadowOptions {
   /** Share of requests that are checked, 0 to 1. Read at each, so it may change. */
   readonly share: number;
   readonly random?: () => number;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
   /** The functions that other processes leave to nodes. */
-  readonly distrusted?: Distrusted | undefined;
+  readonly distrusted?: DistrustedFunctions['all'] | undefined;
 }
 
 /** State of the proof of one function under one ABI. */
@@ -114,54 +114,66 @@ export class ShadowProof {
 }
 
 /** A node's answer to the same request, held against the local bytes. `unread`: no comparison, the node cannot read the request. */
-export type ShadowComparison = 'equal' | 'mismatch' | 'unread' | 'inconclusive';
+type ShadowComparison = 'equal' | 'mismatch' | 'unread' | 'inconclusive';
 
 /** The local answer: `0x` and hex, and a ledger version that is at least that of the ABI behind it. */
-export interface LocalAnswer {
+interface LocalAnswer {
   readonly hex: string;
   readonly version: bigint | undefined;
 }
 
-/** The answer of a node to the same request. */
-export interface NodeEncoding {
+/** What a node answered to a request. `version`: its ledger's. `isFramed`: the end of the body was announced; it may have been cut otherwise. */
+interface AnswerFacts {
   readonly status: number;
   readonly body: string;
-  /** The node's ledger version; `undefined` where the answer has none. */
   readonly version: bigint | undefined;
-  /** Whether the end of the body was announced. One that ends with its connection may have been cut. */
   readonly isFramed: boolean;
 }
 
-/**
- * Compares the local bytes with a node's answer. Other bytes are a mismatch. So is a refusal of the request's
- * meaning (400 with an `error_code`), unless the node was still behind the ABI that was used here: it may not have the
- * function yet.
- *
- * A refusal of the request's text comes before the node reads its ledger. It shows a fault of the parser here, which all
- * functions share, and proves nothing about the bytes of this one. Any client can write such a text, so it turns no
- * function off. Any other answer proves nothing.
- */
-export function compareWithNode(local: LocalAnswer, answer: NodeEncoding): ShadowComparison {
-  if (answer.status === 200) {
-    if (answer.body.trim() === `"${local.hex}"`) return 'equal';
-    return answer.isFramed ? 'mismatch' : 'inconclusive';
-  }
-  const code = answer.status === 400 ? findRefusalCode(answer.body) : undefined;
-  if (code === undefined) return 'inconclusive';
-  // protocol 2.2: neither a fault of the JSON nor one of its names and types carries ledger headers.
-  if (code === 'web_framework_error' || answer.version === undefined) return 'unread';
-  return answer.version < (local.version ?? 0n) ? 'inconclusive' : 'mismatch';
-}
+/** The answer of a node to the same request. */
+export class NodeEncoding {
+  readonly #answer: AnswerFacts;
 
-/**
- * Whether a mismatch is that of an upgrade: by the ABIs of another version, `encoded`, the request does not come to bytes
- * that differ from the node's answer. Encoding is a function of body and ABIs, so that what is not encoded now was
- * encoded by ABIs that the node had no longer, or not yet. Only the steps depend on what was compiled before.
- */
-export function isOfUpgrade(encoded: EncodeOutcome, answer: NodeEncoding): boolean {
-  if (encoded.kind === 'refused') return true;
-  if (encoded.kind === 'forward') return encoded.reason !== 'too many steps' && encoded.reason !== 'encoder fault';
-  return compareWithNode({ hex: encoded.hex, version: answer.version }, answer) !== 'mismatch';
+  constructor(answer: AnswerFacts) {
+    this.#answer = answer;
+  }
+
+  /** The node's ledger version; `undefined` where the answer has none. */
+  get version(): bigint | undefined {
+    return this.#answer.version;
+  }
+
+  /**
+   * Compares the local bytes with it. Other bytes are a mismatch. So is a refusal of the request's meaning (400 with an
+   * `error_code`), unless the node was still behind the ABI that was used here: it may not have the function yet.
+   *
+   * A refusal of the request's text comes before the node reads its ledger. It shows a fault of the parser here, which
+   * all functions share, and proves nothing about the bytes of this one. Any client can write such a text, so it turns no
+   * function off. Any other answer proves nothing.
+   */
+  compareWith(local: LocalAnswer): ShadowComparison {
+    const { status, body, version, isFramed } = this.#answer;
+    if (status === 200) {
+      if (body.trim() === `"${local.hex}"`) return 'equal';
+      return isFramed ? 'mismatch' : 'inconclusive';
+    }
+    const code = status === 400 ? findRefusalCode(body) : undefined;
+    if (code === undefined) return 'inconclusive';
+    // protocol 2.2: neither a fault of the JSON nor one of its names and types carries ledger headers.
+    if (code === 'web_framework_error' || version === undefined) return 'unread';
+    return version < (local.version ?? 0n) ? 'inconclusive' : 'mismatch';
+  }
+
+  /**
+   * Whether a mismatch is that of an upgrade: by the ABIs of another version, `encoded`, the request does not come to
+   * bytes that differ from it. Encoding is a function of body and ABIs, so that what is not encoded now was encoded by
+   * ABIs that the node had no longer, or not yet. Only the steps depend on what was compiled before.
+   */
+  isOfUpgrade(encoded: EncodeOutcome): boolean {
+    if (encoded.kind === 'refused') return true;
+    if (encoded.kind === 'forward') return encoded.reason !== 'too many steps' && encoded.reason !== 'encoder fault';
+    return this.compareWith({ hex: encoded.hex, version: this.version }) !== 'mismatch';
+  }
 }
 
 /** The code of a node's own 400, not of a proxy's: the specified error body with one of two codes (protocol 3). */

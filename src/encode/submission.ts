@@ -1,19 +1,13 @@
 /** The request to encode, JSON text to parsed fields (protocol 5.2; interface specification 4.5). */
 import {
-  type Address,
-  bodyBounds,
-  findAddress,
-  findFunctionId,
-  findTypeTag,
+  Address,
   findU64,
-  type FunctionId,
+  FunctionId,
   JsonError,
   type JsonObject,
-  type JsonValue,
-  parseNodeJson,
+  JsonValue,
   quote,
-  signedNames,
-  type TypeTag,
+  TypeTag,
 } from '../ledger/index.ts';
 import { Handover, EncodeRefusal, type Steps } from './outcome.ts';
 import { maxTypeTagNesting } from './bcs.ts';
@@ -42,7 +36,7 @@ export interface EntryCall {
   readonly arguments: readonly JsonValue[];
 }
 
-/** Parses the body, text of `findText`. Throws `EncodeRefusal` when every node refuses it, and `Handover` in doubt. */
+/** Parses the body, text that is UTF-8. Throws `EncodeRefusal` when every node refuses it, and `Handover` in doubt. */
 export function parseSubmission(bodyText: string, steps: Steps): Submission {
   steps.takeText(bodyText);
   const body = readObject(parseBody(bodyText), 'EncodeSubmissionRequest');
@@ -72,7 +66,7 @@ function parseBody(text: string): JsonValue {
   // A decoder that replaced bad bytes leaves U+FFFD behind; a node would have refused those bytes.
   if (text.includes('\ufffd') || !text.isWellFormed()) throw new Handover('doubtful text');
   try {
-    return parseNodeJson(text);
+    return JsonValue.parseOfNodes(text);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     switch (error.fault) {
@@ -122,15 +116,18 @@ function readInnerCall(payload: JsonObject, steps: Steps): EntryCall | undefined
   return readCall(inner, steps);
 }
 
+/** Of all type arguments together: they are read a second time, as types. */
+const mostTypeCharacters = 16 * 1024;
+
 function readCall(payload: JsonObject, steps: Steps): EntryCall {
   const id = readString(payload, 'function');
-  const found = findFunctionId(id);
+  const found = FunctionId.find(id);
   if (found === undefined) throw malformed(`Invalid entry function ID ${quote(id)}`);
   const typeArguments = readArray(payload, 'type_arguments').map((item) => {
     if (typeof item !== 'string') throw malformed('type_arguments must be strings');
     return item;
   });
-  if (typeArguments.reduce((sum, text) => sum + text.length, 0) > bodyBounds.typeCharacters)
+  if (typeArguments.reduce((sum, text) => sum + text.length, 0) > mostTypeCharacters)
     throw new Handover('type argument');
   const values = readArray(payload, 'arguments');
   const tags = typeArguments.map((text) => parseTypeArgument(text, steps));
@@ -140,7 +137,7 @@ function readCall(payload: JsonObject, steps: Steps): EntryCall {
 function readSigners(body: JsonObject): readonly Address[] | undefined {
   if (isAbsent(body, 'secondary_signers')) return undefined;
   return readArray(body, 'secondary_signers').map((item) => {
-    const address = typeof item === 'string' ? findAddress(item) : undefined;
+    const address = typeof item === 'string' ? Address.find(item) : undefined;
     if (address === undefined) throw malformed('secondary_signers holds something that is no address');
     return address;
   });
@@ -148,7 +145,7 @@ function readSigners(body: JsonObject): readonly Address[] | undefined {
 
 function readAddress(object: JsonObject, name: string): Address {
   const text = readString(object, name);
-  const address = findAddress(text);
+  const address = Address.find(text);
   if (address === undefined) throw malformed(`${name}: Invalid account address: ${quote(text)}`);
   return address;
 }
@@ -194,7 +191,7 @@ function malformed(message: string): EncodeRefusal {
 
 /** Parses one type argument, within what every node version takes (protocol 4.2, 4.3, 5.6). */
 function parseTypeArgument(text: string, steps: Steps): TypeTag {
-  const tag = findTypeTag(text);
+  const tag = TypeTag.find(text);
   if (tag !== undefined) {
     checkNesting(tag, steps, 0, 0);
     return tag;
@@ -215,14 +212,14 @@ function checkNesting(tag: TypeTag, steps: Steps, nesting: number, weight: numbe
   if (nesting > maxTypeTagNesting || weight > maxTypeTagNesting) throw new Handover('type argument');
   switch (tag.kind) {
     case 'primitive':
-      if (signedNames.has(tag.name)) throw new Handover('signed integer');
+      if (TypeTag.isSigned(tag.name)) throw new Handover('signed integer');
       return;
     case 'vector':
       checkNesting(tag.element, steps, nesting + 1, weight + 1);
       return;
     case 'struct':
       if (weight + 1 > maxTypeTagNesting) throw new Handover('type argument');
-      if (signedNames.has(tag.module) || signedNames.has(tag.name)) throw new Handover('signed integer');
+      if (TypeTag.isSigned(tag.module) || TypeTag.isSigned(tag.name)) throw new Handover('signed integer');
       for (const argument of tag.typeArguments) checkNesting(argument, steps, nesting + 1, weight + 2);
   }
 }

@@ -25,7 +25,7 @@ export interface PreparedSubmission {
 }
 
 /** Variants of TransactionPayload; 0 is Script, 1 the dead module bundle. */
-export const payloadVariant = { entryFunction: 2, multisig: 3, versioned: 4 } as const;
+const payloadVariant = { entryFunction: 2, multisig: 3, versioned: 4 } as const;
 /** Variants of the executable of a versioned payload; 0 is Script. */
 const executableVariant = { entryFunction: 1, empty: 2 } as const;
 

@@ -1,7 +1,7 @@
 /** The other workers of one gateway: events between them, how they apply here, and the services of their primary. */
 import type { AccessDependencies } from '../access/index.ts';
 import type { Cache, CacheKey, ReadFlights } from '../cache/index.ts';
-import type { Distrusted } from '../encode/index.ts';
+import type { DistrustedFunctions } from '../encode/index.ts';
 import type { Fleet, FleetNews } from '../upstream/index.ts';
 import type { Routes } from '../proxy/routes/index.ts';
 
@@ -28,7 +28,7 @@ export interface PeerWorkers extends NonNullable<AccessDependencies['peers']> {
   /** One worker reads a cold key for all, with a store and without Redis. */
   readonly flights: ReadFlights;
   /** Functions that the peers leave to nodes. */
-  readonly distrusted: Distrusted;
+  readonly distrusted: DistrustedFunctions['all'];
   /** Sends the event before it returns. */
   publish(event: PeerEvent): void;
   /** Resolves once the peers recorded the event, or after a timeout; never rejects. */

@@ -1,6 +1,6 @@
 /** The config in force, and its replacement at run time. */
 import type { Registry } from 'prom-client';
-import { compareConfigs, type Config, formatProblem, type Problem } from '../config/index.ts';
+import { compareConfigs, type Config, ConfigError, type Problem } from '../config/index.ts';
 import { Counter, Gauge, type Journal } from '../metrics/index.ts';
 
 /** `unchanged`: no key that a running gateway can change. `refused`: invalid, and none of it is in force. */
@@ -64,8 +64,8 @@ export class Reloads {
   /** Records an invalid config. */
   refuse(problems: readonly Problem[]): void {
     const { journal } = this.#parts;
-    const places = problems.slice(0, mostPlaces).map((problem) => formatProblem({ ...problem, message: '' }));
-    const fields = { problems: problems.map(formatProblem) };
+    const places = problems.slice(0, mostPlaces).map((problem) => ConfigError.format({ ...problem, message: '' }));
+    const fields = { problems: problems.map((problem) => ConfigError.format(problem)) };
     journal.record('config refused', fields, 'the config is invalid: the config in force stays', { places });
     this.#note('refused', this.#status?.needsRestart ?? [], places);
   }

@@ -9,7 +9,7 @@ import { createReads } from '../proxy/reads/index.ts';
 import { type ClientPort, type ConnectionTimes, createClientPort } from '../proxy/http/index.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { Config, UpstreamConfig } from '../config/index.ts';
-import { findSdk, Journal } from '../metrics/index.ts';
+import { Journal, Tracer } from '../metrics/index.ts';
 import { ProcessOperations } from '../proxy/operations/index.ts';
 import { createFleet, type FleetDeps, type FleetNews } from '../upstream/index.ts';
 import { buildCache } from './cache.ts';
@@ -30,7 +30,7 @@ export async function loadOptional({ access, tracing }: Config) {
   return {
     access: access && of(access, await loadAccess()),
     // A registered SDK is the operator's own choice.
-    tracing: tracing && !findSdk() ? of(tracing, await (await import('./tracing.ts')).loadTracing()) : undefined,
+    tracing: tracing && !Tracer.findSdk() ? of(tracing, await (await import('./tracing.ts')).loadTracing()) : undefined,
   };
 }
 

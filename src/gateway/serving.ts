@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import type { Config, LogConfig } from '../config/index.ts';
+import type { Config } from '../config/index.ts';
 import { applyPeerEvent, type PeerEvent } from './peer-workers.ts';
 import { buildParts, freeParts, loadOptional, shareOf, type Parts, type ServingOptions } from './serving-graph.ts';
 
@@ -51,7 +51,7 @@ export async function startServing(whole: Config, options: ServingOptions) {
       applied = applied.then(apply, apply);
       return applied;
     },
-    setLog: (next: LogConfig) => logging.set(next),
+    setLog: (next: Config['log']) => logging.set(next),
     /** Stops accepting, drains requests in flight within a bound, and frees everything. */
     async close() {
       await clientPort.drain({

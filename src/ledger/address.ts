@@ -1,4 +1,4 @@
-/** Account addresses and transaction hashes: 32 bytes, written as hex (protocol 4.1, 4.3). */
+/** Account addresses: 32 bytes, written as hex (protocol 4.1, 4.3). */
 import { GatewayError, quote } from './errors.ts';
 
 declare const brand: unique symbol;
@@ -6,28 +6,34 @@ declare const brand: unique symbol;
 /** An address in its one canonical spelling: `0x`, lowercase, leading zeros trimmed, as nodes print it. */
 export type Address = string & { readonly [brand]: 'Address' };
 
-const digits = /^(?:0x)?([0-9a-fA-F]{1,64})$/;
-
-/** Parses a path or JSON address: `0x` optional and lowercase only, 1 to 64 hex digits. */
-export function parseAddress(text: string): Address {
-  const address = findAddress(text);
-  if (address === undefined) {
+/** Reads and writes addresses. */
+export const Address = {
+  /** Parses a path or JSON address: `0x` optional and lowercase only, 1 to 64 hex digits. Throws `GatewayError` 400. */
+  parse(text: string): Address {
+    const address = Address.find(text);
+    if (address !== undefined) return address;
     throw new GatewayError('malformed', `failed to parse address: ${quote(text)} is not 1 to 64 hex digits`);
-  }
-  return address;
-}
+  },
 
-/** Parses as `parseAddress` does; `undefined` for text that is no address. */
-export function findAddress(text: string): Address | undefined {
-  if (isCanonical(text)) return text as Address;
-  const hex = digits.exec(text)?.[1];
-  return hex === undefined ? undefined : canonicalAddress(hex);
-}
+  /** Parses as `parse` does; `undefined` for text that is no address. */
+  find(text: string): Address | undefined {
+    if (isCanonical(text)) return text as Address;
+    const hex = digits.exec(text)?.[1];
+    return hex === undefined ? undefined : Address.ofDigits(hex);
+  },
 
-/** The canonical spelling of 1 to 64 hex digits that a parser has already checked. */
-export function canonicalAddress(hex: string): Address {
-  return `0x${hex.replace(/^0+(?=.)/, '').toLowerCase()}` as Address;
-}
+  /** The canonical spelling of 1 to 64 hex digits that a parser has already checked. */
+  ofDigits(hex: string): Address {
+    return `0x${hex.replace(/^0+(?=.)/, '').toLowerCase()}` as Address;
+  },
+
+  /** The 32 bytes, big-endian as BCS writes them. */
+  bytes(address: Address): Uint8Array {
+    return Buffer.from(address.slice(2).padStart(64, '0'), 'hex');
+  },
+} as const;
+
+const digits = /^(?:0x)?([0-9a-fA-F]{1,64})$/;
 
 /** Most clients send the canonical spelling: this check takes 0.1 microseconds, parsing takes 0.7. */
 function isCanonical(text: string): boolean {
@@ -39,21 +45,4 @@ function isCanonical(text: string): boolean {
     if (!isLowercaseHex) return false;
   }
   return true;
-}
-
-/** The 32 bytes, big-endian as BCS writes them. */
-export function addressBytes(address: Address): Uint8Array {
-  return Buffer.from(address.slice(2).padStart(64, '0'), 'hex');
-}
-
-/** `0x` and 64 lowercase hex digits. */
-export type TransactionHash = string & { readonly [brand]: 'TransactionHash' };
-
-/** Parses a path's hash: `0x` optional, exactly 64 hex digits in any case. */
-export function parseTransactionHash(text: string): TransactionHash {
-  const hex = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(text)?.[1];
-  if (hex === undefined) {
-    throw new GatewayError('malformed', `failed to parse path txn_hash: ${quote(text)} is not 64 hex digits`);
-  }
-  return `0x${hex.toLowerCase()}` as TransactionHash;
 }

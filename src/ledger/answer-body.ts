@@ -5,15 +5,18 @@ import { bodyTurns } from './body-turns.ts';
 /** The encoding of an answer. */
 export type AnswerForm = 'json' | 'bcs';
 
-/** The form that a `Content-Type` promises; `undefined` for anything that no node sends. */
-export function findForm(contentType: string | undefined): AnswerForm | undefined {
-  // The exact texts of nodes, ahead of the general parser.
-  if (contentType === 'application/json') return 'json';
-  if (contentType === 'application/x-bcs') return 'bcs';
-  const mediaType = contentType?.split(';', 1)[0]?.trim().toLowerCase();
-  if (mediaType === 'application/json') return 'json';
-  return mediaType === 'application/x-bcs' ? 'bcs' : undefined;
-}
+/** Reads forms. */
+export const AnswerForm = {
+  /** The form that a `Content-Type` promises; `undefined` for anything that no node sends. */
+  find(contentType: string | undefined): AnswerForm | undefined {
+    // The exact texts of nodes, ahead of the general parser.
+    if (contentType === 'application/json') return 'json';
+    if (contentType === 'application/x-bcs') return 'bcs';
+    const mediaType = contentType?.split(';', 1)[0]?.trim().toLowerCase();
+    if (mediaType === 'application/json') return 'json';
+    return mediaType === 'application/x-bcs' ? 'bcs' : undefined;
+  },
+} as const;
 
 /** The body of a success, in its form. */
 export interface AnswerContent {
@@ -23,7 +26,7 @@ export interface AnswerContent {
 }
 
 /** The items of a JSON array. `known`: all of a small one; of a large one the first and the last, unless they are large. */
-export interface JsonList {
+interface JsonList {
   readonly count: number;
   readonly known: readonly (readonly [index: number, item: unknown])[];
 }
@@ -51,6 +54,13 @@ export class JsonBody {
   readInTurns(client: string): Promise<void> | undefined {
     if (this.#bytes.length <= pieceBytes || this.isOpaque) return undefined;
     return this.#skim(client);
+  }
+
+  /** The facts of a JSON text of any size, read in the turns of `client`. `undefined`: no JSON. */
+  static async skim(bytes: Buffer, client: string): Promise<JsonFacts | undefined> {
+    const skim = new JsonSkim(bytes);
+    while (!(await bodyTurns.run(client, () => skim.step(pieceBytes))));
+    return skim.facts;
   }
 
   /** Above the size that is read. */
@@ -124,15 +134,8 @@ export class JsonBody {
   }
 
   async #skim(client: string): Promise<void> {
-    this.#facts = (await skimInTurns(this.#bytes, client)) ?? 'invalid';
+    this.#facts = (await JsonBody.skim(this.#bytes, client)) ?? 'invalid';
   }
-}
-
-/** The facts of a JSON text of any size, read in the turns of `client`. `undefined`: no JSON. */
-export async function skimInTurns(bytes: Buffer, client: string): Promise<JsonFacts | undefined> {
-  const skim = new JsonSkim(bytes);
-  while (!(await bodyTurns.run(client, () => skim.step(pieceBytes))));
-  return skim.facts;
 }
 
 const none: Members = {};
@@ -166,11 +169,6 @@ function parse(bytes: Buffer): unknown {
 type BodyFacts = JsonFacts & { readonly value?: unknown };
 
 /** The members of a JSON object. */
-export type Members = Readonly<Record<string, unknown>>;
-
-/** The members of a JSON value, where it is an object; none otherwise. */
-export function membersOf(value: unknown): Members {
-  return typeof value === 'object' && value !== null ? (value as Members) : none;
-}
+type Members = Readonly<Record<string, unknown>>;
 
 const ofError: ReadonlySet<string> = new Set(['message', 'error_code', 'vm_error_code']);

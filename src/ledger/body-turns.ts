@@ -67,6 +67,3 @@ export class BodyTurns {
 
 /** The share of the process for bodies of requests and answers: a millisecond, which is less than a turn under load. */
 export const bodyTurns = new BodyTurns(1);
-
-/** Smaller bodies are worked on outside of the share, in bytes: nearly all, and the work takes less than 0.1 ms. */
-export const turnlessBytes = 2 * 1024;

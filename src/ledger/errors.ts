@@ -26,10 +26,10 @@ const faults = {
 } as const;
 
 /** Name of a fault; the table gives its HTTP status and `error_code`. */
-export type Fault = keyof typeof faults;
+type Fault = keyof typeof faults;
 
 /** Why the gateway answers 503, as log lines have it: a closed set, without addresses. */
-export type UnavailableReason =
+type UnavailableReason =
   | 'no node'
   | 'nodes failed'
   | 'holders away'
@@ -49,14 +49,14 @@ export type UnavailableReason =
   | 'module unread';
 
 /** The attempts of a call that ended without an answer. */
-export interface FailedCall {
+interface FailedCall {
   readonly attempts: number;
   /** The node that was asked last. */
   readonly upstream: string | undefined;
 }
 
 /** Options of a `GatewayError`. `headers`: further headers of the answer, names and values in turn. */
-export interface GatewayErrorOptions extends ErrorOptions {
+interface GatewayErrorOptions extends ErrorOptions {
   readonly headers?: readonly string[];
   /** Present with a 503. */
   readonly reason?: UnavailableReason;
@@ -85,6 +85,11 @@ export class GatewayError extends Error {
     this.call = options?.call;
   }
 
+  /** The specified body of the answer. `vm_error_code` is always a key, `null` when there is none (protocol 0). */
+  get body(): string {
+    return JSON.stringify({ message: this.message, error_code: this.code, vm_error_code: null });
+  }
+
   /** Whether the rest of the request cannot be trusted to be read, so that the connection ends with the answer. */
   get closesConnection(): boolean {
     return closing.has(this.fault);
@@ -92,11 +97,6 @@ export class GatewayError extends Error {
 }
 
 const closing: ReadonlySet<Fault> = new Set(['ambiguous', 'payloadTooLarge', 'headersTooLarge', 'requestTimeout']);
-
-/** The specified error body. `vm_error_code` is always a key, `null` when there is none (protocol 0). */
-export function errorBody(code: string, message: string): string {
-  return JSON.stringify({ message, error_code: code, vm_error_code: null });
-}
 
 /** Shortens client text for a message, so that an 8 kB path does not come back as an 8 kB error. */
 export function quote(text: string): string {

@@ -3,6 +3,7 @@
  * of a parse, and in steps, between which others have their turn. RFC 8259, strict, but for two bounds that no answer of
  * a node reaches.
  */
+import { characters } from './json-value.ts';
 
 /** Facts of a JSON text. */
 export interface JsonFacts {
@@ -49,18 +50,9 @@ const longestValue = 1024;
 const deepest = 1024;
 const longestNumber = 4096;
 
-const quoteMark = 0x22;
+const { quoteMark, comma, minus, point, zero, colon, openArray, backslash, closeArray, openObject, closeObject } =
+  characters;
 const plus = 0x2b;
-const comma = 0x2c;
-const minus = 0x2d;
-const point = 0x2e;
-const zero = 0x30;
-const colon = 0x3a;
-const openArray = 0x5b;
-const backslash = 0x5c;
-const closeArray = 0x5d;
-const openObject = 0x7b;
-const closeObject = 0x7d;
 
 const literals = new Map(['true', 'false', 'null'].map((text) => [text.charCodeAt(0), Buffer.from(text)]));
 /** By the byte behind a backslash. */

@@ -1,9 +1,6 @@
 /** The seven ledger headers (protocol 2.1): the node's ledger when it answered, not the version that was read. */
 import { findU64, type LedgerVersion } from './version.ts';
 
-/** `node`: X-NODE-*, the specified names. `aptos`: X-APTOS-*, the names of Aptos full nodes. */
-export type DialectName = 'node' | 'aptos';
-
 /** One node's ledger, as one coherent snapshot. */
 export interface LedgerInfo {
   readonly chainId: number;
@@ -15,35 +12,6 @@ export interface LedgerInfo {
   readonly oldestBlockHeight: bigint;
 }
 
-/** Header names of a dialect, lowercase. */
-export interface Dialect {
-  readonly name: DialectName;
-  readonly prefix: string;
-  readonly gasUsed: string;
-  readonly cursor: string;
-  /** The key with which transactions of an epoch are encrypted: a fact of the ledger, as the seven are. */
-  readonly epochKey: string;
-  /** The names of the seven, in the order of `ledgerHeaderList`. */
-  readonly seven: readonly string[];
-  /** The same in the case nodes write. */
-  readonly written: readonly string[];
-  /** The names with a known meaning: the seven, gas used and cursor. */
-  readonly known: ReadonlySet<string>;
-}
-
-/** The header names of a dialect. */
-export function dialectOf(name: DialectName): Dialect {
-  const prefix = name === 'aptos' ? 'x-aptos-' : 'x-node-';
-  const seven =
-    'chain-id ledger-version ledger-oldest-version ledger-timestampusec epoch block-height oldest-block-height'
-      .split(' ')
-      .map((word) => prefix + word);
-  const ofAnswer = { gasUsed: `${prefix}gas-used`, cursor: `${prefix}cursor` };
-  const known = new Set([...seven, ...Object.values(ofAnswer)]);
-  const epochKey = `${prefix}txn-encryption-key`;
-  return { name, prefix, ...ofAnswer, epochKey, seven, written: seven.map(titleCase), known };
-}
-
 /** Header values by lowercase name; a repeated header is a list. */
 export type HeaderValues = Readonly<Record<string, string | readonly string[] | undefined>>;
 
@@ -53,36 +21,63 @@ export function headerOf(headers: HeaderValues, name: string): string | undefine
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Reads a node's snapshot; `undefined` unless all seven headers make sense: a missing number is never zero. */
-export function findLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | undefined {
-  const info = readLedgerInfo(headers, dialect);
-  return typeof info === 'string' ? undefined : info;
-}
+/** Names of headers in one dialect, lowercase, and the ledger that they describe. */
+export class Dialect {
+  readonly name: 'node' | 'aptos';
+  readonly prefix: string;
+  readonly gasUsed: string;
+  readonly cursor: string;
+  /** The key with which transactions of an epoch are encrypted: a fact of the ledger, as the seven are. */
+  readonly epochKey: string;
+  /** The names of the seven, in the order of `list`. */
+  readonly seven: readonly string[];
+  /** The same in the case nodes write. */
+  readonly written: readonly string[];
+  /** The names with a known meaning: the seven, gas used and cursor. */
+  readonly known: ReadonlySet<string>;
 
-/** Reads as `findLedgerInfo` does, and returns the last object again while the headers repeat: a node parses once per change. */
-export class LedgerInfoReader {
-  #last: LedgerInfo | undefined;
-  #lastHeaders: HeaderValues = {};
-  #lastDialect: DialectName = 'node';
-
-  find(headers: HeaderValues, dialect: Dialect): LedgerInfo | undefined {
-    const before = this.#lastHeaders;
-    const isSame = headers === before || dialect.seven.every((name) => headers[name] === before[name]);
-    if (this.#last !== undefined && this.#lastDialect === dialect.name && isSame) return this.#last;
-    this.#last = findLedgerInfo(headers, dialect);
-    this.#lastHeaders = headers;
-    this.#lastDialect = dialect.name;
-    return this.#last;
+  /** `node`: X-NODE-*, the specified names. `aptos`: X-APTOS-*, the names of Aptos full nodes. */
+  constructor(name: 'node' | 'aptos') {
+    const prefix = name === 'aptos' ? 'x-aptos-' : 'x-node-';
+    this.name = name;
+    this.prefix = prefix;
+    this.gasUsed = `${prefix}gas-used`;
+    this.cursor = `${prefix}cursor`;
+    this.epochKey = `${prefix}txn-encryption-key`;
+    this.seven =
+      'chain-id ledger-version ledger-oldest-version ledger-timestampusec epoch block-height oldest-block-height'
+        .split(' ')
+        .map((word) => prefix + word);
+    this.written = this.seven.map((each) => Dialect.titleCase(each));
+    this.known = new Set([...this.seven, this.gasUsed, this.cursor]);
   }
-}
 
-/**
- * Reason why headers hold no snapshot: `missing`, one of the seven is no number; `absurd`, no ledger can have all seven;
- * `below oldest`, the head is below the oldest version, as of a node that was set back and still reports its old edge.
- */
-export function ledgerHeaderFault(headers: HeaderValues, dialect: Dialect): LedgerHeaderFault | undefined {
-  const info = readLedgerInfo(headers, dialect);
-  return typeof info === 'string' ? info : undefined;
+  /** `x-node-chain-id` as `X-Node-Chain-Id`, the case nodes write. */
+  static titleCase(name: string): string {
+    return name.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
+  }
+
+  /** Reads a node's snapshot; `undefined` unless all seven headers make sense: a missing number is never zero. */
+  findInfo(headers: HeaderValues): LedgerInfo | undefined {
+    const info = readLedgerInfo(headers, this);
+    return typeof info === 'string' ? undefined : info;
+  }
+
+  /**
+   * Reason why headers hold no snapshot: `missing`, one of the seven is no number; `absurd`, no ledger can have all seven;
+   * `below oldest`, the head is below the oldest version, as of a node that was set back and still reports its old edge.
+   */
+  faultOf(headers: HeaderValues): LedgerHeaderFault | undefined {
+    const info = readLedgerInfo(headers, this);
+    return typeof info === 'string' ? info : undefined;
+  }
+
+  /** The seven headers as a flat list of names and values, the form `writeHead` takes cheapest. */
+  list(info: LedgerInfo): readonly string[] {
+    const { chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestBlockHeight } = info;
+    const values = [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestBlockHeight];
+    return values.flatMap((value, index) => [this.written[index] ?? '', String(value)]);
+  }
 }
 
 type LedgerHeaderFault = 'missing' | 'absurd' | 'below oldest';
@@ -123,16 +118,4 @@ function isAbsurd({ version, oldestVersion, timestampUsec, blockHeight, oldestBl
   if (oldestBlockHeight > blockHeight) return true;
   if (blockHeight > version || oldestBlockHeight > oldestVersion) return true;
   return timestampUsec === 0n && blockHeight > 0n;
-}
-
-/** The seven headers as a flat list of names and values, the form `writeHead` takes cheapest. */
-export function ledgerHeaderList(info: LedgerInfo, dialect: Dialect): readonly string[] {
-  const { chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestBlockHeight } = info;
-  const values = [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestBlockHeight];
-  return values.flatMap((value, index) => [dialect.written[index] ?? '', String(value)]);
-}
-
-/** `x-node-chain-id` as `X-Node-Chain-Id`, the case nodes write. */
-export function titleCase(name: string): string {
-  return name.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
 }

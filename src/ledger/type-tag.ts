@@ -2,15 +2,12 @@
  * Names of Move as text: modules, functions (protocol 4.3), and types (protocol 4.2): `u64`, `vector<bool>`,
  * `0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>`. The canonical text of a type is the one of nodes, and part of cache keys.
  */
-import { canonicalAddress, findAddress, type Address } from './address.ts';
+import { Address } from './address.ts';
 import { GatewayError, quote } from './errors.ts';
-
-/** Name of a primitive type, signed integers included. */
-export type PrimitiveName = (typeof primitives)[number];
 
 /** A parsed type. `vector<u8>` is a vector of the primitive `u8`. */
 export type TypeTag =
-  | { readonly kind: 'primitive'; readonly name: PrimitiveName }
+  | { readonly kind: 'primitive'; readonly name: (typeof primitives)[number] }
   | { readonly kind: 'vector'; readonly element: TypeTag }
   | StructTag;
 
@@ -28,8 +25,7 @@ const established = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address
 const signed = ['i8', 'i16', 'i32', 'i64', 'i128', 'i256'] as const;
 const primitives = [...established, ...signed] as const;
 
-/** Names of the signed integers: newer nodes read and reserve them, older ones refuse them, so the node decides. */
-export const signedNames: ReadonlySet<string> = new Set(signed);
+const signedNames: ReadonlySet<string> = new Set(signed);
 
 const primitiveTags = new Map(primitives.map((name) => [name as string, { kind: 'primitive', name } as const]));
 
@@ -42,38 +38,50 @@ const keywords = new Set<string>([...established, 'vector', 'true', 'false']);
  */
 const maxDepth = 9;
 
-/** Parses the struct tag of a resource path, already percent-decoded. */
-export function parseStructTag(text: string): StructTag {
-  const tag = findTypeTag(text);
-  if (tag?.kind !== 'struct') {
+/** Reads and writes types. */
+export const TypeTag = {
+  /** Parses the struct tag of a resource path, already percent-decoded. Throws `GatewayError` 400. */
+  parseStruct(text: string): StructTag {
+    const tag = TypeTag.find(text);
+    if (tag?.kind === 'struct') return tag;
     throw new GatewayError('malformed', `failed to parse path resource_type: ${quote(text)} is not a struct tag`);
-  }
-  return tag;
-}
+  },
 
-/** The type that `text` spells, or `undefined`. White space between tokens does not matter. */
-export function findTypeTag(text: string): TypeTag | undefined {
-  const cursor = new Cursor(text);
-  const tag = readType(cursor, 0);
-  return cursor.failed || !cursor.atEnd() ? undefined : tag;
-}
+  /** The type that `text` spells, or `undefined`. White space between tokens does not matter. */
+  find(text: string): TypeTag | undefined {
+    const cursor = new TypeCursor(text);
+    const tag = readType(cursor, 0);
+    return cursor.failed || !cursor.atEnd() ? undefined : tag;
+  },
 
-/** The canonical text: trimmed lowercase addresses, `, ` between arguments, no other spaces, no empty `<>`. */
-export function formatTypeTag(tag: TypeTag): string {
-  switch (tag.kind) {
-    case 'primitive':
-      return tag.name;
-    case 'vector':
-      return `vector<${formatTypeTag(tag.element)}>`;
-    case 'struct': {
-      const path = `${tag.address}::${tag.module}::${tag.name}`;
-      return tag.typeArguments.length === 0 ? path : `${path}<${tag.typeArguments.map(formatTypeTag).join(', ')}>`;
+  /** The primitive type of this name, signed integers included. */
+  findPrimitive(name: string): Extract<TypeTag, { kind: 'primitive' }> | undefined {
+    return primitiveTags.get(name);
+  },
+
+  /** Whether a signed integer has this name: newer nodes read and reserve them, older ones refuse them, so the node decides. */
+  isSigned(name: string): boolean {
+    return signedNames.has(name);
+  },
+
+  /** The canonical text: trimmed lowercase addresses, `, ` between arguments, no other spaces, no empty `<>`. */
+  format(tag: TypeTag): string {
+    switch (tag.kind) {
+      case 'primitive':
+        return tag.name;
+      case 'vector':
+        return `vector<${TypeTag.format(tag.element)}>`;
+      case 'struct': {
+        const path = `${tag.address}::${tag.module}::${tag.name}`;
+        if (tag.typeArguments.length === 0) return path;
+        return `${path}<${tag.typeArguments.map((each) => TypeTag.format(each)).join(', ')}>`;
+      }
     }
-  }
-}
+  },
+} as const;
 
 /** A position in the text of a type. The first refusal is final: `failed` stays set and every later token is empty. */
-export class Cursor {
+export class TypeCursor {
   readonly #text: string;
   #at = 0;
   failed = false;
@@ -117,21 +125,16 @@ export class Cursor {
   }
 }
 
-/** The primitive type of this name. */
-export function findPrimitive(name: string): (TypeTag & { readonly kind: 'primitive' }) | undefined {
-  return primitiveTags.get(name);
-}
-
 const space = /[ \t\n\f\r]*/y;
 const hexAddress = /0[xX]([0-9a-fA-F]{1,64})(?![0-9a-zA-Z_$])/y;
 const word = /([A-Za-z][A-Za-z0-9_$]*)/y;
 const nothing: TypeTag = { kind: 'primitive', name: 'bool' };
 
-function readType(cursor: Cursor, depth: number): TypeTag {
+function readType(cursor: TypeCursor, depth: number): TypeTag {
   const hex = depth > maxDepth ? undefined : cursor.match(hexAddress);
-  if (hex !== undefined) return readStruct(cursor, canonicalAddress(hex), depth);
+  if (hex !== undefined) return readStruct(cursor, Address.ofDigits(hex), depth);
   const name = depth > maxDepth ? undefined : cursor.match(word);
-  const primitive = name === undefined ? undefined : findPrimitive(name);
+  const primitive = name === undefined ? undefined : primitiveTags.get(name);
   if (primitive !== undefined) return primitive;
   if (name !== 'vector') return refuse(cursor);
   cursor.expect('<');
@@ -141,7 +144,7 @@ function readType(cursor: Cursor, depth: number): TypeTag {
   return { kind: 'vector', element };
 }
 
-function readStruct(cursor: Cursor, address: Address, depth: number): TypeTag {
+function readStruct(cursor: TypeCursor, address: Address, depth: number): TypeTag {
   cursor.expect('::');
   const module = readName(cursor);
   cursor.expect('::');
@@ -149,14 +152,14 @@ function readStruct(cursor: Cursor, address: Address, depth: number): TypeTag {
   return { kind: 'struct', address, module, name, typeArguments: readArguments(cursor, depth) };
 }
 
-function readName(cursor: Cursor): string {
+function readName(cursor: TypeCursor): string {
   const name = cursor.match(word);
   if (name === undefined || keywords.has(name)) cursor.failed = true;
   return name ?? '';
 }
 
 /** `<` types `>`, with one trailing comma allowed; `<>` is the same as nothing. */
-function readArguments(cursor: Cursor, depth: number): readonly TypeTag[] {
+function readArguments(cursor: TypeCursor, depth: number): readonly TypeTag[] {
   const found: TypeTag[] = [];
   if (!cursor.take('<')) return found;
   while (!cursor.failed && !cursor.take('>')) {
@@ -168,7 +171,7 @@ function readArguments(cursor: Cursor, depth: number): readonly TypeTag[] {
   return found;
 }
 
-function refuse(cursor: Cursor): TypeTag {
+function refuse(cursor: TypeCursor): TypeTag {
   cursor.failed = true;
   return nothing;
 }
@@ -187,19 +190,22 @@ export interface FunctionId {
   readonly name: string;
 }
 
-/** Splits at the last `::` and the rest at the first, as nodes do; the address prefix is optional here. */
-export function findFunctionId(text: string): FunctionId | undefined {
-  const last = text.lastIndexOf('::');
-  const first = text.indexOf('::');
-  if (first === -1 || last === first) return undefined;
-  const address = findAddress(text.slice(0, first));
-  const module = text.slice(first + 2, last);
-  const name = text.slice(last + 2);
-  if (address === undefined || !isIdentifier(module) || !isIdentifier(name)) return undefined;
-  return { address, module, name };
-}
+/** Reads and writes names of functions. */
+export const FunctionId = {
+  /** Splits at the last `::` and the rest at the first, as nodes do; the address prefix is optional here. */
+  find(text: string): FunctionId | undefined {
+    const last = text.lastIndexOf('::');
+    const first = text.indexOf('::');
+    if (first === -1 || last === first) return undefined;
+    const address = Address.find(text.slice(0, first));
+    const module = text.slice(first + 2, last);
+    const name = text.slice(last + 2);
+    if (address === undefined || !isIdentifier(module) || !isIdentifier(name)) return undefined;
+    return { address, module, name };
+  },
 
-/** The canonical spelling. */
-export function formatFunctionId(id: FunctionId): string {
-  return `${id.address}::${id.module}::${id.name}`;
-}
+  /** The canonical spelling. */
+  format({ address, module, name }: FunctionId): string {
+    return `${address}::${module}::${name}`;
+  },
+} as const;

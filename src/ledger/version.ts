@@ -9,14 +9,21 @@ export type LedgerVersion = bigint & { readonly [brand]: 'LedgerVersion' };
 /** The largest u64. */
 export const maxU64 = 2n ** 64n - 1n;
 
-/** Parses a u64 as nodes do: decimal, an optional leading `+`, leading zeros allowed (protocol 4.3). */
-export function parseLedgerVersion(text: string): LedgerVersion {
-  const version = findU64(text);
-  if (version === undefined) {
+/** Makes versions of texts and numbers. */
+export const LedgerVersion = {
+  /** Parses a u64 as nodes do: decimal, an optional leading `+`, leading zeros allowed (protocol 4.3). Throws `GatewayError` 400. */
+  parse(text: string): LedgerVersion {
+    const version = findU64(text);
+    if (version !== undefined) return version as LedgerVersion;
     throw new GatewayError('malformed', `failed to parse parameter ledger_version: ${quote(text)} is not a u64`);
-  }
-  return version as LedgerVersion;
-}
+  },
+
+  /** For versions that are u64 by construction (a minimum of two versions, a prediction). Throws `RangeError`. */
+  of(value: bigint): LedgerVersion {
+    if (value < 0n || value > maxU64) throw new RangeError(`not a u64: ${value}`);
+    return value as LedgerVersion;
+  },
+} as const;
 
 /** The u64 that `text` spells, or `undefined`. */
 export function findU64(text: string): bigint | undefined {
@@ -32,12 +39,6 @@ export function findU64(text: string): bigint | undefined {
 /** Every number of so many digits is a safe integer. */
 const safeDigits = 15;
 const onlyDigits = /^\d+$/;
-
-/** For versions that are u64 by construction (a minimum of two versions, a prediction). */
-export function ledgerVersion(value: bigint): LedgerVersion {
-  if (value < 0n || value > maxU64) throw new RangeError(`not a u64: ${value}`);
-  return value as LedgerVersion;
-}
 
 /** `path`, which may have a query, pinned to `version`. */
 export function withVersion(path: string, version: LedgerVersion | undefined): string {

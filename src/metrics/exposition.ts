@@ -13,7 +13,7 @@ export const contentTypes: Readonly<Record<Form, string>> = {
 };
 
 /** An answer to a scrape. */
-export interface Exposition {
+interface Exposition {
   readonly contentType: string;
   readonly text: string;
 }

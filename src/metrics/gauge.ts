@@ -11,7 +11,7 @@ import {
 } from './family.ts';
 
 /** A value of a gauge; `undefined`: no series. Above 2^53 a bigint is rounded to a float. */
-export type Reading = number | bigint | undefined;
+type Reading = number | bigint | undefined;
 
 interface GaugeOptions<D extends Declared> extends FamilyOptions<D> {
   /** How values of several workers are joined. Default `sum`. */

@@ -1,9 +1,9 @@
-/** The door of metrics. */
+/** Counters, gauges and histograms with the families of the gateway, the journal of events, and traces. */
 export { Count, Counter } from './counter.ts';
 export { ejectionText } from './event-kinds.ts';
-export { expose, type Exposition } from './exposition.ts';
-export { combinations, familiesOf, type FamilyData, type Join, labelSources, readFamilies } from './family.ts';
-export { Gauge, type Reading } from './gauge.ts';
+export { expose } from './exposition.ts';
+export { combinations, familiesOf, type FamilyData, labelSources, readFamilies } from './family.ts';
+export { Gauge } from './gauge.ts';
 export { Histogram } from './histogram.ts';
 export { joinFamilies } from './join.ts';
 export { describeEvent, Journal } from './journal.ts';
@@ -18,16 +18,7 @@ export {
   routes,
   shedReasons,
 } from './request-labels.ts';
-export {
-  createTracer,
-  findSdk,
-  passedOn,
-  type Sdk,
-  type Span,
-  type SpanName,
-  type Tracer,
-  within,
-} from './trace/span.ts';
+export { type Sdk, type Span, Tracer, within } from './trace/span.ts';
 
 /** Records spans at a collector. Its library is loaded on demand: most configs need none. */
 export async function loadOtlp() {

@@ -1,19 +1,16 @@
 /** One request on its way through a sample node, and the parsing that all operations share (protocol 2.4, 3.1, 3.2). */
 import type { IncomingHttpHeaders } from 'node:http';
 import {
-  type Address,
-  findAddress,
-  findTypeTag,
+  Address,
   findU64,
   isIdentifier,
   JsonError,
   type JsonObject,
-  type JsonValue,
+  JsonValue,
   type LedgerInfo,
-  ledgerVersion,
-  type LedgerVersion,
-  parseJson,
+  LedgerVersion,
   type StructTag,
+  TypeTag,
 } from '../ledger/index.ts';
 import { negotiate, type AcceptForm } from './answer.ts';
 import type { LedgerClock } from './ledger-clock.ts';
@@ -59,7 +56,7 @@ export class SampleCall {
   /** The path parameter at `at` as an address. Throws `NodeError` 400 as a node does. */
   address(at: number, name = 'address'): Address {
     const text = this.params[at] ?? '';
-    const address = findAddress(text);
+    const address = Address.find(text);
     if (address !== undefined) return address;
     const reason = `Invalid account address: ${addressFault(text.replace(/^0x/, ''))}`;
     throw frameworkError(400, `failed to parse path \`${name}\`: failed to parse "string(Address)": ${reason}`);
@@ -68,7 +65,7 @@ export class SampleCall {
   /** The path parameter at `at` as a struct tag. Throws `NodeError` 400 as a node does. */
   structTag(at: number): StructTag {
     const text = this.params[at] ?? '';
-    const tag = findTypeTag(text);
+    const tag = TypeTag.find(text);
     if (tag?.kind === 'struct') return tag;
     const reason = `failed to parse "string(MoveStructTag)": invalid struct tag: ${text}`;
     throw frameworkError(400, `failed to parse path \`resource_type\`: ${reason}`);
@@ -107,7 +104,7 @@ export class SampleCall {
   /** The version that is read, after everything in the request was parsed: the pinned one if this node holds it. */
   resolve(pinned: bigint | undefined): LedgerVersion {
     const { ledger } = this;
-    const version = ledgerVersion(pinned ?? ledger.version);
+    const version = LedgerVersion.of(pinned ?? ledger.version);
     if (version > ledger.version) throw versionNotFound(version);
     if (version < ledger.oldestVersion) throw versionPruned(version);
     return version;
@@ -178,7 +175,7 @@ export function isJsonMediaType(type: string): boolean {
 
 function parsedBody(text: string): JsonValue {
   try {
-    return parseJson(text);
+    return JsonValue.parse(text);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     throw frameworkError(400, `parse request payload error: ${error.message}`);

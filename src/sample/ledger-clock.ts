@@ -2,7 +2,7 @@
  * The ledger a sample node pretends to follow: where its head and its oldest version stand at a moment. Everything else
  * (timestamp, epoch, block heights) is a pure function of a version, so that all nodes of one ledger agree on it.
  */
-import { type LedgerInfo, ledgerVersion } from '../ledger/index.ts';
+import { type LedgerInfo, LedgerVersion } from '../ledger/index.ts';
 
 /** A node's ledger without the chain id, which belongs to the node. */
 export type LedgerMoment = Omit<LedgerInfo, 'chainId'>;
@@ -66,8 +66,8 @@ export function advancingClock(options: AdvancingClockOptions = {}): LedgerClock
 /** The state of a ledger whose blocks have times by `timestampUsecOf`. */
 export function momentAt(head: bigint, oldest: bigint, timestampUsecOf: (version: bigint) => bigint): LedgerMoment {
   return {
-    version: ledgerVersion(head),
-    oldestVersion: ledgerVersion(oldest),
+    version: LedgerVersion.of(head),
+    oldestVersion: LedgerVersion.of(oldest),
     timestampUsec: timestampUsecOf(head),
     epoch: head / versionsPerEpoch,
     blockHeight: blockHeightOf(head),

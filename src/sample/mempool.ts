@@ -1,5 +1,5 @@
 /** Transactions that were submitted to a sample node: pending at first, then committed at the head of that moment. */
-import { canonicalJson, type JsonObject } from '../ledger/index.ts';
+import { type JsonObject, JsonValue } from '../ledger/index.ts';
 import { committedFields, syntheticHash } from './synthetic.ts';
 
 /** More than any test or demonstration submits; beyond it the oldest goes. */
@@ -77,5 +77,5 @@ export class Mempool {
 /** The submitted text is kept as it was written, numbers included. A BCS transaction shows its hash only. */
 function membersOf(request: JsonObject | undefined): string {
   const members = [...(request?.members ?? [])].filter(([name]) => name !== 'hash' && name !== 'type');
-  return members.map(([name, value]) => `,${JSON.stringify(name)}:${canonicalJson(value)}`).join('');
+  return members.map(([name, value]) => `,${JSON.stringify(name)}:${JsonValue.canonical(value)}`).join('');
 }

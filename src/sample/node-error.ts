@@ -1,5 +1,4 @@
 /** The errors of a sample node, with the messages of a real one (protocol 3). */
-import { errorBody } from '../ledger/index.ts';
 import { jsonAnswer, type SampleAnswer } from './answer.ts';
 
 /** Thrown by an operation; the node answers `answer`. */
@@ -11,6 +10,11 @@ export class NodeError extends Error {
     super(message);
     this.answer = answer;
   }
+}
+
+/** `vm_error_code` is always a key (protocol 0). */
+function errorBody(code: string, message: string): string {
+  return JSON.stringify({ message, error_code: code, vm_error_code: null });
 }
 
 /** A fault found after the operation has read its ledger: it carries the ledger headers. */

@@ -1,14 +1,5 @@
 /** The recorded answers, indexed for look-up. Bodies are the recorded text and stay it (data/README.md). */
-import {
-  type Address,
-  canonicalJson,
-  findFunctionId,
-  formatFunctionId,
-  formatTypeTag,
-  parseAddress,
-  parseJson,
-  parseStructTag,
-} from '../ledger/index.ts';
+import { Address, FunctionId, JsonValue, TypeTag } from '../ledger/index.ts';
 import encodeRows from './data/encode.json' with { type: 'json' };
 import moduleRows from './data/modules.json' with { type: 'json' };
 import resourceRows from './data/resources.json' with { type: 'json' };
@@ -103,19 +94,19 @@ export function findEncodeAnswer(chainId: number, request: string): Recorded | u
 /** `/accounts/{address}/resource/{tag}`, as canonical address and tag. */
 function resourceKey(path: string): string {
   const [, , address = '', , tag = ''] = path.split('/');
-  return `${parseAddress(address)}/${formatTypeTag(parseStructTag(tag))}`;
+  return `${Address.parse(address)}/${TypeTag.format(TypeTag.parseStruct(tag))}`;
 }
 
 function moduleKey(path: string): string {
   const [, , address = '', , name = ''] = path.split('/');
-  return `${parseAddress(address)}/${name}`;
+  return `${Address.parse(address)}/${name}`;
 }
 
 /** The canonical function id; one at `{address}` is kept without its address, as `::module::name`. */
 function viewKey(request: string): string {
   const { function: text } = JSON.parse(request) as { readonly function: string };
-  const id = findFunctionId(text);
-  return id === undefined ? text.slice(text.indexOf('::')) : formatFunctionId(id);
+  const id = FunctionId.find(text);
+  return id === undefined ? text.slice(text.indexOf('::')) : FunctionId.format(id);
 }
 
 function versionOf(body: string): bigint | undefined {
@@ -124,5 +115,5 @@ function versionOf(body: string): bigint | undefined {
 }
 
 function encodeKey(chainId: number, request: string): string {
-  return `${chainId} ${canonicalJson(parseJson(request))}`;
+  return `${chainId} ${JsonValue.canonical(JsonValue.parse(request))}`;
 }

@@ -12,7 +12,7 @@ import {
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { type Dialect, type DialectName, dialectOf, ledgerHeaderList, type LedgerInfo } from '../ledger/index.ts';
+import { Dialect, type LedgerInfo } from '../ledger/index.ts';
 import type { SampleAnswer } from './answer.ts';
 import { SampleCall } from './call.ts';
 import { advancingClock, type LedgerClock } from './ledger-clock.ts';
@@ -26,7 +26,7 @@ export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> {
   /** Default 1, the chain of most recorded signing messages. */
   readonly chainId?: number;
   /** Header names. Default `node`. */
-  readonly dialect?: DialectName;
+  readonly dialect?: Dialect['name'];
   readonly host?: string;
   /** Default 0: a free port. */
   readonly port?: number;
@@ -88,7 +88,7 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     this.clock = options.clock;
     this.chainId = options.chainId ?? 1;
     this.mempool = options.mempool ?? new Mempool();
-    this.#dialect = dialectOf(options.dialect ?? 'node');
+    this.#dialect = new Dialect(options.dialect ?? 'node');
     this.#port = options.port ?? 0;
   }
 
@@ -235,7 +235,7 @@ async function writeAnswer(response: ServerResponse, answer: SampleAnswer, optio
   if (gzip) headers.push('Content-Encoding', 'gzip');
   const further = 'headers' in options ? options.headers : {};
   if (answer.ledgerHeaders && further !== undefined)
-    headers.push(...ledgerHeaderList(ledger, dialect), ...Object.entries(further).flat());
+    headers.push(...dialect.list(ledger), ...Object.entries(further).flat());
   if (answer.gasUsed !== undefined) headers.push(dialect.gasUsed, String(answer.gasUsed));
   if (answer.cursor !== undefined) headers.push(dialect.cursor, answer.cursor);
   for (const [name, value] of Object.entries(answer.headers ?? {})) headers.push(name, value);

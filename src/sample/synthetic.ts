@@ -3,7 +3,7 @@
  * benchmark reads bodies of any size. All of it lives in `0x1::ledgergate_sample`.
  */
 import { createCipheriv, createHash } from 'node:crypto';
-import { type Address, formatTypeTag, type StructTag } from '../ledger/index.ts';
+import { type Address, type StructTag, TypeTag } from '../ledger/index.ts';
 import { versionsPerBlock } from './ledger-clock.ts';
 import { hasRecordings } from './recorded.ts';
 
@@ -35,7 +35,7 @@ export function findSyntheticResource(
 ): string | undefined {
   if (tag.address !== '0x1' || tag.module !== module || tag.typeArguments.length > 0) return undefined;
   if (!isKnownAccount(address)) return undefined;
-  const type = formatTypeTag(tag);
+  const type = TypeTag.format(tag);
   if (tag.name === 'Probe') {
     const fork = history === '' ? {} : { history };
     return JSON.stringify({ type, data: { address, ledger_version: String(version), ...fork } });

@@ -1,5 +1,5 @@
 /** The dialect of the fleet, where the config names none: that of most nodes, decided once by the first answers. */
-import { type DialectName, dialectOf, findLedgerInfo, type LedgerInfo, settlesWithin } from '../ledger/index.ts';
+import { Dialect, type LedgerInfo, settlesWithin } from '../ledger/index.ts';
 import type { AnswerHead } from './dispatch/exchange.ts';
 import type { FleetState } from './fleet-state.ts';
 import { elect } from './contradictions.ts';
@@ -9,9 +9,9 @@ import type { Upstream } from './node/upstream.ts';
 type Look = Pick<AnswerHead, 'status' | 'headers'>;
 
 /** The dialect of the ledger headers of a look; `undefined`: it has none. */
-export function dialectSpoken({ status, headers }: Look): DialectName | undefined {
+export function dialectSpoken({ status, headers }: Look): Dialect['name'] | undefined {
   if (status !== 200) return undefined;
-  return (['node', 'aptos'] as const).find((name) => findLedgerInfo(headers, dialectOf(name)) !== undefined);
+  return (['node', 'aptos'] as const).find((name) => new Dialect(name).findInfo(headers) !== undefined);
 }
 
 /** Longest wait of the start for the nodes that show the dialect, without a majority. */
@@ -25,7 +25,7 @@ const longestVoteMs = 500;
 export async function voteOnDialect(fleet: FleetState, look: (upstream: Upstream) => Promise<Look>): Promise<void> {
   if (!fleet.isDialectOpen) return;
   const { upstreams } = fleet;
-  const spoken: (DialectName | undefined)[] = upstreams.map(() => undefined);
+  const spoken: (Dialect['name'] | undefined)[] = upstreams.map(() => undefined);
   const { promise: isDecided, resolve: decide } = Promise.withResolvers<void>();
   const looks = upstreams.map(async (upstream, index) => {
     const name = await look(upstream).then(dialectSpoken, () => undefined);
@@ -42,5 +42,5 @@ export function takeDialectOf(fleet: FleetState, look: Look): LedgerInfo | undef
   const spoken = fleet.isDialectOpen ? dialectSpoken(look) : undefined;
   if (spoken === undefined) return undefined;
   fleet.takeDialect(spoken);
-  return findLedgerInfo(look.headers, fleet.dialect);
+  return fleet.dialect.findInfo(look.headers);
 }

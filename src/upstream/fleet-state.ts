@@ -2,7 +2,7 @@
  * All nodes together, the ledger that their answers report, and the view of it that clients get. The fleet's oldest
  * version is the deepest node's, because the fleet can serve it (protocol 7).
  */
-import { type Dialect, type DialectName, dialectOf, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
+import { Dialect, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
 import { ServedRange, viewOf, type FleetView, type LostHistory } from './fleet-view.ts';
 import { LedgerWideHeaders } from './ledger-wide-headers.ts';
@@ -73,7 +73,7 @@ export class FleetState {
     { limits = usualLimits, chainId: fixedChainId }: StateOptions = {},
   ) {
     this.#upstreams = upstreams;
-    this.dialect = dialect === 'auto' ? dialectOf('node') : dialect;
+    this.dialect = dialect === 'auto' ? new Dialect('node') : dialect;
     this.#isDialectOpen = dialect === 'auto';
     this.#events = events;
     this.#limits = limits;
@@ -128,11 +128,11 @@ export class FleetState {
     return this.#isDialectOpen;
   }
 
-  takeDialect(name: DialectName): void {
+  takeDialect(name: Dialect['name']): void {
     if (!this.#isDialectOpen) return;
     this.#isDialectOpen = false;
     // No answer with ledger headers has passed before.
-    Object.assign(this.dialect, dialectOf(name));
+    Object.assign(this.dialect, new Dialect(name));
     this.#events.onChange('dialect taken', { dialect: name }, 'the dialect is that of most nodes: dialect pins it');
   }
 

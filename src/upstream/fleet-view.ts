@@ -1,5 +1,5 @@
 /** Views of the fleet at one moment: the facts that answers carry, and the nodes among which a read chooses. */
-import { type Dialect, ledgerHeaderList, type LedgerInfo } from '../ledger/index.ts';
+import type { Dialect, LedgerInfo } from '../ledger/index.ts';
 import type { Unit, WindowView } from './node/retention-window.ts';
 import type { Upstream } from './node/upstream.ts';
 import { unitOf, type NodeCandidate } from './select/candidates.ts';
@@ -62,7 +62,7 @@ export function viewOf(facts: FleetFacts, before: FleetView | undefined, dialect
 }
 
 function headersOf(head: LedgerInfo, { oldestVersion, oldestBlockHeight }: LedgerInfo, dialect: Dialect) {
-  return ledgerHeaderList({ ...head, oldestVersion, oldestBlockHeight }, dialect);
+  return dialect.list({ ...head, oldestVersion, oldestBlockHeight });
 }
 
 /** Probes detect nodes that fail together one after another, within their intervals and time-outs. */

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Config } from '../config/index.ts';
-import { type Dialect, dialectOf, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
+import { Dialect, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import { type ByteBudget, createAnswerBudget } from './byte-budget.ts';
 import {
@@ -119,7 +119,7 @@ export class Fleet {
     this.#deps = deps;
     const configs = new Map(nodesOf(config.upstreams, found).map((node) => [create(node), node] as const));
     for (const upstream of configs.keys()) upstream.isDrained = drained.includes(upstream.name);
-    const dialect = config.dialect === 'auto' ? config.dialect : dialectOf(config.dialect);
+    const dialect = config.dialect === 'auto' ? config.dialect : new Dialect(config.dialect);
     const limits = { limits: settings.fleet, chainId: config.chainId };
     const state = new FleetState([...configs.keys()], dialect, this.#events(), limits);
     this.#state = state;

@@ -1,6 +1,6 @@
 /** One look at every node from outside, without a gateway: its ledger, and why the gateway could not use it. */
 import type { Config } from '../config/index.ts';
-import { type DialectName, dialectOf, findLedgerInfo, type HeaderValues, type LedgerInfo } from '../ledger/index.ts';
+import { Dialect, type HeaderValues, type LedgerInfo } from '../ledger/index.ts';
 import { Agent, request } from 'undici';
 import { elect } from './contradictions.ts';
 import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from './discovery.ts';
@@ -54,7 +54,10 @@ export async function inspectNodes(config: Config) {
   });
 }
 
-function faultOfDialect(spoken: DialectName | undefined, fleet: DialectName | undefined): NodeFaultReport | undefined {
+function faultOfDialect(
+  spoken: Dialect['name'] | undefined,
+  fleet: Dialect['name'] | undefined,
+): NodeFaultReport | undefined {
   if (spoken === undefined || spoken === fleet) return undefined;
   return { reason: 'other dialect', value: `it speaks ${spoken}, the fleet ${fleet}` };
 }
@@ -67,7 +70,7 @@ function faultOfChain(reported: number | undefined, fleet: number | undefined): 
 /** Outcome of a probe. `fault`: why the gateway could not use the node, whatever its chain. */
 interface ProbeOutcome {
   readonly reachable: boolean;
-  readonly dialect?: DialectName | undefined;
+  readonly dialect?: Dialect['name'] | undefined;
   readonly ledger?: LedgerInfo;
   readonly fault?: NodeFaultReport;
   /** Several nodes answer at the address. */
@@ -119,7 +122,7 @@ async function probeAddress(url: string, options: ProbeOptions): Promise<ProbeOu
 
 function outcomeOf(status: number, headers: HeaderValues): ProbeOutcome {
   const dialect = dialectSpoken({ status, headers });
-  const ledger = dialect && findLedgerInfo(headers, dialectOf(dialect));
+  const ledger = dialect && new Dialect(dialect).findInfo(headers);
   if (ledger !== undefined) return { reachable: true, dialect, ledger };
   return { reachable: true, fault: faultOfLook(status, headers, 'node') };
 }

@@ -7,14 +7,12 @@
  * the ledger, so reads are answered and stored without them; answers that pass through keep them.
  */
 import {
-  type Dialect,
-  dialectOf,
-  familyFields,
-  type FamilyFields,
+  Dialect,
+  familyText,
   type HeaderValues,
+  isOfInterface,
   type LedgerInfo,
-  textOfFields,
-  titleCase,
+  namedByConnection,
 } from '../ledger/index.ts';
 import type { AnswerHead } from './dispatch/exchange.ts';
 import type { Upstream } from './node/upstream.ts';
@@ -57,7 +55,7 @@ const lookGapMs = 1_000;
 /** The ledger-wide headers of one fleet. */
 export class LedgerWideHeaders {
   readonly #parts: LedgerWideParts;
-  #names: ReadonlySet<string> = new Set([dialectOf('node').epochKey, dialectOf('aptos').epochKey]);
+  #names: ReadonlySet<string> = new Set([new Dialect('node').epochKey, new Dialect('aptos').epochKey]);
   /** Names on answers since which a look at their node has begun. */
   readonly #seen = new Set<string>();
   #key: LiveKey | undefined;
@@ -80,7 +78,7 @@ export class LedgerWideHeaders {
     // A key of another epoch may be wrong, and a missing one is none.
     const live = this.#key?.info.epoch === head?.epoch && this.#isBelieved(this.#key) ? this.#key : undefined;
     if (live?.value !== this.#list[1]) {
-      this.#list = live === undefined ? [] : [titleCase(this.#parts.dialect.epochKey), live.value];
+      this.#list = live === undefined ? [] : [Dialect.titleCase(this.#parts.dialect.epochKey), live.value];
     }
     return this.#list;
   }
@@ -126,7 +124,7 @@ export class LedgerWideHeaders {
       if (this.#seen.size >= mostNames) this.#seen.clear();
       for (const name of own.keys()) this.#seen.add(name);
     }
-    return textOfFields(own, this.#parts.dialect);
+    return familyText.of(own, this.#parts.dialect);
   }
 
   #familyOf({ headers, upstream }: FamilyAnswer): FamilyFields {
@@ -168,4 +166,39 @@ export class LedgerWideHeaders {
     this.#isCut.add(upstream);
     this.#parts.onLeftOut(upstream);
   }
+}
+
+/** The headers of the family on one answer. */
+interface FamilyFields {
+  /** Values by lower-case name. */
+  readonly fields: ReadonlyMap<string, string>;
+  /** Names that were left out: beyond the bounds, or not printable ASCII. */
+  readonly cut: readonly string[];
+}
+
+const noFields: FamilyFields = { fields: new Map(), cut: [] };
+const printable = /^[ -~]*$/;
+
+/**
+ * The family's headers of a node's answer, in its order; values of a repeated name are joined (RFC 9110 5.3). `secret`:
+ * the node's credentials, which an echo of the request must not publish.
+ */
+export function familyFields(headers: HeaderValues, dialect: Dialect, secret: HeaderValues = {}): FamilyFields {
+  const names = Object.keys(headers).filter((name) => name.startsWith(dialect.prefix) && !dialect.known.has(name));
+  if (names.length === 0) return noFields;
+  const named = namedByConnection(headers['connection']?.toString());
+  const fields = new Map<string, string>();
+  let bytes = 0;
+  const cut: string[] = [];
+  for (const name of names) {
+    const given = headers[name];
+    if (given === undefined || named.has(name) || Object.hasOwn(secret, name)) continue;
+    const value = typeof given === 'string' ? given : given.join(', ');
+    const isWithin = fields.size < familyText.mostFields && bytes + name.length + value.length <= familyText.mostBytes;
+    if (isWithin && isOfInterface(name) && printable.test(value)) {
+      fields.set(name, value);
+      bytes += name.length + value.length;
+    } else cut.push(name);
+  }
+  return { fields, cut };
 }

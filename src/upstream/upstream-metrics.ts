@@ -1,6 +1,6 @@
 /** Metrics of the fleet: attempts, failures, and windows. */
 import type { Registry } from 'prom-client';
-import { combinations, Counter, Gauge, Histogram, type Join, labelSources, type Reading } from '../metrics/index.ts';
+import { combinations, Counter, Gauge, Histogram, type FamilyData, labelSources } from '../metrics/index.ts';
 
 /**
  * `connection`: refused, reset, cut off. `status`: a status of a broken node. `chain`: another chain's answer.
@@ -165,7 +165,12 @@ function classOf(status: number): (typeof statusClasses)[number] {
 }
 
 function createGauges(registry: Registry, read: () => readonly UpstreamGauges[]): void {
-  const gauge = (join: Join, name: string, help: string, value: (upstream: UpstreamGauges) => Reading): void => {
+  const gauge = (
+    join: FamilyData['aggregator'],
+    name: string,
+    help: string,
+    value: (upstream: UpstreamGauges) => number | bigint | undefined,
+  ): void => {
     new Gauge(registry, {
       name,
       help,
@@ -235,7 +240,12 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
 }
 
 function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
-  const gauge = (join: Join, name: string, help: string, value: (fleet: FleetGauges) => Reading): void => {
+  const gauge = (
+    join: FamilyData['aggregator'],
+    name: string,
+    help: string,
+    value: (fleet: FleetGauges) => number | bigint | undefined,
+  ): void => {
     new Gauge(registry, { name, help, join, read: () => value(read()) });
   };
   gauge('min', 'ledgergate_outage', '1 while no upstream answers that did before, 0 otherwise.', ({ isOut }) =>

@@ -1,5 +1,6 @@
 /** Requests that wait until a node of the fleet reaches a ledger version. */
-import { type CancelSignal, type LedgerVersion, waitWithin } from '../ledger/index.ts';
+import type { CancelSignal, LedgerVersion } from '../ledger/index.ts';
+import { waitWithin } from './deadline.ts';
 import type { Upstream } from './node/upstream.ts';
 
 interface VersionWaiter {

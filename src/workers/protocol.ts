@@ -3,8 +3,8 @@
  * calls the method of its name. Messages are structured clones: 64-bit numbers are bigint, bytes are bytes.
  */
 import type { LimitService } from '../access/index.ts';
-import type { Config, LogConfig } from '../config/index.ts';
-import type { Distrusted } from '../encode/index.ts';
+import type { Config } from '../config/index.ts';
+import type { DistrustedFunctions } from '../encode/index.ts';
 import type { PeerWorkers } from '../gateway/index.ts';
 import type { ProcessCalls } from '../proxy/operations/index.ts';
 
@@ -21,7 +21,7 @@ export interface WorkerHandlers extends ProcessCalls {
   published(published: Published): void | Promise<void>;
   /** Applies the live keys of a config; the answer is the reason of a refusal, or `undefined`. */
   apply(config: Config): Promise<string | undefined>;
-  log(config: LogConfig): void;
+  log(config: Config['log']): void;
   /** Finishes the requests in flight, then answers. */
   drain(): Promise<void>;
 }
@@ -57,7 +57,7 @@ export interface Setup {
   readonly processes: number;
   /** The name of this start of the gateway. */
   readonly run: string;
-  readonly distrusted: Distrusted;
+  readonly distrusted: DistrustedFunctions['all'];
   /** Names of drained nodes. */
   readonly drained: readonly string[];
   readonly ledger: number;

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { Registry } from 'prom-client';
 import type { Logger } from 'pino';
 import { LimitService } from '../access/index.ts';
-import type { Config, LogConfig } from '../config/index.ts';
+import type { Config } from '../config/index.ts';
 import { drainMs, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Journal } from '../metrics/index.ts';
 import { joinProcesses, type OperationsSource } from '../proxy/operations/index.ts';
@@ -49,7 +49,7 @@ class Primary implements PoolEvents {
   readonly #drained = new Set<string>();
   #config: Config;
   /** An operator may have changed it since the config. */
-  #logConfig: LogConfig;
+  #logConfig: Config['log'];
   /** Text of the keys file in force. */
   #keys: string | undefined;
   #isUp = false;
@@ -94,7 +94,7 @@ class Primary implements PoolEvents {
       if (!next.upstreams.some((upstream) => upstream.name === name)) this.#drained.delete(name);
   }
 
-  setLog(next: LogConfig): void {
+  setLog(next: Config['log']): void {
     this.#logConfig = next;
     for (const { channel } of this.#pool.workers) channel.notify('log', next);
   }

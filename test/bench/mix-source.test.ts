@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MixSource, type MixRequest } from '../../bench/support/mix-source.ts';
 import { requestShapes, type Route } from '../../simulate/shapes.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 import { fakeNode } from '../support/fake-node.ts';
 
 const head = 2_000_000n;
-const ledger = { headAgo: (ms: number) => ledgerVersion(head - BigInt(Math.round(ms / 2))) };
+const ledger = { headAgo: (ms: number) => LedgerVersion.of(head - BigInt(Math.round(ms / 2))) };
 
 function requests(count: number, seed: number, only?: Route): readonly MixRequest[] {
   const source = new MixSource({ seed, ledger, ...(only === undefined ? {} : { only }) });

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cacheKey, keyOn, keyText, readText, versionOf, type KeyParts } from '../../src/cache/key.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 
 const parts: Omit<KeyParts, 'version'> = { chainId: 4, operation: 'resource', subject: '0x1/0x1::a::B', form: 'json' };
 const keyAt = (version: bigint | undefined) =>
-  cacheKey({ ...parts, version: version === undefined ? undefined : ledgerVersion(version) });
+  cacheKey({ ...parts, version: version === undefined ? undefined : LedgerVersion.of(version) });
 
 test('a key names its read, the page of its version, and the slot on it', () => {
   const { page, slot, id } = keyAt(3n * 4096n + 5n);

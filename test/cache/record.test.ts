@@ -10,7 +10,7 @@ import {
   largestBody,
   smallestCompressed,
 } from '../../src/cache/record.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 import { answerOf, keyAt } from '../support/answers.ts';
 import { fc } from '../support/fast-check.ts';
 
@@ -32,7 +32,10 @@ const answers: fc.Arbitrary<CachedResponse> = fc
     ownHeaders: fc.option(fc.constantFrom('a: ', 'b: 1', 'trace: a b\tyield: 7', `long: ${'x'.repeat(4_000)}`), {
       nil: undefined,
     }),
-    committedAt: fc.option(fc.bigInt(0n, 2n ** 64n - 1n).map(ledgerVersion), { nil: undefined }),
+    committedAt: fc.option(
+      fc.bigInt(0n, 2n ** 64n - 1n).map((version) => LedgerVersion.of(version)),
+      { nil: undefined },
+    ),
     lifetimeMs: fc.constantFrom(600_000, Infinity),
   })
   .map(({ body, ...content }) => answerOf('', { ...content, body: Buffer.from(body) }));
@@ -46,7 +49,7 @@ async function recordOf(answer: CachedResponse): Promise<Buffer> {
 const content = (changes: Partial<AnswerContent> = {}): Partial<AnswerContent> => ({
   gasUsed: '12',
   cursor: '0x00ff',
-  committedAt: ledgerVersion(81n),
+  committedAt: LedgerVersion.of(81n),
   ...changes,
 });
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { Environment } from '../../src/config/source/yaml-source.ts';
+import type { Environment } from '../../src/commands/command.ts';
 import { runCommand } from '../../src/commands/run-command.ts';
 
 export interface Outcome {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parse } from 'yaml';
-import type { Environment } from '../../src/config/source/yaml-source.ts';
+import type { Environment } from '../../src/commands/command.ts';
 import type { FileConfig } from '../../src/config/schema/schema.ts';
 import { configFile, oneUpstream } from '../config/config-file.ts';
 import { call } from './command-line.ts';

@@ -5,7 +5,6 @@ import { createServer, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { listenProblem } from '../../src/commands/run-gateway.ts';
 import { loadConfig } from '../../src/config/source/load.ts';
-import { overridesOf } from '../../src/config/source/overrides.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';
 import { configFile } from '../config/config-file.ts';
 import { eventually, until } from '../support/eventually.ts';
@@ -123,7 +122,7 @@ for (const [section, host, message] of [
 
 test('a port without permission names the privilege', () => {
   const loaded = loadConfig({
-    overrides: overridesOf(new Map([['upstream', { values: ['http://a/v1'], origin: '' }]])),
+    given: new Map([['upstream', { values: ['http://a/v1'], origin: '' }]]),
   });
   // A test cannot count on being refused a port: it may run as root.
   const refused = Object.assign(new Error('listen EACCES'), { code: 'EACCES', syscall: 'listen', port: 8080 });

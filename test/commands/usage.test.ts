@@ -40,7 +40,7 @@ const misuses: readonly (readonly [line: string, message: string])[] = [
   ['serv', 'unknown command "serv" (did you mean "serve"?)'],
   [
     'statistics',
-    'unknown command "statistics"; the commands are serve, check, config, sample, health, status, drain, resume, keys, encode, completion',
+    'unknown command "statistics"; the commands are serve, check, config, sample, health, status, drain, resume, keys, completion',
   ],
   ['--port 1', 'expected a command before --port, as in: ledgergate serve FILE'],
   ['--versoin', 'expected a command before --versoin (did you mean "--version"?)'],
@@ -72,11 +72,6 @@ const misuses: readonly (readonly [line: string, message: string])[] = [
   ['health ftp://x', 'health: expected a URL such as http://127.0.0.1:9090, got "ftp://x"'],
   ['drain', 'drain needs the NAME of a node, as `ledgergate status` lists them: ledgergate drain full-a'],
   ['resume', 'resume needs the NAME of a node, as `ledgergate status` lists them: ledgergate resume full-a'],
-  [
-    'encode --chain-id mainet',
-    'encode: --chain-id: expected a number from 0 to 255, mainnet or testnet, got "mainet" (did you mean "mainnet"?)',
-  ],
-  ['encode', 'encode: --chain-id N is needed, a number from 0 to 255, mainnet or testnet: it is part of the bytes'],
   ['health --operations-port 0', '--operations-port: expected a port that can be asked, got "0"'],
 ];
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { type LoadedConfig, loadConfig, type LoadOptions } from '../../src/config/source/load.ts';
-import { ConfigError, formatProblem } from '../../src/config/source/problem.ts';
+import { ConfigError } from '../../src/config/source/problem.ts';
 
 /** Writes `text` to a file that is deleted after the test. */
 export function configFile(t: TestContext, text: string): string {
@@ -26,7 +26,7 @@ export function problemsOf(t: TestContext, text: string, options: LoadOptions = 
     return [];
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return error.problems.map((problem) => formatProblem(problem).replaceAll(file, 'F'));
+    return error.problems.map((problem) => ConfigError.format(problem).replaceAll(file, 'F'));
   }
 }
 

@@ -50,7 +50,7 @@ test('the config is deeply frozen', (t) => {
 test('a flag or variable overrides the file, and the file the default', (t) => {
   const text = `${oneUpstream}listen: { port: 1000, host: 10.0.0.7 }\n`;
 
-  const { config } = loadText(t, text, { overrides: [{ path: ['listen', 'port'], value: 2000, origin: '--port' }] });
+  const { config } = loadText(t, text, { preset: [{ path: ['listen', 'port'], value: 2000, origin: '--port' }] });
 
   assert.deepEqual(config.listen, {
     host: '10.0.0.7',
@@ -63,12 +63,12 @@ test('a flag or variable overrides the file, and the file the default', (t) => {
 
 test('a wrong flag is reported by its name, whatever the file has', (t) => {
   const file = configFile(t, `${oneUpstream}dialect: node\n`);
-  const overrides = [
+  const preset = [
     { path: ['dialect'], value: 'apto', origin: '--dialect' },
     { path: ['operations', 'port'], value: 8080, origin: 'LEDGERGATE_OPERATIONS_PORT' },
   ];
 
-  assert.throws(() => loadConfig({ file, overrides }), {
+  assert.throws(() => loadConfig({ file, preset }), {
     message: [
       '--dialect: dialect: expected "node", "aptos" or "auto", got "apto" (did you mean "aptos"?)',
       'LEDGERGATE_OPERATIONS_PORT: operations.port: listen.port and operations.port are both 8080',

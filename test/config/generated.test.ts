@@ -30,7 +30,7 @@ test('config/example.yaml is valid and names three nodes', () => {
 test('config/full.yaml is valid, and equals the defaults', () => {
   const full = loadConfig({ file: path('config/full.yaml') });
   const upstreams = { path: ['upstreams'], value: full.redacted.upstreams, origin: 'test' };
-  const defaults = loadConfig({ overrides: [upstreams] }).config;
+  const defaults = loadConfig({ preset: [upstreams] }).config;
 
   assert.deepEqual(full.config, defaults);
   assert.deepEqual(full.warnings, []);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { inspectTlsPair, readTlsPair } from '../../src/config/tls-pair.ts';
+import { inspectTlsPair, TlsPair } from '../../src/config/tls-pair.ts';
 import { call } from '../commands/command-line.ts';
 import { authority } from '../support/tls.ts';
 import { configFile, oneUpstream, problemsOf } from './config-file.ts';
@@ -15,7 +15,7 @@ function at(cert: string, key: string): readonly string[] {
 
 test('a certificate and its key are a pair with an expiry', (t) => {
   const files = authority(t).certify('a');
-  const { pair, expiresMs = 0, problems, warnings } = readTlsPair(files, Date.now());
+  const { pair, expiresMs = 0, problems, warnings } = TlsPair.read(files, Date.now());
   assert.deepEqual([problems, warnings], [[], []]);
   assert.equal(pair?.cert, readFileSync(files.cert, 'utf8'));
   assert.ok(Math.abs(expiresMs - Date.now() - 30 * dayMs) < dayMs / 24);
@@ -37,7 +37,7 @@ test('a fault names its file and quotes nothing of it', (t) => {
 test('an expired, soon expired or not yet valid certificate is a warning', (t) => {
   const files = authority(t).certify('a');
   const warningAt = (days: number): string | undefined =>
-    readTlsPair(files, Date.now() + days * dayMs).warnings.map((text) => text.replace(/ at \S+?Z/, ''))[0];
+    TlsPair.read(files, Date.now() + days * dayMs).warnings.map((text) => text.replace(/ at \S+?Z/, ''))[0];
   assert.equal(warningAt(22), undefined);
   assert.equal(warningAt(24), 'listen.tls.cert expires, in less than 6 day(s)');
   assert.equal(warningAt(31), 'listen.tls.cert expired');

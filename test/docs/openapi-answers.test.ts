@@ -1,7 +1,6 @@
 // Real answers match docs/openapi.yaml: status, content type, headers, and the shape of the body.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { errorBody } from '../../src/ledger/errors.ts';
 import { recordedTransactions } from '../../src/sample/recorded.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, type Reply, testGateway, type TestGateway } from '../support/gateway.ts';
@@ -22,6 +21,7 @@ import {
   withKey,
 } from './openapi-asking.ts';
 import { cases, requestOf, type Case } from './openapi-cases.ts';
+import { errorBody } from '../support/error-body.ts';
 
 const document = new OpenApi();
 const served = document.operations.filter(({ tag }) => tag !== 'operations');

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { recordFormat } from '../../src/cache/record.ts';
 import { loadConfig } from '../../src/config/source/load.ts';
-import { ConfigError, formatProblem } from '../../src/config/source/problem.ts';
+import { ConfigError } from '../../src/config/source/problem.ts';
 import { repository, snippetsOf } from './snippets.ts';
 
 test('keys that a version does not have are refused in the words of the guide', (t) => {
@@ -21,7 +21,7 @@ test('keys that a version does not have are refused in the words of the guide', 
     () => loadConfig({ file, env: {} }),
     (error: unknown) => {
       assert.ok(error instanceof ConfigError);
-      const lines = error.problems.map((problem) => formatProblem(problem).replace(`${folder}/`, ''));
+      const lines = error.problems.map((problem) => ConfigError.format(problem).replace(`${folder}/`, ''));
       assert.equal(`${lines.join('\n')}\n`, shown);
       return true;
     },

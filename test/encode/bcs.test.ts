@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bcs } from '@mysten/bcs';
 import { BcsWriter } from '../../src/encode/bcs.ts';
-import { parseAddress } from '../../src/ledger/address.ts';
-import { findTypeTag, type TypeTag } from '../../src/ledger/type-tag.ts';
+import { Address } from '../../src/ledger/address.ts';
+import { TypeTag } from '../../src/ledger/type-tag.ts';
 import { fc } from '../support/fast-check.ts';
 
 function hexOf(write: (writer: BcsWriter) => void): string {
@@ -17,7 +17,7 @@ function vectorsOfU8(levels: number): string {
 }
 
 function tag(text: string): TypeTag {
-  const found = findTypeTag(text);
+  const found = TypeTag.find(text);
   assert.ok(found, text);
   return found;
 }
@@ -94,15 +94,15 @@ test('strings are counted in bytes of UTF-8, and a lone surrogate is not written
 
 test('addresses are 32 bytes, filled from the left', () => {
   assert.equal(
-    hexOf((writer) => writer.address(parseAddress('0x1'))),
+    hexOf((writer) => writer.address(Address.parse('0x1'))),
     `${'0'.repeat(63)}1`,
   );
   assert.equal(
-    hexOf((writer) => writer.address(parseAddress('abc'))),
+    hexOf((writer) => writer.address(Address.parse('abc'))),
     `${'0'.repeat(61)}abc`,
   );
   assert.equal(
-    hexOf((writer) => writer.address(parseAddress('F'.repeat(64)))),
+    hexOf((writer) => writer.address(Address.parse('F'.repeat(64)))),
     'f'.repeat(64),
   );
 });

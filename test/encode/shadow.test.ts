@@ -1,15 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DistrustedFunctions } from '../../src/encode/distrusted.ts';
-import {
-  compareWithNode,
-  isOfUpgrade,
-  ShadowProof,
-  type ShadowComparison,
-  type NodeEncoding,
-} from '../../src/encode/shadow.ts';
+import { ShadowProof, NodeEncoding } from '../../src/encode/shadow.ts';
 import type { EncodeOutcome } from '../../src/encode/outcome.ts';
-import { errorBody } from '../../src/ledger/errors.ts';
+import { errorBody } from '../support/error-body.ts';
 
 /** The positions of marks are the same in every run. */
 const distrusted = { names: [], marked: { salt: 'a secret', table: undefined } };
@@ -176,7 +170,7 @@ test('a function that is doubted is left to nodes until every doubt is settled',
 
 const local = { hex: '0xab01', version: 100n };
 
-const answers: readonly (readonly [what: string, answer: Partial<NodeEncoding>, says: ShadowComparison])[] = [
+const answers: readonly (readonly [what: string, answer: object, says: ReturnType<NodeEncoding['compareWith']>])[] = [
   ['the same bytes', { status: 200, body: '"0xab01"' }, 'equal'],
   ['the same bytes and a line end', { status: 200, body: '"0xab01"\n' }, 'equal'],
   ['the same bytes from a node that is behind', { status: 200, body: '"0xab01"', version: 9n }, 'equal'],
@@ -198,12 +192,12 @@ const answers: readonly (readonly [what: string, answer: Partial<NodeEncoding>, 
 
 for (const [what, answer, says] of answers) {
   test(`${what}: ${says}`, () => {
-    const full = { status: 200, body: '', version: 100n, isFramed: true, ...answer };
-    assert.equal(compareWithNode(local, full), says);
+    const node = new NodeEncoding({ status: 200, body: '', version: 100n, isFramed: true, ...answer });
+    assert.equal(node.compareWith(local), says);
   });
 }
 
-const node: NodeEncoding = { status: 200, body: '"0xab02"', version: 100n, isFramed: true };
+const node = new NodeEncoding({ status: 200, body: '"0xab02"', version: 100n, isFramed: true });
 const encodings: readonly (readonly [what: string, encoded: EncodeOutcome, isOfUpgrade: boolean])[] = [
   ['the node\u2019s bytes', { kind: 'encoded', hex: '0xab02', functionId: 'f', signature: '' }, true],
   ['other bytes', { kind: 'encoded', hex: '0xab01', functionId: 'f', signature: '' }, false],
@@ -215,6 +209,6 @@ const encodings: readonly (readonly [what: string, encoded: EncodeOutcome, isOfU
 
 for (const [what, encoded, expected] of encodings) {
   test(`a difference is ${expected ? '' : 'not '}that of an upgrade when the other ABI comes to ${what}`, () => {
-    assert.equal(isOfUpgrade(encoded, node), expected);
+    assert.equal(node.isOfUpgrade(encoded), expected);
   });
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import type { EncodeOutcome } from '../../src/encode/outcome.ts';
-import { groups, loaderOf, readGroup, type Vector } from './vectors.ts';
+import { groups, loaderOf, readGroup, readText, type Vector } from './vectors.ts';
 
 /** Payloads outside the interface that only a node encodes. */
 function whyLeftToNodes(vector: Vector): string {
@@ -38,3 +38,14 @@ for (const group of groups) {
     }
   });
 }
+
+test('bytes that people read one by one are those of the encoder', async () => {
+  for (const section of readText('hand-checked.md').split(/^## /m).slice(1)) {
+    const [group, name] = section.slice(0, section.indexOf('\n')).split(' / ');
+    const vector = readGroup(`${group}.json`).find((candidate) => candidate.name === name);
+    assert.ok(vector, section);
+    const byHand = [...section.matchAll(/^\| `([0-9a-f]+)` \|/gm)].map((match) => match[1]);
+    const outcome = await encode(vector);
+    assert.equal(outcome.kind === 'encoded' && outcome.hex, `0x${byHand.join('')}`, name);
+  }
+});

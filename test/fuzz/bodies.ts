@@ -4,9 +4,8 @@ import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/outcome.ts';
-import { findAddress } from '../../src/ledger/address.ts';
-import { JsonError, parseJson } from '../../src/ledger/json-parser.ts';
-import { canonicalJson } from '../../src/ledger/json-value.ts';
+import { Address } from '../../src/ledger/address.ts';
+import { JsonError, JsonValue } from '../../src/ledger/json-value.ts';
 import { fc } from '../support/fast-check.ts';
 import { isRefusedByNodes } from '../support/node-json.ts';
 import { changed, soup } from './soup.ts';
@@ -181,7 +180,7 @@ export const bodyTargets = [
   fuzzTarget('JSON', json, (text) => {
     let fault: string | undefined;
     const value = attempt(
-      () => parseJson(text),
+      () => JsonValue.parse(text),
       (error) => error instanceof JsonError && (fault = error.fault) !== undefined,
     );
     const plain = attempt(
@@ -191,8 +190,8 @@ export const bodyTargets = [
     if (plain === undefined) assert.equal(value, undefined);
     else if (value === undefined) assert.notEqual(fault, 'syntax');
     else {
-      const canonical = canonicalJson(value);
-      assert.equal(canonicalJson(parseJson(canonical)), canonical);
+      const canonical = JsonValue.canonical(value);
+      assert.equal(JsonValue.canonical(JsonValue.parse(canonical)), canonical);
       assert.deepEqual(JSON.parse(canonical), plain.value);
     }
   }),
@@ -226,7 +225,7 @@ export const bodyTargets = [
   }),
   fuzzTarget('module', fc.oneof(modules, soup(...jsonWords, ...abiWords)), (text) => {
     const { address, abi } = compileModule(text);
-    if (address !== undefined) assert.equal(findAddress(address), address);
+    if (address !== undefined) assert.equal(Address.find(address), address);
     abi?.findEntryFunction('f', new Steps());
     abi?.findStruct('S', new Steps());
     for (const name of ['__proto__', 'constructor', 'toString']) {

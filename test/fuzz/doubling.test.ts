@@ -7,9 +7,8 @@ import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/outcome.ts';
-import { parseJson } from '../../src/ledger/json-parser.ts';
-import { canonicalJson } from '../../src/ledger/json-value.ts';
-import { findTypeTag, formatTypeTag } from '../../src/ledger/type-tag.ts';
+import { JsonValue } from '../../src/ledger/json-value.ts';
+import { TypeTag } from '../../src/ledger/type-tag.ts';
 import { countWork, startCounting } from '../support/counted-work.ts';
 
 const list = (count: number, item: (index: number) => string): string =>
@@ -18,10 +17,10 @@ const view = (types: string, values: string): Buffer =>
   Buffer.from(`{"function":"0x1::m::f","type_arguments":[${types}],"arguments":[${values}]}`);
 const readView = (text: string) => parseViewBody('application/json', view('', text));
 const readTag = (text: string) => {
-  const tag = findTypeTag(text);
-  return tag && formatTypeTag(tag);
+  const tag = TypeTag.find(text);
+  return tag && TypeTag.format(tag);
 };
-const readJson = (text: string) => canonicalJson(parseJson(text));
+const readJson = (text: string) => JsonValue.canonical(JsonValue.parse(text));
 
 /** Encodes a call of a function that takes `params`, with `type` as its type argument. */
 function encode(params: readonly string[], values: string, types: readonly string[] = []) {

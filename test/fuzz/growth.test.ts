@@ -11,16 +11,15 @@ import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { Steps } from '../../src/encode/outcome.ts';
-import { findAddress } from '../../src/ledger/address.ts';
-import { isFamilyText } from '../../src/ledger/node-headers.ts';
-import { parseJson } from '../../src/ledger/json-parser.ts';
+import { Address } from '../../src/ledger/address.ts';
+import { familyText } from '../../src/ledger/node-headers.ts';
 import { JsonSkim } from '../../src/ledger/json-skim.ts';
-import { canonicalJson } from '../../src/ledger/json-value.ts';
-import { findFunctionId, isIdentifier, findTypeTag } from '../../src/ledger/type-tag.ts';
+import { JsonValue } from '../../src/ledger/json-value.ts';
+import { FunctionId, isIdentifier, TypeTag } from '../../src/ledger/type-tag.ts';
 import { findU64 } from '../../src/ledger/version.ts';
 import { readKeysFile } from '../../src/access/keys/keys-file.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
-import { passedOn } from '../../src/metrics/trace/span.ts';
+import { Tracer } from '../../src/metrics/trace/span.ts';
 import { findScope } from '../../src/cache/purge/purge-scope.ts';
 import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
@@ -78,15 +77,15 @@ const rows: readonly (readonly [
   make: (n: number) => string,
   parse: (text: string) => unknown,
 ])[] = [
-  ['blanks of own headers', 20_000, (n) => `a: ${' '.repeat(n)}\u00e9`, isFamilyText],
-  ['own headers', 20_000, (n) => 'a: 1\t'.repeat(n), isFamilyText],
+  ['blanks of own headers', 20_000, (n) => `a: ${' '.repeat(n)}\u00e9`, (text) => familyText.isValid(text)],
+  ['own headers', 20_000, (n) => 'a: 1\t'.repeat(n), (text) => familyText.isValid(text)],
   ['zeros of a version', 20_000, (n) => `${'0'.repeat(n)}x`, findU64],
-  ['zeros of an address', 20_000, (n) => `0x${'0'.repeat(n)}`, findAddress],
+  ['zeros of an address', 20_000, (n) => `0x${'0'.repeat(n)}`, (text) => Address.find(text)],
   ['an identifier', 20_000, (n) => `${'_'.repeat(n)}!`, isIdentifier],
-  ['colons of a function id', 20_000, (n) => '::'.repeat(n), findFunctionId],
-  ['an open type', 1_000, (n) => 'vector<'.repeat(n), findTypeTag],
-  ['arguments of a type', 1_000, (n) => `0x1::a::B<${list(n, () => 'u8')}`, findTypeTag],
-  ['blanks of a type', 20_000, (n) => `0x1${' '.repeat(n)}x`, findTypeTag],
+  ['colons of a function id', 20_000, (n) => '::'.repeat(n), (text) => FunctionId.find(text)],
+  ['an open type', 1_000, (n) => 'vector<'.repeat(n), (text) => TypeTag.find(text)],
+  ['arguments of a type', 1_000, (n) => `0x1::a::B<${list(n, () => 'u8')}`, (text) => TypeTag.find(text)],
+  ['blanks of a type', 20_000, (n) => `0x1${' '.repeat(n)}x`, (text) => TypeTag.find(text)],
   ['references of an ABI type', 1_000, (n) => '&'.repeat(n), (text) => findAbiType(text, new Steps())],
   [
     'arguments of an ABI type',
@@ -94,7 +93,7 @@ const rows: readonly (readonly [
     (n) => `0x1::a::B<${list(n, () => 'T0')}`,
     (text) => findAbiType(text, new Steps()),
   ],
-  ['brackets of JSON', 20_000, (n) => '['.repeat(n), (text) => parseJson(text)],
+  ['brackets of JSON', 20_000, (n) => '['.repeat(n), (text) => JsonValue.parse(text)],
   ['members of an answer', 2_000, (n) => `{${list(n, (at) => `"version":${at}`)}}`, skim],
   ['escapes of an answer', 5_000, (n) => `"${'\\u0041'.repeat(n)}"`, skim],
   ['digits of an answer', 2_000, (n) => `[${list(n, () => '9'.repeat(20))}]`, skim],
@@ -102,17 +101,17 @@ const rows: readonly (readonly [
     'keys of JSON that are numbers',
     2_000,
     (n) => `{${list(n, (at) => `"${at * 16_384}":0`)}}`,
-    (text) => canonicalJson(parseJson(text)),
+    (text) => JsonValue.canonical(JsonValue.parse(text)),
   ],
   [
     'keys of JSON that are alike',
     2_000,
     (n) => `{${list(n, (at) => `"${'a'.repeat(20)}${at}":0`)}}`,
-    (text) => canonicalJson(parseJson(text)),
+    (text) => JsonValue.canonical(JsonValue.parse(text)),
   ],
-  ['escapes of JSON', 5_000, (n) => `"${'\\u0041'.repeat(n)}"`, (text) => canonicalJson(parseJson(text))],
-  ['digits of JSON', 20_000, (n) => `${'1'.repeat(n)}e`, (text) => parseJson(text)],
-  ['blanks of JSON', 20_000, (n) => `${' '.repeat(n)}x`, (text) => parseJson(text)],
+  ['escapes of JSON', 5_000, (n) => `"${'\\u0041'.repeat(n)}"`, (text) => JsonValue.canonical(JsonValue.parse(text))],
+  ['digits of JSON', 20_000, (n) => `${'1'.repeat(n)}e`, (text) => JsonValue.parse(text)],
+  ['blanks of JSON', 20_000, (n) => `${' '.repeat(n)}x`, (text) => JsonValue.parse(text)],
   [
     'arguments of a view',
     80,
@@ -156,8 +155,13 @@ const rows: readonly (readonly [
   ['names in Connection', 1_000, (n) => 'close, '.repeat(n), (text) => requestHeaders({ connection: text })],
   ['a minimum version', 2_000, (n) => `${'0'.repeat(n)}x`, (text) => demand({ 'ledgergate-min-version': text })],
   ['a staleness', 2_000, (n) => `${' '.repeat(n)}1`, (text) => demand({ 'ledgergate-max-staleness': text })],
-  ['members of tracestate', 2_000, (n) => 'a=b,'.repeat(n), (tracestate) => passedOn({ traceparent, tracestate })],
-  ['a parent of a trace', 2_000, (n) => '00-'.repeat(n), (text) => passedOn({ traceparent: text })],
+  [
+    'members of tracestate',
+    2_000,
+    (n) => 'a=b,'.repeat(n),
+    (tracestate) => Tracer.passedOn({ traceparent, tracestate }),
+  ],
+  ['a parent of a trace', 2_000, (n) => '00-'.repeat(n), (text) => Tracer.passedOn({ traceparent: text })],
   ['blanks before a key', 2_000, (n) => `Bearer${' '.repeat(n)}a b`, findPrincipal],
   ['blanks behind a key', 2_000, (n) => `Bearer a${' '.repeat(n)}b`, findPrincipal],
   ['a long key', 2_000, (n) => `Bearer ${'lgk_'.repeat(n)}`, findPrincipal],

@@ -9,7 +9,7 @@ import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negot
 import { Router } from '../../src/proxy/routes/router.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { faultOfHead } from '../../src/proxy/http/request-faults.ts';
-import { passedOn } from '../../src/metrics/trace/span.ts';
+import { Tracer } from '../../src/metrics/trace/span.ts';
 import { isAuthority, originForm } from '../../src/proxy/http/target.ts';
 import { numberParameter, versionParameter } from '../../src/proxy/routes/target.ts';
 import { fc } from '../support/fast-check.ts';
@@ -189,7 +189,7 @@ export const headTargets = [
     assert.ok(demand === undefined || (demand.min !== undefined && demand.min < 2n ** 64n));
   }),
   fuzzTarget('traceparent, tracestate', fc.tuple(traceparent, tracestate), ([traceparent, tracestate]) => {
-    const carried = passedOn({ traceparent, tracestate })?.headers();
+    const carried = Tracer.passedOn({ traceparent, tracestate })?.headers();
     if (carried === undefined) return;
     const { traceparent: parent, tracestate: state, ...others } = carried;
     assert.equal(parent, traceparent);

@@ -7,14 +7,14 @@ import { decodeRecord, decodeReference, encodeRecord, encodeReference } from '..
 import type { RedisClient } from '../../src/cache/redis/redis-client.ts';
 import type { RedisLink } from '../../src/cache/redis/redis-link.ts';
 import { SharedState } from '../../src/cache/redis/shared-state.ts';
-import { dialectOf, findLedgerInfo, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
+import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { answerOf, keyAt } from '../support/answers.ts';
 import { fc } from '../support/fast-check.ts';
 import { soup } from './soup.ts';
 import { fuzzTarget } from './target.ts';
 
-const dialect = dialectOf('node');
+const dialect = new Dialect('node');
 const names = dialect.seven;
 const number = fc.oneof(
   fc.constantFrom(
@@ -111,14 +111,14 @@ const submissions = new Submissions();
 
 export const neighbourTargets = [
   fuzzTarget('ledger headers', headers, (given) => {
-    const info = findLedgerInfo(given, dialect);
+    const info = dialect.findInfo(given);
     if (info === undefined) return;
     assert.ok(info.chainId >= 0 && info.chainId <= 255);
     assert.ok(info.oldestVersion <= info.version && info.version < 2n ** 64n);
     assert.ok(info.oldestBlockHeight <= info.blockHeight);
-    const list = ledgerHeaderList(info, dialect);
+    const list = dialect.list(info);
     const again = Object.fromEntries(names.map((name, at) => [name, list[2 * at + 1]]));
-    assert.deepEqual(findLedgerInfo(again, dialect), info);
+    assert.deepEqual(dialect.findInfo(again), info);
   }),
   fuzzTarget(
     'JSON of nodes',

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../src/config/source/load.ts';
-import { ConfigError, formatProblem } from '../../src/config/source/problem.ts';
+import { ConfigError } from '../../src/config/source/problem.ts';
 import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { parsePurgeRequest } from '../../src/proxy/operations/process.ts';
 import { AdminFault, parseDescribed } from '../../src/proxy/operations/admin-request.ts';
@@ -93,7 +93,7 @@ export const operatorTargets = [
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
       assert.ok(error.problems.length > 0);
-      for (const problem of error.problems) assert.doesNotMatch(formatProblem(problem), /x{20}/);
+      for (const problem of error.problems) assert.doesNotMatch(ConfigError.format(problem), /x{20}/);
     }
   }),
   fuzzTarget(

@@ -2,16 +2,11 @@
 import assert from 'node:assert/strict';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { Steps } from '../../src/encode/outcome.ts';
-import { addressBytes, findAddress, parseAddress, parseTransactionHash } from '../../src/ledger/address.ts';
+import { parseTransactionHash } from '../../src/proxy/routes/submissions.ts';
+import { Address } from '../../src/ledger/address.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import {
-  findFunctionId,
-  formatFunctionId,
-  findTypeTag,
-  formatTypeTag,
-  parseStructTag,
-} from '../../src/ledger/type-tag.ts';
-import { findU64, parseLedgerVersion } from '../../src/ledger/version.ts';
+import { FunctionId, TypeTag } from '../../src/ledger/type-tag.ts';
+import { findU64, LedgerVersion } from '../../src/ledger/version.ts';
 import { fc } from '../support/fast-check.ts';
 import { changed, soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';
@@ -47,14 +42,14 @@ const versions = soup('0', '1', '9', '+', '-', ' ', '0000', '1844674407370955161
 
 export const wordTargets = [
   fuzzTarget('address', hex, (text) => {
-    const address = findAddress(text);
+    const address = Address.find(text);
     assert.equal(
-      attempt(() => parseAddress(text), isRefusal),
+      attempt(() => Address.parse(text), isRefusal),
       address,
     );
     if (address === undefined) return;
-    assert.equal(findAddress(address), address);
-    assert.equal(addressBytes(address).length, 32);
+    assert.equal(Address.find(address), address);
+    assert.equal(Address.bytes(address).length, 32);
     assert.equal(BigInt(address), BigInt(`0x${text.replace(/^0x/, '')}`));
   }),
   fuzzTarget('transaction hash', fc.oneof(hex, fc.stringMatching(/^(0x)?[0-9a-fA-F]{63,65}$/)), (text) => {
@@ -64,12 +59,12 @@ export const wordTargets = [
     assert.equal(parseTransactionHash(hash), hash);
   }),
   fuzzTarget('type tag', tags, (text) => {
-    const tag = findTypeTag(text);
-    const struct = attempt(() => parseStructTag(text), isRefusal);
+    const tag = TypeTag.find(text);
+    const struct = attempt(() => TypeTag.parseStruct(text), isRefusal);
     assert.equal(struct !== undefined, tag?.kind === 'struct');
     if (tag === undefined) return;
-    const canonical = formatTypeTag(tag);
-    assert.deepEqual(findTypeTag(canonical), tag);
+    const canonical = TypeTag.format(tag);
+    assert.deepEqual(TypeTag.find(canonical), tag);
     assert.equal(canonical.replace(/\s|0x0*/g, ''), canonical.replace(/\s|0x/g, ''));
   }),
   fuzzTarget('type in an ABI', tags, (text) => {
@@ -78,7 +73,7 @@ export const wordTargets = [
   fuzzTarget('version', versions, (text) => {
     const value = findU64(text);
     assert.equal(
-      attempt(() => parseLedgerVersion(text), isRefusal),
+      attempt(() => LedgerVersion.parse(text), isRefusal),
       value,
     );
     const plain = /^\+?([0-9]+)$/.exec(text)?.[1];
@@ -87,7 +82,7 @@ export const wordTargets = [
     assert.equal(value, expected);
   }),
   fuzzTarget('function id', soup('0x1', '1', '::', ':', 'a', 'B', '_', '<SELF>', '$', '0', ' '), (text) => {
-    const id = findFunctionId(text);
-    if (id !== undefined) assert.deepEqual(findFunctionId(formatFunctionId(id)), id);
+    const id = FunctionId.find(text);
+    if (id !== undefined) assert.deepEqual(FunctionId.find(FunctionId.format(id)), id);
   }),
 ];

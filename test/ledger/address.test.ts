@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addressBytes, findAddress, parseAddress } from '../../src/ledger/address.ts';
+import { Address } from '../../src/ledger/address.ts';
 import { fc } from '../support/fast-check.ts';
 
 test('every spelling of an address has one canonical text and one value', () => {
@@ -13,7 +13,7 @@ test('every spelling of an address has one canonical text and one value', () => 
     fc.property(digits, fc.nat(63), fc.boolean(), (hex, zeros, prefix) => {
       const padded = hex.padStart(Math.min(64, hex.length + zeros), '0');
       const value = BigInt(`0x${hex}`);
-      assert.equal(findAddress(`${prefix ? '0x' : ''}${padded}`), `0x${value.toString(16)}`);
+      assert.equal(Address.find(`${prefix ? '0x' : ''}${padded}`), `0x${value.toString(16)}`);
     }),
   );
 });
@@ -33,10 +33,10 @@ test('what is no address is not one', () => {
     '0x\u0661',
     `0x${'1'.repeat(65)}`,
   ]) {
-    assert.equal(findAddress(text), undefined, JSON.stringify(text));
+    assert.equal(Address.find(text), undefined, JSON.stringify(text));
   }
 });
 
 test('the bytes are 32, filled from the left', () => {
-  assert.deepEqual([...addressBytes(parseAddress('0x102'))], [...Array.from({ length: 30 }, () => 0), 1, 2]);
+  assert.deepEqual([...Address.bytes(Address.parse('0x102'))], [...Array.from({ length: 30 }, () => 0), 1, 2]);
 });

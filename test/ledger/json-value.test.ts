@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JsonError, parseJson, parseNodeJson } from '../../src/ledger/json-parser.ts';
-import { canonicalJson, type JsonValue } from '../../src/ledger/json-value.ts';
+import { JsonError, JsonValue } from '../../src/ledger/json-value.ts';
 import { fc } from '../support/fast-check.ts';
 
 /** The value as JSON.parse reads it. */
@@ -14,7 +13,7 @@ function toPlain(value: JsonValue): unknown {
 
 function faultOf(text: string): string {
   try {
-    parseJson(text);
+    JsonValue.parse(text);
   } catch (error) {
     assert.ok(error instanceof JsonError);
     return error.fault;
@@ -24,8 +23,8 @@ function faultOf(text: string): string {
 
 test('a number stays the text it was written as', () => {
   for (const text of ['0', '-0', '1.0', '1e0', '1E+2', '-1.25e-7', '18446744073709551616', '9007199254740993']) {
-    assert.deepEqual(parseJson(text), { kind: 'number', text });
-    assert.equal(canonicalJson(parseJson(` [ ${text} ] `)), `[${text}]`);
+    assert.deepEqual(JsonValue.parse(text), { kind: 'number', text });
+    assert.equal(JsonValue.canonical(JsonValue.parse(` [ ${text} ] `)), `[${text}]`);
   }
 });
 
@@ -33,7 +32,7 @@ test('whatever JSON.stringify writes is read as the same value', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), fc.integer({ min: 0, max: 3 }), (value, indent) => {
       const text = JSON.stringify(value, undefined, indent);
-      assert.deepEqual(toPlain(parseJson(text)), JSON.parse(text));
+      assert.deepEqual(toPlain(JsonValue.parse(text)), JSON.parse(text));
     }),
     { numRuns: 2000 },
   );
@@ -123,25 +122,28 @@ const errors: readonly (readonly [text: string, message: string])[] = [
 
 test('an error names the fault and its position', () => {
   for (const [text, message] of errors) {
-    assert.throws(() => parseNodeJson(text), { name: 'JsonError', message }, text.slice(0, 40));
+    assert.throws(() => JsonValue.parseOfNodes(text), { name: 'JsonError', message }, text.slice(0, 40));
   }
 });
 
 test('numbers below 1e308 are in the range of every reader', () => {
   for (const text of ['9.99e307', '-9.99e307', '9'.repeat(308)]) {
-    assert.deepEqual(parseNodeJson(text), { kind: 'number', text });
+    assert.deepEqual(JsonValue.parseOfNodes(text), { kind: 'number', text });
   }
 });
 
 test('each escape is read as its character', () => {
-  assert.equal(parseJson('"\\b\\f\\n\\r\\t\\/\\"\\\\\\u00e9\\u00E9"'), '\b\f\n\r\t/"\\\u00e9\u00e9');
+  assert.equal(JsonValue.parse('"\\b\\f\\n\\r\\t\\/\\"\\\\\\u00e9\\u00E9"'), '\b\f\n\r\t/"\\\u00e9\u00e9');
 });
 
 test('a key written twice is distinguished from other faults, also when it is spelled with escapes', () => {
   assert.equal(faultOf('{"a":1,"b":2,"\\u0061":1}'), 'duplicate key');
   assert.equal(faultOf('[{"x":{"":1,"":1}}]'), 'duplicate key');
   assert.equal(faultOf('[{"a":1},{"a":1}]'), 'none');
-  assert.equal(canonicalJson(parseJson('{"__proto__":1,"constructor":2}')), '{"__proto__":1,"constructor":2}');
+  assert.equal(
+    JsonValue.canonical(JsonValue.parse('{"__proto__":1,"constructor":2}')),
+    '{"__proto__":1,"constructor":2}',
+  );
 });
 
 test('a key that nodes reserve for numbers is distinguished, wherever it stands and however it is spelled', () => {
@@ -162,7 +164,7 @@ test('nesting is read to depth 128 and not further, however deep the text goes',
   assert.equal(faultOf('['.repeat(128) + ']'.repeat(128)), 'none');
   assert.equal(faultOf('['.repeat(129) + ']'.repeat(129)), 'too deep');
   assert.equal(faultOf('{"a":'.repeat(1_000_000)), 'too deep');
-  assert.throws(() => parseJson('['.repeat(129)), { fault: 'too deep', at: 128 });
+  assert.throws(() => JsonValue.parse('['.repeat(129)), { fault: 'too deep', at: 128 });
 });
 
 /** A list of `values` values, the list included, and a last item. */
@@ -175,17 +177,17 @@ test('a text for nodes has 5,000 values and escapes at most, and not one more is
     ['"\\n"', 2],
     ['{"\\n\\n":1}', 4],
   ] as const) {
-    parseNodeJson(after(5_000 - values, last));
-    assert.throws(() => parseNodeJson(after(5_001 - values, last)), { fault: 'too many values' }, last);
-    parseJson(after(5_001 - values, last));
+    JsonValue.parseOfNodes(after(5_000 - values, last));
+    assert.throws(() => JsonValue.parseOfNodes(after(5_001 - values, last)), { fault: 'too many values' }, last);
+    JsonValue.parse(after(5_001 - values, last));
   }
 });
 
 test('spellings of one value have one canonical text', () => {
   const compact = '{"a":[1,"\u00e9\\n/"],"b":{"c":null,"d":true}}';
   const spread = '\n{ "b" : {"d":true,\t"c" : null } , "\\u0061":[ 1 ,"\\u00e9\\u000A\\/" ]\r}';
-  assert.equal(canonicalJson(parseJson(compact)), compact);
-  assert.equal(canonicalJson(parseJson(spread)), compact);
+  assert.equal(JsonValue.canonical(JsonValue.parse(compact)), compact);
+  assert.equal(JsonValue.canonical(JsonValue.parse(spread)), compact);
 });
 
 test('different values have different canonical texts, numbers spelled differently among them', () => {
@@ -205,20 +207,20 @@ test('different values have different canonical texts, numbers spelled different
     '""',
     '{"":""}',
   ];
-  assert.equal(new Set(texts.map((text) => canonicalJson(parseJson(text)))).size, texts.length);
+  assert.equal(new Set(texts.map((text) => JsonValue.canonical(JsonValue.parse(text)))).size, texts.length);
 });
 
 test('a lone surrogate passes through and is written as an escape', () => {
-  assert.equal(parseJson('"\\ud800x"'), '\ud800x');
-  assert.equal(canonicalJson(parseJson('"\\uD800x"')), '"\\ud800x"');
-  assert.equal(canonicalJson(parseJson('"\\ud83d\\ude00"')), '"\u{1f600}"');
+  assert.equal(JsonValue.parse('"\\ud800x"'), '\ud800x');
+  assert.equal(JsonValue.canonical(JsonValue.parse('"\\uD800x"')), '"\\ud800x"');
+  assert.equal(JsonValue.canonical(JsonValue.parse('"\\ud83d\\ude00"')), '"\u{1f600}"');
 });
 
 test('the canonical text is read back as itself', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 5, stringUnit: 'binary' }), (value) => {
-      const canonical = canonicalJson(parseJson(JSON.stringify(value)));
-      assert.equal(canonicalJson(parseJson(canonical)), canonical);
+      const canonical = JsonValue.canonical(JsonValue.parse(JSON.stringify(value)));
+      assert.equal(JsonValue.canonical(JsonValue.parse(canonical)), canonical);
     }),
     { numRuns: 1000 },
   );

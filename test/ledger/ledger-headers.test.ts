@@ -1,12 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  dialectOf,
-  findLedgerInfo,
-  ledgerHeaderFault,
-  ledgerHeaderList,
-  type HeaderValues,
-} from '../../src/ledger/ledger-headers.ts';
+import { Dialect, type HeaderValues } from '../../src/ledger/ledger-headers.ts';
 import { fc } from '../support/fast-check.ts';
 
 /** Names of the interface specification. */
@@ -21,10 +15,10 @@ const complete = {
 } as const;
 
 const names = Object.keys(complete) as (keyof typeof complete)[];
-const node = dialectOf('node');
+const node = new Dialect('node');
 
 test('seven headers make a snapshot', () => {
-  assert.deepEqual(findLedgerInfo(complete, node), {
+  assert.deepEqual(node.findInfo(complete), {
     chainId: 4,
     version: 1000n,
     oldestVersion: 100n,
@@ -54,7 +48,7 @@ for (const name of names) {
     ];
     nonsense.push('18446744073709551616', '1 ', ' 1');
     for (const value of nonsense) {
-      assert.equal(findLedgerInfo({ ...complete, [name]: value }, node), undefined, JSON.stringify(value));
+      assert.equal(node.findInfo({ ...complete, [name]: value }), undefined, JSON.stringify(value));
     }
   });
 }
@@ -69,61 +63,58 @@ const absurd: readonly (readonly [string, HeaderValues])[] = [
 
 for (const [what, headers] of absurd) {
   test(`${what} is no snapshot`, () => {
-    assert.equal(findLedgerInfo({ ...complete, ...headers }, node), undefined);
-    assert.equal(ledgerHeaderFault({ ...complete, ...headers }, node), 'absurd');
+    assert.equal(node.findInfo({ ...complete, ...headers }), undefined);
+    assert.equal(node.faultOf({ ...complete, ...headers }), 'absurd');
   });
 }
 
 test('a head below the oldest version is no snapshot, and has a reason of its own', () => {
   const headers = { ...complete, 'x-node-ledger-oldest-version': '1001' };
-  assert.equal(findLedgerInfo(headers, node), undefined);
-  assert.equal(ledgerHeaderFault(headers, node), 'below oldest');
+  assert.equal(node.findInfo(headers), undefined);
+  assert.equal(node.faultOf(headers), 'below oldest');
 });
 
 test('a ledger of one block is at time zero', () => {
   const first = { ...complete, 'x-node-ledger-version': '0', 'x-node-ledger-oldest-version': '0' };
   const genesis = { 'x-node-ledger-timestampusec': '0', 'x-node-block-height': '0', 'x-node-oldest-block-height': '0' };
-  assert.equal(findLedgerInfo({ ...first, ...genesis }, node)?.timestampUsec, 0n);
+  assert.equal(node.findInfo({ ...first, ...genesis })?.timestampUsec, 0n);
 });
 
 test('missing headers are distinguished from absurd ones', () => {
-  assert.equal(ledgerHeaderFault({}, node), 'missing');
-  assert.equal(ledgerHeaderFault({ ...complete, 'x-node-epoch': 'soon' }, node), 'missing');
-  assert.equal(ledgerHeaderFault(complete, node), undefined);
+  assert.equal(node.faultOf({}), 'missing');
+  assert.equal(node.faultOf({ ...complete, 'x-node-epoch': 'soon' }), 'missing');
+  assert.equal(node.faultOf(complete), undefined);
 });
 
 test('the edges of what makes sense are a snapshot: one version, chain 255, the largest u64', () => {
   const max = '18446744073709551615';
-  const info = findLedgerInfo(
-    {
-      'x-node-chain-id': '255',
-      'x-node-ledger-version': max,
-      'x-node-ledger-oldest-version': max,
-      'x-node-ledger-timestampusec': max,
-      'x-node-epoch': max,
-      'x-node-block-height': max,
-      'x-node-oldest-block-height': max,
-    },
-    node,
-  );
+  const info = node.findInfo({
+    'x-node-chain-id': '255',
+    'x-node-ledger-version': max,
+    'x-node-ledger-oldest-version': max,
+    'x-node-ledger-timestampusec': max,
+    'x-node-epoch': max,
+    'x-node-block-height': max,
+    'x-node-oldest-block-height': max,
+  });
   assert.equal(info?.oldestVersion, 18446744073709551615n);
   const archival = { 'x-node-ledger-oldest-version': '0', 'x-node-oldest-block-height': '0' };
-  assert.equal(findLedgerInfo({ ...complete, ...archival }, node)?.oldestVersion, 0n);
+  assert.equal(node.findInfo({ ...complete, ...archival })?.oldestVersion, 0n);
 });
 
 test('each dialect reads its own names only', () => {
   const aptos = Object.fromEntries(
     Object.entries(complete).map(([name, value]) => [name.replace('node', 'aptos'), value]),
   );
-  assert.equal(findLedgerInfo(aptos, dialectOf('aptos'))?.version, 1000n);
-  assert.equal(findLedgerInfo(aptos, node), undefined);
-  assert.equal(findLedgerInfo(complete, dialectOf('aptos')), undefined);
+  assert.equal(new Dialect('aptos').findInfo(aptos)?.version, 1000n);
+  assert.equal(node.findInfo(aptos), undefined);
+  assert.equal(new Dialect('aptos').findInfo(complete), undefined);
 });
 
 test('what is written is what was read, under the names as nodes write them', () => {
-  const info = findLedgerInfo(complete, node);
+  const info = node.findInfo(complete);
   assert.ok(info !== undefined);
-  const list = ledgerHeaderList(info, node);
+  const list = node.list(info);
   assert.deepEqual(
     list.filter((_, at) => at % 2 === 0),
     [
@@ -146,7 +137,7 @@ test('headers of any content give a whole snapshot or none', () => {
   const value = fc.oneof(fc.constantFrom('4', '0', '300', ''), fc.bigInt(0n, 2n ** 65n).map(String), fc.string());
   fc.assert(
     fc.property(fc.dictionary(fc.constantFrom<string>(...names), value, { maxKeys: 7 }), (headers) => {
-      const info = findLedgerInfo(headers, node);
+      const info = node.findInfo(headers);
       if (info === undefined) return;
       assert.ok(Object.keys(headers).length === 7 && info.oldestVersion <= info.version && info.chainId <= 255);
     }),

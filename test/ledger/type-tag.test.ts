@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import { findTypeTag, formatTypeTag, parseStructTag } from '../../src/ledger/type-tag.ts';
+import { TypeTag } from '../../src/ledger/type-tag.ts';
 import { fc } from '../support/fast-check.ts';
 import { Draw, plainTag, seed, spellTag, structTag } from '../support/spellings.ts';
 
@@ -34,12 +34,12 @@ const nearlyTag = fc
   .map((pieces) => pieces.join(''));
 
 function canonical(text: string): string {
-  return formatTypeTag(parseStructTag(text));
+  return TypeTag.format(TypeTag.parseStruct(text));
 }
 
 function isRefused(text: string): boolean {
   try {
-    parseStructTag(text);
+    TypeTag.parseStruct(text);
     return false;
   } catch (error) {
     assert.ok(error instanceof GatewayError, String(error));
@@ -60,11 +60,11 @@ test('every spelling of a tag is written as nodes print it', () => {
 test('the canonical text is its own canonical text', () => {
   fc.assert(
     fc.property(fc.oneof(structTag.map(plainTag), nearlyTag), (text) => {
-      const tag = findTypeTag(text);
+      const tag = TypeTag.find(text);
       if (tag === undefined) return;
-      const once = formatTypeTag(tag);
-      assert.equal(formatTypeTag(findTypeTag(once) ?? tag), once);
-      assert.deepEqual(findTypeTag(once), tag);
+      const once = TypeTag.format(tag);
+      assert.equal(TypeTag.format(TypeTag.find(once) ?? tag), once);
+      assert.deepEqual(TypeTag.find(once), tag);
     }),
     { numRuns: 5000 },
   );
@@ -73,7 +73,7 @@ test('the canonical text is its own canonical text', () => {
 test('text that is no struct tag is refused with 400, whatever it is', () => {
   fc.assert(
     fc.property(fc.oneof(nearlyTag, fc.string({ unit: 'binary' })), (text) => {
-      assert.equal(isRefused(text), findTypeTag(text)?.kind !== 'struct');
+      assert.equal(isRefused(text), TypeTag.find(text)?.kind !== 'struct');
     }),
     { numRuns: 5000 },
   );
@@ -164,7 +164,7 @@ for (const [name, build] of Object.entries(hostile)) {
     const stepsFor = (length: number): number => {
       const text = build(length);
       const before = steps();
-      findTypeTag(text);
+      TypeTag.find(text);
       return steps() - before;
     };
     const [small, large] = [stepsFor(10_000), stepsFor(100_000)];

@@ -1,10 +1,10 @@
 /** Addresses, versions, hashes and names: what is read, and what is refused. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addressBytes, parseAddress, parseTransactionHash } from '../../src/ledger/address.ts';
-import { errorBody, GatewayError, quote, type Fault } from '../../src/ledger/errors.ts';
-import { findFunctionId, formatFunctionId, isIdentifier } from '../../src/ledger/type-tag.ts';
-import { findU64, ledgerVersion, parseLedgerVersion } from '../../src/ledger/version.ts';
+import { Address } from '../../src/ledger/address.ts';
+import { GatewayError, quote } from '../../src/ledger/errors.ts';
+import { FunctionId, isIdentifier } from '../../src/ledger/type-tag.ts';
+import { findU64, LedgerVersion } from '../../src/ledger/version.ts';
 import { fc } from '../support/fast-check.ts';
 import { Draw, hex, seed, spellAddress } from '../support/spellings.ts';
 
@@ -13,9 +13,9 @@ const maxU64 = 18446744073709551615n;
 test('an address is written short and lowercase, and stands for its 32 bytes', () => {
   fc.assert(
     fc.property(hex, seed, (digits, seed) => {
-      const address = parseAddress(spellAddress(new Draw(seed), digits));
+      const address = Address.parse(spellAddress(new Draw(seed), digits));
       assert.equal(address, `0x${digits}`);
-      assert.equal(Buffer.from(addressBytes(address)).toString('hex'), digits.padStart(64, '0'));
+      assert.equal(Buffer.from(Address.bytes(address)).toString('hex'), digits.padStart(64, '0'));
     }),
   );
 });
@@ -39,7 +39,7 @@ test('what is not 1 to 64 hex digits is no address', () => {
     '1.0',
   ];
   texts.push('\uff11', '0x\u0661', `0x${'0'.repeat(65)}`, '0'.repeat(65), '0x1\0', '0x1::a');
-  for (const text of texts) assert.throws(() => parseAddress(text), refusal, text);
+  for (const text of texts) assert.throws(() => Address.parse(text), refusal, text);
 });
 
 test('a version is read as nodes read a u64: a plus sign and leading zeros do not matter', () => {
@@ -54,27 +54,19 @@ test('a version is read as nodes read a u64: a plus sign and leading zeros do no
     ['00000018446744073709551615', maxU64],
     [`${'0'.repeat(100_000)}7`, 7n],
   ];
-  for (const [text, version] of texts) assert.equal(parseLedgerVersion(text), version, text.slice(0, 40));
-  fc.assert(fc.property(fc.bigInt(0n, maxU64), (value) => assert.equal(parseLedgerVersion(String(value)), value)));
+  for (const [text, version] of texts) assert.equal(LedgerVersion.parse(text), version, text.slice(0, 40));
+  fc.assert(fc.property(fc.bigInt(0n, maxU64), (value) => assert.equal(LedgerVersion.parse(String(value)), value)));
 });
 
 test('what is not a u64 is no version', () => {
   const texts = ['', '+', '-0', '-1', '++1', '1+', ' 1', '1 ', '1\n', '0x1', '1e3', '1.0', '1_000', 'latest', '\u0661'];
   texts.push('18446744073709551616', '99999999999999999999', '100000000000000000000', '9'.repeat(100_000));
   for (const text of texts) {
-    assert.throws(() => parseLedgerVersion(text), refusal, text.slice(0, 40));
+    assert.throws(() => LedgerVersion.parse(text), refusal, text.slice(0, 40));
     assert.equal(findU64(text), undefined);
   }
-  assert.throws(() => ledgerVersion(-1n), RangeError);
-  assert.throws(() => ledgerVersion(maxU64 + 1n), RangeError);
-});
-
-test('a hash is 64 hex digits, written lowercase with prefix', () => {
-  const digits = 'Ab'.repeat(32);
-  for (const text of [digits, `0x${digits}`]) assert.equal(parseTransactionHash(text), `0x${digits.toLowerCase()}`);
-  for (const text of ['', '0x', `0X${digits}`, digits.slice(1), `${digits}0`, `0x${digits.slice(2)}`, ` ${digits}`]) {
-    assert.throws(() => parseTransactionHash(text), refusal, text);
-  }
+  assert.throws(() => LedgerVersion.of(-1n), RangeError);
+  assert.throws(() => LedgerVersion.of(maxU64 + 1n), RangeError);
 });
 
 test('names are what Move calls identifiers, case-sensitive', () => {
@@ -87,8 +79,8 @@ test('names are what Move calls identifiers, case-sensitive', () => {
 
 /** The function that the text names, written canonically. */
 function functionIn(text: string): string | undefined {
-  const id = findFunctionId(text);
-  return id === undefined ? undefined : formatFunctionId(id);
+  const id = FunctionId.find(text);
+  return id === undefined ? undefined : FunctionId.format(id);
 }
 
 test('a function is split at the first and the last pair of colons', () => {
@@ -109,7 +101,7 @@ test('a function is split at the first and the last pair of colons', () => {
 });
 
 test('whatever a client writes, the parsers either read it or refuse it with 400', () => {
-  const parsers = [parseAddress, parseLedgerVersion, parseTransactionHash];
+  const parsers = [(text: string) => Address.parse(text), (text: string) => LedgerVersion.parse(text)];
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
       for (const parse of parsers) {
@@ -128,12 +120,12 @@ test('a message quotes at most 120 characters of what the client wrote, on one l
   assert.equal(quote('a\nb'), '"a\\nb"');
   assert.ok(quote('a'.repeat(1_000_000)).length < 130);
   assert.throws(
-    () => parseAddress('x'.repeat(100_000)),
+    () => Address.parse('x'.repeat(100_000)),
     (error) => error instanceof Error && error.message.length < 200,
   );
 });
 
-const statuses: Readonly<Record<Fault, number>> = {
+const statuses: Readonly<Record<GatewayError['fault'], number>> = {
   malformed: 400,
   ambiguous: 400,
   invalidInput: 400,
@@ -155,7 +147,7 @@ const statuses: Readonly<Record<Fault, number>> = {
 
 test('every fault has its HTTP status, and framework faults the code nodes give them', () => {
   for (const [fault, status] of Object.entries(statuses)) {
-    const error = new GatewayError(fault as Fault, 'why');
+    const error = new GatewayError(fault as GatewayError['fault'], 'why');
     assert.equal(error.status, status);
     const ownCodes = ['invalidInput', 'disabled', 'rateLimited'];
     if (!ownCodes.includes(fault) && status < 500) assert.equal(error.code, 'web_framework_error');
@@ -163,7 +155,8 @@ test('every fault has its HTTP status, and framework faults the code nodes give 
 });
 
 test('an error body has the three specified members in their order', () => {
-  assert.equal(errorBody('c', 'm"'), '{"message":"m\\"","error_code":"c","vm_error_code":null}');
+  const { body } = new GatewayError('invalidInput', 'm"');
+  assert.equal(body, '{"message":"m\\"","error_code":"invalid_input","vm_error_code":null}');
 });
 
 function refusal(error: unknown): boolean {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dialectOf, findLedgerInfo } from '../../src/ledger/ledger-headers.ts';
+import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import ledgerRows from '../../src/sample/data/ledger.json' with { type: 'json' };
 import { fakeNode } from '../support/fake-node.ts';
 
@@ -11,7 +11,7 @@ test('the ledger information is that of its own headers, with the recorded field
 
   const reply = await fetch(node.url);
   const body = (await reply.json()) as Record<string, unknown>;
-  const info = findLedgerInfo(Object.fromEntries(reply.headers), dialectOf('node'));
+  const info = new Dialect('node').findInfo(Object.fromEntries(reply.headers));
 
   assert.ok(info);
   assert.deepEqual(
@@ -53,7 +53,7 @@ test('framework errors carry no ledger headers', async (t) => {
     const body = (await reply.json()) as { error_code: string };
     assert.deepEqual([path, reply.status, body.error_code], [path, status, 'web_framework_error']);
     assert.equal(reply.headers.get('content-type'), 'application/json');
-    assert.equal(findLedgerInfo(Object.fromEntries(reply.headers), dialectOf('node')), undefined);
+    assert.equal(new Dialect('node').findInfo(Object.fromEntries(reply.headers)), undefined);
   }
 });
 

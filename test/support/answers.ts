@@ -2,7 +2,7 @@
 import { contentDigest, type AnswerContent, type CachedResponse } from '../../src/cache/entry.ts';
 import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
 import type { NamedTerm } from '../../src/cache/redis/redis-keys.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 
 /** A final answer; `body` as text, or as a number of bytes that are all alike. */
 export function answerOf(body: string | number, changes: Partial<AnswerContent> = {}): CachedResponse {
@@ -25,5 +25,5 @@ export const anyTerm: NamedTerm = { id: '0k3v9aq2', before: [], checkpoint: { ve
 
 /** The key of one resource at a version; another `subject` is another resource. */
 export function keyAt(version: bigint, subject = '0x1/0x1::coin::CoinStore'): CacheKey {
-  return cacheKey({ chainId: 4, operation: 'resource', subject, version: ledgerVersion(version), form: 'json' });
+  return cacheKey({ chainId: 4, operation: 'resource', subject, version: LedgerVersion.of(version), form: 'json' });
 }

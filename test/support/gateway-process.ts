@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { start, type Outcome, type RunningProcess } from '../commands/command-line.ts';
-import type { Environment } from '../../src/config/source/yaml-source.ts';
+import type { Environment } from '../../src/commands/command.ts';
 import { freePort } from './free-port.ts';
 import { configFile } from '../config/config-file.ts';
 import type { NodeAddress } from './gateway.ts';

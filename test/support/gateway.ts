@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
 import type { Limits } from '../../src/access/limits/ticket.ts';
-import type { AccessConfig, Config, TracingConfig } from '../../src/config/config.ts';
+import type { AccessConfig, Config } from '../../src/config/config.ts';
 import type { LookUp } from '../../src/upstream/discovery.ts';
 import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
 import type { ConnectionTimes } from '../../src/proxy/http/service.ts';
@@ -27,7 +27,7 @@ export interface TestGatewayOptions {
   /** Default: the endpoint is open. */
   readonly access?: AccessConfig;
   /** Default: none. */
-  readonly tracing?: TracingConfig;
+  readonly tracing?: NonNullable<Config['tracing']>;
   /** The encoder's clock, in milliseconds. */
   readonly now?: () => number;
   /** Default 0. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { createKey } from '../../src/access/keys/key-set.ts';
-import type { AccessConfig, PlanConfig } from '../../src/config/config.ts';
+import type { AccessConfig } from '../../src/config/config.ts';
 
 /** A key of a test, in its text and as it stands in the file. */
 export interface TestKey {
@@ -41,7 +41,7 @@ export function keysFile(t: TestContext, keys: readonly TestKey[]): KeysFile {
   return { path, write, writeText };
 }
 
-export function planConfig(more: Partial<PlanConfig> = {}): PlanConfig {
+export function planConfig(more: Partial<AccessConfig['plans'][string]> = {}): AccessConfig['plans'][string] {
   return { windowMs: 10_000, waitMs: 0, operations: ['read', 'view', 'encode', 'submit', 'pass'], ...more };
 }
 

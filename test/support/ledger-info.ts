@@ -1,6 +1,6 @@
 /** Snapshots of a node's ledger, made up for tests. */
-import { dialectOf, ledgerHeaderList, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { Dialect, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 
 export interface MadeUpLedger {
   readonly version: bigint;
@@ -13,8 +13,8 @@ export interface MadeUpLedger {
 export function ledgerInfo({ version, oldest = 0n, chainId = 4, timestampUsec = version }: MadeUpLedger): LedgerInfo {
   return {
     chainId,
-    version: ledgerVersion(version),
-    oldestVersion: ledgerVersion(oldest),
+    version: LedgerVersion.of(version),
+    oldestVersion: LedgerVersion.of(oldest),
     timestampUsec,
     epoch: 7n,
     blockHeight: version / 10n,
@@ -24,6 +24,6 @@ export function ledgerInfo({ version, oldest = 0n, chainId = 4, timestampUsec = 
 
 /** The seven headers of such a snapshot in the specified names, for faults that replace a sample node's answer. */
 export function ledgerHeaders(ledger: MadeUpLedger): Record<string, string> {
-  const list = ledgerHeaderList(ledgerInfo(ledger), dialectOf('node'));
+  const list = new Dialect('node').list(ledgerInfo(ledger));
   return Object.fromEntries(list.flatMap((name, at) => (at % 2 === 0 ? [[name, list[at + 1] ?? '']] : [])));
 }

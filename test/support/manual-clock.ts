@@ -1,5 +1,5 @@
 import { momentAt, type LedgerClock, type LedgerMoment } from '../../src/sample/ledger-clock.ts';
-import { ledgerVersion, type LedgerVersion } from '../../src/ledger/version.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 
 /** A ledger that stands still until a test moves it. */
 export class ManualClock implements LedgerClock {
@@ -8,8 +8,8 @@ export class ManualClock implements LedgerClock {
   #fork: { readonly above: bigint; readonly name: string } | undefined;
 
   constructor(start: { readonly head: bigint; readonly oldest: bigint }) {
-    this.#head = ledgerVersion(start.head);
-    this.#oldest = ledgerVersion(start.oldest);
+    this.#head = LedgerVersion.of(start.head);
+    this.#oldest = LedgerVersion.of(start.oldest);
   }
 
   get head(): LedgerVersion {
@@ -17,7 +17,7 @@ export class ManualClock implements LedgerClock {
   }
 
   set head(version: bigint) {
-    this.#head = ledgerVersion(version);
+    this.#head = LedgerVersion.of(version);
   }
 
   get oldest(): LedgerVersion {
@@ -25,7 +25,7 @@ export class ManualClock implements LedgerClock {
   }
 
   set oldest(version: bigint) {
-    this.#oldest = ledgerVersion(version);
+    this.#oldest = LedgerVersion.of(version);
   }
 
   /** Versions above `above` are of another history from now on: other hashes, other state. */

@@ -1,6 +1,6 @@
 /** Requests to one node through its HTTP client, without a fleet around it. */
 import type { TestContext } from 'node:test';
-import { dialectOf } from '../../src/ledger/ledger-headers.ts';
+import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import type { CancelSignal } from '../../src/ledger/stop.ts';
 import { createAnswerBudget } from '../../src/upstream/byte-budget.ts';
 import type { NodeAnswer, Progress } from '../../src/upstream/dispatch/exchange.ts';
@@ -30,7 +30,7 @@ export function ask(node: Upstream, path: string, options: AskOptions = {}): Pro
     progress = { sentAtMs: undefined, isAnswered: false },
   } = options;
   const { method = 'GET', headers = {}, body } = options;
-  const context = { dialect: dialectOf('node'), signal, progress, budget: createAnswerBudget() };
+  const context = { dialect: new Dialect('node'), signal, progress, budget: createAnswerBudget() };
   return fetchWhole(node, { method, path, headers, body }, context, purpose);
 }
 

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { TestContext } from 'node:test';
 import { Registry } from 'prom-client';
-import { dialectOf } from '../../src/ledger/ledger-headers.ts';
+import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import { createSenderMetrics, type SenderMetrics } from '../../src/upstream/dispatch/sender-metrics.ts';
 import { createUpstreamMetrics, type UpstreamMetrics } from '../../src/upstream/upstream-metrics.ts';
 import { quietEvents } from './fleet-events.ts';
@@ -51,7 +51,7 @@ export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSe
   const first = await nodeOf(t, answer, options);
   const upstreams = [first.upstream];
   while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, options)).upstream);
-  const fleet = new FleetState(upstreams, dialectOf('node'), quietEvents);
+  const fleet = new FleetState(upstreams, new Dialect('node'), quietEvents);
   const registry = new Registry();
   const metrics = senderMetrics(registry);
   const log = { debug: () => undefined, record: () => undefined };

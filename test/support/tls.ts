@@ -8,11 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
+import { defaultCiphers } from '../../src/config/schema/schema-parts.ts';
 
 export interface Certified {
   /** Names of the files. */
   readonly cert: string;
   readonly key: string;
+  readonly ciphers: readonly string[];
 }
 
 export interface Authority {
@@ -43,7 +45,7 @@ export function authority(t: TestContext): Authority {
       openssl('req', ...own, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
       const by = ['-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAcreateserial', '-days', String(days), '-extfile', 'names'];
       openssl('x509', '-req', '-in', `${name}.csr`, '-out', `${name}.crt`, ...by);
-      return { cert: join(folder, `${name}.crt`), key: join(folder, `${name}.key`) };
+      return { cert: join(folder, `${name}.crt`), key: join(folder, `${name}.key`), ciphers: defaultCiphers };
     },
   };
 }

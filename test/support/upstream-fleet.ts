@@ -1,5 +1,5 @@
 /** A fleet without a gateway, over the sockets of a test's nodes. */
-import { dialectOf } from '../../src/ledger/ledger-headers.ts';
+import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import { FleetState } from '../../src/upstream/fleet-state.ts';
 import { Upstream } from '../../src/upstream/node/upstream.ts';
 import { quietEvents } from './fleet-events.ts';
@@ -15,5 +15,5 @@ export function fleetOf(nodes: readonly { readonly url: string }[]) {
       connectTimeoutMs: 1_000,
     });
   });
-  return { upstreams, fleet: new FleetState(upstreams, dialectOf('node'), quietEvents) };
+  return { upstreams, fleet: new FleetState(upstreams, new Dialect('node'), quietEvents) };
 }

@@ -4,10 +4,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { compileModule } from '../../src/encode/abi.ts';
-import { findAddress } from '../../src/ledger/address.ts';
-import { errorBody } from '../../src/ledger/errors.ts';
-import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
+import { Address } from '../../src/ledger/address.ts';
+import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import { ledgerInfo } from './ledger-info.ts';
+import { errorBody } from './error-body.ts';
 
 export interface EncodeAnswer {
   readonly status: number;
@@ -95,7 +95,7 @@ export class VectorNode {
       this.#write(response, url === '/v1' ? { status: 200, body: '{}' } : notFound);
       return;
     }
-    const published = this.#modules.get(`${findAddress(address)}::${decodeURIComponent(name)}`);
+    const published = this.#modules.get(`${Address.find(address)}::${decodeURIComponent(name)}`);
     const at = version === undefined ? this.head : BigInt(version);
     const module = published?.find(({ from }) => from <= at)?.body;
     if (version === undefined) {
@@ -117,7 +117,7 @@ export class VectorNode {
   ) {
     const head = ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body))];
     const info = ledgerInfo({ version: this.head, chainId: this.chainId });
-    if (ledgerHeaders) head.push(...ledgerHeaderList(info, dialectOf('node')));
+    if (ledgerHeaders) head.push(...new Dialect('node').list(info));
     response.writeHead(status, head).end(body);
   }
 }

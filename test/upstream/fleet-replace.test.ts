@@ -1,8 +1,8 @@
 /** Nodes that are added to a fleet and removed from it while it serves. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { dialectOf } from '../../src/ledger/ledger-headers.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { Dialect } from '../../src/ledger/ledger-headers.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 import { FleetState } from '../../src/upstream/fleet-state.ts';
 import { candidatesOf } from '../../src/upstream/fleet-view.ts';
 import { Upstream } from '../../src/upstream/node/upstream.ts';
@@ -21,7 +21,7 @@ function fleetOf(t: TestContext, count: number) {
   const nodes = ['a', 'b', 'c'].map((name) => upstreamOf(t, name)) as [Upstream, Upstream, Upstream];
   const outages: boolean[] = [];
   const rollbacks: string[] = [];
-  const fleet = new FleetState(nodes.slice(0, count), dialectOf('node'), {
+  const fleet = new FleetState(nodes.slice(0, count), new Dialect('node'), {
     ...quietEvents,
     onChange: (change, fields) => {
       if (change === 'rollback') rollbacks.push(Object.values(fields).join(' '));
@@ -164,6 +164,6 @@ test('a late answer of a removed node raises the head, and decides nothing else'
   tell(a, { version: 50n }, 60_000);
 
   assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 110n, 0]);
-  const reached = await fleet.waiters.wait(ledgerVersion(105n), 1, new AbortController().signal);
+  const reached = await fleet.waiters.wait(LedgerVersion.of(105n), 1, new AbortController().signal);
   assert.equal(reached, false);
 });

@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import { ledgerVersion as at, type LedgerVersion } from '../../src/ledger/version.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 import type { FleetState } from '../../src/upstream/fleet-state.ts';
 import { Latest, type PublishedState } from '../../src/upstream/latest.ts';
 import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';
 import { never, senderOf } from '../support/sender.ts';
+
+const at = (version: bigint): LedgerVersion => LedgerVersion.of(version);
 
 const late = new GatewayError('unavailable', 'try again');
 const options = { maxStalenessMs: 0, waitForVersionMs: 20 };

@@ -1,10 +1,11 @@
 /** The key of an epoch: which looks set it; and headers without a known meaning: which answers have them. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { dialectOf, type HeaderValues, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
-import { LedgerWideHeaders } from '../../src/upstream/ledger-wide-headers.ts';
+import { Dialect, type HeaderValues, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
+import { familyText } from '../../src/ledger/node-headers.ts';
+import { familyFields, LedgerWideHeaders } from '../../src/upstream/ledger-wide-headers.ts';
 import { Upstream } from '../../src/upstream/node/upstream.ts';
-import { ledgerInfo } from '../support/ledger-info.ts';
+import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';
 
 const key = 'x-node-txn-encryption-key';
 const written = 'X-Node-Txn-Encryption-Key';
@@ -24,7 +25,7 @@ function scene(t: TestContext) {
   const looked: string[] = [];
   const leftOut: string[] = [];
   const headers = new LedgerWideHeaders({
-    dialect: dialectOf('node'),
+    dialect: new Dialect('node'),
     generation: () => fleet.generation,
     onChange: () => undefined,
     onLookNeeded: ({ name }) => looked.push(name),
@@ -140,4 +141,40 @@ test('names are bounded: beyond them, no answer has headers of its own', (t) => 
   assert.equal(headers.names.size, 16);
   assert.equal(own(b, 100n, { 'x-node-own': '1' }), undefined);
   assert.deepEqual(leftOut, ['b']);
+});
+
+const node = new Dialect('node');
+
+const listed = (headers: HeaderValues, secret?: HeaderValues): unknown => {
+  const { fields, cut } = familyFields(headers, node, secret);
+  return [Object.fromEntries(fields), cut];
+};
+
+test('the family of an answer is all of its prefix without a known meaning', () => {
+  const known = Object.fromEntries(
+    Object.entries(ledgerHeaders({ version: 9n })).map(([name, value]) => [name.toLowerCase(), value]),
+  );
+  const others = { 'content-type': 'a', 'x-aptos-new': '1', 'x-nodes': '2', 'x-anything': '3' };
+  const ofAnswer = { 'x-node-gas-used': '7', 'x-node-cursor': 'ab' };
+  assert.deepEqual(listed({ ...known, ...ofAnswer, ...others }), [{}, []]);
+  assert.deepEqual(listed({ ...known, 'x-node-new': 'a b', ...ofAnswer }), [{ 'x-node-new': 'a b' }, []]);
+});
+
+test('a repeated header is one list; headers of one hop and credentials are none of the family', () => {
+  assert.deepEqual(listed({ 'x-node-a': ['1', '2'], 'x-node-b': undefined }), [{ 'x-node-a': '1, 2' }, []]);
+  const hop = { connection: 'close, X-Node-A', 'x-node-a': '1', 'x-node-b': '2' };
+  assert.deepEqual(listed(hop), [{ 'x-node-b': '2' }, []]);
+  assert.deepEqual(listed({ 'x-node-a': 'k', 'x-node-b': '2' }, { 'x-node-a': 'k' }), [{ 'x-node-b': '2' }, []]);
+});
+
+test('headers beyond the bounds or of other characters are cut', () => {
+  const many = Object.fromEntries(Array.from({ length: familyText.mostFields + 1 }, (_, at) => [`x-node-${at}`, 'v']));
+  assert.equal(familyFields(many, node).fields.size, familyText.mostFields);
+  assert.deepEqual(familyFields(many, node).cut, [`x-node-${familyText.mostFields}`]);
+  const longest = 'v'.repeat(familyText.mostBytes - 'x-node-a'.length);
+  assert.deepEqual(listed({ 'x-node-a': longest }), [{ 'x-node-a': longest }, []]);
+  assert.deepEqual(listed({ 'x-node-a': `${longest}v`, 'x-node-b': 'w' }), [{ 'x-node-b': 'w' }, ['x-node-a']]);
+  for (const value of ['\u00e9', 'a\tb', 'a\r\nb: c', '\u0000'])
+    assert.deepEqual(listed({ 'x-node-a': value }), [{}, ['x-node-a']]);
+  assert.deepEqual(listed({ 'x-node-a_b': 'v' }), [{}, ['x-node-a_b']]);
 });

@@ -1,9 +1,11 @@
 /** The floor by itself, on a ledger that the test moves. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ledgerVersion as at } from '../../src/ledger/version.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 import { MonotonicFloor } from '../../src/upstream/monotonic-floor.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
+
+const at = (version: bigint): LedgerVersion => LedgerVersion.of(version);
 
 function floorOf(head?: bigint) {
   const known = head === undefined ? undefined : ledgerInfo({ version: head });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PeerEvent } from '../../src/gateway/peer-workers.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 import { Channel } from '../../src/workers/channel.ts';
 import { PeerLink, WorkerBroadcast, type Peer } from '../../src/workers/worker-events.ts';
 import type { PrimaryHandlers, Published, WorkerHandlers } from '../../src/workers/protocol.ts';
@@ -44,7 +44,7 @@ function joined(count: number) {
   return { broadcast, workers, deliver };
 }
 
-const served = (version: bigint): PeerEvent => ({ kind: 'served', version: ledgerVersion(version) });
+const served = (version: bigint): PeerEvent => ({ kind: 'served', version: LedgerVersion.of(version) });
 const replaced: PeerEvent = { kind: 'ledger replaced', reports: [] };
 const snapshot = (version: bigint, asOfMs: number): PeerEvent => ({
   kind: 'snapshot',

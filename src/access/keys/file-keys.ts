@@ -1,4 +1,4 @@
-import { ConfigError, digestOf, FileWatch, formatProblem, readText } from '../../config/index.ts';
+import { ConfigError, WatchedFiles } from '../../config/index.ts';
 import { type KeysFile, keysFileWarnings, readKeysFile } from './keys-file.ts';
 import type { KeysContext } from './redis-keys.ts';
 
@@ -21,7 +21,7 @@ export class FileKeys {
   readonly #file: string;
   readonly #context: KeysContext;
   readonly #peers: KeysPeers | undefined;
-  readonly #watch: FileWatch;
+  readonly #watched: WatchedFiles;
   #inForce: ReadFile | undefined;
 
   /** Reads the file at once. Throws ConfigError when it has no list of keys and no peer has one. */
@@ -30,12 +30,13 @@ export class FileKeys {
     this.#context = context;
     this.#peers = peers;
     // While the file has no list of keys, a restarted worker takes the keys of the other workers.
-    const digest = digestOf(file);
+    this.#watched = new WatchedFiles([file]);
     const present = this.#findPresent();
-    this.#putInForce(present ?? this.#parse(peers?.lastKeys ?? readText(file)));
+    this.#putInForce(present ?? this.#parse(peers?.lastKeys ?? WatchedFiles.read(file)));
     const read = (): void => this.#read();
-    // Without a digest such a file counts as a change, and is reported.
-    this.#watch = new FileWatch([file], { digest: present && digest, onChange: read, onMissing: read });
+    // The next look at such a file reports it.
+    if (present === undefined) this.#watched.forget();
+    this.#watched.watch({ onChange: read, onMissing: read });
   }
 
   /** Throws ConfigError when a key in force would lose its plan, unless the present file has none without a plan. */
@@ -53,7 +54,7 @@ export class FileKeys {
   }
 
   close(): void {
-    this.#watch.close();
+    this.#watched.close();
   }
 
   /** Throws ConfigError. Reuses the keys in force for the same text: parsing blocks requests. */
@@ -66,7 +67,7 @@ export class FileKeys {
   /** The present file; `undefined` without a list of keys. */
   #findPresent(plans?: ReadonlyMap<string, unknown>): ReadFile | undefined {
     try {
-      return this.#parse(readText(this.#file), plans);
+      return this.#parse(WatchedFiles.read(this.#file), plans);
     } catch (error) {
       if (error instanceof ConfigError) return undefined;
       throw error;
@@ -80,7 +81,10 @@ export class FileKeys {
     this.#peers?.publishKeys(next.text);
     if (next.problems.length === 0) return;
     metrics.reloaded('file', 'failed');
-    const why = { file: this.#file, problems: next.problems.slice(0, mostReported).map(formatProblem) };
+    const why = {
+      file: this.#file,
+      problems: next.problems.slice(0, mostReported).map((problem) => ConfigError.format(problem)),
+    };
     journal.record('keys refused', why, 'keys of the file are refused, because their entries are wrong');
   }
 
@@ -94,7 +98,7 @@ export class FileKeys {
 
   #read(): void {
     try {
-      this.#take(this.#parse(readText(this.#file)));
+      this.#take(this.#parse(WatchedFiles.read(this.#file)));
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
       const { metrics, journal } = this.#context;

@@ -7,7 +7,7 @@ import {
   type LoadedConfig,
   nearMissHint,
   type Problem,
-  readText,
+  WatchedFiles,
 } from '../../config/index.ts';
 import type { KeyRecord } from './key-set.ts';
 
@@ -39,7 +39,7 @@ export function inspectKeysFile({ config, whereIs }: Pick<LoadedConfig, 'config'
 /** Throws ConfigError at the key of the config that names the file. */
 function textOf(file: string, whereIs: LoadedConfig['whereIs']): string {
   try {
-    return readText(file);
+    return WatchedFiles.read(file);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const path = ['access', 'keys', 'file'];

@@ -1,5 +1,5 @@
 /** The scope of a purge: which pages and keys it covers, and its text in messages between replicas. Pure. */
-import { type Address, findAddress } from '../../ledger/index.ts';
+import { Address } from '../../ledger/index.ts';
 import { digestMark, keyOn, keyText, type CacheKey } from '../key.ts';
 import { kinds, operations, type Operation } from '../kinds.ts';
 
@@ -129,6 +129,6 @@ export function findScope(text: string): PurgeScope | undefined {
     return page === undefined ? undefined : { kind, key: keyOn(page, Number(slot)) };
   }
   const [, chainId, hex = ''] = /^(\d{1,3}) (0x[0-9a-f]{1,64})$/.exec(rest) ?? [];
-  const address = kind === 'account' ? findAddress(hex) : undefined;
+  const address = kind === 'account' ? Address.find(hex) : undefined;
   return address === undefined ? undefined : { kind: 'account', chainId: Number(chainId), address };
 }

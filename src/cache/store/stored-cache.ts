@@ -1,5 +1,5 @@
 /** Builds the store: answers on the machine's disk, and the history that they belong to. */
-import type { StoreConfig } from '../../config/index.ts';
+import type { Config } from '../../config/index.ts';
 import { History } from '../history/history.ts';
 import { madeOnce, tierHistory, unverified, type TierParts } from '../history/tier-history.ts';
 import { createStoreMetrics } from '../tier-metrics.ts';
@@ -18,7 +18,7 @@ export interface StoredCacheParts extends TierParts {
 }
 
 /** The store in use, with the history that its answers belong to. Opens in the background. */
-export function createStoredCache(config: StoreConfig, parts: StoredCacheParts) {
+export function createStoredCache(config: NonNullable<Config['cache']['store']>, parts: StoredCacheParts) {
   const { memory, journal, run, peers, processes, settings } = parts;
   const { beatMs, ...ofHistory } = tierHistory(parts);
   const trouble = (): string | undefined => store.fault ?? (history.term === undefined ? unverified : undefined);

@@ -1,6 +1,6 @@
 /** `check FILE`: checks the config, probes every upstream against it, inspects store and Redis, and reports for people or programs. */
 import { inspectKeysFile } from '../../access/index.ts';
-import { ConfigError, formatPath, formatProblem, inspectTls, type Problem } from '../../config/index.ts';
+import { ConfigError, type Problem, TlsPair } from '../../config/index.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { type FleetInspection, inspectFleet } from './inspect-fleet.ts';
@@ -16,7 +16,7 @@ export async function check(call: CommandCall): Promise<ExitCode> {
     loaded && redisConfig && inspectRedis(redisConfig, loaded),
     storeConfig && inspectStore(storeConfig),
   ]);
-  const tls = loaded && inspectTls(loaded);
+  const tls = loaded && TlsPair.check(loaded);
   const found = [...(fleet?.findings ?? []), ...(store?.findings ?? []), ...(redis?.findings ?? [])];
   const findings = found.map(({ path, message }): Problem => ({
     path,
@@ -60,7 +60,7 @@ function formatReport({ file, problems, warnings, upstreams }: CheckReport): str
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
   return [
     ...(upstreams === undefined ? [] : [...upstreamTable(upstreams), '']),
-    ...problems.map(formatProblem),
+    ...problems.map((problem) => ConfigError.format(problem)),
     ...warnings.map((warning) => `warning: ${warning}`),
     `${file === undefined ? '' : `${file}: `}${problems.length === 0 ? 'fine' : count}`,
   ].join('\n');
@@ -71,7 +71,7 @@ function jsonReport({ file, problems, warnings, upstreams }: CheckReport): strin
   const flat = problems.map(({ where, path, message }) => ({
     ...(where.kind === 'file' ? { file: where.file, line: where.line, column: where.column } : {}),
     ...(where.kind === 'setting' ? { setting: where.name } : {}),
-    path: formatPath(path),
+    path: ConfigError.formatPath(path),
     message,
   }));
   const report = { file, fine: problems.length === 0, problems: flat, warnings, upstreams };

@@ -1,10 +1,10 @@
 /** The nodes of a config as they answer now, and the findings about its upstreams. */
-import type { KeyPath, LoadedConfig } from '../../config/index.ts';
+import type { LoadedConfig, Problem } from '../../config/index.ts';
 import { inspectNodes } from '../../upstream/index.ts';
 
 /** A fault of the value at `path`. */
 export interface CheckFinding {
-  readonly path: KeyPath;
+  readonly path: Problem['path'];
   readonly message: string;
 }
 

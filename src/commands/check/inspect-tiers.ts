@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } 
 import { dirname, join } from 'node:path';
 import type { Cluster, Redis } from 'ioredis';
 import { redisConnections } from '../../cache/index.ts';
-import type { LoadedConfig, RedisConfig, StoreConfig } from '../../config/index.ts';
+import type { Config, LoadedConfig, RedisConfig } from '../../config/index.ts';
 import { connectionFault } from '../../upstream/index.ts';
 import type { CheckFinding } from './inspect-fleet.ts';
 
@@ -105,7 +105,10 @@ const unfit: Readonly<Record<number, string>> = {
 };
 
 /** Looks at the store's folder, or at the one above it, which the gateway will create it in. */
-export async function inspectStore({ path: folder, maxBytes }: StoreConfig): Promise<TierInspection> {
+export async function inspectStore({
+  path: folder,
+  maxBytes,
+}: NonNullable<Config['cache']['store']>): Promise<TierInspection> {
   // Loads SQLite, which a Node may lack or warn about.
   const { faultOf } = await import('../../cache/index.ts');
   const place = existsSync(folder) ? folder : dirname(folder);

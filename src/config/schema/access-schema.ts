@@ -1,7 +1,7 @@
 /** The schema of `access`: keys, plans and costs; and the headers that keys and node credentials may use. */
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { duration, filled, filledList, flag, hour, named, part, pattern, whole } from './schema-parts.ts';
+import { duration, filled, filledList, flag, hour, live, named, part, pattern, whole } from './schema-parts.ts';
 import { isForNodes } from '../../ledger/index.ts';
 
 const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
@@ -83,10 +83,12 @@ const cidrFault = 'expected an address or a network such as "10.0.0.0/8" or "fd0
 /** The section `access`. */
 export const access = z
   .strictObject({
-    header: pattern(/^[a-z][a-z\d-]{0,62}$/, 'expected a header name such as "authorization" or "x-api-key"')
-      .refine(isFitForKeys, { error: 'has another meaning, or is forwarded to nodes: keys must never reach one' })
-      .default('authorization')
-      .describe('Header that holds the key, lower case; in authorization it follows "Bearer".'),
+    header: live(
+      pattern(/^[a-z][a-z\d-]{0,62}$/, 'expected a header name such as "authorization" or "x-api-key"')
+        .refine(isFitForKeys, { error: 'has another meaning, or is forwarded to nodes: keys must never reach one' })
+        .default('authorization')
+        .describe('Header that holds the key, lower case; in authorization it follows "Bearer".'),
+    ),
     keys: z
       .strictObject({
         file: filled('expected a path')
@@ -96,19 +98,25 @@ export const access = z
       })
       .prefault({})
       .describe('Sources of keys, stored as SHA-256 hashes.'),
-    anonymous: planName.optional().describe('Plan of requests without a key, per client address. Absent: 401.'),
-    trustedProxies: z
-      .array(pattern(/^[\da-fA-F.:]+(?:\/\d{1,3})?$/, cidrFault).refine(isNetwork, { error: cidrFault }), {
-        error: 'expected a list of networks',
-      })
-      .default([])
-      .describe('Networks whose X-Forwarded-For counts.'),
-    whenRedisIsDown: z
-      .enum(['local', 'refuse', 'allow'])
-      .default('local')
-      .describe('Limits while Redis is down: local counts in each replica, refuse answers 503, allow counts nothing.'),
-    plans: z.record(planName, plan, { error: 'expected plans by name' }).describe('Limits by name.'),
-    costs,
+    anonymous: live(planName.optional().describe('Plan of requests without a key, per client address. Absent: 401.')),
+    trustedProxies: live(
+      z
+        .array(pattern(/^[\da-fA-F.:]+(?:\/\d{1,3})?$/, cidrFault).refine(isNetwork, { error: cidrFault }), {
+          error: 'expected a list of networks',
+        })
+        .default([])
+        .describe('Networks whose X-Forwarded-For counts.'),
+    ),
+    whenRedisIsDown: live(
+      z
+        .enum(['local', 'refuse', 'allow'])
+        .default('local')
+        .describe(
+          'Limits while Redis is down: local counts in each replica, refuse answers 503, allow counts nothing.',
+        ),
+    ),
+    plans: live(z.record(planName, plan, { error: 'expected plans by name' }).describe('Limits by name.')),
+    costs: live(costs),
     usage: z
       .strictObject({
         metricsByKey: flag(false).describe('Metrics by key as well as by plan: one series per key.'),

@@ -8,6 +8,30 @@ export const chainIds = { mainnet: 1, testnet: 2 } as const;
 /** One hour in ms. */
 export const hour = 3_600_000;
 
+/** Schemas of keys that change at run time. */
+const liveSchemas = new WeakSet<z.core.$ZodType>();
+
+/** Marks a key that changes at run time, with every key below it. Any other needs a restart. */
+export function live<T extends z.ZodType>(schema: T): T {
+  liveSchemas.add(schema);
+  return schema;
+}
+
+/** The paths of the marked keys below `schema`, a section, sorted. */
+export function liveKeysOf(schema: z.core.$ZodType, prefix = ''): readonly string[] {
+  return Object.entries(shapeOf(schema))
+    .flatMap(([key, child]) => (liveSchemas.has(child) ? [prefix + key] : liveKeysOf(child, `${prefix}${key}.`)))
+    .sort();
+}
+
+/** The keys of a section, optional or with defaults; none of anything else. */
+function shapeOf(schema: z.core.$ZodType): Readonly<Record<string, z.core.$ZodType>> {
+  if (schema instanceof z.ZodObject) return schema.shape;
+  const isWrapped =
+    schema instanceof z.ZodOptional || schema instanceof z.ZodPrefault || schema instanceof z.ZodDefault;
+  return isWrapped ? shapeOf(schema.unwrap()) : {};
+}
+
 /** A text of this form; `error` for every other value. */
 export function pattern(form: RegExp, error: string) {
   return z.string({ error }).regex(form, { error, abort: true });

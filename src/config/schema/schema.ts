@@ -17,6 +17,7 @@ import {
   host,
   hour,
   isCipher,
+  live,
   named,
   part,
   redisUrl,
@@ -76,20 +77,26 @@ const operations = z
       .default(9090)
       .describe('Port of /livez, /readyz, /metrics, /status and /admin. 0 picks a free port.'),
     // Without "expected": no message may quote the token.
-    token: pattern(
-      /^[!-~]{16,}$/,
-      'must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"',
-    )
-      .optional()
-      .describe('Secret for /admin (Authorization: Bearer). Absent: /admin serves loopback only.'),
-    hosts: z
-      .array(pattern(/^(?:\*\.)?[\w-]+(?:\.[\w-]+)*$/, hostFault), { error: 'expected a list of host names' })
-      .optional()
-      .describe(
-        'Public names of the operations port, "*.example" for all below one. Addresses, localhost and names of the cluster or machine always pass; any other Host gets 421.',
+    token: live(
+      pattern(
+        /^[!-~]{16,}$/,
+        'must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"',
+      )
+        .optional()
+        .describe('Secret for /admin (Authorization: Bearer). Absent: /admin serves loopback only.'),
+    ),
+    hosts: live(
+      z
+        .array(pattern(/^(?:\*\.)?[\w-]+(?:\.[\w-]+)*$/, hostFault), { error: 'expected a list of host names' })
+        .optional()
+        .describe(
+          'Public names of the operations port, "*.example" for all below one. Addresses, localhost and names of the cluster or machine always pass; any other Host gets 421.',
+        ),
+    ),
+    readyInOutage: live(
+      flag(true).describe(
+        'Stay ready while no upstream answers, since the cache still serves pinned reads; false: /readyz is 503.',
       ),
-    readyInOutage: flag(true).describe(
-      'Stay ready while no upstream answers, since the cache still serves pinned reads; false: /readyz is 503.',
     ),
   })
   .prefault({})
@@ -134,24 +141,30 @@ const upstreams = z
 
 const upstream = z
   .strictObject({
-    timeout: duration('5s', 1, hour).describe('Longest attempt at one upstream.'),
-    deadline: duration('10s', 1, hour).describe('Longest time for all attempts of one request together.'),
-    probeInterval: duration('1s', 10, hour).describe('Interval of probes of the ledger of a quiet upstream.'),
-    discoverInterval: duration('10s', 1_000, hour).describe('Interval of look-ups of names with discover: dns.'),
+    timeout: live(duration('5s', 1, hour).describe('Longest attempt at one upstream.')),
+    deadline: live(duration('10s', 1, hour).describe('Longest time for all attempts of one request together.')),
+    probeInterval: live(duration('1s', 10, hour).describe('Interval of probes of the ledger of a quiet upstream.')),
+    discoverInterval: live(duration('10s', 1_000, hour).describe('Interval of look-ups of names with discover: dns.')),
     connections: whole(1, 65_535)
       .default(128)
       .describe(
         'Most connections for reads to one upstream. Probes have two more, and each submission in flight has its own.',
       ),
-    maxAttempts: whole(1, 100).default(3).describe('Most attempts for one request, over all upstreams.'),
-    maxLag: duration('30s', 100, hour).describe(
-      'An upstream that lags more behind the newest ledger serves only versions that it holds.',
+    maxAttempts: live(whole(1, 100).default(3).describe('Most attempts for one request, over all upstreams.')),
+    maxLag: live(
+      duration('30s', 100, hour).describe(
+        'An upstream that lags more behind the newest ledger serves only versions that it holds.',
+      ),
     ),
-    hedge: z
-      .union([hedge(), z.literal(false)], { error: 'expected false, or quantile and share' })
-      .prefault({})
-      .describe('Second attempt at another upstream while the first is in flight; false: none.'),
-    audit: share(0.001).describe('Share of pinned reads whose answer is compared with that of a second upstream.'),
+    hedge: live(
+      z
+        .union([hedge(), z.literal(false)], { error: 'expected false, or quantile and share' })
+        .prefault({})
+        .describe('Second attempt at another upstream while the first is in flight; false: none.'),
+    ),
+    audit: live(
+      share(0.001).describe('Share of pinned reads whose answer is compared with that of a second upstream.'),
+    ),
   })
   .prefault({})
   .describe('Bounds on the work for one request and the load on one upstream.');
@@ -163,7 +176,7 @@ const cache = z
     ),
     memory: z
       .strictObject({
-        maxBytes: size('256MiB', 2 ** 20).describe('Most bytes of answers kept in memory.'),
+        maxBytes: live(size('256MiB', 2 ** 20).describe('Most bytes of answers kept in memory.')),
       })
       .prefault({})
       .describe('The cache in the process.'),
@@ -196,10 +209,10 @@ const cache = z
         keyPrefix: pattern(/^[\w.:-]{1,64}$/, 'expected 1 to 64 letters, digits or any of "._:-"')
           .default('lg')
           .describe('First part of every key.'),
-        timeout: duration('50ms', 1, hour).describe(
-          'Longest delay that Redis may add to a read; a slower look-up is a miss.',
+        timeout: live(
+          duration('50ms', 1, hour).describe('Longest delay that Redis may add to a read; a slower look-up is a miss.'),
         ),
-        ttl: duration('7d', 1000, 3650 * 24 * hour).describe('Time to live of an answer.'),
+        ttl: live(duration('7d', 1000, 3650 * 24 * hour).describe('Time to live of an answer.')),
       })
       .optional()
       .describe('Shared second cache; exactly one of url, cluster, sentinel.'),
@@ -225,10 +238,10 @@ const latest = z
 
 const encode = z
   .strictObject({
-    enabled: flag(true).describe(
-      'Encode transactions in the gateway; false: every encode_submission goes to an upstream.',
+    enabled: live(
+      flag(true).describe('Encode transactions in the gateway; false: every encode_submission goes to an upstream.'),
     ),
-    shadow: share(0.01).describe('Share of encodings compared with an upstream.'),
+    shadow: live(share(0.01).describe('Share of encodings compared with an upstream.')),
     signingDomain: pattern(/^[A-Z][A-Z0-9_]{0,31}$/, 'expected capital letters, digits and "_", such as "APTOS"')
       .default('APTOS')
       .describe('Word before ::RawTransaction in the signing prefix.'),
@@ -260,10 +273,10 @@ export const configSchema = z.strictObject({
     .describe(
       'Processes that share the port, listen.maxConnections, cache.memory.maxBytes and upstream.connections. auto: one per processor.',
     ),
-  upstreams,
+  upstreams: live(upstreams),
   upstream,
   cache,
-  latest,
+  latest: live(latest),
   encode,
   access: access.optional(),
   log,

@@ -1,6 +1,6 @@
 /** The schemas of `log`, with its changes at run time, and of `tracing`. */
 import { z } from 'zod';
-import { duration, flag, hour, share, baseAddress, credentials } from './schema-parts.ts';
+import { duration, durationMs, flag, hour, live, share, baseAddress, credentials } from './schema-parts.ts';
 
 const level = z
   .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
@@ -19,25 +19,27 @@ const failed = flag(true).describe('Requests answered 5xx get one, whatever the 
 /** The section `log`. */
 export const log = z
   .strictObject({
-    level,
+    level: live(level),
     format,
-    access: z
-      .strictObject({ share: accessShare, slow, failed })
-      .prefault({})
-      .describe(
-        'Access lines, at level info. Slow and failed requests beyond the share: at most 50 lines a second for each process.',
-      ),
+    access: live(
+      z
+        .strictObject({ share: accessShare, slow, failed })
+        .prefault({})
+        .describe(
+          'Access lines, at level info. Slow and failed requests beyond the share: at most 50 lines a second for each process.',
+        ),
+    ),
   })
   .prefault({})
   .describe('Log lines.');
 
-/** A change of an operator; absent keys keep their values. */
+/** A change of an operator; absent keys keep their values. `slow` becomes milliseconds. */
 export const logChange = z.strictObject({
   level: level.removeDefault().optional(),
   access: z
     .strictObject({
       share: accessShare.removeDefault().optional(),
-      slow: slow.removeDefault().optional(),
+      slow: slow.removeDefault().transform(durationMs).optional(),
       failed: failed.removeDefault().optional(),
     })
     .optional(),

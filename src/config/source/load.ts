@@ -6,15 +6,17 @@ import { findContradictions } from '../schema/consistency.ts';
 import { checkRoot } from '../explain.ts';
 import { type Environment, escapeInterpolation, readYaml, type YamlSource } from './yaml-source.ts';
 import { type KeyPath, Positions, ConfigError, isMapping, type Where } from './problem.ts';
-import { applyOverrides, type Override } from './overrides.ts';
-import { readText } from './text-file.ts';
+import { applyOverrides, type GivenSettings, type Override, overridesOf } from './overrides.ts';
+import { WatchedFiles } from './watched-files.ts';
 import { configSchema, type FileConfig } from '../schema/schema.ts';
 
 /** The sources of a config. */
 export interface LoadOptions {
   readonly file?: string;
   /** Override the file, in order: the last one wins. */
-  readonly overrides?: readonly Override[];
+  readonly preset?: readonly Override[];
+  /** Override all of it. */
+  readonly given?: GivenSettings;
   /** Variables for `${NAME}`. */
   readonly env?: Environment;
   /** Reads the operations port alone: faults and unset variables of other sections do not count. */
@@ -33,15 +35,25 @@ export interface LoadedConfig {
 }
 
 /** Throws ConfigError with all problems. */
-export function loadConfig({ file, overrides = [], env = {}, isOfOperations = false }: LoadOptions): LoadedConfig {
+export function loadConfig({
+  file,
+  preset = [],
+  given = new Map(),
+  env = {},
+  isOfOperations = false,
+}: LoadOptions): LoadedConfig {
   const whole: YamlSource =
-    file === undefined ? { value: {}, problems: [], positions: new Positions() } : readYaml(readText(file), file, env);
+    file === undefined
+      ? { value: {}, problems: [], positions: new Positions() }
+      : readYaml(WatchedFiles.read(file), file, env);
   const source = isOfOperations ? operationsOf(whole) : whole;
   const { positions } = source;
   // Text that is not YAML has no keys to check.
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
 
-  const root = applyOverrides(source.value ?? {}, overrides, positions);
+  const overrides = [...preset, ...overridesOf(given)];
+  const counted = isOfOperations ? overrides.filter(({ path }) => path[0] === 'operations') : overrides;
+  const root = applyOverrides(source.value ?? {}, counted, positions);
   const checked = checkRoot(configSchema, root, source, { further: findContradictions(root, positions) });
   const config = toConfig(checked, file === undefined ? process.cwd() : dirname(resolve(file)));
   return {

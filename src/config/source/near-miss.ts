@@ -14,10 +14,10 @@ export function findNearMiss(word: string, known: Iterable<string>): string | un
   return best?.word;
 }
 
-/** ` (did you mean "tier"?)`, or an empty text: the end of a message. */
-export function nearMissHint(word: string, known: Iterable<string>): string {
+/** ` (did you mean "tier"?)`, or an empty text: the end of a message. `prefix`: of the words, without which they are compared. */
+export function nearMissHint(word: string, known: Iterable<string>, prefix = ''): string {
   const near = findNearMiss(word, known);
-  return near === undefined ? '' : ` (did you mean "${near}"?)`;
+  return near === undefined ? '' : ` (did you mean "${prefix}${near}"?)`;
 }
 
 /** `probe_interval`, `probe-interval` and `probeInterval` are one word in three spellings. */

@@ -20,16 +20,25 @@ export class ConfigError extends Error {
 
   constructor(problems: readonly Problem[]) {
     const sorted = [...problems].sort((left, right) => order(left.where) - order(right.where));
-    super(sorted.map(formatProblem).join('\n'));
+    super(sorted.map((problem) => ConfigError.format(problem)).join('\n'));
     this.problems = sorted;
   }
-}
 
-/** `file:line:column: key.path: message`, clickable in editors and terminals. */
-export function formatProblem(problem: Problem): string {
-  return [formatWhere(problem.where), formatPath(problem.path), problem.message]
-    .filter((part) => part !== '')
-    .join(': ');
+  /** `file:line:column: key.path: message`, clickable in editors and terminals. */
+  static format({ where, path, message }: Problem): string {
+    return [formatWhere(where), ConfigError.formatPath(path), message].filter((part) => part !== '').join(': ');
+  }
+
+  /** `['upstreams', 1, 'tier']` as `upstreams[1].tier`. */
+  static formatPath(path: KeyPath): string {
+    let text = '';
+    for (const part of path) {
+      if (typeof part === 'number') text += `[${part}]`;
+      else if (/^[A-Za-z_][\w-]*$/.test(part)) text += text === '' ? part : `.${part}`;
+      else text += `[${JSON.stringify(part)}]`;
+    }
+    return text;
+  }
 }
 
 function formatWhere(where: Where): string {
@@ -114,17 +123,6 @@ export class Positions {
 
 /** The path of a key in a config file: `['upstreams', 1, 'tier']`, written `upstreams[1].tier`. */
 export type KeyPath = readonly (string | number)[];
-
-/** The path as text. */
-export function formatPath(path: KeyPath): string {
-  let text = '';
-  for (const part of path) {
-    if (typeof part === 'number') text += `[${part}]`;
-    else if (/^[A-Za-z_][\w-]*$/.test(part)) text += text === '' ? part : `.${part}`;
-    else text += `[${JSON.stringify(part)}]`;
-  }
-  return text;
-}
 
 /** Whether `path` is `ancestor` or below it. */
 export function isWithin(path: KeyPath, ancestor: KeyPath): boolean {

@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { AccessLogConfig } from '../../config/index.ts';
+import type { Config } from '../../config/index.ts';
 import { type Count, Counter, countedOutcome, countedStatus } from '../../metrics/index.ts';
 import { Allowance } from '../../ledger/index.ts';
 import type { RequestSummary } from '../../proxy/http/index.ts';
@@ -13,7 +13,7 @@ interface AccessLogParts {
   readonly log: Logger;
   readonly registry: Registry;
   /** Read at each request: a reload may change them. */
-  readonly rules: () => AccessLogConfig;
+  readonly rules: () => Config['log']['access'];
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
   readonly random?: () => number;

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { styleText } from 'node:util';
 import { pino, type DestinationStream, type Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { LogConfig } from '../../config/index.ts';
+import type { Config } from '../../config/index.ts';
 import { Counter } from '../../metrics/index.ts';
 import { LogOutput } from './log-output.ts';
 import { formatLogLine } from './log-text.ts';
@@ -89,7 +89,7 @@ export function createLog(level: string, { to, fields, lines = new LogLines() }:
   return { log: to === undefined ? pino(options) : pino(options, to), lines };
 }
 
-type ProcessLogConfig = Pick<LogConfig, 'level' | 'format'>;
+type ProcessLogConfig = Pick<Config['log'], 'level' | 'format'>;
 
 const longestFlushMs = 1_000;
 
@@ -115,18 +115,18 @@ function paintLevel(word: string, level: number): string {
 /** The log settings of one process: the level of its logger, and the rules of access lines. */
 export class LogControl {
   readonly #log: Logger;
-  #inForce: LogConfig;
+  #inForce: Config['log'];
 
-  constructor(log: Logger, config: LogConfig) {
+  constructor(log: Logger, config: Config['log']) {
     this.#log = log;
     this.#inForce = config;
   }
 
-  get inForce(): LogConfig {
+  get inForce(): Config['log'] {
     return this.#inForce;
   }
 
-  set(next: LogConfig): void {
+  set(next: Config['log']): void {
     // The caller's logger may have a level of its own.
     if (next.level !== this.#inForce.level) this.#log.level = next.level;
     this.#inForce = next;

@@ -14,10 +14,25 @@ import {
   type SpanExporter,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace';
+import type { Registry } from 'prom-client';
+import type { Logger } from 'pino';
+import { Counter } from '../counter.ts';
 import { type Attributes, scope, type Sdk } from './span.ts';
 
 /** `exported`: the collector took it. `failed`: it did not. `dropped`: too many spans waited for the collector. */
 export type SpanOutcome = 'exported' | 'failed' | 'dropped';
+
+const outcomes = ['exported', 'failed', 'dropped'] as const;
+
+/** Registers the family of recorded spans; the result counts spans. */
+export function createTraceMetrics(registry: Registry): (outcome: (typeof outcomes)[number], spans: number) => void {
+  const spans = new Counter(registry, {
+    name: 'ledgergate_trace_spans_total',
+    help: 'Recorded spans by outcome: exported, failed (the collector did not take them, after retries), dropped (2,048 waited for the collector).',
+    labels: { outcome: outcomes },
+  });
+  return (outcome, count) => spans.inc({ outcome }, count);
+}
 
 /** Collector, share of traces, and the observer of exports. */
 export interface OtlpOptions {
@@ -38,6 +53,25 @@ const mostWaiting = 2_048;
 const delayMs = 1_000;
 /** The bound of one export with its retries. */
 const timeoutMs = 10_000;
+
+/** An SDK whose exports are counted, and logged when they begin to fail and when they succeed again. */
+export function createTracing(
+  options: Omit<OtlpOptions, 'onSpans'>,
+  { log, registry }: { readonly log: Logger; readonly registry: Registry },
+): Sdk {
+  const count = createTraceMetrics(registry);
+  let isFailing = false;
+  return createOtlpSdk({
+    ...options,
+    onSpans(outcome, spans, cause) {
+      count(outcome, spans);
+      if (outcome === 'dropped' || isFailing === (outcome === 'failed')) return;
+      isFailing = outcome === 'failed';
+      if (isFailing) log.warn({ cause }, 'the collector takes no spans: they are dropped until it does');
+      else log.info('the collector takes spans again');
+    },
+  });
+}
 
 /** Records a share of all traces, and exports each second. */
 export function createOtlpSdk({ endpoint, headers, share, resource, onSpans }: OtlpOptions): Sdk {

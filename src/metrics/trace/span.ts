@@ -11,7 +11,7 @@ import * as api from '@opentelemetry/api';
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** Kind, attributes and link of a new span. */
-export interface SpanStart {
+interface SpanStart {
   /** `client`: another process is asked. */
   readonly kind?: 'client';
   readonly attributes?: Attributes;
@@ -20,7 +20,7 @@ export interface SpanStart {
 }
 
 /** Identity of a span in logs and metrics: lower-case hex. */
-export interface SpanName {
+interface SpanName {
   readonly traceId: string;
   readonly spanId: string;
 }
@@ -84,16 +84,6 @@ const parentForm = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-
 /** Every receiver has to take this much, and none more (section 3.3.1.5). */
 const longestState = 512;
 const mostMembers = 32;
-/**
- * The trace of a client's request (W3C Trace Context) while the gateway records none: it is handed on to the node as it
- * came, so that the trace is not cut. Both headers are untrusted. `undefined`: there is none, or nothing that can be one.
- */
-export function passedOn({ traceparent, tracestate }: IncomingHttpHeaders): Span | undefined {
-  if (typeof traceparent !== 'string' || !parentForm.test(traceparent)) return undefined;
-  const headers = isState(tracestate) ? { traceparent, tracestate } : { traceparent };
-  return new SilentSpan(() => headers);
-}
-
 /** A malformed state is left out whole; the trace goes on without it. */
 function isState(text: unknown): text is string {
   if (typeof text !== 'string' || text.length > longestState) return false;
@@ -115,36 +105,48 @@ export interface Sdk {
   flush(): Promise<void>;
 }
 
-/** Begins spans of an SDK. */
-export type Tracer = ReturnType<typeof createTracer>;
-
 /** Name of the gateway's spans as a group (instrumentation scope). */
 export const scope = 'ledgergate';
 const longestFlushMs = 1_000;
 
-/** The registered SDK. `undefined`: none is; one that is registered after the start records nothing. */
-export function findSdk(): Sdk | undefined {
-  const tracer = api.trace.getTracer(scope);
-  return isRegistered(tracer) ? { tracer, propagator: api.propagation, flush: flushProvider } : undefined;
-}
+/** Begins spans of an SDK. */
+export class Tracer {
+  readonly #sdk: Sdk;
 
-/** The tracer of `sdk`. */
-export function createTracer(sdk: Sdk) {
-  const { tracer, propagator } = sdk;
-  return {
-    /** Begins the span of a client's request, within the trace of its headers. */
-    serve(name: string, headers: object, attributes: Attributes): Span {
-      // Baggage of clients is untrusted, and no part of the gateway reads it.
-      const parent = api.propagation.deleteBaggage(
-        propagator.extract(api.ROOT_CONTEXT, headers, api.defaultTextMapGetter),
-      );
-      return spanOf(sdk, tracer.startSpan(name, { kind: api.SpanKind.SERVER, attributes }, parent), parent);
-    },
-    /** Exports the latest spans: to be awaited before the process ends, for a second at most. */
-    async flush(): Promise<void> {
-      await Promise.race([sdk.flush().catch(() => undefined), sleep(longestFlushMs, undefined, { ref: false })]);
-    },
-  };
+  constructor(sdk: Sdk) {
+    this.#sdk = sdk;
+  }
+
+  /** The registered SDK. `undefined`: none is; one that is registered after the start records nothing. */
+  static findSdk(): Sdk | undefined {
+    const tracer = api.trace.getTracer(scope);
+    return isRegistered(tracer) ? { tracer, propagator: api.propagation, flush: flushProvider } : undefined;
+  }
+
+  /**
+   * The trace of a client's request (W3C Trace Context) while the gateway records none: it is handed on to the node as it
+   * came, so that the trace is not cut. Both headers are untrusted. `undefined`: there is none, or nothing that can be one.
+   */
+  static passedOn({ traceparent, tracestate }: IncomingHttpHeaders): Span | undefined {
+    if (typeof traceparent !== 'string' || !parentForm.test(traceparent)) return undefined;
+    const headers = isState(tracestate) ? { traceparent, tracestate } : { traceparent };
+    return new SilentSpan(() => headers);
+  }
+
+  /** Begins the span of a client's request, within the trace of its headers. */
+  serve(name: string, headers: object, attributes: Attributes): Span {
+    const { tracer, propagator } = this.#sdk;
+    // Baggage of clients is untrusted, and no part of the gateway reads it.
+    const parent = api.propagation.deleteBaggage(
+      propagator.extract(api.ROOT_CONTEXT, headers, api.defaultTextMapGetter),
+    );
+    return spanOf(this.#sdk, tracer.startSpan(name, { kind: api.SpanKind.SERVER, attributes }, parent), parent);
+  }
+
+  /** Exports the latest spans: to be awaited before the process ends, for a second at most. */
+  async flush(): Promise<void> {
+    await Promise.race([this.#sdk.flush().catch(() => undefined), sleep(longestFlushMs, undefined, { ref: false })]);
+  }
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Heads of answers: what caches may do with them, where they come from, and the headers of their own. */
-import { type Dialect, type LedgerVersion, listOfText } from '../../ledger/index.ts';
+import { type Dialect, familyText, type LedgerVersion } from '../../ledger/index.ts';
 import type { ContentCoding } from '../../cache/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import type { ReadResult } from '../reads/index.ts';
@@ -56,7 +56,7 @@ export class AnswerHeads {
     if (entry.cursor !== undefined) head.push(this.#dialect.cursor, entry.cursor);
     if (entry.ownHeaders !== undefined) {
       // A header may have become ledger-wide since: then only the live value is true.
-      head.push(...listOfText(entry.ownHeaders, this.#dialect, this.#parts.fleet.view.ledgerWideNames));
+      head.push(...familyText.list(entry.ownHeaders, this.#dialect, this.#parts.fleet.view.ledgerWideNames));
     }
     if (entry.digest !== '') head.push('ETag', entityTag(entry, coding));
     if (source.kind === 'upstream' && source.retryAfter !== undefined) head.push('Retry-After', source.retryAfter);

@@ -5,7 +5,7 @@ import type { Registry } from 'prom-client';
 import type { Access } from '../../access/index.ts';
 import type { Cache } from '../../cache/index.ts';
 import type { Config } from '../../config/index.ts';
-import { createTracer, findSdk, type Journal, type Sdk } from '../../metrics/index.ts';
+import { type Journal, type Sdk, Tracer } from '../../metrics/index.ts';
 import type { ByteBudget, Fleet } from '../../upstream/index.ts';
 import type { Reads } from '../reads/index.ts';
 import { AnswerHeads } from './answer-heads.ts';
@@ -69,8 +69,8 @@ export function createClientPort(service: Service, config: Config, context: Clie
   });
   const times = { ...usualTimes, inactivityMs: inactivityMs(config), ...context.times };
   const encryption = listen.tls && createEncryption(listen.tls, { ...context, times });
-  const sdk = context.sdk ?? findSdk();
-  const tracer = sdk && createTracer(sdk);
+  const sdk = context.sdk ?? Tracer.findSdk();
+  const tracer = sdk && new Tracer(sdk);
   const { basePath } = listen;
   const observer = {
     spans: tracer && new RequestSpans(tracer, { basePath, scheme: listen.tls === undefined ? 'http' : 'https' }),

@@ -2,15 +2,8 @@
 import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { type AdmittedRequest, clientOf } from '../../access/index.ts';
-import { type CancelSignal, CancelToken, errorBody, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
-import {
-  type CountedRequest,
-  type Outcome,
-  passedOn,
-  type RouteName,
-  type Span,
-  type SpanName,
-} from '../../metrics/index.ts';
+import { type CancelSignal, CancelToken, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
+import { type CountedRequest, type Outcome, type RouteName, type Span, Tracer } from '../../metrics/index.ts';
 import type { ContentCoding } from '../../cache/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import type { Caller, InfoBody, ReadResult, Reads } from '../reads/index.ts';
@@ -40,7 +33,7 @@ export interface RequestSummary extends CountedRequest {
   readonly failure?: GatewayError | undefined;
   /** Principal and limits; undefined with open access. */
   readonly admitted: AdmittedRequest | undefined;
-  readonly trace?: SpanName | undefined;
+  readonly trace?: Span['recorded'];
 }
 
 /** Receives the beginning and the end of each request. */
@@ -162,11 +155,11 @@ export class Exchange implements Caller, RequestSummary {
 
   /** The request's own span, or without tracing one that propagates the client's trace to nodes. */
   get span(): Span | undefined {
-    return this.#span ?? passedOn(this.request.headers);
+    return this.#span ?? Tracer.passedOn(this.request.headers);
   }
 
   /** Name of a sampled span, for metrics and log lines. */
-  get trace(): SpanName | undefined {
+  get trace(): Span['recorded'] {
     return this.#span?.recorded;
   }
 
@@ -357,7 +350,7 @@ export class Exchange implements Caller, RequestSummary {
     // Node writes `Connection: close`, and broken-request.ts reads the flag.
     if (known.closesConnection) this.response.shouldKeepAlive = false;
     try {
-      this.answer(known.status, this.#parts.heads.errorHead(known.headers), errorBody(known.code, known.message));
+      this.answer(known.status, this.#parts.heads.errorHead(known.headers), known.body);
     } catch {
       // The error itself cannot be written (a header value that HTTP forbids): close the connection, keep the process.
       this.#cutOff();

@@ -1,7 +1,7 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
 import { type Cache, type CachedResponse, kinds } from '../../cache/index.ts';
 import { lifetimeOf, isOfLatest, type Read, type Reads, type SharedRead } from '../reads/index.ts';
-import { errorBody, type LedgerVersion } from '../../ledger/index.ts';
+import type { LedgerVersion } from '../../ledger/index.ts';
 import type { Fleet, Need } from '../../upstream/index.ts';
 import type { DescribedRequest } from './admin-request.ts';
 import type { ParsedRequest, Routes } from '../routes/index.ts';
@@ -33,8 +33,8 @@ export class Explainer {
   async explain(request: DescribedRequest): Promise<RequestExplanation> {
     const parsed = this.#parts.parse(request);
     if (parsed.kind === 'refused') {
-      const { status, code, message } = parsed.error;
-      return { answer: { status, body: JSON.parse(errorBody(code, message)) as unknown } };
+      const { status, body } = parsed.error;
+      return { answer: { status, body: JSON.parse(body) as unknown } };
     }
     const { match } = parsed;
     const route = match.route.name;

@@ -1,14 +1,14 @@
 /** The log settings in force: the config's, or an operator's until the next reload. */
 import type { Logger } from 'pino';
-import { durationMs, logChange, type LogConfig } from '../../config/index.ts';
+import { type Config, logChange } from '../../config/index.ts';
 import { type AdminAnswer, faultsOf } from './admin-request.ts';
 
 /** The log of the gateway. */
 export interface LogAdminParts {
   readonly log: Logger;
-  readonly logging: { readonly inForce: LogConfig; set(next: LogConfig): void };
+  readonly logging: { readonly inForce: Config['log']; set(next: Config['log']): void };
   /** Applies the settings to the part that serves clients. */
-  readonly setLog: (inForce: LogConfig) => void;
+  readonly setLog: (inForce: Config['log']) => void;
 }
 
 /** Reads and changes log settings, for `/admin/log`. */
@@ -20,7 +20,7 @@ export class LogAdmin {
     this.#parts = parts;
   }
 
-  reload(config: LogConfig): void {
+  reload(config: Config['log']): void {
     this.#put(config, 'config');
   }
 
@@ -33,10 +33,9 @@ export class LogAdmin {
     if (!parsed.success) return { status: 400, body: { message: faultsOf(parsed.error, 'the body') } };
     const { log, logging } = this.#parts;
     const { inForce } = logging;
-    const { level = inForce.level, access: { slow, ...access } = {} } = parsed.data;
+    const { level = inForce.level, access = {} } = parsed.data;
     const before = inForce.access;
-    const slowMs = slow === undefined ? before.slowMs : durationMs(slow);
-    const { share = before.share, failed = before.failed } = access;
+    const { share = before.share, slow: slowMs = before.slowMs, failed = before.failed } = access;
     const next = { ...inForce, level, access: { share, slowMs, failed } };
     // Logged at the more verbose of both levels.
     const logChanged = (): void => log.info({ from, settings: shown(next) }, 'an operator changed the log settings');
@@ -47,7 +46,7 @@ export class LogAdmin {
     return this.show();
   }
 
-  #put(next: LogConfig, by: 'config' | 'operator'): void {
+  #put(next: Config['log'], by: 'config' | 'operator'): void {
     this.#by = by;
     this.#parts.logging.set(next);
     this.#parts.setLog(next);
@@ -55,6 +54,6 @@ export class LogAdmin {
 }
 
 /** In the form of the config file. */
-function shown({ level, access: { slowMs, ...access } }: LogConfig) {
+function shown({ level, access: { slowMs, ...access } }: Config['log']) {
   return { level, access: { ...access, slow: `${slowMs}ms` } };
 }

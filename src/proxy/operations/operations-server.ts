@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { type AdminAccessRules, findHostRefusal, type HostRefusal, type HostRules } from './operations-access.ts';
 import { bodyTurns } from '../../ledger/index.ts';
-import type { LogConfig } from '../../config/index.ts';
+import type { Config } from '../../config/index.ts';
 import { expose, type FamilyData } from '../../metrics/index.ts';
 import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness, WorkersFacts } from './status/facts.ts';
 import { factsOf, tierFacts, type StatusFacts } from './status/present.ts';
@@ -94,7 +94,7 @@ export function createOperations(parts: OperationsParts & LogAdminParts) {
     },
     close: () => server.close(),
     /** A config is in force: its log settings replace those of an operator. */
-    reloadLog: (config: LogConfig) => log.reload(config),
+    reloadLog: (config: Config['log']) => log.reload(config),
   };
 }
 

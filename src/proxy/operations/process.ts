@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { cacheKey, type PurgeScope } from '../../cache/index.ts';
 import { familiesOf, type FamilyData } from '../../metrics/index.ts';
-import { findAddress, quote } from '../../ledger/index.ts';
+import { Address, quote } from '../../ledger/index.ts';
 import { Explainer, type ExplainerParts } from './explain.ts';
 import { StatusSource, type StatusParts } from './status/source.ts';
 import type { NodeStatus, ProcessStatus, Readiness } from './status/facts.ts';
@@ -182,7 +182,7 @@ function scopeOf(request: PurgeRequest, parts: ProcessParts): PurgeScope {
   const { chainId } = parts.fleet;
   if (chainId === undefined) throw new AdminFault(503, 'no node has reported its chain yet: try again');
   if (read !== undefined) return scopeOfRead(read, chainId, parts);
-  const address = findAddress(account);
+  const address = Address.find(account);
   if (address === undefined) throw new AdminFault(400, `"account" is no address: ${quote(account)}`);
   return { kind: 'account', chainId, address };
 }

@@ -4,22 +4,12 @@
  * (interface specification 2.3 to 2.5, protocol 1): members that newer nodes add never do. Two answers of one kind that
  * differ in nothing else than values, such as two accounts' resources of one type, look the same.
  */
-import {
-  type Address,
-  addressBytes,
-  type AnswerContent,
-  findAddress,
-  findTypeTag,
-  findU64,
-  formatTypeTag,
-  type JsonBody,
-  type JsonList,
-  maxU64,
-  type Members,
-  membersOf,
-} from '../../ledger/index.ts';
+import { Address, type AnswerContent, findU64, type JsonBody, maxU64, TypeTag } from '../../ledger/index.ts';
 import type { Operation } from '../../cache/index.ts';
 import type { ReadFacts } from './policy.ts';
+
+type JsonList = NonNullable<JsonBody['list']>;
+type Members = JsonBody['members'];
 
 /** A read with its canonical item (`KeyParts.subject`). */
 export interface AskedRead extends Pick<ReadFacts, 'version' | 'extent'> {
@@ -131,12 +121,12 @@ function isTagOf(type: unknown, { subject }: AskedRead): boolean {
   if (!isText(type)) return false;
   const [, asked] = partsOf(subject);
   if (type === asked) return true;
-  const tag = findTypeTag(type);
-  return tag !== undefined && formatTypeTag(tag) === asked;
+  const tag = TypeTag.find(type);
+  return tag !== undefined && TypeTag.format(tag) === asked;
 }
 
 function isAddress(value: unknown, asked: string): boolean {
-  return value === asked || (isText(value) && findAddress(value) === asked);
+  return value === asked || (isText(value) && Address.find(value) === asked);
 }
 
 /** The ABI in the JSON of a module; nodes write its address and name first, and the rest is long. */
@@ -151,6 +141,13 @@ const abiHead = /^"abi"\s*:\s*\{\s*"address"\s*:\s*"([^"\\]*)"\s*,\s*"name"\s*:\
 const longestAbiHead = 512;
 
 /** Whether it is a list, and its known items are what they have to be. */
+const none: Members = {};
+
+/** The members of a JSON value, where it is an object; none otherwise. */
+function membersOf(value: unknown): Members {
+  return typeof value === 'object' && value !== null ? (value as Members) : none;
+}
+
 function isListOf(list: JsonList | undefined, isItem: (item: unknown) => boolean): boolean {
   return list?.known.every(([, item]) => isItem(item)) ?? false;
 }
@@ -180,7 +177,7 @@ function isModule({ bytecode, abi }: Members, address: string, name?: string): b
 function isAccountBytes(body: Buffer, { subject }: AskedRead): boolean {
   const [address] = partsOf(subject);
   if (body.length < 147 || body[0] !== 32) return false;
-  return body.readBigUInt64LE(41) === 0n || body.subarray(65, 97).equals(addressBytes(address as Address));
+  return body.readBigUInt64LE(41) === 0n || body.subarray(65, 97).equals(Address.bytes(address as Address));
 }
 
 /** A text in another form than nodes write is no proof of another transaction. */
@@ -311,7 +308,7 @@ function areEventBytes(body: Buffer, { extent, subject }: AskedRead): boolean {
     if (body[at + 8] !== 0 || !isU64At(body, at + 49, firstOf(extent))) return false;
     if (address === undefined) return true;
     return (
-      isU64At(body, at + 9, BigInt(number)) && body.subarray(at + 17, at + 49).equals(addressBytes(address as Address))
+      isU64At(body, at + 9, BigInt(number)) && body.subarray(at + 17, at + 49).equals(Address.bytes(address as Address))
     );
   });
 }

@@ -8,7 +8,7 @@ import type { CacheKey } from '../../cache/index.ts';
 import { decide } from './policy.ts';
 import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
 import { Counter, labelSources } from '../../metrics/index.ts';
-import { canonicalJson, headerOf, parseJson } from '../../ledger/index.ts';
+import { headerOf, JsonValue } from '../../ledger/index.ts';
 import type { Read } from './read-result.ts';
 
 /** A pinned read, and the node's answer that the cache stored under `key`. */
@@ -188,7 +188,7 @@ function codeOf({ json }: FinalAnswer): unknown {
 
 function canonicalText({ body }: FinalAnswer): string | undefined {
   try {
-    return canonicalJson(parseJson(body.toString()));
+    return JsonValue.canonical(JsonValue.parse(body.toString()));
   } catch {
     return undefined;
   }

@@ -1,12 +1,5 @@
 /** Decides by protocol 1.2 whether an answer may be stored. Fails closed: every fact must be known to be final. */
-import {
-  type AnswerForm,
-  findForm,
-  findU64,
-  type JsonBody,
-  type LedgerInfo,
-  type LedgerVersion,
-} from '../../ledger/index.ts';
+import { AnswerForm, findU64, type JsonBody, type LedgerInfo, type LedgerVersion } from '../../ledger/index.ts';
 import { kinds, mutableTtlMs, type Operation } from '../../cache/index.ts';
 
 /** The part of history that a read asks for. */
@@ -164,7 +157,7 @@ function versionOf(text: unknown): LedgerVersion | undefined {
  * first and last byte have to do (`validateAnswer`).
  */
 function formFault({ form, operation }: ReadFacts, { contentType, json, body }: AnswerFacts): Decision | undefined {
-  if (findForm(contentType) !== form) return 'other form';
+  if (AnswerForm.find(contentType) !== form) return 'other form';
   const { isList = false } = kinds[operation];
   if (isList && body.length > largestList) return 'too large';
   if (form === 'bcs') return undefined;

@@ -4,7 +4,8 @@
  */
 import type { EncodeMetrics } from './encode-metrics.ts';
 import { type EncodeOutcome, encodeSubmission, forwardReasons, type ShadowProof } from '../../encode/index.ts';
-import { bodyBounds, bodyTurns, findText, GatewayError, turnlessBytes } from '../../ledger/index.ts';
+import { bodyTurns, GatewayError } from '../../ledger/index.ts';
+import { findText, turnlessBytes } from './canonical-body.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import { answerForm, type Exchange } from '../http/index.ts';
 import type { ModuleSource } from './module-source.ts';
@@ -36,6 +37,9 @@ interface EncoderParts {
 }
 
 type Forward = { readonly kind: 'forward'; readonly reason: NodeReason };
+
+/** In bytes; a node gets a larger body as it is. Plain text is cheap, such as the hex of a package: some 2 ms at worst. */
+const largestEncoded = 128 * 1024;
 
 /** Answers requests for signing messages, itself or through a node. */
 export class Encoder {
@@ -73,7 +77,7 @@ export class Encoder {
     const { accept, 'content-encoding': coding } = exchange.request.headers;
     if (answerForm(accept) === 'bcs') return forward('bcs accept');
     if (coding !== undefined) return forward('encoded body');
-    if (body.length > bodyBounds.bytes) return forward('large body');
+    if (body.length > largestEncoded) return forward('large body');
     const text = findText(body);
     if (text === undefined) return { kind: 'refused', code: 'web_framework_error', message: 'the body is not UTF-8' };
     if (chainId === undefined) return forward('chain unknown');

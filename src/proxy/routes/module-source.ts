@@ -1,7 +1,7 @@
 /** Compiled modules at head. A module is read again after a bounded age; only changed bytes are compiled again. */
 import { LRUCache } from 'lru-cache';
 import { type CachedResponse, ownBytes } from '../../cache/index.ts';
-import { type CompiledModule, compileModule, type LoadModule } from '../../encode/index.ts';
+import { compileModule, type LoadModule } from '../../encode/index.ts';
 import { type Address, bodyTurns, GatewayError } from '../../ledger/index.ts';
 import { FairFlights, type FlightTurn } from '../reads/index.ts';
 import { moduleRead } from './parse-read.ts';
@@ -13,6 +13,8 @@ const maxAgeMs = 1_000;
 export const moduleBytes = 96 * 1024 * 1024;
 /** Bound of a read; the fleet's own deadline is shorter. */
 const maxWaitMs = 30_000;
+
+type CompiledModule = ReturnType<typeof compileModule>;
 
 interface LoadedModule {
   readonly body: Buffer;

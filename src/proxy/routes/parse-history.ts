@@ -4,7 +4,7 @@
  */
 import type { Read, SharedRead } from '../reads/index.ts';
 import type { Operation } from '../../cache/index.ts';
-import { findU64, isIdentifier, type LedgerVersion, parseAddress } from '../../ledger/index.ts';
+import { Address, findU64, isIdentifier, type LedgerVersion } from '../../ledger/index.ts';
 import { answerForm } from '../http/index.ts';
 import { knownParameters } from './target.ts';
 import { acceptOnly, needOf, parseTag, readOf, type ParseRead, type PathRead } from './parse-read.ts';
@@ -111,7 +111,7 @@ function eventsRead(
 ): Read | SharedRead | undefined {
   const page = pageOf(request.target, 'start');
   if (page === undefined) return undefined;
-  const address = parseAddress(addressText);
+  const address = Address.parse(addressText);
   const path = `/accounts/${address}/events/${stream.encoded}`;
   const { start, limit, query } = page;
   const item = `${address}/${stream.text}`;
@@ -171,7 +171,7 @@ function newestList(
 export function accountList(name: 'transactions' | 'transaction_summaries'): ParseRead {
   const numbers = name === 'transactions' ? ['start', 'limit'] : ['start_version', 'end_version', 'limit'];
   return ({ address: addressText = '' }, request) => {
-    const address = parseAddress(addressText);
+    const address = Address.parse(addressText);
     return newestList({ operation: 'sent', subject: address, path: `/accounts/${address}/${name}`, numbers }, request);
   };
 }

@@ -3,21 +3,19 @@ import { LRUCache } from 'lru-cache';
 import type { Operation } from '../../cache/index.ts';
 import { parseViewBody, type CanonicalBody, type ViewContentType } from './canonical-body.ts';
 import {
-  formatTypeTag,
+  Address,
   GatewayError,
   isIdentifier,
   type LedgerVersion,
-  parseAddress,
-  parseStructTag,
-  parseTransactionHash,
   quote,
+  TypeTag,
   withVersion,
 } from '../../ledger/index.ts';
 import { answerForm, ownCopy } from '../http/index.ts';
 import { versionParameter } from './target.ts';
 import type { Read, SharedRead } from '../reads/index.ts';
 import type { Need } from '../../upstream/index.ts';
-import type { Submissions } from './submissions.ts';
+import { parseTransactionHash, type Submissions } from './submissions.ts';
 
 /** The parts of a client's request beside its path parameters. */
 export interface PathRead {
@@ -39,7 +37,7 @@ export function needOf(version: LedgerVersion | undefined): Need {
 
 /** Parses `GET /accounts/{address}/resource/{type}`. Throws `GatewayError` 400 where a node would refuse it too. */
 export function resourceRead({ address: addressText = '', type = '' }: Parameters, request: PathRead): Read {
-  const address = parseAddress(addressText);
+  const address = Address.parse(addressText);
   const { text, encoded } = parseTag(type);
   const path = `/accounts/${address}/resource/${encoded}`;
   return pathRead({ operation: 'resource', subject: `${address}/${text}`, path }, request);
@@ -47,7 +45,7 @@ export function resourceRead({ address: addressText = '', type = '' }: Parameter
 
 /** Parses `GET /accounts/{address}/module/{name}`. Names are case-sensitive. Throws `GatewayError` 400. */
 export function moduleRead({ address: addressText = '', name = '' }: Parameters, request: PathRead): Read {
-  const address = parseAddress(addressText);
+  const address = Address.parse(addressText);
   if (!isIdentifier(name)) throw new GatewayError('invalidInput', `'module_name' invalid: ${quote(name)}`);
   const path = `/accounts/${address}/module/${encodeURIComponent(name)}`;
   return pathRead({ operation: 'module', subject: `${address}/${name}`, path }, request);
@@ -182,7 +180,7 @@ export function parseTag(spelling: string): Tag {
   // A slice would keep the whole text of the received bytes in memory. The copy of a text beyond latin1 is another text.
   const copy = ownCopy(spelling);
   const own = copy === spelling ? copy : spelling;
-  const text = formatTypeTag(parseStructTag(own));
+  const text = TypeTag.format(TypeTag.parseStruct(own));
   const tag = { text, encoded: encodeURIComponent(text) };
   if (own === copy && own.length <= longestCached) parsedTags.set(own, tag);
   return tag;

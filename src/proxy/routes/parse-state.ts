@@ -4,7 +4,7 @@
  */
 import type { Operation } from '../../cache/index.ts';
 import { parseTableBody } from './canonical-body.ts';
-import { findAddress, findU64, parseAddress } from '../../ledger/index.ts';
+import { Address, findU64 } from '../../ledger/index.ts';
 import { knownParameters, versionParameter } from './target.ts';
 import type { Read } from '../reads/index.ts';
 import { parseTag, pathRead, postedRead, type BodyRead, type Parameters, type ParseRead } from './parse-read.ts';
@@ -14,7 +14,7 @@ const versionOnly = ['ledger_version'];
 /** Parses `GET /accounts/{address}`. */
 export const accountRead: ParseRead = ({ address: addressText = '' }, request) => {
   if (knownParameters(request.target, versionOnly) === undefined) return undefined;
-  const address = parseAddress(addressText);
+  const address = Address.parse(addressText);
   return pathRead({ operation: 'account', subject: `${address}/`, path: `/accounts/${address}` }, request);
 };
 
@@ -28,8 +28,8 @@ export const balanceRead: ParseRead = ({ address: addressText = '', asset: asset
   if (given === undefined) return undefined;
   const { accountAddress = addressText, asset: repeated = assetText } = given;
   if (accountAddress !== addressText || repeated !== assetText) return undefined;
-  const address = parseAddress(addressText);
-  const asset = findAddress(assetText);
+  const address = Address.parse(addressText);
+  const asset = Address.find(assetText);
   const { text, encoded } = asset === undefined ? parseTag(assetText) : { text: asset, encoded: asset };
   const path = `/accounts/${address}/balance/${encoded}`;
   return pathRead({ operation: 'balance', subject: `${address}/${text}`, path }, request);
@@ -44,7 +44,7 @@ export function accountPageRead(operation: Extract<Operation, 'modules' | 'resou
     const given = knownParameters(request.target, pageParameters);
     const query = given === undefined ? undefined : pageQuery(given);
     if (query === undefined) return undefined;
-    const address = parseAddress(addressText);
+    const address = Address.parse(addressText);
     const path = `/accounts/${address}/${operation}${query}`;
     return pathRead({ operation, subject: `${address}/${query}`, path }, request);
   };
@@ -80,7 +80,7 @@ export function tableItemRead(
   request: BodyRead,
 ): Read | undefined {
   if (knownParameters(request.target, versionOnly) === undefined) return undefined;
-  const handle = parseAddress(handleText);
+  const handle = Address.parse(handleText);
   const version = versionParameter(request.target);
   const { subject, bytes } = parseTableBody(operation, request.body, request.digest);
   const path = `/tables/${handle}/${operation === 'table_item' ? 'item' : 'raw_item'}`;

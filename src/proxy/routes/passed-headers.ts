@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import {
   conditions,
-  dialectOf,
+  Dialect,
   type HeaderValues,
   isForNodes,
   isOfInterface,
@@ -48,7 +48,9 @@ const ofLimits = /^(?:x-)?ratelimit(?:-[a-z-]+)?$/;
 
 /** The ledger's headers of either dialect: the gateway writes live ones. */
 const live: ReadonlySet<string> = new Set(
-  (['node', 'aptos'] as const).map(dialectOf).flatMap(({ seven, epochKey }) => seven.concat(epochKey)),
+  (['node', 'aptos'] as const)
+    .map((name) => new Dialect(name))
+    .flatMap(({ seven, epochKey }) => seven.concat(epochKey)),
 );
 
 interface ResponseHeaderOptions {

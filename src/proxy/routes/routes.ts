@@ -1,6 +1,6 @@
 /** Builds the routes of the client port. */
 import type { Registry } from 'prom-client';
-import { type Distrusted, ShadowProof } from '../../encode/index.ts';
+import { type DistrustedFunctions, ShadowProof } from '../../encode/index.ts';
 import type { Journal } from '../../metrics/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import { TargetCache } from '../http/index.ts';
@@ -29,7 +29,7 @@ interface RoutesContext {
   /** Monotonic, in milliseconds. */
   readonly now: () => number;
   /** Functions that other workers leave to nodes. */
-  readonly distrusted: Distrusted | undefined;
+  readonly distrusted: DistrustedFunctions['all'] | undefined;
   /** Publishes an accepted transaction; the client's answer waits for its promise. */
   readonly onSubmitted: ConstructorParameters<typeof Submissions>[0];
   /** Publishes that nodes encode a function from now on. */

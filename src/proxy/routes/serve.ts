@@ -1,6 +1,6 @@
 /** Serves each request by the kind of its route: a read, a passed request, or an answer of the gateway's own. */
-import { bodyTurns, GatewayError, turnlessBytes } from '../../ledger/index.ts';
-import { digestedBytes, digestInTurns } from './canonical-body.ts';
+import { bodyTurns, GatewayError } from '../../ledger/index.ts';
+import { digestedBytes, digestInTurns, turnlessBytes } from './canonical-body.ts';
 import { LargeAnswerError } from '../../upstream/index.ts';
 import { answerForm, CachedTarget, type Exchange, type Service } from '../http/index.ts';
 import type { Read, ReadResult, SharedRead } from '../reads/index.ts';

@@ -1,13 +1,6 @@
 /** The standing proof: after the client's answer a node encodes the same request, and the bytes are compared. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  compareWithNode,
-  encodeSubmission,
-  isOfUpgrade,
-  type LoadModule,
-  type NodeEncoding,
-  type ShadowProof,
-} from '../../encode/index.ts';
+import { encodeSubmission, type LoadModule, NodeEncoding, type ShadowProof } from '../../encode/index.ts';
 import type { EncodeMetrics } from './encode-metrics.ts';
 import { type Fleet, type NodeAnswer, QueueFullError } from '../../upstream/index.ts';
 import type { ModuleSource } from './module-source.ts';
@@ -102,8 +95,8 @@ export class ShadowChecks {
     const node = answer.body.toString();
     const upstream = answer.upstream.name;
     const { status, isFramed, info } = answer;
-    const encoding = { status, isFramed, body: node, version: info?.version };
-    const difference = compareWithNode(local, encoding);
+    const encoding = new NodeEncoding({ status, isFramed, body: node, version: info?.version });
+    const difference = encoding.compareWith(local);
     const comparison = difference === 'mismatch' ? await this.#explainMismatch(local, encoding) : difference;
     if (comparison === 'equal') proof.prove(functionId, signature);
     metrics.checked(comparison === 'unread' ? 'mismatch' : comparison);
@@ -149,7 +142,7 @@ export class ShadowChecks {
       const encoded = await encodeSubmission(local.body.toString(), { chainId, signingDomain, loadModule }).catch(
         () => undefined,
       );
-      if (encoded !== undefined && isOfUpgrade(encoded, answer)) return true;
+      if (encoded !== undefined && answer.isOfUpgrade(encoded)) return true;
     }
     return false;
   }

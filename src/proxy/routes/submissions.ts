@@ -3,14 +3,26 @@
  * the node to each other before the client is answered, because its next request may reach any of them.
  */
 import { LRUCache } from 'lru-cache';
-import { skimInTurns, type TransactionHash } from '../../ledger/index.ts';
+import { GatewayError, JsonBody, quote } from '../../ledger/index.ts';
 import type { NodeAnswer } from '../../upstream/index.ts';
 
 /** Longer than a transaction stays in a mempool. */
 const rememberMs = 10 * 60_000;
 const maxRemembered = 100_000;
 
+declare const brand: unique symbol;
+
+/** `0x` and 64 lowercase hex digits. */
+export type TransactionHash = string & { readonly [brand]: 'TransactionHash' };
+
 const hashForm = /^0x[0-9a-f]{64}$/;
+
+/** Parses a path's hash: `0x` optional, exactly 64 hex digits in any case. Throws `GatewayError` 400. */
+export function parseTransactionHash(text: string): TransactionHash {
+  const hex = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(text)?.[1];
+  if (hex !== undefined) return `0x${hex.toLowerCase()}` as TransactionHash;
+  throw new GatewayError('malformed', `failed to parse path txn_hash: ${quote(text)} is not 64 hex digits`);
+}
 
 type SubmissionAnswer = Pick<NodeAnswer, 'status' | 'body' | 'json'>;
 
@@ -34,7 +46,7 @@ export class Submissions {
   recordAnswer(upstream: string, { status, body, json }: SubmissionAnswer): Promise<void> | void {
     if (status !== 202) return undefined;
     if (!json.isOpaque) return this.#publish(json.members['hash'], upstream);
-    return skimInTurns(body, '').then((facts) => this.#publish(facts?.members['hash'], upstream));
+    return JsonBody.skim(body, '').then((facts) => this.#publish(facts?.members['hash'], upstream));
   }
 
   #publish(hash: unknown, upstream: string): Promise<void> | void {

@@ -1,12 +1,12 @@
 /** Request targets: the path below the base path, and query parameters. */
-import { findU64, GatewayError, type LedgerVersion, parseLedgerVersion, quote } from '../../ledger/index.ts';
+import { findU64, GatewayError, LedgerVersion, quote } from '../../ledger/index.ts';
 
 /** `?ledger_version=` as nodes read it: the first of several wins, an empty one is an error (protocol 4.3). */
 export function versionParameter(target: string): LedgerVersion | undefined {
   const query = queryOf(target);
   if (query === '') return undefined;
   const text = plainVersion.exec(query)?.[1] ?? parametersOf(query).get('ledger_version');
-  return text === null ? undefined : parseLedgerVersion(text);
+  return text === null ? undefined : LedgerVersion.parse(text);
 }
 
 /** Fast case without the general parser. */

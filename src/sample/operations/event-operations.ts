@@ -1,5 +1,5 @@
 /** Events of an account, by creation number and by the handle that holds it. */
-import { type Address, addressBytes, findAddress, formatTypeTag } from '../../ledger/index.ts';
+import { Address, TypeTag } from '../../ledger/index.ts';
 import { answerIn, type SampleAnswer, lengthBytes, listBytes, standInBytes, u64Bytes } from '../answer.ts';
 import { type SampleCall, historyPage, mapRange, pageOf } from '../call.ts';
 import { eventsPruned, notFound } from '../node-error.ts';
@@ -36,7 +36,7 @@ export function answerEventsByHandle(call: SampleCall): SampleAnswer {
   const start = call.u64Query('start');
   const limit = call.pageLimit(historyPage);
   const { version } = call.ledger;
-  const name = formatTypeTag(tag);
+  const name = TypeTag.format(tag);
   const resource = findResource(address, name) ?? findSyntheticResource(address, tag, version);
   if (resource === undefined) {
     throw notFound('Resource', { Address: address, 'Struct tag': name, 'Ledger version': version });
@@ -55,7 +55,7 @@ export function answerEventsByHandle(call: SampleCall): SampleAnswer {
 function recordedKey(resource: string, field: string): EventKey | undefined {
   const { data } = JSON.parse(resource) as { data: Record<string, Partial<RecordedHandle> | undefined> };
   const id = Object.hasOwn(data, field) ? data[field]?.guid?.id : undefined;
-  const address = findAddress(id?.addr ?? '');
+  const address = Address.find(id?.addr ?? '');
   return id === undefined || address === undefined ? undefined : { address, creationNumber: BigInt(id.creation_num) };
 }
 
@@ -74,7 +74,7 @@ function answerEvents(
   if (page.count > 0 && stream.versionOf(page.first) < call.ledger.oldestVersion) throw eventsPruned();
   const bodies = mapRange(page, (sequence) => eventBody(call, key, { stream, sequence }));
   return answerIn(call.form, `[${bodies.join(',')}]`, () => {
-    const eventKey = [u64Bytes(key.creationNumber), addressBytes(key.address)];
+    const eventKey = [u64Bytes(key.creationNumber), Address.bytes(key.address)];
     const heads = mapRange(page, (sequence) => [
       u64Bytes(stream.versionOf(sequence)),
       lengthBytes(0),

@@ -1,14 +1,5 @@
 /** Reads of state at a version: account, resource, module, balance, pages of resources and of modules, table items. */
-import {
-  type Address,
-  addressBytes,
-  canonicalJson,
-  findAddress,
-  findTypeTag,
-  formatTypeTag,
-  type LedgerVersion,
-  parseStructTag,
-} from '../../ledger/index.ts';
+import { Address, JsonValue, type LedgerVersion, TypeTag } from '../../ledger/index.ts';
 import {
   answerIn,
   type SampleAnswer,
@@ -43,7 +34,7 @@ export function answerAccount(call: SampleCall): SampleAnswer {
   };
   return answerIn(call.form, JSON.stringify(account), () => {
     const key = Buffer.from(account.authentication_key.slice(2), 'hex');
-    const handles = [0n, 1n].map((number) => Buffer.concat([u64Bytes(0n), u64Bytes(number), addressBytes(address)]));
+    const handles = [0n, 1n].map((number) => Buffer.concat([u64Bytes(0n), u64Bytes(number), Address.bytes(address)]));
     const numbers = [u64Bytes(BigInt(account.sequence_number)), u64Bytes(2n)];
     return Buffer.concat([
       lengthBytes(key.length),
@@ -61,7 +52,7 @@ export function answerResource(call: SampleCall): SampleAnswer {
   const address = call.address(0);
   const tag = call.structTag(1);
   const version = call.resolve(call.pinned());
-  const name = formatTypeTag(tag);
+  const name = TypeTag.format(tag);
   const body = findResource(address, name) ?? findSyntheticResource(address, tag, version, call.historyAt(version));
   if (body === undefined) {
     throw notFound('Resource', { Address: address, 'Struct tag': name, 'Ledger version': version });
@@ -86,12 +77,12 @@ export function answerModule(call: SampleCall): SampleAnswer {
 export function answerBalance(call: SampleCall): SampleAnswer {
   const address = call.address(0);
   const asset = call.params[1] ?? '';
-  const tag = findTypeTag(asset);
-  if (tag?.kind !== 'struct' && findAddress(asset) === undefined) {
+  const tag = TypeTag.find(asset);
+  if (tag?.kind !== 'struct' && Address.find(asset) === undefined) {
     throw frameworkError(400, `failed to parse path \`asset_type\`: ${asset}`);
   }
   const version = call.resolve(call.pinned());
-  const coin = tag === undefined ? undefined : recordedBalance(address, formatTypeTag(tag));
+  const coin = tag === undefined ? undefined : recordedBalance(address, TypeTag.format(tag));
   const balance = coin ?? balanceAt(call, address, version);
   return answerIn(call.form, balance, () => u64Bytes(BigInt(balance)));
 }
@@ -108,7 +99,7 @@ function balanceAt(call: SampleCall, address: Address, version: LedgerVersion): 
 /** Name and body of each, in the order of the names. */
 type Items = readonly (readonly [string, string])[];
 
-const probeTag = parseStructTag('0x1::ledgergate_sample::Probe');
+const probeTag = TypeTag.parseStruct('0x1::ledgergate_sample::Probe');
 
 /** `GET /accounts/{a}/resources?ledger_version=&start=&limit=`: the recorded ones and `Probe`. */
 export function answerResources(call: SampleCall): SampleAnswer {
@@ -154,10 +145,10 @@ export function answerTableItem(call: SampleCall): SampleAnswer {
   const handle = call.address(0, 'table_handle');
   const pinned = call.pinned();
   const request = call.jsonBody(['key_type', 'value_type', 'key']);
-  const key = canonicalJson(request.members.get('key') ?? null);
+  const key = JsonValue.canonical(request.members.get('key') ?? null);
   const text = textMember(request, 'value_type') ?? '';
-  const tag = findTypeTag(text);
-  const type = tag === undefined ? text : formatTypeTag(tag);
+  const tag = TypeTag.find(text);
+  const type = tag === undefined ? text : TypeTag.format(tag);
   return answerIn(call.form, itemAt(call, { handle, key, pinned, type }));
 }
 

@@ -1,12 +1,5 @@
 /** `POST /view`: recorded view functions, and two synthetic ones that show what was asked (protocol 6). */
-import {
-  canonicalAddress,
-  canonicalJson,
-  findFunctionId,
-  formatFunctionId,
-  type FunctionId,
-  isIdentifier,
-} from '../../ledger/index.ts';
+import { Address, FunctionId, isIdentifier, JsonValue } from '../../ledger/index.ts';
 import { answerIn, jsonAnswer, type SampleAnswer } from '../answer.ts';
 import { textMember, type SampleCall } from '../call.ts';
 import { bareError, nodeError } from '../node-error.ts';
@@ -31,7 +24,7 @@ export function answerView(call: SampleCall): SampleAnswer {
   const fromJson = type === bcsBody ? undefined : readJson(call);
   const version = call.resolve(pinned);
   const request = fromJson ?? readBcs(call.body);
-  const name = formatFunctionId(request.id);
+  const name = FunctionId.format(request.id);
   const synthetic = findSyntheticView(name);
   if (synthetic === 'version') return withGas(call, `["${version}"]`);
   if (synthetic === 'echo') return withGas(call, request.argumentsJson);
@@ -47,18 +40,18 @@ function withGas(call: SampleCall, body: string): SampleAnswer {
 function readJson(call: SampleCall): ViewRequest {
   const request = call.jsonBody(['function', 'type_arguments', 'arguments']);
   const text = textMember(request, 'function') ?? '';
-  const id = findFunctionId(text);
+  const id = FunctionId.find(text);
   if (id === undefined) throw bareError(400, 'web_framework_error', `Invalid entry function ID ${text}`);
   // As they were written, where they are the last member, as in the gateway's own form.
   const isLast = [...request.members.keys()].at(-1) === 'arguments';
   const written = isLast ? /"arguments"\s*:\s*(\[.*\])\s*\}\s*$/s.exec(call.body.toString())?.[1] : undefined;
-  return { id, argumentsJson: written ?? canonicalJson(request.members.get('arguments') ?? null) };
+  return { id, argumentsJson: written ?? JsonValue.canonical(request.members.get('arguments') ?? null) };
 }
 
 /** A BCS body has no JSON arguments: `echo` then shows the BCS bytes of each as hex. Type arguments are not read. */
 function readBcs(body: Uint8Array): ViewRequest {
   const reader = new ByteReader(body);
-  const address = canonicalAddress(Buffer.from(reader.take(32)).toString('hex') || '0');
+  const address = Address.ofDigits(Buffer.from(reader.take(32)).toString('hex') || '0');
   const module = reader.takeText();
   const name = reader.takeText();
   const typeArguments = reader.takeLength();
@@ -76,7 +69,7 @@ function notFound(id: FunctionId): Error {
   const message =
     findModule(id.address, id.module) === undefined
       ? `Module ModuleId { address: ${id.address}, name: Identifier("${id.module}") } can't be found`
-      : `could not find view function by ${formatFunctionId(id)}`;
+      : `could not find view function by ${FunctionId.format(id)}`;
   return nodeError(400, 'invalid_input', message);
 }
 

@@ -1,6 +1,7 @@
 /** One request to one node: the exchange, the class of the answer, and the record of both in the node's state. */
 import { performance } from 'node:perf_hooks';
-import { type CancelSignal, type Deadline, doneOrStopped, GatewayError, type LedgerInfo } from '../../ledger/index.ts';
+import { type CancelSignal, doneOrStopped, GatewayError, type LedgerInfo } from '../../ledger/index.ts';
+import type { Deadline } from '../deadline.ts';
 import type { FailureKind, NodeFault } from '../upstream-metrics.ts';
 import type { Span } from '../../metrics/index.ts';
 import {

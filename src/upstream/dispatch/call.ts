@@ -1,6 +1,7 @@
 /** One request on its way through the fleet: attempts at one node after another, within one budget and one deadline. */
 import { performance } from 'node:perf_hooks';
-import { type Allowance, type CancelSignal, Deadline } from '../../ledger/index.ts';
+import type { Allowance, CancelSignal } from '../../ledger/index.ts';
+import { Deadline } from '../deadline.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
 import { AttemptHistory, reasonOf, type AttemptReason, attemptSpan } from './attempt-history.ts';
 import { nextNodes, readClassOf, type NodeCandidate } from '../select/candidates.ts';

@@ -6,13 +6,12 @@
  */
 import {
   type AnswerContent,
+  AnswerForm,
   conditions,
   type Dialect,
-  findForm,
   headerOf,
   type HeaderValues,
   JsonBody,
-  ledgerHeaderFault,
 } from '../../ledger/index.ts';
 import type { Shedding } from '../node/deferral.ts';
 import type { Need } from '../select/ranking.ts';
@@ -96,7 +95,7 @@ function headFault(
 ): InvalidAnswerReason | undefined {
   // Every success of a ledger read carries ledger headers (protocol 2.1).
   if (answer.info === undefined) {
-    const fault = ledgerHeaderFault(answer.headers, dialect);
+    const fault = dialect.faultOf(answer.headers);
     if (fault === 'below oldest') return 'head below oldest';
     return fault === 'absurd' ? 'absurd ledger headers' : 'no ledger headers';
   }
@@ -104,7 +103,7 @@ function headFault(
   if (need.kind === 'block' && need.height > answer.info.blockHeight) return 'version not reached';
   // Reads are answered with 200 alone: 202 and 206 are of submissions (protocol 1).
   if (answer.status !== 200) return 'other success';
-  const form = findForm(headerOf(answer.headers, 'content-type'));
+  const form = AnswerForm.find(headerOf(answer.headers, 'content-type'));
   return form === undefined || (promised !== 'either' && promised !== form) ? 'other form' : undefined;
 }
 
@@ -114,7 +113,7 @@ function bodyFault(answer: CheckedAnswer, { wire, isContent }: AskedRequest): In
   if (wire.method === 'HEAD') return undefined;
   const isCertain = isFramed(headers);
   if (body === undefined || json === undefined) return isCertain ? undefined : 'unframed body';
-  const form = findForm(headerOf(answer.headers, 'content-type')) === 'bcs' ? 'bcs' : 'json';
+  const form = AnswerForm.find(headerOf(answer.headers, 'content-type')) === 'bcs' ? 'bcs' : 'json';
   const isJson = form === 'json';
   if (isJson && !(json.isOpaque ? looksLikeJson(body) : json.isJson)) return 'not JSON';
   const isContentOf = isContent ?? isNoError;

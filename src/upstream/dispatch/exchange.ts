@@ -2,14 +2,14 @@
 import { pipeline, Readable, type Transform } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import {
+  AnswerForm,
   type CancelSignal,
+  CancelToken,
   type Dialect,
-  findForm,
   headerOf,
   type HeaderValues,
   JsonBody,
   type LedgerInfo,
-  stopReason,
 } from '../../ledger/index.ts';
 import type { ByteBudget, Share } from '../byte-budget.ts';
 import type { WireRequest } from '../node/node-client.ts';
@@ -117,7 +117,7 @@ export function wholeAnswer(
   const withBody = (body: Buffer): NodeAnswer | Promise<NodeAnswer> => {
     const json = new JsonBody(body);
     const answer = { ...head, body, sent, json, isFramed: isFramed(head.headers) };
-    const isBcs = findForm(headerOf(head.headers, 'content-type')) === 'bcs';
+    const isBcs = AnswerForm.find(headerOf(head.headers, 'content-type')) === 'bcs';
     return (isBcs ? undefined : json.readInTurns(client)?.then(() => answer)) ?? answer;
   };
   // An answer to HEAD names the coding that GET would have.
@@ -194,7 +194,7 @@ export async function gather(chunks: AsyncIterable<Buffer>, share: Share, signal
   const parts: Buffer[] = [];
   try {
     for await (const part of chunks) {
-      if (signal.aborted) throw stopReason(signal);
+      if (signal.aborted) throw CancelToken.reasonOf(signal);
       share.take(part.length);
       parts.push(part);
     }

@@ -1,6 +1,6 @@
 /** One request to one node: the checks of its answer's head, and the answer that is read to its end. */
 import type { Dispatcher } from 'undici';
-import { type HeaderValues, stopReason } from '../../ledger/index.ts';
+import { CancelToken, type HeaderValues } from '../../ledger/index.ts';
 import { TooLargeError, type Share } from '../byte-budget.ts';
 import {
   requestTo,
@@ -37,7 +37,7 @@ export function send<A, C extends ExchangeContext>(
   create: (settle: Settle<A>) => AnswerHandler<C>,
 ): Promise<A> {
   return new Promise((resolve, reject) => {
-    if (context.signal.aborted) reject(stopReason(context.signal));
+    if (context.signal.aborted) reject(CancelToken.reasonOf(context.signal));
     else client.dispatch(purpose, requestTo(upstream, request, context), create({ resolve, reject }));
   });
 }
@@ -48,7 +48,7 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
   readonly #parts: HandlerParts<C>;
   #controller: Dispatcher.DispatchController | undefined;
   #interim = 0;
-  readonly #onAbort = (): void => this.abort(stopReason(this.context.signal));
+  readonly #onAbort = (): void => this.abort(CancelToken.reasonOf(this.context.signal));
 
   constructor(parts: HandlerParts<C>) {
     this.#parts = parts;
@@ -76,7 +76,7 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
   onRequestStart(controller: Dispatcher.DispatchController): void {
     const { progress, signal } = this.context;
     if (signal.aborted) {
-      const reason = stopReason(signal);
+      const reason = CancelToken.reasonOf(signal);
       // Thrown, because `controller.abort` would also close a connection that has carried nothing of this request.
       if (this.#parts.purpose !== 'submission') throw reason;
       // Left open and idle, the connection would serve the next submission, which needs a new one.

@@ -2,7 +2,6 @@
 import {
   type AnswerContent,
   type AnswerForm,
-  type FailedCall,
   GatewayError,
   type LedgerInfo,
   type LedgerVersion,
@@ -28,7 +27,7 @@ export class LargeAnswerError extends GatewayError {
 export class QueueFullError extends GatewayError {
   readonly client: string;
 
-  constructor(client: string, call?: FailedCall) {
+  constructor(client: string, call?: NonNullable<GatewayError['call']>) {
     super('unavailable', 'the nodes are at capacity; try again', { reason: 'nodes full', ...(call && { call }) });
     this.client = client;
   }
@@ -41,7 +40,11 @@ export class QueueFullError extends GatewayError {
 export class UnreachedError extends GatewayError {
   readonly failed: readonly Upstream[];
 
-  constructor(version: LedgerVersion | undefined, failed: readonly Upstream[] = [], call?: FailedCall) {
+  constructor(
+    version: LedgerVersion | undefined,
+    failed: readonly Upstream[] = [],
+    call?: NonNullable<GatewayError['call']>,
+  ) {
     super('unavailable', `no node that can be reached holds ledger version ${version} yet; try again`, {
       reason: 'not reached',
       ...(call && { call }),

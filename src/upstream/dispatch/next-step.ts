@@ -1,11 +1,5 @@
 /** Decides after an attempt without a final answer: whether the call goes on, or waits, and its answer in the end. */
-import {
-  type CancelSignal,
-  type FailedCall,
-  GatewayError,
-  type LedgerVersion,
-  type UnavailableReason,
-} from '../../ledger/index.ts';
+import { type CancelSignal, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import type { FleetState } from '../fleet-state.ts';
 import { candidatesOf } from '../fleet-view.ts';
 import type { Upstream } from '../node/upstream.ts';
@@ -166,7 +160,7 @@ export function chooseFinalAnswer(call: CallState): NodeAnswer {
 }
 
 /** The attempts so far; nothing before the first. */
-function callOf({ history: { attempts, asked } }: CallState): { readonly call?: FailedCall } {
+function callOf({ history: { attempts, asked } }: CallState): { readonly call?: NonNullable<GatewayError['call']> } {
   return attempts === 0 ? {} : { call: { attempts, upstream: [...asked].at(-1)?.name } };
 }
 
@@ -240,7 +234,10 @@ export function holderThatFailed(call: CallState): Upstream | undefined {
 }
 
 /** The word of log lines for `explain`. */
-function reasonOf({ fleet, need, history: { prunedAt, asked } }: CallState, isPaused: boolean): UnavailableReason {
+function reasonOf(
+  { fleet, need, history: { prunedAt, asked } }: CallState,
+  isPaused: boolean,
+): NonNullable<GatewayError['reason']> {
   if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'other chain';
   if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';
   if (isPaused) return 'nodes paused';

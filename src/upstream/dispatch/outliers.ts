@@ -5,7 +5,7 @@ import { candidatesOf } from '../fleet-view.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
-import { Allowance, ledgerVersion, type LedgerVersion, withVersion } from '../../ledger/index.ts';
+import { Allowance, LedgerVersion, withVersion } from '../../ledger/index.ts';
 import { longestPauseMs } from '../node/ejection.ts';
 import { positionOf, readClasses, type Need, type ReadClass, holdingOf } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
@@ -83,7 +83,7 @@ export class Outliers {
     const others = this.#parts.fleet.upstreams.filter((other) => other !== upstream && other.isTrusted);
     const version = others.reduce((newest, { head }) => (head > newest ? head : newest), -1n);
     if (version < 0n || version >= (positionOf(request.need) ?? upstream.head)) return;
-    const below = atVersion(request, ledgerVersion(version));
+    const below = atVersion(request, LedgerVersion.of(version));
     if (below === undefined || !this.#repeats.withdraw(performance.now())) return;
     void this.#compareBy(below, readClass, upstream);
   }

@@ -2,7 +2,8 @@
  * Places at nodes. A request gets a place at the best node with a free one, or waits. Clients take turns, so a burst of
  * one client delays its own requests alone, and no more requests wait than nodes can serve soon.
  */
-import { type CancelSignal, Spans, waitWithin } from '../../ledger/index.ts';
+import { type CancelSignal, Spans } from '../../ledger/index.ts';
+import { waitWithin } from '../deadline.ts';
 import type { NodeCandidate } from '../select/candidates.ts';
 import type { Upstream } from '../node/upstream.ts';
 

@@ -1,5 +1,6 @@
 /** Sends requests to the fleet, and holds the state that they share: places, queue, budgets. */
-import { Allowance, type CancelSignal, Deadline } from '../../ledger/index.ts';
+import { Allowance, type CancelSignal } from '../../ledger/index.ts';
+import { Deadline } from '../deadline.ts';
 import { Attempts, type Fetch } from './attempt.ts';
 import type { AttemptOutcome } from './attempt-history.ts';
 import { FleetCall, type DispatchContext } from './call.ts';

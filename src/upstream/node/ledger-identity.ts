@@ -3,7 +3,7 @@
  * transaction. Test networks are created anew under the same chain id, and then every version has other contents: keys
  * of stored data contain that hash as well (protocol 1.2).
  */
-import { type CancelSignal, skimInTurns } from '../../ledger/index.ts';
+import { type CancelSignal, JsonBody } from '../../ledger/index.ts';
 
 /** A chain id that one node reported. */
 export interface ChainReport {
@@ -131,7 +131,7 @@ export class LedgerIdentity {
     // Any other refusal means that the node does not hold its first transaction.
     if (status !== 200) return status < 500 ? unnamed : undefined;
     // Whole: the first transaction of a ledger has megabytes, more than `JsonBody` reads.
-    const hash = (await skimInTurns(body, ''))?.members['hash'];
+    const hash = (await JsonBody.skim(body, ''))?.members['hash'];
     const digits = typeof hash === 'string' ? /^0x([0-9a-f]{8})[0-9a-f]{56}$/.exec(hash)?.[1] : undefined;
     return digits ?? unnamed;
   }

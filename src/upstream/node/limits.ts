@@ -1,5 +1,6 @@
 /** Bounds on requests in flight: a semaphore, and the adaptive concurrency limit of a node. */
-import { type CancelSignal, waitWithin } from '../../ledger/index.ts';
+import type { CancelSignal } from '../../ledger/index.ts';
+import { waitWithin } from '../deadline.ts';
 import type { ReadClass } from '../select/ranking.ts';
 
 /** Counts holders of a limited resource. `PlaceQueue` has the waits of reads. */

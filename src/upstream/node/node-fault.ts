@@ -1,11 +1,5 @@
 /** Why a node cannot be used (`NodeFault`): a closed set of words without addresses, for logs, metrics and clients. */
-import {
-  type DialectName,
-  dialectOf,
-  findLedgerInfo,
-  type HeaderValues,
-  ledgerHeaderFault,
-} from '../../ledger/index.ts';
+import { Dialect, type HeaderValues } from '../../ledger/index.ts';
 import type { NodeFault } from '../upstream-metrics.ts';
 
 /** One step towards a remedy for each reason. */
@@ -88,15 +82,15 @@ export function faultOfError(error: unknown): NodeFault {
 const refusals = new Set([401, 403, 407]);
 
 /** The reason why an answer to a look at the ledger info, of any status, reports no ledger of the dialect. */
-export function faultOfLook(status: number, headers: HeaderValues, dialect: DialectName): NodeFaultReport {
+export function faultOfLook(status: number, headers: HeaderValues, dialect: Dialect['name']): NodeFaultReport {
   const value = `status ${status}`;
   if (refusals.has(status)) return { reason: 'credentials refused', value };
   if (status === 429) return { reason: 'sheds requests', value };
   if (status >= 500) return { reason: 'error status', value };
   if (status < 200 || status >= 300) return { reason: 'wrong base path', value };
-  const other: DialectName = dialect === 'node' ? 'aptos' : 'node';
-  if (findLedgerInfo(headers, dialectOf(other)) !== undefined) return { reason: 'other dialect', value: other };
-  const faults = [dialect, other].map((name) => ledgerHeaderFault(headers, dialectOf(name)));
+  const other: Dialect['name'] = dialect === 'node' ? 'aptos' : 'node';
+  if (new Dialect(other).findInfo(headers) !== undefined) return { reason: 'other dialect', value: other };
+  const faults = [dialect, other].map((name) => new Dialect(name).faultOf(headers));
   if (faults[0] === undefined) return { reason: 'bad answer', value };
   if (faults.includes('below oldest')) return { reason: 'head below oldest' };
   return { reason: faults.includes('absurd') ? 'absurd ledger headers' : 'no ledger headers' };

@@ -10,7 +10,8 @@ import { faultOfError, faultOfLook, NodeFaultError } from './node-fault.ts';
 import { overLiveClient, overLiveConnection } from './live-connection.ts';
 import type { NodeClient, Purpose } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
-import { Deadline, type LedgerInfo, settlesWithin } from '../../ledger/index.ts';
+import { type LedgerInfo, settlesWithin } from '../../ledger/index.ts';
+import { Deadline } from '../deadline.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
 import { silentMs, type Upstream } from './upstream.ts';
 

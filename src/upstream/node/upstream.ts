@@ -1,6 +1,8 @@
 /** One node of the fleet: its address, its connections, and its state, which its answers set. */
 import { hash } from 'node:crypto';
-import { Allowance, Circuit, type Deadline, type LedgerInfo, LedgerInfoReader } from '../../ledger/index.ts';
+import { Allowance, Circuit, type LedgerInfo } from '../../ledger/index.ts';
+import type { Deadline } from '../deadline.ts';
+import { LedgerInfoReader } from './ledger-info-reader.ts';
 import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { Answers } from '../../../src/cache/memory/answers.ts';
 import { contentDigest, type AnswerContent, type CachedResponse } from '../../../src/cache/entry.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { answerOf } from '../../support/answers.ts';
 import { fc } from '../../support/fast-check.ts';
 
@@ -19,7 +19,10 @@ const content: fc.Arbitrary<AnswerContent> = fc.record({
   ownHeaders: fc.option(fc.constantFrom('a: ', 'b: 1', 'trace: a b\tyield: 7', `long: ${'x'.repeat(4_000)}`), {
     nil: undefined,
   }),
-  committedAt: fc.option(fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map(ledgerVersion), { nil: undefined }),
+  committedAt: fc.option(
+    fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map((version) => LedgerVersion.of(version)),
+    { nil: undefined },
+  ),
   lifetimeMs: fc.constantFrom(600_000, Infinity),
 });
 

@@ -5,8 +5,8 @@ import { cacheKey, keyText, readText, type CacheKey, type KeyParts } from '../..
 import { MemoryCache, type CacheLocation } from '../../../src/cache/memory/memory.ts';
 import type { PurgeScope } from '../../../src/cache/purge/purge-scope.ts';
 import { pageMatcher } from '../../support/purged-pages.ts';
-import { parseAddress } from '../../../src/ledger/address.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { Address } from '../../../src/ledger/address.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { Random } from '../../support/random.ts';
 import { answerOf } from '../../support/answers.ts';
 
@@ -78,7 +78,7 @@ class World {
   /** Most on the page of the head, some far below it. */
   #version() {
     const far = this.#random(4) === 0 ? 4_096 * this.#random(8) : 0;
-    return ledgerVersion(BigInt(1_000_000 - far - this.#random(8)));
+    return LedgerVersion.of(BigInt(1_000_000 - far - this.#random(8)));
   }
 
   #address(): string {
@@ -93,7 +93,7 @@ class World {
       contentType: this.#random(50) === 0 ? `text/${this.#random(400)}` : 'application/json',
       gasUsed: this.#random(3) === 0 ? String(name) : undefined,
       cursor: this.#random(20) === 0 ? 'c'.repeat(this.#random(300)) : undefined,
-      committedAt: this.#random(5) === 0 ? ledgerVersion(BigInt(name)) : undefined,
+      committedAt: this.#random(5) === 0 ? LedgerVersion.of(BigInt(name)) : undefined,
       status: this.#random(9) === 0 ? 404 : 200,
     };
     return answerOf(`${name}`.padEnd(size, `-${name}`), content);
@@ -173,7 +173,7 @@ class World {
   #scope(): WideScope {
     const which = this.#random(10);
     if (which === 0) return { kind: 'everything' };
-    if (which < 7) return { kind: 'account', chainId, address: parseAddress(this.#address()) };
+    if (which < 7) return { kind: 'account', chainId, address: Address.parse(this.#address()) };
     const subject = `${this.#address()}/0x1::coin::Coin${this.#random(250)}`;
     return { kind: 'versions', read: readText({ ...this.#parts('resource'), subject }) };
   }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { contentDigest, type CachedResponse } from '../../../src/cache/entry.ts';
 import { cacheKey, keyText, type CacheKey } from '../../../src/cache/key.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
-import { parseAddress } from '../../../src/ledger/address.ts';
+import { Address } from '../../../src/ledger/address.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
 import { fc } from '../../support/fast-check.ts';
 
@@ -92,7 +92,7 @@ test('an evicted answer releases every byte it took', async () => {
   for (const key of keys) memory.store(key, answerOf('shared by all'));
   memory.store(keyAt(2n), answerOf('another'));
   memory.addCoded(memory.find(keyAt(1n)) as CachedResponse, 'gzip', Buffer.alloc(300));
-  assert.equal(await memory.purge({ kind: 'account', chainId: 4, address: parseAddress('0x1') }), 3);
+  assert.equal(await memory.purge({ kind: 'account', chainId: 4, address: Address.parse('0x1') }), 3);
   assert.equal(memory.find(keyAt(1n)), undefined);
   assert.equal(memory.find(keyAt(1n, '0x2/b'))?.body.toString(), 'shared by all');
   assert.equal(await memory.purge({ kind: 'everything' }), 1);
@@ -184,7 +184,7 @@ test('a purge in steps yields the event loop, and drops its scope', async () => 
     cacheKey({ chainId: 4, operation: 'transaction', subject: '0x1', version: undefined, form: 'json' }),
     answerOf('kept'),
   );
-  const address = parseAddress('0x7');
+  const address = Address.parse('0x7');
   let turns = 0;
   const timer = setInterval(() => (turns += 1), 0);
   const purged = await memory.purge({ kind: 'account', chainId: 4, address });

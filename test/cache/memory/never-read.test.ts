@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { cacheKey, type CacheKey } from '../../../src/cache/key.ts';
 import { operations, type Operation } from '../../../src/cache/kinds.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
 
 const mebibyte = 1024 * 1024;
@@ -22,7 +22,7 @@ function scene(maxBytes = 64 * mebibyte): Scene {
 }
 
 function keyOf(operation: Operation, subject = '0x1/a', version?: bigint): CacheKey {
-  const at = version === undefined ? undefined : ledgerVersion(version);
+  const at = version === undefined ? undefined : LedgerVersion.of(version);
   return cacheKey({ chainId: 4, operation, subject, version: at, form: 'json' });
 }
 

@@ -13,7 +13,7 @@ import {
 import { LedgerNames, AnswerNames } from '../../../src/cache/redis/redis-keys.ts';
 import { anyTerm } from '../../support/answers.ts';
 import { pageMatcher } from '../../support/purged-pages.ts';
-import { parseAddress } from '../../../src/ledger/address.ts';
+import { Address } from '../../../src/ledger/address.ts';
 import type { Read } from '../../../src/proxy/reads/read-result.ts';
 import { readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
 
@@ -51,7 +51,7 @@ function covered(scope: PurgeScope): readonly string[] {
   return Object.entries(keys).flatMap(([name, key]) => (covers(key) ? [name] : []));
 }
 
-const account: PurgeScope = { kind: 'account', chainId, address: parseAddress('0x1') };
+const account: PurgeScope = { kind: 'account', chainId, address: Address.parse('0x1') };
 const versions: PurgeScope = { kind: 'versions', read: readText({ ...readResource('0x1', store), chainId }) };
 
 test('an account covers its resources and modules, all views, and no account whose address begins like its own', () => {
@@ -119,7 +119,9 @@ test('a purge by marks covers every page that it covers by text', () => {
   const pages = reads.flatMap((read) => [1, chainId].map((chain) => cacheKey({ ...read, chainId: chain }).page));
   const scopes = [
     { kind: 'everything' } as const,
-    ...['0x1', '0x10', '0x2'].map((address) => ({ kind: 'account', chainId, address: parseAddress(address) }) as const),
+    ...['0x1', '0x10', '0x2'].map(
+      (address) => ({ kind: 'account', chainId, address: Address.parse(address) }) as const,
+    ),
     ...reads.map((read) => ({ kind: 'versions', read: readText({ ...read, chainId }) }) as const),
   ];
   let coveredPages = 0;

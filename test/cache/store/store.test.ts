@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import type { StorePlace } from '../../../src/cache/store/store.ts';
-import { parseAddress } from '../../../src/ledger/address.ts';
+import { Address } from '../../../src/ledger/address.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
 import { until } from '../../support/eventually.ts';
 import { leastBytes, openStore, startStore, storeFolder } from '../../support/stores.ts';
@@ -66,7 +66,7 @@ test('a purge of each scope holds for every process, and after a restart', async
   assert.deepEqual(await found(first), ['absent', 'a', 'a', 'a']);
   assert.equal(await second.store.clear({ kind: 'versions', read: '4|resource|0x1/0x1::coin::CoinStore|json|' }), true);
   assert.deepEqual(await found(first), ['absent', 'absent', 'a', 'a']);
-  assert.equal(await second.store.clear({ kind: 'account', chainId: 4, address: parseAddress('0x2') }), true);
+  assert.equal(await second.store.clear({ kind: 'account', chainId: 4, address: Address.parse('0x2') }), true);
   assert.deepEqual(await found(first), ['absent', 'absent', 'absent', 'a']);
   await Promise.all([first.store.close(), second.store.close()]);
   const third = await openStore(t, { folder, isShared: true, run: 'two' });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Limits } from '../../../src/access/limits/ticket.ts';
-import type { AccessLogConfig } from '../../../src/config/config.ts';
+import type { Config } from '../../../src/config/config.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, type LogLine, probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
@@ -17,7 +17,7 @@ interface Scene {
   readonly lines: readonly LogLine[];
 }
 
-async function scene(t: TestContext, access: Partial<AccessLogConfig>): Promise<Scene> {
+async function scene(t: TestContext, access: Partial<Config['log']['access']>): Promise<Scene> {
   const node = await fakeNode(t);
   const lines: LogLine[] = [];
   const gateway = await testGateway(t, {

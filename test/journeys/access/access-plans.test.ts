@@ -1,7 +1,7 @@
 // Plans of the config and keys of plans change at different moments: neither change may exclude a client with a key.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PlanConfig } from '../../../src/config/config.ts';
+import type { AccessConfig } from '../../../src/config/config.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
@@ -16,7 +16,10 @@ async function statusOf(gateway: TestGateway, { text }: TestKey): Promise<number
 }
 
 /** Applies a config with these plans; resolves to the outcome. */
-async function replan(gateway: TestGateway, plans: Record<string, PlanConfig>): Promise<string | undefined> {
+async function replan(
+  gateway: TestGateway,
+  plans: Record<string, AccessConfig['plans'][string]>,
+): Promise<string | undefined> {
   const { access, ...config } = gateway.reloads.config;
   assert.ok(access);
   await gateway.reloads.take({ ...config, access: { ...access, plans } });

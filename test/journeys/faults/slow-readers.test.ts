@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { pino } from 'pino';
 import { startGateway } from '../../../src/gateway/gateway.ts';
-import { dialectOf, ledgerHeaderList } from '../../../src/ledger/ledger-headers.ts';
+import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { until } from '../../support/eventually.ts';
 import { fetchReply, testConfig } from '../../support/gateway.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
@@ -16,7 +16,7 @@ import { listen } from '../../support/listen.ts';
 async function endlessNode(t: TestContext): Promise<{ url: string; blocks(): number }> {
   let blocks = 0;
   const server = createServer(({ url = '' }, response) => {
-    const head = [...ledgerHeaderList(ledgerInfo({ version: 900n }), dialectOf('node'))];
+    const head = [...new Dialect('node').list(ledgerInfo({ version: 900n }))];
     response.writeHead(200, ['Content-Type', 'application/json', ...head]);
     if (url.startsWith('/v1/blocks/by_height/1')) {
       blocks += 1;
@@ -74,7 +74,7 @@ test('clients that do not read lose their answers; reads go on meanwhile, and ot
 async function largeNode(t: TestContext, bytes: number): Promise<{ url: string }> {
   const large = Buffer.from(JSON.stringify({ type: '0x1::a::B', data: 'a'.repeat(bytes) }));
   const server = createServer(({ url = '' }, response: ServerResponse) => {
-    const head = [...ledgerHeaderList(ledgerInfo({ version: 900n }), dialectOf('node'))];
+    const head = [...new Dialect('node').list(ledgerInfo({ version: 900n }))];
     const body = url.includes('/resource/') ? large : Buffer.from('{"bytecode":"0x"}');
     response.writeHead(200, ['Content-Type', 'application/json', 'Content-Length', String(body.length), ...head]);
     response.end(body);

@@ -3,12 +3,12 @@ import { Agent, request as send } from 'undici';
 import { test } from 'node:test';
 import type { ReceivedRequest } from '../../../src/sample/sample-node.ts';
 import { until } from '../../support/eventually.ts';
-import { errorBody } from '../../../src/ledger/errors.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, probe, probeAt, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
+import { errorBody } from '../../support/error-body.ts';
 
 const hour = 3_600_000;
 const shared = { latest: { maxStalenessMs: hour, maxClientStalenessMs: hour } };

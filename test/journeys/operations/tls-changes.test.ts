@@ -106,7 +106,7 @@ test('another certificate under load: 0 failed, new connections get it; a bad on
   let failures = 0;
   for (const spoil of [
     () => writeFileSync(tls.key, 'no key'),
-    () => replaceFiles(tls, { cert: second.cert, key: ca.certify('third').key }),
+    () => replaceFiles(tls, { ...second, key: ca.certify('third').key }),
     () => replaceFiles(tls, ended),
   ]) {
     spoil();

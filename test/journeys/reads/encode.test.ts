@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { test, type TestContext } from 'node:test';
-import { errorBody } from '../../../src/ledger/errors.ts';
 import { groups, moduleText, moduleTexts, readGroup, type Vector } from '../../encode/vectors.ts';
 import { fetchReply, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 import { refusal, vectorNode, type VectorNode } from '../../support/vector-node.ts';
+import { errorBody } from '../../support/error-body.ts';
 
 const path = '/transactions/encode_submission';
 

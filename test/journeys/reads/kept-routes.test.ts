@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Agent, request as send } from 'undici';
-import type { DialectName } from '../../../src/ledger/ledger-headers.ts';
+import type { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { patient, testGateway } from '../../support/gateway.ts';
 import { keptLedger, keptRoutes, type KeptRoute } from '../../support/kept-routes.ts';
@@ -35,7 +35,7 @@ interface World {
 }
 
 /** Nodes of one ledger, and as many gateways with empty caches as a test starts. */
-async function nodesOf(t: TestContext, dialect: DialectName): Promise<() => Promise<World>> {
+async function nodesOf(t: TestContext, dialect: Dialect['name']): Promise<() => Promise<World>> {
   const full = await fakeNode(t, { ...keptLedger, dialect });
   const archival = await fakeNode(t, { ...keptLedger, archival: true, dialect });
   const twin = await fakeNode(t, { ...keptLedger, archival: true, dialect });

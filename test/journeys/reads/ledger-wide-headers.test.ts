@@ -1,7 +1,7 @@
 /** The key of an epoch: live on every answer, from no stored one; and other headers of nodes' ledger info. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { DialectName, LedgerInfo } from '../../../src/ledger/ledger-headers.ts';
+import type { Dialect, LedgerInfo } from '../../../src/ledger/ledger-headers.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import type { SampleNodeOptions } from '../../support/sample-node.ts';
 import { eventually, until } from '../../support/eventually.ts';
@@ -17,14 +17,14 @@ const transfer = encodeVectors.find(({ chainId, status }) => chainId === 1 && st
 const viewBody = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
 
 const keyOf = ({ epoch }: Pick<LedgerInfo, 'epoch'>): string => `0x${'ab'.repeat(48)}${epoch}`;
-const keyName = (dialect: DialectName): string => `x-${dialect}-txn-encryption-key`;
+const keyName = (dialect: Dialect['name']): string => `x-${dialect}-txn-encryption-key`;
 
 /** A node whose answers carry the key of their epoch, as long as `isSet`. */
-function keyed(dialect: DialectName, isSet = (): boolean => true): Pick<SampleNodeOptions, 'headers' | 'dialect'> {
+function keyed(dialect: Dialect['name'], isSet = (): boolean => true): Pick<SampleNodeOptions, 'headers' | 'dialect'> {
   return { dialect, headers: (_, ledger) => (isSet() ? { [keyName(dialect)]: keyOf(ledger) } : {}) };
 }
 
-async function keyedGateway(t: TestContext, dialect: DialectName, options: FakeNodeOptions = {}) {
+async function keyedGateway(t: TestContext, dialect: Dialect['name'], options: FakeNodeOptions = {}) {
   const node = await fakeNode(t, { head: endOfEpoch, ...keyed(dialect), ...options });
   // One state for reads of "latest", so that no look comes unasked.
   const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: 3_600_000 } } }, dialect);

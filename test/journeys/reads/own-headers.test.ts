@@ -1,7 +1,7 @@
 /** Unknown headers of the ledger family that belong to one answer: handed on with it, stored with it, replayed with it. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { DialectName } from '../../../src/ledger/ledger-headers.ts';
+import type { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import type { ReceivedRequest } from '../../../src/sample/sample-node.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from '../../support/fake-node.ts';
@@ -20,7 +20,7 @@ const viewBody = JSON.stringify({ function: '0x1::ledgergate_sample::version', t
 const isRead = ({ route }: ReceivedRequest): boolean => route === 'resource' || route === 'view';
 
 /** A header that names the target of its answer. */
-function ownOf(dialect: DialectName): FakeNodeOptions {
+function ownOf(dialect: Dialect['name']): FakeNodeOptions {
   return {
     dialect,
     headers: (request) =>
@@ -32,7 +32,7 @@ function ownOf(dialect: DialectName): FakeNodeOptions {
 async function settledGateway(
   t: TestContext,
   node: FakeNode,
-  dialect: DialectName = 'node',
+  dialect: Dialect['name'] = 'node',
   config: TestGatewayOptions['config'] = {},
 ): Promise<TestGateway> {
   const gateway = await testGateway(t, { full: [node], config }, dialect);
@@ -40,7 +40,7 @@ async function settledGateway(
   return gateway;
 }
 
-const shown = ({ status, headers }: Reply, dialect: DialectName = 'node') => [
+const shown = ({ status, headers }: Reply, dialect: Dialect['name'] = 'node') => [
   status,
   headers['cache-status'],
   headers[`x-${dialect}-yield`],

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { errorBody } from '../../../src/ledger/errors.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, type Reply, testGateway, twoTiers } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { errorBody } from '../../support/error-body.ts';
 
 /** An unknown parameter leaves a read to a node. */
 const paths = [

@@ -16,13 +16,13 @@ import {
   zstdCompressSync,
   zstdDecompressSync,
 } from 'node:zlib';
-import { errorBody } from '../../../src/ledger/errors.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, patient, type Reply, testGateway, twoTiers } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { submission } from '../../support/submission.ts';
 import { authority } from '../../support/tls.ts';
 import { listen } from '../../support/listen.ts';
+import { errorBody } from '../../support/error-body.ts';
 
 const ledger = ledgerHeaders({ version: 900n, chainId: 1 });
 const list = '/transactions?start=5&limit=100&x=1';

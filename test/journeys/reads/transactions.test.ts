@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
-import { errorBody } from '../../../src/ledger/errors.ts';
 import type { SampleFault } from '../../support/sample-faults.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { submission } from '../../support/submission.ts';
+import { errorBody } from '../../support/error-body.ts';
 
 const transfer = submission();
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ROOT_CONTEXT, trace, TraceFlags } from '@opentelemetry/api';
 import { createOtlpSdk, type SpanOutcome } from '../../../src/metrics/trace/otlp.ts';
-import { createTracer } from '../../../src/metrics/trace/span.ts';
+import { Tracer } from '../../../src/metrics/trace/span.ts';
 import { collector } from '../../support/collector.ts';
 import { freePort } from '../../support/free-port.ts';
 
@@ -46,7 +46,7 @@ test('for a collector that does not answer 2,048 spans wait, and a flush ends wi
 
   record(5_000);
   const startedMs = performance.now();
-  await createTracer(sdk).flush();
+  await new Tracer(sdk).flush();
 
   assert.deepEqual(counts, { exported: 0, failed: 0, dropped: 5_000 - 2_048 });
   assert.ok(performance.now() - startedMs < 5_000);

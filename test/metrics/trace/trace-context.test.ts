@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { passedOn } from '../../../src/metrics/trace/span.ts';
+import { Tracer } from '../../../src/metrics/trace/span.ts';
 
 const parent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 
@@ -21,7 +21,7 @@ const parents: readonly (readonly [why: string, text: string | undefined, isTake
 
 for (const [why, traceparent, isTaken] of parents) {
   test(`a traceparent ${why} is ${isTaken ? 'handed on as it came' : 'left out'}`, () => {
-    assert.deepEqual(passedOn({ traceparent })?.headers(), isTaken ? { traceparent } : undefined);
+    assert.deepEqual(Tracer.passedOn({ traceparent })?.headers(), isTaken ? { traceparent } : undefined);
   });
 }
 
@@ -41,6 +41,6 @@ const states: readonly (readonly [why: string, text: string, isTaken: boolean])[
 for (const [why, tracestate, isTaken] of states) {
   test(`a tracestate ${why} is ${isTaken ? 'handed on' : 'left out'}, and the trace goes on`, () => {
     const expected = isTaken ? { traceparent: parent, tracestate } : { traceparent: parent };
-    assert.deepEqual(passedOn({ traceparent: parent, tracestate })?.headers(), expected);
+    assert.deepEqual(Tracer.passedOn({ traceparent: parent, tracestate })?.headers(), expected);
   });
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isContentOf, type AskedRead } from '../../../src/proxy/reads/asked-content.ts';
 import { JsonBody, type AnswerForm } from '../../../src/ledger/answer-body.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import moduleRows from '../../../src/sample/data/modules.json' with { type: 'json' };
 import resourceRows from '../../../src/sample/data/resources.json' with { type: 'json' };
 import transactionRows from '../../../src/sample/data/transactions.json' with { type: 'json' };
@@ -12,7 +12,7 @@ import { readModule, readResource, readTransaction, readView } from '../../suppo
 
 const hash = `0x${'ab'.repeat(32)}`;
 const error = '{"message":"m","error_code":"internal_error","vm_error_code":null}';
-const version = ledgerVersion(600n);
+const version = LedgerVersion.of(600n);
 const generic = '0x1::coin::CoinInfo<0xa::a::A, vector<u8>>';
 
 type Asked = AskedRead & { readonly form: AnswerForm };
@@ -216,7 +216,9 @@ test('every recorded answer may answer the request that it was recorded of, and 
   ];
   const versions = transactionRows.flatMap(({ body }) => {
     const { version: text } = JSON.parse(body) as { readonly version?: string };
-    return text === undefined ? [] : [[{ ...read('by_version'), version: ledgerVersion(BigInt(text)) }, body] as const];
+    return text === undefined
+      ? []
+      : [[{ ...read('by_version'), version: LedgerVersion.of(BigInt(text)) }, body] as const];
   });
   const all = [...recorded, ...versions].map(([asked, body]) => [asked, Buffer.from(body)] as const);
 

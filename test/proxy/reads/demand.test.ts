@@ -1,7 +1,7 @@
 /** Demands of clients on the age and the version of "latest". */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { parseDemand } from '../../../src/proxy/reads/demand.ts';
 
 const limits = { maxStalenessMs: 200, minClientStalenessMs: 50, maxClientStalenessMs: 120_000 };
@@ -46,7 +46,7 @@ for (const text of ['', ' ', '5', 'ms', '-1s', '1.5s', '1 s', '2S', '1h', '2s;',
 test('the least version is the newer of that of the client and of its connection', () => {
   const least = [undefined, '0', '899', '900', '901', '18446744073709551615'].map((text) => {
     const headers = text === undefined ? {} : { 'ledgergate-min-version': text };
-    return [undefined, ledgerVersion(900n)].map((seen) => parseDemand(headers, limits, seen).min);
+    return [undefined, LedgerVersion.of(900n)].map((seen) => parseDemand(headers, limits, seen).min);
   });
   assert.deepEqual(least, [
     [undefined, 900n],
@@ -60,7 +60,7 @@ test('the least version is the newer of that of the client and of its connection
 
 for (const text of ['', '-1', '0x10', '18446744073709551616', '5, 6']) {
   test(`Ledgergate-Min-Version ${JSON.stringify(text)} is refused with 400, and named`, () => {
-    assert.throws(() => parseDemand({ 'ledgergate-min-version': text }, limits, ledgerVersion(5n)), {
+    assert.throws(() => parseDemand({ 'ledgergate-min-version': text }, limits, LedgerVersion.of(5n)), {
       status: 400,
       message: `Ledgergate-Min-Version is not a u64: ${JSON.stringify(text)}`,
     });

@@ -13,7 +13,7 @@ import {
   type ReadFacts,
 } from '../../../src/proxy/reads/policy.ts';
 import { operations, type Operation } from '../../../src/cache/kinds.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 
 /** Both heads of the rows, unless a row names others. Blocks have ten versions: the head is in block 100. */
@@ -96,7 +96,7 @@ function bounds(kind: string, asked: ReadFacts, whole: string | Buffer, final: b
   rows(kind, { ...asked, extent: undefined }, [{ claim: 'without an extent', body: whole, ...growing }]);
 }
 
-const at500 = { version: ledgerVersion(500n) };
+const at500 = { version: LedgerVersion.of(500n) };
 const byVersion = read('by_version', { kind: 'transaction', version: 500n }, at500);
 const byVersionBcs: ReadFacts = { ...byVersion, form: 'bcs' };
 
@@ -286,7 +286,7 @@ test('rendered history without an extent does not hold for ever', () => {
 for (const operation of ['modules', 'resources', 'transactions', 'auxiliary_info'] as const) {
   test(`${operation} above the size that is parsed are stored as they are`, () => {
     const extent = operation === 'transactions' || operation === 'auxiliary_info' ? list.extent : undefined;
-    const asked = { operation, form: 'json', version: ledgerVersion(500n), extent } as const;
+    const asked = { operation, form: 'json', version: LedgerVersion.of(500n), extent } as const;
     assert.equal(decisionOf(asked, { claim: '', body: `[${padding}{"version":"509"}]`, ...stored }), 'stored');
   });
 }
@@ -307,7 +307,7 @@ const dependsOn: readonly (readonly [
   body: string | Buffer,
   newest: bigint,
 ])[] = [
-  ['state depends on its own version', { operation: 'resource', version: ledgerVersion(700n) }, '{}', 700n],
+  ['state depends on its own version', { operation: 'resource', version: LedgerVersion.of(700n) }, '{}', 700n],
   ['a transaction by version on that', { extent: { kind: 'transaction', version: 701n } }, '{}', 701n],
   ['a list on the last of its versions', { extent: { kind: 'list', first: 698n, limit: 5 } }, '[]', 702n],
   ['a block on its last version', { extent: { kind: 'block', height: 7n } }, '{"last_version":"703"}', 703n],

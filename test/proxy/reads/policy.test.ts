@@ -11,10 +11,10 @@ import {
   type AnswerFacts,
   type ReadFacts,
 } from '../../../src/proxy/reads/policy.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 
-const resource: ReadFacts = { operation: 'resource', form: 'json', version: ledgerVersion(500n) };
+const resource: ReadFacts = { operation: 'resource', form: 'json', version: LedgerVersion.of(500n) };
 const module: ReadFacts = { ...resource, operation: 'module' };
 const view: ReadFacts = { ...resource, operation: 'view' };
 const transaction: ReadFacts = { ...resource, operation: 'transaction', version: undefined };
@@ -448,11 +448,11 @@ test('a body too large to be parsed is not stored, but a list of up to 8 MiB', (
   const read = { form: 'json' } as const;
   const believed = { chainId: 4, head: facts.info };
   assert.equal(decide({ ...read, operation: 'transaction', version: undefined }, facts, believed), 'too large');
-  assert.equal(decide({ ...read, operation: 'resource', version: ledgerVersion(5n) }, facts, believed), 'too large');
+  assert.equal(decide({ ...read, operation: 'resource', version: LedgerVersion.of(5n) }, facts, believed), 'too large');
   const decisions = [largestList, largestList + 1].map((bytes) => {
     const list = Buffer.alloc(bytes, '[');
     const answer = { ...facts, body: list, json: new JsonBody(list) };
-    return decide({ ...read, operation: 'resources', version: ledgerVersion(5n) }, answer, believed);
+    return decide({ ...read, operation: 'resources', version: LedgerVersion.of(5n) }, answer, believed);
   });
   assert.deepEqual(decisions, ['stored', 'too large']);
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cacheKey, keyText } from '../../../src/cache/key.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { fc } from '../../support/fast-check.ts';
 import { keyOf, readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
 import {
@@ -203,7 +203,7 @@ test('chain, operation, version and form of the answer are part of the key', () 
     chainId: 4,
     operation: 'resource',
     subject: '0x1/a',
-    version: ledgerVersion(5n),
+    version: LedgerVersion.of(5n),
     form: 'json',
   } as const;
   const keys = [
@@ -211,9 +211,9 @@ test('chain, operation, version and form of the answer are part of the key', () 
     keyText(cacheKey({ ...parts, chainId: 5 })),
     keyText(cacheKey({ ...parts, operation: 'module' })),
     keyText(cacheKey({ ...parts, subject: '0x1/b' })),
-    keyText(cacheKey({ ...parts, version: ledgerVersion(6n) })),
-    keyText(cacheKey({ ...parts, version: ledgerVersion(2n ** 64n - 1n) })),
-    keyText(cacheKey({ ...parts, version: ledgerVersion(2n ** 64n - 2n) })),
+    keyText(cacheKey({ ...parts, version: LedgerVersion.of(6n) })),
+    keyText(cacheKey({ ...parts, version: LedgerVersion.of(2n ** 64n - 1n) })),
+    keyText(cacheKey({ ...parts, version: LedgerVersion.of(2n ** 64n - 2n) })),
     keyText(cacheKey({ ...parts, version: undefined })),
     keyText(cacheKey({ ...parts, form: 'bcs' })),
   ];
@@ -225,14 +225,19 @@ test('no subject can be written so that its key is that of another read', () => 
     chainId: 4,
     operation: 'view',
     subject: '',
-    version: ledgerVersion(5n),
+    version: LedgerVersion.of(5n),
     form: 'json',
   } as const;
   const piece = fc.constantFrom('|', '5', '|5|json', 'view', 'sha256:', '"', '{}', 'a'.repeat(200), '');
   const subject = fc.array(piece, { maxLength: 5 }).map((pieces) => `json:${pieces.join('')}`);
   const versioned = fc.record({
     subject,
-    version: fc.constantFrom(ledgerVersion(5n), ledgerVersion(55n), ledgerVersion(4096n), ledgerVersion(4101n)),
+    version: fc.constantFrom(
+      LedgerVersion.of(5n),
+      LedgerVersion.of(55n),
+      LedgerVersion.of(4096n),
+      LedgerVersion.of(4101n),
+    ),
   });
   fc.assert(
     fc.property(versioned, versioned, (a, b) => {

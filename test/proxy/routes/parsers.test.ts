@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
-import { Submissions } from '../../../src/proxy/routes/submissions.ts';
+import { parseTransactionHash, Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { transactionRead, viewRead } from '../../../src/proxy/routes/parse-read.ts';
 import { tableItemRead } from '../../../src/proxy/routes/parse-state.ts';
 import { fc } from '../../support/fast-check.ts';
@@ -184,4 +184,15 @@ test('an answer other than an accepted submission records nothing', async () => 
   for (const status of [200, 206, 400, 500]) {
     assert.equal(await taken({ status, body: JSON.stringify({ hash }) }), undefined);
   }
+});
+
+test('a hash is 64 hex digits, written lowercase with prefix', () => {
+  const digits = 'Ab'.repeat(32);
+  for (const text of [digits, `0x${digits}`]) assert.equal(parseTransactionHash(text), `0x${digits.toLowerCase()}`);
+  for (const text of ['', '0x', `0X${digits}`, digits.slice(1), `${digits}0`, `0x${digits.slice(2)}`, ` ${digits}`])
+    assert.equal(
+      statusOf(() => parseTransactionHash(text)),
+      400,
+      text,
+    );
 });

@@ -5,7 +5,7 @@ import {
   type LedgerClock,
   type LedgerMoment,
 } from '../../../src/sample/ledger-clock.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 
 /** Fast enough that the edges move by thousands of versions in a run, and no faster than a ledger is believed to. */
 export const versionsPerSecond = 1_000;
@@ -41,7 +41,7 @@ export class FollowingClock implements LedgerClock {
     const stepped = edge - (edge % pruneStep);
     if (stepped > this.#oldest) this.#oldest = stepped;
     const oldest = this.#oldest < version ? this.#oldest : version;
-    return { ...moment, oldestVersion: ledgerVersion(oldest), oldestBlockHeight: blockHeightOf(oldest) };
+    return { ...moment, oldestVersion: LedgerVersion.of(oldest), oldestBlockHeight: blockHeightOf(oldest) };
   }
 
   timestampUsecOf(version: bigint): bigint {

@@ -1,6 +1,6 @@
 /** Requests of a chaos run, and the one right answer: a function of the request and its version. */
-import { parseAddress } from '../../../src/ledger/address.ts';
-import { parseStructTag } from '../../../src/ledger/type-tag.ts';
+import { Address } from '../../../src/ledger/address.ts';
+import { TypeTag } from '../../../src/ledger/type-tag.ts';
 import { versionsPerBlock } from '../../../src/sample/ledger-clock.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import {
@@ -94,7 +94,7 @@ function latestRead(random: Random): Omit<ChaosRequest, 'kind'> {
 
 function resource(version: bigint | undefined, struct: string): Omit<ChaosRequest, 'kind'> {
   const tag = `0x1::ledgergate_sample::${struct}`;
-  const [address, parsed] = [parseAddress('0x1'), parseStructTag(tag)];
+  const [address, parsed] = [Address.parse('0x1'), TypeTag.parseStruct(tag)];
   return {
     path: pinned(`/accounts/0x1/resource/${tag}`, version),
     version,

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import type { Need } from '../../../src/upstream/select/ranking.ts';
 import { classifyAnswer, errorCodeOf, type AnswerClass } from '../../../src/upstream/dispatch/classify.ts';
 
-const version: Need = { kind: 'version', version: ledgerVersion(5n) };
+const version: Need = { kind: 'version', version: LedgerVersion.of(5n) };
 const head: Need = { kind: 'head' };
 const transaction: Need = { kind: 'transaction' };
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { dialectOf, ledgerHeaderList } from '../../../src/ledger/ledger-headers.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { Dialect } from '../../../src/ledger/ledger-headers.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import type { FleetRequest } from '../../../src/upstream/dispatch/fleet-request.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 import { request, senderOf } from '../../support/sender.ts';
@@ -19,7 +19,7 @@ function chances(seed: number): (below: number) => number {
 }
 
 const large = Buffer.alloc(300 * 1024);
-const headers = [...ledgerHeaderList(ledgerInfo({ version: 900n }), dialectOf('node'))];
+const headers = [...new Dialect('node').list(ledgerInfo({ version: 900n }))];
 
 const outcomes: readonly ((response: ServerResponse) => void)[] = [
   (response) => response.writeHead(200, headers).end('{}'),
@@ -48,7 +48,7 @@ for (const seed of [1, 2, 3, 4]) {
         limits: { timeoutMs: 60, deadlineMs: 300, stallMs: 50, hedge: { quantile: 0.5, share: 1 } },
       },
     );
-    const version = ledgerVersion(800n);
+    const version = LedgerVersion.of(800n);
     const one = async (index: number): Promise<void> => {
       const leaving = new AbortController();
       const { wire } = request(`/${index}`);

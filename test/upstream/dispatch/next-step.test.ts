@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { AttemptHistory, type NonFinalOutcome } from '../../../src/upstream/dispatch/attempt-history.ts';
 import { hasArrived, nearest, stepAfter, type NextStep } from '../../../src/upstream/dispatch/next-step.ts';
 import type { NodeCandidate } from '../../../src/upstream/select/candidates.ts';
@@ -18,7 +18,7 @@ function node(t: TestContext, head: bigint | undefined, traits: Partial<Node> = 
   const url = new URL('http://127.0.0.1:9/v1');
   const upstream = new Upstream({ name: 'n', url, tier: 'full', connections: 1, connectTimeoutMs: 1 });
   t.after(() => upstream.close());
-  if (head !== undefined) upstream.adopt(ledgerInfo({ version: ledgerVersion(head) }), 0);
+  if (head !== undefined) upstream.adopt(ledgerInfo({ version: LedgerVersion.of(head) }), 0);
   const window = upstream.window.at(0);
   return { upstream, name: 'n', tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...traits };
 }
@@ -111,7 +111,7 @@ test('a node has arrived by a report newer than its answer, and never after a fa
 
   history.record(behind, upstream, 0);
   assert.equal(hasArrived(upstream, version, history), false);
-  upstream.adopt(ledgerInfo({ version: ledgerVersion(101n) }), 1);
+  upstream.adopt(ledgerInfo({ version: LedgerVersion.of(101n) }), 1);
   assert.equal(hasArrived(upstream, version, history), true);
 
   history.record(failed, upstream, 0);

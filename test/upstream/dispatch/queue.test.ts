@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
 import { test, type TestContext } from 'node:test';
-import { dialectOf } from '../../../src/ledger/ledger-headers.ts';
+import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { FleetState } from '../../../src/upstream/fleet-state.ts';
 import { candidatesOf } from '../../../src/upstream/fleet-view.ts';
 import type { Tier } from '../../../src/upstream/select/ranking.ts';
@@ -22,7 +22,7 @@ function nodesOf(t: TestContext, tiers: readonly { readonly tier: Tier; readonly
     t.after(() => upstream.close());
     return upstream;
   });
-  return candidatesOf(new FleetState(upstreams, dialectOf('node'), quietEvents), 0, { kind: 'head' });
+  return candidatesOf(new FleetState(upstreams, new Dialect('node'), quietEvents), 0, { kind: 'head' });
 }
 
 function taken(place: Permit | string | undefined): Permit {

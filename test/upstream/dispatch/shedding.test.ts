@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
-import { dialectOf, findLedgerInfo } from '../../../src/ledger/ledger-headers.ts';
+import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { findShedding } from '../../../src/upstream/dispatch/classify.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
@@ -16,7 +16,7 @@ function error(code: string): string {
 
 /** Without `text`: the body was not read. */
 function found(status: number, headers: Record<string, string> = {}, text?: string) {
-  const info = findLedgerInfo(headers, dialectOf('node'));
+  const info = new Dialect('node').findInfo(headers);
   const body = text === undefined ? undefined : Buffer.from(text);
   return findShedding(
     { status, headers, info, ...(body !== undefined && { body, json: new JsonBody(body) }) },

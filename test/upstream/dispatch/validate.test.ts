@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
-import { dialectOf, findLedgerInfo, type HeaderValues } from '../../../src/ledger/ledger-headers.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { Dialect, type HeaderValues } from '../../../src/ledger/ledger-headers.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { validateAnswer, type InvalidAnswerReason } from '../../../src/upstream/dispatch/classify.ts';
 import type { PromisedForm } from '../../../src/upstream/dispatch/fleet-request.ts';
 import type { Need } from '../../../src/upstream/select/ranking.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
-const node = dialectOf('node');
-const at = (version: bigint): Need => ({ kind: 'version', version: ledgerVersion(version) });
+const node = new Dialect('node');
+const at = (version: bigint): Need => ({ kind: 'version', version: LedgerVersion.of(version) });
 const block = (height: bigint): Need => ({ kind: 'block', height });
 const head: Need = { kind: 'head' };
 const json = { 'content-type': 'application/json; charset=utf-8' };
@@ -276,7 +276,7 @@ for (const row of rows) {
     const answer = {
       status,
       headers,
-      info: findLedgerInfo(headers, node),
+      info: node.findInfo(headers),
       ...(bytes === undefined ? {} : { body: bytes, json: new JsonBody(bytes) }),
     };
     const wire = {

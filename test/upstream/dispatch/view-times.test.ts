@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { never, request, senderOf } from '../../support/sender.ts';
 
-const info = { kind: 'head', min: ledgerVersion(0n) } as const;
+const info = { kind: 'head', min: LedgerVersion.of(0n) } as const;
 
 test('views that take too long do not take places from reads, reads that do take some', async (t) => {
   const { sender, upstream } = await senderOf(t, () => undefined, {

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { dialectOf, ledgerHeaderList } from '../../../src/ledger/ledger-headers.ts';
+import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { FleetState } from '../../../src/upstream/fleet-state.ts';
 import { Prober } from '../../../src/upstream/node/probe.ts';
 import { Upstream } from '../../../src/upstream/node/upstream.ts';
@@ -13,7 +13,7 @@ import { quietEvents } from '../../support/fleet-events.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 import { ask, textOf } from '../../support/node-client.ts';
 
-const dialect = dialectOf('node');
+const dialect = new Dialect('node');
 
 interface Site {
   readonly server: Server;
@@ -30,7 +30,7 @@ async function site(t: TestContext, address: string, port: number, version: bigi
   const server = createServer(({ url = '' }, response) => {
     paths.push(url);
     if (made.isHanging || url === '/held') return;
-    response.writeHead(200, [...ledgerHeaderList(ledgerInfo({ version }), dialect)]);
+    response.writeHead(200, [...dialect.list(ledgerInfo({ version }))]);
     setTimeout(() => response.end(address), made.delayMs);
   });
   const made: Site = { server, paths, isHanging: false, delayMs: 0 };

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ledgerVersion, type LedgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { RetentionWindow } from '../../../src/upstream/node/retention-window.ts';
 import { holdingOf } from '../../../src/upstream/select/ranking.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 import { Draw } from '../../support/spellings.ts';
 
 function version(value: number): LedgerVersion {
-  return ledgerVersion(BigInt(value));
+  return LedgerVersion.of(BigInt(value));
 }
 
 /** A window after reports `[atMs, oldest, head]`. */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { RetentionWindow } from '../../../src/upstream/node/retention-window.ts';
 import { SharedAddress } from '../../../src/upstream/node/shared-address.ts';
 import { holdingOf } from '../../../src/upstream/select/ranking.ts';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 
 /** Oldest version and head. */
@@ -183,7 +183,7 @@ test('a window of several nodes surely holds what all of them hold, and may hold
   assert.equal(window.believed?.oldestVersion, 500n);
   assert.equal(window.info?.oldestVersion, 50n);
   // A refusal is of one of the nodes, and changes nothing for the others.
-  window.observeRefusal(ledgerVersion(60n), 500);
+  window.observeRefusal(LedgerVersion.of(60n), 500);
   assert.equal(holdingOf(window.at(500), 60n), 'edge');
 });
 
@@ -204,7 +204,7 @@ test('a refusal of before counts no more once several nodes answer', () => {
   const address = new SharedAddress();
   const window = new RetentionWindow(address);
   window.observe(ledger([0, 900]), 0);
-  window.observeRefusal(ledgerVersion(60n), 0);
+  window.observeRefusal(LedgerVersion.of(60n), 0);
   assert.equal(window.at(500)?.oldest, 61n);
   for (const [at, oldest] of [500, 0, 500, 0].entries()) {
     address.observe(ledger([oldest, 900]), at * 100, at * 100 + 1);

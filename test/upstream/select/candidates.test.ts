@@ -1,7 +1,7 @@
 /** Order of nodes: tables over made-up fleets. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ledgerVersion, type LedgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import type { Unit, WindowView } from '../../../src/upstream/node/retention-window.ts';
 import {
   deepest,
@@ -27,7 +27,7 @@ function node(name: string, { oldest = 0, safe = oldest, head, ...rest }: MadeUp
   const window: WindowView | undefined =
     head === undefined
       ? undefined
-      : { head: ledgerVersion(BigInt(head)), oldest: ledgerVersion(BigInt(oldest)), safeOldest: BigInt(safe) };
+      : { head: LedgerVersion.of(BigInt(head)), oldest: LedgerVersion.of(BigInt(oldest)), safeOldest: BigInt(safe) };
   return { name, tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...rest };
 }
 
@@ -35,7 +35,7 @@ const archival = { tier: 'archival' } as const;
 const down = { health: 'down' } as const;
 
 function at(version: number): Need {
-  return { kind: 'version', version: ledgerVersion(BigInt(version)) };
+  return { kind: 'version', version: LedgerVersion.of(BigInt(version)) };
 }
 
 function block(height: bigint): Need {
@@ -355,9 +355,11 @@ test('a block is read from its holder, as a version is', () => {
 });
 
 test('the holding of a version changes at the safe edge, the edge and the head', () => {
-  const said = [499n, 500n, 519n, 520n, 1000n, 1001n].map((version) => holdingOf(full.window, ledgerVersion(version)));
+  const said = [499n, 500n, 519n, 520n, 1000n, 1001n].map((version) =>
+    holdingOf(full.window, LedgerVersion.of(version)),
+  );
   assert.deepEqual(said, ['pruned', 'edge', 'edge', 'held', 'held', 'unknown']);
-  assert.equal(holdingOf(undefined, ledgerVersion(5n)), 'unknown');
+  assert.equal(holdingOf(undefined, LedgerVersion.of(5n)), 'unknown');
 });
 
 const costs = [5, 1, 4, 2, 3];
@@ -471,9 +473,9 @@ function anyNumber(): fc.Arbitrary<number> {
 test('for any reports, selection ends with no node twice and none from outside the fleet', () => {
   const versions = fc.oneof(fc.nat(4).map(BigInt), fc.constantFrom(2n ** 64n - 1n, 2n ** 63n));
   const needs = fc.oneof(
-    versions.map((version): Need => ({ kind: 'version', version: ledgerVersion(version) })),
+    versions.map((version): Need => ({ kind: 'version', version: LedgerVersion.of(version) })),
     anyNeed,
-    versions.map((min): Need => ({ kind: 'head', min: ledgerVersion(min) })),
+    versions.map((min): Need => ({ kind: 'head', min: LedgerVersion.of(min) })),
   );
   fc.assert(
     fc.property(fc.array(anyNonsense, { maxLength: 10 }), needs, seed, (fleet, need, seed) => {
@@ -497,7 +499,7 @@ test('in any fleet, a pinned read passes over no usable holder, and asks a full 
       fc.nat(110),
       (fleet, version) => {
         const holds = ({ health, window }: Candidate): boolean =>
-          health === 'usable' && holdingOf(window, ledgerVersion(BigInt(version))) === 'held';
+          health === 'usable' && holdingOf(window, LedgerVersion.of(BigInt(version))) === 'held';
         const holders = fleet.filter(holds);
         const [first] = selectUpstreams(fleet, at(version));
         if (holders.length === 0 || first === undefined) return;

@@ -1,7 +1,7 @@
 /** Reasons for the order of nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { explainSelection } from '../../../src/upstream/select/candidates.ts';
 import type { Need, Candidate } from '../../../src/upstream/select/ranking.ts';
 
@@ -11,7 +11,7 @@ function node(name: string, oldest: number, head: number, changes: Partial<Candi
 }
 
 function version(number: number) {
-  return ledgerVersion(BigInt(number));
+  return LedgerVersion.of(BigInt(number));
 }
 
 function at(number: number): Need {

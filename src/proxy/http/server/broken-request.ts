@@ -1,10 +1,10 @@
 /** Answers requests that Node's HTTP parser refuses. They have no response object, so the answer goes to the socket. */
 import type { Duplex } from 'node:stream';
-import { errorBody, type Fault, GatewayError } from '../../../ledger/index.ts';
+import { GatewayError } from '../../../ledger/index.ts';
 import { markBroken, responseBefore } from './connection-state.ts';
 import { STATUS_CODES } from './lean-http.ts';
 
-const faults: Readonly<Record<string, readonly [Fault, string]>> = {
+const faults: Readonly<Record<string, readonly [GatewayError['fault'], string]>> = {
   HPE_HEADER_OVERFLOW: ['headersTooLarge', 'the request head is too large'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ['payloadTooLarge', 'the chunk extensions are too large'],
   ERR_HTTP_REQUEST_TIMEOUT: ['requestTimeout', 'the request did not arrive in time'],
@@ -51,8 +51,7 @@ export function refuseBehind({ socket, headers }: BrokenConnection, error: Gatew
 
 /** Writes an error answer to a socket without a response object, then closes the connection. */
 function writeRefusal(socket: Duplex, error: GatewayError, headers: readonly string[]): void {
-  const { status, code, message } = error;
-  const body = errorBody(code, message);
+  const { status, body } = error;
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, 'Content-Type: application/json'];
   head.push(`Content-Length: ${body.length}`, 'Cache-Control: no-store', 'Connection: close');
   const more = [...error.headers, ...headers, 'Date', new Date().toUTCString()];

@@ -1,14 +1,7 @@
 /** TLS towards clients: the listener, and its certificate, reloaded when its files change. */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import {
-  defaultCiphers,
-  digestOf,
-  FileWatch,
-  readTlsPair,
-  type TlsConfig,
-  type TlsPair,
-} from '../../../config/index.ts';
+import { type Config, TlsPair, WatchedFiles } from '../../../config/index.ts';
 import { Counter, Gauge, type Journal } from '../../../metrics/index.ts';
 import type { ConnectionTimes } from '../service.ts';
 import { keepAliveMs } from './listener.ts';
@@ -22,10 +15,12 @@ interface EncryptionContext {
 }
 
 /** Throws when the files or ciphers are invalid. */
-export function createEncryption(config: TlsConfig, { log, journal, times, registry }: EncryptionContext) {
-  const files = [config.cert, config.key];
-  const digest = digestOf(...files);
-  const first = readTlsPair(config, Date.now());
+export function createEncryption(
+  config: NonNullable<Config['listen']['tls']>,
+  { log, journal, times, registry }: EncryptionContext,
+) {
+  const files = new WatchedFiles([config.cert, config.key]);
+  const first = TlsPair.read(config, Date.now());
   if (first.pair === undefined) throw new Error(faultsOf(first).join('; '));
   let pair: TlsPair = first.pair;
   let expiresMs = first.expiresMs ?? NaN;
@@ -34,24 +29,24 @@ export function createEncryption(config: TlsConfig, { log, journal, times, regis
   const metrics = createTlsMetrics(registry, () => expiresMs);
   const listener = new TlsListener({
     pair,
-    ciphers: config.ciphers ?? defaultCiphers,
+    ciphers: config.ciphers,
     times: { ...times, idleMs: keepAliveMs },
     onHandshakeFailed: () => metrics.handshakeFailed(),
   });
-  const watch = new FileWatch(files, { digest, onChange: look, onMissing: look });
+  files.watch({ onChange: look, onMissing: look });
   return {
     listener,
     /** Expiry of the certificate in use, Unix time in ms. */
     expiresMs: () => expiresMs,
     /** Why the files, as they are now, are not in use; `undefined`: they are. */
     refused: () => refused,
-    close: () => watch.close(),
+    close: () => files.close(),
   };
 
   /** Reads the files, and applies a new valid pair. */
   function look(): void {
     const nowMs = Date.now();
-    const next = readTlsPair(config, nowMs);
+    const next = TlsPair.read(config, nowMs);
     // An expired certificate must not replace a valid one.
     const isWorse = (next.expiresMs ?? NaN) <= nowMs && expiresMs > nowMs;
     if (next.pair?.cert === pair.cert && next.pair.key === pair.key) refused = undefined;
@@ -78,7 +73,7 @@ export function createEncryption(config: TlsConfig, { log, journal, times, regis
   }
 }
 
-function faultsOf({ problems }: ReturnType<typeof readTlsPair>): readonly string[] {
+function faultsOf({ problems }: ReturnType<typeof TlsPair.read>): readonly string[] {
   return problems.map(({ at, message }) => `listen.tls.${at}: ${message}`);
 }
 

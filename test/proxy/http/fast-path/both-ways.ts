@@ -6,14 +6,11 @@ import { until } from '../../../support/eventually.ts';
 import { fakeNode } from '../../../support/fake-node.ts';
 import { testGateway, type TestGateway } from '../../../support/gateway.ts';
 import type { AccessConfig } from '../../../../src/config/config.ts';
+import type { Authority, Certified } from '../../../support/tls.ts';
 import { knownTags, knownTargets, makeStream, streamKeys, type ClientStream } from './streams.ts';
 
 /** A certificate's files, and its root as PEM text. */
-export interface TlsFiles {
-  readonly cert: string;
-  readonly key: string;
-  readonly ca: string;
-}
+type TlsFiles = Certified & Pick<Authority, 'ca'>;
 
 export interface BothWays {
   readonly fastPath: TestGateway;

@@ -1,7 +1,7 @@
 /** Over HTTP/2, hits answered on their streams equal those of the compatibility layer: fields, order and bytes. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { PlanConfig } from '../../../../src/config/config.ts';
+import type { AccessConfig } from '../../../../src/config/config.ts';
 import { until } from '../../../support/eventually.ts';
 import { accessConfig, keysFile, planConfig, testKey, type KeysFile } from '../../../support/keys.ts';
 import { askH2, authority } from '../../../support/tls.ts';
@@ -92,7 +92,7 @@ interface SecureWays extends BothWays {
 /** Two gateways with TLS whose caches hold the known targets. `free`: the plan of `streamKeys`, in `file`. */
 async function secureWays(
   t: TestContext,
-  keyed?: { readonly free: PlanConfig; readonly file: KeysFile },
+  keyed?: { readonly free: AccessConfig['plans'][string]; readonly file: KeysFile },
 ): Promise<SecureWays> {
   const root = authority(t);
   const access =

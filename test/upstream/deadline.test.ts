@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { Deadline } from '../../src/ledger/stop.ts';
+import { Deadline } from '../../src/upstream/deadline.ts';
 
 test('a deadline ends by itself, with its reason', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });

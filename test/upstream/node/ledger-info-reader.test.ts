@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dialectOf, findLedgerInfo, LedgerInfoReader } from '../../src/ledger/ledger-headers.ts';
+import { Dialect } from '../../../src/ledger/ledger-headers.ts';
+import { LedgerInfoReader } from '../../../src/upstream/node/ledger-info-reader.ts';
 
-const dialect = dialectOf('node');
+const dialect = new Dialect('node');
 const headers: Readonly<Record<string, string>> = {
   'x-node-chain-id': '1',
   'x-node-ledger-version': '9000',
@@ -16,7 +17,7 @@ const headers: Readonly<Record<string, string>> = {
 test('the same headers give the same object, whatever other headers a node sends', () => {
   const reader = new LedgerInfoReader();
   const info = reader.find({ ...headers, 'content-length': '1' }, dialect);
-  assert.deepEqual(info, findLedgerInfo(headers, dialect));
+  assert.deepEqual(info, dialect.findInfo(headers));
   assert.equal(reader.find({ ...headers, 'content-length': '2' }, dialect), info);
 });
 
@@ -25,9 +26,9 @@ for (const name of Object.keys(headers)) {
     const reader = new LedgerInfoReader();
     reader.find(headers, dialect);
     const other = { ...headers, [name]: '8' };
-    assert.deepEqual(reader.find(other, dialect), findLedgerInfo(other, dialect));
+    assert.deepEqual(reader.find(other, dialect), dialect.findInfo(other));
     assert.equal(reader.find({ ...headers, [name]: undefined }, dialect), undefined);
     assert.equal(reader.find({ ...headers, [name]: ['1', '1'] }, dialect), undefined);
-    assert.deepEqual(reader.find(headers, dialect), findLedgerInfo(headers, dialect));
+    assert.deepEqual(reader.find(headers, dialect), dialect.findInfo(headers));
   });
 }

@@ -2,25 +2,25 @@ import assert from 'node:assert/strict';
 import { renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { digestOf, FileWatch } from '../../../src/config/source/text-file.ts';
+import { WatchedFiles } from '../../../src/config/source/watched-files.ts';
 import { eventually } from '../../support/eventually.ts';
 import { configFile } from '../config-file.ts';
 
 function watched(t: TestContext, file: string, everyMs = 50) {
   const seen = { changes: 0, missing: 0 };
-  const watch = new FileWatch([file], {
-    digest: digestOf(file),
+  const files = new WatchedFiles([file]);
+  files.watch({
     everyMs,
     onChange: () => (seen.changes += 1),
     onMissing: () => (seen.missing += 1),
   });
-  t.after(() => watch.close());
+  t.after(() => files.close());
   const untilChanges = (count: number) =>
     eventually(
       () => Promise.resolve(seen.changes),
       (changes) => changes >= count,
     );
-  return { seen, watch, untilChanges };
+  return { seen, files, untilChanges };
 }
 
 test('a change is reported once, however it is made, and a touch is none', async (t) => {
@@ -87,23 +87,23 @@ test('a missing file is reported once, and its return unchanged is no change', a
 });
 
 test('a change of one of two files in two folders is a change', async (t) => {
-  const files = [configFile(t, 'certificate'), configFile(t, 'key')];
+  const names = [configFile(t, 'certificate'), configFile(t, 'key')];
   const { promise, resolve } = Promise.withResolvers<void>();
-  const options = { digest: digestOf(...files), everyMs: 10_000, onChange: resolve, onMissing: () => undefined };
-  const watch = new FileWatch(files, options);
-  t.after(() => watch.close());
+  const files = new WatchedFiles(names);
+  files.watch({ everyMs: 10_000, onChange: resolve, onMissing: () => undefined });
+  t.after(() => files.close());
 
-  writeFileSync(files[1]!, 'another key');
+  writeFileSync(names[1]!, 'another key');
 
   await promise;
 });
 
 test('contents that the caller notes are not reported', async (t) => {
   const file = configFile(t, 'one');
-  const { seen, watch } = watched(t, file);
+  const { seen, files } = watched(t, file);
 
   writeFileSync(file, 'two');
-  watch.note();
+  files.note();
   await sleep(300);
 
   assert.equal(seen.changes, 0);

@@ -1,0 +1,127 @@
+/** Files of operators (config, keys, certificates): read whole, watched for changes. */
+import { createHash } from 'node:crypto';
+import { readFileSync, watch, type FSWatcher } from 'node:fs';
+import { dirname } from 'node:path';
+import { ConfigError } from './problem.ts';
+
+interface Watch {
+  /** Called once the files have other contents that no longer change. */
+  readonly onChange: () => void;
+  /** Called once when a file is missing for three looks in a row. */
+  readonly onMissing: () => void;
+  /** Interval of looks without a notification of the file system. Default 1,000. */
+  readonly everyMs?: number;
+}
+
+/** Contents unchanged for this long are complete: writers take several steps, pairs of files two. */
+const settleMs = 100;
+/** A replaced file is missing for fewer looks. */
+const looksUntilMissing = 3;
+
+/**
+ * Files whose contents, as they are when this is made, their owner reads; later contents are reported. The watch is on
+ * their folders, because editors replace the file and Kubernetes swaps a link beside it, and reads at an interval, because
+ * some file systems notify nothing. Only settled contents count: a half-written file may be valid with another meaning.
+ */
+export class WatchedFiles {
+  readonly names: readonly string[];
+  #watch: Watch | undefined;
+  #watchers: readonly FSWatcher[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #soon: NodeJS.Timeout | undefined;
+  /** Digest of the contents that the owner has. */
+  #known: string | undefined;
+  /** Other contents, which may still be changing. */
+  #seen: string | undefined;
+  #missing = 0;
+
+  constructor(names: readonly string[]) {
+    this.names = names;
+    this.#known = digestOf(names);
+  }
+
+  /** The file as text. Throws ConfigError when it is unreadable. */
+  static read(file: string): string {
+    try {
+      return readFileSync(file, 'utf8');
+    } catch (error) {
+      const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+      const why = code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a folder' : code;
+      throw new ConfigError([{ where: { kind: 'nowhere' }, path: [], message: `cannot read ${file}: ${why}` }]);
+    }
+  }
+
+  /** Begins to report changes. */
+  watch(watch: Watch): void {
+    this.#watch = watch;
+    this.#timer = setInterval(() => this.#look(), watch.everyMs ?? 1_000).unref();
+    this.#watchers = [...new Set(this.names.map((name) => dirname(name)))].flatMap((folder) =>
+      this.#watchFolder(folder),
+    );
+  }
+
+  /** Takes the present contents as no change: the caller reads them. */
+  note(): void {
+    this.#known = digestOf(this.names) ?? this.#known;
+  }
+
+  /** Takes the contents as a change whatever they are: the owner could not use them. */
+  forget(): void {
+    this.#known = undefined;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    clearTimeout(this.#soon);
+    for (const watcher of this.#watchers) watcher.close();
+  }
+
+  /** Without a watchable folder the interval remains. */
+  #watchFolder(folder: string): readonly FSWatcher[] {
+    try {
+      const watcher = watch(folder, { persistent: false }, () => this.#lookSoon());
+      return [watcher.on('error', () => watcher.close())];
+    } catch {
+      return [];
+    }
+  }
+
+  #lookSoon(): void {
+    if (this.#soon !== undefined) return;
+    this.#soon = setTimeout(() => {
+      this.#soon = undefined;
+      this.#look();
+    }, settleMs).unref();
+  }
+
+  #look(): void {
+    const found = digestOf(this.names);
+    if (found === undefined) {
+      this.#missing += 1;
+      if (this.#missing === looksUntilMissing) this.#watch?.onMissing();
+      return;
+    }
+    this.#missing = 0;
+    if (found === this.#known) {
+      this.#seen = undefined;
+    } else if (found === this.#seen) {
+      this.#known = found;
+      this.#seen = undefined;
+      this.#watch?.onChange();
+    } else {
+      this.#seen = found;
+      this.#lookSoon();
+    }
+  }
+}
+
+/** SHA-256 of the files' contents together, in hex; `undefined` when one is unreadable. */
+function digestOf(names: readonly string[]): string | undefined {
+  try {
+    const digest = createHash('sha256');
+    for (const name of names) digest.update(readFileSync(name));
+    return digest.digest('hex');
+  } catch {
+    return undefined;
+  }
+}
