@@ -17,7 +17,7 @@ import type { Limits, Ticket } from './limits/ticket.ts';
 import type { AccessRedis } from './redis.ts';
 import type { Usage } from './usage/usage.ts';
 
-/** What access is built on. */
+/** The parts that access is built on. */
 export interface AccessDependencies {
   readonly registry: Registry;
   readonly journal: Journal;

@@ -1,4 +1,4 @@
-/** Who may ask and how often: keys, rights, limits and usage. Admits each request of a config with `access`. */
+/** Keys, rights, limits and usage. Admits each request of a config with `access`. */
 export type { Access, AccessDependencies } from './access.ts';
 export { AdmittedRequest } from './admitted-request.ts';
 export { clientOf } from './keys/client-address.ts';

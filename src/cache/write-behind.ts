@@ -15,12 +15,12 @@ export type WriteOutcome = 'written' | 'failed' | 'dropped';
 
 /** Bounds of one queue; bytes are the sum of `QueuedWrite.bytes`. */
 interface QueueBounds {
-  /** Of all answers, those in flight included. */
+  /** Bytes of all answers, of those in flight too. */
   readonly writes: number;
   readonly bytes: number;
   /** Bytes of one answer. Default: any. */
   readonly largest?: number;
-  /** Of one batch; an answer of more bytes is a batch of its own. */
+  /** Bytes of one batch; an answer of more is a batch of its own. */
   readonly batch: { readonly writes: number; readonly bytes: number };
   /** Batches in flight. */
   readonly concurrent: number;

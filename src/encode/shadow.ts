@@ -122,7 +122,7 @@ interface LocalAnswer {
   readonly version: bigint | undefined;
 }
 
-/** What a node answered to a request. `version`: its ledger's. `isFramed`: the end of the body was announced; it may have been cut otherwise. */
+/** A node's answer to a request. `version`: its ledger's. `isFramed`: the end of the body was announced; it may have been cut otherwise. */
 interface AnswerFacts {
   readonly status: number;
   readonly body: string;

@@ -116,7 +116,7 @@ function readInnerCall(payload: JsonObject, steps: Steps): EntryCall | undefined
   return readCall(inner, steps);
 }
 
-/** Of all type arguments together: they are read a second time, as types. */
+/** Bound of all type arguments together: they are read a second time, as types. */
 const mostTypeCharacters = 16 * 1024;
 
 function readCall(payload: JsonObject, steps: Steps): EntryCall {

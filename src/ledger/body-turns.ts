@@ -18,7 +18,7 @@ export class BodyTurns {
     this.#now = now;
   }
 
-  /** Runs `work`, at once while the turn has time left and nobody waits. Throws or rejects as `work` does. */
+  /** Runs `work`, at once while the turn has time left and no one waits. Throws or rejects as `work` does. */
   run<T>(client: string, work: () => T): T | Promise<T> {
     if (this.#waiting.size === 0 && this.#spentMs < this.#mostMs) return this.#measure(work);
     return new Promise((resolve, reject) => {

@@ -48,7 +48,7 @@ interface StateOptions {
 
 const usualLimits = { maxLagMs: 30_000 };
 
-/** What one process knows of its fleet's nodes and their ledger, from their answers. */
+/** The state of one process's fleet: its nodes and their ledger, from their answers. */
 export class FleetState {
   #upstreams: readonly Upstream[];
   /** One object for all; its names are replaced once when the config leaves them to the nodes. */

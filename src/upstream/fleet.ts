@@ -37,7 +37,7 @@ import type { Need } from './select/ranking.ts';
 import { createUpstreamMetrics, type UpstreamMetrics } from './upstream-metrics.ts';
 import { Witness } from './witness.ts';
 
-/** What one process of the gateway knows of the nodes and publishes to the others. */
+/** Knowledge of nodes that one process of the gateway publishes to the others. */
 export type FleetNews =
   /** Answers carry this head in their headers; the node named `upstream` reported it. */
   | { readonly kind: 'head'; readonly upstream: string; readonly info: LedgerInfo }

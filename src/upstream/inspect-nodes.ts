@@ -33,7 +33,7 @@ export async function inspectNodes(config: Config) {
     const found = fault ?? faultOfDialect(dialect, fleetDialect) ?? faultOfChain(ledger?.chainId, chainId);
     const shared = isShared === true ? sharedAddressMessage : undefined;
     return {
-      /** Of the upstream in the config. */
+      /** The upstream's in the config. */
       index,
       /** The one of the upstream's addresses that the node has; `undefined`: its name was not looked up. */
       address,

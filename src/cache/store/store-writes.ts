@@ -63,7 +63,7 @@ export class StoreWrites extends WriteBehind<StoreWrite> {
     return isDone ? 'written' : 'failed';
   }
 
-  /** Those that no batch has taken along meanwhile. */
+  /** Writes that no batch has taken along meanwhile. */
   async #sendRenewals(): Promise<void> {
     this.#isRenewing = true;
     do {

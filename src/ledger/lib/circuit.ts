@@ -5,7 +5,7 @@
  * clock.
  */
 
-/** What opens a circuit, and for how long. */
+/** The causes that open a circuit, and for how long. */
 export interface CircuitPolicy<Cause extends string> {
   /** Failures of the cause in a row that open it. Default 1. */
   readonly opensAfter?: Readonly<Partial<Record<Cause, number>>>;

@@ -24,7 +24,7 @@ function isReadableAccept(accept: string | undefined): boolean {
   return accept === undefined || accept.length <= longestAccept;
 }
 
-/** What a client accepts, as it is read here: its `Accept`, if that is read, and its codings, best first. */
+/** Forms and codings that a client accepts: its `Accept`, if that is read, and its codings, best first. */
 export function readAccept({ accept, 'accept-encoding': encodings }: IncomingHttpHeaders) {
   return {
     accept: isReadableAccept(accept) ? accept : undefined,

@@ -61,7 +61,7 @@ export interface ConnectionTimes {
 /** Parts of every transport on the client port. */
 export interface ServerParts extends ExchangeParts {
   readonly service: Service;
-  /** Those of the service: a look-up less for each hit. */
+  /** The service's targets: a look-up less for each hit. */
   readonly targets: TargetCache;
   /** Absent: requests need no key. */
   readonly access: Access | undefined;

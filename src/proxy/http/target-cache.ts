@@ -100,7 +100,7 @@ const longestName = 16_383;
 /** When the cache is full, 1 in so many new targets is admitted. */
 const admitOneIn = 16;
 
-/** What tells requests with a body apart. */
+/** The parts by which requests with a body differ. */
 interface PostedTarget {
   readonly target: string;
   readonly contentType: string;

@@ -28,7 +28,7 @@ interface Report {
   readonly workers?: WorkersFacts;
 }
 
-/** What operators see and change: one serving process, or several as one. */
+/** The view of operators: one serving process, or several as one. */
 export interface OperationsSource extends AdminFunctions {
   /** The nodes, as last reported. */
   nodes(): readonly NodeStatus[];

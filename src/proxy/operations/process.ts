@@ -1,4 +1,4 @@
-/** What operators see and change of one serving process: plain data, so that it can cross to another process. */
+/** The view of operators on one serving process, and their changes: plain data, so that it can cross to another process. */
 import { z } from 'zod';
 import { cacheKey, type PurgeScope } from '../../cache/index.ts';
 import { familiesOf, type FamilyData } from '../../metrics/index.ts';

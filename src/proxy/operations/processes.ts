@@ -28,7 +28,7 @@ interface ServingProcess {
 /** Processes of one gateway. */
 interface ProcessesParts {
   readonly wanted: number;
-  /** Those of now, starting ones included. */
+  /** The workers of now, starting ones included. */
   readonly processes: () => readonly ServingProcess[];
   readonly families: OperationsSource['families'];
   /** Events of the calling process. */

@@ -40,7 +40,7 @@ export type InvalidAnswerReason =
 export type CheckedAnswer = Pick<AnswerHead, 'status' | 'headers' | 'info'> &
   Partial<Pick<NodeAnswer, 'body' | 'json'>>;
 
-/** The part of an answer that tells what its error means. */
+/** The part of an answer by which its error is classified. */
 export type AnswerOfError = Pick<CheckedAnswer, 'status' | 'body' | 'json'>;
 
 /** The properties of a request that the validity of its answer depends on. */
