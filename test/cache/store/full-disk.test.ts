@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { CachedResponse } from '../../../src/cache/entry.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
-import { until } from '../../support/eventually.ts';
+import { eventually, until } from '../../support/eventually.ts';
 import { openStore, startStore } from '../../support/stores.ts';
 
 /** A folder of so many MiB; `undefined` where this user cannot mount one. */
@@ -61,7 +61,12 @@ test('on a full disk the oldest answers make room, purges hold, and no answer is
     return (await countFound()) > 3;
   });
   assert.equal(await store.clear({ kind: 'everything' }), true);
-  assert.deepEqual(await store.find(keyAt(59n)), { miss: 'absent' });
+  // A renewal of what was found may have found the disk full as well, and begun the next file.
+  const lookup = await eventually(
+    () => store.find(keyAt(59n)),
+    (found) => !('miss' in found) || found.miss !== 'unavailable',
+  );
+  assert.deepEqual(lookup, { miss: 'absent' });
 });
 
 test('a disk that another program has filled is used as soon as it has room', async (t) => {
