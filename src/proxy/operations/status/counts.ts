@@ -1,30 +1,13 @@
 /** Counts of the status page, read from the metric families: one table maps series to cells of the page. Pure. */
-import type { FamilyData } from '../../../metrics/index.ts';
+import { type FamilyData, type Outcome, requestSeconds } from '../../../metrics/index.ts';
 
 /** Counts by cell, zeros left out. Structured-clone data, so that a worker can send them. */
 export type Counts = ReadonlyMap<string, number>;
 
-// Words of labels and bounds of buckets are those of the families, which tests compare.
-
-/** Sources of answers, in the order of the page. */
-export const outcomes = [
-  'memory',
-  'store',
-  'redis',
-  'collapsed',
-  'miss',
-  'passed',
-  'local',
-  'refused',
-  'failed',
-] as const;
-/** Source of an answer. */
-export type Outcome = (typeof outcomes)[number];
-
-/** Bounds of times in seconds; those of attempts begin with the second. */
-export const timeBounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
-
-/** Refused requests and connections by reason, in the order of the page; cells are `refusal <reason>`. */
+/**
+ * Refused requests and connections by reason, in the order of the page; cells are `refusal <reason>`. These and the
+ * following words are those of the families, which tests compare.
+ */
 export const refusals = [
   'no key',
   'bad key',
@@ -117,7 +100,7 @@ export function requestTimes(
   counts: Counts,
   of: 'requests' | `route ${string}` | `outcome ${Outcome}` = 'requests',
 ): Buckets {
-  return bucketsOf(timeBounds, (le) => counts.get(`${of} ${le}`) ?? 0);
+  return bucketsOf(requestSeconds, (le) => counts.get(`${of} ${le}`) ?? 0);
 }
 
 /** Routes of the requests, by name. */
@@ -154,9 +137,9 @@ export function hitsOf(count: (outcome: 'memory' | 'store' | 'redis' | 'collapse
   return { hits, reads: hits + count('collapsed') + count('miss') + count('failed') };
 }
 
-/** Durations of the attempts at a node. */
+/** Durations of the attempts at a node; their bounds begin with the second. */
 export function attemptTimes(counts: Counts, upstream: string): Buckets {
-  return bucketsOf(timeBounds.slice(1), (le) => counts.get(`attempt ${le} ${upstream}`) ?? 0);
+  return bucketsOf(requestSeconds.slice(1), (le) => counts.get(`attempt ${le} ${upstream}`) ?? 0);
 }
 
 function bucketsOf(bounds: readonly number[], count: (le: number | '+Inf') => number): Buckets {

@@ -1,5 +1,5 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
-import { describeEvent } from '../../../metrics/index.ts';
+import { describeEvent, type Outcome, outcomes } from '../../../metrics/index.ts';
 import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import {
   attemptTimes,
@@ -8,8 +8,6 @@ import {
   hitsOf,
   inTenths,
   needOf,
-  type Outcome,
-  outcomes,
   quantile,
   refusals,
   repairs,

@@ -1,14 +1,6 @@
 /** Counts of the last 10, 100 and 1,000 seconds, and of each 15 seconds in the last 15 minutes. */
-import {
-  hitsOf,
-  mergeCounts,
-  quantile,
-  requestTimes,
-  timeBounds,
-  totalOf,
-  type Buckets,
-  type Counts,
-} from './counts.ts';
+import { requestSeconds } from '../../../metrics/index.ts';
+import { hitsOf, mergeCounts, quantile, requestTimes, totalOf, type Buckets, type Counts } from './counts.ts';
 
 /** In seconds. */
 const spans = [10, 100, 1_000] as const;
@@ -121,7 +113,7 @@ export interface TrendPoint {
   readonly failed: number;
   /** Attempts at nodes. */
   readonly calls: number;
-  /** Requests by bucket of their time, cumulative: `timeBounds`, then all. */
+  /** Requests by bucket of their time, cumulative: `requestSeconds`, then all. */
   readonly times: readonly number[];
 }
 
@@ -178,7 +170,7 @@ export function mergeTrends(trends: readonly (readonly TrendPoint[])[]): readonl
 
 /** A point for people: rates, a share and a time; `undefined` where nothing was counted. */
 export function trendFacts({ atMs, hits, reads, failed, calls, times }: TrendPoint) {
-  const buckets: Buckets = times.map((count, index) => [timeBounds[index] ?? Infinity, count]);
+  const buckets: Buckets = times.map((count, index) => [requestSeconds[index] ?? Infinity, count]);
   return {
     at: new Date(atMs).toISOString(),
     hitShare: reads === 0 ? undefined : hits / reads,

@@ -1,5 +1,5 @@
 /** Rates, shares and times: by window, by source of the answer, by class of request; lines of the last 15 minutes. */
-import type { Outcome } from '../counts.ts';
+import type { Outcome } from '../../../../metrics/index.ts';
 import type { StatusFacts, WindowFacts } from '../present.ts';
 import { html, meter, table, type Markup } from './html.ts';
 import { clock, inMs, milliseconds, percent, perSecond } from '../format.ts';
