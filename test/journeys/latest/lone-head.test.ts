@@ -5,7 +5,7 @@ import { distortingNode, type Distort } from '../../support/distorting-node.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { probe, probeAt, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { storeFolder } from '../../support/stores.ts';
 
 const upstream = { probeIntervalMs: 50 };
@@ -158,12 +158,7 @@ test('the store gets an answer of the node ahead once a second head has passed i
 test('Redis gets an answer of the node ahead once a second head has passed it', { skip: noRedis }, async (t) => {
   const [ahead, behind] = await pair(t, 20n);
   const server = await redisServer(t);
-  const redis = {
-    target: { kind: 'single', url: server.url },
-    keyPrefix: 'lg',
-    timeoutMs: 1_000,
-    ttlMs: 60_000,
-  } as const;
+  const redis = redisAt(server.url, { timeoutMs: 1_000 });
   const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream, cache: { redis } } });
   await until(async () => (await gateway.metric('ledgergate_redis_up')) === 1);
   const written = () => gateway.metric('ledgergate_redis_writes_total{outcome="written"}');
@@ -181,12 +176,7 @@ test('Redis gets an answer of the node ahead once a second head has passed it', 
 test('where replicas wait for answers, the quiet second node is looked at', { skip: noRedis }, async (t) => {
   const nodes = [await fakeNode(t), await fakeNode(t)];
   const server = await redisServer(t);
-  const redis = {
-    target: { kind: 'single', url: server.url },
-    keyPrefix: 'lg',
-    timeoutMs: 1_000,
-    ttlMs: 60_000,
-  } as const;
+  const redis = redisAt(server.url, { timeoutMs: 1_000 });
   // No probe comes within the test.
   const gateway = await testGateway(t, { full: nodes, config: { cache: { redis } } });
   await until(async () => (await gateway.metric('ledgergate_redis_up')) === 1);
