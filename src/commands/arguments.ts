@@ -1,6 +1,6 @@
 /** Command line and environment into settings: a flag beats its variable. */
 import { parseArgs } from 'node:util';
-import { nearMissHint } from '../config/index.ts';
+import { nearMissHint } from '../ledger/index.ts';
 import { type CliCommand, type Environment, type GivenSettings, UsageError } from './command.ts';
 import { type Flag, type FlagName, flags, variableOf } from './flags.ts';
 

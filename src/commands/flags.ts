@@ -1,5 +1,5 @@
 /** Every flag of every command, once. Each has an environment variable: `--operations-port` is LEDGERGATE_OPERATIONS_PORT. */
-import { nearMissHint } from '../config/index.ts';
+import { nearMissHint } from '../ledger/index.ts';
 
 /** One flag: its kind, its help, and the values it takes. */
 export interface Flag {

@@ -5,7 +5,8 @@
 import { existsSync } from 'node:fs';
 import { isMap, isSeq, parseDocument, type Document, type YAMLSeq } from 'yaml';
 import { createKey, readKeysFile } from '../access/index.ts';
-import { ConfigError, nearMissHint, WatchedFiles } from '../config/index.ts';
+import { ConfigError, WatchedFiles } from '../config/index.ts';
+import { nearMissHint } from '../ledger/index.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError, formatTable } from './command.ts';
 import type { FlagName } from './flags.ts';
 import { type GivenConfig, loadGivenConfig } from './given-config.ts';

@@ -1,5 +1,5 @@
 /** Runs the arguments of the program, and returns an exit code. */
-import { ConfigError, nearMissHint, packageVersion } from '../config/index.ts';
+import { nearMissHint } from '../ledger/index.ts';
 import { parseArguments } from './arguments.ts';
 import { type CliCommand, type ExitCode, RuntimeFailure, type Terminal, UsageError, formatTable } from './command.ts';
 import { variableOf, configFlags, type Flag, flags } from './flags.ts';
@@ -9,13 +9,15 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   try {
     return await dispatch(args, terminal);
   } catch (error) {
-    return report(error, terminal);
+    return await report(error, terminal);
   }
 }
 
 async function dispatch(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
   const [word, ...rest] = args;
   if (word === '--version' || word === '-v' || word === 'version') {
+    // The config's schema takes longer to load than most commands run: a container runs `health` each few seconds.
+    const { packageVersion } = await import('../config/index.ts');
     terminal.out(packageVersion());
     return 0;
   }
@@ -63,14 +65,15 @@ function findCommand(word: string): CliCommand {
   throw new UsageError(`unknown command "${word}"${hint}`);
 }
 
-function report(error: unknown, terminal: Terminal): ExitCode {
-  if (error instanceof ConfigError) {
-    for (const problem of error.problems) terminal.error(ConfigError.format(problem));
-    return 2;
-  }
+async function report(error: unknown, terminal: Terminal): Promise<ExitCode> {
   if (error instanceof UsageError || error instanceof RuntimeFailure) {
     terminal.error(`ledgergate: ${error.message}`);
     return error instanceof UsageError ? 2 : 1;
+  }
+  const { ConfigError } = await import('../config/index.ts');
+  if (error instanceof ConfigError) {
+    for (const problem of error.problems) terminal.error(ConfigError.format(problem));
+    return 2;
   }
   // A bug: its report needs the stack.
   terminal.error(error instanceof Error ? (error.stack ?? error.message) : String(error));

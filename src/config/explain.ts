@@ -10,7 +10,7 @@ import {
   type Problem,
   type Where,
 } from './source/problem.ts';
-import { findNearMiss, nearMissHint } from './source/near-miss.ts';
+import { findNearMiss, nearMissHint } from '../ledger/index.ts';
 import { readYaml, type YamlSource } from './source/yaml-source.ts';
 
 /** The checked value and its places. */

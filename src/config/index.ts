@@ -6,7 +6,6 @@ export { packageVersion } from './package-version.ts';
 export { keySchema } from './schema/access-schema.ts';
 export { logChange } from './schema/telemetry-schema.ts';
 export { loadConfig, type LoadedConfig } from './source/load.ts';
-export { nearMissHint } from './source/near-miss.ts';
 export { ConfigError, type Problem } from './source/problem.ts';
 export { WatchedFiles } from './source/watched-files.ts';
 export { TlsPair } from './tls-pair.ts';

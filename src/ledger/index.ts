@@ -7,6 +7,7 @@ export { JsonError, type JsonObject, JsonValue } from './json-value.ts';
 export { Dialect, headerOf, type HeaderValues, type LedgerInfo } from './ledger-headers.ts';
 export { Allowance } from './lib/allowance.ts';
 export { Circuit } from './lib/circuit.ts';
+export { findNearMiss, nearMissHint } from './lib/near-miss.ts';
 export { Spans } from './lib/spans.ts';
 export { conditions, familyText, isForNodes, isOfInterface, namedByConnection, ofTraces } from './node-headers.ts';
 export { type CancelSignal, CancelToken, doneOrStopped, setPatientTimeout, settlesWithin } from './stop.ts';

@@ -5,10 +5,10 @@ import {
   explainFile,
   keySchema,
   type LoadedConfig,
-  nearMissHint,
   type Problem,
   WatchedFiles,
 } from '../../config/index.ts';
+import { nearMissHint } from '../../ledger/index.ts';
 import type { KeyRecord } from './key-set.ts';
 
 const keysFileSchema = z.strictObject({ keys: z.array(keySchema, { error: 'must be a list of keys' }) });

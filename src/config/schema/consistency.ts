@@ -8,7 +8,7 @@ import process from 'node:process';
 import { isFitForCredentials } from './access-schema.ts';
 import { findDurationMs } from './schema-parts.ts';
 import { findValue, isMapping, type KeyPath, type Positions, type Problem } from '../source/problem.ts';
-import { nearMissHint } from '../source/near-miss.ts';
+import { nearMissHint } from '../../ledger/index.ts';
 import { configSchema } from './schema.ts';
 
 type ReadValue = (path: KeyPath) => unknown;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findNearMiss } from '../../../src/config/source/near-miss.ts';
+import { findNearMiss } from '../../../src/ledger/lib/near-miss.ts';
 
 const keys = ['timeout', 'deadline', 'probeInterval', 'connections', 'maxAttempts'];
 
