@@ -45,6 +45,8 @@ interface Look {
   readonly generation: number;
   readonly epoch: bigint;
   readonly hasKey: boolean;
+  /** It was asked for by a report with a key, and had none: the ledger info of the node lacks it in this epoch. */
+  readonly isKeyless: boolean;
 }
 
 /** Most names of each kind: a node that sends names at random must not fill memory. */
@@ -56,10 +58,14 @@ const lookGapMs = 1_000;
 export class LedgerWideHeaders {
   readonly #parts: LedgerWideParts;
   #names: ReadonlySet<string> = new Set([new Dialect('node').epochKey, new Dialect('aptos').epochKey]);
-  /** Names on answers since which a look at their node has begun. */
+  /** Names on answers that a look has followed: each is their answers' own, unless it is in `names`. */
   readonly #seen = new Set<string>();
+  /** Other names on answers, each with a node that had it, and the version there: a look not older decides. */
+  readonly #unseen = new Map<string, { readonly upstream: Upstream; readonly version: bigint }>();
   #key: LiveKey | undefined;
   readonly #looks = new WeakMap<Upstream, Look>();
+  /** Nodes of which a report with a key has asked for a look. */
+  readonly #keyAsked = new WeakSet<Upstream>();
   readonly #askedAtMs = new WeakMap<Upstream, number>();
   readonly #isCut = new WeakSet<Upstream>();
   #list: readonly string[] = [];
@@ -90,13 +96,23 @@ export class LedgerWideHeaders {
     const generation = this.#parts.generation();
     const { fields, cut } = this.#familyOf(answer);
     const value = fields.get(this.#parts.dialect.epochKey);
-    this.#looks.set(upstream, { generation, epoch: info.epoch, hasKey: value !== undefined });
+    const before = this.#looks.get(upstream);
+    const isSameEpoch = before?.generation === generation && before.epoch === info.epoch;
+    const wasAsked = this.#keyAsked.delete(upstream);
+    const isKeyless = value === undefined && (wasAsked || (isSameEpoch && before.isKeyless));
+    this.#looks.set(upstream, { generation, epoch: info.epoch, hasKey: value !== undefined, isKeyless });
     if (!this.#isNewer(this.#key, info)) {
       if (value !== undefined) this.#key = { value, upstream, info, generation };
       // An older release beside newer ones has no key.
       else if (this.#key?.upstream === upstream || this.#key?.upstream.isRemoved === true) this.#key = undefined;
     }
     this.#learn([...fields.keys(), ...cut], upstream);
+    for (const [name, first] of this.#unseen) {
+      if (first.upstream !== upstream || first.version > info.version) continue;
+      this.#unseen.delete(name);
+      if (this.#seen.size >= mostNames) this.#seen.clear();
+      this.#seen.add(name);
+    }
     this.#parts.onChange();
   }
 
@@ -106,7 +122,9 @@ export class LedgerWideHeaders {
     if ((!hasKey && this.#key === undefined) || upstream.isSuspect) return;
     const look = this.#looks.get(upstream);
     const isLooked = look?.generation === this.#parts.generation() && look.epoch >= info.epoch;
-    if (!isLooked || (hasKey && !look.hasKey)) this.#needLook(upstream);
+    if (isLooked && (!hasKey || look.hasKey || look.isKeyless)) return;
+    if (hasKey) this.#keyAsked.add(upstream);
+    this.#needLook(upstream);
   }
 
   /** The headers of an answer to a read that belong to it alone (`textOfFields`); `undefined`: none. */
@@ -119,12 +137,20 @@ export class LedgerWideHeaders {
     // A name that is not learned any more may be ledger-wide.
     if (this.#names.size >= mostNames) return this.#leaveOut(upstream);
     // Should the next look have the name, cached answers cease to show it.
-    const isNew = [...own.keys()].some((name) => !this.#seen.has(name));
-    if (isNew && !upstream.isSuspect && this.#needLook(upstream)) {
-      if (this.#seen.size >= mostNames) this.#seen.clear();
-      for (const name of own.keys()) this.#seen.add(name);
-    }
+    const unseen = [...own.keys()].filter((name) => !this.#seen.has(name));
+    if (unseen.length > 0 && !upstream.isSuspect) this.#lookFor(unseen, answer);
     return familyText.of(own, this.#parts.dialect);
+  }
+
+  #lookFor(names: readonly string[], { upstream, info }: FamilyAnswer): void {
+    for (const name of names) {
+      const first = this.#unseen.get(name);
+      const isAwaited = first !== undefined && first.upstream.health === 'usable' && !first.upstream.isRemoved;
+      if (isAwaited || info === undefined) continue;
+      if (this.#unseen.size >= mostNames) this.#unseen.clear();
+      this.#unseen.set(name, { upstream, version: info.version });
+    }
+    this.#needLook(upstream);
   }
 
   #familyOf({ headers, upstream }: FamilyAnswer): FamilyFields {
@@ -152,13 +178,11 @@ export class LedgerWideHeaders {
     return !key.upstream.isSuspect && key.upstream.health !== 'foreign';
   }
 
-  /** Returns whether a look at the node begins. */
-  #needLook(upstream: Upstream): boolean {
+  #needLook(upstream: Upstream): void {
     const nowMs = performance.now();
-    if (nowMs - (this.#askedAtMs.get(upstream) ?? -Infinity) < lookGapMs) return false;
+    if (nowMs - (this.#askedAtMs.get(upstream) ?? -Infinity) < lookGapMs) return;
     this.#askedAtMs.set(upstream, nowMs);
     this.#parts.onLookNeeded(upstream);
-    return true;
   }
 
   #leaveOut(upstream: Upstream): undefined {

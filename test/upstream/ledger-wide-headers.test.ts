@@ -126,6 +126,51 @@ test('headers that no look had are their answer\u2019s own, and ask for one look
   assert.equal(own(a, 104n, of), 'own: 1', 'for good');
 });
 
+test('a new name asks for looks until one of its node, not older than the answer, has succeeded', (t) => {
+  let nowMs = 5_000;
+  t.mock.method(performance, 'now', () => nowMs);
+  const { a, b, look, own, looked } = scene(t);
+  own(a, 101n, { 'x-node-own': '1' });
+  look(a, 100n);
+  look(b, 200n);
+  nowMs += 1_000;
+  own(a, 102n, { 'x-node-own': '1' });
+  assert.deepEqual(looked, ['a', 'a']);
+
+  look(a, 101n);
+  nowMs += 1_000;
+  own(a, 103n, { 'x-node-own': '1' });
+  own(b, 103n, { 'x-node-own': '1' });
+  assert.deepEqual(looked, ['a', 'a']);
+});
+
+test('a name whose node cannot be looked at is looked for at another', (t) => {
+  const { a, b, look, own, looked } = scene(t);
+  own(a, 101n, { 'x-node-own': '1' });
+  for (let failures = 0; failures < 2; failures += 1) a.recordFailure(5, performance.now(), 'time-out');
+  own(b, 101n, { 'x-node-own': '1' });
+  look(b, 101n);
+  own(b, 102n, { 'x-node-own': '1' });
+
+  assert.deepEqual(looked, ['a', 'b']);
+});
+
+test('a key on answers that the ledger info lacks is looked for once an epoch', (t) => {
+  let nowMs = 5_000;
+  t.mock.method(performance, 'now', () => nowMs);
+  const { a, headers, look, looked } = scene(t);
+  let info = look(a, 100n);
+  for (let version = 101n; version < 105n; version += 1n) {
+    headers.onReport(a, info, { [key]: 'v' });
+    info = look(a, version);
+    nowMs += 1_000;
+  }
+  assert.deepEqual(looked, ['a']);
+  info = look(a, 200n, {}, 8n);
+  headers.onReport(a, info, { [key]: 'v' });
+  assert.deepEqual(looked, ['a', 'a']);
+});
+
 test('a key that cannot be a header of an answer is none', (t) => {
   const { a, headers, look, leftOut } = scene(t);
   assert.deepEqual(headers.listAt(look(a, 100n, { [key]: 'x'.repeat(5_000) })), []);
