@@ -5,6 +5,7 @@ export { clientOf } from './keys/client-address.ts';
 export { createKey } from './keys/key-set.ts';
 export { inspectKeysFile, readKeysFile } from './keys/keys-file.ts';
 export type { AccessOperation } from './keys/principal.ts';
+export { isBearer } from './keys/principals.ts';
 export { LimitService } from './limits/limits-shared.ts';
 export { mergeRows } from './usage/usage-tally.ts';
 

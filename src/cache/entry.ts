@@ -19,7 +19,7 @@ export interface AnswerContent {
   readonly committedAt: LedgerVersion | undefined;
   /**
    * Ms for which the answer is kept: 0, not at all; `Infinity`, its bytes hold for ever. The policy decides it
-   * (proxy/reads: policy.ts); all tiers and the heads of answers obey.
+   * (proxy/reads: policy.ts); all tiers and the heads of answers obey. Records know `Infinity` and `mutableTtlMs` alone.
    */
   readonly lifetimeMs: number;
 }

@@ -15,7 +15,7 @@ export type WriteOutcome = 'written' | 'failed' | 'dropped';
 
 /** Bounds of one queue; bytes are the sum of `QueuedWrite.bytes`. */
 interface QueueBounds {
-  /** Bytes of all answers, of those in flight too. */
+  /** Answers and their bytes, those in flight included. */
   readonly writes: number;
   readonly bytes: number;
   /** Bytes of one answer. Default: any. */

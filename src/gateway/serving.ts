@@ -1,15 +1,8 @@
 /** The part of the gateway that answers clients, one in every serving process: start, reload and drain. */
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/index.ts';
 import { applyPeerEvent, type PeerEvent } from './peer-workers.ts';
 import { buildParts, freeParts, loadOptional, shareOf, type Parts, type ServingOptions } from './serving-graph.ts';
-
-/** The port that a server listens on; the config may have 0. */
-export function portOf(app: FastifyInstance): number {
-  return (app.server.address() as AddressInfo).port;
-}
 
 /** A serving process. */
 export type Serving = Awaited<ReturnType<typeof startServing>>;

@@ -11,12 +11,12 @@ export {
   countedOutcome,
   type CountedRequest,
   countedStatus,
+  lagVersions,
   type Outcome,
   outcomes,
   requestSeconds,
   type RouteName,
   routes,
-  shedReasons,
 } from './request-labels.ts';
 export { type Sdk, type Span, Tracer, within } from './trace/span.ts';
 

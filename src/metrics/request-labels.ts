@@ -55,6 +55,9 @@ export type Outcome = (typeof outcomes)[number];
 /** Bucket bounds for durations of requests, in seconds. */
 export const requestSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
+/** Bucket bounds for versions from a served state to the newest one. */
+export const lagVersions = [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000] as const;
+
 /** The status that access logs of proxies have for a client that hung up before its answer began. */
 export const hungUp = 499;
 
@@ -85,6 +88,3 @@ export function countedStatus({ isHeadSent, status }: Pick<CountedRequest, 'isHe
 export function countedOutcome({ isHeadSent, outcome }: Pick<CountedRequest, 'isHeadSent' | 'outcome'>): Outcome {
   return isHeadSent ? outcome : 'refused';
 }
-
-/** Why requests are answered 503 at once. */
-export const shedReasons = ['event loop', 'answers on their way'] as const;

@@ -84,7 +84,6 @@ export function createSharedCache(config: RedisConfig, parts: SharedCacheParts) 
     /** Resolves when Redis is reachable, or its absence is certain. */
     started: link.started,
     news: state,
-    link,
     history,
     /** Deletes from Redis; see `clearRedis`. */
     clear: async (scope: PurgeScope) => {

@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Cluster, Redis } from 'ioredis';
-import { redisConnections } from '../../cache/index.ts';
+import { faultOf, redisConnections } from '../../cache/index.ts';
 import type { Config, LoadedConfig, RedisConfig } from '../../config/index.ts';
 import { connectionFault } from '../../upstream/index.ts';
 import type { CheckFinding } from './inspect-fleet.ts';
@@ -109,8 +109,6 @@ export async function inspectStore({
   path: folder,
   maxBytes,
 }: NonNullable<Config['cache']['store']>): Promise<TierInspection> {
-  // Loads SQLite, which a Node may lack or warn about.
-  const { faultOf } = await import('../../cache/index.ts');
   const place = existsSync(folder) ? folder : dirname(folder);
   try {
     accessSync(place, constants.R_OK | constants.W_OK | constants.X_OK);

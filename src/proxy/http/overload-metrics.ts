@@ -1,6 +1,9 @@
 /** Metrics of overload: shed requests, refused and ended connections, bodies in memory. */
 import type { Registry } from 'prom-client';
-import { Counter, type Count, Gauge, shedReasons } from '../../metrics/index.ts';
+import { Counter, type Count, Gauge } from '../../metrics/index.ts';
+
+/** Why requests are answered 503 at once. */
+const shedReasons = ['event loop', 'answers on their way'] as const;
 
 interface OverloadGauges {
   readonly connections: number;

@@ -1,5 +1,6 @@
 /** `/admin/*` on the operations port. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { isBearer } from '../../access/index.ts';
 import type { DrainRequest, OperatorPurge } from './process.ts';
 import type { AdminAnswer } from './admin-request.ts';
 import type { LogAdmin } from './log-admin.ts';
@@ -55,7 +56,7 @@ function guard(rules: () => AdminAccessRules) {
     const refusal = findRefusal(rules(), { authorization, origin, host });
     if (refusal === undefined) return undefined;
     // RFC 6750 3.1: a request without credentials gets no error code.
-    const challenge = /^Bearer(?: |$)/i.test(authorization ?? '') ? 'Bearer error="invalid_token"' : 'Bearer';
+    const challenge = isBearer(authorization ?? '') ? 'Bearer error="invalid_token"' : 'Bearer';
     if (refusal.status === 401) reply.header('WWW-Authenticate', challenge);
     return reply.code(refusal.status).send({ message: refusal.message });
   };

@@ -140,7 +140,6 @@ const abiHead = /^"abi"\s*:\s*\{\s*"address"\s*:\s*"([^"\\]*)"\s*,\s*"name"\s*:\
 /** In bytes: an address and an identifier of at most 255. */
 const longestAbiHead = 512;
 
-/** Whether it is a list, and its known items are what they have to be. */
 const none: Members = {};
 
 /** The members of a JSON value, where it is an object; none otherwise. */
@@ -148,6 +147,7 @@ function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null ? (value as Members) : none;
 }
 
+/** Whether it is a list, and its known items are what they have to be. */
 function isListOf(list: JsonList | undefined, isItem: (item: unknown) => boolean): boolean {
   return list?.known.every(([, item]) => isItem(item)) ?? false;
 }

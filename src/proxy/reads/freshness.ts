@@ -11,7 +11,7 @@ import {
   type LedgerVersion,
   withVersion,
 } from '../../ledger/index.ts';
-import { Histogram } from '../../metrics/index.ts';
+import { Histogram, lagVersions } from '../../metrics/index.ts';
 import type { Demand, Fleet, PublishedState, ReportedState } from '../../upstream/index.ts';
 import type { DemandingCaller, DemandSource } from './caller.ts';
 import { parseDemand, type StalenessLimits } from './demand.ts';
@@ -219,7 +219,7 @@ export function createLatestMetrics(registry: Registry) {
   const lag = new Histogram(registry, {
     name: 'ledgergate_served_version_lag_versions',
     help: 'Versions from the one that a read of the latest state is answered from to the newest that the fleet has reported by then.',
-    buckets: [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000],
+    buckets: lagVersions,
   }).of({});
   return {
     /** Age of the shared state at the answer. */

@@ -1,5 +1,5 @@
 /** Counts of the status page, read from the metric families: one table maps series to cells of the page. Pure. */
-import { type FamilyData, type Outcome, requestSeconds } from '../../../metrics/index.ts';
+import { type FamilyData, lagVersions, type Outcome, requestSeconds } from '../../../metrics/index.ts';
 
 /** Counts by cell, zeros left out. Structured-clone data, so that a worker can send them. */
 export type Counts = ReadonlyMap<string, number>;
@@ -197,12 +197,9 @@ export function topTenants(counts: Counts, what: keyof TenantCount, most: number
     .slice(0, most);
 }
 
-/** Bounds of distances in versions. */
-export const distanceBounds = [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000] as const;
-
 /** Reads of the latest state by versions from their state to the head: `to` is excluded, and absent in the last bin. */
 export function distancesOf(counts: Counts) {
-  const buckets = bucketsOf(distanceBounds, (le) => counts.get(`distance ${le}`) ?? 0);
+  const buckets = bucketsOf(lagVersions, (le) => counts.get(`distance ${le}`) ?? 0);
   return buckets.flatMap(([bound, count], index) => {
     const [below, before] = buckets[index - 1] ?? [-1, 0];
     const to = bound === Infinity ? undefined : bound + 1;

@@ -5,7 +5,7 @@ import { createAccessMetrics } from '../../../../src/access/access-metrics.ts';
 import { createCacheMetrics } from '../../../../src/cache/cache-metrics.ts';
 import { createEncodeMetrics } from '../../../../src/proxy/routes/encode-metrics.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
-import { outcomes, requestSeconds } from '../../../../src/metrics/request-labels.ts';
+import { lagVersions, outcomes, requestSeconds } from '../../../../src/metrics/request-labels.ts';
 import { createHttpMetrics } from '../../../../src/proxy/http/request-metrics.ts';
 import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
 import { createOverloadMetrics } from '../../../../src/proxy/http/overload-metrics.ts';
@@ -16,7 +16,6 @@ import {
   attemptTimes,
   countedFamilies,
   countsOf,
-  distanceBounds,
   encodings,
   quantile,
   refusals,
@@ -72,7 +71,7 @@ test('words and bounds of the page are those of the families, in their order', (
   assert.deepEqual(outcomes, valuesOf('http_request_duration_seconds', 'outcome'));
   assert.deepEqual(requestSeconds, family('http_request_duration_seconds').buckets);
   assert.deepEqual(requestSeconds.slice(1), family('upstream_request_duration_seconds').buckets);
-  assert.deepEqual(distanceBounds, family('served_version_lag_versions').buckets);
+  assert.deepEqual(lagVersions, family('served_version_lag_versions').buckets);
   assert.deepEqual(refusals, [
     ...valuesOf('access_refusals_total', 'reason'),
     ...valuesOf('shed_requests_total', 'reason'),
