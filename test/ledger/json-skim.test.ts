@@ -94,6 +94,21 @@ test('a text with a flaw is refused exactly when JSON.parse refuses it', () => {
   );
 });
 
+test('any byte in a long string is judged as JSON.parse judges it, wherever the string stands in memory', () => {
+  const memory = Buffer.alloc(400);
+  const place = { byte: fc.nat(255), at: fc.nat(150), from: fc.nat(7), stepBytes: fc.integer({ min: 1, max: 200 }) };
+  fc.assert(
+    fc.property(fc.record(place), ({ byte, at, from, stepBytes: bytes }) => {
+      const text = memory.subarray(from, from + memory.write(`["${'~'.repeat(150)}\\n"]`, from));
+      text[2 + at] = byte;
+      const one = new JsonSkim(text);
+      while (!one.step(bytes));
+      assert.equal(one.facts !== undefined, parse(text.toString()) !== undefined, text.toString('latin1'));
+    }),
+    { numRuns: 3_000 },
+  );
+});
+
 test('texts of single tokens, complete and not, are read as JSON.parse reads them', () => {
   const texts = [
     '',
