@@ -1,7 +1,7 @@
 /** Every family of metrics that a gateway with every part on has, made as the gateway makes them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { createDropped } from '../src/gateway/log/access-log.ts';
-import { LogLines } from '../src/gateway/log/log.ts';
+import { createDropped } from '../src/gateway/access-log.ts';
+import { GatewayLog } from '../src/gateway/log.ts';
 import { createTraceMetrics } from '../src/metrics/trace/otlp.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
@@ -46,6 +46,7 @@ interface Part {
 const nothing = (): undefined => undefined;
 const zero = (): number => 0;
 const nobody = { byKey: false, waiting: zero, plans: () => [] };
+const logConfig = { level: 'silent', format: 'json', access: { share: 0, slowMs: 0, failed: false } } as const;
 const always = (...adds: readonly ((registry: Registry) => unknown)[]): Part => ({
   when: 'always',
   add: (registry) => {
@@ -79,7 +80,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   [
     'The process',
     [
-      always(build, createReloadMetrics, createDropped, (registry) => new LogLines().register(registry)),
+      always(build, createReloadMetrics, createDropped, (registry) => new GatewayLog(logConfig).register(registry)),
       { when: '`tracing`', add: (registry) => void createTraceMetrics(registry) },
       { when: '`workers` above 1', add: (registry) => void createPoolMetrics(registry, zero) },
     ],
@@ -128,7 +129,7 @@ function build(registry: Registry): void {
   createBuildMetrics(registry, { version: '', node: '', dialect: 'node' });
 }
 
-/** Those that `gateway/serving-graph.ts` registers. */
+/** Those that `gateway/serving.ts` registers. */
 function node(registry: Registry): void {
   collectDefaultMetrics({ register: registry });
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);

@@ -1,6 +1,5 @@
 /** Counts of a trace, simulated and played to real gateways. */
 import { request } from 'undici';
-import { pino } from 'pino';
 import { startGateway, type RunningGateway } from '../src/gateway/gateway.ts';
 import { createSampleNode, type SampleNode } from '../test/support/sample-node.ts';
 import { testConfig } from '../test/support/gateway.ts';
@@ -112,7 +111,7 @@ async function startOne({ shape }: Trace, [full, archive]: readonly SampleNode[]
       upstream: { timeoutMs: 20_000, deadlineMs: 20_000 },
     },
   });
-  return startGateway(config, { log: pino({ level: 'silent' }), drainDelayMs: 0 });
+  return startGateway(config, { drainDelayMs: 0 });
 }
 
 /** Asks as a client does; where the answer came from. */

@@ -8,7 +8,7 @@ import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { inspectKeysFile } from '../access/index.ts';
 import { type Config, ConfigError, type LoadedConfig, type Problem, TlsPair, WatchedFiles } from '../config/index.ts';
-import { createProcessLog, type GatewayOptions, type RunningGateway, startGateway } from '../gateway/index.ts';
+import { GatewayLog, type GatewayOptions, type RunningGateway, startGateway } from '../gateway/index.ts';
 import { Tracer } from '../metrics/index.ts';
 import { type CommandCall, type ExitCode, type Terminal, formatTable } from './command.ts';
 import { givenFile, loadGivenConfig } from './given-config.ts';
@@ -60,22 +60,22 @@ export async function runGateway(
   const warnings = [...loaded.warnings, ...tls.warnings, ...keys.warnings, ...refusals];
   if (loaded.config.tracing !== undefined && Tracer.findSdk() !== undefined) warnings.push(tracingIgnored);
   for (const warning of warnings) terminal.error(`warning: ${warning}`);
-  const { log, lines, flush } = createProcessLog(loaded.config.log);
+  const log = GatewayLog.onStandardError(loaded.config.log);
   let reloading: ReturnType<typeof createReloading> | undefined;
   // A signal that comes while it starts must not end it.
   if (source !== undefined) terminal.onHangUp(() => reloading?.hangUp());
-  const gateway = await start(loaded.config, { log, logLines: lines, drainDelayMs }).catch((error: unknown) => {
+  const gateway = await start(loaded.config, { log, drainDelayMs }).catch((error: unknown) => {
     throw listenProblem(error, loaded);
   });
   // Node writes the cache only at a clean exit, which a killed process never reaches. Takes 0.1 s, once.
   flushCompileCache();
   for (const line of [...describe(gateway, loaded), ...(announce?.(gateway) ?? [])]) terminal.out(line);
-  if (source !== undefined) reloading = createReloading(source, gateway, log);
+  if (source !== undefined) reloading = createReloading(source, gateway, log.logger);
   if (!stop.aborted) await once(stop, 'abort');
   terminal.out('Stopping: finishing what is in flight. A second signal ends at once.');
   reloading?.close();
   await gateway.close();
-  await flush();
+  await log.flush();
   return 0;
 }
 

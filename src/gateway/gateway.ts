@@ -1,29 +1,26 @@
 /** The composition root: joins the operations port, reloads and log settings to the part that serves clients. */
-import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { type Config, packageVersion } from '../config/index.ts';
-import { createLog, LogControl, LogLines } from './log/log.ts';
-import { Reloads } from './reloads.ts';
 import { Gauge } from '../metrics/index.ts';
-import { startServing, type Serving } from './serving.ts';
-import type { ServingOptions } from './serving-graph.ts';
 import { createOperations, type OperationsSource } from '../proxy/operations/index.ts';
+import { GatewayLog } from './log.ts';
+import { Reloads } from './reloads.ts';
+import { startServing, type Serving, type ServingOptions } from './serving.ts';
 
 /** A listening gateway. */
 export type RunningGateway = Awaited<ReturnType<typeof openGateway>>;
 
-/** Options of a gateway beside its config, most of them for tests. */
-export interface GatewayOptions extends Partial<Omit<ServingOptions, 'processes' | 'peers'>> {
-  /** Counts the lines of `log`, when that is set. */
-  readonly logLines?: LogLines | undefined;
-}
+/** What surrounds a gateway beside its config: its log, and else settings of tests. */
+export type GatewayOptions = Omit<ServingOptions, 'processes' | 'peers'>;
 
 /** The part that serves clients and listens: this process, or several workers. */
 export interface ServingPart extends Pick<
   Serving,
-  'port' | 'isDraining' | 'registry' | 'journal' | 'apply' | 'setLog' | 'close' | 'stop'
+  'port' | 'isDraining' | 'registry' | 'journal' | 'apply' | 'close' | 'stop'
 > {
   readonly operations: OperationsSource;
+  /** Applies log settings to the loggers of other processes. */
+  setLog?(inForce: Config['log']): void;
 }
 
 /** Starts a gateway in this process. Rejects when a port is in use; nodes may be down. */
@@ -34,31 +31,26 @@ export function startGateway(config: Config, options: GatewayOptions = {}): Prom
 /** Starts a serving part, and its operations port. Stops the part and rejects when that port is in use. */
 export async function openGateway(
   config: Config,
-  options: GatewayOptions,
-  startPart: (log: Logger) => Promise<ServingPart>,
+  { log = new GatewayLog(config.log) }: GatewayOptions,
+  startPart: (log: GatewayLog) => Promise<ServingPart>,
 ) {
-  const { log, lines } =
-    options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
   const part = await startPart(log);
   const version = packageVersion();
   createBuildMetrics(part.registry, { version, node: process.version, dialect: config.dialect });
-  (lines ?? new LogLines()).register(part.registry);
+  log.register(part.registry);
   const operations = createOperations({
     version,
     source: part.operations,
     log,
-    logging: new LogControl(log, config.log),
-    setLog: (inForce) => part.setLog(inForce),
+    setLog: (inForce) => {
+      log.set(inForce);
+      part.setLog?.(inForce);
+    },
     isDraining: () => part.isDraining,
     rules: () => reloads.config.operations,
     reload: () => reloads.status,
   });
-  const reloads = new Reloads(config, {
-    journal: part.journal,
-    registry: part.registry,
-    apply: (next) => part.apply(next),
-    onInForce: (inForce) => operations.reloadLog(inForce.log),
-  });
+  const reloads = new Reloads(config, part, (inForce) => operations.reloadLog(inForce.log));
   const operationsPort = await operations.listen(config.operations).catch(async (error: unknown) => {
     await part.stop();
     throw error;

@@ -19,13 +19,12 @@ interface ReloadStatus {
   readonly refused?: readonly string[] | undefined;
 }
 
-interface ReloadsParts {
+/** The part of the gateway that configs are applied to. */
+interface Reloaded {
   readonly journal: Journal;
   readonly registry: Registry;
   /** Applies the live keys of a config whose other keys are those in force. One call at a time. */
-  readonly apply: (config: Config) => Promise<void>;
-  /** A valid config was read, changed or not. */
-  readonly onInForce?: (config: Config) => void;
+  apply(config: Config): Promise<void>;
 }
 
 /** Places of problems that are published; the log has all problems. */
@@ -33,16 +32,19 @@ const mostPlaces = 5;
 
 /** Applies configs one after the other, and records the results. */
 export class Reloads {
-  readonly #parts: ReloadsParts;
+  readonly #part: Reloaded;
+  readonly #onInForce: (config: Config) => void;
   readonly #metrics: ReturnType<typeof createReloadMetrics>;
   #config: Config;
   #status: ReloadStatus | undefined;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(config: Config, parts: ReloadsParts) {
+  /** `onInForce`: called when a valid config was read, changed or not. */
+  constructor(config: Config, part: Reloaded, onInForce: (config: Config) => void) {
     this.#config = config;
-    this.#parts = parts;
-    this.#metrics = createReloadMetrics(parts.registry);
+    this.#part = part;
+    this.#onInForce = onInForce;
+    this.#metrics = createReloadMetrics(part.registry);
   }
 
   /** The config in force: keys that need a restart have their values of the start. */
@@ -63,7 +65,7 @@ export class Reloads {
 
   /** Records an invalid config. */
   refuse(problems: readonly Problem[]): void {
-    const { journal } = this.#parts;
+    const { journal } = this.#part;
     const places = problems.slice(0, mostPlaces).map((problem) => ConfigError.format({ ...problem, message: '' }));
     const fields = { problems: problems.map((problem) => ConfigError.format(problem)) };
     journal.record('config refused', fields, 'the config is invalid: the config in force stays', { places });
@@ -71,22 +73,24 @@ export class Reloads {
   }
 
   async #take(next: Config): Promise<void> {
-    const { journal, apply } = this.#parts;
+    const { journal } = this.#part;
     const before = this.#config;
     const { live, restart, effective } = compareConfigs(before, next);
     try {
-      if (live.length > 0) await apply(effective);
+      if (live.length > 0) await this.#part.apply(effective);
     } catch (error) {
       const fields = { cause: String(error) };
       journal.record('config refused', fields, 'the config could not be applied: the config in force stays');
-      await apply(before).catch((again: unknown) =>
-        journal.record('config refused', { cause: String(again) }, 'the config in force could not be restored'),
-      );
+      await this.#part
+        .apply(before)
+        .catch((again: unknown) =>
+          journal.record('config refused', { cause: String(again) }, 'the config in force could not be restored'),
+        );
       this.#note('refused', this.#status?.needsRestart ?? []);
       return;
     }
     this.#config = effective;
-    this.#parts.onInForce?.(effective);
+    this.#onInForce(effective);
     this.#note(live.length > 0 ? 'applied' : 'unchanged', restart);
     if (live.length > 0) journal.record('config applied', { keys: live }, 'the config was reloaded and is in force');
     else journal.record('config unchanged', {}, 'the config was reloaded: no live key has changed');

@@ -1,87 +1,283 @@
-/** The part of the gateway that answers clients, one in every serving process: start, reload and drain. */
+/**
+ * The part of the gateway that answers clients, one in every serving process: it joins the rooms of the process, starts and
+ * drains them, and applies another config to them.
+ */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Config } from '../config/index.ts';
-import { applyPeerEvent, type PeerEvent } from './peer-workers.ts';
-import { buildParts, freeParts, loadOptional, shareOf, type Parts, type ServingOptions } from './serving-graph.ts';
-
-/** A serving process. */
-export type Serving = Awaited<ReturnType<typeof startServing>>;
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { type AccessDependencies, loadAccess } from '../access/index.ts';
+import { type Cache, createCache, redisConnections } from '../cache/index.ts';
+import { type Config, packageVersion } from '../config/index.ts';
+import type { LedgerVersion } from '../ledger/index.ts';
+import { Journal, loadOtlp, Tracer } from '../metrics/index.ts';
+import { type ClientPort, type ConnectionTimes, createClientPort } from '../proxy/http/index.ts';
+import { ProcessOperations } from '../proxy/operations/index.ts';
+import { createReads } from '../proxy/reads/index.ts';
+import { createRoutes } from '../proxy/routes/index.ts';
+import { createFleet, type FleetDeps, type FleetNews } from '../upstream/index.ts';
+import { AccessLog } from './access-log.ts';
+import { GatewayLog } from './log.ts';
+import { applyPeerEvent, type PeerEvent, type PeerWorkers } from './peer-workers.ts';
+import { createSettings, shareOf } from './settings.ts';
 
 /** Requests in flight have this long to finish when the gateway stops. */
 export const drainMs = 10_000;
 /** Longest wait of the start for the ledger's identity, without which no answer is shared. */
 const firstLookMs = 300;
+/** Covers a phone in a tunnel; the answer occupies a connection to a node meanwhile. */
+const usualStallMs = 30_000;
+
+/** Options of one serving process beside its config. */
+export interface ServingOptions extends Pick<FleetDeps, 'drained' | 'forkTimes' | 'lookUp'> {
+  /** Default: on stdout. */
+  readonly log?: GatewayLog | undefined;
+  /** Milliseconds that `close` still accepts connections for. Default 0. */
+  readonly drainDelayMs?: number | undefined;
+  /** The monotonic clock of the encoder's bounds, in ms. */
+  readonly now?: (() => number) | undefined;
+  /** A client that reads nothing of a streamed answer for this many ms, or twice as many after it read much, loses it. Default 30,000. */
+  readonly stallMs?: number | undefined;
+  /** Timeouts of clients; absent ones have their defaults. */
+  readonly times?: Partial<ConnectionTimes> | undefined;
+  /** Default: measured by the lag of the event loop. */
+  readonly isOverloaded?: (() => boolean) | undefined;
+  /** Default: built from the config. */
+  readonly limits?: AccessDependencies['limits'];
+  /** Processes that share the bounds of the gateway. Default 1. */
+  readonly processes?: number | undefined;
+  /** The name of this start of the gateway, which its processes share. Default: random. */
+  readonly run?: string | undefined;
+  /** The other workers; absent in a single process. */
+  readonly peers?: PeerWorkers | undefined;
+}
+
+/** A serving process. */
+export type Serving = Awaited<ReturnType<typeof startServing>>;
 
 /** Starts listening for clients. Rejects when the port is in use; nodes may be down. */
-export async function startServing(whole: Config, options: ServingOptions) {
-  const { processes = 1 } = options;
-  const config = shareOf(whole, processes);
-  const parts = await buildParts(config, options, await loadOptional(config));
-  const { clientPort, journal, logging, operations, registry } = parts;
+export async function startServing(config: Config, options: ServingOptions = {}) {
+  const serving = await buildServing(config, options);
   try {
-    await start(parts);
+    await serving.start();
   } catch (error) {
-    await clientPort.stop();
-    await freeParts(parts);
+    await serving.stop();
     throw error;
   }
+  return serving;
+}
+
+/** Builds and joins the rooms. None of them listens or sends a request before the start. */
+export async function buildServing(whole: Config, options: ServingOptions = {}) {
+  const { now = () => performance.now(), processes = 1, run = randomUUID(), peers, limits } = options;
+  const config = shareOf(whole, processes);
+  const { log = new GatewayLog(config.log) } = options;
+  const optional = await loadOptional(config);
+  const registry = createProcessRegistry();
+  const journal = new Journal(log.logger);
+  const settings = createSettings(config, options.stallMs ?? usualStallMs);
+  const context = { log: log.logger, journal, registry, settings, processes, run, peers };
+  const { drained, forkTimes, lookUp } = options;
+  const fleet = await createFleet(config, {
+    ...context,
+    drained,
+    forkTimes,
+    lookUp,
+    ownLag: () => clientPort.lagMs(),
+    onGeneration: () => cache.forgetLedger(),
+    onRollback: () => cache.rolledBack(),
+    onConfirmed: (version) => cache.tiers.settle(version),
+    onFork: () => {
+      // Before and after: a peer may read it from the store or Redis in between.
+      peers?.publish({ kind: 'fork found' });
+      void cache.purge({ kind: 'everything' }).then(() => peers?.publish({ kind: 'fork found' }));
+    },
+    publish: (news: FleetNews) => {
+      if (news.kind === 'served') cache.publishServed(news.version);
+      if (news.kind === 'snapshot') cache.publishServed(news.snapshot.info.version);
+      if (news.kind === 'refused') cache.publishRefused(news.fingerprint, news.version);
+      peers?.publish(news);
+    },
+  });
+  const { answerBudget, latest, sender } = fleet;
+  const cache: Cache = createCache(config.cache, {
+    ...context,
+    chainId: () => fleet.chainId,
+    identity: fleet.identity,
+    generation: () => fleet.generation,
+    outageFromMs: () => fleet.outageFromMs,
+    readRoots: (known, wantsNext) => fleet.readRoots(known, wantsNext),
+    replaceHistory: (version) => fleet.replaceHistory(version as LedgerVersion),
+    news: {
+      onServed: (version) => fleet.onNews({ kind: 'served', version: version as LedgerVersion }),
+      onRefused: (fingerprint, version) =>
+        fleet.onNews({ kind: 'refused', fingerprint, version: version as LedgerVersion }),
+    },
+    onAwaited: () => fleet.lookAtSecond(),
+  });
+  const { redis } = config.cache;
+  const access =
+    config.access &&
+    optional.createAccess?.(config.access, {
+      ...context,
+      limits,
+      redis: redis && redisConnections(redis, settings.redis),
+    });
+  const reads = createReads({
+    fleet,
+    cache,
+    registry,
+    settings,
+    gasPriceTtlMs: config.cache.gasPriceTtlMs,
+    drop: async (key) => {
+      // Before and after: in between the others may read it from Redis again.
+      peers?.publish({ kind: 'dropped', key });
+      const { isComplete } = await cache.purge({ kind: 'read', key });
+      peers?.publish({ kind: 'dropped', key });
+      if (!isComplete)
+        journal.record('drop incomplete', {}, 'nodes disagree on a read, and not every cache dropped it');
+    },
+    onDisagreement: (report) =>
+      journal.record('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
+  });
+  const routes = createRoutes({
+    ...context,
+    fleet,
+    reads,
+    basePath: config.listen.basePath,
+    signingDomain: config.encode.signingDomain,
+    now,
+    distrusted: peers?.distrusted,
+    onSubmitted: (hash, upstream) => peers?.publishSubmission({ kind: 'submitted', hash, upstream }),
+    onDistrusted: (functionId) => peers?.publish({ kind: 'distrusted', functionId }),
+  });
+  const clientPort: ClientPort = createClientPort(routes.service, config, {
+    ...context,
+    ...reads,
+    access,
+    fleet,
+    memory: cache.memory,
+    answerBudget,
+    onEnd: new AccessLog(log, registry).note,
+    sdk: config.tracing && optional.createTracing?.(tracingOf(config.tracing), context),
+    times: options.times,
+    isOverloaded: options.isOverloaded,
+  });
+  const operations = new ProcessOperations({
+    fleet,
+    latest,
+    registry,
+    journal,
+    ...reads,
+    parse: routes.parse,
+    cache,
+    usage: access?.usage,
+    limits: settings.latest,
+    sending: settings.sender,
+    load: () => ({ ...clientPort.load(), waiting: sender.waiting }),
+    isEncoding: () => settings.encode.enabled,
+    distrusted: routes.distrusted,
+    disagreements: () => reads.audits.disagreements,
+    certificateExpiresMs: () => clientPort.certificate?.expiresMs(),
+    certificateRefused: () => clientPort.certificate?.refused(),
+  });
+  /** Frees everything but the port: timers and connections to nodes and Redis included. */
+  const free = async (): Promise<void> => {
+    clientPort.free();
+    operations.close();
+    fleet.stop();
+    reads.audits.close();
+    // Usage first: nothing of the cache is worth its loss.
+    await access?.close();
+    await cache.close();
+    await fleet.close();
+  };
+  /** Applies the live keys of `next`, this process's share of the config. */
+  const applyShare = async (next: Config): Promise<void> => {
+    if (next.access !== undefined) access?.check(next.access);
+    settings.apply(next);
+    // Before irreversible steps: it may reject the config.
+    await fleet.follow(next);
+    if (next.access !== undefined) access?.update(next.access);
+    clientPort.apply(next);
+    // In the background: evicts in steps.
+    void cache.memory.resize(next.cache.memory.maxBytes);
+  };
   let applied = Promise.resolve();
   return {
-    port: clientPort.number(),
+    get port() {
+      return clientPort.number();
+    },
     registry,
     operations,
     journal,
-    applyPeerEvent: (event: PeerEvent) => applyPeerEvent(parts, event),
+    fleet,
+    applyPeerEvent: (event: PeerEvent) => applyPeerEvent({ cache, fleet, routes }, event),
     get isDraining() {
       return clientPort.isDraining();
+    },
+    /** Rejects when the port is in use. Waits a moment for the nodes, for the ledger's identity and for Redis. */
+    async start() {
+      clientPort.start();
+      await fleet.start();
+      const looked = Promise.all([cache.start(), access?.started]);
+      await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
+      operations.start();
+      await clientPort.listen();
     },
     /**
      * Applies the live keys of another config (`config/changes.ts`) without interrupting requests; resolves when they are
      * in force. One call at a time.
      */
     apply(next: Config) {
-      const apply = () => applyTo(parts, shareOf(next, processes));
+      const apply = () => applyShare(shareOf(next, processes));
       applied = applied.then(apply, apply);
       return applied;
     },
-    setLog: (next: Config['log']) => logging.set(next),
     /** Stops accepting, drains requests in flight within a bound, and frees everything. */
     async close() {
       await clientPort.drain({
         delayMs: options.drainDelayMs ?? 0,
         maxMs: drainMs,
-        onCutOff: () => options.log.warn({ drainMs }, 'requests still in flight at the end of the drain were cut off'),
+        onCutOff: () => log.logger.warn({ drainMs }, 'requests still in flight at the end of the drain were cut off'),
       });
-      await freeParts(parts);
+      await free();
       await clientPort.flushTraces();
     },
     /** Frees everything at once. */
     async stop() {
       await clientPort.stop();
-      await freeParts(parts);
+      await free();
     },
   };
 }
 
-async function start(parts: Parts): Promise<void> {
-  const { access, cache, clientPort, fleet, operations } = parts;
-  clientPort.start();
-  await fleet.start();
-  const looked = Promise.all([cache.start(), access?.started]);
-  await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
-  operations.start();
-  await clientPort.listen();
+/**
+ * Builders of the parts that only some configs need; other configs do not load their modules. A part that is absent at the
+ * start needs a restart.
+ */
+async function loadOptional({ access, tracing }: Config) {
+  return {
+    createAccess: access && (await loadAccess()),
+    // A registered SDK is the operator's own choice.
+    createTracing: tracing && !Tracer.findSdk() ? (await loadOtlp()).createTracing : undefined,
+  };
 }
 
-/** Applies the live keys of `next`, this process's share of the config. */
-async function applyTo(parts: Parts, next: Config): Promise<void> {
-  const { access, cache, clientPort, fleet, settings } = parts;
-  if (next.access !== undefined) access?.check(next.access);
-  settings.apply(next);
-  // Before irreversible steps: it may reject the config.
-  await fleet.follow(next);
-  if (next.access !== undefined) access?.update(next.access);
-  clientPort.apply(next);
-  // In the background: evicts in steps.
-  void cache.memory.resize(next.cache.memory.maxBytes);
+function tracingOf({ endpoint, headers = {}, share }: NonNullable<Config['tracing']>) {
+  const resource = {
+    'service.name': 'ledgergate',
+    'service.version': packageVersion(),
+    'service.instance.id': `${hostname()}-${process.pid}`,
+  };
+  return { endpoint, headers, share, resource };
+}
+
+/** The registry of a process, with Node's own metrics. */
+function createProcessRegistry(): Registry {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  // Gauges with names of counters, which promtool refuses; their labels are internal classes of Node.
+  for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
+  return registry;
 }

@@ -1,12 +1,8 @@
 /**
- * The live values of the config: plain objects that last as long as the process, whose properties a reload replaces. A
- * request reads a property, and a reload rebuilds no part.
+ * The config of one serving process: its share of the bounds, and the live values, which are plain objects that last as
+ * long as the process and whose properties a reload replaces. A request reads a property, and a reload rebuilds no part.
  */
-import type { Logger } from 'pino';
-import type { Registry } from 'prom-client';
-import type { Config, RedisConfig } from '../config/index.ts';
-import type { Journal } from '../metrics/index.ts';
-import type { PeerWorkers } from './peer-workers.ts';
+import type { Config, RedisConfig, UpstreamConfig } from '../config/index.ts';
 
 /** A slower probe counts as failed. */
 const longestProbeMs = 2_000;
@@ -14,24 +10,28 @@ const longestConnectMs = 3_000;
 /** Quantile 1: no attempt is ever slow enough for a hedge. */
 const noHedge = { quantile: 1, share: 0 };
 
-/** The objects that the parts of a serving process share. */
-export interface ServingContext {
-  readonly log: Logger;
-  readonly journal: Journal;
-  readonly registry: Registry;
-  readonly settings: LiveSettings;
-  /** Processes of this gateway, which share its bounds and its rates. */
-  readonly processes: number;
-  /** The name of this start of the gateway, which its processes share. */
-  readonly run: string;
-  /** The other workers; absent in a single process. */
-  readonly peers: PeerWorkers | undefined;
+/** The config of one of `processes`: its share of connections, memory and allowances. */
+export function shareOf(config: Config, processes: number): Config {
+  if (processes === 1) return config;
+  const { memory } = config.cache;
+  const { connections } = config.upstream;
+  const { maxConnections } = config.listen;
+  return {
+    ...config,
+    listen: { ...config.listen, maxConnections: Math.max(1, Math.floor(maxConnections / processes)) },
+    upstreams: config.upstreams.map((upstream) => shareOfNode(upstream, processes)),
+    upstream: { ...config.upstream, connections: Math.max(1, Math.floor(connections / processes)) },
+    cache: { ...config.cache, memory: { ...memory, maxBytes: Math.floor(memory.maxBytes / processes) } },
+  };
 }
 
-/** Live values, by the part that reads them. */
-export type LiveSettings = ReturnType<typeof createSettings>;
+function shareOfNode(upstream: UpstreamConfig, processes: number): UpstreamConfig {
+  const { maxRequestsPerSecond } = upstream;
+  if (maxRequestsPerSecond === undefined) return upstream;
+  return { ...upstream, maxRequestsPerSecond: maxRequestsPerSecond / processes };
+}
 
-/** `stallMs`: not part of the config. */
+/** The live values, by the part that reads them. `stallMs`: not part of the config. */
 export function createSettings(config: Config, stallMs: number) {
   const values = valuesOf(config);
   const sender = Object.assign(values.sender, { stallMs, hedge: values.hedge });

@@ -1,6 +1,6 @@
 /** A worker: serves clients with the setup of the primary, and handles its messages. */
 import cluster from 'node:cluster';
-import { createProcessLog, type PeerWorkers, startServing } from '../gateway/index.ts';
+import { GatewayLog, type PeerWorkers, startServing } from '../gateway/index.ts';
 import { Channel } from './channel.ts';
 import { PeerLink } from './worker-events.ts';
 import type { StartFailure, PrimaryHandlers, Setup, WorkerHandlers } from './protocol.ts';
@@ -18,7 +18,7 @@ export async function serveAsWorker(): Promise<void> {
   started.promise.catch(() => undefined);
   const whenServing = (use: (serving: Serving) => void): Promise<void> => started.promise.then(use, () => undefined);
   const operations = async () => (await started.promise).operations;
-  const own: { link?: PeerLink; flush?: () => Promise<void> } = {};
+  const own: { link?: PeerLink; log?: GatewayLog } = {};
   const handlers: WorkerHandlers = {
     serve: (setup) => set.resolve(setup),
     alive: () => undefined,
@@ -37,10 +37,10 @@ export async function serveAsWorker(): Promise<void> {
       const serving = await started.promise;
       return serving.apply(config).then(() => undefined, String);
     },
-    log: (config) => void whenServing((serving) => serving.setLog(config)),
+    log: (config) => void whenServing(() => own.log?.set(config)),
     drain: async () => {
       await (await started.promise).close();
-      await own.flush?.();
+      await own.log?.flush();
     },
   };
   const primary = new Channel<PrimaryHandlers>(sendToPrimary, handlers);
@@ -48,8 +48,8 @@ export async function serveAsWorker(): Promise<void> {
   primary.notify('loaded', undefined);
   const { config, drainDelayMs, processes, run, distrusted, drained, ledger, published, keys } = await set.promise;
   process.title = 'ledgergate worker';
-  const { log, lines, flush } = createProcessLog(config.log, { worker: cluster.worker?.id });
-  own.flush = flush;
+  const log = GatewayLog.onStandardError(config.log, { worker: cluster.worker?.id });
+  own.log = log;
   const link = new PeerLink(primary, ledger);
   own.link = link;
   for (const event of published) void handlers.published(event);
@@ -75,7 +75,7 @@ export async function serveAsWorker(): Promise<void> {
   };
   try {
     const serving = await startServing(config, { log, drainDelayMs, processes, run, peers, drained });
-    lines.register(serving.registry);
+    log.register(serving.registry);
     started.resolve(serving);
     primary.notify('serving', { port: serving.port });
   } catch (error) {

@@ -4,10 +4,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Registry } from 'prom-client';
-import type { Logger } from 'pino';
 import { LimitService } from '../access/index.ts';
 import type { Config } from '../config/index.ts';
-import { drainMs, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
+import { drainMs, type GatewayLog, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Journal } from '../metrics/index.ts';
 import { joinProcesses, type OperationsSource } from '../proxy/operations/index.ts';
 import { FlightDesk } from './flight-desk.ts';
@@ -37,7 +36,7 @@ class Primary implements PoolEvents {
   port = 0;
   isDraining = false;
   readonly #count: number;
-  readonly #log: Logger;
+  readonly #log: GatewayLog;
   readonly #drainDelayMs: number;
   readonly #run = randomUUID();
   readonly #pool: WorkerPool;
@@ -48,19 +47,16 @@ class Primary implements PoolEvents {
   /** Names of drained nodes. */
   readonly #drained = new Set<string>();
   #config: Config;
-  /** An operator may have changed it since the config. */
-  #logConfig: Config['log'];
   /** Text of the keys file in force. */
   #keys: string | undefined;
   #isUp = false;
 
-  constructor(config: Config, count: number, log: Logger, drainDelayMs = 0) {
+  constructor(config: Config, count: number, log: GatewayLog, drainDelayMs = 0) {
     this.#config = config;
-    this.#logConfig = config.log;
     this.#count = count;
     this.#log = log;
     this.#drainDelayMs = drainDelayMs;
-    this.journal = new Journal(log);
+    this.journal = new Journal(log.logger);
     this.registry = this.#metrics.registry;
     this.#pool = new WorkerPool(config.listen.port, this);
     this.operations = joinProcesses({
@@ -95,7 +91,6 @@ class Primary implements PoolEvents {
   }
 
   setLog(next: Config['log']): void {
-    this.#logConfig = next;
     for (const { channel } of this.#pool.workers) channel.notify('log', next);
   }
 
@@ -112,7 +107,7 @@ class Primary implements PoolEvents {
   setup(port: number): Setup {
     return {
       ...this.#broadcast.setup,
-      config: { ...this.#config, log: this.#logConfig, listen: { ...this.#config.listen, port } },
+      config: { ...this.#config, log: this.#log.inForce, listen: { ...this.#config.listen, port } },
       drainDelayMs: this.#drainDelayMs,
       run: this.#run,
       processes: this.#count,
@@ -155,7 +150,7 @@ class Primary implements PoolEvents {
   async #applyAt({ id, channel, isServing }: WorkerProcess, next: Config): Promise<string | undefined> {
     const applied = channel.call('apply', next, isServing ? applyMs : startMs + applyMs);
     const reported = applied.catch((error: unknown) => {
-      this.#log.error({ worker: id, cause: String(error) }, 'a worker did not apply the config');
+      this.#log.logger.error({ worker: id, cause: String(error) }, 'a worker did not apply the config');
       return undefined;
     });
     return isServing ? reported : undefined;

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { pino } from 'pino';
 import type { PeerEvent } from '../../src/gateway/peer-workers.ts';
-import { buildParts, freeParts, loadOptional } from '../../src/gateway/serving-graph.ts';
-import { startServing } from '../../src/gateway/serving.ts';
+import { buildServing, startServing } from '../../src/gateway/serving.ts';
 import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../src/ledger/version.ts';
 import { eventually } from '../support/eventually.ts';
@@ -36,7 +34,7 @@ async function worker(t: TestContext) {
     config: { upstream: { probeIntervalMs: 3_600_000 }, latest: { maxStalenessMs: 3_600_000 } },
   });
   const { peers, published } = recordingPeers();
-  const serving = await startServing(config, { log: pino({ level: 'silent' }), peers });
+  const serving = await startServing(config, { peers });
   t.after(() => serving.stop());
   const url = `http://127.0.0.1:${serving.port}/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe`;
   const looks = () => full.reduce((sum, { log }) => sum + log.countOf('ledgerInfo'), 0);
@@ -97,7 +95,7 @@ test('a report of a peer does not decide the dialect: that is up to answers of n
     dialect: 'auto' as const,
   };
   const { peers } = recordingPeers();
-  const serving = await startServing(config, { log: pino({ level: 'silent' }), peers });
+  const serving = await startServing(config, { peers });
   t.after(() => serving.stop());
   serving.applyPeerEvent({ kind: 'head', upstream: 'full-0', info: at(900n) });
   serving.applyPeerEvent({ kind: 'ledger replaced', reports: [{ name: 'full-0', isSuspect: false, info: at(900n) }] });
@@ -125,9 +123,9 @@ test('a worker publishes the head and version of an answer ahead of its client',
 test('a worker publishes no replacement of the ledger before its first reports are in', async (t) => {
   const { peers, published } = recordingPeers();
   const config = testConfig({ full: [{ url: 'http://127.0.0.1:1' }, { url: 'http://127.0.0.1:2' }] });
-  const parts = await buildParts(config, { log: pino({ level: 'silent' }), peers }, await loadOptional(config));
-  t.after(() => freeParts(parts));
-  const { fleet } = parts;
+  const serving = await buildServing(config, { peers });
+  t.after(() => serving.stop());
+  const { fleet } = serving;
   const lie = ledgerInfo({ version: 900_000_000n, timestampUsec: 1n });
   fleet.onNews({ kind: 'head', upstream: 'full-0', info: lie });
   fleet.onNews({ kind: 'head', upstream: 'full-1', info: at(900n) });

@@ -14,7 +14,7 @@ function reloadsOf(apply: (config: Config) => Promise<void>) {
   const registry = new Registry();
   const lines: string[] = [];
   const log = pino({ level: 'trace' }, { write: (line) => lines.push((JSON.parse(line) as { msg: string }).msg) });
-  const reloads = new Reloads(config, { journal: new Journal(log), registry, apply });
+  const reloads = new Reloads(config, { journal: new Journal(log), registry, apply }, () => undefined);
   const count = async (result: string): Promise<number | undefined> => {
     const metric = await registry.getSingleMetric('ledgergate_config_reloads_total')?.get();
     return metric?.values.find(({ labels }) => labels['result'] === result)?.value;

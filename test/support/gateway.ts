@@ -1,11 +1,11 @@
 /** A gateway in front of a test's nodes, over real sockets. */
 import type { TestContext } from 'node:test';
-import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
 import type { Limits } from '../../src/access/limits/ticket.ts';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
 import type { LookUp } from '../../src/upstream/discovery.ts';
 import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
+import { GatewayLog } from '../../src/gateway/log.ts';
 import type { ConnectionTimes } from '../../src/proxy/http/service.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';
 
@@ -138,10 +138,9 @@ export async function testGateway(
   const config = testConfig(options);
   const { now, onLog, drainDelayMs = 0, times, isOverloaded = () => false, limits } = options;
   const { forkTimes = never, lookUp } = options;
-  const log =
-    onLog === undefined
-      ? pino({ level: config.log.level })
-      : pino({ level: 'trace' }, { write: (line) => onLog(JSON.parse(line) as LogLine) });
+  const log = new GatewayLog(config.log, onLog && { write: (line) => onLog(JSON.parse(line) as LogLine) });
+  // Every line, whatever the config has.
+  if (onLog !== undefined) log.logger.level = 'trace';
   const gateway = await startGateway(
     { ...config, dialect: dialect ?? 'node' },
     {

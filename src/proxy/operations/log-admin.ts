@@ -3,11 +3,10 @@ import type { Logger } from 'pino';
 import { type Config, logChange } from '../../config/index.ts';
 import { type AdminAnswer, faultsOf } from './admin-request.ts';
 
-/** The log of the gateway. */
+/** The log of the gateway, whose settings an operator changes. */
 export interface LogAdminParts {
-  readonly log: Logger;
-  readonly logging: { readonly inForce: Config['log']; set(next: Config['log']): void };
-  /** Applies the settings to the part that serves clients. */
+  readonly log: { readonly logger: Logger; readonly inForce: Config['log'] };
+  /** Puts settings into force, in every process. */
   readonly setLog: (inForce: Config['log']) => void;
 }
 
@@ -25,21 +24,20 @@ export class LogAdmin {
   }
 
   show(): AdminAnswer {
-    return { status: 200, body: { ...shown(this.#parts.logging.inForce), by: this.#by } };
+    return { status: 200, body: { ...shown(this.#parts.log.inForce), by: this.#by } };
   }
 
   change(request: unknown, from: string): AdminAnswer {
     const parsed = logChange.safeParse(request);
     if (!parsed.success) return { status: 400, body: { message: faultsOf(parsed.error, 'the body') } };
-    const { log, logging } = this.#parts;
-    const { inForce } = logging;
+    const { logger, inForce } = this.#parts.log;
     const { level = inForce.level, access = {} } = parsed.data;
     const before = inForce.access;
     const { share = before.share, slow: slowMs = before.slowMs, failed = before.failed } = access;
     const next = { ...inForce, level, access: { share, slowMs, failed } };
     // Logged at the more verbose of both levels.
-    const logChanged = (): void => log.info({ from, settings: shown(next) }, 'an operator changed the log settings');
-    const isLogged = log.isLevelEnabled('info');
+    const logChanged = (): void => logger.info({ from, settings: shown(next) }, 'an operator changed the log settings');
+    const isLogged = logger.isLevelEnabled('info');
     if (isLogged) logChanged();
     this.#put(next, 'operator');
     if (!isLogged) logChanged();
@@ -48,7 +46,6 @@ export class LogAdmin {
 
   #put(next: Config['log'], by: 'config' | 'operator'): void {
     this.#by = by;
-    this.#parts.logging.set(next);
     this.#parts.setLog(next);
   }
 }

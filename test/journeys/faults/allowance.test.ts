@@ -1,7 +1,7 @@
 /** `upstreams[].maxRequestsPerSecond`: a metered node gets no more requests, whatever clients send. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { shareOf } from '../../../src/gateway/serving-graph.ts';
+import { shareOf } from '../../../src/gateway/settings.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';

@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { pino } from 'pino';
 import { startGateway } from '../../../src/gateway/gateway.ts';
 import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { until } from '../../support/eventually.ts';
@@ -45,7 +44,7 @@ async function statusFor(localAddress: string, url: string): Promise<number | un
 test('clients that do not read lose their answers; reads go on meanwhile, and others are served after', async (t) => {
   const node = await endlessNode(t);
   const config = testConfig({ full: [node], config: { upstream: { connections: 4, timeoutMs: 4_000 } } });
-  const gateway = await startGateway(config, { log: pino({ level: 'silent' }), stallMs: 500 });
+  const gateway = await startGateway(config, { stallMs: 500 });
   t.after(() => gateway.close());
   const slow = Array.from({ length: 6 }, () => {
     const socket = connect(gateway.port, '127.0.0.1');
@@ -86,7 +85,7 @@ for (const fastPath of [true, false]) {
   test(`large unread answers stay within their bound and make room (fast path: ${fastPath})`, async (t) => {
     const node = await largeNode(t, 40_000_000);
     const config = testConfig({ full: [node], config: { listen: { fastPath } } });
-    const gateway = await startGateway(config, { log: pino({ level: 'silent' }) });
+    const gateway = await startGateway(config);
     t.after(() => gateway.close());
     const metric = async (name: string): Promise<number> => {
       const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });

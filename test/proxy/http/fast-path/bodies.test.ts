@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { pino } from 'pino';
 import { startServing } from '../../../../src/gateway/serving.ts';
 import { until } from '../../../support/eventually.ts';
 import { fakeNode } from '../../../support/fake-node.ts';
@@ -97,7 +96,7 @@ test('when memory for bodies is short, an arriving body is answered 503, its res
   const node = await fakeNode(t, { head: 900n });
   const config = testConfig({ full: [node], config: { listen: { fastPath: true, maxConnections: 1_000_000 } } });
   // With so many processes, the share of this one is the least: 8 MiB for all bodies.
-  const serving = await startServing(config, { log: pino({ level: 'silent' }), processes: 1_000 });
+  const serving = await startServing(config, { processes: 1_000 });
   t.after(() => serving.close());
   const sockets = Array.from({ length: 150 }, () => open(t, serving.port));
   const sent = 40_000;

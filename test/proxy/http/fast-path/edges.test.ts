@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
-import { pino } from 'pino';
 import { startServing } from '../../../../src/gateway/serving.ts';
 import { until } from '../../../support/eventually.ts';
 import { fakeNode } from '../../../support/fake-node.ts';
@@ -94,7 +93,6 @@ test('a prepared hit lists the header of keys that is in force', async (t) => {
     return testConfig({ full: [node], config: { listen: { fastPath: true } }, access });
   };
   const serving = await startServing(configOf('x-one'), {
-    log: pino({ level: 'silent' }),
     isOverloaded: () => false,
   });
   t.after(() => serving.close());

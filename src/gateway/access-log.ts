@@ -2,63 +2,51 @@
  * Access lines: for a share of all requests, and for failed or slow ones. A line names the route by its template and
  * contains no path, query, body or key.
  */
-import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { Config } from '../../config/index.ts';
-import { type Count, Counter, countedOutcome, countedStatus } from '../../metrics/index.ts';
-import { Allowance } from '../../ledger/index.ts';
-import type { RequestSummary } from '../../proxy/http/index.ts';
-
-interface AccessLogParts {
-  readonly log: Logger;
-  readonly registry: Registry;
-  /** Read at each request: a reload may change them. */
-  readonly rules: () => Config['log']['access'];
-  /** Monotonic, in milliseconds. */
-  readonly now?: () => number;
-  readonly random?: () => number;
-}
+import { type Count, Counter, countedOutcome, countedStatus } from '../metrics/index.ts';
+import { Allowance } from '../ledger/index.ts';
+import type { RequestSummary } from '../proxy/http/index.ts';
+import type { GatewayLog } from './log.ts';
 
 /** Writes access lines, and lines for bugs. */
 export class AccessLog {
-  readonly #parts: AccessLogParts;
-  readonly #now: () => number;
+  readonly #log: GatewayLog;
   readonly #dropped: Count;
   /** Lines for failed and slow requests. */
   readonly #extraordinary = new Allowance(50, 100);
   /** Bugs repeat. */
   readonly #faults = new Allowance(1, 10);
 
-  constructor(parts: AccessLogParts) {
-    this.#parts = parts;
-    this.#now = parts.now ?? (() => performance.now());
-    this.#dropped = createDropped(parts.registry);
+  constructor(log: GatewayLog, registry: Registry) {
+    this.#log = log;
+    this.#dropped = createDropped(registry);
   }
 
-  note(ended: RequestSummary, seconds: number): void {
-    const { share, slowMs, failed } = this.#parts.rules();
+  /** A property: the path of each request calls it as a function of its own. */
+  readonly note = (ended: RequestSummary, seconds: number): void => {
+    const { share, slowMs, failed } = this.#log.inForce.access;
     if (ended.bug !== undefined) this.#logBug(ended, ended.bug);
     const isFailed = ended.status >= 500 || ended.outcome === 'failed';
     const isExtraordinary = seconds * 1000 > slowMs || (isFailed && failed);
     if (share === 0 && !isExtraordinary) return;
-    const { log, random = Math.random } = this.#parts;
-    if (!log.isLevelEnabled('info')) return;
-    if (random() >= share) {
+    const { logger } = this.#log;
+    if (!logger.isLevelEnabled('info')) return;
+    if (Math.random() >= share) {
       if (!isExtraordinary) return;
-      if (!this.#extraordinary.withdraw(this.#now())) {
+      if (!this.#extraordinary.withdraw(performance.now())) {
         this.#dropped.inc();
         return;
       }
     }
-    log.info(lineOf(ended, seconds), 'answered');
-  }
+    logger.info(lineOf(ended, seconds), 'answered');
+  };
 
   /** Stack and name only: messages of such errors may quote the request. */
   #logBug({ route, method }: RequestSummary, bug: unknown): void {
-    if (!this.#faults.withdraw(this.#now())) return;
+    if (!this.#faults.withdraw(performance.now())) return;
     const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
     const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
-    this.#parts.log.error({ route, method, name, at: at.map((line) => line.trim()) }, 'a fault of the gateway');
+    this.#log.logger.error({ route, method, name, at: at.map((line) => line.trim()) }, 'a fault of the gateway');
   }
 }
 
