@@ -43,7 +43,6 @@ interface Part {
   readonly add: (registry: Registry) => void;
 }
 
-const nothing = (): undefined => undefined;
 const zero = (): number => 0;
 const nobody = { byKey: false, waiting: zero, plans: () => [] };
 const logConfig = { level: 'silent', format: 'json', access: { share: 0, slowMs: 0, failed: false } } as const;
@@ -109,11 +108,12 @@ function redis(registry: Registry): void {
 }
 
 function upstreams(registry: Registry): void {
-  createUpstreamMetrics(
-    registry,
-    () => [],
-    () => ({ head: nothing(), oldest: nothing(), isOut: false }),
-  );
+  createUpstreamMetrics(registry, {
+    upstreams: [],
+    head: undefined,
+    oldest: undefined,
+    outageSinceMs: undefined,
+  });
 }
 
 function sender(registry: Registry): void {

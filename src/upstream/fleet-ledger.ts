@@ -5,7 +5,6 @@
  */
 import type { LedgerInfo, LedgerVersion } from '../ledger/index.ts';
 import { elect, isConfirmed, isCredible, isLeftBehind, isOfFuture, nearest } from './contradictions.ts';
-import { Disproofs } from './disproofs.ts';
 import type { Upstream } from './node/upstream.ts';
 
 /** Changes of the fleet as a whole, for log and status page. */
@@ -31,22 +30,27 @@ export interface LedgerEvents {
   onGeneration(): void;
 }
 
-/** The fleet around the ledger. */
-export interface LedgerParts {
-  readonly upstreams: () => readonly Upstream[];
-  /** The chain of the config; `undefined`: the chain of most nodes. */
-  readonly fixedChainId: number | undefined;
-  /** The longest time that a node may be behind the others, in ms; read at each use. */
-  readonly maxLagMs: () => number;
-  readonly events: LedgerEvents;
+/** The nodes around the ledger. */
+interface NodesOfLedger {
+  readonly upstreams: readonly Upstream[];
+  readonly maxLagMs: number;
 }
 
 /** A believed head is compared with the reports of other nodes at most this often. */
 const reviewMs = 250;
 
+/**
+ * Answers that call versions not found which their own headers report. So many disprove the node's head: one may have passed
+ * through a cache, with newer headers. They count when each follows the one before within `togetherMs`. A disproved node
+ * moves no head for `disprovedMs`, because each disproof of a believed head empties the cache.
+ */
+const disproof = { contradictions: 3, togetherMs: 10_000, disprovedMs: 600_000 };
+
 /** Chain, head and generation, from the reports of nodes. */
 export class FleetLedger {
-  readonly #parts: LedgerParts;
+  readonly #fleet: NodesOfLedger;
+  readonly #events: LedgerEvents;
+  readonly #fixedChainId: number | undefined;
   #chainId: number | undefined;
   /** The chain that was reported as taken from the nodes. */
   #taken: number | undefined;
@@ -63,12 +67,17 @@ export class FleetLedger {
   #reviewedAtMs = -Infinity;
   /** Nodes whose ledger has gone back from the present head. */
   readonly #goneBack = new Set<Upstream>();
-  readonly #disproofs = new Disproofs();
+  /** The contradictions of nodes by their own answers, and until when a node is disproved. */
+  readonly #contradictions = new WeakMap<Upstream, { count: number; atMs: number }>();
+  readonly #disprovedUntilMs = new WeakMap<Upstream, number>();
   #generation = 0;
 
-  constructor(parts: LedgerParts) {
-    this.#parts = parts;
-    this.#chainId = parts.fixedChainId;
+  /** `fixedChainId`: the chain of the config; `undefined`: the chain of most nodes. */
+  constructor(fleet: NodesOfLedger, events: LedgerEvents, fixedChainId: number | undefined) {
+    this.#fleet = fleet;
+    this.#events = events;
+    this.#fixedChainId = fixedChainId;
+    this.#chainId = fixedChainId;
   }
 
   /** The chain of the config or else of most nodes; `undefined` before the first answer. */
@@ -102,12 +111,12 @@ export class FleetLedger {
     if (second === undefined || confirmed === undefined || version <= confirmed) return undefined;
     const { pace, observedAtMs } = second.window;
     const isNear = version <= nearest(confirmed, pace.headSpeed, nowMs - observedAtMs);
-    return { version, isNear, head: () => upstream.head, withinMs: this.#parts.maxLagMs() };
+    return { version, isNear, head: () => upstream.head, withinMs: this.#fleet.maxLagMs };
   }
 
   /** Finds `confirmed` anew after a node's news or a change of its health. Returns whether it has changed. */
   confirm(): boolean {
-    const trusted = this.#parts.upstreams().filter((node) => node.isTrusted && node.head >= 0n);
+    const trusted = this.#fleet.upstreams.filter((node) => node.isTrusted && node.head >= 0n);
     const first = freshest(trusted);
     const others = trusted.filter((node) => node !== first && this.#mayConfirm(node, first));
     const before = this.#confirmed;
@@ -119,7 +128,7 @@ export class FleetLedger {
   #mayConfirm({ window: { info } }: Upstream, first: Upstream | undefined): boolean {
     const head = first?.window.info;
     if (head === undefined || info === undefined) return false;
-    return !isLeftBehind(head, info, usecNow(), BigInt(Math.ceil(this.#parts.maxLagMs())) * 1000n);
+    return !isLeftBehind(head, info, usecNow(), BigInt(Math.ceil(this.#fleet.maxLagMs)) * 1000n);
   }
 
   /** Increases when data read before must be dropped: the same version may have another state. */
@@ -140,9 +149,9 @@ export class FleetLedger {
 
   /** Holds the vote on the chain anew, and marks the nodes of other chains. */
   voteOnChain(): void {
-    const upstreams = this.#parts.upstreams();
+    const upstreams = this.#fleet.upstreams;
     const reported = upstreams.map(({ chain }) => chain.id);
-    const agreed = this.#parts.fixedChainId ?? elect(reported, this.#isStarting ? undefined : this.#chainId);
+    const agreed = this.#fixedChainId ?? elect(reported, this.#isStarting ? undefined : this.#chainId);
     const isAnother = this.#chainId !== undefined && agreed !== this.#chainId;
     this.#chainId = agreed;
     for (const upstream of upstreams) {
@@ -151,7 +160,7 @@ export class FleetLedger {
       const isForeign = chainId !== undefined && chainId !== agreed;
       if (isForeign && upstream.health !== 'foreign') {
         const fields = { upstream: upstream.name, reason: 'other chain', chainId, fleetChainId: agreed };
-        this.#parts.events.onChange('node foreign', fields, 'upstream reports another chain: it is not asked');
+        this.#events.onChange('node foreign', fields, 'upstream reports another chain: it is not asked');
       }
       upstream.isForeign = isForeign;
     }
@@ -178,7 +187,12 @@ export class FleetLedger {
   contradict(upstream: Upstream, version: bigint, nowMs: number): void {
     const others = this.#othersOf(upstream);
     if (others.length === 0 || others.some(({ head }) => head >= version)) return;
-    if (!this.#disproofs.record(upstream, nowMs)) return;
+    const before = this.#contradictions.get(upstream);
+    const count = before !== undefined && nowMs - before.atMs <= disproof.togetherMs ? before.count + 1 : 1;
+    this.#contradictions.set(upstream, { count, atMs: nowMs });
+    if (count < disproof.contradictions) return;
+    this.#contradictions.delete(upstream);
+    this.#disprovedUntilMs.set(upstream, nowMs + disproof.disprovedMs);
     const head = this.#head;
     if (head === undefined || upstream !== this.source || others.some((other) => other.head >= head.version)) return;
     this.#suspect(upstream, head, true);
@@ -194,13 +208,13 @@ export class FleetLedger {
   /** Begins a generation: its head is the newest report of the nodes that answer, `speaker` included. */
   startOver(speaker?: Upstream, nowMs = performance.now()): void {
     this.#generation += 1;
-    this.#parts.events.onGeneration();
+    this.#events.onGeneration();
     this.#reviewedAtMs = -Infinity;
     this.#isProven = false;
     this.#goneBack.clear();
-    const trusted = this.#parts
-      .upstreams()
-      .filter(({ isSuspect, isDrained, chain }) => !isSuspect && !isDrained && chain.id === this.#chainId);
+    const trusted = this.#fleet.upstreams.filter(
+      ({ isSuspect, isDrained, chain }) => !isSuspect && !isDrained && chain.id === this.#chainId,
+    );
     // The head of a node that seems to have gone back as well is of the ledger before.
     const isAnswering = ({ health, window }: Upstream): boolean =>
       health === 'usable' && !window.maySeemRestored(nowMs);
@@ -213,15 +227,15 @@ export class FleetLedger {
   /** Reports a chain that no config names, once it is settled. */
   #reportChain(): void {
     const chainId = this.#chainId;
-    if (this.#isStarting || this.#parts.fixedChainId !== undefined || chainId === this.#taken) return;
+    if (this.#isStarting || this.#fixedChainId !== undefined || chainId === this.#taken) return;
     this.#taken = chainId;
     const message = 'the chain is that of most nodes: chainId in the config pins it';
-    this.#parts.events.onChange('chain taken', { chainId }, message);
+    this.#events.onChange('chain taken', { chainId }, message);
   }
 
   /** Takes a new head unless the other nodes contradict it. */
   #consider(upstream: Upstream, info: LedgerInfo, nowMs: number): void {
-    const isDisproved = this.#disproofs.holds(upstream, nowMs) && this.#othersOf(upstream).length > 0;
+    const isDisproved = nowMs < (this.#disprovedUntilMs.get(upstream) ?? 0) && this.#othersOf(upstream).length > 0;
     const before = this.#head;
     const goesOn = before !== undefined && isConfirmed(info.version, before.version);
     const others = this.#reportsBeside(upstream);
@@ -258,7 +272,7 @@ export class FleetLedger {
     const isContradicted =
       nowMs - this.#reviewedAtMs >= reviewMs && speaker !== this.#source && !this.#isStillCredible(head);
     const isFalse = isContradicted || this.#isTakenBack(head);
-    const isOverdue = isOrphan && nowMs - this.#orphanedAtMs > this.#parts.maxLagMs();
+    const isOverdue = isOrphan && nowMs - this.#orphanedAtMs > this.#fleet.maxLagMs;
     const isGone = hasGoneBack && !this.#isConfirmed(head, nowMs);
     if (isFalse && !isGone && this.source !== undefined) {
       this.#suspect(this.source, head, true);
@@ -269,7 +283,7 @@ export class FleetLedger {
       const present = this.#head?.version ?? head.version;
       const after = present < head.version ? present : speaker.head;
       const fields = { upstream: speaker.name, before: head.version, after };
-      this.#parts.events.onChange('rollback', fields, 'the ledger went back: cached answers are dropped');
+      this.#events.onChange('rollback', fields, 'the ledger went back: cached answers are dropped');
     }
   }
 
@@ -278,14 +292,12 @@ export class FleetLedger {
     upstream.isSuspect = true;
     const fields = { upstream: upstream.name, head, retracted };
     const message = 'upstream reports a head that other nodes contradict: it is asked last';
-    this.#parts.events.onChange('node suspect', fields, message);
+    this.#events.onChange('node suspect', fields, message);
   }
 
   /** Whether a node that has not gone back, and does not seem to, is near the head. */
   #isConfirmed({ version }: LedgerInfo, nowMs: number): boolean {
-    const others = this.#parts
-      .upstreams()
-      .filter(({ isTrusted, window }) => isTrusted && !window.maySeemRestored(nowMs));
+    const others = this.#fleet.upstreams.filter(({ isTrusted, window }) => isTrusted && !window.maySeemRestored(nowMs));
     return others.some((other) => !this.#goneBack.has(other) && isConfirmed(version, other.head));
   }
 
@@ -301,7 +313,7 @@ export class FleetLedger {
   #othersOf(upstream: Upstream): readonly Upstream[] {
     const isOther = (other: Upstream): boolean =>
       other !== upstream && other.isTrusted && other.window.info !== undefined;
-    return this.#parts.upstreams().filter(isOther);
+    return this.#fleet.upstreams.filter(isOther);
   }
 
   /** Whether the other nodes leave the present head credible. */
@@ -314,9 +326,9 @@ export class FleetLedger {
 
   /** The last reports of the other nodes that answer. */
   #reportsBeside(upstream: Upstream | undefined): readonly LedgerInfo[] {
-    const others = this.#parts
-      .upstreams()
-      .filter((other) => other !== upstream && other.health === 'usable' && !other.isDrained);
+    const others = this.#fleet.upstreams.filter(
+      (other) => other !== upstream && other.health === 'usable' && !other.isDrained,
+    );
     return others.map((other) => other.window.info).filter((info) => info !== undefined);
   }
 }

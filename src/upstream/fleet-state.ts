@@ -2,12 +2,15 @@
  * All nodes together, the ledger that their answers report, and the view of it that clients get. The fleet's oldest
  * version is the deepest node's, because the fleet can serve it (protocol 7).
  */
-import { Dialect, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
+import { type CancelSignal, Dialect, type LedgerInfo, type LedgerVersion, settlesWithin } from '../ledger/index.ts';
+import { elect } from './contradictions.ts';
+import { waitWithin } from './deadline.ts';
+import type { AnswerHead } from './dispatch/exchange.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
-import { ServedRange, viewOf, type FleetView, type LostHistory } from './fleet-view.ts';
+import { viewOf, type FleetView } from './fleet-view.ts';
 import { LedgerWideHeaders } from './ledger-wide-headers.ts';
+import { dialectOfLook } from './node/node-fault.ts';
 import type { Upstream } from './node/upstream.ts';
-import { VersionWaiters } from './version-waiters.ts';
 
 /** Changes of the fleet, each reported once. */
 export interface FleetEvents extends LedgerEvents {
@@ -27,7 +30,7 @@ export interface FleetEvents extends LedgerEvents {
   onHead(head: LedgerInfo, upstream: string): void;
   /** Two nodes have reached this version now, or the only one that can: answers up to it may be final. */
   onConfirmed(version: LedgerVersion): void;
-  /** The first request waits for a version: heads are polled for as long as `waiters.isAwaited`. */
+  /** The first request waits for a version: heads are polled for as long as `isAwaited`. */
   onAwaited(): void;
 }
 
@@ -38,15 +41,34 @@ export interface LedgerReport {
   readonly info: LedgerInfo | undefined;
 }
 
-/** Options of a `FleetState`. */
-interface StateOptions {
-  /** Read at each use, so it may change. A node whose ledger is farther behind serves only what it holds. */
-  readonly limits?: { readonly maxLagMs: number };
-  /** The chain of the config: nodes of any other are never asked. Default: the chain of most nodes. */
-  readonly chainId?: number | undefined;
+/** Versions that only nodes hold which get no requests now: `from` to `to`, which is included. */
+interface LostHistory {
+  readonly from: bigint;
+  readonly to: bigint;
+  /** Names of those nodes. */
+  readonly upstreams: readonly string[];
 }
 
+/** A request that waits until a node reaches a version. */
+interface VersionWaiter {
+  readonly version: LedgerVersion;
+  readonly isReached: () => boolean;
+  readonly wake: () => void;
+}
+
+/** A look at the ledger info. */
+type Look = Pick<AnswerHead, 'status' | 'headers'>;
+
+/** Without a config: nodes farther behind than this, in ms of ledger time, serve only versions that they hold. */
 const usualLimits = { maxLagMs: 30_000 };
+/** Probes detect nodes that fail together one after another, within their intervals and time-outs. */
+const togetherMs = 30_000;
+/** Windows of like nodes differ by less than this share: that is no loss. */
+const lostShare = 10n;
+/** Most requests that wait at once; the next one gets its answer without a wait. */
+const maxWaiters = 10_000;
+/** Longest wait of the start for the nodes that show the dialect, without a majority. */
+const longestVoteMs = 500;
 
 /** The state of one process's fleet: its nodes and their ledger, from their answers. */
 export class FleetState {
@@ -56,38 +78,36 @@ export class FleetState {
   #isDialectOpen: boolean;
   readonly #events: FleetEvents;
   readonly #limits: typeof usualLimits;
-  readonly waiters: VersionWaiters;
   readonly ledger: FleetLedger;
   /** Headers beside the seven that describe the ledger; fed by looks. */
   readonly headersOfLedger: LedgerWideHeaders;
   #view: FleetView | undefined;
   /** A node has answered since, or its health has changed. */
   #isViewStale = true;
-  readonly #range: ServedRange;
+  /** A node could be asked at some time. */
+  #wasReady = false;
+  #outage: { readonly sinceMs: number; readonly atMs: number } | undefined;
   #isHistoryLost = false;
+  readonly #waiters = new Set<VersionWaiter>();
+  /** The lowest version that is waited for, or lower. */
+  #nearest: LedgerVersion | undefined;
 
+  /** `limits`: read at each use. `chainId`: the config's, nodes of any other are never asked; default, that of most. */
   constructor(
     upstreams: readonly Upstream[],
     dialect: Dialect | 'auto',
     events: FleetEvents,
-    { limits = usualLimits, chainId: fixedChainId }: StateOptions = {},
+    {
+      limits = usualLimits,
+      chainId,
+    }: { readonly limits?: typeof usualLimits; readonly chainId?: number | undefined } = {},
   ) {
     this.#upstreams = upstreams;
     this.dialect = dialect === 'auto' ? new Dialect('node') : dialect;
     this.#isDialectOpen = dialect === 'auto';
     this.#events = events;
     this.#limits = limits;
-    this.#range = new ServedRange(() => this.#upstreams);
-    this.waiters = new VersionWaiters(
-      () => this.#upstreams,
-      () => events.onAwaited(),
-    );
-    this.ledger = new FleetLedger({
-      upstreams: () => this.#upstreams,
-      fixedChainId,
-      maxLagMs: () => limits.maxLagMs,
-      events,
-    });
+    this.ledger = new FleetLedger(this, events, chainId);
     this.headersOfLedger = new LedgerWideHeaders({
       dialect: this.dialect,
       generation: () => this.generation,
@@ -104,6 +124,11 @@ export class FleetState {
 
   get upstreams(): readonly Upstream[] {
     return this.#upstreams;
+  }
+
+  /** The longest time that a node may be behind the others, in ms. */
+  get maxLagMs(): number {
+    return this.#limits.maxLagMs;
   }
 
   /**
@@ -136,6 +161,37 @@ export class FleetState {
     this.#events.onChange('dialect taken', { dialect: name }, 'the dialect is that of most nodes: dialect pins it');
   }
 
+  /** The ledger of the look that decides an open dialect; `undefined` for any other. */
+  takeDialectOf({ status, headers }: Look): LedgerInfo | undefined {
+    const name = this.#isDialectOpen ? dialectOfLook(status, headers) : undefined;
+    if (name === undefined) return undefined;
+    this.takeDialect(name);
+    return this.dialect.findInfo(headers);
+  }
+
+  /**
+   * Settles an open dialect as that of most nodes; of two with as many nodes, that of the first node. Resolves once more
+   * than half have answered `look` alike, all have answered or failed, or the wait is over; no answer with ledger headers
+   * leaves it open.
+   */
+  async voteOnDialect(look: (upstream: Upstream) => Promise<Look>): Promise<void> {
+    if (!this.#isDialectOpen) return;
+    const upstreams = this.#upstreams;
+    const names: (Dialect['name'] | undefined)[] = upstreams.map(() => undefined);
+    const { promise: isDecided, resolve: decide } = Promise.withResolvers<void>();
+    const looks = upstreams.map(async (upstream, index) => {
+      const name = await look(upstream).then(
+        ({ status, headers }) => dialectOfLook(status, headers),
+        () => undefined,
+      );
+      names[index] = name;
+      if (name !== undefined && names.filter((other) => other === name).length * 2 > upstreams.length) decide();
+    });
+    await settlesWithin(Promise.race([Promise.all(looks), isDecided]), longestVoteMs);
+    const elected = elect(names);
+    if (elected !== undefined) this.takeDialect(elected);
+  }
+
   // See `FleetLedger` for these.
   get chainId(): number | undefined {
     return this.ledger.chainId;
@@ -158,27 +214,54 @@ export class FleetState {
     return this.headersOfLedger.names;
   }
 
+  /** Snapshot of the node that serves the oldest version; in an outage, of the nodes that answered last. */
   get oldest(): LedgerInfo | undefined {
-    return this.#range.oldest;
+    let deepest: LedgerInfo | undefined;
+    for (const { health, window, isDrained } of this.#upstreams) {
+      if (isDrained) continue;
+      const couldServe = health !== 'foreign' && (this.#outage?.atMs ?? Infinity) - window.observedAtMs <= togetherMs;
+      const { believed: info } = window;
+      if (info === undefined || !(health === 'usable' || couldServe)) continue;
+      if (deepest === undefined || info.oldestVersion < deepest.oldestVersion) deepest = info;
+    }
+    return deepest;
   }
 
+  /** Whether a node that may be asked answers and has reported its ledger. */
   get isReady(): boolean {
-    return this.#range.isReady;
+    return this.#upstreams.some(
+      ({ health, window, isDrained }) => health === 'usable' && window.info !== undefined && !isDrained,
+    );
   }
 
-  /** See `ServedRange.lost`. */
+  /** Versions that were lost with nodes; `undefined`: none were, or no node is usable. */
   get lost(): LostHistory | undefined {
-    return this.#range.lost(performance.now());
+    const deepest = this.isReady ? this.oldest : undefined;
+    if (deepest === undefined) return undefined;
+    const least = (deepest.version - deepest.oldestVersion) / lostShare;
+    const nowMs = performance.now();
+    const away = this.#upstreams.flatMap(({ name, health, window, isDrained }) => {
+      // The edge of a node that is away goes on as it moved.
+      const from = health === 'foreign' ? undefined : window.at(nowMs)?.safeOldest;
+      const isAway = isDrained || health !== 'usable';
+      return isAway && from !== undefined && deepest.oldestVersion - from > least ? [{ name, from }] : [];
+    });
+    const first = away.toSorted((one, other) => (one.from < other.from ? -1 : 1))[0];
+    if (first === undefined) return undefined;
+    return { from: first.from, to: deepest.oldestVersion - 1n, upstreams: away.map(({ name }) => name) };
   }
 
-  /** See `ServedRange`: the view is frozen, and pinned answers in memory go out with the last ledger headers. */
+  /**
+   * Start of an outage, in ms since the epoch: no node answers any more that did before. The view is frozen, and pinned
+   * answers in memory go out with the last ledger headers.
+   */
   get outageSinceMs(): number | undefined {
-    return this.#range.outageSinceMs;
+    return this.#outage?.sinceMs;
   }
 
   /** Start of an outage on the clock of `performance.now()`. */
   get outageFromMs(): number | undefined {
-    return this.#range.outageFromMs;
+    return this.#outage?.atMs;
   }
 
   /** The view for an answer that goes out now. */
@@ -250,7 +333,7 @@ export class FleetState {
     if (!isOurs) return false;
     // Thousands of answers a second carry no news: they do not look at the waiters.
     const isNews = wasSuspect || window.info !== known;
-    if (isNews && !upstream.isSuspect) this.waiters.wake(info.version);
+    if (isNews && !upstream.isSuspect) this.#wake(info.version);
     // A node that moves on below the second newest head changes nothing.
     const hasMovedOn = !wasSuspect && known !== undefined && known.version <= info.version;
     const isBelow = hasMovedOn && info.version <= (this.ledger.confirmed ?? -1n);
@@ -280,7 +363,7 @@ export class FleetState {
 
   /** Whether the node's ledger is too far behind the others for reads of the newest state. */
   isLagging({ lagMs }: Upstream): boolean {
-    return lagMs > this.#limits.maxLagMs;
+    return lagMs > this.maxLagMs;
   }
 
   /** Records in the node's window that it refused `version` as pruned, and reports it to other gateways. */
@@ -309,18 +392,23 @@ export class FleetState {
   /** To be called when a node's health changes: what the fleet can serve changes with it. */
   refresh(): void {
     this.#isViewStale = true;
-    const change = this.#range.update();
-    if (change !== undefined) {
-      const message =
-        change === 'outage'
-          ? 'no node answers any more: only pinned answers in the cache are served'
-          : 'a node answers again';
-      this.#events.onChange(change, { head: this.head?.version }, message);
-    }
+    this.#reportOutage();
     this.#reportLost();
     this.#confirm();
     // A node that is usable again may have reached an awaited version.
-    if (this.head !== undefined) this.waiters.wake(this.head.version);
+    if (this.head !== undefined) this.#wake(this.head.version);
+  }
+
+  #reportOutage(): void {
+    const { isReady } = this;
+    this.#wasReady ||= isReady;
+    const isOut = this.#wasReady && !isReady;
+    if (isOut === (this.#outage !== undefined)) return;
+    this.#outage = isOut ? { sinceMs: Date.now(), atMs: performance.now() } : undefined;
+    const head = this.head?.version;
+    const message = 'no node answers any more: only pinned answers in the cache are served';
+    if (isOut) this.#events.onChange('outage', { head }, message);
+    else this.#events.onChange('outage over', { head }, 'a node answers again');
   }
 
   /** Reports once which versions went away with nodes; an outage, in which all have, is reported itself. */
@@ -336,5 +424,44 @@ export class FleetState {
     if (!this.ledger.confirm()) return;
     const { confirmed } = this.ledger;
     if (confirmed !== undefined) this.#events.onConfirmed(confirmed);
+  }
+
+  /** Whether requests wait for a version. */
+  get isAwaited(): boolean {
+    return this.#waiters.size > 0;
+  }
+
+  /**
+   * Resolves when a usable node has reached `version`, after `ms`, or on abort: true if one has. `isFit`: whether
+   * a node counts. Default: each does.
+   */
+  async waitFor(
+    version: LedgerVersion,
+    ms: number,
+    signal: CancelSignal,
+    isFit: (upstream: Upstream) => boolean = () => true,
+  ): Promise<boolean> {
+    const isReached = (): boolean =>
+      this.#upstreams.some((upstream) => upstream.isTrusted && upstream.head >= version && isFit(upstream));
+    if (isReached() || ms <= 0 || signal.aborted || this.#waiters.size >= maxWaiters) return isReached();
+    if (!this.isAwaited) this.#events.onAwaited();
+    await waitWithin<void>({ ms, signal, late: undefined }, (wake) => {
+      const waiter = { version, isReached, wake };
+      this.#waiters.add(waiter);
+      if (this.#nearest === undefined || version < this.#nearest) this.#nearest = version;
+      return () => this.#waiters.delete(waiter);
+    });
+    return isReached();
+  }
+
+  /** Wakes the waiters of versions that are reached. Far versions cost nothing: the nearest is compared first. */
+  #wake(reached: LedgerVersion): void {
+    if (this.#nearest === undefined || reached < this.#nearest) return;
+    let nearest: LedgerVersion | undefined;
+    for (const waiter of this.#waiters) {
+      if (waiter.version <= reached && waiter.isReached()) waiter.wake();
+      else if (nearest === undefined || waiter.version < nearest) nearest = waiter.version;
+    }
+    this.#nearest = nearest;
   }
 }

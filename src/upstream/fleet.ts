@@ -9,20 +9,10 @@ import type { Config } from '../config/index.ts';
 import { Dialect, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import { type ByteBudget, createAnswerBudget } from './byte-budget.ts';
-import {
-  Discovery,
-  type FoundAddresses,
-  type LookUp,
-  lookUpBySystem,
-  lookUpNames,
-  type NodeConfig,
-  nodesOf,
-} from './discovery.ts';
 import type { AnswerHead } from './dispatch/exchange.ts';
 import type { SendLimits } from './dispatch/fleet-request.ts';
 import { createSenderMetrics, type SenderMetrics } from './dispatch/sender-metrics.ts';
 import { Sender } from './dispatch/sender.ts';
-import { gaugesOf, limitsOf, reportOf } from './fleet-report.ts';
 import { type FleetEvents, FleetState, type LedgerReport } from './fleet-state.ts';
 import { candidatesOf, type FleetView } from './fleet-view.ts';
 import { Forks, type ForksParts } from './forks.ts';
@@ -30,11 +20,19 @@ import { Latest, type LatestOptions, type PublishedState } from './latest.ts';
 import { LedgerIdentity } from './node/ledger-identity.ts';
 import { Prober, type ProberOptions } from './node/probe.ts';
 import { Upstream } from './node/upstream.ts';
-import { Nodes } from './nodes.ts';
+import {
+  type FoundAddresses,
+  type LookUp,
+  lookUpBySystem,
+  lookUpNames,
+  type NodeConfig,
+  Nodes,
+  nodesOf,
+} from './nodes.ts';
 import { readClassOf } from './select/candidates.ts';
 import { explainNodes } from './select/explain.ts';
 import type { Need } from './select/ranking.ts';
-import { createUpstreamMetrics, type UpstreamMetrics } from './upstream-metrics.ts';
+import { createUpstreamMetrics, limitsOf, reportOf, type UpstreamMetrics } from './upstream-metrics.ts';
 import { Witness } from './witness.ts';
 
 /** Knowledge of nodes that one process of the gateway publishes to the others. */
@@ -108,7 +106,6 @@ export class Fleet {
   readonly #state: FleetState;
   readonly #prober: Prober;
   readonly #nodes: Nodes;
-  readonly #discovery: Discovery;
   readonly #witness: Witness;
   readonly #forks: Forks;
   readonly #metrics: UpstreamMetrics & SenderMetrics;
@@ -144,13 +141,15 @@ export class Fleet {
     };
     this.latest = new Latest({ fleet: state, sender: this.sender, events, lookAround }, settings.latest);
     this.identity = new LedgerIdentity(state, this.sender);
-    this.#nodes = new Nodes({ ...deps, fleet: state, prober: this.#prober, metrics: this.#metrics, configs, create });
-    this.#discovery = new Discovery(config.upstreams, {
+    this.#nodes = new Nodes(config.upstreams, {
       ...deps,
-      listen: config.listen,
-      settings: settings.discovery,
+      fleet: state,
+      prober: this.#prober,
       metrics: this.#metrics,
-      follow: (wanted) => this.#nodes.follow(wanted),
+      configs,
+      create,
+      listen: config.listen,
+      discovery: settings.discovery,
     });
     this.#witness = new Witness(state, this.#prober);
     this.#forks = new Forks({
@@ -166,7 +165,7 @@ export class Fleet {
 
   /** Looks at all nodes, and then at intervals. Resolves when each has answered or failed, or after 1.5 s. */
   async start(): Promise<void> {
-    this.#discovery.start();
+    this.#nodes.start();
     await Promise.race([this.#prober.start(), sleep(firstLookMs, undefined, { ref: false })]);
     this.#state.ledger.settle();
     this.#forks.start();
@@ -177,14 +176,14 @@ export class Fleet {
    * ones is.
    */
   async follow({ upstreams }: Pick<Config, 'upstreams'>): Promise<void> {
-    await this.#discovery.follow(upstreams);
+    await this.#nodes.follow(upstreams);
     this.#prober.reschedule();
   }
 
   /** Ends everything that sends requests by itself. */
   stop(): void {
-    for (const part of [this.#discovery, this.#prober, this.#forks, this.latest, this.sender, this.identity])
-      part.close();
+    this.#nodes.stop();
+    for (const part of [this.#prober, this.#forks, this.latest, this.sender, this.identity]) part.close();
   }
 
   /** Closes the connections to nodes, once their requests in flight have ended. */
@@ -355,15 +354,7 @@ export class Fleet {
     const { registry } = this.#deps;
     const state = this.#state;
     return {
-      ...createUpstreamMetrics(
-        registry,
-        () => gaugesOf(state),
-        () => ({
-          head: state.head?.version,
-          oldest: state.oldest?.oldestVersion,
-          isOut: state.outageSinceMs !== undefined,
-        }),
-      ),
+      ...createUpstreamMetrics(registry, state),
       ...createSenderMetrics(registry, () => ({ waiting: this.sender.waiting, nodes: limitsOf(state) })),
     };
   }

@@ -3,10 +3,9 @@ import type { Config } from '../config/index.ts';
 import { Dialect, type HeaderValues, type LedgerInfo } from '../ledger/index.ts';
 import { Agent, request } from 'undici';
 import { elect } from './contradictions.ts';
-import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from './discovery.ts';
-import { dialectSpoken } from './fleet-dialect.ts';
+import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from './nodes.ts';
 import { lookupOf } from './node/node-client.ts';
-import { connectionFault, describeFault, faultOfLook, type NodeFaultReport } from './node/node-fault.ts';
+import { connectionFault, describeFault, dialectOfLook, faultOfLook, type NodeFaultReport } from './node/node-fault.ts';
 import { SharedAddress, sharedAddressMessage } from './node/shared-address.ts';
 
 /** Probes every node. A config without a chain or a dialect takes those of most nodes. */
@@ -121,7 +120,7 @@ async function probeAddress(url: string, options: ProbeOptions): Promise<ProbeOu
 }
 
 function outcomeOf(status: number, headers: HeaderValues): ProbeOutcome {
-  const dialect = dialectSpoken({ status, headers });
+  const dialect = dialectOfLook(status, headers);
   const ledger = dialect && new Dialect(dialect).findInfo(headers);
   if (ledger !== undefined) return { reachable: true, dialect, ledger };
   return { reachable: true, fault: faultOfLook(status, headers, 'node') };

@@ -276,7 +276,7 @@ export class Latest {
   /** Resolves when a node that provides the newest state has reached the version, or to false after `waitForVersionMs`. */
   #isReached(version: LedgerVersion, signal: CancelSignal, isFit?: (upstream: Upstream) => boolean): Promise<boolean> {
     const isProvider = (upstream: Upstream): boolean => this.#providers(isFit).includes(upstream);
-    return this.#parts.fleet.waiters.wait(version, this.#options.waitForVersionMs, signal, isProvider);
+    return this.#parts.fleet.waitFor(version, this.#options.waitForVersionMs, signal, isProvider);
   }
 
   /** The nodes that reads of the newest state depend on; when all fail these reads, the others are no better. */

@@ -1,6 +1,11 @@
-/** Metrics of the fleet: attempts, failures, and windows. */
+/** Figures of the fleet: its metrics, and its report for the status page. */
 import type { Registry } from 'prom-client';
 import { combinations, Counter, Gauge, Histogram, type FamilyData, labelSources } from '../metrics/index.ts';
+import type { FleetState } from './fleet-state.ts';
+import { nodeFaults } from './node/node-fault.ts';
+import { sharedAddressMessage } from './node/shared-address.ts';
+import type { Upstream } from './node/upstream.ts';
+import { readClasses } from './select/ranking.ts';
 
 /**
  * `connection`: refused, reset, cut off. `status`: a status of a broken node. `chain`: another chain's answer.
@@ -11,78 +16,23 @@ const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain
 /** Label `kind` of a failed attempt. */
 export type FailureKind = (typeof failureKinds)[number];
 
-/** Why a node cannot be used (`upstream/node/node-fault.ts`). */
-const nodeFaults = [
-  'connection refused',
-  'connection cut',
-  'connection failed',
-  'name not found',
-  'no route',
-  'TLS',
-  'time-out',
-  'not HTTP',
-  'wrong base path',
-  'credentials refused',
-  'error status',
-  'sheds requests',
-  'no ledger headers',
-  'absurd ledger headers',
-  'head below oldest',
-  'other dialect',
-  'other chain',
-  'bad answer',
-] as const;
-/** Label `reason` of a node that is not usable. */
-export type NodeFault = (typeof nodeFaults)[number];
-
 const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
 /** Bucket bounds for durations of attempts, in seconds. */
 const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
-/** Readings of one node. */
-interface UpstreamGauges {
-  readonly name: string;
-  readonly isUsable: boolean;
-  /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
-  readonly fault: NodeFault | undefined;
-  readonly isDrained: boolean;
-  readonly isForked: boolean;
-  /** Several nodes answer at its address. */
-  readonly isShared: boolean;
-  readonly inFlight: number;
-  /** Requests that its allowance lets through at once; `undefined`: no allowance. */
-  readonly tokens: number | undefined;
-  readonly head: bigint | undefined;
-  readonly oldest: bigint | undefined;
-  readonly lag: bigint | undefined;
-  /** Versions a second, of its oldest version. */
-  readonly edgeSpeed: number | undefined;
-  /** Versions above its oldest from which on it gets reads. */
-  readonly edgeMargin: bigint | undefined;
-}
-
-/** Readings of the fleet. */
-interface FleetGauges {
-  readonly head: bigint | undefined;
-  readonly oldest: bigint | undefined;
-  /** No node answers that did before. */
-  readonly isOut: boolean;
-}
+/** The fleet, as far as its figures go. */
+type MeasuredFleet = Pick<FleetState, 'upstreams' | 'head' | 'oldest' | 'outageSinceMs'>;
 
 /** Counts attempts and their repairs. */
 export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
-/** Registers the families of the fleet; `readGauges` and `readFleet` are called at each scrape. */
-export function createUpstreamMetrics(
-  registry: Registry,
-  readGauges: () => readonly UpstreamGauges[],
-  readFleet: () => FleetGauges,
-) {
-  createGauges(registry, readGauges);
-  createFleetGauges(registry, readFleet);
+/** Registers the families of the fleet, which is read at each scrape. */
+export function createUpstreamMetrics(registry: Registry, fleet: MeasuredFleet) {
+  createGauges(registry, fleet);
+  createFleetGauges(registry, fleet);
   return {
-    ...createAttemptMetrics(registry, readGauges),
+    ...createAttemptMetrics(registry, fleet),
     prunedRepaired: new Counter(registry, {
       name: 'ledgergate_pruned_answers_repaired_total',
       help: 'Requests that one upstream called pruned and another answered.',
@@ -94,32 +44,32 @@ export function createUpstreamMetrics(
   };
 }
 
-function createAttemptMetrics(registry: Registry, readGauges: () => readonly UpstreamGauges[]) {
+function createAttemptMetrics(registry: Registry, fleet: MeasuredFleet) {
   const byStatus = { upstream: labelSources.upstream, status: statusClasses };
   const requests = new Counter(registry, {
     name: 'ledgergate_upstream_requests_total',
     help: 'Requests answered by an upstream, by class of status.',
     labels: byStatus,
-    known: () => readGauges().flatMap(({ name }) => combinations(byStatus, { upstream: name })),
+    known: () => fleet.upstreams.flatMap(({ name }) => combinations(byStatus, { upstream: name })),
   });
   const byKind = { upstream: labelSources.upstream, kind: failureKinds };
   const failures = new Counter(registry, {
     name: 'ledgergate_upstream_failures_total',
     help: 'Attempts without a usable answer: connection, timeout, chain and bad answer are held against the upstream, status too unless a client may have provoked it (429, 500), queue (no connection was free in time) and size (more than is read at once) are not.',
     labels: byKind,
-    known: () => readGauges().flatMap(({ name }) => combinations(byKind, { upstream: name })),
+    known: () => fleet.upstreams.flatMap(({ name }) => combinations(byKind, { upstream: name })),
   });
   const deferrals = new Counter(registry, {
     name: 'ledgergate_upstream_deferrals_total',
     help: 'Times the others began to be asked before an upstream, because it refused a request as one too many (429, overloaded, Retry-After).',
     labels: { upstream: labelSources.upstream },
-    known: () => readGauges().map(({ name }) => ({ upstream: name })),
+    known: () => fleet.upstreams.map(({ name }) => ({ upstream: name })),
   });
   const allowanceRefusals = new Counter(registry, {
     name: 'ledgergate_upstream_allowance_refusals_total',
     help: 'Requests that were not sent to an upstream, because its maxRequestsPerSecond was used up and no other upstream could answer.',
     labels: { upstream: labelSources.upstream },
-    known: () => readGauges().map(({ name }) => ({ upstream: name })),
+    known: () => fleet.upstreams.map(({ name }) => ({ upstream: name })),
   });
   const duration = new Histogram(registry, {
     name: 'ledgergate_upstream_request_duration_seconds',
@@ -164,98 +114,184 @@ function classOf(status: number): (typeof statusClasses)[number] {
   return statusClasses[Math.floor(status / 100) - 1] ?? '5xx';
 }
 
-function createGauges(registry: Registry, read: () => readonly UpstreamGauges[]): void {
+function createGauges(registry: Registry, fleet: MeasuredFleet): void {
   const gauge = (
     join: FamilyData['aggregator'],
     name: string,
     help: string,
-    value: (upstream: UpstreamGauges) => number | bigint | undefined,
+    value: (upstream: Upstream) => number | bigint | undefined,
   ): void => {
     new Gauge(registry, {
-      name,
+      name: `ledgergate_upstream_${name}`,
       help,
       join,
       labels: { upstream: labelSources.upstream },
-      read: () => read().map((upstream) => [{ upstream: upstream.name }, value(upstream)] as const),
+      read: () => fleet.upstreams.map((upstream) => [{ upstream: upstream.name }, value(upstream)] as const),
     });
   };
-  gauge('min', 'ledgergate_upstream_usable', '1 while the upstream answers, 0 otherwise.', ({ isUsable }) =>
-    Number(isUsable),
-  );
+  gauge('min', 'usable', '1 while the upstream answers, 0 otherwise.', ({ health }) => Number(health === 'usable'));
   new Gauge(registry, {
     name: 'ledgergate_upstream_fault',
     help: '1 while the upstream is not usable, by the reason; an upstream that is usable has no series.',
     join: 'max',
     labels: { upstream: labelSources.upstream, reason: nodeFaults },
-    read: () => read().flatMap(({ name, fault }) => (fault ? [[{ upstream: name, reason: fault }, 1] as const] : [])),
+    read: () =>
+      fleet.upstreams.flatMap(({ name, fault }) => (fault ? [[{ upstream: name, reason: fault }, 1] as const] : [])),
   });
-  gauge('max', 'ledgergate_upstream_drained', '1 while an operator has drained the upstream, 0 otherwise.', (u) =>
-    Number(u.isDrained),
+  gauge('max', 'drained', '1 while an operator has drained the upstream, 0 otherwise.', ({ isDrained }) =>
+    Number(isDrained),
+  );
+  gauge('max', 'forked', '1 while the history of the upstream differs from others, 0 otherwise.', ({ forkedAt }) =>
+    Number(forkedAt !== undefined),
   );
   gauge(
     'max',
-    'ledgergate_upstream_forked',
-    '1 while the history of the upstream differs from others, 0 otherwise.',
-    (u) => Number(u.isForked),
-  );
-  gauge(
-    'max',
-    'ledgergate_upstream_shared_address',
+    'shared_address',
     '1 while several nodes with different ledgers answer at the address of the upstream, 0 otherwise.',
-    ({ isShared }) => Number(isShared),
+    ({ address }) => Number(address.isShared),
   );
   gauge(
     'sum',
-    'ledgergate_upstream_in_flight_requests',
+    'in_flight_requests',
     'Requests to the upstream without their whole answer.',
-    (u) => u.inFlight,
+    ({ inFlight }) => inFlight,
   );
   gauge(
     'sum',
-    'ledgergate_upstream_allowance_tokens',
+    'allowance_tokens',
     'Requests that the maxRequestsPerSecond of the upstream lets through at once; below 0, probes were sent without one.',
-    ({ tokens }) => tokens,
+    ({ allowance }) => allowance.tokens(performance.now()),
   );
   // Edges only rise: the highest value of several workers is the newest.
-  gauge('max', 'ledgergate_upstream_head_version', 'Newest ledger version that the upstream reported.', (u) => u.head);
-  gauge('max', 'ledgergate_upstream_oldest_version', 'Oldest ledger version the upstream holds.', (u) => u.oldest);
   gauge(
     'max',
-    'ledgergate_upstream_lag_versions',
-    'Versions the upstream is behind the head of the fleet.',
-    (u) => u.lag,
+    'head_version',
+    'Newest ledger version that the upstream reported.',
+    ({ window }) => window.believed?.version,
   );
   gauge(
     'max',
-    'ledgergate_upstream_edge_speed_versions_per_second',
+    'oldest_version',
+    'Oldest ledger version the upstream holds.',
+    ({ window }) => window.believed?.oldestVersion,
+  );
+  gauge('max', 'lag_versions', 'Versions the upstream is behind the head of the fleet.', ({ health, window }) => {
+    const [head, version] = [fleet.head?.version, window.believed?.version];
+    return version === undefined || head === undefined || health === 'foreign' ? undefined : behind(head, version);
+  });
+  gauge(
+    'max',
+    'edge_speed_versions_per_second',
     "Versions a second that the upstream's oldest version moves by, over the last 15 s.",
-    (u) => u.edgeSpeed,
+    ({ window }) => (window.info === undefined ? undefined : window.pace.edgeSpeed * 1_000),
   );
   gauge(
     'max',
-    'ledgergate_upstream_edge_margin_versions',
+    'edge_margin_versions',
     'A read is sent to the upstream as one that it surely holds from so many versions above its oldest on.',
-    (u) => u.edgeMargin,
+    ({ window }) => {
+      // The view of a request sent now, without its milliseconds to the node.
+      const [view, info] = [window.at(performance.now()), window.believed];
+      return view === undefined || info === undefined ? undefined : view.safeOldest - info.oldestVersion;
+    },
   );
 }
 
-function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
-  const gauge = (
-    join: FamilyData['aggregator'],
-    name: string,
-    help: string,
-    value: (fleet: FleetGauges) => number | bigint | undefined,
-  ): void => {
-    new Gauge(registry, { name, help, join, read: () => value(read()) });
+function createFleetGauges(registry: Registry, fleet: MeasuredFleet): void {
+  new Gauge(registry, {
+    name: 'ledgergate_outage',
+    help: '1 while no upstream answers that did before, 0 otherwise.',
+    join: 'min',
+    read: () => Number(fleet.outageSinceMs !== undefined),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_fleet_head_version',
+    help: 'Newest ledger version that the fleet has reported.',
+    join: 'max',
+    read: () => fleet.head?.version,
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_fleet_oldest_version',
+    help: 'Oldest ledger version the fleet can serve.',
+    join: 'min',
+    read: () => fleet.oldest?.oldestVersion,
+  });
+}
+
+/** Plain data: 64-bit numbers are text. No node is reported with its address. */
+export function reportOf(fleet: FleetState, nowMs: number) {
+  const { isReady, outageSinceMs, head, oldest, lost, chainId, ledger } = fleet;
+  return {
+    isReady,
+    outage:
+      outageSinceMs === undefined
+        ? undefined
+        : { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() },
+    nodes: fleet.upstreams.map((upstream) => nodeOf(upstream, fleet, nowMs)),
+    lost: lost && { from: lost.from.toString(), to: lost.to.toString(), upstreams: lost.upstreams },
+    chainId,
+    head: head?.version.toString(),
+    oldest: oldest?.oldestVersion.toString(),
+    /** Versions a second. */
+    headSpeed: (ledger.source?.window.pace.headSpeed ?? 0) * 1_000,
   };
-  gauge('min', 'ledgergate_outage', '1 while no upstream answers that did before, 0 otherwise.', ({ isOut }) =>
-    Number(isOut),
-  );
-  gauge(
-    'max',
-    'ledgergate_fleet_head_version',
-    'Newest ledger version that the fleet has reported.',
-    ({ head }) => head,
-  );
-  gauge('min', 'ledgergate_fleet_oldest_version', 'Oldest ledger version the fleet can serve.', ({ oldest }) => oldest);
+}
+
+function nodeOf(upstream: Upstream, fleet: FleetState, nowMs: number) {
+  const { name, tier, isDrained, isSuspect, inFlight, window, ejections, unusableSinceMs } = upstream;
+  const { believed: info } = window;
+  return {
+    name,
+    tier,
+    state: upstream.health,
+    reason: upstream.fault,
+    since: unusableSinceMs === undefined ? undefined : new Date(unusableSinceMs).toISOString(),
+    isDrained,
+    forkedAt: upstream.forkedAt?.toString(),
+    isSuspect,
+    warning: upstream.address.isShared ? sharedAddressMessage : undefined,
+    lower: window.lowerAt(nowMs)?.version.toString(),
+    chainId: upstream.chain.id ?? upstream.chain.doubted,
+    oldest: info?.oldestVersion.toString(),
+    head: info?.version.toString(),
+    ...lagOf(upstream, fleet, nowMs),
+    isLagging: fleet.isLagging(upstream),
+    edgeSpeed: window.pace.edgeSpeed * 1_000,
+    edgeMargin: marginOf(upstream, nowMs),
+    inFlight,
+    limit: upstream.places.limit,
+    ejected: readClasses.flatMap((readClass) => {
+      const { reason, symptom } = ejections[readClass];
+      return reason === undefined ? [] : [{ readClass, reason, symptom }];
+    }),
+  };
+}
+
+/** How far a node is behind the fleet's head, by its last report, which is older than its newest after it went back. */
+function lagOf({ window, lagMs }: Upstream, { head }: FleetState, nowMs: number) {
+  const info = window.lowerAt(nowMs) ?? window.believed;
+  if (info === undefined || head === undefined) return { lag: undefined, lagSeconds: 0 };
+  // A node that is down falls behind without a report.
+  const ms = Math.max(0, lagMs, Number(head.timestampUsec - info.timestampUsec) / 1_000);
+  return { lag: behind(head.version, info.version).toString(), lagSeconds: Math.round(ms / 100) / 10 };
+}
+
+/** Versions above the reported edge that a read needs to be sent to the node now. */
+function marginOf({ window }: Upstream, nowMs: number): string | undefined {
+  const view = window.at(nowMs);
+  return view === undefined ? undefined : (view.safeOldest - view.oldest).toString();
+}
+
+/** A node whose head is not believed may be ahead of the fleet's. */
+function behind(head: bigint, version: bigint): bigint {
+  return version > head ? 0n : head - version;
+}
+
+/** The bounds of the nodes, and the classes of reads that they are ejected from. */
+export function limitsOf(fleet: FleetState) {
+  return fleet.upstreams.map(({ name, places, ejections }) => ({
+    name,
+    limit: places.limit,
+    ejected: readClasses.filter((readClass) => ejections[readClass].isOut),
+  }));
 }

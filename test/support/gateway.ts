@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { request as send, type Dispatcher } from 'undici';
 import type { Limits } from '../../src/access/limits/ticket.ts';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
-import type { LookUp } from '../../src/upstream/discovery.ts';
+import type { LookUp } from '../../src/upstream/nodes.ts';
 import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
 import { GatewayLog } from '../../src/gateway/log.ts';
 import type { ConnectionTimes } from '../../src/proxy/http/service.ts';

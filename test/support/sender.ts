@@ -36,11 +36,12 @@ async function nodeOf(t: TestContext, answer: Answer, { connections, basePath = 
 /** What a sender counts, in `registry`; gauges stay empty. */
 export function senderMetrics(registry: Registry): UpstreamMetrics & SenderMetrics {
   return {
-    ...createUpstreamMetrics(
-      registry,
-      () => [],
-      () => ({ head: undefined, oldest: undefined, isOut: false }),
-    ),
+    ...createUpstreamMetrics(registry, {
+      upstreams: [],
+      head: undefined,
+      oldest: undefined,
+      outageSinceMs: undefined,
+    }),
     ...createSenderMetrics(registry, () => ({ waiting: 0, nodes: [] })),
   };
 }

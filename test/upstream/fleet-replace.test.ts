@@ -164,6 +164,6 @@ test('a late answer of a removed node raises the head, and decides nothing else'
   tell(a, { version: 50n }, 60_000);
 
   assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 110n, 0]);
-  const reached = await fleet.waiters.wait(LedgerVersion.of(105n), 1, new AbortController().signal);
+  const reached = await fleet.waitFor(LedgerVersion.of(105n), 1, new AbortController().signal);
   assert.equal(reached, false);
 });

@@ -460,7 +460,7 @@ test('a read above the head wakes when a usable node gets there, at once and not
   const { fleet, tell } = fleetOf(t, 'full', 'full');
   tell(0, { version: 100n });
   const outcomes: boolean[] = [];
-  const wait = fleet.waiters.wait(LedgerVersion.of(105n), 500, never).then((reached) => outcomes.push(reached));
+  const wait = fleet.waitFor(LedgerVersion.of(105n), 500, never).then((reached) => outcomes.push(reached));
 
   tell(1, { version: 104n });
   await Promise.resolve();
@@ -476,7 +476,7 @@ test('the wait ends in time when no node reaches the version', async (t) => {
   const { fleet, tell } = fleetOf(t, 'full');
   tell(0, { version: 100n });
   let outcome: boolean | undefined;
-  const wait = fleet.waiters.wait(LedgerVersion.of(101n), 500, never).then((reached) => (outcome = reached));
+  const wait = fleet.waitFor(LedgerVersion.of(101n), 500, never).then((reached) => (outcome = reached));
 
   t.mock.timers.tick(499);
   await Promise.resolve();
@@ -492,10 +492,10 @@ test('the wait ends with the client', async (t) => {
   const { fleet, tell } = fleetOf(t, 'full');
   tell(0, { version: 100n });
   const client = new AbortController();
-  const wait = fleet.waiters.wait(LedgerVersion.of(101n), 500, client.signal);
+  const wait = fleet.waitFor(LedgerVersion.of(101n), 500, client.signal);
   client.abort();
   assert.equal(await wait, false);
-  assert.equal(await fleet.waiters.wait(LedgerVersion.of(101n), 500, client.signal), false);
+  assert.equal(await fleet.waitFor(LedgerVersion.of(101n), 500, client.signal), false);
 });
 
 test('no request waits for a reached version, without time, or for a version of a foreign node', async (t) => {
@@ -503,9 +503,9 @@ test('no request waits for a reached version, without time, or for a version of 
   const { fleet, tell } = fleetOf(t, 'full', 'full', 'full');
   tell(0, { version: 100n });
   tell(1, { version: 100n });
-  assert.equal(await fleet.waiters.wait(LedgerVersion.of(100n), 500, never), true);
-  assert.equal(await fleet.waiters.wait(LedgerVersion.of(101n), 0, never), false);
-  const wait = fleet.waiters.wait(LedgerVersion.of(101n), 500, never);
+  assert.equal(await fleet.waitFor(LedgerVersion.of(100n), 500, never), true);
+  assert.equal(await fleet.waitFor(LedgerVersion.of(101n), 0, never), false);
+  const wait = fleet.waitFor(LedgerVersion.of(101n), 500, never);
   tell(2, { version: 9000n, chainId: 5 });
   t.mock.timers.tick(500);
   assert.equal(await wait, false);
@@ -517,7 +517,7 @@ test('waiters of several versions wake each at its own', async (t) => {
   tell(0, { version: 100n });
   const woken: bigint[] = [];
   const waits = [103n, 101n, 102n, 101n, 110n].map((version) =>
-    fleet.waiters.wait(LedgerVersion.of(version), 500, never).then((reached) => reached && woken.push(version)),
+    fleet.waitFor(LedgerVersion.of(version), 500, never).then((reached) => reached && woken.push(version)),
   );
   for (const version of [101n, 102n, 103n]) {
     tell(0, { version });
@@ -542,7 +542,7 @@ test('only news of a node looks at the waiters that it cannot serve', async (t) 
     asked += 1;
     return upstream !== at(0);
   };
-  const wait = fleet.waiters.wait(LedgerVersion.of(100n), 500, never, isFit);
+  const wait = fleet.waitFor(LedgerVersion.of(100n), 500, never, isFit);
   const before = asked;
 
   for (let answers = 0; answers < 100; answers += 1) fleet.observe(at(0), known, answers);
@@ -559,7 +559,7 @@ test('a node that answers again wakes the waiters of its versions', async (t) =>
   tell(0, { version: 100n });
   takeDown(0);
   let outcome: boolean | undefined;
-  const wait = fleet.waiters.wait(LedgerVersion.of(100n), 500, never).then((reached) => (outcome = reached));
+  const wait = fleet.waitFor(LedgerVersion.of(100n), 500, never).then((reached) => (outcome = reached));
 
   // An attempt reports the headers of an answer before the health that follows from it.
   fleet.observe(at(0), ledgerInfo({ version: 100n }), 10);
@@ -576,8 +576,8 @@ test('ten thousand requests wait at most; one more is answered without a wait', 
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { fleet, tell } = fleetOf(t, 'full');
   tell(0, { version: 100n });
-  const waits = Array.from({ length: 10_000 }, () => fleet.waiters.wait(LedgerVersion.of(101n), 500, never));
-  assert.equal(await fleet.waiters.wait(LedgerVersion.of(101n), 500, never), false);
+  const waits = Array.from({ length: 10_000 }, () => fleet.waitFor(LedgerVersion.of(101n), 500, never));
+  assert.equal(await fleet.waitFor(LedgerVersion.of(101n), 500, never), false);
   tell(0, { version: 101n });
   assert.ok((await Promise.all(waits)).every(Boolean));
 });

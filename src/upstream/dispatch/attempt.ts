@@ -2,7 +2,8 @@
 import { performance } from 'node:perf_hooks';
 import { type CancelSignal, doneOrStopped, GatewayError, type LedgerInfo } from '../../ledger/index.ts';
 import type { Deadline } from '../deadline.ts';
-import type { FailureKind, NodeFault } from '../upstream-metrics.ts';
+import type { NodeFault } from '../node/node-fault.ts';
+import type { FailureKind } from '../upstream-metrics.ts';
 import type { Span } from '../../metrics/index.ts';
 import {
   type AttemptOutcome,

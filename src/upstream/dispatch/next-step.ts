@@ -67,7 +67,7 @@ async function waitFor(
   history.waitUntilMs ??= nowMs + limits.waitForVersionMs;
   const waitMs = Math.min(history.waitUntilMs, deadlineAtMs) - nowMs;
   const arrived = (upstream: Upstream): boolean => hasArrived(upstream, version, history);
-  const isReached = await fleet.waiters.wait(version, waitMs, signal, arrived);
+  const isReached = await fleet.waitFor(version, waitMs, signal, arrived);
   const early = [...history.asked].filter(arrived);
   const last = isReached ? undefined : nearest(nodes());
   for (const upstream of last === undefined ? early : [last]) history.repeat(upstream);

@@ -1,9 +1,8 @@
 /** Why a node cannot be used (`NodeFault`): a closed set of words without addresses, for logs, metrics and clients. */
 import { Dialect, type HeaderValues } from '../../ledger/index.ts';
-import type { NodeFault } from '../upstream-metrics.ts';
 
 /** One step towards a remedy for each reason. */
-const remedies: Readonly<Record<NodeFault, string>> = {
+const remedies = {
   'connection refused': 'does the node listen on this port?',
   'connection cut': 'is the node, or a proxy before it, starting?',
   'connection failed': 'the connection could not be opened',
@@ -22,7 +21,12 @@ const remedies: Readonly<Record<NodeFault, string>> = {
   'other dialect': 'all nodes of a fleet speak one dialect',
   'other chain': 'the gateway sends it no requests',
   'bad answer': 'what changes answers between here and the node?',
-};
+} as const;
+
+/** Label `reason` of a node that is not usable. */
+export type NodeFault = keyof typeof remedies;
+/** All of them. */
+export const nodeFaults = Object.keys(remedies) as NodeFault[];
 
 /** A reason with the value that shows it, such as `status 404`. */
 export interface NodeFaultReport {
@@ -94,6 +98,12 @@ export function faultOfLook(status: number, headers: HeaderValues, dialect: Dial
   if (faults[0] === undefined) return { reason: 'bad answer', value };
   if (faults.includes('below oldest')) return { reason: 'head below oldest' };
   return { reason: faults.includes('absurd') ? 'absurd ledger headers' : 'no ledger headers' };
+}
+
+/** The dialect of the ledger headers of a look; `undefined`: it has none. */
+export function dialectOfLook(status: number, headers: HeaderValues): Dialect['name'] | undefined {
+  if (status !== 200) return undefined;
+  return (['node', 'aptos'] as const).find((name) => new Dialect(name).findInfo(headers) !== undefined);
 }
 
 /** The reason of a failed connection, and the time or code that shows it. */

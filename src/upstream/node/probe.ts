@@ -5,7 +5,6 @@ import { noteHealth } from '../dispatch/attempt-history.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole } from '../dispatch/fetch-whole.ts';
 import type { FleetState } from '../fleet-state.ts';
-import { takeDialectOf, voteOnDialect } from '../fleet-dialect.ts';
 import { faultOfError, faultOfLook, NodeFaultError } from './node-fault.ts';
 import { overLiveClient, overLiveConnection } from './live-connection.ts';
 import type { NodeClient, Purpose } from './node-client.ts';
@@ -71,7 +70,7 @@ export class Prober {
   /** Probes every node once, then at intervals. Resolves when each has answered or failed. */
   async start(): Promise<void> {
     this.#checks = setInterval(() => this.#findHung(), checkMs).unref();
-    await voteOnDialect(this.#fleet, (upstream) => this.ask(upstream, ''));
+    await this.#fleet.voteOnDialect((upstream) => this.ask(upstream, ''));
     await Promise.all(this.#fleet.upstreams.map((upstream) => this.add(upstream)));
   }
 
@@ -115,7 +114,7 @@ export class Prober {
     if (this.#awaited !== undefined || this.#stop.signal.aborted) return;
     this.#awaited = setTimeout(() => {
       this.#awaited = undefined;
-      if (!this.#fleet.waiters.isAwaited) return;
+      if (!this.#fleet.isAwaited) return;
       for (const upstream of this.#fleet.upstreams) this.#lookIfQuiet(upstream);
       this.hurry();
     }, awaitedMs).unref();
@@ -242,7 +241,7 @@ export class Prober {
     const answer = await asked;
     upstream.endSilence();
     const { status } = answer;
-    const info = answer.info ?? takeDialectOf(this.#fleet, answer);
+    const info = answer.info ?? this.#fleet.takeDialectOf(answer);
     if (status === 200 && info !== undefined) return { ...answer, info };
     const shedding = findShedding(answer, Date.now());
     if (shedding?.isOfNode === true) {

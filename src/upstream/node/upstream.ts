@@ -9,7 +9,7 @@ import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
 import { ConcurrencyLimit, Semaphore } from './limits.ts';
 import { lookupOf, NodeClient, type NodeClientOptions } from './node-client.ts';
-import type { NodeFault } from '../upstream-metrics.ts';
+import type { NodeFault } from './node-fault.ts';
 import type { ReadClass, Health, Tier } from '../select/ranking.ts';
 import { RetentionWindow } from './retention-window.ts';
 import { SharedAddress } from './shared-address.ts';

@@ -43,11 +43,12 @@ function gatewayMetrics() {
     latest: createLatestMetrics(registry),
     overload: createOverloadMetrics(registry, () => overloadGauges),
     sender: createSenderMetrics(registry, () => gauges),
-    upstream: createUpstreamMetrics(
-      registry,
-      () => [],
-      () => ({ head: undefined, oldest: undefined, isOut: false }),
-    ),
+    upstream: createUpstreamMetrics(registry, {
+      upstreams: [],
+      head: undefined,
+      oldest: undefined,
+      outageSinceMs: undefined,
+    }),
     counts: () => countsOf(readFamilies(registry, countedFamilies)),
   };
 }
