@@ -10,7 +10,8 @@ import { createBodyMetrics, createOverloadMetrics } from '../src/proxy/http/over
 import { createBuildMetrics } from '../src/gateway/gateway.ts';
 import { createReloadMetrics } from '../src/gateway/reloads.ts';
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
-import { createEncodeMetrics } from '../src/proxy/routes/encode-metrics.ts';
+import { createEncodeMetrics } from '../src/proxy/routes/encoder.ts';
+import { createProofMetrics } from '../src/proxy/routes/standing-proof.ts';
 import type { Declared } from '../src/metrics/family.ts';
 import { createFastPathMetrics, createHttpMetrics } from '../src/proxy/http/request-metrics.ts';
 import { createTlsMetrics } from '../src/proxy/http/server/encryption.ts';
@@ -18,7 +19,6 @@ import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createLimitMetrics } from '../src/access/limits/limit-metrics.ts';
 import { createRedisMetrics, createStoreMetrics } from '../src/cache/tier-metrics.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
-import { nodeReasons } from '../src/proxy/routes/encode-submission.ts';
 import { createPoolMetrics } from '../src/workers/metrics.ts';
 
 /** One family as it is described. */
@@ -64,7 +64,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   ],
   ['Cache', [always(cache), { when: '`cache.store`', add: store }, { when: '`cache.redis`', add: redis }]],
   ['Upstreams', [always(upstreams, sender, createAuditMetrics)]],
-  ['Signing messages', [always((registry) => createEncodeMetrics(registry, nodeReasons, zero))]],
+  ['Signing messages', [always(createEncodeMetrics, (registry) => createProofMetrics(registry, zero))]],
   [
     'Keys and limits',
     [

@@ -42,7 +42,6 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
     'test/proxy/routes/parsers.test.ts',
     'test/proxy/routes/parse-read.test.ts',
   ],
-  'src/proxy/routes/parse-state.ts': ['test/proxy/routes/parsed-reads.test.ts'],
   'src/upstream/contradictions.ts': ['test/upstream/credible-head.test.ts', 'test/upstream/fork-rules.test.ts'],
   'src/upstream/monotonic-floor.ts': ['test/upstream/monotonic-floor.test.ts'],
   'src/upstream/select/ranking.ts': [

@@ -14,7 +14,7 @@ import { Journal, loadOtlp, Tracer } from '../metrics/index.ts';
 import { type ClientPort, type ConnectionTimes, createClientPort } from '../proxy/http/index.ts';
 import { ProcessOperations } from '../proxy/operations/index.ts';
 import { createReads } from '../proxy/reads/index.ts';
-import { createRoutes } from '../proxy/routes/index.ts';
+import { Routes } from '../proxy/routes/index.ts';
 import { createFleet, type FleetDeps, type FleetNews } from '../upstream/index.ts';
 import { AccessLog } from './access-log.ts';
 import { GatewayLog } from './log.ts';
@@ -140,7 +140,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     onDisagreement: (report) =>
       journal.record('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
   });
-  const routes = createRoutes({
+  const routes = new Routes({
     ...context,
     fleet,
     reads,
@@ -151,7 +151,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     onSubmitted: (hash, upstream) => peers?.publishSubmission({ kind: 'submitted', hash, upstream }),
     onDistrusted: (functionId) => peers?.publish({ kind: 'distrusted', functionId }),
   });
-  const clientPort: ClientPort = createClientPort(routes.service, config, {
+  const clientPort: ClientPort = createClientPort(routes, config, {
     ...context,
     ...reads,
     access,
@@ -169,14 +169,14 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     registry,
     journal,
     ...reads,
-    parse: routes.parse,
+    parse: (described) => routes.parse(described),
     cache,
     usage: access?.usage,
     limits: settings.latest,
     sending: settings.sender,
     load: () => ({ ...clientPort.load(), waiting: sender.waiting }),
     isEncoding: () => settings.encode.enabled,
-    distrusted: routes.distrusted,
+    distrusted: () => routes.distrusted,
     disagreements: () => reads.audits.disagreements,
     certificateExpiresMs: () => clientPort.certificate?.expiresMs(),
     certificateRefused: () => clientPort.certificate?.refused(),

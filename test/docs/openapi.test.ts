@@ -33,7 +33,7 @@ function shapeOf(path: string): string {
 const nobody = async (): Promise<never> => Promise.reject(new Error('nothing is asked'));
 
 test('every operation of the document is taken by the route that it names', () => {
-  const router = new Router({ basePath: '/v1', submissions: new Submissions() });
+  const router = new Router('/v1');
 
   for (const { id, method, target, route } of served) {
     const { kind, name } = router.match(method, target).route;

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DistrustedFunctions } from '../../src/encode/distrusted.ts';
-import { ShadowProof, NodeEncoding } from '../../src/encode/shadow.ts';
+import { DistrustedFunctions, NodeEncoding, ShadowProof } from '../../src/encode/shadow.ts';
 import type { EncodeOutcome } from '../../src/encode/outcome.ts';
 import { errorBody } from '../support/error-body.ts';
 
@@ -11,7 +10,7 @@ const distrusted = { names: [], marked: { salt: 'a secret', table: undefined } }
 /** A proof whose clock stands until it is moved, and whose random numbers are given. */
 function proofWith({ share = 0.01, roll = 0.5 }: { readonly share?: number; readonly roll?: number } = {}) {
   const clock = { ms: 0 };
-  const proof = new ShadowProof({ share, random: () => roll, now: () => clock.ms, distrusted });
+  const proof = new ShadowProof({ share }, { random: () => roll, now: () => clock.ms, distrusted });
   return { proof, clock };
 }
 
@@ -145,7 +144,7 @@ test('a process that starts later leaves to nodes all that another one leaves to
   const functions = Array.from({ length: 1_500 }, (_, index) => `0x${(index + 1).toString(16)}::m::f`);
   for (const functionId of functions) first.add(functionId);
 
-  const later = new ShadowProof({ share: 0.01, distrusted: structuredClone(first.all) });
+  const later = new ShadowProof({ share: 0.01 }, { distrusted: structuredClone(first.all) });
 
   for (const functionId of functions) assert.equal(later.isTrusted(functionId), false, functionId);
   assert.deepEqual([later.isTrusted('0xcafe::m::f'), proof.isTrusted('0x1::m::f')], [true, true]);

@@ -11,7 +11,6 @@ import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-h
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { AdminFault } from '../../src/proxy/operations/admin-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
-import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { parseUsageQuery } from '../../src/proxy/operations/usage-report.ts';
 import { fc } from '../support/fast-check.ts';
 import { changed, soup } from './soup.ts';
@@ -103,7 +102,7 @@ const spelledPaths = fc.oneof(
   soup('/', ';', '%', '%3b', '%41', '%20', '.', 'a', 'VIEW', ...places),
 );
 
-const router = new Router({ basePath: '/v1', submissions: new Submissions() });
+const router = new Router('/v1');
 const heads = changed(
   fc.constantFrom(
     'GET /v1 HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n',

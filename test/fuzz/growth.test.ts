@@ -23,10 +23,9 @@ import { Tracer } from '../../src/metrics/trace/span.ts';
 import { findScope } from '../../src/cache/purge/purge-scope.ts';
 import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
-import { requestHeaders } from '../../src/proxy/routes/passed-headers.ts';
+import { requestHeaders } from '../../src/proxy/routes/pass-through.ts';
 import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
-import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { parseDemand } from '../../src/proxy/reads/demand.ts';
 import { isAuthority, originForm } from '../../src/proxy/http/target.ts';
 import { versionParameter } from '../../src/proxy/routes/target.ts';
@@ -50,7 +49,7 @@ const skim = (text: string): unknown => {
   return one.facts;
 };
 
-const router = new Router({ basePath: '/v1', submissions: new Submissions() });
+const router = new Router('/v1');
 const operation = (target: string): string => router.match('POST', target).operation;
 const route = (target: string): unknown => parseRequest(router, { target });
 const passedPath = (target: string): string => router.match('GET', target).passedPath;

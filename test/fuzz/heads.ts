@@ -4,10 +4,9 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { parseDemand } from '../../src/proxy/reads/demand.ts';
-import { requestHeaders } from '../../src/proxy/routes/passed-headers.ts';
+import { requestHeaders } from '../../src/proxy/routes/pass-through.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
-import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { faultOfHead } from '../../src/proxy/http/request-faults.ts';
 import { Tracer } from '../../src/metrics/trace/span.ts';
 import { isAuthority, originForm } from '../../src/proxy/http/target.ts';
@@ -135,13 +134,11 @@ const tracestate = soup(
   '=='.repeat(300),
 );
 
-const submissions = new Submissions();
-
 export const headTargets = [
   fuzzTarget('request target', fc.tuple(target, fc.constantFrom('/v1', '')), ([text, base]) => {
     const origin = originForm(text);
     assert.equal(originForm(origin), origin);
-    const router = new Router({ basePath: base, submissions });
+    const router = new Router(base);
     const match = router.match('GET', origin);
     const path = attempt(() => match.passedPath, isRefusal);
     if (path === undefined) return;

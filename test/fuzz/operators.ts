@@ -10,7 +10,6 @@ import { parsePurgeRequest } from '../../src/proxy/operations/process.ts';
 import { AdminFault, parseDescribed } from '../../src/proxy/operations/admin-request.ts';
 import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
-import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { fc } from '../support/fast-check.ts';
 import { changed, soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';
@@ -55,7 +54,7 @@ const yamlWords = [
 ];
 const yaml = fc.oneof(changed(fc.constant(config), ...yamlWords), soup(...yamlWords, 'upstreams', 'listen', 'a', '5s'));
 
-const router = new Router({ basePath: '/v1', submissions: new Submissions() });
+const router = new Router('/v1');
 const described = fc.record(
   {
     target: soup(

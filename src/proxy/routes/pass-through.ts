@@ -2,44 +2,49 @@
  * Passes requests below the base path to a node unchanged, and streams the answer back. Paths that name a version are
  * routed by retention, as pinned reads are.
  */
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
-import { type LedgerVersion, withVersion } from '../../ledger/index.ts';
-import type { Fleet, FleetRequest, NodeAnswer, StreamedAnswer } from '../../upstream/index.ts';
-import type { Exchange } from '../http/index.ts';
 import {
-  forOneClient,
-  mergedVary,
-  requestHeaders,
-  responseHeaders,
-  withoutCoding,
-  withoutConditions,
-  withoutFreshness,
-} from './passed-headers.ts';
+  conditions,
+  Dialect,
+  type HeaderValues,
+  isForNodes,
+  isOfInterface,
+  type LedgerVersion,
+  namedByConnection,
+  ofTraces,
+  withVersion,
+} from '../../ledger/index.ts';
+import type { Fleet, FleetRequest, NodeAnswer, StreamedAnswer } from '../../upstream/index.ts';
+import { type Exchange, readAccept } from '../http/index.ts';
 import type { Reads } from '../reads/index.ts';
 import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';
 
-interface PassThroughParts extends Pick<Reads, 'freshness'> {
-  readonly router: Router;
+interface PassThroughContext {
   readonly fleet: Fleet;
-  readonly sender: Fleet['sender'];
-  readonly submissions: Submissions;
-  readonly latest: Fleet['latest'];
+  readonly reads: Pick<Reads, 'freshness'>;
 }
 
 /** Passes requests to nodes, and their answers to clients. Methods reject with `GatewayError`. */
 export class PassThrough {
-  readonly #parts: PassThroughParts;
+  readonly #fleet: Fleet;
+  readonly #freshness: Reads['freshness'];
+  readonly #router: Router;
+  readonly #submissions: Submissions;
 
-  constructor(parts: PassThroughParts) {
-    this.#parts = parts;
+  constructor({ fleet, reads }: PassThroughContext, router: Router, submissions: Submissions) {
+    this.#fleet = fleet;
+    this.#freshness = reads.freshness;
+    this.#router = router;
+    this.#submissions = submissions;
   }
 
   /** Passes a request that is neither a submission nor a read of the ledger info. */
   async serve(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
     const request = this.#requestOf(exchange, match, body);
     if (match.isReadOfLatest) return this.#serveLatest(exchange, request);
-    const answer = await this.#parts.sender.stream(request, exchange.signal);
+    const answer = await this.#fleet.sender.stream(request, exchange.signal);
     if (answer.status >= 300) return this.#reply(exchange, answer);
     const { need } = request;
     const pinned = need.kind === 'version' && match.row.isList !== true ? need.version : undefined;
@@ -50,17 +55,16 @@ export class PassThrough {
   async ledgerInfo(exchange: Exchange, match: Match): Promise<void> {
     const request = this.#requestOf(exchange, match, undefined);
     const wire = { ...request.wire, path: '', headers: withoutConditions(request.wire.headers) };
-    const { min } = this.#parts.freshness.demandOf(exchange.request);
+    const { min } = this.#freshness.demandOf(exchange.request);
     return this.#serveHead(exchange, { ...request, wire, promised: 'bcs', isOfClient: false }, min);
   }
 
   /** Sends a submission to one node, once. */
   async submit(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
-    const { sender, submissions } = this.#parts;
     const request = { ...this.#requestOf(exchange, match, body), need: { kind: 'head' } as const, isIdempotent: false };
     // Recorded for clients that have left, too: they may read the hash over another connection.
-    const answer = await sender.whole(request, AbortSignal.timeout(submissionBoundMs));
-    await submissions.recordAnswer(answer.upstream.name, answer);
+    const answer = await this.#fleet.sender.whole(request, AbortSignal.timeout(submissionBoundMs));
+    await this.#submissions.recordAnswer(answer.upstream.name, answer);
     await this.#reply(exchange, answer);
   }
 
@@ -70,8 +74,8 @@ export class PassThrough {
    */
   async #serveLatest(exchange: Exchange, request: FleetRequest): Promise<void> {
     const wire = { ...request.wire, headers: withoutConditions(request.wire.headers) };
-    const { freshness, latest, sender } = this.#parts;
-    const demand = freshness.demandOf(exchange.request);
+    const { latest, sender } = this.#fleet;
+    const demand = this.#freshness.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand.min);
     const { answer, version } = await latest.at(demand, exchange, async (state) => {
       const { version: chosen } = state.info;
@@ -79,7 +83,7 @@ export class PassThrough {
       const need = { kind: 'version', version: chosen, isChosen: true } as const;
       const answered = await sender.stream({ ...request, wire: { ...wire, path }, need }, exchange.signal);
       latest.requireVersion(answered, chosen);
-      if (answered.status < 300) freshness.recordServed(exchange.request, state, performance.now());
+      if (answered.status < 300) this.#freshness.recordServed(exchange.request, state, performance.now());
       return { answer: answered, version: chosen };
     });
     const headers = withoutFreshness(answer.headers);
@@ -88,13 +92,14 @@ export class PassThrough {
 
   /** Without staleness, state is read at a node's head. */
   async #serveHead(exchange: Exchange, request: FleetRequest, seen: LedgerVersion | undefined): Promise<void> {
-    const { latest, sender, freshness } = this.#parts;
+    const { latest, sender } = this.#fleet;
     const answer = await latest.aboveFloor(seen, exchange.signal, (min, isChosen) =>
       sender.stream({ ...request, need: { kind: 'head', min, isExact: true, isChosen } }, exchange.signal),
     );
     latest.requireVersion(answer);
     const { status, info, upstream } = answer;
-    if (status < 300 && info !== undefined && !upstream.isSuspect) freshness.recordHead(exchange.request, info.version);
+    if (status < 300 && info !== undefined && !upstream.isSuspect)
+      this.#freshness.recordHead(exchange.request, info.version);
     const headers = withoutFreshness(answer.headers);
     return this.#reply(exchange, { ...answer, headers }, status < 300 ? info?.version : undefined);
   }
@@ -112,11 +117,10 @@ export class PassThrough {
   }
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
-    const { fleet } = this.#parts;
     const { upstream, tookMs, headers } = answer;
     const coding = acceptedCoding(exchange, answer);
     const body = bodyIn(answer, coding);
-    exchange.noteUpstream('passed', { upstream: upstream.name, tookMs, gasUsed: headers[fleet.dialect.gasUsed] });
+    exchange.noteUpstream('passed', { upstream: upstream.name, tookMs, gasUsed: headers[this.#fleet.dialect.gasUsed] });
     exchange.version = pinned;
     const head = this.#headOf(exchange, answer, coding);
     const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
@@ -137,13 +141,12 @@ export class PassThrough {
       vary === undefined ? withoutFreshness(given) : admitted?.isPrivate === true ? forOneClient(given) : given;
     // A cache would apply the type of a 304 to its stored answer (RFC 9110 15.4.5).
     const fields = answer.status === 304 ? { ...passed, 'content-type': undefined } : passed;
-    const isCounted = admitted !== undefined;
-    const head = responseHeaders(fields, { secret: answer.upstream.headers, isCounted });
+    const head = responseHeaders(fields, answer.upstream.headers, admitted !== undefined);
     if (coding !== undefined) head.push('Content-Encoding', coding);
     head.push('Vary', vary ?? '*');
     if (passed['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
     // Nodes send a 405 without `Allow`.
-    if (answer.status === 405 && passed['allow'] === undefined) head.push(...this.#parts.router.allowOf(target));
+    if (answer.status === 405 && passed['allow'] === undefined) head.push(...this.#router.allowOf(target));
     return head;
   }
 }
@@ -162,3 +165,119 @@ function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeAnswer['coding'
 
 /** Bound of a submission, which outlives its client. */
 const submissionBoundMs = 30_000;
+
+/**
+ * Headers to send to a node, trace headers excluded. `Accept-Encoding` lists, in one spelling, the codings that both
+ * the gateway and the client read.
+ */
+export function requestHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
+  const named = namedByConnection(headers.connection);
+  const kept: Record<string, string | string[]> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined || named.has(name)) continue;
+    if (isForNodes(name) && !ofTraces.includes(name)) kept[name] = value;
+  }
+  const { accept, codings } = readAccept(headers);
+  // The gateway ignores such a header too: node and gateway answer in the default form.
+  if (accept === undefined) delete kept['accept'];
+  if (codings.length > 0 && !named.has('accept-encoding')) kept['accept-encoding'] = codings.join(', ');
+  return kept;
+}
+
+/**
+ * Headers of a node's answer that reach clients, beside the interface's own. An allow-list, because a node's address,
+ * its software and instructions for proxies (`X-Accel-Redirect`) come under any name. The gateway writes
+ * `Content-Encoding` and `Vary` itself.
+ */
+const passed: ReadonlySet<string> = new Set(
+  [
+    'content-type content-length content-language content-disposition content-digest repr-digest x-content-type-options',
+    'cache-control expires pragma age etag last-modified',
+    'allow location retry-after traceparent',
+  ].flatMap((names) => names.split(' ')),
+);
+
+/** RateLimit, RateLimit-Policy, X-RateLimit-Remaining and similar. */
+const ofLimits = /^(?:x-)?ratelimit(?:-[a-z-]+)?$/;
+
+/** The ledger's headers of either dialect: the gateway writes live ones. */
+const live: ReadonlySet<string> = new Set(
+  (['node', 'aptos'] as const)
+    .map((name) => new Dialect(name))
+    .flatMap(({ seven, epochKey }) => seven.concat(epochKey)),
+);
+
+/**
+ * Flat headers of a node's answer to pass on. `secret`: the node's credentials, which an echo of the request must not
+ * publish. `isCounted`: the gateway's own limits apply to the client, and a node's limit headers would contradict them.
+ */
+export function responseHeaders(headers: HeaderValues, secret: HeaderValues = {}, isCounted = false): string[] {
+  const named = namedByConnection(typeof headers['connection'] === 'string' ? headers['connection'] : undefined);
+  const kept: string[] = [];
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined || named.has(name) || Object.hasOwn(secret, name)) continue;
+    const isPassed = passed.has(name) || (isOfInterface(name) && !live.has(name));
+    if (!isPassed && (isCounted || !ofLimits.test(name))) continue;
+    if (name === 'location' && !(typeof value === 'string' && isRelative(value))) continue;
+    for (const single of typeof value === 'string' ? [value] : value) kept.push(name, single);
+  }
+  return kept;
+}
+
+/** Whether a redirection stays below this gateway and holds no node's address, in a query or any other spelling. */
+function isRelative(location: string): boolean {
+  return /^(?![a-z][a-z0-9+.-]*:|[/\\]{2})[!-[\]-~]+$/i.test(location) && !/(?::|%3a)(?:\/|%2f){2}/i.test(location);
+}
+
+/** Request headers without conditions, which refer to an earlier answer at another version. */
+function withoutConditions(headers: FleetRequest['wire']['headers']): FleetRequest['wire']['headers'] {
+  return without(headers, conditions);
+}
+
+/** Headers of an answer that only its client may store: shared caches between client and gateway must not. */
+function forOneClient(headers: HeaderValues): HeaderValues {
+  const { 'cache-control': control, ...others } = headers;
+  if (control === undefined) return headers;
+  const directives = String(control).split(',');
+  const kept = directives.map((directive) => directive.trim()).filter((text) => !sharing.test(text));
+  return { ...others, 'cache-control': ['private', ...kept].join(', ') };
+}
+
+/** Directives of shared caches (RFC 9111 5.2.2), and `public` and `private`. */
+const sharing = /^(?:public|private|s-maxage|proxy-revalidate)\b|^$/i;
+
+const freshness = ['cache-control', 'pragma', 'expires', 'age', 'etag', 'last-modified'];
+
+/** Headers without those that make a cache store the answer. */
+function withoutFreshness(headers: HeaderValues): HeaderValues {
+  return without(headers, freshness);
+}
+
+const ofCodedBytes = ['content-length', 'etag', 'content-digest', 'repr-digest'];
+
+/** Headers of an answer that the gateway decodes: length, strong tag and digests belong to the coded bytes. */
+function withoutCoding(headers: HeaderValues): HeaderValues {
+  return without(headers, ofCodedBytes);
+}
+
+/**
+ * The gateway's `Vary` merged with a node's. `undefined`: they cannot be merged (`*`, a malformed name, or too long),
+ * and caches must not store the answer.
+ */
+export function mergedVary(own: string, given: HeaderValues[string]): string | undefined {
+  if (given === undefined) return own;
+  const text = String(given);
+  if (text.length > longestVary) return undefined;
+  const names = new Map(own.split(', ').map((name) => [name.toLowerCase(), name]));
+  for (const name of text.split(',').map((part) => part.trim())) {
+    if (name === '*' || !/^[!#$%&'*+.^`|~\w-]*$/.test(name)) return undefined;
+    if (name !== '' && !names.has(name.toLowerCase())) names.set(name.toLowerCase(), name);
+  }
+  return [...names.values()].join(', ');
+}
+
+const longestVary = 1024;
+
+function without<T>(headers: Readonly<Record<string, T>>, names: readonly string[]): Record<string, T> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));
+}

@@ -14,10 +14,14 @@ import {
   transactionsRead,
 } from './parse-history.ts';
 import {
+  accountPageRead,
+  accountRead,
+  balanceRead,
   moduleRead,
   needOf,
   requireJson,
   resourceRead,
+  tableItemRead,
   transactionRead,
   transactionWait,
   viewContentType,
@@ -26,7 +30,6 @@ import {
   type Parameters,
   type ParseRead,
 } from './parse-read.ts';
-import { accountPageRead, accountRead, balanceRead, tableItemRead } from './parse-state.ts';
 import { type Route } from '../http/index.ts';
 import { numberParameter } from './target.ts';
 import type { Read } from '../reads/index.ts';

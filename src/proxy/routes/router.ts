@@ -14,15 +14,9 @@ import {
   type PostedRead,
   type TableRoute,
 } from './route-table.ts';
-import type { Submissions } from './submissions.ts';
+import { Submissions } from './submissions.ts';
 import type { MatchedRoute } from '../http/index.ts';
 import { foldedPaths, hasFoldedDots, hasParameter, pathBelow } from './target.ts';
-
-interface RouterOptions {
-  /** Empty, or `/v1`. */
-  readonly basePath: string;
-  readonly submissions: Submissions;
-}
 
 /** HTTP methods that have routes. */
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
@@ -44,7 +38,8 @@ export class Router {
   readonly basePath: string;
   readonly #tree;
 
-  constructor({ basePath, submissions }: RouterOptions) {
+  /** `basePath`: empty, or `/v1`. */
+  constructor(basePath: string, submissions = new Submissions()) {
     this.basePath = basePath;
     this.#tree = findMyWay({
       // Sockets bound the target. Beyond the default of 100 characters, reads of generic struct tags would be passed and

@@ -1,92 +1,278 @@
-/** Builds the routes of the client port. */
-import type { Registry } from 'prom-client';
-import { type DistrustedFunctions, ShadowProof } from '../../encode/index.ts';
-import type { Journal } from '../../metrics/index.ts';
-import type { Fleet } from '../../upstream/index.ts';
-import { TargetCache } from '../http/index.ts';
-import type { Reads } from '../reads/index.ts';
-import { createEncodeMetrics } from './encode-metrics.ts';
-import { Encoder, nodeReasons } from './encode-submission.ts';
-import { ModuleSource } from './module-source.ts';
-import { parseRequest } from './parse-request.ts';
+/** The routes of the client port: each request is a read, a passed request, or an answer of the gateway's own. */
+import { ownBytes } from '../../cache/index.ts';
+import { type AnswerForm, bodyTurns, GatewayError } from '../../ledger/index.ts';
+import { LargeAnswerError } from '../../upstream/index.ts';
+import { answerForm, CachedTarget, type Exchange, ownCopy, type Service, TargetCache } from '../http/index.ts';
+import { isOfLatest, type Read, type ReadResult, type Reads, type SharedRead } from '../reads/index.ts';
+import { canonicalBytes, digestedBytes, digestInTurns, turnlessBytes } from './canonical-body.ts';
+import { Encoder, type EncoderContext } from './encoder.ts';
+import { type BodyRead, requireJson } from './parse-read.ts';
+import { type ParsedRequest, parseRequest } from './parse-request.ts';
 import { PassThrough } from './pass-through.ts';
-import { Router } from './router.ts';
-import { createService } from './serve.ts';
-import { ShadowChecks } from './shadow-checks.ts';
+import { type Match, Router } from './router.ts';
 import { Submissions } from './submissions.ts';
 
-interface RoutesContext {
-  readonly fleet: Fleet;
+interface RoutesContext extends EncoderContext {
   readonly reads: Reads;
-  readonly registry: Registry;
-  readonly journal: Journal;
-  /** Live settings of the config. */
-  readonly settings: { readonly encode: { readonly enabled: boolean; readonly share: number } };
   /** Empty, or `/v1`. */
   readonly basePath: string;
-  /** Ahead of each signing message. */
-  readonly signingDomain: string;
-  /** Monotonic, in milliseconds. */
-  readonly now: () => number;
-  /** Functions that other workers leave to nodes. */
-  readonly distrusted: DistrustedFunctions['all'] | undefined;
   /** Publishes an accepted transaction; the client's answer waits for its promise. */
   readonly onSubmitted: ConstructorParameters<typeof Submissions>[0];
-  /** Publishes that nodes encode a function from now on. */
-  readonly onDistrusted: (functionId: string) => void;
 }
 
-/** The routes of one process. */
-export type Routes = ReturnType<typeof createRoutes>;
+/** The head of a client's request. */
+type Head = Parameters<Service['faultAheadOfBody']>[0];
 
-/** Builds the routes, and the encoder with its standing proof. */
-export function createRoutes({ fleet, reads, registry, settings, ...more }: RoutesContext) {
-  const { sender, latest } = fleet;
-  const { journal, basePath, signingDomain, now, distrusted, onSubmitted, onDistrusted } = more;
-  const submissions = new Submissions(onSubmitted);
-  const router = new Router({ basePath, submissions });
-  const passThrough = new PassThrough({ router, fleet, sender, submissions, latest, freshness: reads.freshness });
-  const proof = new ShadowProof(Object.assign(settings.encode, { now, distrusted }));
-  const metrics = createEncodeMetrics(registry, nodeReasons, () => proof.distrusted.size);
-  const modules = new ModuleSource(reads.reader, now);
-  const checks = new ShadowChecks({
-    fleet,
-    sender,
-    modules,
-    signingDomain,
-    proof,
-    metrics,
-    onMismatch: (mismatch) => {
-      onDistrusted(mismatch.functionId);
-      journal.record(
-        'encode mismatch',
-        mismatch,
-        'a node encodes this function differently: nodes encode it from now on',
-      );
-    },
-    onNodeRefusal: (refusal) =>
-      journal.record('encode unread', refusal, 'a node cannot read a request that was encoded here'),
-  });
-  const encoder = new Encoder({ fleet, passThrough, modules, proof, checks, metrics, signingDomain });
-  const service = createService({
-    router,
-    targets: new TargetCache(),
-    reader: reads.reader,
-    freshness: reads.freshness,
-    shares: reads.shares,
-    passThrough,
-    encoder: () => (settings.encode.enabled ? encoder : undefined),
-  });
-  return {
-    /** Serves the requests of clients. */
-    service,
-    /** Parses a described request as a client's. Never throws. */
-    parse: (described: Parameters<typeof parseRequest>[1]) => parseRequest(router, described),
-    /** Records a transaction that a node accepted from another process. */
-    recordSubmission: (hash: string, upstream: string) => submissions.record(hash, upstream),
-    /** Leaves a function to nodes. */
-    distrust: (functionId: string) => proof.distrust(functionId),
-    /** Functions that are left to nodes. */
-    distrusted: () => [...proof.distrusted],
-  };
+/** The routes of one process, with the encoder and its standing proof. */
+export class Routes implements Service {
+  readonly targets = new TargetCache();
+  readonly #reads: Reads;
+  readonly #submissions: Submissions;
+  readonly #router: Router;
+  readonly #passThrough: PassThrough;
+  readonly #encoder: Encoder;
+
+  constructor(context: RoutesContext) {
+    this.#reads = context.reads;
+    this.#submissions = new Submissions(context.onSubmitted);
+    this.#router = new Router(context.basePath, this.#submissions);
+    this.#passThrough = new PassThrough(context, this.#router, this.#submissions);
+    this.#encoder = new Encoder(context, this.#passThrough);
+  }
+
+  match(method: string, target: string): Match {
+    return this.#router.match(method, target);
+  }
+
+  faultOfMethod(method: string, target: string): GatewayError | undefined {
+    return this.#router.faultOfMethod(method, target);
+  }
+
+  notAllowed(target: string): GatewayError {
+    return this.#router.notAllowed(target);
+  }
+
+  faultAheadOfBody(request: Head, match: Match): GatewayError | undefined {
+    try {
+      this.#checkHead(request, match);
+      return undefined;
+    } catch (error) {
+      if (error instanceof GatewayError) return error;
+      throw error;
+    }
+  }
+
+  /** `body`: of a request whose head has no `faultAheadOfBody`, where the route reads one. */
+  serve(exchange: Exchange, match: Match | CachedTarget, body: Buffer | undefined): void | Promise<void> {
+    if (match instanceof CachedTarget) return this.#answerRead(exchange, match.read);
+    switch (match.route.kind) {
+      case 'read':
+        return this.#answerTarget(exchange, match);
+      case 'wait':
+        return this.#answerWait(exchange, match);
+      case 'posted':
+        return this.#answerPosted(exchange, match, body ?? noBody);
+      case 'encode':
+        return this.#answerEncode(exchange, match, body ?? noBody);
+      case 'submit':
+        exchange.answerDespiteHalfClose();
+        return this.#passThrough.submit(exchange, match, body);
+      case 'ledger info':
+        return this.#answerLedgerInfo(exchange, match);
+      case 'passed':
+        if (body === undefined) requirePassable(exchange.request, match);
+        return this.#answerPassed(exchange, match, body);
+      case 'preflight':
+        if (exchange.answerPreflight()) return undefined;
+        throw this.notAllowed(exchange.target);
+      case 'none':
+        throw match.fault ?? new Error('a refused request has no fault');
+    }
+  }
+
+  /** Parses a described request as a client's. Never throws. */
+  parse(described: Parameters<typeof parseRequest>[1]): ParsedRequest {
+    return parseRequest(this.#router, described);
+  }
+
+  /** Records a transaction that a node accepted from another process. */
+  recordSubmission(hash: string, upstream: string): void {
+    this.#submissions.record(hash, upstream);
+  }
+
+  /** Leaves a function to nodes. */
+  distrust(functionId: string): void {
+    this.#encoder.proof.trust.distrust(functionId);
+  }
+
+  /** Functions that are left to nodes. */
+  get distrusted(): readonly string[] {
+    return [...this.#encoder.proof.trust.distrusted];
+  }
+
+  #checkHead(request: Head, match: Match): void {
+    const { 'content-type': type, 'content-encoding': coding } = request.headers;
+    const { fault } = match;
+    if (fault !== undefined) throw fault;
+    // Compressed bodies of reads are passed.
+    if (match.route.kind === 'posted' && coding === undefined) match.checkBody(type);
+    else if (this.#isEncoded(match)) requireJson(type);
+    else requirePassable(request, match);
+  }
+
+  /** Under an unusual spelling of its target, nodes encode. */
+  #isEncoded({ route, target }: Match): boolean {
+    return route.kind === 'encode' && target === `${this.#router.basePath}/transactions/encode_submission`;
+  }
+
+  #answerTarget(exchange: Exchange, match: Match): void | Promise<void> {
+    const { accept } = exchange.request.headers;
+    const read = match.parse(accept);
+    if (read === undefined) return this.#passRead(exchange, match);
+    if ('shared' in read) return this.#answerShared(exchange, read);
+    if (this.#reads.reader.isLarge(read)) return this.#passRead(exchange, match);
+    return this.#answerRead(exchange, this.#comesAgain(read) ? this.#addTarget(match, accept) : read);
+  }
+
+  /** The target cache gets reads of "latest" and those in memory: most other pinned ones come once, and would displace them. */
+  #comesAgain(read: Read): boolean {
+    return (isOfLatest(read) || this.#reads.reader.locate(read) !== undefined) && this.targets.admits();
+  }
+
+  #addTarget(match: Match, accept: string | undefined): Read {
+    // A slice would keep the whole text of the received bytes in memory.
+    const target = ownCopy(match.target);
+    const read = this.match(match.method, target).parse(accept) as Read;
+    this.targets.add(target, new CachedTarget(match.route, read));
+    return read;
+  }
+
+  /** Answers a read from memory at once, or from the fleet. */
+  #answerRead(exchange: Exchange, read: Read): void | Promise<void> {
+    const { reader, freshness } = this.#reads;
+    const { request } = exchange;
+    const hit = isOfLatest(read) ? freshness.findRead(read, request) : reader.find(read);
+    if (hit !== undefined) return this.#write(exchange, hit);
+    exchange.requireTime();
+    // An answer of history grows with the ledger until it is final: no client gets one of before its own reads.
+    const load = isOfLatest(read)
+      ? freshness.load(read, exchange)
+      : reader.load(read, exchange, read.extent === undefined ? undefined : freshness.demandOf(request).min);
+    return load.then(
+      (served) => this.#write(exchange, served),
+      (error: unknown) => this.#stream(exchange, read.form, error),
+    );
+  }
+
+  /** Answers a request for a short share. */
+  #answerShared(exchange: Exchange, read: SharedRead): Promise<void> {
+    exchange.requireTime();
+    return this.#reads.shares.load(read, exchange).then(
+      (served) => exchange.answerRead(served),
+      (error: unknown) => this.#stream(exchange, read.form, error),
+    );
+  }
+
+  /** Streams the answer of a node that is too large to be read whole; throws any other error. */
+  #stream(exchange: Exchange, form: AnswerForm | undefined, error: unknown): Promise<void> {
+    if (!(error instanceof LargeAnswerError)) throw error;
+    const { request, target } = exchange;
+    // The next request for the target is parsed, and streamed at once.
+    if (form !== undefined) this.targets.drop(target, form);
+    return this.#passRead(exchange, this.match(request.method ?? '', target));
+  }
+
+  /**
+   * A long poll: callers of one hash share one wait at a node. Its node may be behind: what a look-up found committed
+   * meanwhile is the newer answer.
+   */
+  #answerWait(exchange: Exchange, match: Match): void | Promise<void> {
+    const { reader } = this.#reads;
+    const read = match.parse(exchange.request.headers.accept) as Read;
+    const held = reader.find(read);
+    if (held !== undefined) return this.#write(exchange, held);
+    exchange.requireTime();
+    return reader
+      .load(read, exchange)
+      .then((served) => this.#write(exchange, served.entry.lifetimeMs > 0 ? served : (reader.find(read) ?? served)));
+  }
+
+  /** Writes the answer. After a committed transaction its connection reads no older state. */
+  #write(exchange: Exchange, served: ReadResult): void | Promise<void> {
+    const { committedAt } = served.entry;
+    if (committedAt !== undefined) this.#reads.freshness.recordSeen(exchange.request, committedAt);
+    return exchange.answerRead(served);
+  }
+
+  #answerPosted(exchange: Exchange, match: Match, body: Buffer): void | Promise<void> {
+    const { accept, 'content-type': contentType, 'content-encoding': coding } = exchange.request.headers;
+    // A compressed body has no canonical form here; such requests are rare, and nodes decode them.
+    if (coding !== undefined) return this.#answerPassed(exchange, match, body);
+    const parse = (digest?: string): Read | undefined => {
+      const request = { target: match.target, accept, contentType, body, digest };
+      const read = match.parseBody(request);
+      if (read !== undefined && exchange.isWhole) this.#addPosted(match, request, read);
+      return read;
+    };
+    const serveRead = (read: Read | undefined): void | Promise<void> =>
+      read === undefined ? this.#passRead(exchange, match, body) : this.#answerRead(exchange, read);
+    if (body.length <= turnlessBytes) return serveRead(parse());
+    const run = (digest?: string) => bodyTurns.run(exchange.client, () => parse(digest));
+    const read = body.length > digestedBytes ? digestInTurns(body).then(run) : run();
+    return read instanceof Promise ? read.then(serveRead) : serveRead(read);
+  }
+
+  /** Adds a read to the target cache under the body's exact bytes, as `#addTarget` does. */
+  #addPosted(match: Match, { target, contentType = '', accept, body }: BodyRead, read: Read): void {
+    if (body.length > canonicalBytes || !this.#comesAgain(read)) return;
+    const { wire } = read;
+    // A slice of the received bytes would keep all of them in memory.
+    const own = wire.body === body ? { ...read, wire: { ...wire, body: ownBytes(body) } } : read;
+    this.targets.addPosted({ target, contentType, form: answerForm(accept), body }, new CachedTarget(match.route, own));
+  }
+
+  /** Passes a request whose route has a parser, because the parser left it to a node. */
+  #passRead(exchange: Exchange, match: Match, body?: Buffer): Promise<void> {
+    requirePassable(exchange.request, match);
+    exchange.requireTime();
+    return this.#passThrough.serve(exchange, match, body);
+  }
+
+  #answerEncode(exchange: Exchange, match: Match, body: Buffer): Promise<void> {
+    if (!this.#encoder.isEnabled || !this.#isEncoded(match)) return this.#answerPassed(exchange, match, body);
+    exchange.requireTime();
+    return this.#encoder.serve(exchange, match, body);
+  }
+
+  #answerLedgerInfo(exchange: Exchange, match: Match): void | Promise<void> {
+    const { request, signal } = exchange;
+    if (answerForm(request.headers.accept) === 'bcs') {
+      exchange.requireTime();
+      return this.#passThrough.ledgerInfo(exchange, match);
+    }
+    const { freshness } = this.#reads;
+    const info = freshness.findLedgerInfo(request);
+    if (info !== undefined) return exchange.answerInfo(info);
+    return freshness.ledgerInfo(request, signal).then((found) => exchange.answerInfo(found));
+  }
+
+  #answerPassed(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
+    if (match.isIdempotent) exchange.requireTime();
+    return this.#passThrough.serve(exchange, match, body);
+  }
 }
+
+const noBody = Buffer.alloc(0);
+
+/** Throws `GatewayError` 400, 404 or 415 for a request that no node may receive. */
+function requirePassable({ method, headers }: Head, match: Match): void {
+  const { 'content-type': type } = headers;
+  const isRead = method === 'GET' || method === 'HEAD';
+  if (!isRead && type !== undefined && !mediaTypeForm.test(type)) {
+    throw new GatewayError('unsupportedMediaType', 'request refused');
+  }
+  void match.passedPath;
+}
+
+/** `type/subtype` with any parameters (RFC 9110 8.3.1). */
+const mediaTypeForm = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/;

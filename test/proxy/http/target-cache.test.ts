@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Read } from '../../../src/proxy/reads/read-result.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
-import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { CachedTarget, TargetCache, targetCacheBytes } from '../../../src/proxy/http/target-cache.ts';
 import { ownCopy } from '../../../src/proxy/http/target.ts';
 
@@ -12,7 +11,7 @@ function target(account: number): string {
   return `/accounts/0x${account.toString(16)}/resource/${tag}?ledger_version=5`;
 }
 
-const router = new Router({ basePath: '', submissions: new Submissions() });
+const router = new Router('');
 
 /** Finds the target, or adds it as the gateway adds one whose answer is in memory. */
 function ask(targets: TargetCache, account: number): 'cached' | 'added' | 'refused' {

@@ -8,7 +8,6 @@ import { cacheKey, keyText } from '../../../src/cache/key.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { isOfState } from '../../../src/proxy/reads/policy.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
-import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { fc } from '../../support/fast-check.ts';
 import {
   drawRequest,
@@ -21,7 +20,7 @@ import {
 import { Draw } from '../../support/spellings.ts';
 
 const runs = { numRuns: Number(process.env['LEDGERGATE_SPELLINGS'] ?? 500) };
-const router = new Router({ basePath: '/v1', submissions: new Submissions() });
+const router = new Router('/v1');
 const seed = fc.noShrink(fc.integer());
 
 interface Named {

@@ -4,9 +4,8 @@ import { test } from 'node:test';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { requireJson, viewContentType, viewRead } from '../../../src/proxy/routes/parse-read.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
-import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 
-const router = new Router({ basePath: '/v1', submissions: new Submissions() });
+const router = new Router('/v1');
 const json = { accept: 'application/json' };
 
 function parse(path: string, accept?: string) {

@@ -5,7 +5,7 @@ import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { parseTransactionHash, Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { transactionRead, viewRead } from '../../../src/proxy/routes/parse-read.ts';
-import { tableItemRead } from '../../../src/proxy/routes/parse-state.ts';
+import { tableItemRead } from '../../../src/proxy/routes/parse-read.ts';
 import { fc } from '../../support/fast-check.ts';
 import { keyOf, readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
 

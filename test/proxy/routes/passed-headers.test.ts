@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { test } from 'node:test';
-import { mergedVary, requestHeaders, responseHeaders } from '../../../src/proxy/routes/passed-headers.ts';
+import { mergedVary, requestHeaders, responseHeaders } from '../../../src/proxy/routes/pass-through.ts';
 
 test('the request headers that nodes use reach them, unknown headers of the interface included', () => {
   const headers = {
@@ -124,14 +124,11 @@ for (const name of kept) {
 
 test('limit headers of a node do not reach a client with limits of its own', () => {
   const limits = { ratelimit: '"a";r=1', 'x-ratelimit-limit': '5', 'retry-after': '1' };
-  assert.deepEqual(responseHeaders(limits, { isCounted: true }), ['retry-after', '1']);
+  assert.deepEqual(responseHeaders(limits, {}, true), ['retry-after', '1']);
 });
 
 test("an answer header named like a node's credential reaches no client", () => {
-  assert.deepEqual(responseHeaders({ 'x-node-key': 'k', etag: '"x"' }, { secret: { 'x-node-key': 'k' } }), [
-    'etag',
-    '"x"',
-  ]);
+  assert.deepEqual(responseHeaders({ 'x-node-key': 'k', etag: '"x"' }, { 'x-node-key': 'k' }), ['etag', '"x"']);
 });
 
 const location = (value: string | string[]): string[] => responseHeaders({ location: value });

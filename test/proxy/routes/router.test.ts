@@ -6,14 +6,13 @@ import fastify from 'fastify';
 import type { AccessOperation } from '../../../src/access/keys/principal.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
 import type { RouteKind } from '../../../src/proxy/http/route.ts';
-import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { longestTarget } from '../../../src/proxy/http/target.ts';
 import { fc } from '../../support/fast-check.ts';
 
 const routers = { '/v1': newRouter('/v1'), '': newRouter('') };
 
 function newRouter(basePath: string): Router {
-  return new Router({ basePath, submissions: new Submissions() });
+  return new Router(basePath);
 }
 
 function operationOf(method: string, target: string, basePath: '/v1' | ''): AccessOperation {

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
-import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { numberParameter, pathBelow, versionParameter } from '../../../src/proxy/routes/target.ts';
 import { fc } from '../../support/fast-check.ts';
 
-const router = new Router({ basePath: '/v1', submissions: new Submissions() });
+const router = new Router('/v1');
 const match = (path: string, method = 'GET') => router.match(method, `/v1${path}`);
 
 function statusOf(basePath: string, target: string): number {

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { createAccessMetrics } from '../../../../src/access/access-metrics.ts';
 import { createCacheMetrics } from '../../../../src/cache/cache-metrics.ts';
-import { createEncodeMetrics } from '../../../../src/proxy/routes/encode-metrics.ts';
+import { createEncodeMetrics } from '../../../../src/proxy/routes/encoder.ts';
+import { createProofMetrics } from '../../../../src/proxy/routes/standing-proof.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { lagVersions, outcomes, requestSeconds } from '../../../../src/metrics/request-labels.ts';
 import { createHttpMetrics } from '../../../../src/proxy/http/request-metrics.ts';
@@ -11,7 +12,6 @@ import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
 import { createOverloadMetrics } from '../../../../src/proxy/http/overload-metrics.ts';
 import { createSenderMetrics } from '../../../../src/upstream/dispatch/sender-metrics.ts';
 import { createUpstreamMetrics } from '../../../../src/upstream/upstream-metrics.ts';
-import { nodeReasons } from '../../../../src/proxy/routes/encode-submission.ts';
 import {
   attemptTimes,
   countedFamilies,
@@ -38,7 +38,8 @@ function gatewayMetrics() {
       bytes: 0,
       maxBytes: 0,
     })),
-    encode: createEncodeMetrics(registry, nodeReasons, () => 0),
+    encode: createEncodeMetrics(registry),
+    checked: createProofMetrics(registry, () => 0),
     http: createHttpMetrics(registry),
     latest: createLatestMetrics(registry),
     overload: createOverloadMetrics(registry, () => overloadGauges),
@@ -86,7 +87,7 @@ test('words and bounds of the page are those of the families, in their order', (
 });
 
 test('each refusal, encoding and repair of the page has a metric that counts it', () => {
-  const { access, cache, counts, encode, overload, sender, upstream } = gatewayMetrics();
+  const { access, cache, checked, counts, encode, overload, sender, upstream } = gatewayMetrics();
   for (const reason of ['no key', 'bad key', 'misplaced key', 'unread'] as const) access.refused(reason, undefined);
   for (const reason of ['operation', 'origin', 'limit', 'not counted'] as const) access.refused(reason, 'free');
   overload.shed('event loop');
@@ -97,7 +98,7 @@ test('each refusal, encoding and repair of the page has a metric that counts it'
   encode.local();
   encode.forwarded('bcs accept');
   encode.refused();
-  for (const result of ['equal', 'mismatch', 'inconclusive', 'skipped'] as const) encode.checked(result);
+  for (const result of ['equal', 'mismatch', 'inconclusive', 'skipped'] as const) checked(result);
   upstream.prunedRepaired.inc();
   sender.retry('sent');
   sender.retry('refused');

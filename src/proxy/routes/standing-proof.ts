@@ -1,7 +1,14 @@
 /** The standing proof: after the client's answer a node encodes the same request, and the bytes are compared. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { encodeSubmission, type LoadModule, NodeEncoding, type ShadowProof } from '../../encode/index.ts';
-import type { EncodeMetrics } from './encode-metrics.ts';
+import type { Registry } from 'prom-client';
+import {
+  type DistrustedFunctions,
+  encodeSubmission,
+  type LoadModule,
+  NodeEncoding,
+  ShadowProof,
+} from '../../encode/index.ts';
+import { Counter, Gauge, type Journal } from '../../metrics/index.ts';
 import { type Fleet, type NodeAnswer, QueueFullError } from '../../upstream/index.ts';
 import type { ModuleSource } from './module-source.ts';
 
@@ -19,17 +26,21 @@ interface LocalEncoding {
   readonly client: string;
 }
 
-interface ShadowChecksParts {
+/** The proof's surroundings. */
+export interface ProofContext {
   readonly fleet: Fleet;
-  readonly sender: Fleet['sender'];
-  readonly modules: ModuleSource;
+  readonly registry: Registry;
+  readonly journal: Journal;
+  /** Live settings of the config. */
+  readonly settings: { readonly encode: { readonly share: number } };
+  /** Ahead of each signing message. */
   readonly signingDomain: string;
-  readonly proof: ShadowProof;
-  readonly metrics: EncodeMetrics;
-  /** A node gave other bytes, and the function became distrusted. `local`: as the client received it; `node`: its body. */
-  readonly onMismatch: (mismatch: Readonly<Record<'functionId' | 'local' | 'node' | 'upstream', string>>) => void;
-  /** A node refused a request that was encoded here. Without the bytes: clients can cause any number of these. */
-  readonly onNodeRefusal: (refusal: Readonly<Record<'functionId' | 'node' | 'upstream', string>>) => void;
+  /** Monotonic, in milliseconds. */
+  readonly now: () => number;
+  /** Functions that other workers leave to nodes. */
+  readonly distrusted: DistrustedFunctions['all'] | undefined;
+  /** Publishes that nodes encode a function from now on. */
+  readonly onDistrusted: (functionId: string) => void;
 }
 
 /** Bounds of checks in flight, so that a slow node cannot make them or their bodies pile up. */
@@ -39,13 +50,20 @@ const timeoutMs = 10_000;
 const maxLoggedCharacters = 1_000;
 
 /** Sends checks to nodes within bounds, and records their results. */
-export class ShadowChecks {
-  readonly #parts: ShadowChecksParts;
+export class StandingProof {
+  /** Its decisions. */
+  readonly trust: ShadowProof;
+  readonly #context: ProofContext;
+  readonly #modules: ModuleSource;
+  readonly #checked: ReturnType<typeof createProofMetrics>;
   #inFlight = 0;
   #bytes = 0;
 
-  constructor(parts: ShadowChecksParts) {
-    this.#parts = parts;
+  constructor(context: ProofContext, modules: ModuleSource) {
+    this.#context = context;
+    this.#modules = modules;
+    this.trust = new ShadowProof(context.settings.encode, context);
+    this.#checked = createProofMetrics(context.registry, () => this.trust.distrusted.size);
   }
 
   /**
@@ -53,11 +71,11 @@ export class ShadowChecks {
    * request's body until it resolves.
    */
   consider(local: LocalEncoding): Promise<void> | undefined {
-    const { proof, metrics } = this.#parts;
-    if (!proof.shouldCheck(local.functionId, local.signature)) return undefined;
+    const { functionId, signature } = local;
+    if (!this.trust.shouldCheck(functionId, signature)) return undefined;
     const size = local.body.length + local.hex.length;
     if (this.#inFlight >= maxChecks || this.#bytes + size > maxBytes) {
-      metrics.checked('skipped');
+      this.#checked('skipped');
       return undefined;
     }
     this.#inFlight += 1;
@@ -68,8 +86,8 @@ export class ShadowChecks {
         // Without an answer nothing is proven: a later request of the function is checked.
         (error: unknown) => {
           // The client's own queue is full: a request of another client may be checked.
-          if (error instanceof QueueFullError) proof.giveBack(local.functionId, local.signature);
-          metrics.checked('inconclusive');
+          if (error instanceof QueueFullError) this.trust.giveBack(functionId, signature);
+          this.#checked('inconclusive');
         },
       )
       .finally(() => {
@@ -86,36 +104,42 @@ export class ShadowChecks {
       body,
     } as const;
     const request = { wire, need: { kind: 'head' }, promised: 'json', isIdempotent: true, client } as const;
-    return this.#parts.sender.whole(request, AbortSignal.timeout(timeoutMs));
+    return this.#context.fleet.sender.whole(request, AbortSignal.timeout(timeoutMs));
   }
 
   async #record(local: LocalEncoding, answer: NodeAnswer): Promise<void> {
-    const { proof, metrics, onMismatch, onNodeRefusal } = this.#parts;
+    const { journal, onDistrusted } = this.#context;
     const { functionId, signature, hex } = local;
+    const { status, isFramed, info } = answer;
     const node = answer.body.toString();
     const upstream = answer.upstream.name;
-    const { status, isFramed, info } = answer;
     const encoding = new NodeEncoding({ status, isFramed, body: node, version: info?.version });
     const difference = encoding.compareWith(local);
     const comparison = difference === 'mismatch' ? await this.#explainMismatch(local, encoding) : difference;
-    if (comparison === 'equal') proof.prove(functionId, signature);
-    metrics.checked(comparison === 'unread' ? 'mismatch' : comparison);
-    if (comparison === 'mismatch') onMismatch({ functionId, local: hex, node, upstream });
-    if (comparison === 'unread') onNodeRefusal({ functionId, node: node.slice(0, maxLoggedCharacters), upstream });
+    if (comparison === 'equal') this.trust.prove(functionId, signature);
+    this.#checked(comparison === 'unread' ? 'mismatch' : comparison);
+    if (comparison === 'mismatch') {
+      onDistrusted(functionId);
+      const why = 'a node encodes this function differently: nodes encode it from now on';
+      journal.record('encode mismatch', { functionId, local: hex, node, upstream }, why);
+    } else if (comparison === 'unread') {
+      // Without the bytes: clients can cause any number of these.
+      const refusal = { functionId, node: node.slice(0, maxLoggedCharacters), upstream };
+      journal.record('encode unread', refusal, 'a node cannot read a request that was encoded here');
+    }
   }
 
   /** Nodes encode the function while its mismatch is examined; for good unless an upgrade explains it. */
   async #explainMismatch(local: LocalEncoding, answer: NodeEncoding): Promise<'mismatch' | 'inconclusive'> {
-    const { proof } = this.#parts;
     const { functionId } = local;
-    proof.doubt(functionId);
+    this.trust.doubt(functionId);
     try {
       if (await this.#isOfUpgrade(local, answer)) return 'inconclusive';
       // Before `settle`: in between, another request would receive the doubtful bytes.
-      proof.distrust(functionId);
+      this.trust.distrust(functionId);
       return 'mismatch';
     } finally {
-      proof.settle(functionId);
+      this.trust.settle(functionId);
     }
   }
 
@@ -123,11 +147,11 @@ export class ShadowChecks {
    * Whether the node used an ABI of another version. The request is encoded with modules at the answer's version, and at
    * head, because a node may read its ABI a moment after its version. A failure, or `timeoutMs`, means no.
    */
-  async #isOfUpgrade(local: LocalEncoding, answer: NodeEncoding): Promise<boolean> {
-    const { modules, fleet, signingDomain } = this.#parts;
+  async #isOfUpgrade({ client, body }: LocalEncoding, answer: NodeEncoding): Promise<boolean> {
+    const { fleet, signingDomain } = this.#context;
     const { chainId } = fleet;
     if (answer.version === undefined || chainId === undefined) return false;
-    const now = modules.loaderOfRequest(local.client);
+    const now = this.#modules.loaderOfRequest(client);
     const atHead: LoadModule = (address, name) => now(address, name, { fresh: true });
     const deadline = sleep(timeoutMs, undefined, { ref: false });
     let isLate = false;
@@ -136,14 +160,30 @@ export class ShadowChecks {
       isLate = true;
       throw new Error('the modules did not arrive in time');
     };
-    for (const load of [modules.loaderAt(answer.version, local.client), atHead]) {
+    for (const load of [this.#modules.loaderAt(answer.version, client), atHead]) {
       // A read in flight goes on, because others may share it.
       const loadModule: LoadModule = (address, name) => (isLate ? late() : Promise.race([load(address, name), late()]));
-      const encoded = await encodeSubmission(local.body.toString(), { chainId, signingDomain, loadModule }).catch(
+      const encoded = await encodeSubmission(body.toString(), { chainId, signingDomain, loadModule }).catch(
         () => undefined,
       );
       if (encoded !== undefined && answer.isOfUpgrade(encoded)) return true;
     }
     return false;
   }
+}
+
+/** Registers the families of the proof, and returns the counter of checks; `readDistrusted` is called at each scrape. */
+export function createProofMetrics(registry: Registry, readDistrusted: () => number) {
+  const checks = new Counter(registry, {
+    name: 'ledgergate_encode_checks_total',
+    help: 'Local encodings compared with an upstream in the background, by result; mismatch must stay 0.',
+    labels: { result: ['equal', 'mismatch', 'inconclusive', 'skipped'] },
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_encode_distrusted_functions',
+    help: 'Functions left to upstreams because one of them once encoded them differently; an account with more than 100 counts once, and 1000 at most are counted.',
+    join: 'max',
+    read: readDistrusted,
+  });
+  return checks.by('result');
 }

@@ -2,19 +2,21 @@
  * `POST /transactions/encode_submission`: signing messages, encoded from the module's ABI and compared with nodes. In
  * doubt a node receives the request, byte for byte (protocol 5.9).
  */
-import type { EncodeMetrics } from './encode-metrics.ts';
-import { type EncodeOutcome, encodeSubmission, forwardReasons, type ShadowProof } from '../../encode/index.ts';
+import type { Registry } from 'prom-client';
+import { type EncodeOutcome, encodeSubmission, forwardReasons } from '../../encode/index.ts';
 import { bodyTurns, GatewayError } from '../../ledger/index.ts';
-import { findText, turnlessBytes } from './canonical-body.ts';
+import { combinations, Counter } from '../../metrics/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import { answerForm, type Exchange } from '../http/index.ts';
-import type { ModuleSource } from './module-source.ts';
+import type { Reads } from '../reads/index.ts';
+import { findText, turnlessBytes } from './canonical-body.ts';
+import { ModuleSource } from './module-source.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { Match } from './router.ts';
-import type { ShadowChecks } from './shadow-checks.ts';
+import { type ProofContext, StandingProof } from './standing-proof.ts';
 
 /** Reasons why a node encodes: those of the encoder, and those found before it runs. */
-export const nodeReasons = [
+const nodeReasons = [
   ...forwardReasons,
   'bcs accept',
   'encoded body',
@@ -25,15 +27,10 @@ export const nodeReasons = [
 ] as const;
 type NodeReason = (typeof nodeReasons)[number];
 
-/** Parts of the encoder's route; `signingDomain` prefixes each signing message. */
-interface EncoderParts {
-  readonly fleet: Fleet;
-  readonly passThrough: PassThrough;
-  readonly modules: ModuleSource;
-  readonly proof: ShadowProof;
-  readonly checks: ShadowChecks;
-  readonly metrics: EncodeMetrics;
-  readonly signingDomain: string;
+/** The encoder's surroundings. */
+export interface EncoderContext extends ProofContext {
+  readonly reads: Pick<Reads, 'reader'>;
+  readonly settings: { readonly encode: { readonly enabled: boolean; readonly share: number } };
 }
 
 type Forward = { readonly kind: 'forward'; readonly reason: NodeReason };
@@ -43,15 +40,31 @@ const largestEncoded = 128 * 1024;
 
 /** Answers requests for signing messages, itself or through a node. */
 export class Encoder {
-  readonly #parts: EncoderParts;
+  readonly proof: StandingProof;
+  readonly #fleet: Fleet;
+  readonly #settings: EncoderContext['settings']['encode'];
+  readonly #signingDomain: string;
+  readonly #modules: ModuleSource;
+  readonly #metrics: ReturnType<typeof createEncodeMetrics>;
+  readonly #passThrough: PassThrough;
 
-  constructor(parts: EncoderParts) {
-    this.#parts = parts;
+  constructor(context: EncoderContext, passThrough: PassThrough) {
+    this.#fleet = context.fleet;
+    this.#settings = context.settings.encode;
+    this.#signingDomain = context.signingDomain;
+    this.#modules = new ModuleSource(context.reads.reader, context.now);
+    this.#metrics = createEncodeMetrics(context.registry);
+    this.proof = new StandingProof(context, this.#modules);
+    this.#passThrough = passThrough;
+  }
+
+  /** Whether the config leaves requests to it; otherwise nodes encode. */
+  get isEnabled(): boolean {
+    return this.#settings.enabled;
   }
 
   /** Answers a request whose head has passed `requireJson`. Rejects with `GatewayError`. */
   async serve(exchange: Exchange, match: Match, body: Buffer): Promise<void> {
-    const { fleet, proof, checks, metrics } = this.#parts;
     const span = exchange.span?.begin('encode');
     const outcome = await this.#encode(exchange, body);
     const result = outcome.kind === 'encoded' ? 'local' : 'forwarded';
@@ -60,20 +73,20 @@ export class Encoder {
     if (outcome.kind !== 'encoded') return this.#passOn(exchange, match, body, outcome);
     const { hex, signature, functionId = 'no function' } = outcome;
     // No await between this check and the answer: bytes that become doubtful in between would be sent.
-    if (!proof.isTrusted(functionId)) return this.#passOn(exchange, match, body, forward('distrusted function'));
-    metrics.local();
+    if (!this.proof.trust.isTrusted(functionId))
+      return this.#passOn(exchange, match, body, forward('distrusted function'));
+    this.#metrics.local();
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
     exchange.reservation?.add(hex.length);
     exchange.answer(200, head, `"${hex}"`);
-    const version = fleet.head?.version;
-    const check = checks.consider({ functionId, signature, hex, body, version, client: exchange.client });
+    const version = this.#fleet.head?.version;
+    const check = this.proof.consider({ functionId, signature, hex, body, version, client: exchange.client });
     if (check !== undefined) exchange.reservation?.holdFor(check);
     return undefined;
   }
 
   async #encode(exchange: Exchange, body: Buffer): Promise<EncodeOutcome | Forward> {
-    const { fleet, modules, signingDomain } = this.#parts;
-    const { chainId, generation } = fleet;
+    const { chainId, generation } = this.#fleet;
     const { accept, 'content-encoding': coding } = exchange.request.headers;
     if (answerForm(accept) === 'bcs') return forward('bcs accept');
     if (coding !== undefined) return forward('encoded body');
@@ -84,12 +97,12 @@ export class Encoder {
     try {
       const outcome = await encodeSubmission(text, {
         chainId,
-        signingDomain,
-        loadModule: modules.loaderOfRequest(exchange.client),
+        signingDomain: this.#signingDomain,
+        loadModule: this.#modules.loaderOfRequest(exchange.client),
         run: body.length > turnlessBytes ? (work) => bodyTurns.run(exchange.client, work) : undefined,
       });
       // Otherwise the modules may be of two ledgers, and the chain id of an earlier one.
-      return generation === fleet.generation ? outcome : forward('chain unknown');
+      return generation === this.#fleet.generation ? outcome : forward('chain unknown');
     } catch (error) {
       if (error instanceof GatewayError) return forward('module unavailable');
       throw error;
@@ -103,14 +116,13 @@ export class Encoder {
     body: Buffer,
     outcome: Forward | Extract<EncodeOutcome, { kind: 'refused' | 'forward' }>,
   ): Promise<void> {
-    const { metrics, passThrough } = this.#parts;
     try {
-      await passThrough.serve(exchange, match, body);
-      metrics.forwarded(reasonOf(outcome) ?? 'refused locally');
+      await this.#passThrough.serve(exchange, match, body);
+      this.#metrics.forwarded(reasonOf(outcome) ?? 'refused locally');
     } catch (error) {
       const isNodeless = error instanceof GatewayError && error.fault === 'unavailable' && !exchange.signal.aborted;
       if (outcome.kind !== 'refused' || !isNodeless || exchange.response.headersSent) throw error;
-      metrics.refused();
+      this.#metrics.refused();
       throw new GatewayError(outcome.code === 'invalid_input' ? 'invalidInput' : 'malformed', outcome.message, {
         cause: error,
       });
@@ -125,3 +137,24 @@ function reasonOf(outcome: EncodeOutcome | Forward): NodeReason | undefined {
 }
 
 const forward = (reason: NodeReason): Forward => ({ kind: 'forward', reason });
+
+/** Registers the family of requests for signing messages. */
+export function createEncodeMetrics(registry: Registry) {
+  const requests = new Counter(registry, {
+    name: 'ledgergate_encode_requests_total',
+    help: 'Requests for a signing message: local (encoded here), forwarded (an upstream encoded, and why), refused (here, since no upstream could be asked).',
+    labels: { outcome: ['local', 'forwarded', 'refused'], reason: ['', 'no node', ...nodeReasons] },
+    known: () => [
+      { outcome: 'local', reason: '' },
+      { outcome: 'refused', reason: 'no node' },
+      ...combinations({ outcome: ['forwarded'], reason: nodeReasons }),
+    ],
+  });
+  const local = requests.of({ outcome: 'local', reason: '' });
+  return {
+    local: () => local.inc(),
+    forwarded: (reason: NodeReason) => requests.inc({ outcome: 'forwarded', reason }),
+    /** Answered with an error, because no node was reachable. */
+    refused: () => requests.inc({ outcome: 'refused', reason: 'no node' }),
+  };
+}
