@@ -99,7 +99,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
       peers?.publish(news);
     },
   });
-  const { answerBudget, latest, sender } = fleet;
+  const { answerBudget } = fleet;
   const cache: Cache = createCache(config.cache, {
     ...context,
     chainId: () => fleet.chainId,
@@ -164,22 +164,13 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     isOverloaded: options.isOverloaded,
   });
   const operations = new ProcessOperations({
+    ...context,
     fleet,
-    latest,
-    registry,
-    journal,
-    ...reads,
-    parse: (described) => routes.parse(described),
     cache,
+    reads,
+    routes,
+    clientPort,
     usage: access?.usage,
-    limits: settings.latest,
-    sending: settings.sender,
-    load: () => ({ ...clientPort.load(), waiting: sender.waiting }),
-    isEncoding: () => settings.encode.enabled,
-    distrusted: () => routes.distrusted,
-    disagreements: () => reads.audits.disagreements,
-    certificateExpiresMs: () => clientPort.certificate?.expiresMs(),
-    certificateRefused: () => clientPort.certificate?.refused(),
   });
   /** Frees everything but the port: timers and connections to nodes and Redis included. */
   const free = async (): Promise<void> => {

@@ -1,10 +1,13 @@
 /** Sample reports of a process, for tests of the status page. */
-import type { NodeStatus, GatewayStatus, ProcessStatus } from '../../src/proxy/operations/status/facts.ts';
+import type { GatewayStatus, NodeStatus, ProcessStatus } from '../../src/proxy/operations/status/report.ts';
 import { factsOf, type StatusFacts } from '../../src/proxy/operations/status/present.ts';
 import type { Counts } from '../../src/proxy/operations/status/counts.ts';
 import type { WindowCounts } from '../../src/proxy/operations/status/windows.ts';
 
-export function nodeStatus(known: Partial<NodeStatus> = {}): NodeStatus {
+/** `ejected` may hold any text, as of a hostile process. */
+type KnownNode = Partial<Omit<NodeStatus, 'ejected'>> & { readonly ejected?: readonly object[] };
+
+export function nodeStatus({ ejected = [], ...known }: KnownNode = {}): NodeStatus {
   return {
     name: 'full-a',
     tier: 'full',
@@ -26,7 +29,7 @@ export function nodeStatus(known: Partial<NodeStatus> = {}): NodeStatus {
     edgeMargin: '1200',
     inFlight: 2,
     limit: 128,
-    ejected: [],
+    ejected: ejected as NodeStatus['ejected'],
     ...known,
   };
 }

@@ -1,21 +1,11 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
-import { type Cache, type CachedResponse, kinds } from '../../cache/index.ts';
-import { lifetimeOf, isOfLatest, type Read, type Reads, type SharedRead } from '../reads/index.ts';
+import { type CachedResponse, kinds } from '../../cache/index.ts';
+import { lifetimeOf, isOfLatest, type Read, type SharedRead } from '../reads/index.ts';
 import type { LedgerVersion } from '../../ledger/index.ts';
-import type { Fleet, Need } from '../../upstream/index.ts';
+import type { Need } from '../../upstream/index.ts';
 import type { DescribedRequest } from './admin-request.ts';
-import type { ParsedRequest, Routes } from '../routes/index.ts';
-
-/** Parts of an explainer. */
-export interface ExplainerParts extends Pick<Reads, 'reader' | 'freshness'> {
-  readonly fleet: Fleet;
-  readonly latest: Fleet['latest'];
-  readonly cache: Cache;
-  readonly parse: Routes['parse'];
-  /** Live settings of the config. */
-  readonly limits: { readonly maxStalenessMs: number };
-  readonly sending: { readonly maxAttempts: number };
-}
+import type { ParsedRequest } from '../routes/index.ts';
+import type { ProcessParts } from './status/report.ts';
 
 type Match = Exclude<ParsedRequest, { kind: 'refused' }>['match'];
 
@@ -24,14 +14,14 @@ type RequestExplanation = Readonly<Record<string, unknown>>;
 
 /** Explains described requests. */
 export class Explainer {
-  readonly #parts: ExplainerParts;
+  readonly #parts: ProcessParts;
 
-  constructor(parts: ExplainerParts) {
+  constructor(parts: ProcessParts) {
     this.#parts = parts;
   }
 
   async explain(request: DescribedRequest): Promise<RequestExplanation> {
-    const parsed = this.#parts.parse(request);
+    const parsed = this.#parts.routes.parse(request);
     if (parsed.kind === 'refused') {
       const { status, body } = parsed.error;
       return { answer: { status, body: JSON.parse(body) as unknown } };
@@ -56,7 +46,7 @@ export class Explainer {
   }
 
   async #read(route: string, read: Read): Promise<RequestExplanation> {
-    const key = this.#parts.reader.keyOf(read);
+    const key = this.#parts.reads.reader.keyOf(read);
     const head = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
     const nodes = this.#nodes(read.need, read.atOnce === undefined ? kindOf(read) : undefined);
     if (key === undefined) return { ...head, key: 'none yet: no node has reported its chain', ...nodes };
@@ -73,8 +63,8 @@ export class Explainer {
 
   /** Explains an unpinned read at the version that the gateway would pin it to now. */
   async #latestRead(route: string, read: Read): Promise<RequestExplanation> {
-    const latest = this.#parts.latest.peek();
-    const { maxStalenessMs } = this.#parts.limits;
+    const latest = this.#parts.fleet.latest.peek();
+    const { maxStalenessMs } = this.#parts.settings.latest;
     if (maxStalenessMs === 0 || latest === undefined) {
       return {
         route,
@@ -84,15 +74,18 @@ export class Explainer {
         ...this.#nodes({ kind: 'head' }, kindOf(read)),
       };
     }
-    return { latest: this.#latest(), ...(await this.#read(route, this.#parts.freshness.pinned(read, latest.version))) };
+    return {
+      latest: this.#latest(),
+      ...(await this.#read(route, this.#parts.reads.freshness.pinned(read, latest.version))),
+    };
   }
 
   #latest(): RequestExplanation {
-    const { latest, limits } = this.#parts;
-    const { maxStalenessMs } = limits;
+    const { fleet, settings } = this.#parts;
+    const { maxStalenessMs } = settings.latest;
     const bound = `${maxStalenessMs} ms`;
     if (maxStalenessMs === 0) return { state: 'not shared: latest.maxStaleness is 0' };
-    const found = latest.peek();
+    const found = fleet.latest.peek();
     if (found === undefined) return { state: 'unknown: a node is asked for its ledger first', bound };
     const { version, ageMs, isUsable } = found;
     return {
@@ -107,7 +100,8 @@ export class Explainer {
     const isEncoding = route === 'encode_submission';
     const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
     if (!isReadOfLatest) return { route, kept, ...this.#nodes(need) };
-    const version = this.#parts.limits.maxStalenessMs === 0 ? undefined : this.#parts.latest.peek()?.version;
+    const version =
+      this.#parts.settings.latest.maxStalenessMs === 0 ? undefined : this.#parts.fleet.latest.peek()?.version;
     return {
       route,
       kept,
@@ -118,8 +112,8 @@ export class Explainer {
 
   /** `kind`: of a read of state, for which nodes may be ejected. */
   #nodes(need: Need, kind?: 'read' | 'view'): RequestExplanation {
-    const { fleet, sending } = this.#parts;
-    return { nodes: { ...fleet.explain(need, kind), maxAttempts: sending.maxAttempts } };
+    const { fleet, settings } = this.#parts;
+    return { nodes: { ...fleet.explain(need, kind), maxAttempts: settings.sender.maxAttempts } };
   }
 }
 

@@ -6,7 +6,7 @@ import { type AdminAccessRules, findHostRefusal, type HostRefusal, type HostRule
 import { bodyTurns } from '../../ledger/index.ts';
 import type { Config } from '../../config/index.ts';
 import { expose, type FamilyData } from '../../metrics/index.ts';
-import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness, WorkersFacts } from './status/facts.ts';
+import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness, WorkersFacts } from './status/report.ts';
 import { factsOf, tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';

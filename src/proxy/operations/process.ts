@@ -3,9 +3,14 @@ import { z } from 'zod';
 import { cacheKey, type PurgeScope } from '../../cache/index.ts';
 import { familiesOf, type FamilyData } from '../../metrics/index.ts';
 import { Address, quote } from '../../ledger/index.ts';
-import { Explainer, type ExplainerParts } from './explain.ts';
-import { StatusSource, type StatusParts } from './status/source.ts';
-import type { NodeStatus, ProcessStatus, Readiness } from './status/facts.ts';
+import { Explainer } from './explain.ts';
+import {
+  type NodeStatus,
+  type ProcessParts,
+  type ProcessStatus,
+  type Readiness,
+  StatusSource,
+} from './status/report.ts';
 import { reportUsage } from './usage-report.ts';
 import {
   AdminFault,
@@ -16,9 +21,6 @@ import {
   type AdminAnswer,
   type DescribedRequest,
 } from './admin-request.ts';
-
-/** Parts of a serving process that operators see or change. */
-export type ProcessParts = ExplainerParts & StatusParts;
 
 /** The body of a purge, not parsed yet, and the operator's address. */
 export interface OperatorPurge {
@@ -187,14 +189,14 @@ function scopeOf(request: PurgeRequest, parts: ProcessParts): PurgeScope {
   return { kind: 'account', chainId, address };
 }
 
-function scopeOfRead(request: DescribedRequest, chainId: number, { parse, reader }: ProcessParts): PurgeScope {
-  const parsed = parse(request);
+function scopeOfRead(request: DescribedRequest, chainId: number, { routes, reads }: ProcessParts): PurgeScope {
+  const parsed = routes.parse(request);
   if (parsed.kind === 'refused') {
     const { status, message } = parsed.error;
     throw new AdminFault(400, `no read: a client would get ${status}, ${message}`);
   }
   if (parsed.kind !== 'read') throw new AdminFault(400, 'answers to this request are never kept');
-  const key = reader.keyOf(parsed.read);
+  const key = reads.reader.keyOf(parsed.read);
   if (key !== undefined) return { kind: 'read', key };
   return { kind: 'versions', read: cacheKey({ ...parsed.read, version: undefined, chainId }).page };
 }

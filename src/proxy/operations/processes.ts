@@ -3,8 +3,7 @@ import { Journal, type FamilyData } from '../../metrics/index.ts';
 import type { AdminAnswer } from './admin-request.ts';
 import type { OperationsSource } from './operations-server.ts';
 import { type DrainRequest, type OperatorPurge, orFault, parsePurgeRequest, type PurgeRequest } from './process.ts';
-import type { ProcessStatus, Readiness } from './status/facts.ts';
-import { mergeReadiness, mergeStatus } from './status/merge.ts';
+import { mergeReadiness, mergeStatus, type ProcessStatus, type Readiness } from './status/report.ts';
 import { mergeUsage } from './usage-report.ts';
 
 /** The operations of a serving process, called from another one; a call without an answer in time rejects. */

@@ -1,5 +1,5 @@
 /** Counts of the status page, read from the metric families: one table maps series to cells of the page. Pure. */
-import { type FamilyData, lagVersions, type Outcome, requestSeconds } from '../../../metrics/index.ts';
+import { type FamilyData, lagVersions, requestSeconds } from '../../../metrics/index.ts';
 
 /** Counts by cell, zeros left out. Structured-clone data, so that a worker can send them. */
 export type Counts = ReadonlyMap<string, number>;
@@ -50,7 +50,7 @@ const cellsByFamily: Readonly<Record<string, CellsOf>> = {
     `route ${route} ${le}`,
     ...(le === '+Inf' ? [`request ${route} ${outcome}`] : []),
   ]),
-  ledgergate_upstream_request_duration_seconds: bucketOnly(({ upstream, le }) => [`attempt ${le} ${upstream}`]),
+  ledgergate_upstream_request_duration_seconds: bucketOnly(({ upstream, le }) => [`attempt ${upstream} ${le}`]),
   ledgergate_http_requests_total: ({ status }) => (unusual.has(String(status)) ? [`status ${status}`] : []),
   ledgergate_upstream_allowance_refusals_total: ({ upstream }) => [`allowance ${upstream}`],
   ledgergate_upstream_requests_total: ({ upstream }) => [`answered ${upstream}`],
@@ -95,55 +95,21 @@ export function mergeCounts(counted: readonly Counts[]): Counts {
 /** Cumulative buckets as in Prometheus: rising upper bounds in seconds, with the count at or below each. */
 export type Buckets = readonly (readonly [bound: number, count: number])[];
 
-/** Times of all requests, of those of a route, or of those with an outcome. */
-export function requestTimes(
-  counts: Counts,
-  of: 'requests' | `route ${string}` | `outcome ${Outcome}` = 'requests',
-): Buckets {
-  return bucketsOf(requestSeconds, (le) => counts.get(`${of} ${le}`) ?? 0);
+/** The buckets of the cells `<name> <bound>`: times of `requests`, of `route <route>` or of `outcome <outcome>`. */
+export function bucketsOf(counts: Counts, name: string, bounds: readonly number[] = requestSeconds): Buckets {
+  return [...bounds, Infinity].map((bound) => {
+    return [bound, counts.get(`${name} ${bound === Infinity ? '+Inf' : bound}`) ?? 0] as const;
+  });
+}
+
+/** Durations of the attempts at a node; their bounds begin with the second. */
+export function attemptTimes(counts: Counts, upstream: string): Buckets {
+  return bucketsOf(counts, `attempt ${upstream}`, requestSeconds.slice(1));
 }
 
 /** Routes of the requests, by name. */
 export function routesOf(counts: Counts): readonly string[] {
   return [...counts.keys()].flatMap((cell) => /^route (\S+) \+Inf$/.exec(cell)?.[1] ?? []).sort();
-}
-
-/** Requests with this route and one of these outcomes. */
-export function requestCount(counts: Counts, route: string, among: readonly Outcome[]): number {
-  return among.reduce((sum, outcome) => sum + (counts.get(`request ${route} ${outcome}`) ?? 0), 0);
-}
-
-/** Outcomes without a need of a node. A shared read counts for its first caller alone. */
-const withoutNode: readonly Outcome[] = ['memory', 'store', 'redis', 'collapsed', 'local'];
-/** Outcomes with one. A failure counts as a need: the gateway had no answer of its own. */
-export const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
-
-/**
- * Requests of these routes that a node can answer, by whether they needed one: refusals and preflights are neither, and no
- * node answers requests without a route. A request that needed one may be several attempts.
- */
-export function needOf(counts: Counts, among: readonly string[]) {
-  const sum = (of: readonly Outcome[]): number =>
-    among.reduce((total, route) => total + (route === 'none' ? 0 : requestCount(counts, route, of)), 0);
-  return { without: sum(withoutNode), needing: sum(withNode) };
-}
-
-/**
- * Hits among the reads that may be kept, by the count of each source; passed, local and refused requests do not count.
- * A failed request counts as a miss, so that an outage does not look like a share of 100 %.
- */
-export function hitsOf(count: (outcome: 'memory' | 'store' | 'redis' | 'collapsed' | 'miss' | 'failed') => number) {
-  const hits = count('memory') + count('store') + count('redis');
-  return { hits, reads: hits + count('collapsed') + count('miss') + count('failed') };
-}
-
-/** Durations of the attempts at a node; their bounds begin with the second. */
-export function attemptTimes(counts: Counts, upstream: string): Buckets {
-  return bucketsOf(requestSeconds.slice(1), (le) => counts.get(`attempt ${le} ${upstream}`) ?? 0);
-}
-
-function bucketsOf(bounds: readonly number[], count: (le: number | '+Inf') => number): Buckets {
-  return [...bounds.map((bound) => [bound, count(bound)] as const), [Infinity, count('+Inf')]];
 }
 
 /** The number of all durations. */
@@ -169,11 +135,6 @@ export function quantile(buckets: Buckets, share: number): number | undefined {
   return undefined;
 }
 
-/** A rate or speed in tenths: more digits would be noise. */
-export function inTenths(value: number): number {
-  return Math.round(value * 10) / 10;
-}
-
 /** Requests of one tenant since the start. */
 interface TenantCount {
   readonly asked: number;
@@ -188,18 +149,9 @@ export function* tenantCells(tenants: Iterable<readonly [string, TenantCount]>):
   }
 }
 
-/** The tenants with the most of `what`, most first. */
-export function topTenants(counts: Counts, what: keyof TenantCount, most: number) {
-  const prefix = `tenant ${what} `;
-  return [...counts]
-    .flatMap(([cell, count]) => (cell.startsWith(prefix) ? [{ name: cell.slice(prefix.length), count }] : []))
-    .sort((one, other) => other.count - one.count)
-    .slice(0, most);
-}
-
 /** Reads of the latest state by versions from their state to the head: `to` is excluded, and absent in the last bin. */
 export function distancesOf(counts: Counts) {
-  const buckets = bucketsOf(lagVersions, (le) => counts.get(`distance ${le}`) ?? 0);
+  const buckets = bucketsOf(counts, 'distance', lagVersions);
   return buckets.flatMap(([bound, count], index) => {
     const [below, before] = buckets[index - 1] ?? [-1, 0];
     const to = bound === Infinity ? undefined : bound + 1;

@@ -1,27 +1,21 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
 import { describeEvent, type Outcome, outcomes } from '../../../metrics/index.ts';
-import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './facts.ts';
 import {
   attemptTimes,
+  bucketsOf,
   distancesOf,
   encodings,
-  hitsOf,
-  inTenths,
-  needOf,
   quantile,
   refusals,
   repairs,
-  requestCount,
-  requestTimes,
   routesOf,
-  topTenants,
   totalOf,
-  withNode,
   type Buckets,
   type Counts,
 } from './counts.ts';
+import type { GatewayStatus, NodeStatus, ProcessStatus, Readiness } from './report.ts';
 import { byProblem, overall } from './states.ts';
-import { trendFacts, type WindowCounts } from './windows.ts';
+import { stepSeconds, type TrendPoint, type WindowCounts } from './windows.ts';
 
 /** All facts of `/status`, `/status.json` and `ledgergate status`. */
 export type StatusFacts = ReturnType<typeof factsOf>;
@@ -91,7 +85,15 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
 const mostTenants = 5;
 
 function tenantFacts(counts: Counts) {
-  return { asked: topTenants(counts, 'asked', mostTenants), refused: topTenants(counts, 'refused', mostTenants) };
+  return { asked: topTenants(counts, 'asked'), refused: topTenants(counts, 'refused') };
+}
+
+function topTenants(counts: Counts, what: 'asked' | 'refused') {
+  const prefix = `tenant ${what} `;
+  return [...counts]
+    .flatMap(([cell, count]) => (cell.startsWith(prefix) ? [{ name: cell.slice(prefix.length), count }] : []))
+    .sort((one, other) => other.count - one.count)
+    .slice(0, mostTenants);
 }
 
 function windowedCount(status: ProcessStatus | undefined, cell: string) {
@@ -115,8 +117,7 @@ function nodeFacts(node: NodeStatus, status: ProcessStatus | undefined) {
     ...node,
     edgeSpeed: inTenths(node.edgeSpeed),
     /** Quantiles over attempts of the last 10 s, failed ones included; `undefined` without any. */
-    p50Ms: roundTime(quantile(times, 0.5)),
-    p99Ms: roundTime(quantile(times, 0.99)),
+    ...quantilesOf(times),
     requestsPerSecond: rate(recent?.counts.get(`answered ${node.name}`) ?? 0, recent),
     /** Attempts without a usable answer. */
     failures: windowedCount(status, `failed ${node.name}`),
@@ -125,73 +126,98 @@ function nodeFacts(node: NodeStatus, status: ProcessStatus | undefined) {
 
 function windowFacts(window: WindowCounts) {
   const { seconds, coveredSeconds, counts } = window;
-  const all = requestTimes(counts);
   const routes = routesOf(counts);
+  const countOf = (among: readonly string[]): CountOf => {
+    return (outcome) => among.reduce((sum, route) => sum + (counts.get(`request ${route} ${outcome}`) ?? 0), 0);
+  };
   return {
     seconds,
     coveredSeconds: inTenths(coveredSeconds),
-    requests: totalOf(all),
-    /** Share, 0 to 1, of cacheable reads that memory or Redis answered; `undefined` without any. */
-    hitShare: hitShare((outcome) => totalOf(requestTimes(counts, `outcome ${outcome}`))),
-    ...nodeNeed(routes, window),
-    failedShare: failedShare(counts, routes),
-    ...timed(all, window),
+    requests: totalOf(bucketsOf(counts, 'requests')),
+    ...sharesOf(countOf(routes)),
+    ...nodeNeed(countOf(routes.filter(isRouted)), window),
+    ...timesOf('requests', window),
     outcomes: outcomes.flatMap((outcome) => {
-      const times = requestTimes(counts, `outcome ${outcome}`);
-      const requests = totalOf(times);
-      return requests === 0 ? [] : [{ outcome, requests, ...timed(times, window) }];
+      const requests = totalOf(bucketsOf(counts, `outcome ${outcome}`));
+      return requests === 0 ? [] : [{ outcome, requests, ...timesOf(`outcome ${outcome}`, window) }];
     }),
     /** Most requests to nodes first. */
     routes: routes
-      .toSorted((one, other) => requestCount(counts, other, withNode) - requestCount(counts, one, withNode))
-      .flatMap((route) => {
-        const times = requestTimes(counts, `route ${route}`);
-        const share = hitShare((outcome) => requestCount(counts, route, [outcome]));
-        if (totalOf(times) === 0) return [];
-        return [
-          {
-            route,
-            hitShare: share,
-            ...nodeNeed([route], window),
-            failedShare: failedShare(counts, [route]),
-            ...timed(times, window),
-          },
-        ];
+      .map((route) => ({ route, count: countOf([route]) }))
+      .toSorted((one, other) => sumOf(other.count, withNode) - sumOf(one.count, withNode))
+      .flatMap(({ route, count }) => {
+        const need = nodeNeed(isRouted(route) ? count : () => 0, window);
+        return [{ route, ...sharesOf(count), ...need, ...timesOf(`route ${route}`, window) }];
       }),
     distances: distancesOf(counts),
   };
 }
 
-function timed(times: Buckets, window: WindowCounts) {
+/** A point of the trend: shares, a time and a rate; `undefined` where nothing was counted. */
+function trendFacts({ atMs, counts }: TrendPoint) {
   return {
-    requestsPerSecond: rate(totalOf(times), window),
-    p50Ms: roundTime(quantile(times, 0.5)),
-    p99Ms: roundTime(quantile(times, 0.99)),
+    at: iso(atMs),
+    ...sharesOf((outcome) => totalOf(bucketsOf(counts, `outcome ${outcome}`))),
+    p99Ms: quantilesOf(bucketsOf(counts, 'requests')).p99Ms,
+    callsPerSecond: (counts.get('calls') ?? 0) / stepSeconds,
   };
 }
 
-function nodeNeed(among: readonly string[], window: WindowCounts) {
-  const { without, needing } = needOf(window.counts, among);
-  const all = without + needing;
-  return { withoutNodeShare: all === 0 ? undefined : shareOf(without, all), toNodesPerSecond: rate(needing, window) };
+/** No node answers requests without a route. */
+function isRouted(route: string): boolean {
+  return route !== 'none';
 }
 
-/** Share, 0 to 1, of requests that failed (5xx); `undefined` without any. */
-function failedShare(counts: WindowCounts['counts'], among: readonly string[]): number | undefined {
-  const sum = (of: readonly Outcome[]): number =>
-    among.reduce((total, route) => total + requestCount(counts, route, of), 0);
-  const all = sum(outcomes);
-  return all === 0 ? undefined : sum(['failed']) / all;
+/** Requests by outcome. */
+type CountOf = (outcome: Outcome) => number;
+
+function sumOf(count: CountOf, among: readonly Outcome[]): number {
+  return among.reduce((sum, outcome) => sum + count(outcome), 0);
 }
 
-function hitShare(count: Parameters<typeof hitsOf>[0]): number | undefined {
-  const { hits, reads } = hitsOf(count);
-  return reads === 0 ? undefined : shareOf(hits, reads);
+/**
+ * `hitShare`: share, 0 to 1, of cacheable reads that memory, store or Redis answered; passed, local and refused requests do
+ * not count, and a failed one is a miss, so that an outage does not look like a share of 100 %. `failedShare`: of requests
+ * that failed (5xx). `undefined` without any.
+ */
+function sharesOf(count: CountOf) {
+  const hits = sumOf(count, ['memory', 'store', 'redis']);
+  const reads = hits + sumOf(count, ['collapsed', 'miss', 'failed']);
+  const all = sumOf(count, outcomes);
+  return { hitShare: shareOf(hits, reads), failedShare: all === 0 ? undefined : count('failed') / all };
 }
 
-/** Four digits, rounded down: 1 means all. */
-function shareOf(count: number, all: number): number {
-  return Math.floor((count * 10_000) / all) / 10_000;
+/** Outcomes without a need of a node. A shared read counts for its first caller alone. */
+const withoutNode: readonly Outcome[] = ['memory', 'store', 'redis', 'collapsed', 'local'];
+/** Outcomes with one. A failure counts as a need: the gateway had no answer of its own. */
+const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
+
+/**
+ * Of the requests that a node can answer, by whether they needed one: refusals and preflights are neither. A request that
+ * needed one may be several attempts.
+ */
+function nodeNeed(count: CountOf, window: WindowCounts) {
+  const [without, needing] = [sumOf(count, withoutNode), sumOf(count, withNode)];
+  return { withoutNodeShare: shareOf(without, without + needing), toNodesPerSecond: rate(needing, window) };
+}
+
+function timesOf(name: string, window: WindowCounts) {
+  const times = bucketsOf(window.counts, name);
+  return { requestsPerSecond: rate(totalOf(times), window), ...quantilesOf(times) };
+}
+
+/** Three digits: an estimate within a bucket is no more precise. */
+function quantilesOf(times: Buckets) {
+  const [p50Ms, p99Ms] = [0.5, 0.99].map((share) => {
+    const ms = quantile(times, share);
+    return ms === undefined ? undefined : Number(ms.toPrecision(3));
+  });
+  return { p50Ms, p99Ms };
+}
+
+/** Four digits, rounded down: 1 means all; `undefined` of none. */
+function shareOf(count: number, all: number): number | undefined {
+  return all === 0 ? undefined : Math.floor((count * 10_000) / all) / 10_000;
 }
 
 function rate(count: number, window: WindowCounts | undefined): number {
@@ -199,11 +225,11 @@ function rate(count: number, window: WindowCounts | undefined): number {
   return inTenths(count / Math.max(1, window?.coveredSeconds ?? 1));
 }
 
-function iso(ms: number): string {
-  return new Date(ms).toISOString();
+/** More digits of a rate would be noise. */
+function inTenths(value: number): number {
+  return Math.round(value * 10) / 10;
 }
 
-/** Three digits: an estimate within a bucket is no more precise. */
-function roundTime(ms: number | undefined): number | undefined {
-  return ms === undefined ? undefined : Number(ms.toPrecision(3));
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
 }

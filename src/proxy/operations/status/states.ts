@@ -1,29 +1,14 @@
 /** States of nodes and of the gateway, for the page and the command alike: words, signs, tones, and problems to act on. */
-import { requestTimes, totalOf } from './counts.ts';
 import { ejectionText } from '../../../metrics/index.ts';
-import type { GatewayStatus, NodeStatus, OverallState, ProcessStatus } from './facts.ts';
+import { bucketsOf, totalOf } from './counts.ts';
 import { duration, grouped, percent, short } from './format.ts';
+import type { GatewayStatus, NodeStatus, ProcessStatus } from './report.ts';
+
+/** State of the whole gateway; `degraded`: it serves, with problems. */
+type OverallState = 'ready' | 'degraded' | 'outage' | 'starting' | 'draining';
 
 /** Tone of a colour on the page. */
 type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
-
-/** The facts of a node that its state follows from. */
-type NodeCondition = Pick<
-  NodeStatus,
-  | 'name'
-  | 'state'
-  | 'reason'
-  | 'isDrained'
-  | 'forkedAt'
-  | 'isSuspect'
-  | 'warning'
-  | 'lower'
-  | 'head'
-  | 'isLagging'
-  | 'lag'
-  | 'lagSeconds'
-  | 'ejected'
->;
 
 /** State of a node as word, sign and tone; the sign makes it readable without colours. */
 interface NodeWording {
@@ -36,28 +21,65 @@ interface NodeWording {
 interface NodeTrouble extends NodeWording {
   /** The predicate of a clause whose subject is the node. */
   readonly predicate: string;
+  readonly remedy: string;
+  readonly alert: string;
 }
 
 /** The troubles of a node, worst first. Beside one that is more than a warning no other counts. */
-function nodeTroubles(node: NodeCondition): readonly NodeTrouble[] {
+function nodeTroubles(node: NodeStatus): readonly NodeTrouble[] {
   const { state, reason, isDrained, forkedAt, isSuspect, warning, lower, head, isLagging } = node;
   const why = reason === undefined ? '' : `: ${reason}`;
+  const ofReason = ['the runbook has a row for the reason', 'UpstreamDown'] as const;
   const drained = state === 'usable' ? 'drained' : `drained, ${state}${why}`;
-  if (isDrained) return one('idle', '○', drained, 'is drained');
-  if (state === 'down') return one('bad', '■', `down${why}`, `is down${why}`);
-  if (state === 'foreign') return one('bad', '◆', 'other chain', `is not asked${why}`);
-  if (state === 'unproven') return one('idle', '○', `unproven${why}`, `has not answered yet${why}`);
-  const history = `has another history than others from version ${forkedAt} on`;
-  if (forkedAt !== undefined) return one('bad', '◆', 'forked', history);
-  if (isSuspect) return one('bad', '◆', 'contradicted', 'reports a head that the other nodes contradict');
+  if (isDrained) {
+    const remedy = 'ledgergate resume gives it requests again';
+    return [trouble('idle', '○', drained, 'is drained', [remedy, 'UpstreamDown'])];
+  }
+  if (state === 'down') return [trouble('bad', '■', `down${why}`, `is down${why}`, ofReason)];
+  if (state === 'foreign') {
+    const remedy = 'correct its address, or chainId';
+    return [trouble('bad', '◆', 'other chain', `is not asked${why}`, [remedy, 'UpstreamUntrusted'])];
+  }
+  if (state === 'unproven') return [trouble('idle', '○', `unproven${why}`, `has not answered yet${why}`, ofReason)];
+  if (forkedAt !== undefined) {
+    const history = `has another history than others from version ${forkedAt} on`;
+    return [trouble('bad', '◆', 'forked', history, ['drain the side that is wrong', 'UpstreamForked'])];
+  }
+  if (isSuspect) {
+    const predicate = 'reports a head that the other nodes contradict';
+    const remedy = 'check its sync; it is asked last';
+    return [trouble('bad', '◆', 'contradicted', predicate, [remedy, 'UpstreamUntrusted'])];
+  }
+  const found: NodeTrouble[] = [];
+  const warn = (word: string, predicate: string, remedy: string, alert: string): void => {
+    found.push(trouble('warn', '▲', word, predicate, [remedy, alert]));
+  };
+  if (lower !== undefined) {
+    const back = `reports ledger version ${lower}, and reported ${head} before`;
+    warn('went back', back, 'if it was restored, drain it until it has caught up', 'UpstreamLagging');
+  }
+  if (warning !== undefined) {
+    const remedy = 'list each node, or set discover: dns';
+    warn('several nodes', `is no single node: ${warning}`, remedy, 'UpstreamSharedAddress');
+  }
+  if (isLagging)
+    warn('behind', `is ${lagOf(node)}, more than upstream.maxLag`, 'check its sync and peers', 'UpstreamLagging');
   const out = ejectedClasses(node);
-  const back = `reports ledger version ${lower}, and reported ${head} before`;
-  return [
-    ...(lower === undefined ? [] : one('warn', '▲', 'went back', back)),
-    ...(warning === undefined ? [] : one('warn', '▲', 'several nodes', `is no single node: ${warning}`)),
-    ...(isLagging ? one('warn', '▲', 'behind', `is ${lagOf(node)}, more than upstream.maxLag`) : []),
-    ...(out.length === 0 ? [] : one('warn', '▲', 'passed over', `is passed over for ${out.join(' and ')}`)),
-  ];
+  if (out.length > 0) {
+    const remedy = 'fix the node; the others answer in its place';
+    warn('passed over', `is passed over for ${out.join(' and ')}`, remedy, 'UpstreamEjected');
+  }
+  return found;
+}
+
+function trouble(
+  tone: NodeTone,
+  sign: string,
+  word: string,
+  predicate: string,
+  [remedy, alert]: readonly [string, string],
+): NodeTrouble {
+  return { tone, sign, word, predicate, remedy, alert };
 }
 
 /** How far a node is behind, time first: `60 s behind (11.4k versions)`. */
@@ -66,12 +88,8 @@ export function lagOf({ lag = '0', lagSeconds }: Pick<NodeStatus, 'lag' | 'lagSe
   return `${lagSeconds < 10 ? `${lagSeconds} s` : duration(lagSeconds)} behind (${versions})`;
 }
 
-function one(tone: NodeTone, sign: string, word: string, predicate: string): readonly NodeTrouble[] {
-  return [{ word, sign, tone, predicate }];
-}
-
 /** The worst trouble of a node, or that it is usable. */
-export function nodeState(node: NodeCondition): NodeWording {
+export function nodeState(node: NodeStatus): NodeWording {
   return nodeTroubles(node)[0] ?? { word: 'usable', sign: '●', tone: 'good' };
 }
 
@@ -79,7 +97,7 @@ export function nodeState(node: NodeCondition): NodeWording {
 const toneRanks: Readonly<Record<NodeTone, number>> = { bad: 0, warn: 1, idle: 2, good: 3 };
 
 /** The order of two nodes by their states: problems first; 0: equally good. */
-export function byProblem(one: NodeCondition, other: NodeCondition): number {
+export function byProblem(one: NodeStatus, other: NodeStatus): number {
   return toneRanks[nodeState(one).tone] - toneRanks[nodeState(other).tone];
 }
 
@@ -216,32 +234,16 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
   return problems;
 }
 
-/** One step for each state of a node, and the alert of the state. */
-const nodeRemedies: Readonly<Record<string, readonly [remedy: string, alert: string]>> = {
-  drained: ['ledgergate resume gives it requests again', 'UpstreamDown'],
-  down: ['the runbook has a row for the reason', 'UpstreamDown'],
-  unproven: ['the runbook has a row for the reason', 'UpstreamDown'],
-  'other chain': ['correct its address, or chainId', 'UpstreamUntrusted'],
-  forked: ['drain the side that is wrong', 'UpstreamForked'],
-  contradicted: ['check its sync; it is asked last', 'UpstreamUntrusted'],
-  'went back': ['if it was restored, drain it until it has caught up', 'UpstreamLagging'],
-  'several nodes': ['list each node, or set discover: dns', 'UpstreamSharedAddress'],
-  behind: ['check its sync and peers', 'UpstreamLagging'],
-  'passed over': ['fix the node; the others answer in its place', 'UpstreamEjected'],
-};
-
 /** Problems of nodes, those with the same predicate as one. */
 function problemsOfNodes(nodes: readonly NodeStatus[]): readonly Problem[] {
   const troubles = nodes
     .toSorted(byProblem)
-    .flatMap((node) => nodeTroubles(node).map(({ word, predicate }) => ({ name: node.name, word, predicate })));
-  return [...Map.groupBy(troubles, ({ predicate }) => predicate)].map(([predicate, same]) => {
+    .flatMap((node) => nodeTroubles(node).map((found) => ({ name: node.name, found })));
+  return [...Map.groupBy(troubles, ({ found }) => found.predicate)].flatMap(([predicate, same]) => {
     const names = same.map(({ name }) => name);
     const text =
       names.length === 1 ? `${names[0]} ${predicate}` : `${names.length} nodes ${plural(predicate)} (${listed(names)})`;
-    const state = Object.keys(nodeRemedies).find((known) => same[0]?.word.startsWith(known)) ?? 'down';
-    const [remedy = '', alert = ''] = nodeRemedies[state] ?? [];
-    return { text, remedy, runbook: `Ledgergate${alert}` };
+    return same.slice(0, 1).map(({ found }) => ({ text, remedy: found.remedy, runbook: `Ledgergate${found.alert}` }));
   });
 }
 
@@ -267,7 +269,7 @@ function placesOf([first, ...others]: readonly string[] = []): string {
 /** Problems that the requests of the window of 100 s show. */
 function problemsOfRequests({ windows, nodes }: ProcessStatus): readonly Problem[] {
   const { counts, seconds } = windows[1] ?? { counts: new Map<string, number>(), seconds: 0 };
-  const all = totalOf(requestTimes(counts));
+  const all = totalOf(bucketsOf(counts, 'requests'));
   const shares = limits.flatMap(({ status, share, least, remedy, runbook }) => {
     const count = counts.get(`status ${status}`) ?? 0;
     if (count < least || count < all * share) return [];

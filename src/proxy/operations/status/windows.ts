@@ -1,17 +1,27 @@
 /** Counts of the last 10, 100 and 1,000 seconds, and of each 15 seconds in the last 15 minutes. */
-import { requestSeconds } from '../../../metrics/index.ts';
-import { hitsOf, mergeCounts, quantile, requestTimes, totalOf, type Buckets, type Counts } from './counts.ts';
+import { mergeCounts, type Counts } from './counts.ts';
 
 /** In seconds. */
 const spans = [10, 100, 1_000] as const;
 /** Snapshots per span: a window covers its span and at most a tenth more. */
 const parts = 10;
+/** A step of the trend, and steps that it keeps. */
+export const stepSeconds = 15;
+const stepMs = stepSeconds * 1_000;
+const mostPoints = 60;
 
 /** One window: structured-clone data, so that a worker can send it. */
 export interface WindowCounts {
   readonly seconds: number;
   /** Age of the window's first snapshot in seconds: less than its span after a start. */
   readonly coveredSeconds: number;
+  readonly counts: Counts;
+}
+
+/** The counts of one step: `requests` and `outcome` cells, and `calls` of nodes. */
+export interface TrendPoint {
+  /** End of the step, a multiple of 15 s of Unix time in milliseconds. */
+  readonly atMs: number;
   readonly counts: Counts;
 }
 
@@ -26,23 +36,28 @@ interface Snapshot {
 
 type Snapshots = [Snapshot, ...Snapshot[]];
 
-/** Keeps the snapshots of one process. */
+/** Keeps the snapshots of one process, and its trend. */
 export class Windows {
+  /** The last 15 minutes, oldest first. */
+  readonly points: TrendPoint[] = [];
   /** Positions of cells in the snapshots. */
   readonly #index = new Map<string, number>();
   /** By window, oldest first; at most 13 snapshots each. */
   #kept: readonly { readonly seconds: number; readonly snapshots: Snapshots }[];
+  /** The step in progress, and the counts at its first sample. */
+  #step: { readonly number: number; readonly counts: Float64Array } | undefined;
 
   /** `nowMs`: monotonic, as in the other methods. Counts begin at zero. */
   constructor(nowMs: number) {
-    this.#kept = this.#beginAt({ atMs: nowMs, counts: new Float64Array() });
+    this.#kept = beginAt({ atMs: nowMs, counts: new Float64Array() });
   }
 
-  /** Takes a snapshot of `counts` (since the start) where a window needs one. */
-  record(counts: Counts, nowMs: number): void {
+  /** Takes a snapshot of `counts` (since the start) where a window or the trend needs one. */
+  record(counts: Counts, nowMs: number, unixMs: number): void {
     if (this.#index.size > mostCells) {
       this.#index.clear();
-      this.#kept = this.#beginAt({ atMs: nowMs, counts: this.#pack(counts) });
+      this.#step = undefined;
+      this.#kept = beginAt({ atMs: nowMs, counts: this.#pack(counts) });
     }
     let snapshot: Snapshot | undefined;
     for (const { seconds, snapshots } of this.#kept) {
@@ -52,20 +67,22 @@ export class Windows {
         snapshots.push((snapshot ??= { atMs: nowMs, counts: this.#pack(counts) }));
       while (snapshots[1] !== undefined && nowMs - snapshots[1].atMs >= seconds * 1_000) snapshots.shift();
     }
+    const number = Math.floor(unixMs / stepMs);
+    if (this.#step?.number === number) return;
+    // Steps without a sample have no point.
+    if (this.#step?.number === number - 1)
+      this.points.push({ atMs: number * stepMs, counts: trendCells(this.#difference(counts, this.#step.counts)) });
+    if (this.points.length > mostPoints) this.points.shift();
+    this.#step = { number, counts: snapshot?.counts ?? this.#pack(counts) };
   }
 
   /** The windows that end now, shortest first; `counts` are since the start. */
   read(counts: Counts, nowMs: number): readonly WindowCounts[] {
-    this.record(counts, nowMs);
     return this.#kept.map(({ seconds, snapshots: [first] }) => ({
       seconds,
       coveredSeconds: (nowMs - first.atMs) / 1_000,
       counts: this.#difference(counts, first.counts),
     }));
-  }
-
-  #beginAt(snapshot: Snapshot): readonly { readonly seconds: number; readonly snapshots: Snapshots }[] {
-    return spans.map((seconds) => ({ seconds, snapshots: [snapshot] }));
   }
 
   #pack(counts: Counts): Float64Array {
@@ -86,6 +103,19 @@ export class Windows {
   }
 }
 
+function beginAt(snapshot: Snapshot): readonly { readonly seconds: number; readonly snapshots: Snapshots }[] {
+  return spans.map((seconds) => ({ seconds, snapshots: [snapshot] }));
+}
+
+function trendCells(counts: Counts): Counts {
+  const kept = new Map<string, number>();
+  for (const [cell, count] of counts) {
+    if (/^attempt .* \+Inf$/.test(cell)) kept.set('calls', (kept.get('calls') ?? 0) + count);
+    else if (/^requests |^outcome .* \+Inf$/.test(cell)) kept.set(cell, count);
+  }
+  return kept;
+}
+
 /** The windows of several processes as those of one process. */
 export function mergeWindows(processes: readonly (readonly WindowCounts[])[]): readonly WindowCounts[] {
   return (processes[0] ?? []).map(({ seconds }, index) => {
@@ -98,84 +128,10 @@ export function mergeWindows(processes: readonly (readonly WindowCounts[])[]): r
   });
 }
 
-/** A step of the trend, and steps that it keeps. */
-const stepMs = 15_000;
-const mostPoints = 60;
-
-/** The counts of one step: plain data that adds up over processes. */
-export interface TrendPoint {
-  /** End of the step, a multiple of 15 s of Unix time in milliseconds. */
-  readonly atMs: number;
-  readonly hits: number;
-  /** Reads that may be kept: hits, shared reads and misses. */
-  readonly reads: number;
-  /** Requests that failed (5xx). */
-  readonly failed: number;
-  /** Attempts at nodes. */
-  readonly calls: number;
-  /** Requests by bucket of their time, cumulative: `requestSeconds`, then all. */
-  readonly times: readonly number[];
-}
-
-/** Counts since the start. */
-type Totals = Omit<TrendPoint, 'atMs'>;
-
-/** Keeps the points of the last 15 minutes in one process. */
-export class Trend {
-  readonly points: TrendPoint[] = [];
-  #last: (Totals & { readonly step: number }) | undefined;
-
-  /** Records a sample of counts since the start; `nowMs`: Unix time. Steps without a sample have no point. */
-  record(counts: Counts, nowMs: number): void {
-    const step = Math.floor(nowMs / stepMs);
-    if (this.#last?.step === step) return;
-    const totals = totalsOf(counts);
-    if (this.#last?.step === step - 1) this.points.push({ ...sumOf(totals, this.#last, -1), atMs: step * stepMs });
-    if (this.points.length > mostPoints) this.points.shift();
-    this.#last = { ...totals, step };
-  }
-}
-
-function totalsOf(counts: Counts): Totals {
-  let calls = 0;
-  for (const [cell, count] of counts) if (cell.startsWith('attempt +Inf ')) calls += count;
-  return {
-    ...hitsOf((outcome) => totalOf(requestTimes(counts, `outcome ${outcome}`))),
-    failed: totalOf(requestTimes(counts, 'outcome failed')),
-    calls,
-    times: requestTimes(counts).map(([, count]) => count),
-  };
-}
-
-function sumOf(one: Totals, other: Totals, sign: 1 | -1): Totals {
-  return {
-    hits: one.hits + sign * other.hits,
-    reads: one.reads + sign * other.reads,
-    failed: one.failed + sign * other.failed,
-    // A count falls when the node that it was of has left the fleet.
-    calls: Math.max(0, one.calls + sign * other.calls),
-    times: one.times.map((count, index) => count + sign * (other.times[index] ?? 0)),
-  };
-}
-
 /** The trends of several processes as one, oldest first. */
 export function mergeTrends(trends: readonly (readonly TrendPoint[])[]): readonly TrendPoint[] {
-  const merged = new Map<number, TrendPoint>();
-  for (const point of trends.flat()) {
-    const known = merged.get(point.atMs);
-    merged.set(point.atMs, known === undefined ? point : { ...sumOf(known, point, 1), atMs: point.atMs });
-  }
-  return [...merged.values()].sort((one, other) => one.atMs - other.atMs).slice(-mostPoints);
-}
-
-/** A point for people: rates, a share and a time; `undefined` where nothing was counted. */
-export function trendFacts({ atMs, hits, reads, failed, calls, times }: TrendPoint) {
-  const buckets: Buckets = times.map((count, index) => [requestSeconds[index] ?? Infinity, count]);
-  return {
-    at: new Date(atMs).toISOString(),
-    hitShare: reads === 0 ? undefined : hits / reads,
-    failedShare: totalOf(buckets) === 0 ? undefined : failed / totalOf(buckets),
-    p99Ms: quantile(buckets, 0.99),
-    callsPerSecond: (calls * 1_000) / stepMs,
-  };
+  return [...Map.groupBy(trends.flat(), ({ atMs }) => atMs)]
+    .map(([atMs, points]) => ({ atMs, counts: mergeCounts(points.map(({ counts }) => counts)) }))
+    .sort((one, other) => one.atMs - other.atMs)
+    .slice(-mostPoints);
 }

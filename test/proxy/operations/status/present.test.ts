@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Registry } from 'prom-client';
-import { mergeStatus } from '../../../../src/proxy/operations/status/merge.ts';
+import { mergeStatus } from '../../../../src/proxy/operations/status/report.ts';
 import { factsOf } from '../../../../src/proxy/operations/status/present.ts';
-import { countedFamilies, countsOf } from '../../../../src/proxy/operations/status/counts.ts';
-import { createHttpMetrics } from '../../../../src/proxy/http/request-metrics.ts';
-import { readFamilies } from '../../../../src/metrics/family.ts';
 import { factsFrom, nodeStatus, processStatus, windowsOf } from '../../../support/process-status.ts';
 
 test('without problems the state is ready', () => {
@@ -97,25 +93,6 @@ test('an outage, a start and an end are distinct states', () => {
   assert.equal(factsFrom({}, { isDraining: true }).state, 'draining');
   const { state, nodes } = factsOf(undefined, { version: '1', nowMs: 0, isDraining: false, reload: undefined });
   assert.deepEqual({ state, nodes }, { state: 'starting', nodes: [] });
-});
-
-test('the hit share is of cacheable reads', () => {
-  const registry = new Registry();
-  const metrics = createHttpMetrics(registry);
-  const outcomes = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
-  for (const outcome of outcomes)
-    metrics.finished({ route: 'resource', outcome, status: 200, isHeadSent: true, bytes: 0 }, 0.002);
-  const counts = countsOf(readFamilies(registry, countedFamilies));
-
-  const [window] = factsFrom({ windows: windowsOf(counts, 2) }).windows;
-
-  assert.equal(window?.hitShare, 0.5);
-  assert.equal(window.requests, 9);
-  assert.equal(window.requestsPerSecond, 4.5);
-  assert.deepEqual(
-    window.routes.map(({ route, hitShare }) => [route, hitShare]),
-    [['resource', 0.5]],
-  );
 });
 
 test('facts have a form in JSON that programs can read: no number that is none, versions as text', () => {

@@ -1,11 +1,12 @@
-/** Share of requests without a node, and routes that need nodes, from counted requests. */
+/** Shares of requests, routes that need nodes, and versions that reads are behind, from counted requests. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
+import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
 import { createHttpMetrics } from '../../../../src/proxy/http/request-metrics.ts';
 import { outcomes, type Outcome, type RouteName } from '../../../../src/metrics/request-labels.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
-import { countedFamilies, countsOf } from '../../../../src/proxy/operations/status/counts.ts';
+import { countedFamilies, countsOf, distancesOf } from '../../../../src/proxy/operations/status/counts.ts';
 import type { StatusFacts } from '../../../../src/proxy/operations/status/present.ts';
 import { statusPage } from '../../../../src/proxy/operations/status/page/page.ts';
 import { statusLines } from '../../../../src/proxy/operations/status/terminal.ts';
@@ -57,6 +58,16 @@ test('memory, Redis, shared reads and own answers need no node; misses, passed r
     assert.equal(window?.withoutNodeShare, expected[outcome], outcome);
     assert.equal(window?.toNodesPerSecond, expected[outcome] === 0 ? 0.5 : 0, outcome);
   }
+});
+
+test('the hit share is of cacheable reads', () => {
+  const sources = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
+  const [window] = factsAfter(sources.map((outcome) => ['resource', outcome, 1])).windows;
+  assert.deepEqual([window?.hitShare, window?.requests, window?.requestsPerSecond], [0.5, 9, 4.5]);
+  assert.deepEqual(
+    window?.routes.map(({ route, hitShare }) => [route, hitShare]),
+    [['resource', 0.5]],
+  );
 });
 
 test('refusals, preflights and requests without a route are in no share', () => {
@@ -122,4 +133,34 @@ test('page and command show the share', () => {
     lines.some((line) => /^ *100 s +46\/s +53\.8 % +61\.1 % +1\.0 % /.test(line)),
     lines.join('\n'),
   );
+});
+
+function countsBehind(distances: readonly number[]) {
+  const registry = new Registry();
+  const metrics = createLatestMetrics(registry);
+  for (const distance of distances) metrics.observeLag(distance);
+  return countsOf(readFamilies(registry, countedFamilies));
+}
+
+test('reads of the latest state fall into bins of whole versions behind the head', () => {
+  assert.deepEqual(distancesOf(countsBehind([0, 0, 1, 10, 11, 1_000, 2_000_000])), [
+    { from: 0, to: 1, reads: 2 },
+    { from: 1, to: 11, reads: 2 },
+    { from: 11, to: 26, reads: 1 },
+    { from: 501, to: 1_001, reads: 1 },
+    { from: 100_001, to: undefined, reads: 1 },
+  ]);
+  assert.deepEqual(distancesOf(new Map()), []);
+});
+
+test('the axis joins the reads of the first thousand versions', () => {
+  const page = statusPage(factsFrom({ windows: windowsOf(countsBehind([0, 700, 1_000, 3_000, 200_000]), 100) }));
+
+  const bars = [...page.matchAll(/<title>Reads ([^<]* versions back: \d+)<\/title>/g)].map(([, words]) => words);
+  assert.deepEqual(bars, [
+    '0 to 1000 versions back: 3',
+    '2501 to 5000 versions back: 1',
+    '100001 and more versions back: 1',
+  ]);
+  assert.match(page, /3 of 5 reads of the latest state were within a thousand versions of the head\./);
 });

@@ -1,0 +1,300 @@
+/**
+ * The report of a process on its state and traffic, in a form that adds up: plain data, 64-bit numbers are text. `/readyz`
+ * answers from its `Readiness`; `present.ts` derives the facts of the status page from all of it.
+ */
+import type { Registry } from 'prom-client';
+import type { Access } from '../../../access/index.ts';
+import type { Cache } from '../../../cache/index.ts';
+import { Journal, readFamilies } from '../../../metrics/index.ts';
+import type { Fleet } from '../../../upstream/index.ts';
+import type { ClientPort } from '../../http/index.ts';
+import type { Disagreement, Reads } from '../../reads/index.ts';
+import type { Routes } from '../../routes/index.ts';
+import { countedFamilies, countsOf, mergeCounts, tenantCells, type Counts } from './counts.ts';
+import { mergeTrends, mergeWindows, type TrendPoint, type WindowCounts, Windows } from './windows.ts';
+
+type FleetReport = ReturnType<Fleet['report']>;
+type CacheStatus = ReturnType<Cache['status']>;
+
+/** The report on a node; it holds no address. `usableBy`: workers that report it usable; absent with one process. */
+export type NodeStatus = FleetReport['nodes'][number] & { readonly usableBy?: number };
+
+/** Readiness of a process, or of several together, and its details. */
+export interface Readiness
+  extends Pick<FleetReport, 'isReady' | 'outage' | 'lost'>, Pick<CacheStatus, 'redis' | 'store'> {
+  readonly nodes: readonly NodeStatus[];
+  /** Why new certificate files are not in use; `undefined`: there are none, or they are. */
+  readonly certificateRefused: string | undefined;
+  /** Functions left to nodes, after one encoded them differently. */
+  readonly distrusted: readonly string[];
+  readonly disagreements: readonly Disagreement[];
+}
+
+/** The report of one process, or of several together. */
+export interface ProcessStatus extends Readiness, Pick<FleetReport, 'chainId' | 'head' | 'oldest' | 'headSpeed'> {
+  readonly startedAtMs: number;
+  /** Counts of the last seconds, shortest window first. */
+  readonly windows: readonly WindowCounts[];
+  /** Counts since the start. */
+  readonly total: Counts;
+  /** The last 15 minutes, oldest first. */
+  readonly trend: readonly TrendPoint[];
+  readonly cache: CacheStatus['memory'];
+  readonly isEncoding: boolean;
+  /** `waiting`: requests queued for a node. */
+  readonly load: ReturnType<ClientPort['load']> & { readonly waiting: number };
+  /** End of the served certificate; Unix time in milliseconds. */
+  readonly certificateExpiresMs: number | undefined;
+  readonly events: Journal['events'];
+}
+
+/** Numbers of worker processes. */
+export interface WorkersFacts {
+  readonly wanted: number;
+  /** Workers that serve and reported in time. */
+  readonly answering: number;
+}
+
+/** Facts of the whole gateway, beside the reports of processes. */
+export interface GatewayStatus {
+  readonly version: string;
+  readonly nowMs: number;
+  readonly isDraining: boolean;
+  /** The last reload of the config. */
+  readonly reload:
+    | {
+        /** ISO 8601. */
+        readonly at: string;
+        readonly result: string;
+        /** Keys whose new values wait for a restart. */
+        readonly needsRestart: readonly string[];
+        /** Places of the problems of a refused config. */
+        readonly refused?: readonly string[] | undefined;
+      }
+    | undefined;
+  readonly workers?: WorkersFacts | undefined;
+}
+
+/** Parts of a serving process that operators see or change. */
+export interface ProcessParts {
+  readonly fleet: Fleet;
+  readonly cache: Cache;
+  readonly reads: Reads;
+  readonly routes: Pick<Routes, 'parse' | 'distrusted'>;
+  readonly clientPort: Pick<ClientPort, 'load' | 'certificate'>;
+  readonly registry: Registry;
+  readonly journal: Journal;
+  /** Absent without access control. */
+  readonly usage: Access['usage'] | undefined;
+  /** Live settings of the config. */
+  readonly settings: {
+    readonly encode: { readonly enabled: boolean };
+    readonly latest: { readonly maxStalenessMs: number };
+    readonly sender: { readonly maxAttempts: number };
+  };
+}
+
+/** Samples the metrics of this process once a second, and builds its report. */
+export class StatusSource {
+  readonly #parts: ProcessParts;
+  readonly #windows = new Windows(performance.now());
+  readonly #startedAtMs = Date.now();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(parts: ProcessParts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#sample(performance.now());
+    this.#timer = setInterval(() => this.#sample(performance.now()), 1_000).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  report(): ProcessStatus {
+    const { fleet, cache, clientPort, settings, journal } = this.#parts;
+    const nowMs = performance.now();
+    const total = this.#sample(nowMs);
+    const { chainId, head, oldest, headSpeed } = fleet.report();
+    return {
+      ...this.readiness(),
+      startedAtMs: this.#startedAtMs,
+      chainId,
+      head,
+      oldest,
+      headSpeed,
+      windows: this.#windows.read(total, nowMs),
+      trend: this.#windows.points,
+      total,
+      cache: cache.status().memory,
+      isEncoding: settings.encode.enabled,
+      load: { ...clientPort.load(), waiting: fleet.sender.waiting },
+      certificateExpiresMs: clientPort.certificate?.expiresMs(),
+      events: journal.events,
+    };
+  }
+
+  readiness(): Readiness {
+    const { fleet, cache, clientPort, routes, reads } = this.#parts;
+    const { redis, store } = cache.status();
+    const { isReady, outage, nodes, lost } = fleet.report();
+    const certificateRefused = clientPort.certificate?.refused();
+    const { disagreements } = reads.audits;
+    return {
+      isReady,
+      outage,
+      nodes,
+      lost,
+      certificateRefused,
+      distrusted: routes.distrusted,
+      disagreements,
+      redis,
+      store,
+    };
+  }
+
+  /** Reads the metric families, and records a snapshot when a window needs one. */
+  #sample(nowMs: number): Counts {
+    const { registry, usage } = this.#parts;
+    const counts = countsOf(readFamilies(registry, countedFamilies), tenantCells(usage?.tenants ?? []));
+    this.#windows.record(counts, nowMs, Date.now());
+    return counts;
+  }
+}
+
+/** Best first: one process that reaches a node proves it usable. */
+const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
+
+/** The readiness of the gateway: ready when one process is, since connections go to serving processes. */
+export function mergeReadiness(reports: readonly Readiness[]): Readiness {
+  const isReady = reports.some((one) => one.isReady);
+  const outages = reports
+    .flatMap(({ outage }) => outage ?? [])
+    .sort((one, other) => (one.since < other.since ? 1 : -1));
+  // In the order of the config; a node that some processes lack comes last.
+  const nodes = Map.groupBy(
+    reports.flatMap((report) => report.nodes),
+    ({ name }) => name,
+  );
+  const store = reports[0]?.store;
+  return {
+    isReady,
+    // Since the last process noticed it, with the newest head of all.
+    outage: isReady ? undefined : outages[0] && { since: outages[0].since, head: newestOf(outages).head },
+    nodes: [...nodes.values()].map(mergeNode),
+    lost: reports.every(({ lost }) => lost !== undefined) ? reports[0]?.lost : undefined,
+    certificateRefused: firstOf(reports, ({ certificateRefused }) => certificateRefused),
+    distrusted: [...new Set(reports.flatMap(({ distrusted }) => distrusted))],
+    disagreements: mergeDisagreements(reports.flatMap(({ disagreements }) => disagreements)),
+    redis: reports[0]?.redis && { trouble: firstOf(reports, ({ redis }) => redis?.trouble) },
+    // One store for all.
+    store: store && {
+      bytes: mostOf(reports, (one) => one.store?.bytes ?? 0),
+      maxBytes: store.maxBytes,
+      trouble: firstOf(reports, (one) => one.store?.trouble),
+    },
+  };
+}
+
+/** Merges the reports of processes; `undefined` without any. */
+export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | undefined {
+  const [first] = reports;
+  if (first === undefined) return undefined;
+  const { chainId, head, headSpeed } = newestOf(reports);
+  const oldest = reports
+    .flatMap((one) => one.oldest ?? [])
+    .sort((one, other) => (BigInt(one) < BigInt(other) ? -1 : 1));
+  const expiries = reports.flatMap(({ certificateExpiresMs }) => certificateExpiresMs ?? []);
+  return {
+    ...mergeReadiness(reports),
+    startedAtMs: Math.min(...reports.map(({ startedAtMs }) => startedAtMs)),
+    chainId,
+    head,
+    oldest: oldest[0],
+    headSpeed,
+    windows: mergeWindows(reports.map(({ windows }) => windows)),
+    trend: mergeTrends(reports.map(({ trend }) => trend)),
+    total: mergeCounts(reports.map(({ total }) => total)),
+    cache: {
+      entries: sumOf(reports, ({ cache }) => cache.entries),
+      bytes: sumOf(reports, ({ cache }) => cache.bytes),
+      maxBytes: sumOf(reports, ({ cache }) => cache.maxBytes),
+    },
+    isEncoding: first.isEncoding,
+    load: {
+      connections: sumOf(reports, ({ load }) => load.connections),
+      maxConnections: sumOf(reports, ({ load }) => load.maxConnections),
+      loopLagMs: mostOf(reports, ({ load }) => load.loopLagMs),
+      isOverloaded: reports.some(({ load }) => load.isOverloaded),
+      waiting: sumOf(reports, ({ load }) => load.waiting),
+    },
+    certificateExpiresMs: expiries.length === 0 ? undefined : Math.min(...expiries),
+    events: Journal.merge(reports.map(({ events }) => events)),
+  };
+}
+
+/** The best report, the newest of equals; sums and maxima come from all. `reports` is not empty. */
+function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
+  const bestRank = Math.min(...reports.map(({ state }) => ranks[state]));
+  // Of two reports on one class the first counts.
+  const ejected = new Map(
+    reports
+      .flatMap((one) => one.ejected)
+      .toReversed()
+      .map((one) => [one.readClass, one]),
+  );
+  return {
+    ...newestOf(reports.filter(({ state }) => ranks[state] === bestRank)),
+    isDrained: reports.every(({ isDrained }) => isDrained),
+    forkedAt: firstOf(reports, ({ forkedAt }) => forkedAt),
+    isSuspect: reports.every(({ isSuspect }) => isSuspect),
+    warning: firstOf(reports, ({ warning }) => warning),
+    lower: firstOf(reports, ({ lower }) => lower),
+    inFlight: sumOf(reports, ({ inFlight }) => inFlight),
+    limit: sumOf(reports, ({ limit }) => limit),
+    edgeSpeed: mostOf(reports, ({ edgeSpeed }) => edgeSpeed),
+    ejected: [...ejected.values()].sort((one, other) => (one.readClass < other.readClass ? -1 : 1)),
+    usableBy: reports.filter(({ state }) => state === 'usable').length,
+  };
+}
+
+function mergeDisagreements(disagreements: readonly Disagreement[]): readonly Disagreement[] {
+  const pairs = Map.groupBy(disagreements, ({ upstreams }) => upstreams.join(' '));
+  return [...pairs.values()].map((same) =>
+    same.reduce((known, { upstreams, count, lost, last }) => ({
+      upstreams,
+      count: count + known.count,
+      lost: mergeLosses(known.lost, lost),
+      last: last > known.last ? last : known.last,
+    })),
+  );
+}
+
+function mergeLosses(one: Disagreement['lost'], other: Disagreement['lost']): Disagreement['lost'] {
+  const names = [...new Set([...Object.keys(one), ...Object.keys(other)])];
+  return Object.fromEntries(names.map((name) => [name, (one[name] ?? 0) + (other[name] ?? 0)]));
+}
+
+function sumOf<Report>(reports: readonly Report[], read: (one: Report) => number): number {
+  return reports.reduce((sum, one) => sum + read(one), 0);
+}
+
+function mostOf<Report>(reports: readonly Report[], read: (one: Report) => number): number {
+  return Math.max(...reports.map(read));
+}
+
+/** The first that a report has. */
+function firstOf<Report, Value>(
+  reports: readonly Report[],
+  read: (one: Report) => Value | undefined,
+): Value | undefined {
+  return reports.map(read).find((value) => value !== undefined);
+}
+
+/** The first of the reports with the newest head; `reports` is not empty. */
+function newestOf<Report extends { readonly head: string | undefined }>(reports: readonly Report[]): Report {
+  return reports.reduce((found, other) => (BigInt(other.head ?? -1) > BigInt(found.head ?? -1) ? other : found));
+}
