@@ -106,7 +106,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     identity: fleet.identity,
     generation: () => fleet.generation,
     outageFromMs: () => fleet.outageFromMs,
-    readRoots: (known, wantsNext) => fleet.readRoots(known, wantsNext),
+    readRoots: (known, wantsNext) => fleet.roots.read(known, wantsNext),
     replaceHistory: (version) => fleet.replaceHistory(version as LedgerVersion),
     news: {
       onServed: (version) => fleet.onNews({ kind: 'served', version: version as LedgerVersion }),

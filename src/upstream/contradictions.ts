@@ -136,6 +136,36 @@ export function voteOnRoots<N>(reports: readonly NodeRoot<N>[], absent: number):
     : { believed: [], doubted: nodesOf(reports) };
 }
 
+/**
+ * The agreement of nodes on a root. `same`: a node reports it, and none reports another. `other`: every node reports
+ * another. `pruned`: no node reports one, and one holds nothing that old.
+ */
+export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
+
+/** The part of one node in an agreement. */
+interface RootReport {
+  /** The node's root at the version of `known`; `undefined`: it reports none. */
+  readonly root: string | undefined;
+  /** The newest version that the node has reported, and the oldest that it holds. */
+  readonly head: bigint;
+  readonly oldest: bigint;
+}
+
+/** The agreement on `known` after these reports. */
+export function agreementOf(
+  known: { readonly version: bigint; readonly root: string },
+  reports: readonly RootReport[],
+): Agreement {
+  const isConfirmed = reports.some(({ root }) => root === known.root);
+  const isDenied = reports.some(({ root }) => root !== undefined && root !== known.root);
+  if (isConfirmed) return isDenied ? 'mixed' : 'same';
+  const silent = reports.filter(({ root }) => root === undefined);
+  // A silent node may confirm the root yet; a node that is behind, or has pruned the version, cannot.
+  const isOpen = silent.some(({ head, oldest }) => head >= known.version && oldest <= known.version);
+  if (isDenied) return isOpen ? 'unknown' : 'other';
+  return silent.some(({ oldest }) => oldest > known.version) ? 'pruned' : 'unknown';
+}
+
 /** Versions among which the first difference of two nodes is: it is `from` at the earliest, and `differsAt` differs. */
 export interface ForkRange {
   readonly from: bigint;

@@ -15,7 +15,6 @@ import { createSenderMetrics, type SenderMetrics } from './dispatch/sender-metri
 import { Sender } from './dispatch/sender.ts';
 import { type FleetEvents, FleetState, type LedgerReport } from './fleet-state.ts';
 import { candidatesOf, type FleetView } from './fleet-view.ts';
-import { Forks, type ForksParts } from './forks.ts';
 import { Latest, type LatestOptions, type PublishedState } from './latest.ts';
 import { LedgerIdentity } from './node/ledger-identity.ts';
 import { Prober, type ProberOptions } from './node/probe.ts';
@@ -29,11 +28,11 @@ import {
   Nodes,
   nodesOf,
 } from './nodes.ts';
+import { Roots, type RootsOptions } from './roots.ts';
 import { readClassOf } from './select/candidates.ts';
 import { explainNodes } from './select/explain.ts';
 import type { Need } from './select/ranking.ts';
 import { createUpstreamMetrics, limitsOf, reportOf, type UpstreamMetrics } from './upstream-metrics.ts';
-import { Witness } from './witness.ts';
 
 /** Knowledge of nodes that one process of the gateway publishes to the others. */
 export type FleetNews =
@@ -71,7 +70,7 @@ export interface FleetDeps {
   /** Finds the addresses of names with `discover: dns`. Default: by the system. */
   readonly lookUp?: LookUp | undefined;
   /** Times of comparisons of nodes' histories. Default: 5 s, in a bisection 1.1 s, times the processes. */
-  readonly forkTimes?: Pick<ForksParts, 'intervalMs' | 'pauseMs'> | undefined;
+  readonly forkTimes?: Pick<RootsOptions, 'intervalMs' | 'pauseMs'> | undefined;
   /** Publishes to the other processes of the gateway. */
   readonly publish: (news: FleetNews) => void;
   /** A generation begins, as the ledger was rolled back or replaced: no earlier answer is valid. */
@@ -100,14 +99,14 @@ export class Fleet {
   readonly latest: Latest;
   /** The name of the ledger, for keys of stored answers. */
   readonly identity: LedgerIdentity;
+  /** The nodes' roots beside a known one, for tiers whose answers outlive the process. */
+  readonly roots: Roots;
   /** Bounds the bytes of answers, while they are read and while clients take them. */
   readonly answerBudget: ByteBudget;
   readonly #deps: FleetDeps;
   readonly #state: FleetState;
   readonly #prober: Prober;
   readonly #nodes: Nodes;
-  readonly #witness: Witness;
-  readonly #forks: Forks;
   readonly #metrics: UpstreamMetrics & SenderMetrics;
 
   constructor(config: Config, deps: FleetDeps & { readonly lookUp: LookUp; readonly found: FoundAddresses }) {
@@ -151,10 +150,7 @@ export class Fleet {
       listen: config.listen,
       discovery: settings.discovery,
     });
-    this.#witness = new Witness(state, this.#prober);
-    this.#forks = new Forks({
-      fleet: state,
-      witness: this.#witness,
+    this.roots = new Roots(state, this.#prober, {
       onChange: (change, fields, message) => journal.record(change, fields, message),
       onFork: deps.onFork,
       intervalMs: forkMs.interval * processes,
@@ -168,7 +164,7 @@ export class Fleet {
     this.#nodes.start();
     await Promise.race([this.#prober.start(), sleep(firstLookMs, undefined, { ref: false })]);
     this.#state.ledger.settle();
-    this.#forks.start();
+    this.roots.start();
   }
 
   /**
@@ -183,7 +179,7 @@ export class Fleet {
   /** Ends everything that sends requests by itself. */
   stop(): void {
     this.#nodes.stop();
-    for (const part of [this.#prober, this.#forks, this.latest, this.sender, this.identity]) part.close();
+    for (const part of [this.#prober, this.roots, this.latest, this.sender, this.identity]) part.close();
   }
 
   /** Closes the connections to nodes, once their requests in flight have ended. */
@@ -251,11 +247,6 @@ export class Fleet {
   /** Present for an answer at a version that other nodes have yet to reach (see `FleetLedger.awaited`). */
   awaited(upstream: Upstream, version: bigint) {
     return this.#state.ledger.awaited(upstream, version, performance.now());
-  }
-
-  /** The nodes' roots beside a known one (see `Witness.look`). */
-  readRoots(...known: Parameters<Witness['look']>): ReturnType<Witness['look']> {
-    return this.#witness.look(...known);
   }
 
   /** Nodes report another history at `version` than before: a generation begins. */

@@ -1,7 +1,13 @@
-/** The vote on roots, and the search for a fork: tables and properties without nodes. */
+/** The vote on roots, their agreement, and the search for a fork: tables and properties without nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { narrowed, nextComparison, voteOnRoots, type ForkRange } from '../../src/upstream/contradictions.ts';
+import {
+  agreementOf,
+  narrowed,
+  nextComparison,
+  voteOnRoots,
+  type ForkRange,
+} from '../../src/upstream/contradictions.ts';
 import { fc } from '../support/fast-check.ts';
 
 /** Votes by words such as `a1`: node a reports root 1. */
@@ -71,4 +77,26 @@ test('a hint outside of the range is not used', () => {
     [15n, 10n, 19n, 15n],
   );
   assert.equal(nextComparison({ from: 20n, differsAt: 20n }, 20n), undefined);
+});
+
+const reportOf = (root: string | undefined, head = 900n, oldest = 0n) => ({ root, head, oldest });
+
+test('every agreement on a root, by the answer of each node', () => {
+  const cases = [
+    [[], 'unknown'],
+    [[reportOf('right')], 'same'],
+    [[reportOf('wrong')], 'other'],
+    [[reportOf(undefined)], 'unknown'],
+    [[reportOf('right'), reportOf(undefined)], 'same'],
+    [[reportOf('right'), reportOf('wrong')], 'mixed'],
+    [[reportOf('wrong'), reportOf(undefined, 900n)], 'unknown'],
+    [[reportOf('wrong'), reportOf(undefined, 899n)], 'other'],
+    [[reportOf(undefined, 899n)], 'unknown'],
+    [[reportOf(undefined, 1_000n, 900n)], 'unknown'],
+    [[reportOf(undefined, 1_000n, 901n)], 'pruned'],
+    [[reportOf(undefined, 1_000n, 901n), reportOf('right')], 'same'],
+    [[reportOf(undefined, 1_000n, 901n), reportOf('wrong')], 'other'],
+  ] as const;
+  for (const [reports, agreement] of cases)
+    assert.equal(agreementOf({ version: 900n, root: 'right' }, reports), agreement, agreement);
 });
