@@ -77,11 +77,6 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'spelling.length <= longestCached => spelling.length < longestCached': 'the size of the cache alone',
     'spelling.length <= longestCached => spelling.length > longestCached': 'the size of the cache alone',
   },
-  'src/upstream/monotonic-floor.ts': {
-    'this.#served !== undefined => true': 'for types alone: no version is at or below undefined',
-    'other !== undefined => true': 'for types alone: undefined is above no version',
-    'other > one => other >= one': equal,
-  },
   'src/upstream/dispatch/classify.ts': {
     'answer.status < 300 => false': 'spares a success the look into its body; the default is final as well',
     'answer.status < 300 => answer.status <= 300': 'the default is final as well',

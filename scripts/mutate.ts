@@ -43,7 +43,6 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
     'test/proxy/routes/parse-read.test.ts',
   ],
   'src/upstream/contradictions.ts': ['test/upstream/credible-head.test.ts', 'test/upstream/fork-rules.test.ts'],
-  'src/upstream/monotonic-floor.ts': ['test/upstream/monotonic-floor.test.ts'],
   'src/upstream/select/ranking.ts': [
     'test/upstream/select/candidates.test.ts',
     'test/upstream/select/explain-selection.test.ts',

@@ -286,13 +286,23 @@ export class FleetState {
     this.refresh();
   }
 
+  /** The headers of a node's answer that belong to it alone (see `textOfFields`). */
+  ownHeadersOf(answer: AnswerHead): string | undefined {
+    return this.headersOfLedger.ownOf(answer);
+  }
+
+  /** Present for an answer at a version that other nodes have yet to reach (see `FleetLedger.awaited`). */
+  awaited(upstream: Upstream, version: bigint) {
+    return this.ledger.awaited(upstream, version, performance.now());
+  }
+
   /** The state of each node, for another process that begins a generation with it. */
   reports(): readonly LedgerReport[] {
     return this.#upstreams.map(({ name, isSuspect, window }) => ({ name, isSuspect, info: window.info }));
   }
 
   /** Begins the generation that another process of this gateway has begun, with its state of the nodes. */
-  follow(reports: readonly LedgerReport[], nowMs: number): void {
+  adopt(reports: readonly LedgerReport[], nowMs: number): void {
     // Nothing is held of the generation before; the dialect to write these reports in is not known.
     if (this.#isDialectOpen) return;
     for (const { name, info, isSuspect } of reports) {

@@ -9,12 +9,11 @@ import type { Config } from '../config/index.ts';
 import { Dialect, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import { type ByteBudget, createAnswerBudget } from './byte-budget.ts';
-import type { AnswerHead } from './dispatch/exchange.ts';
 import type { SendLimits } from './dispatch/fleet-request.ts';
-import { createSenderMetrics, type SenderMetrics } from './dispatch/sender-metrics.ts';
+import { createSenderMetrics } from './dispatch/sender-metrics.ts';
 import { Sender } from './dispatch/sender.ts';
 import { type FleetEvents, FleetState, type LedgerReport } from './fleet-state.ts';
-import { candidatesOf, type FleetView } from './fleet-view.ts';
+import { candidatesOf } from './fleet-view.ts';
 import { Latest, type LatestOptions, type PublishedState } from './latest.ts';
 import { LedgerIdentity } from './node/ledger-identity.ts';
 import { Prober, type ProberOptions } from './node/probe.ts';
@@ -32,7 +31,7 @@ import { Roots, type RootsOptions } from './roots.ts';
 import { readClassOf } from './select/candidates.ts';
 import { explainNodes } from './select/explain.ts';
 import type { Need } from './select/ranking.ts';
-import { createUpstreamMetrics, limitsOf, reportOf, type UpstreamMetrics } from './upstream-metrics.ts';
+import { createUpstreamMetrics, limitsOf, reportOf } from './upstream-metrics.ts';
 
 /** Knowledge of nodes that one process of the gateway publishes to the others. */
 export type FleetNews =
@@ -93,8 +92,8 @@ export async function createFleet(config: Config, deps: FleetDeps): Promise<Flee
   return new Fleet(config, { ...deps, lookUp, found: await lookUpNames(config, lookUp, firstLookMs) });
 }
 
-/** All nodes of one process, and its ways to ask them. */
-export class Fleet {
+/** All nodes of one process: their state, the parts that keep it up to date, and the ways to ask them. */
+export class Fleet extends FleetState {
   readonly sender: Sender;
   readonly latest: Latest;
   /** The name of the ledger, for keys of stored answers. */
@@ -103,54 +102,75 @@ export class Fleet {
   readonly roots: Roots;
   /** Bounds the bytes of answers, while they are read and while clients take them. */
   readonly answerBudget: ByteBudget;
-  readonly #deps: FleetDeps;
-  readonly #state: FleetState;
   readonly #prober: Prober;
   readonly #nodes: Nodes;
-  readonly #metrics: UpstreamMetrics & SenderMetrics;
 
   constructor(config: Config, deps: FleetDeps & { readonly lookUp: LookUp; readonly found: FoundAddresses }) {
-    const { journal, settings, found, drained = [], processes } = deps;
-    const create = (node: NodeConfig): Upstream => this.#create(node, config.upstream.connections);
-    this.#deps = deps;
+    const { journal, log, registry, publish, settings, found, drained = [], processes } = deps;
+    const create = (node: NodeConfig): Upstream => createUpstream(node, config.upstream.connections, deps);
     const configs = new Map(nodesOf(config.upstreams, found).map((node) => [create(node), node] as const));
     for (const upstream of configs.keys()) upstream.isDrained = drained.includes(upstream.name);
     const dialect = config.dialect === 'auto' ? config.dialect : new Dialect(config.dialect);
-    const limits = { limits: settings.fleet, chainId: config.chainId };
-    const state = new FleetState([...configs.keys()], dialect, this.#events(), limits);
-    this.#state = state;
-    this.#metrics = this.#createMetrics();
-    this.#prober = new Prober(state, settings.probes, journal);
+    const events: FleetEvents = {
+      onChange: (change, fields, message) => {
+        journal.record(change, fields, message);
+        if (change === 'rollback') deps.onRollback();
+      },
+      onDoubt: (upstream) => {
+        const { doubted: chainId } = upstream.chain;
+        // A node of another chain that answers for the fleet's chain is on its way back.
+        if (chainId !== undefined && chainId !== this.chainId) {
+          const fields = { upstream: upstream.name, chainId, fleetChainId: this.chainId };
+          journal.record('chain doubted', fields, 'an answer names another chain: the ledger info decides');
+        }
+        void this.#prober.look(upstream);
+      },
+      onAllBack: (upstream) => void this.#prober.addresses.settle(upstream),
+      onGeneration: () => {
+        // Synchronous for memory and loads in flight; only writes to Redis finish later.
+        deps.onGeneration();
+        // At the start the first reports alone turn the ledger over, and no client has an answer yet.
+        if (!this.ledger.isStarting) publish({ kind: 'ledger replaced', reports: this.reports() });
+      },
+      onRefused: ({ fingerprint }, version) => publish({ kind: 'refused', fingerprint, version }),
+      onConfirmed: deps.onConfirmed,
+      onHead: (info, upstream) => publish({ kind: 'head', info, upstream }),
+      onAwaited: () => this.#prober.hurry(),
+    };
+    super([...configs.keys()], dialect, events, { limits: settings.fleet, chainId: config.chainId });
+    const metrics = {
+      ...createUpstreamMetrics(registry, this),
+      ...createSenderMetrics(registry, () => ({ waiting: this.sender.waiting, nodes: limitsOf(this) })),
+    };
+    this.#prober = new Prober(this, settings.probes, journal);
     this.answerBudget = createAnswerBudget(processes);
     const lookAround = (): Promise<void> | undefined => this.#prober.compareHeads();
     this.sender = new Sender({
-      fleet: state,
+      fleet: this,
       limits: settings.sender,
-      metrics: this.#metrics,
+      metrics,
       log: journal,
       onDoubt: (upstream) => this.#prober.look(upstream),
       budget: this.answerBudget,
       lookAround,
       addresses: this.#prober.addresses,
     });
-    const events = {
-      onServed: (version: LedgerVersion, snapshot?: PublishedState) =>
-        deps.publish(snapshot === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot }),
-      onUnreached: (version: LedgerVersion) => this.#noteUnreached(version),
-    };
-    this.latest = new Latest({ fleet: state, sender: this.sender, events, lookAround }, settings.latest);
-    this.identity = new LedgerIdentity(state, this.sender);
-    this.#nodes = new Nodes(config.upstreams, {
-      ...deps,
-      fleet: state,
-      prober: this.#prober,
-      metrics: this.#metrics,
-      configs,
-      create,
-      listen: config.listen,
-      discovery: settings.discovery,
+    this.latest = new Latest(this, this.sender, settings.latest, {
+      lookAround,
+      onServed: (version, snapshot) =>
+        publish(snapshot === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot }),
+      onUnreached: (version) => {
+        metrics.unreached.inc();
+        const fields = { version, head: this.head?.version };
+        log.warn(fields, 'no node of this replica has reached the version of another replica');
+      },
     });
-    this.roots = new Roots(state, this.#prober, {
+    this.identity = new LedgerIdentity(this, this.sender);
+    const { listen, upstreams } = config;
+    const { discovery } = settings;
+    const ofNodes = { ...deps, fleet: this, prober: this.#prober, metrics, configs, create, listen, discovery };
+    this.#nodes = new Nodes(upstreams, ofNodes);
+    this.roots = new Roots(this, this.#prober, {
       onChange: (change, fields, message) => journal.record(change, fields, message),
       onFork: deps.onFork,
       intervalMs: forkMs.interval * processes,
@@ -163,7 +183,7 @@ export class Fleet {
   async start(): Promise<void> {
     this.#nodes.start();
     await Promise.race([this.#prober.start(), sleep(firstLookMs, undefined, { ref: false })]);
-    this.#state.ledger.settle();
+    this.ledger.settle();
     this.roots.start();
   }
 
@@ -184,50 +204,19 @@ export class Fleet {
 
   /** Closes the connections to nodes, once their requests in flight have ended. */
   async close(): Promise<void> {
-    await Promise.all([this.#nodes.close(), ...this.#state.upstreams.map((upstream) => upstream.close())]);
-  }
-
-  /** The facts for an answer that goes out now. */
-  get view(): FleetView {
-    return this.#state.view;
-  }
-
-  get dialect(): Dialect {
-    return this.#state.dialect;
-  }
-
-  /** See `FleetFacts` for these. */
-  get generation(): number {
-    return this.#state.generation;
-  }
-
-  get chainId(): number | undefined {
-    return this.#state.chainId;
-  }
-
-  get head(): LedgerInfo | undefined {
-    return this.#state.head;
-  }
-
-  get oldest(): LedgerInfo | undefined {
-    return this.#state.oldest;
-  }
-
-  /** Start of an outage on the clock of `performance.now()`. */
-  get outageFromMs(): number | undefined {
-    return this.#state.outageFromMs;
+    await Promise.all([this.#nodes.close(), ...this.upstreams.map((upstream) => upstream.close())]);
   }
 
   /** The state of the fleet and of each node, as plain data: 64-bit numbers are text. */
   report() {
-    return reportOf(this.#state, performance.now());
+    return reportOf(this, performance.now());
   }
 
   /** The nodes in the order in which a request would be sent to them now. `kind`: of a read of state. Asks no node. */
   explain(need: Need, kind?: 'read' | 'view') {
     const nowMs = performance.now();
-    const readClass = kind && readClassOf(need, kind === 'view', this.#state.upstreams, nowMs);
-    return explainNodes(candidatesOf(this.#state, nowMs, need, readClass), need);
+    const readClass = kind && readClassOf(need, kind === 'view', this.upstreams, nowMs);
+    return explainNodes(candidatesOf(this, nowMs, need, readClass), need);
   }
 
   /** Drains or resumes the node (see `FleetState.setDrained`); `undefined`: no node has this name. */
@@ -235,23 +224,8 @@ export class Fleet {
     const upstream = this.#find(name);
     if (upstream === undefined) return undefined;
     const isNews = upstream.isDrained !== isDrained;
-    if (isNews) this.#state.setDrained(upstream, isDrained, performance.now());
+    if (isNews) this.setDrained(upstream, isDrained, performance.now());
     return { isNews, inFlight: upstream.inFlight };
-  }
-
-  /** The headers of a node's answer that belong to it alone (see `textOfFields`). */
-  ownHeadersOf(answer: AnswerHead): string | undefined {
-    return this.#state.headersOfLedger.ownOf(answer);
-  }
-
-  /** Present for an answer at a version that other nodes have yet to reach (see `FleetLedger.awaited`). */
-  awaited(upstream: Upstream, version: bigint) {
-    return this.#state.ledger.awaited(upstream, version, performance.now());
-  }
-
-  /** Nodes report another history at `version` than before: a generation begins. */
-  replaceHistory(version: LedgerVersion): void {
-    this.#state.replaceHistory(version);
   }
 
   /** Looks at the node with the second newest head: other processes wait for an answer to become final. */
@@ -263,19 +237,19 @@ export class Fleet {
   onNews(news: FleetNews): void {
     switch (news.kind) {
       case 'head':
-        this.#observe(news.upstream, news.info);
+        this.#observeOfPeer(news.upstream, news.info);
         break;
       case 'served':
         this.latest.onPeerVersion(news.version);
         break;
       case 'snapshot':
-        if (this.#observe(news.snapshot.upstream, news.snapshot.info)) this.latest.onPeerState(news.snapshot);
+        if (this.#observeOfPeer(news.snapshot.upstream, news.snapshot.info)) this.latest.onPeerState(news.snapshot);
         break;
       case 'refused':
-        this.#state.onPeerRefusal(news.fingerprint, news.version, performance.now());
+        this.onPeerRefusal(news.fingerprint, news.version, performance.now());
         break;
       case 'ledger replaced':
-        this.#state.follow(news.reports, performance.now());
+        this.adopt(news.reports, performance.now());
         break;
       default:
         news satisfies never;
@@ -286,75 +260,26 @@ export class Fleet {
    * A node reported `info` to a peer. Returns whether the report counts here: the node is one of the fleet, on its chain,
    * and other nodes do not contradict it. None counts until a node has shown here in which dialect answers carry it.
    */
-  #observe(name: string, info: LedgerInfo): boolean {
-    const state = this.#state;
+  #observeOfPeer(name: string, info: LedgerInfo): boolean {
     const upstream = this.#find(name);
-    if (upstream === undefined || state.isDialectOpen) return false;
+    if (upstream === undefined || this.isDialectOpen) return false;
     if (info.version > (upstream.window.info?.version ?? -1n)) {
       const nowMs = performance.now();
       // The node has just answered a peer: an outage here is over.
       upstream.recordAnswer(upstream.latencyMs(nowMs), nowMs);
-      if (state.observe(upstream, info, nowMs)) state.headersOfLedger.onReport(upstream, info);
-      state.refresh();
+      if (this.observe(upstream, info, nowMs)) this.headersOfLedger.onReport(upstream, info);
+      this.refresh();
     }
-    return state.isOurs(upstream, info) && !upstream.isSuspect;
+    return this.isOurs(upstream, info) && !upstream.isSuspect;
   }
 
   #find(name: string): Upstream | undefined {
-    return this.#state.upstreams.find((upstream) => upstream.name === name);
+    return this.upstreams.find((upstream) => upstream.name === name);
   }
+}
 
-  #create(node: NodeConfig, connections: number): Upstream {
-    const { name, url, address, tier, headers, maxRequestsPerSecond, weight } = node;
-    const { settings, ownLag } = this.#deps;
-    const options = { name, url: new URL(url), address, tier, headers, maxRequestsPerSecond, weight, connections };
-    return new Upstream({ ...options, ...settings.connect, ownLag });
-  }
-
-  #events(): FleetEvents {
-    const { journal, publish, onGeneration, onRollback, onConfirmed } = this.#deps;
-    return {
-      onChange: (change, fields, message) => {
-        journal.record(change, fields, message);
-        if (change === 'rollback') onRollback();
-      },
-      onDoubt: (upstream) => {
-        const { doubted: chainId } = upstream.chain;
-        // A node of another chain that answers for the fleet's chain is on its way back.
-        if (chainId !== undefined && chainId !== this.chainId) {
-          const fields = { upstream: upstream.name, chainId, fleetChainId: this.chainId };
-          journal.record('chain doubted', fields, 'an answer names another chain: the ledger info decides');
-        }
-        void this.#prober.look(upstream);
-      },
-      onAllBack: (upstream) => void this.#prober.addresses.settle(upstream),
-      onGeneration: () => {
-        // Synchronous for memory and loads in flight; only writes to Redis finish later.
-        onGeneration();
-        // At the start the first reports alone turn the ledger over, and no client has an answer yet.
-        if (!this.#state.ledger.isStarting) publish({ kind: 'ledger replaced', reports: this.#state.reports() });
-      },
-      onRefused: ({ fingerprint }, version) => publish({ kind: 'refused', fingerprint, version }),
-      onConfirmed,
-      onHead: (info, upstream) => publish({ kind: 'head', info, upstream }),
-      onAwaited: () => this.#prober.hurry(),
-    };
-  }
-
-  #createMetrics(): UpstreamMetrics & SenderMetrics {
-    const { registry } = this.#deps;
-    const state = this.#state;
-    return {
-      ...createUpstreamMetrics(registry, state),
-      ...createSenderMetrics(registry, () => ({ waiting: this.sender.waiting, nodes: limitsOf(state) })),
-    };
-  }
-
-  #noteUnreached(version: LedgerVersion): void {
-    this.#metrics.unreached.inc();
-    this.#deps.log.warn(
-      { version, head: this.head?.version },
-      'no node of this replica has reached the version of another replica',
-    );
-  }
+function createUpstream(node: NodeConfig, connections: number, { settings, ownLag }: FleetDeps): Upstream {
+  const { name, url, address, tier, headers, maxRequestsPerSecond, weight } = node;
+  const options = { name, url: new URL(url), address, tier, headers, maxRequestsPerSecond, weight, connections };
+  return new Upstream({ ...options, ...settings.connect, ownLag });
 }

@@ -1,8 +1,9 @@
 /**
  * The version of reads of "latest". One look at the freshest node (`GET {url}`) gives a coherent state of the ledger.
  * While it is younger than the caller's bound, every read of "latest" is a read at its version, so that clients share
- * upstream reads and see one state. Within a generation of the fleet the version goes backward only when every node that
- * has reached it fails or is gone, and then only for clients that have not seen it.
+ * upstream reads and see one state. Its floor is the newest version that a client of this gateway has got and the newest
+ * that a client of a peer has got (another worker or replica). Within a generation of the fleet the version goes backward
+ * only when every node that has reached it fails or is gone, and then only for clients that have not seen it.
  */
 import {
   type AnswerContent,
@@ -17,7 +18,6 @@ import { UnreachedError } from './dispatch/fleet-request.ts';
 import type { NodeAnswer } from './dispatch/exchange.ts';
 import type { Sender } from './dispatch/sender.ts';
 import type { FleetState } from './fleet-state.ts';
-import { MonotonicFloor, newer } from './monotonic-floor.ts';
 import { silentMs, type Upstream } from './node/upstream.ts';
 
 /** A state that a node has reported. `asOfMs`: it was current then or later, in ms of `performance.now()`. */
@@ -34,24 +34,17 @@ export interface PublishedState extends ReportedState {
   readonly upstream: string;
 }
 
-/** Changes that are reported to other gateways and to operators. */
-export interface LatestEvents {
+/** Connections of a `Latest` to the process around it. */
+interface LatestEvents {
   /** Called before a client gets a newer version than any before, or reads share `state`. */
   onServed(version: LedgerVersion, state?: PublishedState): void;
   /** No node here reached the version that a client of a peer has got: clients here get an older one. */
   onUnreached(version: LedgerVersion): void;
-}
-
-/** Parts of a `Latest`. */
-export interface LatestParts {
-  readonly fleet: FleetState;
-  readonly sender: Pick<Sender, 'whole'>;
-  readonly events: LatestEvents;
   /** Looks at the heads of all nodes (see `Prober.compareHeads`). Default: never. */
   readonly lookAround?: () => Promise<void> | undefined;
 }
 
-/** Options of a `Latest`, read at each use, so they may change. */
+/** Bounds of reads of "latest", read at each use, so they may change. */
 export interface LatestOptions {
   /** Largest age of a state by default. */
   readonly maxStalenessMs: number;
@@ -74,25 +67,35 @@ const idleBounds = 5;
 const maxLooks = 3;
 /** Most states that one caller reads at, each after the nodes that hold the one before have failed. */
 const mostStates = 3;
+/** Versions of peers are ignored for this long after no node here reached one. */
+const ignorePeersMs = 10_000;
+/** Farther ahead than nodes of one ledger are apart: a wrong version of a peer must not cost a wait. */
+const believableVersions = 1_000_000n;
 
 /** Finds, renews and shares the state of reads of "latest". */
 export class Latest {
-  readonly #parts: LatestParts;
+  readonly #fleet: FleetState;
+  readonly #sender: Pick<Sender, 'whole'>;
+  readonly #events: LatestEvents;
   readonly #options: LatestOptions;
-  readonly #floor: MonotonicFloor;
   readonly #closing = new AbortController();
-  #state: PublishedState | undefined;
-  /** The fleet's generation that the state is of. */
+  /** The fleet's generation that the next three are of. */
   #generation = 0;
+  #state: PublishedState | undefined;
+  /** The newest version that clients have got, here and at peers. */
+  #served: LedgerVersion | undefined;
+  #peers: LedgerVersion | undefined;
+  #ignorePeersUntilMs = -Infinity;
   #look: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   /** Time of the last call of `find`; `performance.now()`. */
   askedAtMs = -Infinity;
 
-  constructor(parts: LatestParts, options: LatestOptions) {
-    this.#parts = parts;
+  constructor(fleet: FleetState, sender: Pick<Sender, 'whole'>, options: LatestOptions, events: LatestEvents) {
+    this.#fleet = fleet;
+    this.#sender = sender;
     this.#options = options;
-    this.#floor = new MonotonicFloor(parts.fleet);
+    this.#events = events;
   }
 
   /** The shared state, when it satisfies the demand now. Sends no look and makes no promise. */
@@ -101,7 +104,7 @@ export class Latest {
     this.askedAtMs = nowMs;
     const state = this.#current;
     if (state === undefined || nowMs - state.asOfMs > maxStalenessMs) return undefined;
-    return isAtLeast(state, this.#floor.above(min)) ? state : undefined;
+    return isAtLeast(state, this.#floorAbove(min)) ? state : undefined;
   }
 
   /** The shared state, for a report. `isUsable`: a read now would be pinned to it, without a look first. */
@@ -109,7 +112,7 @@ export class Latest {
     const state = this.#current;
     if (state === undefined) return undefined;
     const ageMs = performance.now() - state.asOfMs;
-    const isUsable = ageMs <= this.#options.maxStalenessMs && isAtLeast(state, this.#floor.above(undefined));
+    const isUsable = ageMs <= this.#options.maxStalenessMs && isAtLeast(state, this.#floorAbove(undefined));
     return { version: state.info.version, ageMs, isUsable };
   }
 
@@ -157,7 +160,7 @@ export class Latest {
     signal: CancelSignal,
     ask: (floor: LedgerVersion | undefined, isChosen: boolean) => Promise<T>,
   ): Promise<T> {
-    const floor = this.#floor.above(min);
+    const floor = this.#floorAbove(min);
     if (floor === undefined || floor === min) return ask(floor, false);
     try {
       return await ask(floor, true);
@@ -166,9 +169,9 @@ export class Latest {
       // Another reason: the client left, or a node has reached the version, and is overloaded.
       if (signal.aborted || (this.#isProvided(floor) && !(error instanceof UnreachedError))) throw error;
       if (floor > (this.#head ?? -1n)) {
-        this.#floor.ignorePeers();
-        this.#parts.events.onUnreached(floor);
-        const own = this.#floor.above(min);
+        this.#ignorePeers();
+        this.#events.onUnreached(floor);
+        const own = this.#floorAbove(min);
         return ask(own, own !== min);
       }
       this.#giveUpLost();
@@ -190,12 +193,15 @@ export class Latest {
   recordServed(version: LedgerVersion): void {
     // A version above the head comes from before a rollback, or from a node that is not believed.
     if (this.#head !== undefined && version > this.#head) return;
-    if (this.#floor.raise(version)) this.#parts.events.onServed(version);
+    if (this.#raise(version)) this.#events.onServed(version);
   }
 
   /** Records that a client of a peer (another worker or replica) has got this version. */
   onPeerVersion(version: LedgerVersion): void {
-    this.#floor.onPeerVersion(version);
+    this.#forgetOldLedger();
+    const head = this.#head;
+    if (head === undefined || version > head + believableVersions) return;
+    if (performance.now() >= this.#ignorePeersUntilMs) this.#peers = newer(this.#peers, version);
   }
 
   /**
@@ -212,11 +218,42 @@ export class Latest {
   }
 
   get #head(): LedgerVersion | undefined {
-    return this.#parts.fleet.head?.version;
+    return this.#fleet.head?.version;
   }
 
   get #current(): PublishedState | undefined {
-    return this.#generation === this.#parts.fleet.generation ? this.#state : undefined;
+    this.#forgetOldLedger();
+    return this.#state;
+  }
+
+  /** The lowest version for a client that has seen `min`. */
+  #floorAbove(min: LedgerVersion | undefined): LedgerVersion | undefined {
+    this.#forgetOldLedger();
+    return newer(newer(min, this.#served), this.#peers);
+  }
+
+  /** Records that a client gets a state of this version. Returns whether it is newer than any before. */
+  #raise(version: LedgerVersion): boolean {
+    this.#forgetOldLedger();
+    if (this.#served !== undefined && version <= this.#served) return false;
+    this.#served = version;
+    return true;
+  }
+
+  /** Ignores versions of peers for a while, because no node here has reached one. */
+  #ignorePeers(): void {
+    this.#peers = undefined;
+    this.#ignorePeersUntilMs = performance.now() + ignorePeersMs;
+  }
+
+  /** Versions of a ledger that went back, or was false, must not hold up every client (see `FleetLedger`). */
+  #forgetOldLedger(): void {
+    const { generation } = this.#fleet;
+    if (generation === this.#generation) return;
+    this.#generation = generation;
+    this.#state = undefined;
+    this.#served = undefined;
+    this.#peers = undefined;
   }
 
   /** Looks for a state of at least `min`, for a client that has seen `seen`: others do not wait for a lost one. */
@@ -251,7 +288,7 @@ export class Latest {
   /** The nodes that failed at `state`; when none was asked, all that hold it. */
   #lostBy({ failed }: UnreachedError, { info }: ReportedState): readonly Upstream[] {
     if (failed.length > 0) return failed;
-    return this.#parts.fleet.upstreams.filter(({ head }) => head >= info.version);
+    return this.#fleet.upstreams.filter(({ head }) => head >= info.version);
   }
 
   /** The newest state of the nodes that have not failed. Throws `error` when the client has seen newer ones. */
@@ -261,7 +298,7 @@ export class Latest {
     { min }: Demand,
     signal: CancelSignal,
   ): Promise<ReportedState> {
-    await this.#parts.lookAround?.();
+    await this.#events.lookAround?.();
     const isFit = (upstream: Upstream): boolean => !failed.has(upstream);
     if (min !== undefined && !(await this.#isReached(min, signal, isFit))) throw new UnreachedError(min);
     let newest: Upstream | undefined;
@@ -276,12 +313,12 @@ export class Latest {
   /** Resolves when a node that provides the newest state has reached the version, or to false after `waitForVersionMs`. */
   #isReached(version: LedgerVersion, signal: CancelSignal, isFit?: (upstream: Upstream) => boolean): Promise<boolean> {
     const isProvider = (upstream: Upstream): boolean => this.#providers(isFit).includes(upstream);
-    return this.#parts.fleet.waitFor(version, this.#options.waitForVersionMs, signal, isProvider);
+    return this.#fleet.waitFor(version, this.#options.waitForVersionMs, signal, isProvider);
   }
 
   /** The nodes that reads of the newest state depend on; when all fail these reads, the others are no better. */
   #providers(isFit = (_: Upstream): boolean => true): readonly Upstream[] {
-    const trusted = this.#parts.fleet.upstreams.filter((upstream) => upstream.isTrusted && isFit(upstream));
+    const trusted = this.#fleet.upstreams.filter((upstream) => upstream.isTrusted && isFit(upstream));
     const providers = trusted.filter(({ failsNewest }) => !failsNewest);
     return providers.length === 0 ? trusted : providers;
   }
@@ -298,10 +335,12 @@ export class Latest {
 
   /** Gives up versions that no node provides any more: only clients that have seen them wait for them. */
   #giveUpLost(): void {
-    const served = this.#floor.ownAbove(undefined);
-    if (served !== undefined && !this.#isProvided(served)) this.#floor.giveUp();
-    const state = this.#current;
-    if (state !== undefined && !this.#isProvided(state.info.version)) this.#state = undefined;
+    this.#forgetOldLedger();
+    if (this.#served !== undefined && !this.#isProvided(this.#served)) {
+      this.#served = undefined;
+      this.#ignorePeers();
+    }
+    if (this.#state !== undefined && !this.#isProvided(this.#state.info.version)) this.#state = undefined;
   }
 
   /** Whether no believed node has reported the version yet. */
@@ -333,7 +372,7 @@ export class Latest {
     upstream.newest.succeed(asOfMs, performance.now());
     this.#giveUpLost();
     const state = { info, body, asOfMs, upstream: upstream.name };
-    if (this.#publish(state)) this.#parts.events.onServed(info.version, state);
+    if (this.#publish(state)) this.#events.onServed(info.version, state);
   }
 
   /** The ledger info of the freshest node that has reached `min`. Rejects with `GatewayError` 503 without one. */
@@ -342,7 +381,7 @@ export class Latest {
     const need = { kind: 'head', min } as const;
     const bounds = { isIdempotent: true, timeoutMs: silentMs, isLook: true } as const;
     const look = { wire, need, promised: 'json', isContent: isInfoOf, ...bounds } as const;
-    return this.#parts.sender.whole(look, this.#closing.signal);
+    return this.#sender.whole(look, this.#closing.signal);
   }
 
   /** Returns whether reads share the state from now on; an older one, or one above the believed head, is refused. */
@@ -353,8 +392,7 @@ export class Latest {
       version === current?.info.version ? state.asOfMs <= current.asOfMs : version < (current?.info.version ?? 0n);
     if (isOld || version > (this.#head ?? -1n)) return false;
     this.#state = state;
-    this.#generation = this.#parts.fleet.generation;
-    this.#floor.raise(version);
+    this.#raise(version);
     return true;
   }
 
@@ -376,4 +414,9 @@ function isAtLeast({ info }: PublishedState, min: LedgerVersion | undefined): bo
 function isInfoOf({ json }: AnswerContent, { chainId }: LedgerInfo): boolean {
   const { chain_id: named = chainId } = json.members;
   return json.isObject && !json.isError && named === chainId;
+}
+
+/** The newer of two versions; `undefined`: neither is known. */
+function newer(one: LedgerVersion | undefined, other: LedgerVersion | undefined): LedgerVersion | undefined {
+  return one === undefined || (other !== undefined && other > one) ? other : one;
 }

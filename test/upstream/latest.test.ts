@@ -31,8 +31,9 @@ function latestAt(head?: bigint) {
     onServed: (version: LedgerVersion) => void served.push(version),
     onUnreached: (version: LedgerVersion) => void unreached.push(version),
   };
-  const latest = new Latest({ fleet: fleet as unknown as FleetState, sender: { whole: refuse }, events }, options);
-  const floorNow = () => latest.aboveFloor(undefined, never, async (floor) => Promise.resolve(floor));
+  const latest = new Latest(fleet as unknown as FleetState, { whole: refuse }, options, events);
+  const floorNow = (min?: bigint) =>
+    latest.aboveFloor(min === undefined ? undefined : at(min), never, async (floor) => Promise.resolve(floor));
   return { fleet, latest, served, unreached, floorNow };
 }
 
@@ -122,6 +123,46 @@ test('a version is reported once, and no older one is', () => {
   assert.deepEqual(served, [900n, 901n, 1_000n]);
 });
 
+test("a floor is the newest of the client's own, this gateway's and its peers', of one generation", async () => {
+  const { fleet, latest, floorNow } = latestAt(1_000n);
+  assert.deepEqual([await floorNow(), await floorNow(5n)], [undefined, 5n]);
+  latest.recordServed(at(900n));
+  assert.deepEqual([await floorNow(), await floorNow(899n), await floorNow(901n)], [900n, 900n, 901n]);
+  for (const version of [950n, 940n]) latest.onPeerVersion(at(version));
+  assert.deepEqual([await floorNow(), await floorNow(949n), await floorNow(951n)], [950n, 950n, 951n]);
+  fleet.generation += 1;
+  assert.equal(await floorNow(), undefined);
+  latest.onPeerVersion(at(940n));
+  assert.equal(await floorNow(), 940n);
+});
+
+test('a version of a peer counts up to a million above the head, and not before the first head', async () => {
+  const { fleet, latest, floorNow } = latestAt();
+  latest.onPeerVersion(at(5n));
+  assert.equal(await floorNow(), undefined);
+  fleet.head = ledgerInfo({ version: 1_000n });
+  latest.onPeerVersion(at(1_001_001n));
+  assert.equal(await floorNow(), undefined);
+  latest.onPeerVersion(at(1_001_000n));
+  assert.equal(await floorNow(), 1_001_000n);
+});
+
+test('versions of peers are ignored for ten seconds after no node reached one', async (t) => {
+  t.mock.method(performance, 'now', () => nowMs);
+  let nowMs = 5_000;
+  const { latest, floorNow } = withPeer(900n);
+  await latest.aboveFloor(undefined, never, (floor) => (floor === 905n ? refuse() : Promise.resolve(floor)));
+  for (const [ms, floorThen] of [
+    [5_000, 900n],
+    [14_999, 900n],
+    [15_000, 910n],
+  ] as const) {
+    nowMs = ms;
+    latest.onPeerVersion(at(910n));
+    assert.equal(await floorNow(), floorThen, `${ms} ms`);
+  }
+});
+
 test('a version above the believed head raises no floor', async () => {
   const { latest, served, floorNow } = latestAt(1_000n);
   latest.recordServed(at(1_001n));
@@ -158,7 +199,7 @@ async function latestOf(t: TestContext) {
   );
   const states: PublishedState[] = [];
   const onServed = (_version: LedgerVersion, state?: PublishedState): void => void (state && states.push(state));
-  const latest = new Latest({ fleet, sender, events: { onServed, onUnreached: () => undefined } }, options);
+  const latest = new Latest(fleet, sender, options, { onServed, onUnreached: () => undefined });
   t.after(() => latest.close());
   return { ledger, latest, fleet, upstream, states };
 }

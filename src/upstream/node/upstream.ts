@@ -102,7 +102,7 @@ export class Upstream {
   readonly chain = new NodeChain();
   /** Other nodes contradict its head: asked only when no better node is left. */
   isSuspect = false;
-  /** Its history differs from that of other nodes, from this version on at the earliest (`Forks`). */
+  /** Its history differs from that of other nodes, from this version on at the earliest (`Roots`). */
   forkedAt: bigint | undefined;
   /** Removed from the fleet: requests in flight complete, and no new one is sent. */
   isRemoved = false;
