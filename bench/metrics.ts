@@ -7,7 +7,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
-import { createHttpMetrics, type HttpMetrics } from '../src/proxy/http/request-metrics.ts';
+import { createHttpMetrics, type HttpMetrics } from '../src/proxy/http/http-metrics.ts';
 import { type CountedRequest } from '../src/metrics/request-labels.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createLimitMetrics, type LimitMetrics } from '../src/access/limits/limit-metrics.ts';

@@ -6,14 +6,14 @@ import { createTraceMetrics } from '../src/metrics/trace/otlp.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
 import { createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
-import { createBodyMetrics, createOverloadMetrics } from '../src/proxy/http/overload-metrics.ts';
+import { createBodyMetrics, createOverloadMetrics } from '../src/proxy/http/http-metrics.ts';
 import { createBuildMetrics } from '../src/gateway/gateway.ts';
 import { createReloadMetrics } from '../src/gateway/reloads.ts';
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/proxy/routes/encoder.ts';
 import { createProofMetrics } from '../src/proxy/routes/standing-proof.ts';
 import type { Declared } from '../src/metrics/family.ts';
-import { createFastPathMetrics, createHttpMetrics } from '../src/proxy/http/request-metrics.ts';
+import { createFastPathMetrics, createHttpMetrics } from '../src/proxy/http/http-metrics.ts';
 import { createTlsMetrics } from '../src/proxy/http/server/encryption.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createLimitMetrics } from '../src/access/limits/limit-metrics.ts';
@@ -88,7 +88,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
 ];
 
 function overload(registry: Registry): void {
-  createOverloadMetrics(registry, () => ({ connections: 0, lagSeconds: 0, answerBytes: 0 }));
+  createOverloadMetrics(registry, { connections: zero, lagSeconds: zero, answerBytes: zero });
 }
 
 function cache(registry: Registry): void {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { moduleBytes } from '../../src/proxy/routes/module-source.ts';
-import { allHeldBytes } from '../../src/proxy/http/request-body.ts';
+import { allHeldBytes } from '../../src/proxy/http/bodies.ts';
 import { targetCacheBytes } from '../../src/proxy/http/target-cache.ts';
 import { answerBounds } from '../../src/upstream/byte-budget.ts';
 import { parse } from 'yaml';

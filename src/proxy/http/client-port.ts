@@ -8,14 +8,11 @@ import type { Config } from '../../config/index.ts';
 import { type Journal, type Sdk, Tracer } from '../../metrics/index.ts';
 import type { ByteBudget, Fleet } from '../../upstream/index.ts';
 import type { Reads } from '../reads/index.ts';
-import { AnswerHeads } from './answer-heads.ts';
-import { Cors } from './cors.ts';
-import type { ExchangeObserver } from './exchange.ts';
+import { AnswerHeads } from './heads.ts';
 import { FastPath } from './fast-path/fast-path.ts';
-import { createBodyMetrics, createOverloadMetrics, type OverloadMetrics } from './overload-metrics.ts';
-import { Bodies } from './request-body.ts';
-import { createFastPathMetrics, createHttpMetrics } from './request-metrics.ts';
-import { RequestSpans } from './request-span.ts';
+import { Bodies } from './bodies.ts';
+import { createBodyMetrics, createFastPathMetrics, createHttpMetrics, createOverloadMetrics } from './http-metrics.ts';
+import { type ExchangeObserver, RequestSpans } from './observer.ts';
 import { Connections, type DrainOptions } from './server/connections.ts';
 import { createEncryption } from './server/encryption.ts';
 import { createProxyServer, usualTimes } from './server/listener.ts';
@@ -55,31 +52,31 @@ export type ClientPort = ReturnType<typeof createClientPort>;
 export function createClientPort(service: Service, config: Config, context: ClientPortContext) {
   const { access, fleet, memory, reader, freshness, answerBudget, registry, settings, processes } = context;
   const { listen } = config;
-  const draining = { isOn: false };
   const lag = new LoopLag();
   const { isOverloaded = () => lag.isOverloaded } = context;
-  const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({
-    connections: connections.open,
-    lagSeconds: lag.lagMs / 1000,
-    answerBytes: answerBudget.held,
-  }));
+  const metrics: ReturnType<typeof createOverloadMetrics> = createOverloadMetrics(registry, {
+    connections: () => connections.open,
+    lagSeconds: () => lag.lagMs / 1000,
+    answerBytes: () => answerBudget.held,
+  });
   const unsent = new UnsentAnswers(answerBudget, {
     refused: () => metrics.shed('answers on their way'),
-    ended: () => metrics.slowConnectionEnded(),
+    ended: () => metrics.slowConnectionEnded.inc(),
   });
   const times = { ...usualTimes, inactivityMs: inactivityMs(config), ...context.times };
   const encryption = listen.tls && createEncryption(listen.tls, { ...context, times });
   const sdk = context.sdk ?? Tracer.findSdk();
   const tracer = sdk && new Tracer(sdk);
-  const { basePath } = listen;
   const observer = {
-    spans: tracer && new RequestSpans(tracer, { basePath, scheme: listen.tls === undefined ? 'http' : 'https' }),
+    spans: tracer && new RequestSpans(tracer, listen.tls === undefined ? 'http' : 'https', listen.basePath),
     metrics: createHttpMetrics(registry),
     limits: settings.sender,
     onEnd: context.onEnd,
   };
-  const bodies: Bodies = new Bodies({ processes, onEnded: () => bodyMetrics.ended.inc() });
-  const bodyMetrics = createBodyMetrics(registry, () => bodies.heldBytes);
+  const turns = new TurnShares();
+  const bodies: Bodies = new Bodies({ processes, onEnded: () => bodiesEnded.inc(), turns });
+  const bodiesEnded = createBodyMetrics(registry, () => bodies.heldBytes);
+  const heads = new AnswerHeads(fleet, access && (() => access.header));
   // A literal without getters: V8 makes an object that has one a dictionary, and each load slow.
   const parts: ServerParts = {
     service,
@@ -90,13 +87,12 @@ export function createClientPort(service: Service, config: Config, context: Clie
     reader,
     memory,
     freshness,
-    cors: new Cors(fleet.dialect),
-    heads: new AnswerHeads({ fleet, keyHeader: access && (() => access.header), draining }),
+    heads,
     unsent,
     observer,
     overload: { isOverloaded, onShed: () => metrics.shed('event loop') },
     times,
-    turns: new TurnShares(),
+    turns,
     tls: encryption?.listener,
   };
   const app = createProxyServer(parts);
@@ -105,13 +101,13 @@ export function createClientPort(service: Service, config: Config, context: Clie
     max: listen.maxConnections,
     sessions: encryption?.listener.sessions,
     fastPath,
-    onRefused: () => metrics.connectionRefused(),
-    onDisplaced: () => metrics.connectionDisplaced(),
+    onRefused: () => metrics.connectionRefused.inc(),
+    onDisplaced: () => metrics.connectionDisplaced.inc(),
   });
   return {
     /** The certificate in use; absent over plain HTTP. */
     certificate: encryption,
-    isDraining: () => draining.isOn,
+    isDraining: () => heads.isDraining,
     /** The number that it listens on; the config may have 0. */
     number: () => (app.server.address() as AddressInfo).port,
     /** Lag of the event loop, in milliseconds. */
@@ -134,7 +130,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
     },
     /** Stops accepting, and drains requests in flight within a bound. */
     drain(options: DrainOptions) {
-      draining.isOn = true;
+      heads.isDraining = true;
       return connections.drain(app, options);
     },
     /** Closes the port at once. */

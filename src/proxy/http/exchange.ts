@@ -2,83 +2,32 @@
 import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { type AdmittedRequest, clientOf } from '../../access/index.ts';
-import { type CancelSignal, CancelToken, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
-import { type CountedRequest, type Outcome, type RouteName, type Span, Tracer } from '../../metrics/index.ts';
 import type { ContentCoding } from '../../cache/index.ts';
+import { type CancelSignal, CancelToken, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
+import { type Outcome, type RouteName, type Span, Tracer } from '../../metrics/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import type { Caller, InfoBody, ReadResult, Reads } from '../reads/index.ts';
-import { type AnswerHeads, unchangedHead } from './answer-heads.ts';
-import type { BodyReservation } from './body-pool.ts';
-import type { Cors } from './cors.ts';
-import type { Incoming, Outgoing } from './message.ts';
+import type { BodyReservation } from './bodies.ts';
+import { type AnswerHeads, unchangedHead } from './heads.ts';
+import type { Incoming, IncomingExchange, Outgoing, RouteLabel } from './message.ts';
 import { acceptedCodings, chooseCoding, conditionalTag, matchesTag, smallestCompressed } from './negotiate.ts';
-import type { HttpMetrics } from './request-metrics.ts';
-import type { RequestSpans, RouteLabel } from './request-span.ts';
+import type { ExchangeObserver, RequestSummary } from './observer.ts';
 import { answerDespiteHalfClose } from './server/connection-state.ts';
 import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
-
-/** A finished request, as metrics, the status page and log lines report it. */
-export interface RequestSummary extends CountedRequest {
-  readonly method: string | undefined;
-  /** Whether the head of an answer was sent. */
-  readonly isHeadSent: boolean;
-  /** Node that answered this request, or the request whose answer it shares. */
-  readonly upstream: string | undefined;
-  readonly upstreamMs: number;
-  /** Ledger version of the answer's body. */
-  readonly version: LedgerVersion | undefined;
-  /** Unexpected exception (a bug), reported as 500. */
-  readonly bug: unknown;
-  /** The gateway's own error, reported to the client. */
-  readonly failure?: GatewayError | undefined;
-  /** Principal and limits; undefined with open access. */
-  readonly admitted: AdmittedRequest | undefined;
-  readonly trace?: Span['recorded'];
-}
-
-/** Receives the beginning and the end of each request. */
-export interface ExchangeObserver {
-  readonly metrics: HttpMetrics;
-  /** Milliseconds that a request may wait for the head of its answer; live. */
-  readonly limits: { readonly deadlineMs: number };
-  /** Absent: tracing is off. */
-  readonly spans?: RequestSpans | undefined;
-  /** Called once per request, when its answer is out or its client gone. `summary` is valid only during the call. */
-  onEnd(summary: RequestSummary, seconds: number): void;
-}
-
-/** Sheds reads while the process is overloaded. */
-export interface Overload {
-  /** Whether the event loop has more work than it completes. */
-  isOverloaded(): boolean;
-  /** Called for each refused read. */
-  onShed(): void;
-}
 
 /** Parts that every exchange of a process answers with. */
 export interface ExchangeParts {
   readonly observer: ExchangeObserver;
-  readonly overload: Overload;
+  /** Sheds reads while the event loop has more work than it completes. */
+  readonly overload: {
+    isOverloaded(): boolean;
+    /** Called for each refused read. */
+    onShed(): void;
+  };
   readonly fleet: Pick<Fleet, 'view'>;
   readonly heads: AnswerHeads;
-  readonly cors: Cors;
   readonly unsent: UnsentAnswers;
   readonly reader: Reads['reader'];
-}
-
-/** A node's work for one request. */
-interface UpstreamUse {
-  readonly upstream: string;
-  readonly tookMs: number;
-  readonly gasUsed: unknown;
-}
-
-/** A request that a transport received, and its response. */
-export interface IncomingExchange<Request extends Incoming, Response extends Outgoing> {
-  readonly request: Request;
-  readonly response: Response;
-  /** Undefined with open access, and for a refused request. */
-  readonly admitted?: AdmittedRequest | undefined;
 }
 
 /** One client request from its admission to its end. */
@@ -249,7 +198,7 @@ export class Exchange implements Caller, RequestSummary {
 
   /** Answers a preflight; false: the request is none. */
   answerPreflight(): boolean {
-    const head = this.#parts.cors.preflight(this.request);
+    const head = this.#parts.heads.cors.preflight(this.request);
     if (head === undefined) return false;
     this.#endWhereHttpDoes(head);
     this.response.writeHead(204, head);
@@ -364,12 +313,12 @@ export class Exchange implements Caller, RequestSummary {
 
   /** Adds `Retry-After` where clients have to wait, limit, CORS and ledger headers; closes the connection while draining. */
   #addCommon(status: number, head: string[]): void {
-    const { fleet, cors, heads } = this.#parts;
+    const { fleet, heads } = this.#parts;
     const ledger = fleet.view.headers;
     // A node's own refusal mostly names no time, and clients without one repeat at once.
     if ((status === 503 || status === 429) && !names(head, 'retry-after')) head.push('Retry-After', '1');
     if (this.admitted !== undefined) head.push(...this.admitted.headers);
-    if (this.request.headers.origin !== undefined) head.push(...cors.headers(this.request, [...head, ...ledger]));
+    if (this.request.headers.origin !== undefined) head.push(...heads.cors.headers(this.request, [...head, ...ledger]));
     // Last: prepared hits join them with the date and the connection's headers, once for all requests of a moment.
     for (const item of ledger) head.push(item);
     if (heads.isDraining) this.response.shouldKeepAlive = false;
@@ -386,7 +335,10 @@ export class Exchange implements Caller, RequestSummary {
   }
 
   /** Records a node's work for this request alone. `gasUsed`: text of its header. */
-  noteUpstream(outcome: 'miss' | 'passed', { upstream, tookMs, gasUsed }: UpstreamUse): void {
+  noteUpstream(
+    outcome: 'miss' | 'passed',
+    { upstream, tookMs, gasUsed }: { upstream: string; tookMs: number; gasUsed: unknown },
+  ): void {
     this.outcome = outcome;
     this.upstream = upstream;
     this.upstreamMs = tookMs;

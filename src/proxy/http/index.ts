@@ -2,12 +2,13 @@
  * Sockets in, bytes out: `createClientPort` receives requests over every transport, and has a `Service` answer each by
  * its `Exchange`.
  */
+export { faultOfBodyLength } from './bodies.ts';
 export { type ClientPort, createClientPort } from './client-port.ts';
-export { Exchange, type RequestSummary } from './exchange.ts';
+export { Exchange } from './exchange.ts';
+export type { MatchedRoute, Route } from './message.ts';
 export { answerForm, readAccept } from './negotiate.ts';
-export { faultOfBodyLength } from './request-body.ts';
+export type { RequestSummary } from './observer.ts';
 export { checkedTarget } from './request-faults.ts';
-export type { MatchedRoute, Route } from './route.ts';
 export { createGuardedServer } from './server/listener.ts';
 export type { ConnectionTimes, Service } from './service.ts';
 export { CachedTarget, TargetCache } from './target-cache.ts';

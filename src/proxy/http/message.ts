@@ -1,5 +1,8 @@
-/** The parts of requests and responses that handlers use, common to Node's HTTP server and the fast path. */
+/** The parts of requests, responses and routes that handlers use, common to Node's HTTP server and the fast path. */
 import type { IncomingMessage } from 'node:http';
+import type { AccessOperation, AdmittedRequest } from '../../access/index.ts';
+import type { GatewayError } from '../../ledger/index.ts';
+import type { RouteName } from '../../metrics/index.ts';
 
 /** The parts of Node's request that handlers use. */
 export type Incoming = Pick<
@@ -26,4 +29,42 @@ export interface Outgoing {
   destroy(): unknown;
   /** 'close': the answer is out or abandoned. */
   once(event: 'close' | 'drain', listener: () => void): unknown;
+}
+
+/** A request that a transport received, and its response. */
+export interface IncomingExchange<Request extends Incoming, Response extends Outgoing> {
+  readonly request: Request;
+  readonly response: Response;
+  /** Undefined with open access, and for a refused request. */
+  readonly admitted?: AdmittedRequest | undefined;
+}
+
+/** A route's name in metrics, log lines and spans. */
+export interface RouteLabel {
+  readonly name: RouteName;
+  /** Path below the base path; undefined for a request without a route. */
+  readonly template: string | undefined;
+}
+
+/**
+ * Kind of answer. `read`: from cache or fleet. `wait`: a `read` that a node may hold back. `posted`: a `read` with a body.
+ * `encode`: by the encoder or a node. `submit`: by one node, once. `passed`: by a node, unchanged. `none`: refused.
+ */
+export type RouteKind =
+  'read' | 'wait' | 'posted' | 'encode' | 'submit' | 'ledger info' | 'passed' | 'preflight' | 'none';
+
+/** A way to answer requests, with its names in metrics and spans; one object for all requests. */
+export interface Route extends RouteLabel {
+  readonly kind: RouteKind;
+  /** Keys allow and plans charge this operation. */
+  readonly operation: AccessOperation;
+}
+
+/** The route of one request. */
+export interface MatchedRoute {
+  readonly route: Route;
+  readonly target: string;
+  /** 400 or 404 of a refused request. */
+  readonly fault: GatewayError | undefined;
+  readonly operation: AccessOperation;
 }

@@ -2,13 +2,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { clientOf } from '../../access/index.ts';
 import { GatewayError } from '../../ledger/index.ts';
-import { Exchange, type IncomingExchange } from './exchange.ts';
-import type { Incoming, Outgoing } from './message.ts';
+import { Exchange } from './exchange.ts';
+import type { Incoming, IncomingExchange, MatchedRoute, Outgoing, RouteLabel } from './message.ts';
 import { answerForm } from './negotiate.ts';
-import { announcesBody } from './request-body.ts';
+import { announcesBody } from './bodies.ts';
 import { faultOfHead } from './request-faults.ts';
-import type { RouteLabel } from './request-span.ts';
-import type { MatchedRoute } from './route.ts';
 import type { Received, ServerParts } from './service.ts';
 import { CachedTarget } from './target-cache.ts';
 import { originForm } from './target.ts';
@@ -42,15 +40,12 @@ function findTarget(
   return method === 'GET' || method === 'HEAD' ? targets.find(url, answerForm(headers.accept)) : undefined;
 }
 
-/** Label of a request that is refused ahead of its route. */
-const unrouted: RouteLabel = { name: 'none', template: undefined };
-
 /** Answers a request ahead of its route: `error` becomes an error answer. */
 export function refuse(
   parts: ServerParts,
   received: IncomingExchange<Incoming, Outgoing>,
   error: unknown,
-  route: RouteLabel = unrouted,
+  route: RouteLabel = parts.service.unrouted,
 ): void {
   new Exchange(received, route, parts).fail(error);
 }

@@ -4,11 +4,9 @@ import type { Cache } from '../../cache/index.ts';
 import type { GatewayError } from '../../ledger/index.ts';
 import type { Reads } from '../reads/index.ts';
 import type { Access } from '../../access/index.ts';
-import type { BodyReservation } from './body-pool.ts';
-import type { Exchange, ExchangeParts, IncomingExchange } from './exchange.ts';
-import type { Incoming, Outgoing } from './message.ts';
-import type { Bodies } from './request-body.ts';
-import type { MatchedRoute } from './route.ts';
+import type { Bodies, BodyReservation } from './bodies.ts';
+import type { Exchange, ExchangeParts } from './exchange.ts';
+import type { Incoming, IncomingExchange, MatchedRoute, Outgoing, RouteLabel } from './message.ts';
 import type { TlsListener } from './server/tls-server.ts';
 import type { CachedTarget, TargetCache } from './target-cache.ts';
 import type { TurnShares } from './server/turn-shares.ts';
@@ -31,6 +29,8 @@ export type Received = ServerRequest | WholeRequest;
 export interface Service {
   /** Reads of repeated targets: routes add them, and transports find them. */
   readonly targets: TargetCache;
+  /** Label of a request that is refused ahead of its route. */
+  readonly unrouted: RouteLabel;
   /** Never throws: a refused request matches a route of the kind `none`, with its fault. */
   match(method: string, target: string): MatchedRoute;
   /** 405 for a method that has no route. */

@@ -6,9 +6,9 @@ import type { CacheLocation, ContentCoding } from '../../cache/index.ts';
 import type { AccessOperation } from '../../access/index.ts';
 import type { AnswerForm, LedgerVersion } from '../../ledger/index.ts';
 import type { Count } from '../../metrics/index.ts';
-import type { CacheScope } from './answer-heads.ts';
+import type { CacheScope } from './heads.ts';
 import type { Read } from '../reads/index.ts';
-import type { Route } from './route.ts';
+import type { MatchedRoute, Route } from './message.ts';
 import { ownCopy } from './target.ts';
 
 /** A target's route and canonical read. */
@@ -193,4 +193,30 @@ export function postedName(target: string, contentType: string, form: AnswerForm
 /** A target holds no space, so the two parts cannot run into each other. */
 function nameOf(target: string, form: AnswerForm): string {
   return form === 'json' ? target : `${target} ${form}`;
+}
+
+/** Clients use a handful of these targets; queries make others. */
+const mostDirect = 64;
+
+/**
+ * Matches of `POST` targets that no cached read answers: signing messages and submissions. The name of a posted read, with
+ * its whole body, is not looked up for them.
+ */
+export class DirectMatches {
+  readonly #kept = new Map<string, MatchedRoute>();
+
+  find(target: string): MatchedRoute | undefined {
+    return this.#kept.get(target);
+  }
+
+  /**
+   * Keeps a match without a fault, of a route whose answers are not cached. Its target is a text of its own (`ownCopy`):
+   * a slice would keep the text of the received bytes in memory.
+   */
+  add(match: MatchedRoute): void {
+    const { route, fault, target } = match;
+    if (fault !== undefined || (route.kind !== 'encode' && route.kind !== 'submit')) return;
+    if (this.#kept.size >= mostDirect) this.#kept.clear();
+    this.#kept.set(target, match);
+  }
 }

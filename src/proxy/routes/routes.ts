@@ -9,6 +9,7 @@ import { Encoder, type EncoderContext } from './encoder.ts';
 import { type BodyRead, requireJson } from './parse-read.ts';
 import { type ParsedRequest, parseRequest } from './parse-request.ts';
 import { PassThrough } from './pass-through.ts';
+import { noRoute } from './route-table.ts';
 import { type Match, Router } from './router.ts';
 import { Submissions } from './submissions.ts';
 
@@ -26,6 +27,7 @@ type Head = Parameters<Service['faultAheadOfBody']>[0];
 /** The routes of one process, with the encoder and its standing proof. */
 export class Routes implements Service {
   readonly targets = new TargetCache();
+  readonly unrouted = noRoute;
   readonly #reads: Reads;
   readonly #submissions: Submissions;
   readonly #router: Router;

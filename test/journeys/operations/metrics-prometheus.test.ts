@@ -9,7 +9,7 @@ import { Registry } from 'prom-client';
 import { catalogue } from '../../../scripts/metrics-catalogue.ts';
 import { contentTypes, expose } from '../../../src/metrics/exposition.ts';
 import { familiesOf, type Declared, type FamilyData } from '../../../src/metrics/family.ts';
-import { createHttpMetrics } from '../../../src/proxy/http/request-metrics.ts';
+import { createHttpMetrics } from '../../../src/proxy/http/http-metrics.ts';
 import { type CountedRequest } from '../../../src/metrics/request-labels.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { WorkerMetrics } from '../../../src/workers/metrics.ts';

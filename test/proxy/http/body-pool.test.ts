@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BodyPool, type BodyReservation } from '../../../src/proxy/http/body-pool.ts';
+import { Bodies, type BodyReservation } from '../../../src/proxy/http/bodies.ts';
 
 /** A pool of 1,000 bytes for bodies of at most 100, on a manual clock. */
 function smallPool() {
   let nowMs = 0;
   const ended: string[] = [];
-  const pool = new BodyPool({ maxBytes: 1_000, largestBytes: 100, now: () => nowMs });
+  const pool = new Bodies({ maxHeldBytes: 1_000, maxBytes: 100, now: () => nowMs });
   return {
     pool,
     ended,
     pass: (ms: number): void => void (nowMs += ms),
     open: (client: string, bytes: number, name = client): BodyReservation => {
-      const reservation = pool.open(client, () => ended.push(name));
+      const reservation = pool.reserve(client, () => ended.push(name));
       reservation.arrive(bytes);
       return reservation;
     },

@@ -6,7 +6,7 @@ import { connect, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { Bodies, type BodyLimits } from '../../../src/proxy/http/request-body.ts';
+import { Bodies, type BodyLimits } from '../../../src/proxy/http/bodies.ts';
 import { until } from '../../support/eventually.ts';
 import { listen } from '../../support/listen.ts';
 

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
 import type { AccessOperation } from '../../../src/access/keys/principal.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
-import type { RouteKind } from '../../../src/proxy/http/route.ts';
+import type { RouteKind } from '../../../src/proxy/http/message.ts';
 import { longestTarget } from '../../../src/proxy/http/target.ts';
 import { fc } from '../../support/fast-check.ts';
 

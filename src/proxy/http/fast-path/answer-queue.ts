@@ -1,47 +1,76 @@
-/** The written answers of one connection, which leave together at the end of a turn of the event loop. */
+/**
+ * The written answers of one connection, which leave together at the end of a turn of the event loop, and the memory that
+ * all connections write them into.
+ */
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
+import { LiveHeaders } from '../heads.ts';
 import type { UnsentAnswers } from '../unsent-answers.ts';
-import { arenaBytes, type Arena, type Arenas } from './arena.ts';
-import type { AnswerSink } from './response.ts';
 
-/** Queues answers until the end of a turn. */
-export interface Flushable {
-  /** Sends the queued answers, if any. */
-  flush(): void;
+/**
+ * Bytes of an arena, which holds the answers of one turn of the event loop. Small, because a client that reads nothing
+ * keeps the whole arena of its answer.
+ */
+export const arenaBytes = 64 * 1024;
+/** Bound of the free arenas. */
+const mostSpare = 16;
+
+/** Buffer that holds answers until the kernel accepts them. */
+export class Arena {
+  readonly bytes = Buffer.allocUnsafeSlow(arenaBytes);
+  /** Bytes in use, from offset 0. */
+  used = 0;
+  /** Unsent answers in it. */
+  waiting = 0;
+  /** The kernel has not accepted some of its bytes, which must not change. */
+  isLent = false;
 }
 
 /**
- * Flushes connections together at the end of a turn: consecutive sends find the kernel's code and data in the CPU
- * cache, and one socket gets one write. No answer waits longer than the turn.
+ * The answers of a turn, of all connections: their arenas, and the queues to flush at its end. Consecutive sends find the
+ * kernel's code and data in the CPU cache, and one socket gets one write. No answer waits longer than the turn.
  */
-export class TurnEnd {
-  #sending: Flushable[] = [];
+export class AnswerTurn {
+  readonly live = new LiveHeaders();
+  #current = new Arena();
+  readonly #spare: Arena[] = [];
+  #sending: AnswerQueue[] = [];
   readonly #flush = (): void => {
     const sending = this.#sending;
     this.#sending = [];
     for (const one of sending) one.flush();
   };
 
-  /** Calls `flush` at the end of this turn. Call it once per turn and connection. */
-  add(one: Flushable): void {
+  /** Flushes `queue` at the end of this turn. Call it once per turn and connection. */
+  add(queue: AnswerQueue): void {
     if (this.#sending.length === 0) setImmediate(this.#flush);
-    this.#sending.push(one);
+    this.#sending.push(queue);
+  }
+
+  /** An arena with `size` free bytes (at most 64 KiB) behind those in use. */
+  withRoom(size: number): Arena {
+    const current = this.#current;
+    if (!current.isLent && current.used + size <= arenaBytes) return current;
+    this.#current = this.#spare.pop() ?? new Arena();
+    return this.#current;
+  }
+
+  /** Uncounts a sent answer in `arena`. `isTaken`: the kernel accepted all of its bytes. */
+  release(arena: Arena, isTaken: boolean): void {
+    arena.waiting -= 1;
+    arena.isLent ||= !isTaken;
+    if (arena.waiting > 0 || arena.isLent) return;
+    arena.used = 0;
+    if (arena !== this.#current && this.#spare.length < mostSpare) this.#spare.push(arena);
   }
 }
 
-/** Parts shared by all queues. */
-export interface AnswerQueueParts {
-  readonly turnEnd: TurnEnd;
-  readonly arenas: Arenas;
-  readonly proxy: { readonly unsent: UnsentAnswers };
-}
-
 /** Joins answers of one form into one write, and counts what the client leaves unread. */
-export class AnswerQueue implements AnswerSink, Flushable {
+export class AnswerQueue {
   readonly socket: Socket;
   readonly isEncrypted: boolean;
-  readonly #parts: AnswerQueueParts;
+  readonly #turn: AnswerTurn;
+  readonly #unsent: UnsentAnswers;
   /** Queued text, empty while an arena is queued. */
   #text = '';
   #encoding: 'latin1' | 'utf8' = 'latin1';
@@ -51,10 +80,16 @@ export class AnswerQueue implements AnswerSink, Flushable {
   /** Large body that follows the queued answers, in a buffer of its own. */
   #body: Buffer | undefined;
 
-  constructor(socket: Socket, parts: AnswerQueueParts) {
+  constructor(socket: Socket, turn: AnswerTurn, unsent: UnsentAnswers) {
     this.socket = socket;
     this.isEncrypted = socket instanceof TLSSocket;
-    this.#parts = parts;
+    this.#turn = turn;
+    this.#unsent = unsent;
+  }
+
+  /** The end of each head. */
+  get live(): LiveHeaders {
+    return this.#turn.live;
   }
 
   /** Nothing is queued, and the client has read everything. */
@@ -62,41 +97,50 @@ export class AnswerQueue implements AnswerSink, Flushable {
     return this.#text === '' && this.#arena === undefined && this.socket.writableLength === 0;
   }
 
+  /** Queues it for the end of this turn. */
   send(text: string, encoding: 'latin1' | 'utf8'): void {
     // Answers of another form must not overtake the queued ones.
     if (this.#arena !== undefined || this.#body !== undefined || encoding !== this.#encoding) this.flush();
-    if (this.#text === '') this.#parts.turnEnd.add(this);
+    if (this.#text === '') this.#turn.add(this);
     this.#text += text;
     this.#encoding = encoding;
   }
 
+  /** Queues the bytes of `arena` from `from` to its end in use. */
   sendFrom(arena: Arena, from: number): void {
     const to = arena.used;
     const isNext = this.#arena === arena && this.#to === from && this.#body === undefined;
     if (!isNext) {
-      // Ahead of the flush, which would otherwise free the arena.
-      this.#parts.arenas.hold(arena);
+      // Counted ahead of the flush, which would otherwise free the arena.
+      arena.waiting += 1;
       this.flush();
-      this.#parts.turnEnd.add(this);
+      this.#turn.add(this);
       this.#arena = arena;
       this.#from = from;
     }
     this.#to = to;
   }
 
+  /** Queues a body behind the newest head. */
   sendBehind(body: Buffer): void {
     this.#body = body;
   }
 
+  /**
+   * Sends a piece of a body now, behind queued answers; false: wait for 'drain'. The socket calls `onSent` later, once
+   * the kernel accepts the piece or the connection closes.
+   */
   sendPiece(piece: Buffer, onSent?: () => void): boolean {
     return this.socket.write(piece, onSent);
   }
 
+  /** Sends queued answers, and ends the connection. */
   finish(): void {
     this.flush();
     this.socket.destroySoon();
   }
 
+  /** Sends queued answers now, if there are any. */
   flush(): void {
     const text = this.#text;
     const arena = this.#arena;
@@ -116,14 +160,14 @@ export class AnswerQueue implements AnswerSink, Flushable {
     }
     if (!isBehind || this.socket.writableLength === 0) return;
     // An unread short answer keeps its whole arena.
-    this.#parts.proxy.unsent.trackSocket(this.socket, this.isEncrypted ? 0 : arenaBytes);
+    this.#unsent.trackSocket(this.socket, this.isEncrypted ? 0 : arenaBytes);
   }
 
   /** `isCopied`: a body follows, which the client may read slowly, so the arena is released at once. */
   #writeFrom(arena: Arena, isCopied: boolean): void {
     const { bytes } = arena;
     this.#write(isCopied ? copyOf(bytes, this.#from, this.#to) : bytes.subarray(this.#from, this.#to));
-    this.#parts.arenas.release(arena, isCopied || this.socket.writableLength === 0);
+    this.#turn.release(arena, isCopied || this.socket.writableLength === 0);
   }
 
   #write(bytes: string | Buffer): void {

@@ -5,22 +5,32 @@
 import type { Socket } from 'node:net';
 import { clientOf } from '../../../access/index.ts';
 import type { GatewayError } from '../../../ledger/index.ts';
-import { Pieces, type BodyReservation } from '../body-pool.ts';
+import { ArrivingBody, type BodyReservation, Pieces } from '../bodies.ts';
 import { stateOf, survivesHalfClose, type ConnectionState } from '../server/connection-state.ts';
-import { AnswerQueue, type AnswerQueueParts } from './answer-queue.ts';
 import type { PacedWork } from '../server/turn-shares.ts';
-import { RequestAnswers, type RequestAnswersParts } from './request-answers.ts';
-import { PartialRequest } from './partial-request.ts';
-import { readHead, type HeaderBlocks, type PlainHead } from './request-head.ts';
+import { ownCopy } from '../target.ts';
+import { AnswerQueue } from './answer-queue.ts';
+import { type FastPathParts, RequestAnswers } from './request-answers.ts';
+import { readHead, type PlainHead } from './request-head.ts';
 
-/** Parts shared by all connections. */
-export interface FastPathParts extends RequestAnswersParts, Pick<AnswerQueueParts, 'turnEnd' | 'arenas'> {
-  readonly blocks: HeaderBlocks;
+/** The fast path, as its connections leave it. */
+export interface ConnectionOwner {
   /** Moves the connection to the HTTP server, with `rest` as its next bytes. */
   handOver(connection: FastConnection, rest: Buffer): void;
   /** Refuses an incomplete request with the error that Node's server would emit for it. */
-  refuse(connection: FastConnection, code: string): void;
+  refuse(socket: Socket, code: string): void;
   onClose(connection: FastConnection): void;
+}
+
+/** A request whose body is arriving. */
+interface PartialRequest {
+  readonly head: PlainHead;
+  /** In ms of `performance.now()`. */
+  readonly sinceMs: number;
+  /** Head and body. */
+  readonly bytes: ArrivingBody;
+  /** Bytes that have not arrived. */
+  left: number;
 }
 
 /** Node's code for a request that did not arrive in time. */
@@ -39,6 +49,7 @@ export class FastConnection implements PacedWork {
   readonly #answers: RequestAnswers;
   readonly #state: ConnectionState;
   readonly #parts: FastPathParts;
+  readonly #owner: ConnectionOwner;
   readonly #listeners;
   /** A request or an answer since the last call of `quietMs`. */
   #isActive = true;
@@ -50,11 +61,12 @@ export class FastConnection implements PacedWork {
   /** The next request is answered in a later turn. */
   #isWaiting = false;
 
-  constructor(socket: Socket, parts: FastPathParts) {
+  constructor(socket: Socket, parts: FastPathParts, owner: ConnectionOwner) {
     this.socket = socket;
-    this.queue = new AnswerQueue(socket, parts);
+    this.queue = new AnswerQueue(socket, parts.turn, parts.proxy.unsent);
     this.#answers = new RequestAnswers(this.queue, parts, (isKept) => this.#onAnswered(isKept));
     this.#parts = parts;
+    this.#owner = owner;
     this.#state = stateOf(socket);
     this.#listeners = {
       data: (chunk: Buffer) => this.#onData(chunk),
@@ -81,7 +93,7 @@ export class FastConnection implements PacedWork {
   refuseLate(boundMs: number, nowMs: number): void {
     if (this.#partial === undefined || nowMs - this.#partial.sinceMs <= boundMs) return;
     // A second answer would be that of the next request.
-    if (this.#partial.isRefused) this.socket.destroy();
+    if (this.#partial.bytes.isDropped) this.socket.destroy();
     else this.#refuseRest(lateCode);
   }
 
@@ -177,35 +189,35 @@ export class FastConnection implements PacedWork {
     if (isDeferred) this.#parts.proxy.turns.defer(this);
   }
 
-  /** Waits for the rest of a request of `length` bytes, of which `begun` have arrived. */
-  #await(head: PlainHead, length: number, begun: Buffer): void {
-    const partial = new PartialRequest(head, length);
+  /** Waits for the rest of a request of `left` bytes, of which `begun` have arrived. */
+  #await(received: PlainHead, left: number, begun: Buffer): void {
+    // A slice would keep the text of the whole chunk in memory.
+    const head = { ...received, target: ownCopy(received.target) };
+    const bytes = new ArrivingBody(() => this.#answers.reserve(head, (fault) => this.#refuse(partial, fault)));
+    const partial: PartialRequest = { head, sinceMs: performance.now(), bytes, left };
     this.#partial = partial;
     this.#state.isAnswering = true;
     this.#fill(partial, begun);
   }
 
   #fill(partial: PartialRequest, chunk: Buffer): void {
-    if (partial.needsMemoryFor(chunk.length)) {
-      const reservation = this.#answers.reserve(partial.head, (fault) => this.#refuse(partial, fault));
-      if (reservation === undefined) return this.#handOver(Buffer.concat([partial.received, chunk]));
-      partial.reserve(reservation);
-    }
-    const taken = partial.take(chunk);
-    if (!partial.isWhole) return undefined;
+    const { bytes } = partial;
+    const taken = chunk.subarray(0, partial.left);
+    const rest = chunk.subarray(taken.length);
+    partial.left -= taken.length;
+    if (!bytes.add(taken)) return this.#handOver(Buffer.concat([bytes.whole(), rest]));
+    if (partial.left > 0) return undefined;
     this.#partial = undefined;
     this.#state.isAnswering = this.#answers.inFlight !== undefined;
-    const rest = chunk.subarray(taken);
-    if (partial.isRefused) return this.#serveOrKeep(rest);
-    partial.reservation?.arrived();
-    const { received, reservation } = partial;
-    return this.#serve(rest.length === 0 ? received : Buffer.concat([received, rest]), reservation);
+    if (bytes.isDropped) return this.#serveOrKeep(rest);
+    const received = bytes.whole();
+    return this.#serve(rest.length === 0 ? received : Buffer.concat([received, rest]), bytes.reservation);
   }
 
-  /** Answers a request whose body the pool ended; the rest of the body is dropped. */
-  #refuse(partial: PartialRequest, fault: GatewayError): void {
-    partial.refuse();
-    this.#answers.refuse(partial.head, fault);
+  /** Answers a request whose body was ended for lack of memory; the rest of the body is dropped. */
+  #refuse({ head, bytes }: PartialRequest, fault: GatewayError): void {
+    bytes.drop();
+    this.#answers.refuse(head, fault);
   }
 
   /** The server answers on refused connections, and to clients that read no answers. */
@@ -239,9 +251,9 @@ export class FastConnection implements PacedWork {
   #handOver(rest: Buffer): void {
     this.queue.flush();
     if (this.#partial !== undefined) this.#state.isAnswering = false;
-    this.#partial?.close();
+    this.#partial?.bytes.drop();
     for (const [event, listener] of Object.entries(this.#listeners)) this.socket.off(event, listener);
-    this.#parts.handOver(this, rest);
+    this.#owner.handOver(this, rest);
   }
 
   /** Treats a half-close as a hang-up, as the HTTP server does. */
@@ -256,7 +268,7 @@ export class FastConnection implements PacedWork {
     }
     // The submission and its answer are the server's, behind the answer in flight.
     if (inFlight !== undefined && this.#answers.hasSubmission(this.#ahead?.whole())) return;
-    if (this.#partial?.isRefused === false) {
+    if (this.#partial?.bytes.isDropped === false) {
       this.#refuseRest('HPE_INVALID_EOF_STATE');
       return;
     }
@@ -266,7 +278,7 @@ export class FastConnection implements PacedWork {
   /** Refuses the incomplete request behind the answers of this turn. */
   #refuseRest(code: string): void {
     this.queue.flush();
-    this.#parts.refuse(this, code);
+    this.#owner.refuse(this.socket, code);
   }
 
   #end(): void {
@@ -277,11 +289,11 @@ export class FastConnection implements PacedWork {
 
   #onClose(): void {
     this.#abandon();
-    this.#parts.onClose(this);
+    this.#owner.onClose(this);
   }
 
   #abandon(): void {
-    this.#partial?.close();
+    this.#partial?.bytes.drop();
     this.#partial = undefined;
     this.#ahead = undefined;
     this.#answers.abandon();

@@ -5,72 +5,73 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
+import { keepAliveMs } from '../heads.ts';
+import type { FastPathMetrics } from '../http-metrics.ts';
 import { stateOf } from '../server/connection-state.ts';
-import { keepAliveMs } from '../server/listener.ts';
 import { endInput, intercept } from '../server/paced-input.ts';
-import type { FastPathMetrics } from '../request-metrics.ts';
 import type { ServerParts } from '../service.ts';
-import { TurnEnd } from './answer-queue.ts';
-import { Arenas } from './arena.ts';
-import { DirectMatches } from './direct-matches.ts';
-import { FastConnection, lateCode, type FastPathParts } from './connection.ts';
-import { FastStreams } from './fast-streams.ts';
-import { LiveHeaders } from './head-text.ts';
-import { HitStream } from './hit-stream.ts';
+import { DirectMatches } from '../target-cache.ts';
+import { AnswerTurn } from './answer-queue.ts';
+import { type ConnectionOwner, FastConnection, lateCode } from './connection.ts';
+import { FastStreams } from './h2-hits.ts';
 import { HitText } from './hit-text.ts';
-import { PreparedHits } from './prepared-hits.ts';
-import { SharedHeads } from './prepared-heads.ts';
-import { PreparedInfo } from './prepared-info.ts';
+import { PreparedHits, PreparedInfo, SharedHeads } from './prepared-hits.ts';
+import type { FastPathParts } from './request-answers.ts';
 import { HeaderBlocks } from './request-head.ts';
 
 /** The fast path of one server. */
-export class FastPath {
+export class FastPath implements ConnectionOwner {
   readonly #server: Server;
-  readonly #parts: ServerParts;
+  readonly #proxy: ServerParts;
+  readonly #metrics: FastPathMetrics;
   readonly #open = new Set<FastConnection>();
   readonly #timer: NodeJS.Timeout;
+  readonly #passOn: (socket: Socket) => void;
 
   /** Throws when `server` has a connection listener besides its own. */
-  constructor(server: Server, parts: ServerParts, metrics: FastPathMetrics) {
+  constructor(server: Server, proxy: ServerParts, metrics: FastPathMetrics) {
     this.#server = server;
-    this.#parts = parts;
-    const accept = (socket: Socket): void => void this.#open.add(new FastConnection(socket, shared));
-    const passOn = parts.tls === undefined ? intercept(server, accept) : parts.tls.intercept(accept);
-    const live = new LiveHeaders();
-    const arenas = new Arenas();
-    const blocks = new HeaderBlocks();
+    this.#proxy = proxy;
+    this.#metrics = metrics;
+    const { tls } = proxy;
+    const turn = new AnswerTurn();
     const sharedHeads = new SharedHeads();
-    const hitText = new HitText(parts, live, arenas);
-    const shared: FastPathParts = {
-      proxy: parts,
+    const hitText = new HitText(proxy, turn);
+    const parts: FastPathParts = {
+      proxy,
       metrics,
-      blocks,
-      live,
-      hits: new PreparedHits(parts, hitText, sharedHeads),
-      info: new PreparedInfo(parts, hitText),
+      blocks: new HeaderBlocks(),
+      turn,
       directMatches: new DirectMatches(),
-      arenas,
-      turnEnd: new TurnEnd(),
-      handOver: (connection, rest) => {
-        this.#open.delete(connection);
-        metrics.handovers.inc();
-        const { socket } = connection;
-        passOn(socket);
-        if (socket.readableEnded) endInput(socket, rest);
-        else {
-          socket.unshift(rest);
-          socket.resume();
-        }
-      },
-      refuse: ({ socket }, code) => this.#refuse(socket, code),
-      onClose: (connection) => this.#open.delete(connection),
+      hits: new PreparedHits(proxy, hitText, sharedHeads),
+      info: new PreparedInfo(proxy, hitText),
     };
-    if (parts.tls !== undefined) {
-      const hits = new PreparedHits(parts, new HitStream(parts.memory), sharedHeads);
-      new FastStreams({ proxy: parts, metrics, blocks, hits, tls: parts.tls }).intercept();
-    }
-    this.#timer = setInterval(() => this.#closeQuiet(), parts.times.checkMs).unref();
+    const accept = (socket: Socket): void => void this.#open.add(new FastConnection(socket, parts, this));
+    this.#passOn = tls === undefined ? intercept(server, accept) : tls.intercept(accept);
+    if (tls !== undefined) new FastStreams(tls, parts, sharedHeads);
+    this.#timer = setInterval(() => this.#closeQuiet(), proxy.times.checkMs).unref();
     server.once('close', () => clearInterval(this.#timer));
+  }
+
+  handOver(connection: FastConnection, rest: Buffer): void {
+    this.#open.delete(connection);
+    this.#metrics.handovers.inc();
+    const { socket } = connection;
+    this.#passOn(socket);
+    if (socket.readableEnded) endInput(socket, rest);
+    else {
+      socket.unshift(rest);
+      socket.resume();
+    }
+  }
+
+  /** Emits the error that Node's server would. */
+  refuse(socket: Socket, code: string): void {
+    this.#server.emit('clientError', Object.assign(new Error('incomplete request'), { code }), socket);
+  }
+
+  onClose(connection: FastConnection): void {
+    this.#open.delete(connection);
   }
 
   /** Closes the connections between two requests. */
@@ -83,7 +84,7 @@ export class FastPath {
   /** Closes connections quiet for as long as Node's server would wait, and watches the busy ones. */
   #closeQuiet(): void {
     const nowMs = performance.now();
-    const { headMs, requestMs, inactivityMs: usualMs } = this.#parts.times;
+    const { headMs, requestMs, inactivityMs: usualMs } = this.#proxy.times;
     // A reload may change it.
     const inactivityMs = this.#server.timeout || usualMs;
     for (const connection of this.#open) {
@@ -95,13 +96,8 @@ export class FastPath {
       if (isOnFastPath) {
         if (quietMs > keepAliveMs) socket.destroy();
       } else if (quietMs > headMs && !isRefused) {
-        this.#refuse(socket, lateCode);
+        this.refuse(socket, lateCode);
       }
     }
-  }
-
-  /** Emits the error that Node's server would. */
-  #refuse(socket: Socket, code: string): void {
-    this.#server.emit('clientError', Object.assign(new Error('incomplete request'), { code }), socket);
   }
 }

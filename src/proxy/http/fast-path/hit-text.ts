@@ -1,33 +1,65 @@
 /** Writes prepared hits over HTTP/1.1, head and body into one arena where the body is short. */
 import type { AdmittedRequest } from '../../../access/index.ts';
-import type { Cors } from '../cors.ts';
+import type { Fleet } from '../../../upstream/index.ts';
+import { type CacheScope, type Cors, fieldLines, ownLines } from '../heads.ts';
 import { pieceBytes } from '../unsent-answers.ts';
-import type { PreparedHead, SharedHead } from '../target-cache.ts';
+import type { CachedTarget, PreparedHead } from '../target-cache.ts';
 import type { ServerParts } from '../service.ts';
-import type { Arenas } from './arena.ts';
-import { fieldLines, ownLines, type LiveHeaders } from './head-text.ts';
-import type { HitRequest, HitWriter, PreparedRequest } from './prepared-hits.ts';
-import type { AnswerSink } from './response.ts';
+import type { AnswerQueue, AnswerTurn } from './answer-queue.ts';
+
+/** One request that is answered without an `Exchange`. `Sink`: the receiver of its answer. */
+export interface PreparedRequest<Sink = AnswerQueue> {
+  readonly connection: Sink;
+  /** `performance.now()`. */
+  readonly nowMs: number;
+  readonly isKept: boolean;
+  readonly view: Fleet['view'];
+  readonly admitted: AdmittedRequest | undefined;
+  /** The answer has no body. */
+  readonly isHead: boolean;
+  /** Value of `Origin`. */
+  readonly origin: string | undefined;
+}
+
+/** One request for a prepared hit. */
+export interface HitRequest<Sink> extends PreparedRequest<Sink> {
+  readonly target: CachedTarget;
+  readonly scope: CacheScope;
+  /** Bytes of the request's body. */
+  readonly bodyBytes: number;
+  /** Value of `If-None-Match`, where conditions apply. */
+  readonly condition: string | undefined;
+  /** The client holds the answer; set with the prepared head that may serve it. */
+  isUnchanged: boolean;
+}
+
+/** Writes hits in the form of a transport. */
+export interface HitWriter<Sink> {
+  /** Queues head and body; false: no answer, because memory has dropped the body in that coding, or it is too long. */
+  write(prepared: PreparedHead, request: HitRequest<Sink>): boolean;
+  /** It writes answers to `HEAD`, 304, and the headers of CORS as well. */
+  readonly takesVariants: boolean;
+}
 
 /** Larger bodies lie in buffers of their own, and are written beside the head. */
 export const largestCopied = 16 * 1024;
 
 /** Writes hits to connections of the fast path. */
-export class HitText implements HitWriter<AnswerSink> {
+export class HitText implements HitWriter<AnswerQueue> {
   readonly takesVariants = true;
   readonly #memory: ServerParts['memory'];
-  readonly #live: LiveHeaders;
-  readonly #arenas: Arenas;
+  readonly #live: AnswerTurn['live'];
+  readonly #turn: AnswerTurn;
   readonly #corsLines: CorsLines;
 
-  constructor({ memory, cors }: Pick<ServerParts, 'memory' | 'cors'>, live: LiveHeaders, arenas: Arenas) {
+  constructor({ memory, heads }: ServerParts, turn: AnswerTurn) {
     this.#memory = memory;
-    this.#live = live;
-    this.#arenas = arenas;
-    this.#corsLines = new CorsLines(cors);
+    this.#live = turn.live;
+    this.#turn = turn;
+    this.#corsLines = new CorsLines(heads.cors);
   }
 
-  write(prepared: PreparedHead, request: HitRequest<AnswerSink>): boolean {
+  write(prepared: PreparedHead, request: HitRequest<AnswerQueue>): boolean {
     const { shared, own, sentBytes } = prepared;
     if (request.isUnchanged) {
       const further = this.#furtherLines(shared.exposed, request);
@@ -50,12 +82,12 @@ export class HitText implements HitWriter<AnswerSink> {
     return true;
   }
 
-  /** Queues an answer whose body does not change. */
-  writeBody({ common, own, exposed }: HeadText, body: Buffer, request: PreparedRequest<AnswerSink>): void {
-    const further = this.#furtherLines(exposed, request);
-    if (request.isHead) this.#put(common, own, further, request);
-    else if (body.length > largestCopied) this.#put(common, own, further, request, undefined, body);
-    else this.#put(common, own, further, request, { bytes: body, from: 0, to: body.length });
+  /** Queues an answer whose head and body do not change. */
+  writeBody(head: Buffer, body: Buffer, request: PreparedRequest): void {
+    const further = this.#furtherLines('', request);
+    if (request.isHead) this.#put(head, '', further, request);
+    else if (body.length > largestCopied) this.#put(head, '', further, request, undefined, body);
+    else this.#put(head, '', further, request, { bytes: body, from: 0, to: body.length });
   }
 
   /**
@@ -66,13 +98,13 @@ export class HitText implements HitWriter<AnswerSink> {
     common: Buffer,
     own: string,
     further: string,
-    { connection, isKept, nowMs, view }: PreparedRequest<AnswerSink>,
+    { connection, isKept, nowMs, view }: PreparedRequest,
     copied?: { readonly bytes: Buffer; readonly from: number; readonly to: number },
     beside?: Buffer,
   ): void {
     const live = this.#live.bytes(view.headers, isKept, nowMs);
     const length = copied === undefined ? 0 : copied.to - copied.from;
-    const arena = this.#arenas.withRoom(common.length + own.length + further.length + live.length + length);
+    const arena = this.#turn.withRoom(common.length + own.length + further.length + live.length + length);
     const { bytes, used: from } = arena;
     let to = from + common.copy(bytes, from);
     to += bytes.write(own, to, 'latin1');
@@ -86,7 +118,7 @@ export class HitText implements HitWriter<AnswerSink> {
   }
 
   /** Lines of limits and CORS. */
-  #furtherLines(exposed: string, { admitted, origin, view }: PreparedRequest<AnswerSink>): string {
+  #furtherLines(exposed: string, { admitted, origin, view }: PreparedRequest): string {
     const limits = limitLines(admitted);
     return origin === undefined ? limits : limits + this.#corsLines.of(origin, exposed, view.headers);
   }
@@ -94,12 +126,6 @@ export class HitText implements HitWriter<AnswerSink> {
 
 function limitLines(admitted: AdmittedRequest | undefined): string {
   return admitted === undefined ? '' : ownLines(admitted.headers);
-}
-
-/** The constant part of a head; `exposed`: as in `SharedHead`. */
-export interface HeadText extends Pick<SharedHead, 'exposed'> {
-  readonly common: Buffer;
-  readonly own: string;
 }
 
 /** Pages whose lines are kept. */

@@ -1,43 +1,41 @@
 /**
- * Answers hits of cached targets: the constant part of the head is prepared, the live part is shared by all answers,
- * and a writer of the transport adds the body. Few objects are made and read: with many targets, memory latency
- * dominates.
+ * Answers hits of cached targets, and the ledger info: the constant part of the head is prepared, the live part is shared
+ * by all answers, and a writer of the transport adds the body. Few objects are made and read: with many targets, memory
+ * latency dominates.
  */
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { AdmittedRequest } from '../../../access/index.ts';
-import { conditionalTag, matchesTag } from '../negotiate.ts';
-import type { CacheScope } from '../answer-heads.ts';
-import { isOfLatest } from '../../reads/index.ts';
+import type { ContentCoding } from '../../../cache/index.ts';
+import type { ReportedState } from '../../../upstream/index.ts';
+import { type InfoBody, isOfLatest, type Read, type ReadResult } from '../../reads/index.ts';
+import { type CacheScope, fieldLines, headText, unchangedHead } from '../heads.ts';
+import type { Route } from '../message.ts';
+import { conditionalTag, matchesTag, smallestCompressed } from '../negotiate.ts';
+import { HitSummary } from '../observer.ts';
 import type { ServerParts } from '../service.ts';
-import { secondsOf, type CachedTarget, type PreparedHead } from '../target-cache.ts';
-import type { Fleet, ReportedState } from '../../../upstream/index.ts';
-import { HitSummary } from './hit-summary.ts';
-import { PreparedHeads, type SharedHeads } from './prepared-heads.ts';
-import type { HeaderBlock } from './request-head.ts';
+import { secondsOf, type CachedTarget, type PreparedHead, type SharedHead } from '../target-cache.ts';
+import { ownCopy } from '../target.ts';
+import type { AnswerQueue } from './answer-queue.ts';
+import type { HitRequest, HitText, HitWriter } from './hit-text.ts';
+import type { HeaderBlock, PlainHead } from './request-head.ts';
 
 /** Seconds; a prepared head unused for longer is prepared again. */
 const longestUnused = 60;
-
-/** Writes hits in the form of a transport. `Sink`: the receiver of one answer. */
-export interface HitWriter<Sink> {
-  /** Queues head and body; false: no answer, because memory has dropped the body in that coding, or it is too long. */
-  write(prepared: PreparedHead, request: HitRequest<Sink>): boolean;
-  /** It writes answers to `HEAD`, 304, and the headers of CORS as well. */
-  readonly takesVariants?: boolean;
-}
+/** In bytes; answers with longer heads are written by an `Exchange`. */
+const longestHead = 8 * 1024;
 
 /** Answers hits of cached targets, without an `Exchange`. */
 export class PreparedHits<Sink extends { readonly socket: Socket }> {
   readonly #proxy: ServerParts;
   readonly #writer: HitWriter<Sink>;
-  readonly #heads: PreparedHeads;
+  readonly #sharedHeads: SharedHeads;
   readonly #hit = new HitSummary('memory');
 
   constructor(proxy: ServerParts, writer: HitWriter<Sink>, sharedHeads: SharedHeads) {
     this.#proxy = proxy;
     this.#writer = writer;
-    this.#heads = new PreparedHeads(proxy, sharedHeads);
+    this.#sharedHeads = sharedHeads;
   }
 
   /** Answers a `GET`, `HEAD` or a read by `POST`; false: no answer and no side effect. `bodyBytes`: of the request. */
@@ -52,7 +50,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     const { fleet, observer, heads } = this.#proxy;
     const { view } = fleet;
     const { isPlain, isKept, isDemanding, origin } = block;
-    if (!isPlain && (isDemanding || this.#writer.takesVariants !== true)) return false;
+    if (!isPlain && (isDemanding || !this.#writer.takesVariants)) return false;
     if (!view.isPlain || heads.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
     const scope: CacheScope = admitted?.isPrivate === true && target.scope === 'public' ? 'private' : target.scope;
@@ -100,10 +98,60 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
       return this.#serve(prepared, request, snapshot);
     }
     const read = snapshot === undefined ? target.read : freshness.pinned(target.read, snapshot.info.version);
-    const { view, scope } = request;
-    const made = this.#heads.prepare(read, { isLatest, ageSeconds, wanted: block.coding, view, scope });
+    const made = this.#prepare(read, isLatest, ageSeconds, block.coding, request);
     target.prepared = made;
     return made !== undefined && this.#isUsable(made, block, request) && this.#serve(made, request, snapshot);
+  }
+
+  /** `wanted`: the coding that the client prefers. `undefined`: memory lacks the answer, or its head is long. */
+  #prepare(
+    read: Read,
+    isLatest: boolean,
+    ageSeconds: number,
+    wanted: ContentCoding | undefined,
+    { view, scope }: HitRequest<Sink>,
+  ): PreparedHead | undefined {
+    const { memory, reader, heads } = this.#proxy;
+    const held = reader.locate(read);
+    if (held === undefined) return undefined;
+    const entry = memory.answerOf(held);
+    const { status, body } = entry;
+    const isCodable = body.length >= smallestCompressed;
+    const coding = isCodable ? wanted : undefined;
+    const sent = coding === undefined ? body : entry.coded[coding];
+    const { version } = read;
+    // The latest state has the same head before and after.
+    const isProvisional = !isLatest && reader.isProvisional(read);
+    const source = { kind: 'memory' } as const;
+    const served: ReadResult = { entry, version, isProvisional, isLatest, ageSeconds, source };
+    const ownHead = heads.ownHeadOf(served, coding);
+    const { chainId, ledgerWideNames } = view;
+    const exposed = heads.cors.furtherIn(ownHead);
+    const shared = this.#sharedHeads.of(
+      { chainId, ledgerWideNames, isLatest, isProvisional, scope, wanted, isCodable, coding, status, exposed },
+      heads.commonHeadOf(served, scope),
+    );
+    const unchangedOwn = fieldLines(ownHead);
+    const content = sent === undefined ? '' : fieldLines(contentHead(coding, sent.length));
+    // A joined text points to its flat form, one more cache line for each answer.
+    const own = ownCopy(unchangedOwn + content);
+    if (shared.bytes.length + own.length > longestHead) return undefined;
+    memory.use(held);
+    const { row, stamp, answer } = held;
+    return {
+      row,
+      stamp,
+      answer,
+      shared,
+      hits: reader.hitsOf(read),
+      usedAt: secondsOf(performance.now()),
+      version,
+      ageSeconds,
+      own,
+      unchangedLength: unchangedOwn.length,
+      sentBytes: sent?.length ?? -1,
+      fields: undefined,
+    };
   }
 
   #isUsable(prepared: PreparedHead, block: HeaderBlock, request: HitRequest<Sink>): boolean {
@@ -149,28 +197,84 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
   }
 }
 
-/** One request that is answered without an `Exchange`. */
-export interface PreparedRequest<Sink> {
-  readonly connection: Sink;
-  /** `performance.now()`. */
-  readonly nowMs: number;
-  readonly isKept: boolean;
-  readonly view: Fleet['view'];
-  readonly admitted: AdmittedRequest | undefined;
-  /** The answer has no body. */
-  readonly isHead: boolean;
-  /** Value of `Origin`. */
-  readonly origin: string | undefined;
+/** Interns the few beginnings that the heads of all targets share. */
+export class SharedHeads {
+  readonly #known = new Map<string, SharedHead>();
+  #ledgerWideNames: SharedHead['ledgerWideNames'] = new Set();
+
+  /** `head`: the first headers, names and values in turn. Throws as `fieldLines`. */
+  of(form: Omit<SharedHead, 'bytes' | 'unchanged' | 'fields'>, head: readonly string[]): SharedHead {
+    const { ledgerWideNames, ...rest } = form;
+    if (ledgerWideNames !== this.#ledgerWideNames) this.#known.clear();
+    this.#ledgerWideNames = ledgerWideNames;
+    const text = headText(form.status, head);
+    const name = Object.values(rest).join('|') + text;
+    const known = this.#known.get(name);
+    if (known !== undefined) return known;
+    if (this.#known.size >= mostKnown) this.#known.clear();
+    const unchanged = Buffer.from(headText(304, unchangedHead(head)), 'latin1');
+    const made = { ...form, bytes: Buffer.from(text, 'latin1'), unchanged, fields: undefined };
+    this.#known.set(name, made);
+    return made;
+  }
 }
 
-/** One request for a prepared hit. */
-export interface HitRequest<Sink> extends PreparedRequest<Sink> {
-  readonly target: CachedTarget;
-  readonly scope: CacheScope;
-  /** Bytes of the request's body. */
-  readonly bodyBytes: number;
-  /** Value of `If-None-Match`, where conditions apply. */
-  readonly condition: string | undefined;
-  /** The client holds the answer; set with the prepared head that may serve it. */
-  isUnchanged: boolean;
+const mostKnown = 64;
+
+function contentHead(coding: ContentCoding | undefined, length: number): readonly string[] {
+  const head = ['Content-Length', String(length)];
+  return coding === undefined ? head : ['Content-Encoding', coding, ...head];
+}
+
+/** Answers `GET` and `HEAD` of the ledger info from the shared state; its head is made once per change of the state. */
+export class PreparedInfo {
+  readonly #proxy: ServerParts;
+  readonly #writer: HitText;
+  readonly #summary = new HitSummary('local');
+  #info: InfoBody | undefined;
+  #vary = '';
+  #head = Buffer.alloc(0);
+
+  constructor(proxy: ServerParts, writer: HitText) {
+    this.#proxy = proxy;
+    this.#writer = writer;
+  }
+
+  /**
+   * Answers a request that names no freshness. False: no answer and no side effect; the general way finds a state that
+   * satisfies the client, or its error.
+   */
+  answer(head: PlainHead, route: Route, connection: AnswerQueue, admitted: AdmittedRequest | undefined): boolean {
+    const { fleet, freshness, observer, heads } = this.#proxy;
+    const { isDemanding, form, headers, isKept, origin } = head.block;
+    const { view } = fleet;
+    if (isDemanding || form === 'bcs' || !view.isPlain || view.oldest === undefined) return false;
+    if (heads.isDraining || observer.spans !== undefined) return false;
+    const nowMs = performance.now();
+    const info = freshness.findLedgerInfo({ headers, socket: connection.socket });
+    if (info === undefined) return false;
+    const { body, version } = info;
+    const isHead = head.method === 'HEAD';
+    this.#writer.writeBody(this.#headOf(info), body, { connection, nowMs, isKept, view, admitted, isHead, origin });
+    const summary = this.#summary;
+    summary.method = isHead ? 'HEAD' : 'GET';
+    summary.route = route.name;
+    summary.version = version;
+    summary.bytes = isHead ? 0 : body.length;
+    summary.admitted = admitted;
+    summary.report(observer, nowMs);
+    return true;
+  }
+
+  #headOf(info: InfoBody): Buffer {
+    const { heads } = this.#proxy;
+    const { vary } = heads;
+    if (info !== this.#info || vary !== this.#vary) {
+      const head = [...heads.infoHead(info.version), 'Content-Length', String(info.body.length)];
+      this.#head = Buffer.from(headText(200, head), 'latin1');
+      this.#info = info;
+      this.#vary = vary;
+    }
+    return this.#head;
+  }
 }

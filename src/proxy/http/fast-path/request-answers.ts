@@ -2,37 +2,31 @@
 import { type Access, type AdmittedRequest, clientOf } from '../../../access/index.ts';
 import type { GatewayError } from '../../../ledger/index.ts';
 import { stateOf } from '../server/connection-state.ts';
-import type { BodyReservation } from '../body-pool.ts';
-import { uncountedBytes } from '../request-body.ts';
-import type { MatchedRoute } from '../route.ts';
+import { type BodyReservation, uncountedBytes } from '../bodies.ts';
+import type { FastPathMetrics } from '../http-metrics.ts';
+import type { Incoming, MatchedRoute } from '../message.ts';
 import { answer, refuse } from '../serve.ts';
-import type { FastPathMetrics } from '../request-metrics.ts';
 import type { ServerParts, WholeRequest } from '../service.ts';
-import { CachedTarget, postedName } from '../target-cache.ts';
+import { CachedTarget, type DirectMatches, postedName } from '../target-cache.ts';
 import { longestTarget, ownCopy } from '../target.ts';
-import type { Incoming } from '../message.ts';
-import type { DirectMatches } from './direct-matches.ts';
-import { FastResponse, type AnswerSink } from './response.ts';
-import type { LiveHeaders } from './head-text.ts';
-import type { PreparedHits } from './prepared-hits.ts';
-import type { PreparedInfo } from './prepared-info.ts';
-import type { PlainHead } from './request-head.ts';
+import type { AnswerQueue, AnswerTurn } from './answer-queue.ts';
+import type { PreparedHits, PreparedInfo } from './prepared-hits.ts';
+import type { HeaderBlocks, PlainHead } from './request-head.ts';
+import { FastResponse } from './response.ts';
 
-/** Parts shared by all connections. */
-export interface RequestAnswersParts {
+/** Parts shared by all connections of the fast path. */
+export interface FastPathParts {
   readonly proxy: ServerParts;
   readonly metrics: FastPathMetrics;
-  readonly live: LiveHeaders;
+  readonly blocks: HeaderBlocks;
+  readonly turn: AnswerTurn;
   readonly directMatches: DirectMatches;
-  readonly hits: PreparedHits<AnswerSink>;
+  readonly hits: PreparedHits<AnswerQueue>;
   readonly info: PreparedInfo;
 }
 
 /** Characters of a target without a fragment; Node's parser decides on all others. */
 const plainTarget = /^[!-"$-~]*$/;
-
-/** Answers one request. */
-type Begin = (received: WholeRequest) => void;
 
 /** One request and its bytes. */
 interface PlainRequest {
@@ -46,13 +40,13 @@ interface PlainRequest {
 
 /** The request in flight on one connection, and those that are answered at once. */
 export class RequestAnswers {
-  readonly #parts: RequestAnswersParts;
-  readonly #sink: AnswerSink;
+  readonly #parts: FastPathParts;
+  readonly #sink: AnswerQueue;
   readonly #onDone: (isKept: boolean) => void;
   #inFlight: FastResponse | undefined;
 
   /** `onDone`: called when the socket has an answer that was in flight, or the last one (`isKept` is false). */
-  constructor(sink: AnswerSink, parts: RequestAnswersParts, onDone: (isKept: boolean) => void) {
+  constructor(sink: AnswerQueue, parts: FastPathParts, onDone: (isKept: boolean) => void) {
     this.#sink = sink;
     this.#parts = parts;
     this.#onDone = onDone;
@@ -159,7 +153,7 @@ export class RequestAnswers {
       return hits.answer(block, match, connection, admitted, end - bodyFrom, method === 'HEAD');
     }
     const { route } = match;
-    return route.kind === 'ledger info' && info.answer({ head, route, connection, admitted });
+    return route.kind === 'ledger info' && info.answer(head, route, connection, admitted);
   }
 
   /** Answers a request by its key or address and its limits, as `handle` does. */
@@ -198,11 +192,13 @@ export class RequestAnswers {
     return this.#parts.proxy.service.match(method, ownCopy(target));
   }
 
-  #begin({ head, body, reservation }: PlainRequest, match: MatchedRoute | CachedTarget, begin: Begin): void {
+  #begin(
+    { head, body, reservation }: PlainRequest,
+    match: MatchedRoute | CachedTarget,
+    begin: (received: WholeRequest) => void,
+  ): void {
     const sink = this.#sink;
-    const { live } = this.#parts;
-    const isHead = head.method === 'HEAD';
-    const response = new FastResponse({ connection: sink, live, isHead, onDone: (done) => this.#end(done) });
+    const response = new FastResponse(sink, head.method === 'HEAD', (done) => this.#end(done));
     response.shouldKeepAlive = head.block.isKept;
     if (reservation !== undefined) response.once('close', () => reservation.release());
     this.#inFlight = response;

@@ -1,45 +1,16 @@
 /** The answer to one request of the fast path, with the form and headers of Node's HTTP server. */
-import type { Socket } from 'node:net';
+import { headText } from '../heads.ts';
 import type { Outgoing } from '../message.ts';
-import type { Arena } from './arena.ts';
-import { headText, type LiveHeaders } from './head-text.ts';
-
-/** The connection that carries an answer. */
-export interface AnswerSink {
-  readonly socket: Socket;
-  /** Queues it for the end of this turn of the event loop. */
-  send(text: string, encoding: 'latin1' | 'utf8'): void;
-  /** Queues the bytes of `arena` from `from` to its end in use. */
-  sendFrom(arena: Arena, from: number): void;
-  /** Queues a body behind the newest head. */
-  sendBehind(body: Buffer): void;
-  /**
-   * Sends a piece of a body now, behind queued answers; false: wait for 'drain'. The socket calls `onSent` later, once
-   * the kernel accepts the piece or the connection closes.
-   */
-  sendPiece(piece: Buffer, onSent?: () => void): boolean;
-  /** Sends queued answers now. */
-  flush(): void;
-  /** Sends queued answers, and ends the connection. */
-  finish(): void;
-}
-
-/** Connection, live headers and end of one answer. */
-export interface ResponseParts {
-  readonly connection: AnswerSink;
-  readonly live: LiveHeaders;
-  /** The answer to `HEAD` has no body. */
-  readonly isHead: boolean;
-  /** Called when the socket has the answer, or the connection ends without one. */
-  readonly onDone: (response: FastResponse) => void;
-}
+import type { AnswerQueue } from './answer-queue.ts';
 
 /** One answer, in the form of Node's `ServerResponse`. */
 export class FastResponse implements Outgoing {
   statusCode = 200;
   shouldKeepAlive = true;
   headersSent = false;
-  readonly #parts: ResponseParts;
+  readonly #connection: AnswerQueue;
+  readonly #isHead: boolean;
+  readonly #onDone: (response: FastResponse) => void;
   #head = '';
   #isClosed = false;
   #hasPieces = false;
@@ -47,18 +18,23 @@ export class FastResponse implements Outgoing {
   #isChunked = false;
   #onClose: (() => void)[] = [];
 
-  constructor(parts: ResponseParts) {
-    this.#parts = parts;
+  /**
+   * `isHead`: the answer has no body. `onDone`: called when the socket has the answer, or the connection ends without one.
+   */
+  constructor(connection: AnswerQueue, isHead: boolean, onDone: (response: FastResponse) => void) {
+    this.#connection = connection;
+    this.#isHead = isHead;
+    this.#onDone = onDone;
   }
 
   get destroyed(): boolean {
-    return this.#isClosed || this.#parts.connection.socket.destroyed;
+    return this.#isClosed || this.#connection.socket.destroyed;
   }
 
   writeHead(status: number, head: readonly string[]): this {
     // Throws before anything is sent, so that an error answer remains possible.
     this.#head = headText(status, head);
-    this.#isChunked = !this.#parts.isHead && status !== 204 && status !== 304 && !hasLength(head);
+    this.#isChunked = !this.#isHead && status !== 204 && status !== 304 && !hasLength(head);
     this.statusCode = status;
     this.headersSent = true;
     return this;
@@ -71,20 +47,19 @@ export class FastResponse implements Outgoing {
       this.write(Buffer.isBuffer(body) ? body : Buffer.from(body, encoding));
       return this.end();
     }
-    const { connection, onDone } = this.#parts;
     if (this.#hasPieces) {
       const last = this.#isChunked ? lastChunk : Buffer.isBuffer(body) ? body : Buffer.from(body ?? '', encoding);
       // The body stays in memory until the kernel accepts its last piece; a short piece causes no 'drain'.
-      connection.sendPiece(last, () => this.close());
+      this.#connection.sendPiece(last, () => this.close());
     } else this.#endAtOnce(this.#wholeHead() + (this.#isChunked ? textOfLastChunk : ''), body, encoding);
-    onDone(this);
+    this.#onDone(this);
     // The exchange ends in this turn, and would take an earlier 'close' for a hang-up.
     if (!this.#hasPieces && this.#onClose.length > 0) queueMicrotask(() => this.close());
     return this;
   }
 
   #endAtOnce(head: string, body: string | Buffer | undefined, encoding: 'latin1' | 'utf8'): void {
-    const { connection } = this.#parts;
+    const connection = this.#connection;
     if (typeof body === 'string') connection.send(head + body, encoding);
     else connection.send(head, 'latin1');
     if (Buffer.isBuffer(body)) connection.sendBehind(body);
@@ -92,7 +67,7 @@ export class FastResponse implements Outgoing {
 
   write(piece: Buffer): boolean {
     if (this.#isClosed) return false;
-    const { connection } = this.#parts;
+    const connection = this.#connection;
     if (!this.#hasPieces) {
       this.#hasPieces = true;
       connection.send(this.#wholeHead(), 'latin1');
@@ -109,17 +84,16 @@ export class FastResponse implements Outgoing {
   }
 
   #wholeHead(): string {
-    const { live } = this.#parts;
-    return this.#head + live.endOfHead(this.shouldKeepAlive, this.#isChunked);
+    return this.#head + this.#connection.live.endOfHead(this.shouldKeepAlive, this.#isChunked);
   }
 
   destroy(): void {
-    this.#parts.connection.socket.destroy();
+    this.#connection.socket.destroy();
   }
 
   once(event: 'close' | 'drain', listener: () => void): this {
     if (event === 'close') this.#onClose.push(listener);
-    else this.#parts.connection.socket.once('drain', listener);
+    else this.#connection.socket.once('drain', listener);
     return this;
   }
 

@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client';
 import { type Config, TlsPair, WatchedFiles } from '../../../config/index.ts';
 import { Counter, Gauge, type Journal } from '../../../metrics/index.ts';
 import type { ConnectionTimes } from '../service.ts';
-import { keepAliveMs } from './listener.ts';
+import { keepAliveMs } from '../heads.ts';
 import { TlsListener } from './tls-server.ts';
 
 interface EncryptionContext {

@@ -5,18 +5,17 @@
 import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { GatewayError } from '../../../ledger/index.ts';
+import { keepAliveMs } from '../heads.ts';
 import { answerBrokenRequest, refuseBehind } from './broken-request.ts';
 import { enterPipeline, stateOf } from './connection-state.ts';
 import { createServer, schemaController } from './lean-http.ts';
 import { paceInput } from './paced-input.ts';
-import { awaitContinue } from '../request-body.ts';
+import { awaitContinue } from '../bodies.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 import { handle, refuse } from '../serve.ts';
 import type { ConnectionTimes, ServerParts } from '../service.ts';
 import { TurnShares } from './turn-shares.ts';
 
-/** Milliseconds; longer than balancers keep idle connections (60 s), so that none sends into a closing one. */
-export const keepAliveMs = 75_000;
 /** The time limits of clients. `inactivityMs` is longer than clients of streamed answers have. */
 export const usualTimes: ConnectionTimes = { headMs: 15_000, requestMs: 60_000, checkMs: 2_500, inactivityMs: 90_000 };
 
@@ -43,7 +42,8 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
     schemaController,
     serverFactory: () => createHttpServer(parts),
     clientErrorHandler: (error, socket) => {
-      if (answerBrokenRequest(error, { socket, headers: () => liveHeaders(parts) })) parts.observer.metrics.broken();
+      if (answerBrokenRequest(error, { socket, headers: () => liveHeaders(parts) }))
+        parts.observer.metrics.broken.inc();
     },
   });
 }

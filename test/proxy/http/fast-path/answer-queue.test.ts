@@ -4,9 +4,7 @@ import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { createServer, type TLSSocket } from 'node:tls';
-import { AnswerQueue } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
-import { Arenas } from '../../../../src/proxy/http/fast-path/arena.ts';
-import { TurnEnd } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
+import { AnswerQueue, AnswerTurn } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
 import { UnsentAnswers } from '../../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
 import { until } from '../../../support/eventually.ts';
@@ -23,10 +21,10 @@ async function encryptedQueue(t: TestContext) {
   const client = await tlsSocket(t, await listen(t, server), { ca: root.ca });
   const budget = new ByteBudget({ largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 });
   const unsent = new UnsentAnswers(budget, { refused: () => undefined, ended: () => undefined });
-  const arenas = new Arenas();
-  const queue = new AnswerQueue(await accepted, { turnEnd: new TurnEnd(), arenas, proxy: { unsent } });
+  const answers = new AnswerTurn();
+  const queue = new AnswerQueue(await accepted, answers, unsent);
   const send = (text: string): void => {
-    const arena = arenas.withRoom(text.length);
+    const arena = answers.withRoom(text.length);
     const from = arena.used;
     arena.used += arena.bytes.write(text, from, 'latin1');
     queue.sendFrom(arena, from);

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Arenas, type Arena } from '../../../../src/proxy/http/fast-path/arena.ts';
+import { AnswerTurn, type Arena } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
 
 /** Reserves `size` bytes for an answer. */
-function take(arenas: Arenas, size: number): Arena {
+function take(arenas: AnswerTurn, size: number): Arena {
   const arena = arenas.withRoom(size);
   arena.used += size;
-  arenas.hold(arena);
+  arena.waiting += 1;
   return arena;
 }
 
 test('answers of one turn lie behind one another, and the next turn begins at offset 0', () => {
-  const arenas = new Arenas();
+  const arenas = new AnswerTurn();
   const first = take(arenas, 1_000);
   assert.equal(take(arenas, 1_000), first);
   assert.equal(first.used, 2_000);
@@ -23,7 +23,7 @@ test('answers of one turn lie behind one another, and the next turn begins at of
 });
 
 test('an answer without room begins another arena, and the full one is reused once it is sent', () => {
-  const arenas = new Arenas();
+  const arenas = new AnswerTurn();
   const full = take(arenas, 60_000);
   const next = take(arenas, 60_000);
   assert.notEqual(next, full);
@@ -32,7 +32,7 @@ test('an answer without room begins another arena, and the full one is reused on
 });
 
 test('bytes that the kernel has not accepted are never overwritten', () => {
-  const arenas = new Arenas();
+  const arenas = new AnswerTurn();
   const lent = take(arenas, 1_000);
   take(arenas, 1_000);
   arenas.release(lent, false);

@@ -2,16 +2,17 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { arenaBytes } from '../../../../src/proxy/http/fast-path/arena.ts';
-import { FastConnection, type FastPathParts } from '../../../../src/proxy/http/fast-path/connection.ts';
+import { AnswerTurn, arenaBytes } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
+import { FastConnection } from '../../../../src/proxy/http/fast-path/connection.ts';
 import { FastResponse } from '../../../../src/proxy/http/fast-path/response.ts';
-import { LiveHeaders } from '../../../../src/proxy/http/fast-path/head-text.ts';
 import { HeaderBlocks } from '../../../../src/proxy/http/fast-path/request-head.ts';
 import { pieceBytes, UnsentAnswers } from '../../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
-import { TurnEnd } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
+import type { FastPathParts } from '../../../../src/proxy/http/fast-path/request-answers.ts';
 import { until } from '../../../support/eventually.ts';
 import { listen } from '../../../support/listen.ts';
+
+const unexpected = (): never => assert.fail('the connection ends');
 
 /** A connection of the fast path and its client, without the parts that answer reads. */
 async function fastConnection(t: TestContext) {
@@ -22,8 +23,9 @@ async function fastConnection(t: TestContext) {
   const blocks = new HeaderBlocks();
   const budget = new ByteBudget({ largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 });
   const unsent = new UnsentAnswers(budget, { refused: () => undefined, ended: () => undefined });
-  const parts = { proxy: { unsent }, blocks, turnEnd: new TurnEnd(), onClose: () => undefined };
-  return { connection: new FastConnection(socket, parts as unknown as FastPathParts), client, unsent, budget };
+  const parts = { proxy: { unsent }, blocks, turn: new AnswerTurn() } as unknown as FastPathParts;
+  const owner = { handOver: unexpected, refuse: unexpected, onClose: () => undefined };
+  return { connection: new FastConnection(socket, parts, owner), client, unsent, budget };
 }
 
 /** Sends short answers until the kernel's buffer is full. */
@@ -36,8 +38,7 @@ function fillWithShort(connection: FastConnection): void {
 
 /** Sends an answer in pieces; the kernel accepts all but the last. */
 function sendLong({ connection, unsent }: Awaited<ReturnType<typeof fastConnection>>): void {
-  const live = new LiveHeaders();
-  const response = new FastResponse({ connection: connection.queue, live, isHead: false, onDone: () => undefined });
+  const response = new FastResponse(connection.queue, false, () => undefined);
   const body = Buffer.alloc(pieceBytes + 1_000, 'a');
   unsent.hold(response, body);
   response.writeHead(200, ['Content-Length', String(body.length)]);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HeaderBlocks } from '../../../../src/proxy/http/fast-path/request-head.ts';
-import { KnownFields } from '../../../../src/proxy/http/fast-path/request-fields.ts';
+import { KnownFields } from '../../../../src/proxy/http/fast-path/h2-hits.ts';
 
 const pseudo = [':method', 'GET', ':scheme', 'https', ':authority', 'a', ':path', '/v1/x'];
 

@@ -1,25 +1,19 @@
 import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
+import type { UnsentAnswers } from '../../../../src/proxy/http/unsent-answers.ts';
 import { FastResponse } from '../../../../src/proxy/http/fast-path/response.ts';
-import { LiveHeaders } from '../../../../src/proxy/http/fast-path/head-text.ts';
+import { AnswerQueue, AnswerTurn } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
 
-const sent = (): never => assert.fail('sent');
+const unsent: unknown = undefined;
 
 test('a head that HTTP forbids throws before anything is sent, so an error answer remains possible', () => {
-  const connection = {
-    socket: new Socket(),
-    send: sent,
-    sendFrom: sent,
-    sendBehind: sent,
-    sendPiece: sent,
-    flush: sent,
-    finish: sent,
-  };
-  const response = new FastResponse({ connection, live: new LiveHeaders(), isHead: false, onDone: () => undefined });
+  const connection = new AnswerQueue(new Socket(), new AnswerTurn(), unsent as UnsentAnswers);
+  const response = new FastResponse(connection, false, () => undefined);
 
   assert.throws(() => response.writeHead(200, ['X-Node-Cursor', 'a\r\nX: b']), /forbids/);
 
+  assert.equal(connection.isEmpty, true);
   assert.equal(response.headersSent, false);
   assert.equal(response.statusCode, 200);
   response.writeHead(500, ['Content-Type', 'application/json']);

@@ -7,9 +7,9 @@ import { createEncodeMetrics } from '../../../../src/proxy/routes/encoder.ts';
 import { createProofMetrics } from '../../../../src/proxy/routes/standing-proof.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { lagVersions, outcomes, requestSeconds } from '../../../../src/metrics/request-labels.ts';
-import { createHttpMetrics } from '../../../../src/proxy/http/request-metrics.ts';
+import { createHttpMetrics } from '../../../../src/proxy/http/http-metrics.ts';
 import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
-import { createOverloadMetrics } from '../../../../src/proxy/http/overload-metrics.ts';
+import { createOverloadMetrics } from '../../../../src/proxy/http/http-metrics.ts';
 import { createSenderMetrics } from '../../../../src/upstream/dispatch/sender-metrics.ts';
 import { createUpstreamMetrics } from '../../../../src/upstream/upstream-metrics.ts';
 import {
@@ -24,11 +24,12 @@ import {
   totalOf,
 } from '../../../../src/proxy/operations/status/counts.ts';
 
+const zero = (): number => 0;
+
 /** Metrics of one process, every family that the page reads among them. */
 function gatewayMetrics() {
   const registry = new Registry();
   const gauges = { waiting: 0, nodes: [] };
-  const overloadGauges = { connections: 0, lagSeconds: 0, answerBytes: 0 };
   return {
     registry,
     access: createAccessMetrics(registry, () => ({ keys: 0, plans: ['free'] })),
@@ -41,7 +42,7 @@ function gatewayMetrics() {
     checked: createProofMetrics(registry, () => 0),
     http: createHttpMetrics(registry),
     latest: createLatestMetrics(registry),
-    overload: createOverloadMetrics(registry, () => overloadGauges),
+    overload: createOverloadMetrics(registry, { connections: zero, lagSeconds: zero, answerBytes: zero }),
     sender: createSenderMetrics(registry, () => gauges),
     upstream: createUpstreamMetrics(registry, {
       upstreams: [],
@@ -91,7 +92,7 @@ test('each refusal, encoding and repair of the page has a metric that counts it'
   for (const reason of ['operation', 'origin', 'limit', 'not counted'] as const) access.refused(reason, 'free');
   overload.shed('event loop');
   overload.shed('answers on their way');
-  overload.connectionRefused();
+  overload.connectionRefused.inc();
   sender.refused('full');
   sender.refused('late');
   encode.local();

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
-import { createHttpMetrics } from '../../../../src/proxy/http/request-metrics.ts';
+import { createHttpMetrics } from '../../../../src/proxy/http/http-metrics.ts';
 import { outcomes, type Outcome, type RouteName } from '../../../../src/metrics/request-labels.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { countedFamilies, countsOf, distancesOf } from '../../../../src/proxy/operations/status/counts.ts';

@@ -1,4 +1,4 @@
-/** Metrics of client requests: status, latency, in flight, saved upstream requests, fast path. */
+/** Metrics of the client port: requests, the fast path, and what is shed, refused or ended under load. */
 import type { Registry } from 'prom-client';
 import {
   combinations,
@@ -89,8 +89,7 @@ export function createHttpMetrics(registry: Registry) {
       counted.bytes.inc(bytes);
       saved(route, outcome);
     },
-    /** Malformed bytes, or a request that did not end in time. */
-    broken: () => broken.inc(),
+    broken,
   };
 }
 
@@ -140,4 +139,61 @@ export function createFastPathMetrics(registry: Registry) {
       help: 'Connections that the HTTP server took over, for good, after a request in another form.',
     }).of({}),
   };
+}
+
+/** Why requests are answered 503 at once. */
+const shedReasons = ['event loop', 'answers on their way'] as const;
+
+/** Registers the families of overload; the gauges are read at each scrape. `answerBytes`: from nodes or to clients. */
+export function createOverloadMetrics(
+  registry: Registry,
+  gauges: Readonly<Record<'connections' | 'lagSeconds' | 'answerBytes', () => number>>,
+) {
+  const shed = new Counter(registry, {
+    name: 'ledgergate_shed_requests_total',
+    help: 'Requests answered 503 at once to protect others, by reason.',
+    labels: { reason: shedReasons },
+  }).by('reason');
+  const connectionRefused = new Counter(registry, {
+    name: 'ledgergate_http_connections_refused_total',
+    help: 'Connections of clients beyond listen.maxConnections, answered 503 or closed.',
+  }).of({});
+  const connectionDisplaced = new Counter(registry, {
+    name: 'ledgergate_http_connections_displaced_total',
+    help: 'Idle connections of clients that were closed at listen.maxConnections to make room for new ones.',
+  }).of({});
+  const slowConnectionEnded = new Counter(registry, {
+    name: 'ledgergate_http_slow_connections_ended_total',
+    help: 'Connections that were ended because their clients took nothing of an answer while memory for answers was short.',
+  }).of({});
+  new Gauge(registry, {
+    name: 'ledgergate_answers_held_bytes',
+    help: 'Bytes of answers that are being read from nodes, or that clients have not taken, beside the cache.',
+    read: gauges.answerBytes,
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_http_connections',
+    help: 'Open connections of clients.',
+    read: gauges.connections,
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_event_loop_lag_seconds',
+    help: 'How late the event loop is; the latest of all workers.',
+    join: 'max',
+    read: gauges.lagSeconds,
+  });
+  return { shed, connectionRefused, connectionDisplaced, slowConnectionEnded };
+}
+
+/** Registers the families of request bodies. `heldBytes` is called at each scrape; the count is of ended bodies. */
+export function createBodyMetrics(registry: Registry, heldBytes: () => number): Count {
+  new Gauge(registry, {
+    name: 'ledgergate_http_body_bytes',
+    help: 'Bytes of request bodies of more than 16 kB that are held, and of answers made of them.',
+    read: heldBytes,
+  });
+  return new Counter(registry, {
+    name: 'ledgergate_http_bodies_ended_total',
+    help: 'Request bodies that were answered 503 before their end, because memory for bodies was short and they were the slowest of the clients that held the most.',
+  }).of({});
 }

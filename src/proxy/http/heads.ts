@@ -1,0 +1,270 @@
+/**
+ * Heads of answers: what caches may do with them, where they come from, cross-origin access, and their text in the form of
+ * Node's HTTP server.
+ */
+import { type Dialect, familyText, isOfInterface, type LedgerVersion } from '../../ledger/index.ts';
+import type { ContentCoding } from '../../cache/index.ts';
+import type { Fleet } from '../../upstream/index.ts';
+import type { ReadResult } from '../reads/index.ts';
+import { entityTag } from './negotiate.ts';
+import { STATUS_CODES } from './server/lean-http.ts';
+import type { Incoming } from './message.ts';
+
+/** Milliseconds; longer than balancers keep idle connections (60 s), so that none sends into a closing one. */
+export const keepAliveMs = 75_000;
+
+/**
+ * Caches that may store an answer: all, the client's own, or none. `none` applies to POST: the answer depends on the
+ * request's body, which caches ignore (RFC 9110 9.3.3, 13.1.2), and conditions do not apply.
+ */
+export type CacheScope = 'public' | 'private' | 'none';
+
+/** Makes the heads of one process's answers, names and values in turn. */
+export class AnswerHeads {
+  readonly cors: Cors;
+  /** Connections close after their answer. */
+  isDraining = false;
+  readonly #fleet: Pick<Fleet, 'view' | 'dialect'>;
+  readonly #keyHeader: (() => string) | undefined;
+
+  /** `keyHeader`: lower-case name of the header that carries clients' keys; absent with open access. */
+  constructor(fleet: Pick<Fleet, 'view' | 'dialect'>, keyHeader?: () => string) {
+    this.cors = new Cors(fleet.dialect);
+    this.#fleet = fleet;
+    this.#keyHeader = keyHeader;
+  }
+
+  /** Headers that many answers share, the content type first. */
+  commonHeadOf(served: ReadResult, scope: CacheScope): string[] {
+    const { entry, source } = served;
+    return [
+      'Content-Type',
+      entry.contentType,
+      'Vary',
+      this.vary,
+      'Cache-Status',
+      this.#cacheStatus(source),
+      'Cache-Control',
+      cacheControl(served, scope),
+    ];
+  }
+
+  /** Headers of one answer, except coding and length. */
+  ownHeadOf({ entry, version, source, ageSeconds }: ReadResult, coding: ContentCoding | undefined): string[] {
+    const head: string[] = [];
+    const { dialect, view } = this.#fleet;
+    // RFC 9111 5.1: the answer predates this request. A pinned version needs no revalidation.
+    if (source.kind !== 'upstream') head.push('Age', String(ageSeconds));
+    if (version !== undefined) head.push('Ledgergate-Served-Version', String(version));
+    if (entry.gasUsed !== undefined) head.push(dialect.gasUsed, entry.gasUsed);
+    if (entry.cursor !== undefined) head.push(dialect.cursor, entry.cursor);
+    if (entry.ownHeaders !== undefined) {
+      // A header may have become ledger-wide since: then only the live value is true.
+      head.push(...familyText.list(entry.ownHeaders, dialect, view.ledgerWideNames));
+    }
+    if (entry.digest !== '') head.push('ETag', entityTag(entry, coding));
+    if (source.kind === 'upstream' && source.retryAfter !== undefined) head.push('Retry-After', source.retryAfter);
+    return head;
+  }
+
+  /** `outage`: no node is reachable, and the ledger headers are the last ones (RFC 9211 2, parameters). */
+  #cacheStatus(source: ReadResult['source']): string {
+    const status = cacheStatus(source);
+    return this.#fleet.view.isPlain || source.kind === 'upstream' ? status : `${status}; outage`;
+  }
+
+  /** Request headers that select the bytes a cache may replay. */
+  get vary(): string {
+    const name = this.#keyHeader?.();
+    return name === undefined ? varyOfAll : `${varyOfAll}, ${name}`;
+  }
+
+  /** Head of the ledger info up to its length. */
+  infoHead(version: LedgerVersion): string[] {
+    return this.#unstoredHead('application/json; charset=utf-8', ['Ledgergate-Served-Version', String(version)]);
+  }
+
+  /** Head of an error, names and values of its own behind it. */
+  errorHead(own: readonly string[]): string[] {
+    return this.#unstoredHead('application/json', own);
+  }
+
+  #unstoredHead(contentType: string, own: readonly string[]): string[] {
+    return ['Content-Type', contentType, 'Vary', this.vary, 'Cache-Control', 'no-store', ...own];
+  }
+}
+
+/** Head of a 304, from `commonHeadOf`: without the content type, which a cache would copy (RFC 9110 15.4.5). */
+export function unchangedHead(commonHead: readonly string[]): string[] {
+  return commonHead.slice(2);
+}
+
+function cacheStatus(source: ReadResult['source']): string {
+  if (source.kind === 'memory') return 'ledgergate; hit; detail=memory';
+  if (source.kind !== 'upstream')
+    return `ledgergate; hit; detail=${source.kind}${source.isCollapsed ? '; collapsed' : ''}`;
+  return `ledgergate; fwd=miss; detail=${source.name}${source.isCollapsed ? '; collapsed' : ''}`;
+}
+
+/**
+ * Directives for caches in front (RFC 9111 5.2.2). State and finished history hold for ever; rendered history for the time
+ * that the gateway keeps it too. The latest state, what only one node has reached, a short share and a transaction by hash,
+ * which may be asked for while it is pending, are revalidated by their tag.
+ */
+function cacheControl({ entry, isProvisional, isLatest }: ReadResult, scope: CacheScope): string {
+  if (scope === 'none' || entry.digest === '') return 'no-store';
+  const isRevalidated = isLatest || entry.lifetimeMs === 0 || isProvisional || entry.committedAt !== undefined;
+  if (isRevalidated) return scope === 'private' ? 'private, no-cache' : 'no-cache';
+  const { lifetimeMs } = entry;
+  return lifetimeMs === Infinity
+    ? `${scope}, max-age=31536000, immutable`
+    : `${scope}, max-age=${Math.floor(lifetimeMs / 1000)}`;
+}
+
+/** `Vary` of every answer: without `Origin`, a cache could replay an answer without CORS headers to a page. */
+const varyOfAll = 'Accept, Accept-Encoding, Origin';
+
+/** A day; browsers apply lower bounds of their own. */
+const preflightSeconds = 86_400;
+
+/** Makes the cross-origin headers of answers. */
+export class Cors {
+  readonly #dialect: Dialect;
+  /** Exposed names, made anew when the dialect gets others (`Fleet.takeDialect`). */
+  #exposed = { known: new Set<string>() as ReadonlySet<string>, names: '' };
+
+  constructor(dialect: Dialect) {
+    this.#dialect = dialect;
+  }
+
+  /** Flat CORS headers for an answer with `head`, names and values in turn; empty for a request without `Origin`. */
+  headers({ headers: { origin } }: Incoming, head: readonly string[]): readonly string[] {
+    return this.grant(origin, this.furtherIn(head));
+  }
+
+  /** Flat CORS headers for `origin`. `further`: of `furtherIn`, for all headers of the answer. */
+  grant(origin: string | undefined, further: string): readonly string[] {
+    if (!isReadable(origin)) return [];
+    const exposed = this.#exposedNames() + further;
+    return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': exposed }).flat();
+  }
+
+  #exposedNames(): string {
+    const { known } = this.#dialect;
+    if (this.#exposed.known !== known) {
+      const own = ['Cache-Status', 'Ledgergate-Served-Version', 'ETag'];
+      const limits = ['Retry-After', 'RateLimit', 'RateLimit-Policy', 'WWW-Authenticate'];
+      this.#exposed = { known, names: [...known, ...own, ...limits].join(', ') };
+    }
+    return this.#exposed.names;
+  }
+
+  /** The interface's names in `head` that are not exposed yet, each behind a comma. */
+  furtherIn(head: readonly string[]): string {
+    let further = '';
+    for (let at = 0; at < head.length; at += 2) {
+      const written = head[at] as string;
+      if (written[0] !== 'x' && written[0] !== 'X') continue;
+      const name = written.toLowerCase();
+      if (isOfInterface(name) && !this.#dialect.known.has(name)) further += `, ${name}`;
+    }
+    return further;
+  }
+
+  /**
+   * Headers of a preflight's answer, or `undefined` for other requests. Browsers send preflights without a key, so
+   * access control applies to the request itself. `Access-Control-Request-Private-Network` gets no answer: a public
+   * page must not reach a private network.
+   */
+  preflight({ headers }: Incoming): string[] | undefined {
+    const { origin } = headers;
+    if (origin === undefined || headers['access-control-request-method'] === undefined) return undefined;
+    const vary = ['Vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers'];
+    if (!isReadable(origin)) return vary;
+    const wanted = headers['access-control-request-headers'];
+    const granting = Object.entries({
+      ...granted(origin),
+      'Access-Control-Allow-Methods': 'GET, HEAD, POST',
+      ...(wanted === undefined || wanted.length > longestList ? {} : { 'Access-Control-Allow-Headers': wanted }),
+      'Access-Control-Max-Age': String(preflightSeconds),
+    }).flat();
+    return [...granting, ...vary];
+  }
+}
+
+/** In characters: a scheme, a host of 253 and a port are shorter, and browsers list a few headers. */
+const longestOrigin = 512;
+const longestList = 4096;
+
+/** Bounds the echoed text. */
+function isReadable(origin: string | undefined): origin is string {
+  return origin !== undefined && origin.length <= longestOrigin;
+}
+
+/** Public SDKs send `credentials: include`, which forbids a wildcard origin; the gateway trusts no cookies. */
+function granted(origin: string): Readonly<Record<string, string>> {
+  return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Allow-Credentials': 'true' };
+}
+
+/** Bytes that HTTP forbids in a field value (RFC 9110 5.5): a line feed would begin another header. */
+const forbiddenInValue = /[^\t -~\x80-\xff]/;
+
+/** Status line and headers, without the empty line. `head`: names and values in turn. Throws as `fieldLines`. */
+export function headText(status: number, head: readonly string[]): string {
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}\r\n${fieldLines(head)}`;
+}
+
+/** One line per header. Throws on bytes that HTTP forbids in a value (RFC 9110 5.5), as Node does. */
+export function fieldLines(head: readonly string[]): string {
+  for (let at = 1; at < head.length; at += 2) {
+    if (forbiddenInValue.test(head[at] as string)) throw new Error('an answer header contains bytes that HTTP forbids');
+  }
+  return ownLines(head);
+}
+
+/** One line per header, of values made by this program alone: numbers and names of bounds. */
+export function ownLines(head: readonly string[]): string {
+  let text = '';
+  for (let at = 0; at + 1 < head.length; at += 2) text += `${head[at]}: ${head[at + 1]}\r\n`;
+  return text;
+}
+
+const keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveMs / 1000}\r\n\r\n`;
+const chunked = 'Transfer-Encoding: chunked\r\n\r\n';
+const close = 'Connection: close\r\n\r\n';
+
+/** Headers shared by all answers of a moment: ledger headers, encoded once per change, and the date, once a second. */
+export class LiveHeaders {
+  #untilMs = -Infinity;
+  #date = '';
+  #ledger: readonly string[] | undefined;
+  #kept = Buffer.alloc(0);
+  #closing = Buffer.alloc(0);
+
+  /** End of a head, with the empty line. `isChunked`: the body has no length. */
+  endOfHead(isKept: boolean, isChunked = false): string {
+    this.#renewDate(performance.now());
+    const connection = isKept ? keepAlive : close;
+    return this.#date + (isChunked ? connection.slice(0, -2) + chunked : connection);
+  }
+
+  /** Ledger headers and the end of a head. `nowMs`: `performance.now()`. */
+  bytes(ledger: readonly string[], isKept: boolean, nowMs: number): Buffer {
+    this.#renewDate(nowMs);
+    if (ledger !== this.#ledger) {
+      this.#ledger = ledger;
+      const lines = fieldLines(ledger);
+      this.#kept = Buffer.from(lines + this.#date + keepAlive, 'latin1');
+      this.#closing = Buffer.from(lines + this.#date + close, 'latin1');
+    }
+    return isKept ? this.#kept : this.#closing;
+  }
+
+  #renewDate(nowMs: number): void {
+    if (nowMs < this.#untilMs) return;
+    const dateMs = Date.now();
+    this.#untilMs = nowMs + 1000 - (dateMs % 1000);
+    this.#date = `Date: ${new Date(dateMs).toUTCString()}\r\n`;
+    this.#ledger = undefined;
+  }
+}
