@@ -64,7 +64,8 @@ export function createClientPort(service: Service, config: Config, context: Clie
     ended: () => metrics.slowConnectionEnded.inc(),
   });
   const times = { ...usualTimes, inactivityMs: inactivityMs(config), ...context.times };
-  const encryption = listen.tls && createEncryption(listen.tls, { ...context, times });
+  const turns = new TurnShares();
+  const encryption = listen.tls && createEncryption(listen.tls, { ...context, times, turns });
   const sdk = context.sdk ?? Tracer.findSdk();
   const tracer = sdk && new Tracer(sdk);
   const observer = {
@@ -73,7 +74,6 @@ export function createClientPort(service: Service, config: Config, context: Clie
     limits: settings.sender,
     onEnd: context.onEnd,
   };
-  const turns = new TurnShares();
   const bodies: Bodies = new Bodies({ processes, onEnded: () => bodiesEnded.inc(), turns });
   const bodiesEnded = createBodyMetrics(registry, () => bodies.heldBytes);
   const heads = new AnswerHeads(fleet, access && (() => access.header));

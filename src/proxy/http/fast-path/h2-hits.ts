@@ -80,7 +80,7 @@ export class FastStreams {
   #find(stream: ServerHttp2Stream, raw: readonly string[]): Candidate | undefined {
     const { session } = stream;
     if (session === undefined || !stream.endAfterHeaders || stream.closed || stream.destroyed) return undefined;
-    const known = this.#knownOf(session as ServerHttp2Session, raw);
+    const known = this.#knownOf(stream, session as ServerHttp2Session, raw);
     if (known === undefined || known.open.state.isRefused) return undefined;
     const { open, fields } = known;
     const { block } = fields;
@@ -90,10 +90,10 @@ export class FastStreams {
     return target === undefined ? undefined : { stream, open, socket: open.socket, path, block, target };
   }
 
-  #knownOf(session: ServerHttp2Session, raw: readonly string[]): KnownSession | undefined {
+  #knownOf(stream: ServerHttp2Stream, session: ServerHttp2Session, raw: readonly string[]): KnownSession | undefined {
     const known = this.#known.get(session);
     if (known?.fields.matches(raw) === true) return known;
-    const open = known?.open ?? this.#tls.sessions.find(session);
+    const open = known?.open ?? this.#tls.sessions.of(stream);
     const fields = KnownFields.read(raw, this.#blocks);
     if (open === undefined || fields === undefined) return undefined;
     const read = { open, fields };
@@ -103,7 +103,7 @@ export class FastStreams {
 
   #answer(candidate: Candidate, admitted?: AdmittedRequest): boolean {
     if (!this.#hits.answer(candidate.block, candidate.target, candidate, admitted)) return false;
-    this.#tls.sessions.answer(candidate.stream, candidate.open);
+    candidate.open.answer(candidate.stream);
     this.#metrics.known.inc();
     return true;
   }

@@ -6,8 +6,10 @@ import { Counter, Gauge, type Journal } from '../../../metrics/index.ts';
 import type { ConnectionTimes } from '../service.ts';
 import { keepAliveMs } from '../heads.ts';
 import { TlsListener } from './tls-server.ts';
+import type { TurnShares } from './turn-shares.ts';
 
 interface EncryptionContext {
+  readonly turns: TurnShares;
   readonly log: Logger;
   readonly journal: Journal;
   readonly registry: Registry;
@@ -17,7 +19,7 @@ interface EncryptionContext {
 /** Throws when the files or ciphers are invalid. */
 export function createEncryption(
   config: NonNullable<Config['listen']['tls']>,
-  { log, journal, times, registry }: EncryptionContext,
+  { log, journal, times, turns, registry }: EncryptionContext,
 ) {
   const files = new WatchedFiles([config.cert, config.key]);
   const first = TlsPair.read(config, Date.now());
@@ -31,6 +33,7 @@ export function createEncryption(
     pair,
     ciphers: config.ciphers,
     times: { ...times, idleMs: keepAliveMs },
+    turns,
     onHandshakeFailed: () => metrics.handshakeFailed(),
   });
   files.watch({ onChange: look, onMissing: look });

@@ -125,7 +125,6 @@ function createHttpServer(parts: ServerParts): Server {
   paceInput(server, parts.turns);
   return (
     parts.tls?.wrap(server, {
-      turns: parts.turns,
       connect: refuseWith((target) => service.notAllowed(target)),
       refuse: (request, response, error) => refuse(parts, { request, response }, error),
     }) ?? server

@@ -17,7 +17,6 @@ import { GatewayError } from '../../../ledger/index.ts';
 import { bindToCarrier } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
-import { PacedStreams } from './paced-streams.ts';
 import type { TurnShares } from './turn-shares.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 
@@ -33,12 +32,12 @@ interface TlsListenerOptions {
   /** OpenSSL names, best first. */
   readonly ciphers: readonly string[];
   readonly times: SessionTimes & { readonly requestMs: number };
+  readonly turns: TurnShares;
   onHandshakeFailed(): void;
 }
 
 /** Answers of requests that the HTTP/1.1 server has in another form, or not at all. */
 interface H2Handlers {
-  readonly turns: TurnShares;
   readonly connect: RequestListener;
   refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
 }
@@ -73,7 +72,7 @@ export class TlsListener {
   /** Throws when certificate and key do not match. */
   constructor(options: TlsListenerOptions) {
     this.#options = options;
-    this.sessions = new H2Sessions(options.times);
+    this.sessions = new H2Sessions(options.times, options.turns);
     this.#tls = createTlsServer({
       ...this.#contextOf(options.pair),
       ALPNProtocols: ['h2', 'http/1.1'],
@@ -99,7 +98,7 @@ export class TlsListener {
   /** Puts TLS ahead of `server`, and HTTP/2 beside it: `server` emits the requests of both. */
   wrap(server: Server, handlers: H2Handlers): Server {
     const h2 = this.#createH2(server, handlers);
-    const paced = this.#paceStreams(h2, handlers.turns);
+    this.#takeStreams(h2);
     const plain = server.listeners('connection') as ((this: Server, socket: Socket) => void)[];
     server.removeAllListeners('connection');
     this.#takeHttp1 = (socket) => {
@@ -120,7 +119,7 @@ export class TlsListener {
         return;
       }
       bindToCarrier(socket, carrier);
-      if (socket.alpnProtocol === 'h2') this.#startSession(h2, socket, paced);
+      if (socket.alpnProtocol === 'h2') this.#startSession(h2, socket);
       else this.#takeHttp1(socket);
     });
     return server;
@@ -139,36 +138,39 @@ export class TlsListener {
     return (received, serve) => this.#passOn(received, serve);
   }
 
-  #paceStreams(h2: Http2Server, turns: TurnShares): PacedStreams {
-    const paced = new PacedStreams(turns);
+  /** Puts the share of a turn ahead of HTTP/2's compatibility layer. */
+  #takeStreams(h2: Http2Server): void {
     const [compatibility, ...others] = h2.listeners('stream') as TakeStream[];
     if (compatibility === undefined || others.length > 0) {
       throw new Error('the HTTP/2 server has not exactly one listener for streams');
     }
-    this.#passOn = (received, serve) =>
-      // A stream that its client has reset by the end of the turn reaches no node.
-      paced.defer(received[0], serve !== undefined, () => {
+    this.#passOn = (received, serve) => {
+      const [stream] = received;
+      const pass = (): void => {
         // The layer emits 'request' before it returns.
         this.#serveNext = serve;
         compatibility.apply(h2, received);
         this.#serveNext = undefined;
-      });
+      };
+      const open = this.sessions.of(stream);
+      // A stream that its client has reset by the end of the turn reaches no node.
+      if (open === undefined) pass();
+      else open.defer(stream, serve !== undefined, pass);
+    };
     this.#takeStream = (...received) => this.#passOn(received);
     h2.removeAllListeners('stream');
-    h2.on('stream', (...received: Parameters<TakeStream>) =>
-      paced.take(received[0], () => this.#takeStream(...received)),
-    );
-    return paced;
+    h2.on('stream', (...received: Parameters<TakeStream>) => {
+      const open = this.sessions.of(received[0]);
+      if (open === undefined) this.#takeStream(...received);
+      else open.take(received[0], () => this.#takeStream(...received));
+    });
   }
 
-  #startSession(h2: Http2Server, socket: TLSSocket, paced: PacedStreams): void {
+  #startSession(h2: Http2Server, socket: TLSSocket): void {
     // The HTTP/1.1 server accepts half-open connections; here no code would close the other half.
     socket.allowHalfOpen = false;
     // Node emits 'session' synchronously.
-    h2.once('session', (session) => {
-      this.sessions.add(session, socket);
-      paced.add(session, socket);
-    });
+    h2.once('session', (session) => this.sessions.add(session, socket));
     h2.emit('connection', socket);
   }
 
@@ -193,7 +195,7 @@ export class TlsListener {
     const take =
       (serve: RequestListener) =>
       (request: H2Request, response: H2Response): void => {
-        this.sessions.begin(request.stream);
+        this.sessions.of(request.stream)?.begin(request.stream);
         this.#bound(request, response, handlers);
         const handler = this.#serveNext ?? serve;
         handler(request as unknown as IncomingMessage, response as unknown as ServerResponse);

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, IncomingMessage, ServerResponse } from 'node:http';
 import { connect as connectH2, createServer as createH2Server } from 'node:http2';
-import { connect, type AddressInfo } from 'node:net';
+import { connect, Socket, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Bodies, type BodyLimits } from '../../../src/proxy/http/bodies.ts';
@@ -249,4 +250,21 @@ test('a refused body above the bound no longer counts', async (t) => {
   await once(socket, 'data');
 
   assert.equal(server.bodies.heldBytes, 0);
+});
+
+test("bytes of bodies take their client's share of a turn, and the next turn goes on", async () => {
+  const bodies = new Bodies();
+  const requests = ['127.0.0.2', '127.0.0.3'].map((remoteAddress) => {
+    const socket = Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress });
+    const request = Object.assign(new IncomingMessage(socket), { headers: { 'content-length': '8000000' } });
+    bodies.read({ request, response: new ServerResponse(request), client: 'a' }, () => assert.fail('whole'));
+    return request;
+  });
+  const [one, other] = requests as [IncomingMessage, IncomingMessage];
+
+  for (const request of [one, one, other]) request.emit('data', Buffer.alloc(1.5 * 1024 * 1024));
+  assert.deepEqual([one.isPaused(), other.isPaused()], [true, false]);
+
+  await nextTurn();
+  assert.deepEqual([one.isPaused(), other.isPaused()], [false, false]);
 });
