@@ -33,7 +33,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'at > 0 => at >= 0': 'one turn more',
     "typeof body !== 'object' => false": 'for types alone: a boolean or a text has no kind',
   },
-  'src/cache/epoch/epoch.ts': {
+  'src/cache/history/terms.ts': {
     'one.id < other.id => one.id <= other.id': 'no two fields of a hash have one name',
     '\'\' => "Stryker was here!"': 'for types alone: a group of a match, or no match and no number',
     '[] => ["Stryker was here"]': 'no number either way',
@@ -94,7 +94,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     "need.kind === 'transaction' => true": 'for types alone: no other need has a submission',
     '\'holding\' => ""': 'shown after a miss for transactions alone, which have no position to hold',
   },
-  'src/upstream/select/candidates.ts': {
+  'src/upstream/select/pick.ts': {
     'asked.size === 0 => false': shortcut,
     'left.length < 2 => false': shortcut,
     'nodes.length < 2 => false': shortcut,

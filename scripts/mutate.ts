@@ -14,7 +14,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/access/limits/account.ts': ['test/access/limits/window.test.ts', 'test/access/limits/limits-memory.test.ts'],
   'src/access/limits/cost.ts': ['test/access/limits/cost.test.ts'],
   'src/access/limits/window.ts': ['test/access/limits/window.test.ts'],
-  'src/cache/epoch/epoch.ts': ['test/cache/epoch/epoch.test.ts'],
+  'src/cache/history/terms.ts': ['test/cache/history/terms.test.ts'],
   'src/proxy/routes/canonical-body.ts': [
     'test/proxy/routes/view-body.test.ts',
     'test/proxy/routes/table-body.test.ts',
@@ -43,18 +43,12 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
     'test/proxy/routes/parse-read.test.ts',
   ],
   'src/upstream/contradictions.ts': ['test/upstream/credible-head.test.ts', 'test/upstream/fork-rules.test.ts'],
-  'src/upstream/select/ranking.ts': [
-    'test/upstream/select/candidates.test.ts',
-    'test/upstream/select/explain-selection.test.ts',
-  ],
+  'src/upstream/select/ranking.ts': ['test/upstream/select/pick.test.ts'],
   'src/upstream/node/retention-window.ts': [
     'test/upstream/node/retention-window.test.ts',
     'test/upstream/node/shared-address.test.ts',
   ],
-  'src/upstream/select/candidates.ts': [
-    'test/upstream/select/candidates.test.ts',
-    'test/upstream/select/explain-selection.test.ts',
-  ],
+  'src/upstream/select/pick.ts': ['test/upstream/select/pick.test.ts'],
   'src/upstream/dispatch/classify.ts': [
     'test/upstream/dispatch/classify.test.ts',
     'test/upstream/dispatch/validate.test.ts',

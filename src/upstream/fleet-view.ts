@@ -1,19 +1,17 @@
 /** Views of the fleet at one moment: the facts that answers carry, and the nodes among which a read chooses. */
 import type { Dialect, LedgerInfo } from '../ledger/index.ts';
 import type { Unit, WindowView } from './node/retention-window.ts';
+import type { PlaceKind } from './node/limits.ts';
 import type { Upstream } from './node/upstream.ts';
-import { unitOf, type NodeCandidate } from './select/candidates.ts';
 import {
   type Candidate,
   headToleranceMs,
   type Health,
-  holdingOf,
   isAskable,
   type Need,
-  positionOf,
   type ReadClass,
   type Tier,
-  trustRank,
+  unitOf,
 } from './select/ranking.ts';
 
 /** The facts behind a view. */
@@ -84,10 +82,11 @@ interface Moment {
   readonly need: Need;
   readonly readClass: ReadClass | undefined;
   readonly unit: Unit;
+  readonly kind: PlaceKind;
 }
 
 /** A node at one moment. Its facts are read when a choice asks for them: most choices need few, of many nodes. */
-class NodeNow implements Candidate {
+class NodeNow implements Candidate<Upstream> {
   readonly upstream: Upstream;
   readonly #moment: Moment;
   #latencyMs = 0;
@@ -134,6 +133,14 @@ class NodeNow implements Candidate {
     return this.#moment.fleet.isLagging(this.upstream);
   }
 
+  get isFull(): boolean {
+    return !this.upstream.hasPlace(this.#moment.kind, false, this.#moment.nowMs);
+  }
+
+  get isHalfFull(): boolean {
+    return !this.upstream.hasPlace(this.#moment.kind, true, this.#moment.nowMs);
+  }
+
   get window(): WindowView | undefined {
     return this.upstream.window.around(this.#moment.nowMs + this.#latency, this.#moment.unit);
   }
@@ -157,25 +164,25 @@ class NodeNow implements Candidate {
   }
 }
 
-/** Every node as a candidate for a read of the class; a look counts as `head`. */
+/** Every node as a candidate for a read of the class; a look counts as `head`. `kind`: the place that it takes. */
 export function candidatesOf(
   fleet: FleetNodes,
   nowMs: number,
   need: Need,
   readClass?: ReadClass,
-): NodeCandidate<Upstream>[] {
-  const moment = { fleet, nowMs, need, readClass, unit: unitOf(need) };
+  kind: PlaceKind = 'read',
+): Candidate<Upstream>[] {
+  const moment = { fleet, nowMs, need, readClass, unit: unitOf(need), kind };
   return fleet.upstreams.map((upstream) => new NodeNow(upstream, moment));
 }
 
 /** The nodes that may be asked. `readClass`: marks the nodes that are ejected for it. */
-export function nodesFor(fleet: FleetNodes, need: Need, readClass?: ReadClass): readonly NodeCandidate<Upstream>[] {
-  const nodes = candidatesOf(fleet, performance.now(), need, readClass);
+export function nodesFor(
+  fleet: FleetNodes,
+  need: Need,
+  readClass?: ReadClass,
+  kind?: PlaceKind,
+): readonly Candidate<Upstream>[] {
+  const nodes = candidatesOf(fleet, performance.now(), need, readClass, kind);
   return nodes.every(isAskable) ? nodes : nodes.filter(isAskable);
-}
-
-/** Whether a node is trusted, and surely holds the version that is asked for. */
-export function isSureOf(node: NodeCandidate<Upstream>, need: Need): boolean {
-  const position = positionOf(need);
-  return trustRank(node) === 0 && (position === undefined || holdingOf(node.window, position) === 'held');
 }

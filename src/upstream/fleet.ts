@@ -28,9 +28,8 @@ import {
   nodesOf,
 } from './nodes.ts';
 import { Roots, type RootsOptions } from './roots.ts';
-import { readClassOf } from './select/candidates.ts';
-import { explainNodes } from './select/explain.ts';
-import type { Need } from './select/ranking.ts';
+import { explainNodes } from './select/pick.ts';
+import { type Need, readClassOf } from './select/ranking.ts';
 import { createUpstreamMetrics, limitsOf, reportOf } from './upstream-metrics.ts';
 
 /** Knowledge of nodes that one process of the gateway publishes to the others. */

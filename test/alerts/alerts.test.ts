@@ -1,11 +1,12 @@
 /** Alerts are valid, fire and stay silent when they should, and each has its section of the runbook. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { temporaryFolder } from '../support/temporary-folder.ts';
+import { parse } from 'yaml';
 import {
   alertingRules,
   alertsFile,
@@ -13,7 +14,7 @@ import {
   promtool,
   recordingRules,
   recordingRulesFile,
-  ruleTests,
+  ruleTestFiles,
 } from './rule-files.ts';
 
 const names = [...new Set(alertingRules.map(({ alert }) => alert))];
@@ -26,11 +27,8 @@ test('Prometheus takes the rule files', { skip: noPromtool }, () => {
   assert.match(output, new RegExp(`${recordingRules.length} rules found`));
 });
 
-for (const { name, content } of ruleTests) {
-  test(`alerts fire and are silent as in ${name}`, { skip: noPromtool }, (t) => {
-    const file = join(temporaryFolder(t), name);
-    writeFileSync(file, JSON.stringify(content));
-
+for (const file of ruleTestFiles) {
+  test(`alerts fire and are silent as in ${basename(file)}`, { skip: noPromtool }, () => {
     const { status, output } = promtool('test', 'rules', file);
 
     assert.equal(status, 0, output);
@@ -38,7 +36,16 @@ for (const { name, content } of ruleTests) {
 }
 
 test('each alert is shown to fire and to be silent', () => {
-  const expected = ruleTests.flatMap(({ content }) => content.tests.flatMap((one) => one.alert_rule_test));
+  interface Expectation {
+    readonly alertname: string;
+    readonly exp_alerts: readonly unknown[];
+  }
+  interface TestFile {
+    readonly tests: readonly { readonly alert_rule_test: readonly Expectation[] }[];
+  }
+  const expected = ruleTestFiles.flatMap((file) =>
+    (parse(readFileSync(file, 'utf8')) as TestFile).tests.flatMap((one) => one.alert_rule_test),
+  );
   const shown = (fires: boolean) =>
     new Set(expected.filter((one) => one.exp_alerts.length > 0 === fires).map(({ alertname }) => alertname));
 
@@ -82,7 +89,8 @@ test('the rules load without Helm by the commands of docs/operations.md', { skip
   const section = /^## Monitoring$.*?(?=^## )/ms.exec(operations)?.[0] ?? '';
   const [, config = ''] = /```yaml\n(.*?)```/s.exec(section) ?? [];
   const [, commands = ''] = /```sh\n(.*?)```/s.exec(section) ?? [];
-  const folder = temporaryFolder(t);
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-rules-'));
+  t.after(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, 'prometheus.yml'), config);
 
   const cwd = fileURLToPath(new URL('../..', import.meta.url));

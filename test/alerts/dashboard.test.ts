@@ -1,7 +1,8 @@
 /** The dashboard is in order. `npm run ops:check` evaluates its expressions on a Prometheus with data. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
-import { writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { dashboard, dashboardExpressions, type Chosen } from './dashboard.ts';
@@ -10,7 +11,6 @@ import { combinations } from '../../src/metrics/family.ts';
 import { listen } from '../support/listen.ts';
 import { noPrometheus, prometheus } from '../support/prometheus.ts';
 import { noPromtool, promtool } from './rule-files.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const families = new Map(catalogue().flatMap(({ families }) => families.map((family) => [family.name, family])));
 /** Two values of each variable, as the config names nodes, plans and keys. */
@@ -80,7 +80,8 @@ test('every expression uses the chosen replicas, nodes, plans and keys, and the 
 });
 
 test('Prometheus understands every expression', { skip: noPromtool }, (t) => {
-  const folder = temporaryFolder(t);
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-dashboard-'));
+  t.after(() => rmSync(folder, { recursive: true }));
   const expressions = dashboardExpressions('5m');
   const rules = expressions.map(({ expr }, index) => ({ record: `panel:${index}`, expr }));
   // JSON is YAML.

@@ -4,21 +4,24 @@ import {
   chmodSync,
   chownSync,
   existsSync,
+  mkdtempSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
   lstatSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { hashKey } from '../../src/access/keys/key-set.ts';
 import { readKeysFile } from '../../src/access/keys/keys-file.ts';
 import { call } from './command-line.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 function place(t: TestContext, text?: string): string {
-  const folder = temporaryFolder(t);
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-keys-'));
+  t.after(() => rmSync(folder, { recursive: true }));
   const file = join(folder, 'keys.yaml');
   if (text !== undefined) writeFileSync(file, text);
   return file;

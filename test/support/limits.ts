@@ -7,7 +7,7 @@ import type { Settled, Ticket } from '../../src/access/limits/ticket.ts';
 import type { Costs } from '../../src/access/limits/cost.ts';
 import type { RedisTargetConfig } from '../../src/config/config.ts';
 import { PlanLimits, type LimitsConfig } from '../../src/access/limits/limits.ts';
-import { redisConnections } from '../../src/cache/redis/redis-link.ts';
+import { redisConnections } from '../../src/cache/redis/connections.ts';
 import { Journal } from '../../src/metrics/journal.ts';
 import type { LogLine } from './gateway.ts';
 

@@ -1,188 +1,208 @@
 /** One request to one node: the exchange, the class of the answer, and the record of both in the node's state. */
 import { performance } from 'node:perf_hooks';
-import { type CancelSignal, doneOrStopped, GatewayError, type LedgerInfo } from '../../ledger/index.ts';
-import type { Deadline } from '../deadline.ts';
-import type { NodeFault } from '../node/node-fault.ts';
-import type { FailureKind } from '../upstream-metrics.ts';
+import { type Allowance, doneOrStopped, GatewayError, type LedgerInfo } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
+import { type ByteBudget, OverBudgetError, TooLargeError } from '../byte-budget.ts';
+import type { Deadline } from '../deadline.ts';
+import type { Shedding } from '../node/deferral.ts';
+import type { FailureSign } from '../node/ejection.ts';
+import { wasLostIdle } from '../node/live-connection.ts';
+import { faultOfError, type NodeFault } from '../node/node-fault.ts';
+import type { Upstream } from '../node/upstream.ts';
+import type { Need, ReadClass } from '../select/ranking.ts';
+import type { FailureKind } from '../upstream-metrics.ts';
 import {
-  type AttemptOutcome,
-  endSpan,
-  recordAnswer,
-  recordFailure,
-  recordShedding,
-  recordTime,
-  type FailedAttempt,
-} from './attempt-history.ts';
-import { createAnswerBudget, OverBudgetError, TooLargeError, type ByteBudget } from '../byte-budget.ts';
-import {
+  type AnswerClass,
   classifyAnswer,
   errorCodeOf,
   findShedding,
-  isUnknownRoute,
-  type AnswerClass,
-  validateAnswer,
   type InvalidAnswerReason,
+  isUnknownRoute,
+  validateAnswer,
 } from './classify.ts';
-import type { Shedding } from '../node/deferral.ts';
-import type { FailureSign } from '../node/ejection.ts';
-import {
-  isUnsendable,
-  type AnswerHead,
-  type ExchangeContext,
-  type NodeAnswer,
-  type Progress,
-  type StreamedAnswer,
-} from './exchange.ts';
+import { type ExchangeContext, isUnsendable, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
-import { faultOfError } from '../node/node-fault.ts';
-import { overLiveConnection } from '../node/live-connection.ts';
-import type { Need, ReadClass } from '../select/ranking.ts';
 import { onceClosed } from './node-stream.ts';
+import type { AttemptOutcome, AttemptReason } from './plan.ts';
 import type { Permit } from './queue.ts';
-import type { Upstream } from '../node/upstream.ts';
 
 /** Sends a request to one node. `A`: a whole or a streamed answer. */
-export type Fetch<A> = (upstream: Upstream, context: ExchangeContext) => Promise<A>;
+export type Fetch<A> = (upstream: Upstream, request: FleetRequest, context: ExchangeContext) => Promise<A>;
 
-/** Options of one attempt, which closes `permit` and ends `deadline` and `span`. */
-export interface AttemptOptions {
-  readonly permit: Permit;
-  /** Bounds the time to the answer's head (streamed) or end (whole), and until the chain of the answer is settled. */
-  readonly deadline: Deadline;
-  /** Class of the read in the node's statistics; `undefined`: a request without state, or a long poll. */
-  readonly readClass: ReadClass | undefined;
-  readonly span?: Span | undefined;
-  /** See `ExchangeContext.isElsewhere`. */
-  readonly isElsewhere?: boolean;
+/** The parts that all attempts share. */
+export interface AttemptParts extends SenderParts {
+  readonly budget: ByteBudget;
+  /** Retries, and requests that are sent once more because they were lost with their connection. */
+  readonly retries: Allowance;
 }
 
-/** Sends requests to single nodes, and records the outcomes. */
-export class Attempts {
-  readonly #parts: SenderParts;
-  readonly #mayRepeat: () => boolean;
-  readonly #budget: ByteBudget;
+/** A failed attempt. `blame`: `node`, the node is at fault; `doubt`, a probe decides. */
+interface FailedAttempt {
+  readonly kind: FailureKind;
+  readonly cause: string;
+  readonly blame: 'none' | 'doubt' | 'node';
+  readonly fault: NodeFault;
+}
 
-  /** `mayRepeat`: whether a request that was lost with its connection may be sent once more. */
-  constructor(parts: SenderParts, mayRepeat: () => boolean) {
+/** One request to the node of its permit. It closes the permit, and ends its deadline and span. */
+export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeContext, Progress {
+  readonly upstream: Upstream;
+  /** Bounds the time to the answer's head (streamed) or end (whole), and until the chain of the answer is settled. */
+  readonly signal: Deadline;
+  readonly isElsewhere: boolean;
+  readonly traceHeaders: ExchangeContext['traceHeaders'];
+  readonly startedMs = performance.now();
+  sentAtMs: number | undefined;
+  isAnswered = false;
+  isRepeat = false;
+  hasEnded = false;
+  readonly #parts: AttemptParts;
+  readonly #request: FleetRequest;
+  readonly #permit: Permit;
+  readonly #readClass: ReadClass | undefined;
+  readonly #span: Span | undefined;
+
+  /**
+   * `readClass`: of the read in the node's statistics; `undefined`: a request without state, or a long poll. `reason`,
+   * `attemptsBefore`: for its span.
+   */
+  constructor(
+    parts: AttemptParts,
+    request: FleetRequest,
+    permit: Permit,
+    deadline: Deadline,
+    readClass: ReadClass | undefined,
+    traced?: { readonly reason: AttemptReason; readonly attemptsBefore: number; readonly isElsewhere: boolean },
+  ) {
     this.#parts = parts;
-    this.#mayRepeat = mayRepeat;
-    this.#budget = parts.budget ?? createAnswerBudget();
+    this.#request = request;
+    this.#permit = permit;
+    this.upstream = permit.upstream;
+    this.signal = deadline;
+    this.#readClass = readClass;
+    this.isElsewhere = traced?.isElsewhere === true;
+    this.#span = traced && this.#beginSpan(traced.reason, traced.attemptsBefore);
+    this.traceHeaders = this.#span?.headers();
   }
 
-  /** Sends `request` to the permit's node. Throws `GatewayError` 400 for a request that HTTP forbids. */
-  async make<A extends NodeAnswer | StreamedAnswer>(
-    request: FleetRequest,
-    fetch: Fetch<A>,
-    options: AttemptOptions,
-  ): Promise<AttemptOutcome<A>> {
-    const { permit, deadline, span, isElsewhere } = options;
-    const { upstream } = permit;
-    const startedMs = performance.now();
-    const isQueued = permit.kind !== 'look' && upstream.isBusy;
-    const progress: Progress = { sentAtMs: undefined, isAnswered: false };
-    const { dialect } = this.#parts.fleet;
-    const traceHeaders = span?.headers();
-    const { client } = request;
-    const context = { dialect, signal: deadline, progress, budget: this.#budget, client, traceHeaders, isElsewhere };
-    const exchange = (): Promise<A> => fetch(upstream, context);
-    const mayRepeat = (): boolean => this.#mayRepeat() && permit.mayRepeat();
-    let answer: A;
-    try {
-      answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, deadline, mayRepeat) : exchange());
-    } catch (error) {
-      deadline.end();
-      if (progress.sentAtMs === undefined) permit.cancel();
-      else permit.close();
-      if (isUnsendable(error)) {
-        endSpan(span, 'failed', 'unsendable');
-        throw new GatewayError('malformed', 'the request cannot be sent on', { cause: error });
+  get dialect(): ExchangeContext['dialect'] {
+    return this.#parts.fleet.dialect;
+  }
+
+  get progress(): Progress {
+    return this;
+  }
+
+  get budget(): ByteBudget {
+    return this.#parts.budget;
+  }
+
+  get client(): string | undefined {
+    return this.#request.client;
+  }
+
+  /** Ends the attempt, because its answer is of no use any more. */
+  cancel(): void {
+    this.signal.giveUp(new Error('another node has answered'));
+  }
+
+  /** Sends the request. Throws `GatewayError` 400 for one that HTTP forbids, and nothing else. */
+  async run(fetch: Fetch<A>): Promise<AttemptOutcome<A>> {
+    const permit = this.#permit;
+    const isQueued = permit.kind !== 'look' && this.upstream.isBusy;
+    let answer: A | undefined;
+    while (answer === undefined) {
+      try {
+        answer = await fetch(this.upstream, this.#request, this);
+      } catch (error) {
+        const mayRepeat = (): boolean => this.#parts.retries.withdraw(performance.now()) && permit.mayRepeat();
+        if (this.#request.isIdempotent && (await wasLostIdle(error, this, this.signal, mayRepeat))) continue;
+        this.#end();
+        if (this.sentAtMs === undefined) permit.cancel();
+        else permit.close();
+        return this.#failed(error, isQueued && this.sentAtMs === undefined);
       }
-      const hasWaited = isQueued && progress.sentAtMs === undefined;
-      return this.#failed(error, hasWaited, progress.sentAtMs !== undefined, startedMs, options);
     }
     permit.answered();
-    upstream.endSilence();
+    this.upstream.endSilence();
     if ('stream' in answer) {
       onceClosed(answer.stream, () => {
-        deadline.end();
+        this.signal.end();
         permit.close();
       });
     } else permit.close();
-    if (answer.info !== undefined) this.#parts.addresses?.observe(upstream, answer.info, startedMs, performance.now());
-    const isSettled = this.#isOurs(answer, deadline);
+    const { info } = answer;
+    if (info !== undefined) this.#parts.addresses?.observe(this.upstream, info, this.startedMs, performance.now());
+    const isSettled = info === undefined || this.#isOurs(info);
     const isOurs = typeof isSettled === 'boolean' ? isSettled : await isSettled;
-    if ('stream' in answer) deadline.release();
-    else deadline.end();
-    return this.#answered(request, answer, isOurs, startedMs, options);
+    if ('stream' in answer) {
+      this.hasEnded = true;
+      this.signal.release();
+    } else this.#end();
+    return this.#answered(answer, isOurs);
   }
 
-  #failed<A>(
-    error: unknown,
-    hasWaited: boolean,
-    mayHaveArrived: boolean,
-    startedMs: number,
-    { permit: { upstream }, deadline, readClass, span }: AttemptOptions,
-  ): AttemptOutcome<A> {
-    const kind = kindOf(error, deadline, hasWaited);
-    if (deadline.isAbandoned) endSpan(span, 'cancelled');
+  #end(): void {
+    this.hasEnded = true;
+    this.signal.end();
+  }
+
+  #failed(error: unknown, hasWaited: boolean): AttemptOutcome<A> {
+    if (isUnsendable(error)) {
+      this.#endSpan('failed', 'unsendable');
+      throw new GatewayError('malformed', 'the request cannot be sent on', { cause: error });
+    }
+    const mayHaveArrived = this.sentAtMs !== undefined;
+    const kind = kindOf(error, this.signal, hasWaited);
+    const fault = faultOfError(error);
+    if (this.signal.isAbandoned) this.#endSpan('cancelled');
     else {
       const nowMs = performance.now();
-      recordFailure(this.#parts, upstream, nowMs - startedMs, {
-        kind,
-        cause: String(error),
-        blame: blameFor[kind] ?? 'none',
-        fault: faultOfError(error),
-      });
+      const failure = { kind, cause: String(error), blame: blameFor[kind] ?? 'none', fault };
+      this.#recordFailure(failure, nowMs);
       // A client chooses the duration of its view.
-      if (kind === 'timeout' && readClass !== 'view') upstream.places.pushBack(nowMs);
-      endSpan(span, 'failed', kind);
+      if (kind === 'timeout' && this.#readClass !== 'view') this.upstream.places.pushBack(nowMs);
+      this.#endSpan('failed', kind);
     }
     // An attempt that was never sent, or whose answer is too large, is no sign against the node.
     const sign = kind === 'connection' ? 'error' : kind === 'timeout' && mayHaveArrived ? 'timeout' : undefined;
-    const symptom = sign === 'error' ? faultOfError(error) : undefined;
+    const symptom = sign === 'error' ? fault : undefined;
     const isTooLarge = error instanceof TooLargeError;
     return { kind: 'failed', answer: undefined, mayHaveArrived, sign, symptom, isTooLarge };
   }
 
-  #answered<A extends NodeAnswer | StreamedAnswer>(
-    request: FleetRequest,
-    answer: A,
-    isOurs: boolean,
-    startedMs: number,
-    { readClass, span }: AttemptOptions,
-  ): AttemptOutcome<A> {
-    const { upstream, info } = answer;
+  #answered(answer: A, isOurs: boolean): AttemptOutcome<A> {
+    const { upstream } = this;
+    const { fleet, log } = this.#parts;
+    const { need, isIdempotent } = this.#request;
     const nowMs = performance.now();
-    const elapsedMs = nowMs - startedMs;
-    const reason = validateAnswer(answer, request, this.#parts.fleet.dialect);
+    const reason = validateAnswer(answer, this.#request, fleet.dialect);
     const isValid = isOurs && reason === undefined;
-    if (isValid && info !== undefined) this.#recordHeaders(answer, info, request);
-    const kind = isValid ? this.#classify(answer, request) : 'failed';
+    if (isValid && answer.info !== undefined) this.#recordHeaders(answer, answer.info);
+    const kind = isValid ? this.#classify(answer) : 'failed';
     const shedding = isValid && kind === 'failed' ? findShedding(answer, Date.now()) : undefined;
     const failure = kind === 'failed' ? failureOf(answer, isOurs, reason, shedding) : undefined;
     const isUnrouted = isUnknownRoute(answer);
     if (failure === undefined || requestMayBeAtFault(failure, answer)) {
       // A node whose ledger info has failed is not proven by an error: it may fail at everything.
       const isOfNode = !isUnrouted && (failure === undefined || upstream.health !== 'down');
-      recordAnswer(this.#parts, upstream, answer.status, elapsedMs, { isOfNode, isFailure: failure !== undefined });
-    } else recordFailure(this.#parts, upstream, elapsedMs, failure);
-    endSpan(span, kind, failure?.kind, answer.status);
+      this.#recordAnswer(answer.status, isOfNode, failure !== undefined, nowMs);
+    } else this.#recordFailure(failure, nowMs);
+    this.#endSpan(kind, failure?.kind, answer.status);
     const isShed = shedding !== undefined;
-    const sign = isShed ? undefined : signOf(kind, answer, request.need);
-    if (shedding !== undefined) recordShedding(this.#parts, upstream, startedMs, shedding);
-    else if (sign === undefined)
-      recordTime(this.#parts, upstream, startedMs, elapsedMs, request.isLook === true ? 'look' : readClass);
-    if (kind === 'pruned' && request.need.kind === 'version') {
-      const { version } = request.need;
-      this.#parts.fleet.recordRefusal(upstream, version, nowMs);
-      this.#parts.log.debug({ upstream: upstream.name, version }, 'version pruned at upstream');
+    const sign = isShed ? undefined : signOf(kind, answer, need);
+    if (shedding !== undefined) this.#recordShedding(shedding, nowMs);
+    else if (sign === undefined) this.#recordTime(nowMs);
+    if (kind === 'pruned' && need.kind === 'version') {
+      const { version } = need;
+      fleet.recordRefusal(upstream, version, nowMs);
+      log.debug({ upstream: upstream.name, version }, 'version pruned at upstream');
     }
-    if (kind === 'behind' && 'body' in answer && isContradiction(answer, request.need)) {
-      this.#parts.fleet.ledger.contradict(upstream, request.need.version, nowMs);
+    if (kind === 'behind' && 'body' in answer && isContradiction(answer, need)) {
+      fleet.ledger.contradict(upstream, need.version, nowMs);
     }
     // A node's answer to a submission is final: no other node may get the submission.
-    if (kind === 'final' || (!request.isIdempotent && isOurs)) return { kind: 'final', answer };
+    if (kind === 'final' || (!isIdempotent && isOurs)) return { kind: 'final', answer };
     if ('stream' in answer) answer.stream.destroy();
     const isShown = isValid && !isUnrouted;
     return {
@@ -196,28 +216,134 @@ export class Attempts {
     };
   }
 
-  /** Whether the answer is of the fleet's chain. While the chain is in doubt, waits for the look that decides. */
-  #isOurs({ upstream, info }: NodeAnswer | StreamedAnswer, signal: CancelSignal): boolean | Promise<boolean> {
+  /** Whether an answer is of the fleet's chain. While the chain is in doubt, waits for the look that decides. */
+  #isOurs(info: LedgerInfo): boolean | Promise<boolean> {
+    const { upstream } = this;
     const { fleet, onDoubt } = this.#parts;
-    if (info === undefined) return true;
     const isOurs = fleet.observe(upstream, info, performance.now());
     if (isOurs || upstream.chain.doubted === undefined) return isOurs;
-    return doneOrStopped(onDoubt(upstream), signal).then(
+    return doneOrStopped(onDoubt(upstream), this.signal).then(
       () => fleet.isOurs(upstream, info) && fleet.observe(upstream, info, performance.now()),
     );
   }
 
-  #recordHeaders({ upstream, status, headers }: AnswerHead, info: LedgerInfo, { isLook }: FleetRequest): void {
-    const { headersOfLedger } = this.#parts.fleet;
-    if (isLook === true && status === 200) headersOfLedger.onLook({ upstream, info, headers });
-    else headersOfLedger.onReport(upstream, info, headers);
-  }
-
-  #classify(answer: NodeAnswer | StreamedAnswer, { need, isHealthCheck, isOfClient }: FleetRequest): AnswerClass {
+  #classify(answer: A): AnswerClass {
+    const { need, isHealthCheck, isOfClient } = this.#request;
     if (isOfClient !== true && isUnknownRoute(answer)) return 'refused';
     if (isBehind(answer, need, this.#parts.fleet.head?.version)) return 'behind';
     return 'stream' in answer ? 'final' : classifyAnswer(answer, need, isHealthCheck);
   }
+
+  #recordHeaders({ status, headers }: A, info: LedgerInfo): void {
+    const { upstream } = this;
+    const { headersOfLedger } = this.#parts.fleet;
+    if (this.#request.isLook === true && status === 200) headersOfLedger.onLook({ upstream, info, headers });
+    else headersOfLedger.onReport(upstream, info, headers);
+  }
+
+  /**
+   * Records an answer of any status. `isOfNode`: it proves that a node of a ledger answers at the address. `isFailure`: it
+   * is of no use to the client, though a client may have provoked it.
+   */
+  #recordAnswer(status: number, isOfNode: boolean, isFailure: boolean, nowMs: number): void {
+    const { upstream } = this;
+    const { metrics } = this.#parts;
+    const elapsedMs = nowMs - this.startedMs;
+    if (isOfNode) upstream.recordAnswer(elapsedMs, nowMs);
+    metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
+    if (isFailure) metrics.answerFailed(upstream.name);
+    noteHealth(this.#parts, upstream);
+  }
+
+  /** Records that there is no usable answer. */
+  #recordFailure({ kind, cause, blame, fault }: FailedAttempt, nowMs: number): void {
+    const { upstream } = this;
+    const { metrics, log, onDoubt } = this.#parts;
+    const elapsedMs = nowMs - this.startedMs;
+    metrics.observeFailure(upstream.name, kind, elapsedMs / 1000);
+    log.debug({ upstream: upstream.name, kind, cause }, 'attempt failed');
+    if (blame === 'node') upstream.recordFailure(elapsedMs, nowMs, fault);
+    if (blame === 'doubt') {
+      upstream.recordDoubt(elapsedMs, nowMs);
+      onDoubt(upstream);
+    }
+    noteHealth(this.#parts, upstream, { kind, cause });
+  }
+
+  /** Records the time of an answer, which delays hedges, bounds requests in flight, and ends deferral and ejection. */
+  #recordTime(nowMs: number): void {
+    const { name, latencies, deferral, places, ejections } = this.upstream;
+    const timed = this.#request.isLook === true ? 'look' : this.#readClass;
+    const elapsedMs = nowMs - this.startedMs;
+    if (timed !== 'look') deferral.answered(this.startedMs);
+    if (timed === undefined) return;
+    latencies[timed].record(elapsedMs, nowMs);
+    if (timed === 'look') return;
+    places.observe(timed, elapsedMs, nowMs);
+    if (!ejections[timed].answered(nowMs)) return;
+    const fields = { upstream: name, readClass: timed };
+    this.#parts.log.record('back', fields, 'upstream answers reads of the class again');
+  }
+
+  /** Records that the node shed a request: its concurrency limit falls, and the others are asked first for a moment. */
+  #recordShedding(shedding: Shedding, nowMs: number): void {
+    const { name, places, deferral } = this.upstream;
+    const { metrics, log } = this.#parts;
+    places.pushBack(nowMs);
+    const isFirst = deferral.isForgiven(nowMs);
+    const pauseMs = deferral.refused(this.startedMs, shedding, nowMs);
+    if (pauseMs === undefined) return;
+    metrics.deferred(name);
+    const fields = { upstream: name, pauseMs: Math.round(pauseMs) };
+    const message = 'upstream limits or sheds requests: others are asked first';
+    if (isFirst) log.record('deferred', fields, message);
+    else log.debug(fields, message);
+  }
+
+  /** The span of the attempt: from the wait for a connection to the answer's end, or to the head of a streamed one. */
+  #beginSpan(reason: AttemptReason, attemptsBefore: number): Span | undefined {
+    const { span, wire } = this.#request;
+    return span?.begin('attempt', {
+      kind: 'client',
+      attributes: {
+        'http.request.method': wire.method,
+        'ledgergate.upstream': this.upstream.name,
+        'ledgergate.attempt.reason': reason,
+        ...(attemptsBefore === 0 ? {} : { 'http.request.resend_count': attemptsBefore }),
+      },
+    });
+  }
+
+  /**
+   * Ends the span (docs/tracing.md). `cancelled`: another node has answered, or the client left. A node that has pruned or
+   * not yet reached a version has not failed.
+   */
+  #endSpan(kind: AnswerClass | 'cancelled', failure?: FailureKind | 'unsendable', status?: number): void {
+    const span = this.#span;
+    if (span === undefined) return;
+    span.note({ 'ledgergate.attempt.verdict': kind, 'http.response.status_code': status });
+    if (failure !== undefined) span.fail(failure);
+    span.end();
+  }
+}
+
+/** Reports a change of the node's health, or of the reason why it is not usable. `cause`: further fields of the log line. */
+export function noteHealth(
+  { fleet, log }: Pick<SenderParts, 'fleet' | 'log'>,
+  upstream: Upstream,
+  cause: object = {},
+): void {
+  const { name, health, fault, noted, isRemoved } = upstream;
+  if ((health === noted.health && fault === noted.fault) || isRemoved) return;
+  upstream.noted = { health, fault };
+  upstream.unusableSinceMs = health === 'usable' ? undefined : (upstream.unusableSinceMs ?? Date.now());
+  fleet.refresh();
+  // The vote on the chain has reported a foreign node (`FleetLedger.voteOnChain`).
+  if (health === 'foreign' || (fault !== undefined && fault === noted.fault)) return;
+  const down = fault === 'other dialect' ? 'node of other dialect' : 'node down';
+  const change = health === 'usable' ? 'node usable' : down;
+  const word = fault === undefined ? health : 'down';
+  log.record(change, { upstream: name, health, reason: fault, ...cause }, `upstream is ${word}`);
 }
 
 /** Failures without an answer. A node is not at fault for a wait here, or for a full byte budget. */

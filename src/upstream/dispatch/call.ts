@@ -1,37 +1,39 @@
-/** One request on its way through the fleet: attempts at one node after another, within one budget and one deadline. */
+/**
+ * One request on its way through the fleet: attempts at one node after another, within one budget and one deadline, and
+ * hedges: a second attempt beside a slow one, of which the first answer wins.
+ */
 import { performance } from 'node:perf_hooks';
-import type { Allowance, CancelSignal } from '../../ledger/index.ts';
+import { Allowance, type CancelSignal, setPatientTimeout } from '../../ledger/index.ts';
 import { Deadline } from '../deadline.ts';
-import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
-import { AttemptHistory, reasonOf, type AttemptReason, attemptSpan } from './attempt-history.ts';
-import { nextNodes, readClassOf, type NodeCandidate } from '../select/candidates.ts';
-import { CallPlaces } from './call-places.ts';
-import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
-import { isSureOf, nodesFor } from '../fleet-view.ts';
-import { LargeAnswerError, type FleetRequest, type SenderParts } from './fleet-request.ts';
-import { chooseFinalAnswer, holderThatFailed, isChosen, mayGoOn, type CallState } from './next-step.ts';
-import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
-import type { ReadClass } from '../select/ranking.ts';
-import type { Outliers } from './outliers.ts';
-import type { Permit, PlaceQueue } from './queue.ts';
+import type { FleetState } from '../fleet-state.ts';
+import { nodesFor } from '../fleet-view.ts';
+import type { PlaceKind } from '../node/limits.ts';
 import type { Upstream } from '../node/upstream.ts';
+import type { Choice } from '../select/pick.ts';
+import { isSureOf, type ReadClass, readClassOf } from '../select/ranking.ts';
+import { Attempt, type AttemptParts, type Fetch, isStateRead } from './attempt.ts';
+import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
+import { type FleetRequest, type HedgeLimits, LargeAnswerError } from './fleet-request.ts';
+import type { Outliers } from './outliers.ts';
+import {
+  type AttemptOutcome,
+  type AttemptReason,
+  CallHistory,
+  type CallState,
+  choose,
+  chooseFinalAnswer,
+  isChosen,
+  plan,
+  reasonOf,
+  type Step,
+} from './plan.ts';
+import type { Permit, PlaceQueue } from './queue.ts';
 
 /** State and bounds that all calls share. */
-export interface DispatchContext extends SenderParts {
-  readonly attempts: Attempts;
+export interface DispatchContext extends AttemptParts {
   readonly queue: PlaceQueue;
-  readonly retries: Allowance;
   readonly hedging: Hedging;
   readonly outliers: Outliers;
-}
-
-/** Options of one call. `A`: the answer that `fetch` resolves with. */
-export interface CallOptions<A> {
-  readonly request: FleetRequest;
-  readonly fetch: Fetch<A>;
-  /** The answer's body goes to the client as it arrives. */
-  readonly isStreamed: boolean;
-  readonly signal: CancelSignal;
 }
 
 /** Bound of an attempt at a node that is down, in ms: a node that cannot report its ledger answers nothing else. */
@@ -40,56 +42,98 @@ const longestTrialMs = 2_000;
 const provenMs = 1_000;
 /** Retries, as a share of all requests. */
 const retryShare = 0.2;
+/** Client of the gateway's own requests: no address and no tenant has this name. */
+const ownName = '(gateway)';
 
-/** One call of the fleet. */
+/** A second attempt beside a slow one. */
+interface Hedge<A extends NodeAnswer | StreamedAnswer> {
+  readonly attempt: Attempt<A>;
+  /** Rejects as the attempt does. */
+  readonly ended: Promise<AttemptOutcome<A>>;
+  /** It has answered while the first one was in flight. */
+  hasWon: boolean;
+}
+
+/** One call of the fleet. `A`: the answer that `fetch` resolves with. */
 export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   readonly #context: DispatchContext;
-  readonly #options: CallOptions<A>;
+  readonly #request: FleetRequest;
+  readonly #fetch: Fetch<A>;
+  readonly #kind: PlaceKind;
   readonly #state: CallState;
   readonly #readClass: ReadClass | undefined;
   /** It reads the newest state, of a look or of the node itself. */
   readonly #isOfNewest: boolean;
-  readonly #places: CallPlaces;
 
-  constructor(context: DispatchContext, options: CallOptions<A>) {
-    const { request, isStreamed, signal } = options;
-    const { need } = request;
+  /** `isStreamed`: the answer's body goes to the client as it arrives. */
+  constructor(
+    context: DispatchContext,
+    request: FleetRequest,
+    fetch: Fetch<A>,
+    isStreamed: boolean,
+    signal: CancelSignal,
+  ) {
+    const { need, isIdempotent } = request;
     const { fleet, limits } = context;
     const nowMs = performance.now();
     this.#context = context;
-    this.#options = options;
+    this.#request = request;
+    this.#fetch = fetch;
+    // Looks and long polls take no place: they cost a node little work.
+    if (request.isLook === true) this.#kind = 'look';
+    else if (request.atOnce !== undefined) this.#kind = 'poll';
+    else this.#kind = isStreamed ? 'stream' : 'read';
     const readClass = isStateRead(request)
       ? readClassOf(need, request.isView === true, fleet.upstreams, nowMs)
       : undefined;
     this.#readClass = readClass;
+    this.#isOfNewest = readClass !== undefined && (need.kind === 'head' || isChosen(need));
     // In an outage a request waits no longer than the probes that will end it.
-    const isHopeless = request.isIdempotent && fleet.outageSinceMs !== undefined;
+    const isHopeless = isIdempotent && fleet.outageSinceMs !== undefined;
     const { deadlineMs, timeoutMs } = limits;
     const deadlineAtMs = nowMs + (isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs);
-    const nodes = () => nodesFor(fleet, need, request.isLook === true ? 'head' : readClass);
-    this.#isOfNewest = readClass !== undefined && (need.kind === 'head' || isChosen(need));
-    const state = { fleet, limits, need, nodes, deadlineAtMs, signal, history: new AttemptHistory() };
-    this.#state = state;
-    const { queue, metrics, log } = context;
-    const nextNodes = () => this.#nextNodes();
-    this.#places = new CallPlaces({ queue, metrics, log, request, isStreamed, signal, state, nextNodes });
+    const nodes = () => nodesFor(fleet, need, request.isLook === true ? 'head' : readClass, this.#kind);
+    this.#state = { fleet, limits, need, isIdempotent, nodes, deadlineAtMs, signal, history: new CallHistory() };
     context.retries.deposit(retryShare);
     context.hedging.deposit(request);
   }
 
   /** Asks nodes until one gives a final answer, or none has more to add. Throws `GatewayError` (`chooseFinalAnswer`). */
   async run(): Promise<A | NodeAnswer> {
-    const { need } = this.#options.request;
-    const { lookAround } = this.#context;
+    const { need } = this.#request;
+    const { lookAround, outliers } = this.#context;
+    const { history } = this.#state;
     if (need.kind === 'head' && need.isExact === true) await lookAround?.();
-    const answer = await this.#askNodes();
-    if (answer !== undefined) return answer;
-    if (await this.#mayHoldElsewhere()) {
-      const other = await this.#askNodes();
-      if (other !== undefined) return other;
+    let hasLooked = false;
+    for (;;) {
+      const step = plan(this.#state, this.#state.nodes(), performance.now());
+      history.isLost = step.isLost;
+      if (step.kind === 'wait') {
+        await this.#waitFor(step);
+        continue;
+      }
+      const taken = step.kind === 'ask' ? this.#permitFor(step) : undefined;
+      const permit = taken instanceof Promise ? await taken : taken;
+      if (permit !== undefined) {
+        this.#request.onPlace?.();
+        const answer = await this.#attempt(permit);
+        if (answer !== undefined) return answer;
+        if (this.#request.mayStream === true && history.last?.isTooLarge === true) throw new LargeAnswerError();
+      } else if (hasLooked || !(await this.#mayHoldElsewhere())) break;
+      else hasLooked = true;
     }
-    this.#repeat();
+    // The node that failed is compared with others by a repeat of the read, which no node answered.
+    if (this.#readClass !== undefined) outliers.repeat(this.#request, this.#readClass, history.failures);
     return chooseFinalAnswer(this.#state);
+  }
+
+  /** Waits until a node that can answer has reached the version. */
+  async #waitFor({ version, untilMs }: Extract<Step, { kind: 'wait' }>): Promise<void> {
+    const { fleet, history, nodes, signal } = this.#state;
+    history.waitUntilMs = untilMs;
+    const arrived = (upstream: Upstream): boolean => history.hasArrived(upstream, version);
+    const isReached = await fleet.waitFor(version, untilMs - performance.now(), signal, arrived);
+    history.endWait(version, isReached, nodes());
   }
 
   /** Before a client gets a 410: whether one of the addresses that refused leads to further nodes. */
@@ -102,50 +146,16 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     return shared.length > 0;
   }
 
-  async #askNodes(): Promise<A | undefined> {
-    const { request, signal } = this.#options;
-    const { onPlace } = request;
-    for (;;) {
-      const nodes = this.#nodesToAsk();
-      if (this.#leftMs <= 0 || signal.aborted || !this.#mayAsk(nodes)) break;
-      const permit = this.#places.tryAcquire(nodes) ?? (await this.#places.acquire(nodes));
-      if (permit === undefined) break;
-      onPlace?.();
-      const raced = await this.#attempt(permit);
-      const answer = this.#record(raced);
-      if (answer !== undefined) return answer;
-      const last = raced.ended.at(-1);
-      if (last === undefined || last.outcome.kind === 'final') break;
-      if (!request.isIdempotent && last.outcome.mayHaveArrived) break;
-      if (request.mayStream === true && last.outcome.isTooLarge === true) throw new LargeAnswerError();
-      if (!(await mayGoOn(this.#state, last.run.upstream, last.outcome.kind))) break;
-    }
-    return undefined;
-  }
-
-  get #leftMs(): number {
-    return this.#state.deadlineAtMs - performance.now();
-  }
-
-  /** The nodes of the next attempt; none when the attempts are used up, or no node has more to add. */
-  #nodesToAsk(): readonly NodeCandidate<Upstream>[] {
-    const { history, limits } = this.#state;
-    // A repeat and the node that was waited for have an attempt of their own each.
-    const extra = (history.isRepeating ? 1 : 0) + (history.hasRepeated ? 1 : 0);
-    const isSpent = history.attempts >= limits.maxAttempts + extra;
-    const nodes = isSpent ? [] : this.#nextNodes();
-    if (nodes.length > 0) return nodes;
-    const holder = holderThatFailed(this.#state);
-    if (holder === undefined) return [];
-    history.hasRepeated = true;
-    history.repeat(holder);
-    return this.#nextNodes();
-  }
-
-  #nextNodes(): readonly NodeCandidate<Upstream>[] {
-    const { nodes, need, limits, history } = this.#state;
-    const isLast = history.attempts > 0 && history.attempts >= limits.maxAttempts - 1;
-    return nextNodes(nodes(), need, history, isLast);
+  /** A place at the chosen node, at once or after a wait; `undefined`: budget, queue or time allow none. */
+  #permitFor({
+    choice,
+    repeats,
+    isRetry,
+  }: Extract<Step, { kind: 'ask' }>): Permit | Promise<Permit | undefined> | undefined {
+    const { history } = this.#state;
+    if (repeats !== undefined) history.repeatAtOnce(repeats);
+    if (isRetry && !this.#mayRetry(choice.node.upstream)) return undefined;
+    return choice.isFree ? this.#context.queue.take(choice.node.upstream, this.#kind) : this.#wait(choice);
   }
 
   /**
@@ -153,128 +163,228 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
    * a node that answers such reads gets them, and another one a few, which prove that it answers them again: no other
    * read would while all others fail.
    */
-  #mayAsk([best]: readonly NodeCandidate<Upstream>[]): boolean {
-    const { last, hasRepeated } = this.#state.history;
-    if (best === undefined) return false;
-    // When all nodes shed requests, all are deferred, and the next one's attempt is a retry as well.
-    const isFailover = last?.kind === 'failed' && (last.isShed !== true || best.isDeferred === true);
-    if (!isFailover && !hasRepeated) return true;
+  #mayRetry(upstream: Upstream): boolean {
+    const { retries, metrics } = this.#context;
     const nowMs = performance.now();
-    const { retries } = this.#context;
+    const ejection = this.#readClass === undefined ? undefined : upstream.ejections[this.#readClass];
     const may =
-      retries.withdraw(nowMs) || this.#isProven(best.upstream, nowMs) || best.upstream.lastRetries.withdraw(nowMs);
-    this.#context.metrics.retry(may ? 'sent' : 'refused');
+      retries.withdraw(nowMs) ||
+      ejection?.hasAnsweredWithin(provenMs, nowMs) === true ||
+      upstream.lastRetries.withdraw(nowMs);
+    metrics.retry(may ? 'sent' : 'refused');
     return may;
   }
 
-  /** Whether the node has just answered such reads: retries there make no storm. */
-  #isProven({ ejections }: Upstream, nowMs: number): boolean {
-    return this.#readClass !== undefined && ejections[this.#readClass].hasAnsweredWithin(provenMs, nowMs);
+  /** Waits for a place; `undefined`: the queue was full, or the call's time is over. */
+  async #wait(choice: Choice<Upstream>): Promise<Permit | undefined> {
+    const { queue, metrics } = this.#context;
+    const { fleet, history, deadlineAtMs, nodes, signal } = this.#state;
+    const { client = ownName } = this.#request;
+    const nowMs = performance.now();
+    const permit = await queue.acquire(choice, { client, signal, withinMs: deadlineAtMs - nowMs, kind: this.#kind });
+    if (typeof permit === 'object') return permit;
+    if (permit === 'withheld') {
+      // While the request waited for a place at these nodes, another may have become better.
+      const other = choose(this.#state, nodes());
+      if (other?.isFree === true) return queue.take(other.node.upstream, this.#kind);
+      if (other?.alike.some(({ upstream }) => upstream.mayBeAsked(performance.now())) === true)
+        return this.#wait(other);
+      for (const { upstream } of choice.alike) this.#recordRefusal(upstream);
+      return undefined;
+    }
+    // Without a node that answers, the nodes are not busy: the call reports their faults.
+    if (!fleet.upstreams.some(isAnswering)) return undefined;
+    history.queueFullFor = client;
+    if (!signal.aborted) metrics.refused(permit);
+    return undefined;
   }
 
-  /** One attempt, and a hedge beside it when the attempt is slow. */
-  #attempt(permit: Permit): Promise<RaceResult<A>> {
-    const first = this.#run(permit, reasonOf(this.#state.history));
-    const { request } = this.#options;
-    const afterMs = this.#context.hedging.afterMs(request, permit.upstream, this.#readClass);
-    return withHedge(first, afterMs, () => {
-      const hedge = this.#permitForHedge();
-      return hedge === undefined ? undefined : this.#run(hedge, 'hedge');
-    });
+  /** Records a request that was not sent because the node's allowance is used up. */
+  #recordRefusal({ name, allowance }: Upstream): void {
+    const nowMs = performance.now();
+    if (!allowance.isSpent(nowMs)) return;
+    const { metrics, log } = this.#context;
+    metrics.allowanceRefused(name);
+    if (!allowance.refuse(nowMs)) return;
+    const message = 'allowance used up: reads that only this upstream holds get 503';
+    log.record('allowance used up', { upstream: name }, message);
+  }
+
+  /** One attempt, and a hedge beside it when it is slow. Resolves with the final answer, or once none is in flight. */
+  async #attempt(permit: Permit): Promise<A | undefined> {
+    const { hedging, metrics } = this.#context;
+    const first = this.#begin(permit, reasonOf(this.#state.history));
+    const afterMs = hedging.afterMs(this.#request, permit.upstream, this.#readClass);
+    if (afterMs === undefined) return this.#settle(first, await first.run(this.#fetch));
+    let hedge: Hedge<A> | undefined;
+    const timer = setPatientTimeout(() => {
+      if (!first.hasEnded) hedge = this.#hedge(first);
+    }, afterMs);
+    let outcome: AttemptOutcome<A>;
+    try {
+      outcome = await first.run(this.#fetch);
+    } catch (error) {
+      hedge?.attempt.cancel();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+    if (hedge === undefined) return this.#settle(first, outcome);
+    const { attempt } = hedge;
+    if (outcome.kind === 'final') {
+      attempt.cancel();
+      metrics.hedge('lost');
+      return this.#settle(first, outcome);
+    }
+    if (hedge.hasWon) this.#recordOutpaced(first);
+    else this.#settle(first, outcome);
+    const ofHedge = await hedge.ended;
+    metrics.hedge(ofHedge.kind === 'final' ? 'won' : 'failed');
+    return this.#settle(attempt, ofHedge);
+  }
+
+  /** Begins a hedge, which ends `first` when it answers before it; `undefined`: no node or no budget is left for one. */
+  #hedge(first: Attempt<A>): Hedge<A> | undefined {
+    const permit = this.#permitForHedge();
+    if (permit === undefined) return undefined;
+    const attempt = this.#begin(permit, 'hedge');
+    const hedge = { attempt, hasWon: false, ended: attempt.run(this.#fetch) };
+    hedge.ended.then(
+      ({ kind }) => {
+        if (kind !== 'final' || first.hasEnded) return;
+        hedge.hasWon = true;
+        first.cancel();
+      },
+      // A request that HTTP forbids at one node: no reader would take the answer of the other.
+      () => first.cancel(),
+    );
+    return hedge;
   }
 
   #permitForHedge(): Permit | undefined {
-    const { request, signal } = this.#options;
-    const { limits, hedging, metrics } = this.#context;
-    if (this.#state.history.attempts >= limits.maxAttempts || this.#leftMs <= 0 || signal.aborted) return undefined;
+    const { limits, hedging, metrics, queue } = this.#context;
+    const { history, deadlineAtMs, nodes, signal } = this.#state;
     const nowMs = performance.now();
-    const nodes = this.#nextNodes().filter(({ upstream }) => upstream.mayBeAskedMore(nowMs));
+    if (history.attempts >= limits.maxAttempts || nowMs >= deadlineAtMs || signal.aborted) return undefined;
+    const choice = choose(this.#state, nodes());
+    if (choice === undefined) return undefined;
+    const { upstream } =
+      [choice.node, ...choice.alike].find(
+        (node) =>
+          node.upstream.mayBeAskedMore(nowMs) && node.upstream.hasPlace(this.#kind, node.tier !== choice.tier, nowMs),
+      ) ?? {};
     // A node that is passed over, or may not hold the version, is no help.
-    if (nodes[0] === undefined || !isSureOf(nodes[0], request.need)) return undefined;
-    const permit = this.#places.tryAcquire(nodes);
-    if (permit === undefined || hedging.withdraw(request)) return permit;
-    permit.cancel();
+    if (upstream === undefined || !isSureOf(choice.node, this.#request.need)) return undefined;
+    if (hedging.withdraw(this.#request)) return queue.take(upstream, this.#kind);
     metrics.hedge('refused');
     return undefined;
   }
 
-  #run(permit: Permit, reason: AttemptReason): RunningAttempt<A> {
-    const { request, fetch, signal } = this.#options;
-    const { limits, attempts } = this.#context;
+  #begin(permit: Permit, reason: AttemptReason): Attempt<A> {
+    const { history, signal, deadlineAtMs } = this.#state;
+    const { limits } = this.#context;
     const { upstream } = permit;
-    const span = attemptSpan(request, upstream, reason, this.#state.history.attempts);
-    const isElsewhere = upstream.address.isShared && this.#state.history.isMissedByShared;
-    this.#state.history.ask(upstream);
-    // A node may answer looks and refuse all other requests.
+    const isElsewhere = upstream.address.isShared && history.isMissedByShared;
+    const traced = { reason, attemptsBefore: history.attempts, isElsewhere };
+    history.ask(upstream);
     const nowMs = performance.now();
-    if (request.isLook === true) upstream.lookSent(nowMs);
+    // A node may answer looks and refuse all other requests.
+    if (this.#kind === 'look') upstream.lookSent(nowMs);
     else {
       upstream.deferral.asked(nowMs);
       upstream.requestSent(nowMs);
     }
-    const longestMs = upstream.health === 'down' && request.isIdempotent ? longestTrialMs : limits.timeoutMs;
-    const timeoutMs = Math.max(0, Math.min(request.timeoutMs ?? Infinity, limits.timeoutMs, longestMs, this.#leftMs));
-    const deadline = new Deadline(signal, timeoutMs, this.#isOfNewest ? upstream.newestReads : undefined);
-    return {
-      upstream,
-      sentAtMs: performance.now(),
-      outcome: attempts.make(request, fetch, { permit, deadline, readClass: this.#readClass, span, isElsewhere }),
-      cancel: () => deadline.giveUp(new Error('another node has answered')),
-    };
+    const { timeoutMs = Infinity, isIdempotent } = this.#request;
+    const longestMs = upstream.health === 'down' && isIdempotent ? longestTrialMs : limits.timeoutMs;
+    const boundMs = Math.max(0, Math.min(timeoutMs, limits.timeoutMs, longestMs, deadlineAtMs - nowMs));
+    const deadline = new Deadline(signal, boundMs, this.#isOfNewest ? upstream.newestReads : undefined);
+    return new Attempt<A>(this.#context, this.#request, permit, deadline, this.#readClass, traced);
   }
 
-  /** Records the outcomes. Returns the final answer, if there is one. */
-  #record({ ended, hedge, cancelled }: RaceResult<A>): A | undefined {
-    const { metrics } = this.#context;
-    const history = this.#state.history;
-    for (const { run, outcome } of ended) {
-      if (outcome.kind !== 'final') {
-        history.record(outcome, run.upstream, run.sentAtMs);
-        // No sign against the node: a client that hung up, an answer too large, a wait for a place.
-        const isOfNode = outcome.kind === 'failed' && outcome.sign !== undefined && !this.#state.signal.aborted;
-        if (isOfNode) this.#recordUnanswered(run, outcome.sign === 'timeout');
-        continue;
-      }
-      if (cancelled !== undefined && hedge === run) this.#recordOutpaced(cancelled);
-      if (hedge !== undefined) metrics.hedge(hedge === run ? 'won' : 'lost');
+  /** Records the outcome of an attempt. Returns the final answer, if it is one. */
+  #settle(attempt: Attempt<A>, outcome: AttemptOutcome<A>): A | undefined {
+    const { metrics, outliers } = this.#context;
+    const { history, signal } = this.#state;
+    const { upstream } = attempt;
+    if (outcome.kind === 'final') {
       if (history.anyPruned) metrics.prunedRepaired.inc();
-      this.#compare(run.upstream);
+      // The nodes that failed a read that this one answered are compared with it.
+      if (this.#readClass !== undefined)
+        outliers.compare(this.#request, this.#fetch, this.#readClass, upstream, history.failures);
       return outcome.answer;
     }
-    if (hedge !== undefined) metrics.hedge('failed');
+    history.record(outcome, upstream, attempt.startedMs);
+    // No sign against the node: a client that hung up, an answer too large, a wait for a place.
+    const isOfNode = outcome.kind === 'failed' && outcome.sign !== undefined && !signal.aborted;
+    if (isOfNode) this.#recordUnanswered(attempt, outcome.sign === 'timeout');
     return undefined;
   }
 
   /** A look has no client who could make it fail: its node provides no newest state for a while, if another can. */
-  #recordUnanswered({ upstream, sentAtMs }: RunningAttempt<A>, isSilent: boolean): void {
+  #recordUnanswered({ upstream, startedMs }: Attempt<A>, isSilent: boolean): void {
     const nowMs = performance.now();
     if (this.#readClass !== undefined) upstream.ejections[this.#readClass].unanswered(nowMs);
-    if (this.#options.request.isLook !== true) return;
-    if (!this.#context.fleet.isReplaceable(upstream)) return;
-    upstream.newest.fail('look', sentAtMs, nowMs);
+    if (this.#kind !== 'look' || !this.#context.fleet.isReplaceable(upstream)) return;
+    upstream.newest.fail('look', startedMs, nowMs);
     if (isSilent) upstream.expireNewestReads();
   }
 
   /** The hedge answered first: the other node took at least this long. */
-  #recordOutpaced({ upstream, sentAtMs }: RunningAttempt<A>): void {
+  #recordOutpaced({ upstream, startedMs }: Attempt<A>): void {
     const nowMs = performance.now();
-    this.#state.history.failures.push({ upstream, sign: 'outpaced', sentAtMs });
-    if (this.#readClass !== undefined) upstream.latencies[this.#readClass].record(nowMs - sentAtMs, nowMs);
-    upstream.raiseLatency(nowMs - sentAtMs, nowMs);
+    this.#state.history.failures.push({ upstream, sign: 'outpaced', sentAtMs: startedMs });
+    if (this.#readClass !== undefined) upstream.latencies[this.#readClass].record(nowMs - startedMs, nowMs);
+    upstream.raiseLatency(nowMs - startedMs, nowMs);
+  }
+}
+
+function isAnswering({ health, isSilent, isDrained }: Upstream): boolean {
+  return health === 'usable' && !isSilent && !isDrained;
+}
+
+/** Largest burst of hedges: for the first seconds of a node that hangs, at a few hundred reads a second. */
+const mostSaved = 20;
+/** Below this delay a second request costs more than it saves. */
+const soonestMs = 2;
+
+/** Decides when a hedge begins, and bounds hedges to a share of the reads. */
+export class Hedging {
+  readonly #limits: HedgeLimits | undefined;
+  readonly #fleet: FleetState;
+  readonly #budget = new Allowance(0, mostSaved);
+
+  constructor(limits: HedgeLimits | undefined, fleet: FleetState) {
+    this.#limits = limits;
+    this.#fleet = fleet;
   }
 
-  /** Ejects nodes that failed a read that `answering` answered, and tries ejected ones. */
-  #compare(answering: Upstream): void {
-    const { outliers } = this.#context;
-    if (this.#readClass === undefined) return;
-    outliers.blame(this.#readClass, this.#state.history.failures);
-    outliers.tryOut(this.#options.request, this.#options.fetch, this.#readClass, answering);
+  /** Records a read, which adds its share to the budget. */
+  deposit(request: FleetRequest): void {
+    if (isHedgeable(request)) this.#budget.deposit(this.#limits?.share ?? 0);
   }
 
-  /** Compares the node that failed with others, by a repeat of the read, which no node answered. */
-  #repeat(): void {
-    const { outliers } = this.#context;
-    const { history } = this.#state;
-    if (this.#readClass !== undefined) outliers.repeat(this.#options.request, this.#readClass, history.failures);
+  /** Whether the budget allows a hedge; always for looks, which are few and which many requests wait for. */
+  withdraw(request: FleetRequest): boolean {
+    return request.isLook === true || this.#budget.withdraw(performance.now());
   }
+
+  /**
+   * Delay of the hedge in ms, by the node's own answers to reads of the class, or by those of the slowest node when it has
+   * too few. `undefined`: no hedge.
+   */
+  afterMs(request: FleetRequest, upstream: Upstream, readClass: ReadClass | undefined): number | undefined {
+    const timed = request.isLook === true ? 'look' : readClass;
+    const quantile = this.#limits?.quantile ?? 1;
+    const { upstreams } = this.#fleet;
+    if (quantile >= 1 || timed === undefined || !isHedgeable(request) || upstreams.length < 2) return undefined;
+    const nowMs = performance.now();
+    const usualMsOf = ({ latencies }: Upstream) => latencies[timed].quantile(quantile, nowMs);
+    const usualMs = usualMsOf(upstream) ?? Math.max(...upstreams.map((other) => usualMsOf(other) ?? 0));
+    return usualMs === 0 ? undefined : Math.max(soonestMs, usualMs);
+  }
+}
+
+/** Whether a hedge is safe and useful: no submission, no long poll. */
+function isHedgeable({ isIdempotent, atOnce }: FleetRequest): boolean {
+  return isIdempotent && atOnce === undefined;
 }

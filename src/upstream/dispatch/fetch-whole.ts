@@ -23,18 +23,18 @@ const mostInterim = 16;
 export type Settle<A> = Pick<PromiseWithResolvers<A>, 'resolve' | 'reject'>;
 
 /** Parts of one exchange: the node, its time and memory bounds, and the set of connections. */
-export interface HandlerParts<C extends ExchangeContext = ExchangeContext> {
+export interface HandlerParts {
   readonly upstream: Upstream;
-  readonly context: C;
+  readonly context: ExchangeContext;
   readonly purpose: Purpose;
 }
 
 /** Sends `request` with the handler that `create` makes. Rejects at once when the signal has aborted. */
-export function send<A, C extends ExchangeContext>(
+export function send<A>(
   client: NodeClient,
   request: WireRequest,
-  { upstream, context, purpose }: HandlerParts<C>,
-  create: (settle: Settle<A>) => AnswerHandler<C>,
+  { upstream, context, purpose }: HandlerParts,
+  create: (settle: Settle<A>) => AnswerHandler,
 ): Promise<A> {
   return new Promise((resolve, reject) => {
     if (context.signal.aborted) reject(CancelToken.reasonOf(context.signal));
@@ -43,14 +43,14 @@ export function send<A, C extends ExchangeContext>(
 }
 
 /** Handles one request, which aborts with the context's signal. Subclasses gather or stream the body. */
-export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext> implements Dispatcher.DispatchHandler {
-  protected readonly context: C;
-  readonly #parts: HandlerParts<C>;
+export abstract class AnswerHandler implements Dispatcher.DispatchHandler {
+  protected readonly context: ExchangeContext;
+  readonly #parts: HandlerParts;
   #controller: Dispatcher.DispatchController | undefined;
   #interim = 0;
   readonly #onAbort = (): void => this.abort(CancelToken.reasonOf(this.context.signal));
 
-  constructor(parts: HandlerParts<C>) {
+  constructor(parts: HandlerParts) {
     this.#parts = parts;
     this.context = parts.context;
     parts.context.signal.addEventListener('abort', this.#onAbort);

@@ -43,11 +43,12 @@ const bufferBytes = 64 * 1024;
 export function fetchStream(
   upstream: Upstream,
   request: WireRequest,
-  context: ExchangeContext & StreamBounds,
+  context: ExchangeContext,
+  bounds: StreamBounds,
   purpose: Purpose,
 ): Promise<StreamedAnswer> {
   const parts = { upstream, context, purpose };
-  return send(upstream.client, request, parts, (settle) => new Streamer(parts, settle));
+  return send(upstream.client, request, parts, (settle) => new Streamer(parts, bounds, settle));
 }
 
 /** Calls `then` when the stream closes, at once when it is closed already. */
@@ -68,17 +69,19 @@ export async function readWhole(
 }
 
 /** Makes a stream of one exchange. */
-class Streamer extends AnswerHandler<ExchangeContext & StreamBounds> {
+class Streamer extends AnswerHandler {
+  readonly #bounds: StreamBounds;
   readonly #settle: Settle<StreamedAnswer>;
   #stream: NodeStream | undefined;
 
-  constructor(parts: HandlerParts<ExchangeContext & StreamBounds>, settle: Settle<StreamedAnswer>) {
+  constructor(parts: HandlerParts, bounds: StreamBounds, settle: Settle<StreamedAnswer>) {
     super(parts);
+    this.#bounds = bounds;
     this.#settle = settle;
   }
 
   protected onHead(head: AnswerHead, controller: Dispatcher.DispatchController): void {
-    const stream = new NodeStream(controller, this.context);
+    const stream = new NodeStream(controller, this.#bounds);
     stream.once('close', () => this.unfollow());
     this.#stream = stream;
     this.#settle.resolve({ ...head, stream });

@@ -1,10 +1,10 @@
 /** Ejects nodes that do worse than the others, and returns them by trials (see `Ejection`). */
-import type { NodeFailure, AttemptOutcome, NonFinalOutcome } from './attempt-history.ts';
 import type { Fetch } from './attempt.ts';
 import { candidatesOf } from '../fleet-view.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
+import type { AttemptOutcome, NodeFailure, NonFinalOutcome } from './plan.ts';
 import { Allowance, LedgerVersion, withVersion } from '../../ledger/index.ts';
 import { longestPauseMs } from '../node/ejection.ts';
 import { positionOf, readClasses, type Need, type ReadClass, holdingOf } from '../select/ranking.ts';
@@ -30,6 +30,8 @@ const repeatsPerSecond = 5;
 /** A node that repeats have ejected is looked after this often, in ms. */
 const trialsEveryMs = 1_000;
 
+const fetchRead: Fetch<NodeAnswer> = (node, { wire }, context) => fetchWhole(node, wire, context);
+
 /** Compares nodes by reads that another node answered. */
 export class Outliers {
   readonly #parts: SenderParts;
@@ -43,30 +45,15 @@ export class Outliers {
     this.#background = background;
   }
 
-  /** Records failures at a read that another node answered, or one of these when the call repeated it. */
-  blame(readClass: ReadClass, failures: readonly NodeFailure[]): void {
-    for (const { upstream, sign, symptom, sentAtMs } of failures) {
-      const nowMs = performance.now();
-      const ejection = upstream.ejections[readClass];
-      const pauseMs = ejection.failed(sign, sentAtMs, nowMs, this.#othersShare(upstream, readClass, nowMs));
-      const { reason } = ejection;
-      if (pauseMs === undefined || reason === undefined) continue;
-      const { metrics, log } = this.#parts;
-      ejection.symptom = symptom;
-      this.#out.add(upstream);
-      metrics.ejected(upstream.name, readClass, reason);
-      const fields = { upstream: upstream.name, readClass, reason, symptom, pauseMs };
-      log.record('ejected', fields, 'upstream is passed over: others answer reads that it does not');
-    }
-  }
-
-  /** Sends an ejected node a copy of a read that `answering` has answered, when its trial is due. */
-  tryOut<A extends NodeAnswer | StreamedAnswer>(
+  /** Compares the nodes that failed a read with `answering`, and sends a copy to an ejected one when its trial is due. */
+  compare<A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
     fetch: Fetch<A>,
     readClass: ReadClass,
     answering: Upstream,
+    failures: readonly NodeFailure[],
   ): void {
+    if (failures.length > 0) this.#blame(readClass, failures);
     if (this.#out.size === 0) return;
     const upstream = this.#dueForTrial(readClass, request.need);
     if (upstream === undefined || upstream === answering) return;
@@ -88,27 +75,42 @@ export class Outliers {
     void this.#compareBy(below, readClass, upstream);
   }
 
+  #blame(readClass: ReadClass, failures: readonly NodeFailure[]): void {
+    for (const { upstream, sign, symptom, sentAtMs } of failures) {
+      const nowMs = performance.now();
+      const ejection = upstream.ejections[readClass];
+      const pauseMs = ejection.failed(sign, sentAtMs, nowMs, this.#othersShare(upstream, readClass, nowMs));
+      const { reason } = ejection;
+      if (pauseMs === undefined || reason === undefined) continue;
+      const { metrics, log } = this.#parts;
+      ejection.symptom = symptom;
+      this.#out.add(upstream);
+      metrics.ejected(upstream.name, readClass, reason);
+      const fields = { upstream: upstream.name, readClass, reason, symptom, pauseMs };
+      log.record('ejected', fields, 'upstream is passed over: others answer reads that it does not');
+    }
+  }
+
   async #compareBy(request: FleetRequest, readClass: ReadClass, upstream: Upstream): Promise<void> {
     const { send, isAnsweredBy } = this.#background;
-    const fetch: Fetch<NodeAnswer> = (node, context) => fetchWhole(node, request.wire, context);
     const sentAtMs = performance.now();
-    const outcome = await send(request, fetch, upstream, readClass);
+    const outcome = await send(request, fetchRead, upstream, readClass);
     const { sign, symptom } = (outcome === undefined ? undefined : unanswered(outcome)) ?? {};
     if (sign === undefined || !(await isAnsweredBy(request, [upstream]))) return;
     const ejection = upstream.ejections[readClass];
     if (ejection.isOut) return;
-    this.blame(readClass, [{ upstream, sign, symptom, sentAtMs }]);
-    if (ejection.isOut) this.#tryOften(request, fetch, readClass, upstream);
+    this.#blame(readClass, [{ upstream, sign, symptom, sentAtMs }]);
+    if (ejection.isOut) this.#tryOften(request, readClass, upstream);
   }
 
   /** Holds trials with `request`: while the others are behind, they may answer no client's read to copy. */
-  #tryOften(request: FleetRequest, fetch: Fetch<NodeAnswer>, readClass: ReadClass, upstream: Upstream): void {
+  #tryOften(request: FleetRequest, readClass: ReadClass, upstream: Upstream): void {
     const next = async (): Promise<void> => {
       const ejection = upstream.ejections[readClass];
       if (upstream.isRemoved || !ejection.isOut) return;
       const isDue = ejection.beginTrial(performance.now(), this.#parts.limits.timeoutMs);
-      if (isDue && !(await this.#try(request, fetch, upstream, readClass))) return;
-      this.#tryOften(request, fetch, readClass, upstream);
+      if (isDue && !(await this.#try(request, fetchRead, upstream, readClass))) return;
+      this.#tryOften(request, readClass, upstream);
     };
     setTimeout(() => void next(), trialsEveryMs).unref();
   }

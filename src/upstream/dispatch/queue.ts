@@ -4,25 +4,20 @@
  */
 import { type CancelSignal, Spans } from '../../ledger/index.ts';
 import { waitWithin } from '../deadline.ts';
-import type { NodeCandidate } from '../select/candidates.ts';
+import type { PlaceKind } from '../node/limits.ts';
 import type { Upstream } from '../node/upstream.ts';
-
-/**
- * Kinds of permits, by the resources that they hold. `read`: a place. `stream`: a place, and a connection until the body
- * ends. `poll`: an idle connection. `look`: nothing, since looks have connections of their own.
- */
-export type PermitKind = 'read' | 'stream' | 'poll' | 'look';
+import type { Choice } from '../select/pick.ts';
 
 /** The resources of `upstream` that one attempt holds, from before its request until `close`. */
 export class Permit {
   readonly upstream: Upstream;
-  readonly kind: PermitKind;
+  readonly kind: PlaceKind;
   readonly #queue: PlaceQueue;
   #isTrial: boolean;
   #hasPlace: boolean;
   #isOpen = true;
 
-  constructor(queue: PlaceQueue, upstream: Upstream, kind: PermitKind) {
+  constructor(queue: PlaceQueue, upstream: Upstream, kind: PlaceKind) {
     this.#queue = queue;
     this.upstream = upstream;
     this.kind = kind;
@@ -84,11 +79,11 @@ export interface PlaceWait {
   readonly client: string;
   readonly signal: CancelSignal;
   readonly withinMs: number;
-  readonly kind: 'read' | 'stream';
+  readonly kind: PlaceKind;
 }
 
 interface PlaceRequest extends Pick<PlaceWait, 'client' | 'kind'> {
-  readonly nodes: readonly NodeCandidate<Upstream>[];
+  readonly choice: Choice<Upstream>;
   end(outcome: Permit | QueueRefusal): void;
 }
 
@@ -132,26 +127,18 @@ export class PlaceQueue {
     return Math.min(most, Math.max(fewest, Math.floor(perMs * usualWaitMs)));
   }
 
-  /** A permit at the first of `nodes`, equally good ones, that has what the kind holds now. */
-  tryAcquire(nodes: readonly NodeCandidate<Upstream>[], kind: PermitKind): Permit | undefined {
-    const node = nodes.find(({ upstream }) => hasPlace(upstream, nodes[0], kind));
-    return node === undefined ? undefined : new Permit(this, node.upstream, kind);
-  }
-
-  /** A permit at `upstream` whether or not a place is free: for the few requests in the background. */
-  acquireUnbounded(upstream: Upstream, kind: PermitKind): Permit {
+  /** A permit at `upstream` whether or not a place is free, as for the few requests in the background. */
+  take(upstream: Upstream, kind: PlaceKind): Permit {
     return new Permit(this, upstream, kind);
   }
 
-  /** Waits for a permit at one of `nodes`, as `tryAcquire` grants it; resolves with the reason when it gets none. */
-  async acquire(nodes: readonly NodeCandidate<Upstream>[], wait: PlaceWait): Promise<Permit | QueueRefusal> {
-    const free = this.tryAcquire(nodes, wait.kind);
-    if (free !== undefined) return free;
+  /** Waits for a permit at one of the nodes that are as good as the chosen one; resolves with the reason without one. */
+  async acquire(choice: Choice<Upstream>, wait: PlaceWait): Promise<Permit | QueueRefusal> {
     const startedMs = performance.now();
     if (wait.signal.aborted) return 'late';
-    if (areWithheld(nodes, startedMs)) return 'withheld';
+    if (areWithheld(choice, startedMs)) return 'withheld';
     if (this.#waiting >= this.bound(startedMs) && !this.#makeRoom(wait.client)) return 'full';
-    const outcome = await this.#wait(nodes, wait);
+    const outcome = await this.#wait(choice, wait);
     if (outcome !== 'full') this.#options.onWaited((performance.now() - startedMs) / 1000);
     return outcome;
   }
@@ -167,12 +154,14 @@ export class PlaceQueue {
 
   /** Returns whether a waiting request got a place. */
   #giveTo(upstream: Upstream): boolean {
+    const nowMs = performance.now();
     for (const [client, waiters] of this.#clients) {
       for (const waiter of waiters) {
-        const { nodes, kind } = waiter;
+        const { choice, kind } = waiter;
+        const isFit = choice.alike.some((node) => node.upstream === upstream);
         // No place that becomes free later would help it.
-        if (areWithheld(nodes, performance.now())) waiter.end('withheld');
-        if (!nodes.some((node) => node.upstream === upstream) || !hasPlace(upstream, nodes[0], kind)) continue;
+        if (areWithheld(choice, nowMs)) waiter.end('withheld');
+        if (!isFit || !upstream.hasPlace(kind, upstream.tier !== choice.tier, nowMs)) continue;
         // The permit takes the place at once, so the next waiter does not get it.
         waiter.end(new Permit(this, upstream, kind));
         // The client's further requests wait for its next turn.
@@ -183,10 +172,10 @@ export class PlaceQueue {
     return false;
   }
 
-  #wait(nodes: readonly NodeCandidate<Upstream>[], { client, signal, withinMs, kind }: PlaceWait) {
+  #wait(choice: Choice<Upstream>, { client, signal, withinMs, kind }: PlaceWait) {
     const ms = Math.max(0, Math.min(withinMs, longestWaitMs));
     return waitWithin<Permit | QueueRefusal>({ ms, signal, late: 'late' }, (end) => {
-      const waiter: PlaceRequest = { client, kind, nodes, end };
+      const waiter: PlaceRequest = { client, kind, choice, end };
       const waiters = this.#clients.get(client) ?? new Set();
       this.#clients.set(client, waiters.add(waiter));
       this.#waiting += 1;
@@ -211,15 +200,6 @@ export class PlaceQueue {
   }
 }
 
-function areWithheld(nodes: readonly NodeCandidate<Upstream>[], nowMs: number): boolean {
-  return nodes.every(({ upstream }) => !upstream.mayBeAsked(nowMs));
-}
-
-/** Nodes of another tier than the best keep half of their places for the requests that only they can answer. */
-function hasPlace(upstream: Upstream, best: NodeCandidate<Upstream> | undefined, kind: PermitKind): boolean {
-  if (kind === 'look') return true;
-  if (!upstream.mayBeAsked(performance.now())) return false;
-  if (kind === 'poll') return true;
-  if (kind === 'stream' && (upstream.streams.isFull || !upstream.mayBeHeld)) return false;
-  return upstream.tier === best?.upstream.tier ? !upstream.places.isFull : upstream.places.isHalfFree;
+function areWithheld({ alike }: Choice<Upstream>, nowMs: number): boolean {
+  return alike.every(({ upstream }) => !upstream.mayBeAsked(nowMs));
 }

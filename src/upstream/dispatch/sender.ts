@@ -1,21 +1,21 @@
 /** Sends requests to the fleet, and holds the state that they share: places, queue, budgets. */
 import { Allowance, type CancelSignal } from '../../ledger/index.ts';
+import { createAnswerBudget } from '../byte-budget.ts';
 import { Deadline } from '../deadline.ts';
-import { Attempts, type Fetch } from './attempt.ts';
-import type { AttemptOutcome } from './attempt-history.ts';
-import { FleetCall, type DispatchContext } from './call.ts';
-import { isSureOf, nodesFor } from '../fleet-view.ts';
-import { nextUpstreams } from '../select/candidates.ts';
+import { nodesFor } from '../fleet-view.ts';
+import type { Purpose } from '../node/node-client.ts';
+import type { Upstream } from '../node/upstream.ts';
+import { pick, noAnswers } from '../select/pick.ts';
+import { isSureOf, positionOf, type ReadClass } from '../select/ranking.ts';
+import { Attempt, type Fetch } from './attempt.ts';
+import { type DispatchContext, FleetCall, Hedging } from './call.ts';
 import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
-import { Hedging } from './hedge.ts';
-import { positionOf, type ReadClass } from '../select/ranking.ts';
-import type { Purpose } from '../node/node-client.ts';
 import { fetchStream, readWhole } from './node-stream.ts';
 import { Outliers } from './outliers.ts';
+import type { AttemptOutcome } from './plan.ts';
 import { PlaceQueue } from './queue.ts';
-import type { Upstream } from '../node/upstream.ts';
 
 /** Retries beside their share of the requests: a few a second, for a quiet gateway. */
 const retriesPerSecond = 10;
@@ -39,12 +39,11 @@ export class Sender {
   constructor(parts: SenderParts) {
     const { fleet, limits, metrics } = parts;
     const { signal } = this.#closing;
-    const retries = new Allowance(retriesPerSecond, mostRetries);
     this.#context = {
       ...parts,
-      retries,
+      budget: parts.budget ?? createAnswerBudget(),
+      retries: new Allowance(retriesPerSecond, mostRetries),
       queue: new PlaceQueue({ onWaited: (seconds) => metrics.waited(seconds) }),
-      attempts: new Attempts(parts, () => retries.withdraw(performance.now())),
       hedging: new Hedging(limits.hedge, fleet),
       outliers: new Outliers(parts, {
         send: async (request, fetch, upstream, readClass) => {
@@ -67,30 +66,22 @@ export class Sender {
 
   /** Reads the best answer of the fleet, nodes' own errors included. Throws `GatewayError` when no node gave one. */
   whole(request: FleetRequest, signal: CancelSignal): Promise<NodeAnswer> {
-    const { wire } = request;
-    const fetch: Fetch<NodeAnswer> = (upstream, context) =>
-      request.atOnce === undefined
-        ? fetchWhole(upstream, wire, context, purposeOf(request, context))
-        : this.#poll(request, upstream, context);
-    return new FleetCall(this.#context, { request, fetch, isStreamed: false, signal }).run();
+    const fetch = request.atOnce === undefined ? fetchByPurpose : this.#poll;
+    return new FleetCall(this.#context, request, fetch, false, signal).run();
   }
 
   /** Sends as `whole` does, but a success goes to the client while it arrives. */
   stream(request: FleetRequest, signal: CancelSignal): Promise<NodeAnswer | StreamedAnswer> {
-    const { deadlineMs: idleMs, stallMs } = this.#context.limits;
-    const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
-      const answer = await fetchStream(
-        upstream,
-        request.wire,
-        { ...context, idleMs, stallMs },
-        purposeOf(request, context),
-      );
-      const isSmall = Number(answer.headers['content-length'] ?? Infinity) < streamedBytes;
-      // A small answer is read whole: it can be validated, and another node is asked when it breaks off.
-      return answer.status < 300 && !isSmall ? answer : readWhole(answer, context);
-    };
-    return new FleetCall(this.#context, { request, fetch, isStreamed: true, signal }).run();
+    return new FleetCall(this.#context, request, this.#fetchStreamed, true, signal).run();
   }
+
+  readonly #fetchStreamed: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, request, attempt) => {
+    const { deadlineMs: idleMs, stallMs } = this.#context.limits;
+    const answer = await fetchStream(upstream, request.wire, attempt, { idleMs, stallMs }, purposeOf(request, attempt));
+    const isSmall = Number(answer.headers['content-length'] ?? Infinity) < streamedBytes;
+    // A small answer is read whole: it can be validated, and another node is asked when it breaks off.
+    return answer.status < 300 && !isSmall ? answer : readWhole(answer, attempt);
+  };
 
   /**
    * Asks one node that is not in `notOf`, once, in the background: a trusted one that surely holds the version, with half
@@ -101,15 +92,14 @@ export class Sender {
     notOf: readonly Upstream[],
     signal: CancelSignal,
   ): Promise<NodeAnswer | 'no node' | 'no answer'> {
-    const { need, wire } = request;
+    const { need } = request;
     if (positionOf(need) === undefined) return 'no node';
     const able = nodesFor(this.#context.fleet, need).filter(
       (node) => !notOf.includes(node.upstream) && isSureOf(node, need) && mayBeAskedMore(node.upstream),
     );
-    const [next] = nextUpstreams(able, need);
-    if (next === undefined) return 'no node';
-    const fetch: Fetch<NodeAnswer> = (upstream, context) => fetchWhole(upstream, wire, context);
-    const outcome = await this.#inBackground(request, fetch, next.upstream, signal);
+    const chosen = pick(able, need, noAnswers);
+    if (chosen === undefined) return 'no node';
+    const outcome = await this.#inBackground(request, fetchByPurpose, chosen.node.upstream, signal);
     return outcome.kind === 'final' ? outcome.answer : 'no answer';
   }
 
@@ -120,21 +110,16 @@ export class Sender {
     signal: CancelSignal,
     readClass?: ReadClass,
   ): Promise<AttemptOutcome<A>> {
-    const { queue, limits, attempts } = this.#context;
-    const permit = queue.acquireUnbounded(upstream, 'read');
+    const { queue, limits } = this.#context;
     const deadline = new Deadline(signal, limits.timeoutMs);
-    return attempts.make(request, fetch, { permit, deadline, readClass });
+    return new Attempt<A>(this.#context, request, queue.take(upstream, 'read'), deadline, readClass).run(fetch);
   }
 
   /**
    * Sends a long poll. While polls hold their share of connections it waits for one of them to end, because callers of
    * its hash join it meanwhile; then its replacement `atOnce` is sent (protocol 1, row 19).
    */
-  async #poll(
-    { wire, atOnce = wire }: FleetRequest,
-    upstream: Upstream,
-    context: ExchangeContext,
-  ): Promise<NodeAnswer> {
+  readonly #poll: Fetch<NodeAnswer> = async (upstream, { wire, atOnce = wire }, context) => {
     const untilMs = performance.now() + pollPlaceMs;
     while (!upstream.mayBeHeld || !upstream.polls.tryAcquire()) {
       const leftMs = untilMs - performance.now();
@@ -145,8 +130,11 @@ export class Sender {
       upstream.polls.release();
       this.#context.queue.offer(upstream);
     });
-  }
+  };
 }
+
+const fetchByPurpose: Fetch<NodeAnswer> = (upstream, request, context) =>
+  fetchWhole(upstream, request.wire, context, purposeOf(request, context));
 
 /** Whether the node has places and allowance to spare. */
 function mayBeAskedMore(upstream: Upstream): boolean {

@@ -3,6 +3,12 @@ import type { CancelSignal } from '../../ledger/index.ts';
 import { waitWithin } from '../deadline.ts';
 import type { ReadClass } from '../select/ranking.ts';
 
+/**
+ * Kinds of requests, by the resources of a node that they hold. `read`: a place. `stream`: a place, and a connection until
+ * the body ends. `poll`: an idle connection. `look`: nothing, since looks have connections of their own.
+ */
+export type PlaceKind = 'read' | 'stream' | 'poll' | 'look';
+
 /** Counts holders of a limited resource. `PlaceQueue` has the waits of reads. */
 export class Semaphore {
   readonly #limit: number;

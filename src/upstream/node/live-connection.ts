@@ -23,22 +23,35 @@ const lostCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
 /**
  * Runs `exchange`, and once more when its connection was lost before a byte of the answer. A second loss is a failure.
- * `mayRepeat` bounds repeats: nodes that close every connection must not get every request twice.
  */
 export function overLiveConnection<T>(
   exchange: () => Promise<T>,
   progress: Progress,
   signal: CancelSignal,
-  mayRepeat: () => boolean = () => true,
 ): Promise<T> {
   return exchange().catch(async (error: unknown) => {
-    if (signal.aborted || progress.isAnswered || !wasLost(error, progress) || !mayRepeat()) throw error;
-    // A node that closes one idle connection often closes all: the FINs of the others are read first.
-    await setImmediate();
-    progress.sentAtMs = undefined;
-    progress.isRepeat = true;
+    if (!(await wasLostIdle(error, progress, signal))) throw error;
     return exchange();
   });
+}
+
+/**
+ * Whether an exchange failed because its idle connection was lost, and may be sent once more; then `progress` is that of
+ * the repeat. `mayRepeat` bounds repeats: nodes that close every connection must not get every request twice.
+ */
+export async function wasLostIdle(
+  error: unknown,
+  progress: Progress,
+  signal: CancelSignal,
+  mayRepeat: () => boolean = () => true,
+): Promise<boolean> {
+  if (signal.aborted || progress.isRepeat === true || progress.isAnswered) return false;
+  if (!wasLost(error, progress) || !mayRepeat()) return false;
+  // A node that closes one idle connection often closes all: the FINs of the others are read first.
+  await setImmediate();
+  progress.sentAtMs = undefined;
+  progress.isRepeat = true;
+  return true;
 }
 
 /** Whether the request was sent so recently that a FIN may have crossed it. */

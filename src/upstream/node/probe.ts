@@ -1,7 +1,7 @@
 /** Looks at the ledger info of quiet nodes, so that their reports stay fresh without traffic (protocol 9). */
 import { AddressLooks } from './address-looks.ts';
 import { ByteBudget } from '../byte-budget.ts';
-import { noteHealth } from '../dispatch/attempt-history.ts';
+import { noteHealth } from '../dispatch/attempt.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole } from '../dispatch/fetch-whole.ts';
 import type { FleetState } from '../fleet-state.ts';

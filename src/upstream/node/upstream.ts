@@ -7,7 +7,7 @@ import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
-import { ConcurrencyLimit, Semaphore } from './limits.ts';
+import { ConcurrencyLimit, type PlaceKind, Semaphore } from './limits.ts';
 import { lookupOf, NodeClient, type NodeClientOptions } from './node-client.ts';
 import type { NodeFault } from './node-fault.ts';
 import type { ReadClass, Health, Tier } from '../select/ranking.ts';
@@ -252,6 +252,18 @@ export class Upstream {
   /** Whether a request beside those that clients wait for may be sent now: a hedge, an audit, a trial. */
   mayBeAskedMore(nowMs: number): boolean {
     return !this.isDrained && this.deferral.heldForMs(nowMs) === 0 && this.allowance.hasToSpare(nowMs);
+  }
+
+  /**
+   * Whether it has what a request of the kind holds now. `isGuest`: another tier is for the request, and this node keeps
+   * half of its places for the requests that only it can answer.
+   */
+  hasPlace(kind: PlaceKind, isGuest: boolean, nowMs: number): boolean {
+    if (kind === 'look') return true;
+    if (!this.mayBeAsked(nowMs)) return false;
+    if (kind === 'poll') return true;
+    if (kind === 'stream' && (this.streams.isFull || !this.mayBeHeld)) return false;
+    return isGuest ? this.places.isHalfFree : !this.places.isFull;
   }
 
   /** Whether a stream or a long poll may hold one more connection: together they leave some to plain reads. */

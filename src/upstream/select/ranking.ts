@@ -1,6 +1,6 @@
 /** Needs of requests, and the score of a node for each: one number, of which the smaller is the better. */
 import type { LedgerVersion } from '../../ledger/index.ts';
-import type { WindowView } from '../node/retention-window.ts';
+import type { RetentionWindow, Unit, WindowView } from '../node/retention-window.ts';
 
 /**
  * The state that a node must hold to answer a request. `isChosen`: the gateway chose the version (`min`), and chooses
@@ -54,8 +54,9 @@ export type Tier = 'full' | 'archival';
  */
 export type Health = 'unproven' | 'usable' | 'down' | 'foreign';
 
-/** The state of one node at the moment of a request's arrival. */
-export interface Candidate {
+/** The state of one node at the moment of a choice. `N`: the fleet's node objects. */
+export interface Candidate<N = unknown> {
+  readonly upstream: N;
   readonly name: string;
   readonly tier: Tier;
   readonly health: Health;
@@ -71,6 +72,10 @@ export interface Candidate {
   readonly isWithheld?: boolean;
   /** It is too far behind the others for reads of the newest state. */
   readonly isLagging?: boolean;
+  /** It has no place for the request now. */
+  readonly isFull?: boolean;
+  /** Half of its places are taken: it has none for requests that another tier is for. */
+  readonly isHalfFull?: boolean;
   readonly window: WindowView | undefined;
   /** Its share of first places among nodes that are alike, in relation to their weights. Default 1. */
   readonly weight?: number;
@@ -97,11 +102,28 @@ export function trustRank({ health, isSuspect, isEjected, isDeferred, isWithheld
 }
 
 /**
- * The criteria of a ranking. `health`: whether the node answers and is believed. `holding`: how surely it holds the
- * version. `distance`: from the nearer end of its window to the version. `lag`: versions behind the freshest. `submission`:
- * whether it is the node of the submission. `depth`: the oldest version of its window.
+ * The rules by which one node is chosen ahead of another, in the order in which they decide, as `explain` and
+ * docs/resilience.md name them.
  */
-export type Criterion = 'health' | 'holding' | 'distance' | 'tier' | 'lag' | 'submission' | 'depth' | 'load';
+export const rules = {
+  chain: 'it is of another chain',
+  drained: 'an operator has drained it',
+  pruned: 'it has pruned the version, and another one goes deeper',
+  submission: 'the one before took the transaction',
+  trust: 'it answers worse, other nodes contradict its head, it is ejected from such reads, or it is far behind',
+  holding: 'it holds the version less surely',
+  distance: 'its head is farther from the version',
+  lag: 'its head is older',
+  deepest: 'others have missed, and the one before goes deeper',
+  place: 'it has no place for the request now',
+  tier: 'archival nodes keep their capacity for what only they can answer',
+  depth: 'the one before goes less far back, and is enough',
+  weight: 'weights decide the share of each',
+  load: 'of two that are drawn at random the cheaper is asked first',
+} as const;
+
+/** See `rules`. */
+export type Rule = keyof typeof rules;
 
 /** Circumstances of a score that concern all nodes. */
 export interface Round {
@@ -163,16 +185,17 @@ export function isAskable({ health, isDrained }: Pick<Candidate, 'health' | 'isD
   return health !== 'foreign' && isDrained !== true;
 }
 
-/** The criterion by which the score `after` is worse than `before`; `undefined`: they are equal. */
-export function criterionBetween(before: number, after: number, { need, isMissed }: Round): Criterion | undefined {
-  if (before === after) return undefined;
-  const differs = (weight: number): boolean => Math.floor(before / weight) !== Math.floor(after / weight);
+/** The rule by which the score of `node` is worse than `best`. */
+export function ruleAgainst(node: Candidate, best: number, round: Round): Rule {
+  const after = score(node, round);
+  if (after === Infinity) return node.health === 'foreign' ? 'chain' : 'drained';
+  const differs = (weight: number): boolean => Math.floor(best / weight) !== Math.floor(after / weight);
   if (differs(weights.pruned)) return 'holding';
   if (differs(weights.submission)) return 'submission';
-  if (differs(weights.trust)) return 'health';
+  if (differs(weights.trust)) return 'trust';
   if (differs(weights.holding)) return 'holding';
-  if (need.kind === 'head') return 'lag';
-  return isMissed ? 'depth' : 'distance';
+  if (round.need.kind === 'head') return 'lag';
+  return round.isMissed ? 'deepest' : 'distance';
 }
 
 function bounded(versions: number): number {
@@ -207,4 +230,35 @@ function edgeOf({ window, tier }: Candidate): number {
 
 function headOf({ window }: Candidate): number {
   return Number(window?.head ?? 0n);
+}
+
+/** Whether a node is trusted, and surely holds the version that is asked for. */
+export function isSureOf(node: Candidate, need: Need): boolean {
+  const position = positionOf(need);
+  return trustRank(node) === 0 && (position === undefined || holdingOf(node.window, position) === 'held');
+}
+
+/** The unit in which windows are compared for `need`. */
+export function unitOf(need: Need): Unit {
+  return need.kind === 'block' ? 'blocks' : 'versions';
+}
+
+/** The properties of a node that decide the class of a read. */
+interface Depth {
+  readonly tier: Tier;
+  readonly window: Pick<RetentionWindow, 'around'>;
+  latencyMs(nowMs: number): number;
+}
+
+/** The class of a read, by the nodes' reports at `nowMs`. */
+export function readClassOf(need: Need, isView: boolean, nodes: readonly Depth[], nowMs: number): ReadClass {
+  if (isView) return 'view';
+  const position = positionOf(need);
+  if (position === undefined) return 'head';
+  const isPruned = nodes.some((node) => {
+    if (node.tier !== 'full') return false;
+    const holding = holdingOf(node.window.around(nowMs + node.latencyMs(nowMs), unitOf(need)), position);
+    return holding === 'pruned' || holding === 'edge';
+  });
+  return isPruned ? 'archive' : 'head';
 }

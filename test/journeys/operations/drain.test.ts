@@ -56,7 +56,7 @@ test('a drained node is shown by readiness, status, metric, explanation and log'
   assert.equal(await gateway.metric('ledgergate_upstream_drained{upstream="full-1"}'), 1);
   assert.equal(await gateway.metric('ledgergate_upstream_drained{upstream="full-0"}'), 0);
   const explained = (await askExplain(gateway, { target: `/v1${probeAt(100)}` })).text;
-  assert.match(explained, /"leftOut": \[[^\]]*"full-1"[^\]]*"because": "an operator has drained it"/);
+  assert.match(explained, /"leftOut": \[[^\]]*"full-1"[^\]]*"because": "drained: an operator has drained it"/);
   assert.deepEqual(
     lines.filter((line) => String(line).startsWith('an operator')),
     ['an operator drained the upstream'],

@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AttemptOutcome } from '../../../src/upstream/dispatch/attempt-history.ts';
-import { withHedge, type RunningAttempt } from '../../../src/upstream/dispatch/hedge.ts';
-import type { Upstream } from '../../../src/upstream/node/upstream.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
+import { until } from '../../support/eventually.ts';
+import { never, request, senderOf } from '../../support/sender.ts';
 
-test('a request that can be sent to no node takes its hedge along', async () => {
-  const refused = Promise.withResolvers<AttemptOutcome<never>>();
-  const cancelled: string[] = [];
-  const run = (name: string, outcome: Promise<AttemptOutcome<never>>): RunningAttempt<never> => ({
-    upstream: { name } as Upstream,
-    sentAtMs: 0,
-    outcome,
-    cancel: () => void cancelled.push(name),
-  });
-  const pending = new Promise<never>(() => undefined);
-  const raced = withHedge(run('first', pending), 1, () => {
-    setImmediate(() => refused.reject(new Error('unsendable')));
-    return run('hedge', refused.promise);
-  });
-  await assert.rejects(raced, /unsendable/);
-  assert.deepEqual(cancelled, ['first', 'hedge']);
+test('a hedge that HTTP forbids at its node takes the first attempt along', async (t) => {
+  const { sender, fleet } = await senderOf(
+    t,
+    // The request hangs, and its hedge gets a header that no request may have.
+    () => {
+      for (const upstream of fleet.upstreams) Object.assign(upstream, { headers: { 'x-key': 'a\nb' } });
+    },
+    { nodes: 2, connections: 4, limits: { timeoutMs: 20_000, hedge: { quantile: 0.9, share: 1 } } },
+  );
+  const read = { ...request('/x'), need: { kind: 'head', min: LedgerVersion.of(0n) } } as const;
+  for (const { latencies } of fleet.upstreams)
+    for (let count = 0; count < 30; count += 1) latencies.head.record(50, performance.now());
+
+  await assert.rejects(sender.whole(read, never), /cannot be sent on/);
+
+  await until(() => fleet.upstreams.every(({ inFlight }) => inFlight === 0));
 });

@@ -4,6 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { FleetState } from '../../../src/upstream/fleet-state.ts';
 import { candidatesOf } from '../../../src/upstream/fleet-view.ts';
+import { noAnswers, pick, type Choice } from '../../../src/upstream/select/pick.ts';
 import type { Tier } from '../../../src/upstream/select/ranking.ts';
 import { PlaceQueue, type Permit, type QueueRefusal } from '../../../src/upstream/dispatch/queue.ts';
 import { Upstream } from '../../../src/upstream/node/upstream.ts';
@@ -14,15 +15,22 @@ import { request, senderOf } from '../../support/sender.ts';
 const patient = { client: 'a', signal: new AbortController().signal, withinMs: 10_000, kind: 'read' } as const;
 const settled = (): Promise<void> => new Promise(setImmediate);
 
-/** Nodes that nothing is sent to, as candidates. */
-function nodesOf(t: TestContext, tiers: readonly { readonly tier: Tier; readonly connections: number }[]) {
+/** The choice among nodes that nothing is sent to. */
+function choiceOf(
+  t: TestContext,
+  tiers: readonly { readonly tier: Tier; readonly connections: number }[],
+): Choice<Upstream> {
   const upstreams = tiers.map(({ tier, connections }, index) => {
     const url = new URL('http://127.0.0.1:9/v1');
     const upstream = new Upstream({ name: `n${index}`, url, tier, connections, connectTimeoutMs: 1_000 });
     t.after(() => upstream.close());
     return upstream;
   });
-  return candidatesOf(new FleetState(upstreams, new Dialect('node'), quietEvents), 0, { kind: 'head' });
+  const need = { kind: 'head' } as const;
+  const nodes = candidatesOf(new FleetState(upstreams, new Dialect('node'), quietEvents), 0, need);
+  const choice = pick(nodes, need, noAnswers);
+  assert.ok(choice !== undefined);
+  return choice;
 }
 
 function taken(place: Permit | string | undefined): Permit {
@@ -32,13 +40,11 @@ function taken(place: Permit | string | undefined): Permit {
 
 /** One place, which is taken; outcomes are noted by the names of the requests. */
 function oneTakenPlace(t: TestContext, options: { readonly fewest: number; readonly most: number }) {
-  const [nodes, others] = [
-    nodesOf(t, [{ tier: 'full', connections: 1 }]),
-    nodesOf(t, [{ tier: 'full', connections: 1 }]),
-  ];
+  const one = [{ tier: 'full', connections: 1 }] as const;
+  const [nodes, others] = [choiceOf(t, one), choiceOf(t, one)];
   const queue = new PlaceQueue(options);
-  let holder = taken(queue.tryAcquire(nodes, 'read'));
-  const otherHolder = taken(queue.tryAcquire(others, 'read'));
+  let holder = queue.take(nodes.node.upstream, 'read');
+  const otherHolder = queue.take(others.node.upstream, 'read');
   const outcomes: string[] = [];
   const wait = (client: string, name: string, asked = nodes): void => {
     const note = (outcome: Permit | QueueRefusal): void => {
@@ -112,15 +118,17 @@ test('a request is late after its bound or an abort, and leaves nothing behind',
 });
 
 test('a request for a full node gets a place of the archival one only while half of those are free', async (t) => {
-  const nodes = nodesOf(t, [
+  const choice = choiceOf(t, [
     { tier: 'full', connections: 1 },
     { tier: 'archival', connections: 4 },
   ]);
   const queue = new PlaceQueue();
-  const full = taken(queue.tryAcquire(nodes, 'read'));
-  const archive = [0, 1, 2, 3].map(() => taken(queue.tryAcquire(nodes.slice(1), 'read')));
+  const [first, second] = choice.alike;
+  assert.ok(first !== undefined && second !== undefined);
+  const full = queue.take(first.upstream, 'read');
+  const archive = [0, 1, 2, 3].map(() => queue.take(second.upstream, 'read'));
   const got: string[] = [];
-  const waits = [0, 1].map(async () => got.push(taken(await queue.acquire(nodes, patient)).upstream.tier));
+  const waits = [0, 1].map(async () => got.push(taken(await queue.acquire(choice, patient)).upstream.tier));
   for (const expected of [[], [], ['archival']]) {
     archive.pop()?.close();
     await settled();
@@ -132,16 +140,15 @@ test('a request for a full node gets a place of the archival one only while half
 });
 
 test('a waiting request gets the place of a background request', async (t) => {
-  const nodes = nodesOf(t, [{ tier: 'full', connections: 1 }]);
+  const choice = choiceOf(t, [{ tier: 'full', connections: 1 }]);
   const queue = new PlaceQueue();
-  const [node] = nodes;
-  assert.ok(node !== undefined);
-  const background = queue.acquireUnbounded(node.upstream, 'read');
-  const waiting = queue.acquire(nodes, { ...patient, withinMs: 1_000 });
+  const { upstream } = choice.node;
+  const background = queue.take(upstream, 'read');
+  const waiting = queue.acquire(choice, { ...patient, withinMs: 1_000 });
   await settled();
   background.close();
   taken(await waiting).close();
-  assert.equal(node.upstream.places.inFlight, 0);
+  assert.equal(upstream.places.inFlight, 0);
 });
 
 test('one waiting stream gets the connection that ends, and the others delay no reads', async (t) => {

@@ -1,17 +1,17 @@
-/** The step after a node did not give a version. */
+/** The next step of a call. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
-import { AttemptHistory, type NonFinalOutcome } from '../../../src/upstream/dispatch/attempt-history.ts';
-import { hasArrived, nearest, stepAfter, type NextStep } from '../../../src/upstream/dispatch/next-step.ts';
-import type { NodeCandidate } from '../../../src/upstream/select/candidates.ts';
+import { CallHistory, type NonFinalOutcome, plan } from '../../../src/upstream/dispatch/plan.ts';
+import type { FleetState } from '../../../src/upstream/fleet-state.ts';
 import { Upstream } from '../../../src/upstream/node/upstream.ts';
+import type { Candidate } from '../../../src/upstream/select/ranking.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 
-type Node = NodeCandidate<Upstream>;
+type Node = Candidate<Upstream>;
 
-const version = 100n;
+const version = LedgerVersion.of(100n);
 
 /** A usable node with this head, or one without a report. */
 function node(t: TestContext, head: bigint | undefined, traits: Partial<Node> = {}): Node {
@@ -27,21 +27,29 @@ const failed: NonFinalOutcome = { kind: 'failed', answer: undefined, mayHaveArri
 const behind: NonFinalOutcome = { kind: 'behind', answer: undefined, mayHaveArrived: true };
 const ejected = { isEjected: true };
 
-/** The step after these nodes were asked in turn. */
+const deadlineAtMs = 1_000;
+const never = new AbortController().signal;
+
+/** The step after these nodes were asked in turn; `again`: the last one is repeated. */
 function after(
   known: readonly Node[],
   outcomes: readonly (readonly [Node, NonFinalOutcome])[],
-  { mayWait = true, mayRepeat = true, hasRepeated = false } = {},
-): NextStep {
-  const history = new AttemptHistory();
+  { mayWait = true, maxAttempts = 4, hasRepeated = false, isIdempotent = true, nowMs = 0 } = {},
+): string {
+  const history = new CallHistory();
   history.hasRepeated = hasRepeated;
+  if (!mayWait) history.waitUntilMs = -1;
   for (const [{ upstream }, outcome] of outcomes) {
     history.ask(upstream);
     history.record(outcome, upstream, 0);
   }
-  const last = outcomes.at(-1)?.[0].upstream;
-  assert.ok(last !== undefined);
-  return stepAfter(known, last, { version, history, mayWait, mayRepeat });
+  const fleet = { head: ledgerInfo({ version }) } as FleetState;
+  const need = { kind: 'version', version } as const;
+  const limits = { maxAttempts, waitForVersionMs: 500 };
+  const state = { fleet, limits, need, isIdempotent, history, nodes: () => known, deadlineAtMs, signal: never };
+  const step = plan(state, known, nowMs);
+  if (step.kind !== 'ask') return step.kind;
+  return step.repeats === undefined ? 'ask' : 'again';
 }
 
 test('an unasked node that has reached the version is asked', (t) => {
@@ -61,7 +69,7 @@ test('the only node with the version is asked once more after a failure, then th
   const [fresh, laggard] = [node(t, 100n), node(t, 50n)];
   const known = [fresh, laggard];
   assert.equal(after(known, [[fresh, failed]]), 'again');
-  assert.equal(after(known, [[fresh, failed]], { mayRepeat: false }), 'wait');
+  assert.equal(after(known, [[fresh, failed]], { maxAttempts: 2 }), 'wait');
   assert.equal(after(known, [[fresh, failed]], { hasRepeated: true }), 'wait');
   assert.equal(after(known, [[fresh, { ...failed, sign: 'timeout' }]]), 'wait');
   assert.equal(after(known, [[fresh, { ...failed, sign: undefined, isShed: true }]]), 'wait');
@@ -70,7 +78,7 @@ test('the only node with the version is asked once more after a failure, then th
       [fresh, failed],
       [laggard, { ...failed, sign: undefined }],
     ]),
-    'ask',
+    'done',
   );
 });
 
@@ -90,7 +98,7 @@ test('while every node fails, no node is waited for', (t) => {
         [other, failed],
       ],
     ),
-    'ask',
+    'done',
   );
   const unproven = node(t, 50n, { health: 'unproven' });
   assert.equal(after([one, unproven], [[one, failed]]), 'ask');
@@ -100,29 +108,31 @@ test('the call waits for a trusted node, then asks one that is passed over, then
   const [laggard, bad] = [node(t, 50n), node(t, 100n, ejected)];
   assert.equal(after([laggard, bad], [[laggard, behind]]), 'wait');
   assert.equal(after([laggard, bad], [[laggard, behind]], { mayWait: false }), 'ask');
-  assert.equal(after([laggard], [[laggard, behind]], { mayWait: false }), 'end');
+  assert.equal(after([laggard], [[laggard, behind]], { mayWait: false }), 'done');
+});
+
+test('no attempt follows the last one, the deadline, or a submission that may have arrived', (t) => {
+  const [one, other] = [node(t, 100n), node(t, 100n)];
+  const failedAtOne = [[one, failed]] as const;
+  assert.equal(after([one, other], failedAtOne, { maxAttempts: 1 }), 'done');
+  assert.equal(after([one, other], failedAtOne, { nowMs: deadlineAtMs }), 'done');
+  assert.equal(after([one, other], failedAtOne, { isIdempotent: false }), 'done');
+  assert.equal(after([one, other], [[one, { ...failed, mayHaveArrived: false }]], { isIdempotent: false }), 'ask');
 });
 
 test('a node has arrived by a report newer than its answer, and never after a failure', (t) => {
   const { upstream } = node(t, 100n);
-  const history = new AttemptHistory();
-  assert.equal(hasArrived(upstream, version, history), true);
-  assert.equal(hasArrived(upstream, 101n, history), false);
+  const history = new CallHistory();
+  assert.equal(history.hasArrived(upstream, version), true);
+  assert.equal(history.hasArrived(upstream, 101n), false);
 
   history.record(behind, upstream, 0);
-  assert.equal(hasArrived(upstream, version, history), false);
+  assert.equal(history.hasArrived(upstream, version), false);
   upstream.adopt(ledgerInfo({ version: LedgerVersion.of(101n) }), 1);
-  assert.equal(hasArrived(upstream, version, history), true);
+  assert.equal(history.hasArrived(upstream, version), true);
 
   history.record(failed, upstream, 0);
-  assert.equal(hasArrived(upstream, version, history), false);
-});
-
-test('the nearest node has the highest head of usable nodes with a believed head', (t) => {
-  const [low, high] = [node(t, 50n), node(t, 90n)];
-  const known = [low, high, node(t, 95n, { health: 'down' }), node(t, 99n, { isSuspect: true })];
-  assert.equal(nearest(known), high.upstream);
-  assert.equal(nearest([]), undefined);
+  assert.equal(history.hasArrived(upstream, version), false);
 });
 
 test('at an address of several nodes a 404 is a miss, and a 410 is asked again there', (t) => {
@@ -134,7 +144,7 @@ test('at an address of several nodes a 404 is a miss, and a 410 is asked again t
   const head = { upstream, status: 404, headers: {}, info: undefined, coding: undefined, tookMs: 1 };
   const body = Buffer.alloc(0);
   const answer = { ...head, body, sent: body, json: new JsonBody(body), isFramed: true };
-  const history = new AttemptHistory();
+  const history = new CallHistory();
 
   history.ask(upstream);
   history.record({ kind: 'absent', answer, mayHaveArrived: true }, upstream, 0);

@@ -4,19 +4,20 @@ import { test } from 'node:test';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import type { Unit, WindowView } from '../../../src/upstream/node/retention-window.ts';
 import {
+  type AnswersSoFar,
+  type Choice,
   deepest,
   deepestUnasked,
-  nextNodes,
-  nextUpstreams,
-  readClassOf,
-  selectUpstreams,
-} from '../../../src/upstream/select/candidates.ts';
-import { type Need, holdingOf, type Candidate } from '../../../src/upstream/select/ranking.ts';
+  explainNodes,
+  noAnswers,
+  pick,
+} from '../../../src/upstream/select/pick.ts';
+import { type Candidate, holdingOf, type Need, readClassOf, rules } from '../../../src/upstream/select/ranking.ts';
 import { fc } from '../../support/fast-check.ts';
 import { Draw, seed } from '../../support/spellings.ts';
 
 /** `safe`: start of the sure part of the window, by default its oldest version. */
-interface MadeUp extends Partial<Omit<Candidate, 'window'>> {
+interface MadeUp extends Partial<Omit<Candidate, 'window' | 'upstream'>> {
   readonly oldest?: number;
   readonly safe?: number;
   readonly head?: number;
@@ -28,7 +29,7 @@ function node(name: string, { oldest = 0, safe = oldest, head, ...rest }: MadeUp
     head === undefined
       ? undefined
       : { head: LedgerVersion.of(BigInt(head)), oldest: LedgerVersion.of(BigInt(oldest)), safeOldest: BigInt(safe) };
-  return { name, tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...rest };
+  return { upstream: name, name, tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...rest };
 }
 
 const archival = { tier: 'archival' } as const;
@@ -43,14 +44,22 @@ function block(height: bigint): Need {
 }
 
 function lastWord(fleet: readonly Candidate[], ...prunedAt: readonly Candidate[]): string | undefined {
-  const nodes = fleet.map((candidate) => ({ ...candidate, upstream: candidate.name }));
-  return deepestUnasked(nodes, new Set(prunedAt.map(({ name }) => name)))?.name;
+  return deepestUnasked(fleet, new Set(prunedAt.map(({ upstream }) => upstream)))?.name;
 }
 
-function order(fleet: readonly Candidate[], need: Need, random: () => number = () => 0): string {
-  return selectUpstreams(fleet, need, random)
-    .map(({ name }) => name)
+/** Names of the nodes as they are asked while each fails. */
+function order(fleet: readonly Candidate[], need: Need): string {
+  return explainNodes(fleet, need)
+    .asked.map(({ name }) => name)
     .join(' ');
+}
+
+function first(fleet: readonly Candidate[], need: Need, random = Math.random): string | undefined {
+  return pick(fleet, need, noAnswers, { random })?.node.name;
+}
+
+function names(choice: Choice<unknown> | undefined): string {
+  return choice === undefined ? '' : choice.alike.map(({ name }) => name).join(' ');
 }
 
 const full = node('full', { oldest: 500, safe: 520, head: 1000 });
@@ -59,7 +68,7 @@ const archive = node('archive', { oldest: 0, head: 1000, ...archival });
 const lagging = node('lagging', { oldest: 450, head: 900 });
 const unknown = node('unknown', { health: 'unproven' });
 const foreign = node('foreign', { oldest: 0, head: 5000, health: 'foreign' });
-const drained = { ...full, name: 'drained', isDrained: true };
+const drained = node('drained', { oldest: 500, head: 1000, isDrained: true });
 const broken = node('broken', { oldest: 500, head: 1000, ...down });
 
 const pinned: readonly (readonly [string, readonly Candidate[], number, string])[] = [
@@ -87,7 +96,12 @@ const pinned: readonly (readonly [string, readonly Candidate[], number, string])
     'full small',
   ],
   ['a node that holds it before one not known', [unknown, full], 800, 'full unknown'],
-  ['of nodes not known the cheaper first', [unknown, { ...unknown, name: 'other', cost: 0 }], 800, 'other unknown'],
+  [
+    'of nodes not known the cheaper first',
+    [unknown, node('other', { health: 'unproven', cost: 0 })],
+    800,
+    'other unknown',
+  ],
   ['archival before a node not known', [unknown, archive], 800, 'archive unknown'],
   ['a node not known before one that has pruned it', [full, unknown], 400, 'unknown full'],
   ['a node behind after the ones that hold it', [lagging, full, archive], 950, 'full archive lagging'],
@@ -159,11 +173,7 @@ for (const [claim, fleet, expected] of newest) {
   });
 }
 
-function standIns(nodes: readonly Candidate[], need: Need): string {
-  return nextUpstreams(nodes, need, { random: () => 0 })
-    .map(({ name }) => name)
-    .join(' ');
-}
+const standIns = (nodes: readonly Candidate[], need: Need) => names(pick(nodes, need, noAnswers));
 
 test('only nodes that are as good for a request stand in for the best, and their tier is no matter', () => {
   const same = node('same', { oldest: 480, head: 1000 });
@@ -175,11 +185,51 @@ test('only nodes that are as good for a request stand in for the best, and their
   assert.equal(standIns([], at(800)), '');
 });
 
+const twin = node('twin', { oldest: 480, head: 1000, cost: 9 });
+const places: readonly (readonly [string, readonly Candidate[], string, boolean])[] = [
+  ['a full node is passed over for one that is as good', [{ ...full, isFull: true }, twin], 'twin', true],
+  ['a deeper one stands in as well', [{ ...full, isFull: true }, middle], 'middle', true],
+  [
+    'archival nodes stand in while half of their places are free',
+    [{ ...full, isFull: true }, archive],
+    'archive',
+    true,
+  ],
+  [
+    'and not beyond, because they keep the others',
+    [
+      { ...full, isFull: true },
+      { ...archive, isHalfFull: true },
+    ],
+    'full',
+    false,
+  ],
+  ['of their own versions they give all places', [{ ...archive, isHalfFull: true }], 'archive', true],
+  ['without a free place the request waits at the best', [{ ...full, isFull: true }, broken], 'full', false],
+  [
+    'a node that is worse never stands in',
+    [
+      { ...full, isFull: true },
+      { ...middle, isEjected: true },
+    ],
+    'full',
+    false,
+  ],
+];
+
+for (const [claim, fleet, name, isFree] of places) {
+  test(`places: ${claim}`, () => {
+    for (const nodes of [fleet, fleet.toReversed()]) {
+      const choice = pick(nodes, at(800), noAnswers);
+      assert.deepEqual([choice?.node.name, choice?.isFree], [name, isFree]);
+    }
+  });
+}
+
 /** The node asked after one that does not hold the data. */
 function missed(nodes: readonly Candidate[], need: Need): string {
-  return nextUpstreams(nodes, need, { isMissed: true, random: () => 0 })
-    .map(({ name }) => name)
-    .join(' ');
+  const choice = pick(nodes, need, noAnswers, { isLast: true, random: () => 0 });
+  return choice?.node.name ?? '';
 }
 
 test('after a 410 or 404, the deepest node that may hold the data is asked', () => {
@@ -195,23 +245,8 @@ test('after a 410 or 404, the deepest node that may hold the data is asked', () 
   assert.equal(missed([middle, node('y', archival)], at(800)), 'middle');
   assert.equal(missed([middle, node('y', archival)], hash), 'y');
   assert.equal(missed([middle, node('x', {})], hash), 'middle');
-  assert.equal(missed([full, node('twin', { oldest: 500, head: 1000, cost: 0 })], hash), 'twin full');
-  assert.equal(missed([node('twin', { oldest: 0, head: 1000, cost: 0 }), archive], hash), 'archive twin');
-});
-
-test('in any fleet, the next nodes are the first of the whole order', () => {
-  const fleets = fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 });
-  fc.assert(
-    fc.property(fleets, anyNeed, seed, (fleet, need, seed) => {
-      const random = (): number => (seed >>> 0) / 2 ** 32;
-      const next = nextUpstreams(fleet, need, { random });
-      const all = selectUpstreams(fleet, need, random);
-      assert.equal(next[0], all[0]);
-      if (need.kind !== 'transaction') assert.deepEqual(next, all.slice(0, next.length));
-      assert.ok(next.every((candidate) => all.includes(candidate)));
-    }),
-    { numRuns: 5000 },
-  );
+  assert.equal(missed([full, node('twin', { oldest: 500, head: 1000, cost: 0 })], hash), 'twin');
+  assert.equal(missed([node('twin', { oldest: 0, head: 1000, cost: 0 }), archive], hash), 'archive');
 });
 
 test('head: nodes within the tolerance of the freshest believed head are equally fresh and share by load', () => {
@@ -299,8 +334,8 @@ test('after a refusal the deepest is asked, unless one as deep has refused', () 
 function firstPlaces(need: Need, ...fleet: readonly Candidate[]): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (let step = 0; step < 2_100; step += 1) {
-    const [first] = nextUpstreams(fleet, need, { random: () => (step + 0.5) / 2_100 });
-    if (first !== undefined) counts[first.name] = (counts[first.name] ?? 0) + 1;
+    const name = first(fleet, need, () => (step + 0.5) / 2_100);
+    if (name !== undefined) counts[name] = (counts[name] ?? 0) + 1;
   }
   return counts;
 }
@@ -322,7 +357,10 @@ test('first places among nodes that are alike are in proportion to their weights
 
 test('a draw at the end of a share is of the next node', () => {
   const [light, heavy] = [node('light', { weight: 0.5 }), node('heavy', { weight: 1.5 })];
-  assert.equal(nextUpstreams([light, heavy], { kind: 'head' }, { random: () => 0.25 })[0]?.name, 'heavy');
+  assert.equal(
+    first([light, heavy], { kind: 'head' }, () => 0.25),
+    'heavy',
+  );
 });
 
 test('a light node that holds little gets no more than its share; of its weight, depth decides', () => {
@@ -342,9 +380,10 @@ test('a weight changes nothing but the first place: a light node is asked alone,
   assert.equal(order([light], at(800)), 'light');
   assert.equal(order([light, full], at(300)), 'light full');
   assert.equal(order([light, { ...full, ...down }], at(800)), 'light full');
+  assert.equal(order([{ ...light, tier: 'archival' }, full], at(800)), 'full light');
   assert.equal(
-    order([{ ...light, tier: 'archival' }, full], at(800), () => 0.999),
-    'full light',
+    first([{ ...light, tier: 'archival' }, full], at(800), () => 0),
+    'full',
   );
 });
 
@@ -365,22 +404,19 @@ test('the holding of a version changes at the safe edge, the edge and the head',
 const costs = [5, 1, 4, 2, 3];
 const alike = costs.map((cost, index) => node(`n${index}`, { oldest: 500, head: 1000, cost }));
 
-/** The order when the random numbers are these. */
-function drawn(...numbers: number[]): string {
-  return order(alike, at(800), () => numbers.shift() ?? 0);
-}
+const drawn = (...numbers: number[]) => first(alike, at(800), () => numbers.shift() ?? 0);
 
-test('the cheaper of two nodes drawn at random is first, the rest follow by cost', () => {
-  assert.equal(drawn(0, 0), 'n1 n3 n4 n2 n0');
+test('the cheaper of two nodes drawn at random is asked', () => {
+  assert.equal(drawn(0, 0), 'n1');
   // Index 2, and one step on from it: index 3.
-  assert.equal(drawn(0.4, 0), 'n3 n1 n4 n2 n0');
+  assert.equal(drawn(0.4, 0), 'n3');
   // Index 4, and round to index 0.
-  assert.equal(drawn(0.99, 0), 'n4 n1 n3 n2 n0');
+  assert.equal(drawn(0.99, 0), 'n4');
 });
 
 test('of two nodes of one cost the first drawn is first, so that equal nodes share evenly', () => {
   const equal = alike.map((candidate) => ({ ...candidate, cost: 1 }));
-  const firsts = [0, 0.2, 0.4, 0.6, 0.8].map((drawn) => order(equal, at(800), () => drawn).split(' ')[0]);
+  const firsts = [0, 0.2, 0.4, 0.6, 0.8].map((drawn) => first(equal, at(800), () => drawn));
   assert.deepEqual(firsts, ['n0', 'n1', 'n2', 'n3', 'n4']);
 });
 
@@ -388,8 +424,8 @@ test('power of two choices: the dearest node is never first, and the cheaper the
   const draw = new Draw(7);
   const firsts = new Map<string, number>();
   for (let round = 0; round < 10_000; round += 1) {
-    const [first = ''] = order(alike, at(800), () => draw.upTo(1_000_000) / 1_000_001).split(' ');
-    firsts.set(first, (firsts.get(first) ?? 0) + 1);
+    const name = first(alike, at(800), () => draw.upTo(1_000_000) / 1_000_001) ?? '';
+    firsts.set(name, (firsts.get(name) ?? 0) + 1);
   }
   const byCost = ['n1', 'n3', 'n4', 'n2', 'n0'].map((name) => (firsts.get(name) ?? 0) / 10_000);
   // Of five nodes the i-th cheapest wins against the 5 - i dearer ones: 4, 3, 2, 1 and 0 of 10 pairs.
@@ -425,26 +461,6 @@ const anyNeed: fc.Arbitrary<Need> = fc.oneof(
   fc.constant<Need>({ kind: 'transaction', submittedTo: undefined }),
 );
 
-test('in any fleet: no node twice, no foreign node, and one node unless there is none', () => {
-  fc.assert(
-    fc.property(
-      fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 }),
-      anyNeed,
-      seed,
-      (fleet, need, seed) => {
-        const draw = new Draw(seed);
-        const chosen = selectUpstreams(fleet, need, () => draw.upTo(999) / 1000);
-        const own = fleet.filter(({ health }) => health !== 'foreign');
-        assert.equal(new Set(chosen).size, chosen.length);
-        assert.ok(chosen.every((candidate) => own.includes(candidate)));
-        assert.equal(chosen.length > 0, own.length > 0);
-        if (need.kind !== 'version') assert.equal(chosen.length, own.length);
-      },
-    ),
-    { numRuns: 5000 },
-  );
-});
-
 /** Windows that no honest node has: edges above heads, versions past any ledger, speeds and costs of no meaning. */
 const anyNonsense: fc.Arbitrary<Candidate> = fc
   .record({
@@ -459,7 +475,7 @@ const anyNonsense: fc.Arbitrary<Candidate> = fc
   .map(({ edges, ...rest }) => {
     const [oldest = 0n, head = 0n, safeOldest = 0n] = edges ?? [];
     const window = { oldest: oldest as LedgerVersion, head: head as LedgerVersion, safeOldest };
-    return Object.assign(rest, { window: edges === null ? undefined : window });
+    return Object.assign(rest, { upstream: rest.name, window: edges === null ? undefined : window });
   });
 
 function anyEdge(): fc.Arbitrary<bigint> {
@@ -470,23 +486,27 @@ function anyNumber(): fc.Arbitrary<number> {
   return fc.oneof(fc.integer(), fc.double(), fc.constantFrom(Number.NaN, Infinity, -Infinity, -1));
 }
 
-test('for any reports, selection ends with no node twice and none from outside the fleet', () => {
+test('in any fleet, by any reports: no node twice, no foreign node, and one node unless there is none', () => {
   const versions = fc.oneof(fc.nat(4).map(BigInt), fc.constantFrom(2n ** 64n - 1n, 2n ** 63n));
   const needs = fc.oneof(
     versions.map((version): Need => ({ kind: 'version', version: LedgerVersion.of(version) })),
     anyNeed,
     versions.map((min): Need => ({ kind: 'head', min: LedgerVersion.of(min) })),
   );
+  const fleets = fc.uniqueArray(fc.oneof(anyCandidate, anyNonsense), { selector: ({ name }) => name, maxLength: 10 });
   fc.assert(
-    fc.property(fc.array(anyNonsense, { maxLength: 10 }), needs, seed, (fleet, need, seed) => {
+    fc.property(fleets, needs, seed, (fleet, need, seed) => {
       const draw = new Draw(seed);
-      const chosen = selectUpstreams(fleet, need, () => draw.upTo(999) / 1000);
-      assert.equal(new Set(chosen).size, chosen.length);
-      assert.ok(chosen.every((candidate) => fleet.includes(candidate) && candidate.health !== 'foreign'));
-      assert.equal(
-        chosen.length > 0,
-        fleet.some(({ health }) => health !== 'foreign'),
-      );
+      const own = fleet.filter(({ health }) => health !== 'foreign').map(({ name }) => name);
+      const { asked, leftOut } = explainNodes(fleet, need);
+      const inOrder = asked.map(({ name }) => name);
+      assert.equal(new Set(inOrder).size, inOrder.length);
+      assert.ok(inOrder.every((name) => own.includes(name)));
+      assert.equal(inOrder.length > 0, own.length > 0);
+      assert.equal(asked.length + leftOut.length, fleet.length);
+      if (need.kind !== 'version') assert.equal(inOrder.length, own.length);
+      const chosen = first(fleet, need, () => draw.upTo(999) / 1000);
+      assert.ok(chosen === undefined ? own.length === 0 : own.includes(chosen));
     }),
     { numRuns: 5000 },
   );
@@ -501,10 +521,10 @@ test('in any fleet, a pinned read passes over no usable holder, and asks a full 
         const holds = ({ health, window }: Candidate): boolean =>
           health === 'usable' && holdingOf(window, LedgerVersion.of(BigInt(version))) === 'held';
         const holders = fleet.filter(holds);
-        const [first] = selectUpstreams(fleet, at(version));
-        if (holders.length === 0 || first === undefined) return;
-        assert.ok(holds(first));
-        assert.equal(first.tier, holders.some(({ tier }) => tier === 'full') ? 'full' : 'archival');
+        const chosen = pick(fleet, at(version), noAnswers)?.node;
+        if (holders.length === 0 || chosen === undefined) return;
+        assert.ok(holds(chosen));
+        assert.equal(chosen.tier, holders.some(({ tier }) => tier === 'full') ? 'full' : 'archival');
       },
     ),
     { numRuns: 5000 },
@@ -517,7 +537,7 @@ test('head: where it must be exact, a node within the tolerance is not as fresh'
     node('first', { oldest: 0, head: 1000, headTolerance: 20, cost: 9 }),
   ];
   assert.equal(order(fleet, { kind: 'head', isExact: true }), 'first close');
-  assert.deepEqual(nextUpstreams(fleet, { kind: 'head', isExact: true }), [fleet[1]]);
+  assert.equal(names(pick(fleet, { kind: 'head', isExact: true }, noAnswers)), 'first');
 });
 
 interface MadeUpAnswers {
@@ -531,17 +551,14 @@ interface MadeUpAnswers {
 /** Names of the nodes to ask next. */
 function after(fleet: readonly Candidate[], need: Need, answers: MadeUpAnswers = {}): string {
   const { asked = [], prunedAt = [], anyPruned = prunedAt.length > 0, bestAnswer, isLast = false } = answers;
-  const nodes = fleet.map((candidate) => ({ ...candidate, upstream: candidate.name }));
-  const soFar = { asked: new Set(asked), prunedAt: new Set(prunedAt), anyPruned, bestAnswer };
-  const next = nextNodes(nodes, need, soFar, isLast);
-  assert.ok(next.every((candidate) => nodes.includes(candidate)));
-  return next.map(({ name }) => name).join(' ');
+  const soFar: AnswersSoFar<unknown> = { asked: new Set(asked), prunedAt: new Set(prunedAt), anyPruned, bestAnswer };
+  return pick(fleet, need, soFar, { isLast })?.node.name ?? '';
 }
 
 test('the next node is one that was not asked; the last attempt belongs to the deepest holder', () => {
   const fleet = [full, middle, archive];
-  assert.equal(after(fleet, at(800)).split(' ')[0], 'full');
-  assert.equal(after(fleet, at(800), { asked: ['full'] }).split(' ')[0], 'middle');
+  assert.equal(after(fleet, at(800)), 'full');
+  assert.equal(after(fleet, at(800), { asked: ['full'] }), 'middle');
   assert.equal(after(fleet, at(800), { asked: ['full'], isLast: true }), 'archive');
   assert.equal(after(fleet, at(800), { asked: ['full', 'middle', 'archive'] }), '');
 });
@@ -611,4 +628,56 @@ test('a withheld node is asked after every node that answers, passed over or not
   assert.equal(order(fleet, { kind: 'head' }), 'full ejected withheld dead');
   assert.equal(order(fleet, hash), 'full ejected withheld dead');
   assert.equal(order([dead, withheld, full], at(100)), 'withheld dead full');
+});
+
+const ruleIn = (text = '') => text.replace(/:.*/, '');
+
+test('each node has the rule that puts it behind the one before', () => {
+  const made = (name: string, oldest: number, top: number, changes: MadeUp = {}) =>
+    node(name, { oldest, head: top, ...changes });
+  const shallow = made('full', 500, 1000);
+  const deep = made('deep', 100, 1000);
+  const bad = made('down', 500, 1000, down);
+  const late = made('behind', 500, 900);
+  const cases: readonly (readonly [Need, readonly Candidate[], string])[] = [
+    [
+      at(800),
+      [made('dear', 500, 1000, { cost: 9 }), made('usual', 500, 1000, { cost: 5 }), shallow],
+      'full, usual (load), dear (load)',
+    ],
+    [at(800), [deep, shallow], 'full, deep (depth)'],
+    [at(800), [made('quarter', 375, 1000, { cost: 9 }), shallow], 'full, quarter (load)'],
+    [{ kind: 'head' }, [made('dear and deep', 100, 1000, { cost: 9 }), shallow], 'full, dear and deep (load)'],
+    [at(800), [archive, deep, shallow], 'full, deep (depth), archive (tier)'],
+    [at(800), [made('half', 500, 1000, { weight: 0.5, cost: 0 }), shallow], 'half, full (weight)'],
+    [at(800), [{ ...shallow, isFull: true }, deep], 'deep, full (place)'],
+    [at(800), [bad, archive], 'archive, down (trust)'],
+    [at(800), [made('suspect', 500, 1000, { isSuspect: true }), shallow], 'full, suspect (trust)'],
+    [at(800), [drained, shallow], 'full, not drained (drained)'],
+    [at(800), [foreign, shallow], 'full, not foreign (chain)'],
+    [at(50), [shallow, deep, archive], 'archive, deep (holding), not full (pruned)'],
+    [at(50), [shallow, deep], 'deep, not full (pruned)'],
+    [at(800), [node('silent', {}), shallow], 'full, silent (holding)'],
+    [at(2000), [late, shallow], 'full, behind (distance)'],
+    [{ kind: 'head' }, [late, shallow], 'full, behind (lag)'],
+    [
+      { kind: 'transaction', submittedTo: 'deep' },
+      [shallow, deep, archive, bad],
+      'deep, archive (submission), full (deepest), down (trust)',
+    ],
+    [{ kind: 'head' }, [bad, shallow], 'full, down (trust)'],
+    [{ kind: 'transaction', submittedTo: 'down' }, [bad, shallow, archive], 'full, down (trust), archive (submission)'],
+  ];
+  for (const [need, fleet, expected] of cases) {
+    for (const nodes of [fleet, fleet.toReversed()]) {
+      const { asked, leftOut } = explainNodes(nodes, need);
+      const shown = [
+        ...asked.map(({ name, behind }) => (behind === undefined ? name : `${name} (${ruleIn(behind)})`)),
+        ...leftOut.map(({ name, because }) => `not ${name} (${ruleIn(because)})`),
+      ];
+      assert.equal(shown.join(', '), expected);
+      for (const text of [...asked.map(({ behind }) => behind), ...leftOut.map(({ because }) => because)])
+        assert.ok(text === undefined || Object.hasOwn(rules, ruleIn(text)));
+    }
+  }
 });
