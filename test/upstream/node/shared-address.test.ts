@@ -6,51 +6,26 @@ import { holdingOf } from '../../../src/upstream/select/ranking.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 
-/** Oldest version and head. */
-type Window = readonly [number, number];
+/** `500-900`: oldest version and head. */
+type Window = `${number}-${number}`;
 
-function ledger([oldest, head]: Window, chainId = 1) {
+function ledger(window: Window, chainId = 1) {
+  const [oldest = '', head = ''] = window.split('-');
   return ledgerInfo({ version: BigInt(head), oldest: BigInt(oldest), chainId });
 }
 
 /** One answer after the other, `everyMs` apart, to requests of 1 ms. */
-function addressAfter(windows: readonly Window[], everyMs = 100): SharedAddress {
+function addressAfter(windows: string, everyMs = 100): SharedAddress {
   const address = new SharedAddress();
-  windows.forEach((window, index) => address.observe(ledger(window), index * everyMs, index * everyMs + 1));
+  for (const [index, window] of windows.split(' ').entries())
+    address.observe(ledger(window as Window), index * everyMs, index * everyMs + 1);
   return address;
 }
 
-const several: readonly (readonly [string, readonly Window[]])[] = [
-  [
-    'nodes of two windows, in turn',
-    [
-      [500, 900],
-      [0, 901],
-      [500, 902],
-      [0, 903],
-    ],
-  ],
-  [
-    'nodes of two heads',
-    [
-      [0, 900],
-      [0, 800],
-      [0, 902],
-      [0, 802],
-    ],
-  ],
-  [
-    'three nodes, each several times',
-    [
-      [0, 9],
-      [0, 9],
-      [5, 9],
-      [5, 9],
-      [3, 9],
-      [3, 9],
-      [0, 9],
-    ],
-  ],
+const several: readonly (readonly [string, string])[] = [
+  ['nodes of two windows, in turn', '500-900 0-901 500-902 0-903'],
+  ['nodes of two heads', '0-900 0-800 0-902 0-802'],
+  ['three nodes, each several times', '0-9 0-9 5-9 5-9 3-9 3-9 0-9'],
 ];
 
 for (const [title, windows] of several) {
@@ -59,44 +34,11 @@ for (const [title, windows] of several) {
   });
 }
 
-const single: readonly (readonly [string, readonly Window[]])[] = [
-  [
-    'a node that prunes',
-    [
-      [0, 900],
-      [100, 950],
-      [200, 1000],
-      [300, 1050],
-    ],
-  ],
-  [
-    'a node that lags and stands still',
-    [
-      [0, 900],
-      [0, 900],
-      [0, 901],
-      [0, 901],
-    ],
-  ],
-  [
-    'a node that is restored to an older ledger once',
-    [
-      [500, 900],
-      [100, 400],
-      [100, 401],
-      [100, 500],
-      [600, 1000],
-    ],
-  ],
-  [
-    'a node that is replaced by a deeper one',
-    [
-      [500, 900],
-      [500, 901],
-      [0, 901],
-      [0, 902],
-    ],
-  ],
+const single: readonly (readonly [string, string])[] = [
+  ['a node that prunes', '0-900 100-950 200-1000 300-1050'],
+  ['a node that lags and stands still', '0-900 0-900 0-901 0-901'],
+  ['a node that is restored to an older ledger once', '500-900 100-400 100-401 100-500 600-1000'],
+  ['a node that is replaced by a deeper one', '500-900 500-901 0-901 0-902'],
 ];
 
 for (const [title, windows] of single) {
@@ -106,12 +48,7 @@ for (const [title, windows] of single) {
 }
 
 test('steps back more than 10 s apart are of one node that was restored twice', () => {
-  const windows: readonly Window[] = [
-    [0, 900],
-    [0, 800],
-    [0, 900],
-    [0, 800],
-  ];
+  const windows = '0-900 0-800 0-900 0-800';
   assert.equal(addressAfter(windows, 5_100).isShared, false);
   assert.equal(addressAfter(windows, 4_900).isShared, true);
 });
@@ -120,7 +57,7 @@ test('answers that overtake each other are no steps back', () => {
   const address = new SharedAddress();
   // All requests are sent before the first answer arrives; the answers arrive in the opposite order.
   const backs = [905, 904, 903, 902, 901].map((head, index) =>
-    address.observe(ledger([head - 500, head]), 10 - index, 20 + index),
+    address.observe(ledger(`${head - 500}-${head}`), 10 - index, 20 + index),
   );
   assert.deepEqual(backs, [false, false, false, false, false]);
   assert.equal(address.isShared, false);
@@ -129,54 +66,38 @@ test('answers that overtake each other are no steps back', () => {
 test('answers of two chains in turn are of several nodes, a move to another chain and back is of one', () => {
   const address = new SharedAddress();
   const chains = [1, 2, 2, 1, 2].map((chainId, index) => {
-    address.observe(ledger([0, 900], chainId), index * 10, index * 10 + 1);
+    address.observe(ledger('0-900', chainId), index * 10, index * 10 + 1);
     return address.isShared;
   });
   assert.deepEqual(chains, [false, false, false, false, true]);
 });
 
 test('five minutes after the last step back the address is of one node again', () => {
-  const address = addressAfter([
-    [500, 900],
-    [0, 900],
-    [500, 900],
-    [0, 900],
-  ]);
-  address.observe(ledger([0, 900]), 300_000, 300_001);
+  const address = addressAfter('500-900 0-900 500-900 0-900');
+  address.observe(ledger('0-900'), 300_000, 300_001);
   assert.equal(address.isShared, true);
-  address.observe(ledger([0, 900]), 300_400, 300_401);
+  address.observe(ledger('0-900'), 300_400, 300_401);
   assert.equal(address.isShared, false);
 });
 
 test('the spread holds reports for one to two minutes', () => {
-  const address = addressAfter([
-    [500, 900],
-    [0, 900],
-    [500, 900],
-    [0, 900],
-  ]);
+  const address = addressAfter('500-900 0-900 500-900 0-900');
   assert.deepEqual(oldestOf(address), [0n, 500n]);
-  address.observe(ledger([300, 900]), 61_000, 61_001);
+  address.observe(ledger('300-900'), 61_000, 61_001);
   assert.deepEqual(oldestOf(address), [0n, 500n]);
-  address.observe(ledger([300, 900]), 122_000, 122_001);
+  address.observe(ledger('300-900'), 122_000, 122_001);
   assert.deepEqual(oldestOf(address), [300n, 300n]);
 });
 
 function oldestOf(address: SharedAddress): readonly unknown[] {
-  const spread = address.spreadOf(ledger([0, 0]));
+  const spread = address.spreadOf(ledger('0-0'));
   return [spread?.deepest.oldestVersion, spread?.shallowest.oldestVersion];
 }
 
 test('a window of several nodes surely holds what all of them hold, and may hold what one of them does', () => {
-  const address = addressAfter([
-    [500, 900],
-    [0, 900],
-    [500, 900],
-    [100, 900],
-    [50, 900],
-  ]);
+  const address = addressAfter('500-900 0-900 500-900 100-900 50-900');
   const window = new RetentionWindow(address);
-  window.observe(ledger([50, 900]), 500);
+  window.observe(ledger('50-900'), 500);
   const held = [600, 499, 0].map((version) => holdingOf(window.at(500), BigInt(version)));
 
   assert.deepEqual(held, ['held', 'edge', 'edge']);
@@ -188,14 +109,9 @@ test('a window of several nodes surely holds what all of them hold, and may hold
 });
 
 test('a spread of another chain changes no window', () => {
-  const address = addressAfter([
-    [500, 900],
-    [0, 900],
-    [500, 900],
-    [0, 900],
-  ]);
+  const address = addressAfter('500-900 0-900 500-900 0-900');
   const window = new RetentionWindow(address);
-  window.observe(ledger([100, 900], 2), 500);
+  window.observe(ledger('100-900', 2), 500);
   assert.equal(window.at(500)?.oldest, 100n);
   assert.equal(window.believed?.oldestVersion, 100n);
 });
@@ -203,11 +119,11 @@ test('a spread of another chain changes no window', () => {
 test('a refusal of before counts no more once several nodes answer', () => {
   const address = new SharedAddress();
   const window = new RetentionWindow(address);
-  window.observe(ledger([0, 900]), 0);
+  window.observe(ledger('0-900'), 0);
   window.observeRefusal(LedgerVersion.of(60n), 0);
   assert.equal(window.at(500)?.oldest, 61n);
   for (const [at, oldest] of [500, 0, 500, 0].entries()) {
-    address.observe(ledger([oldest, 900]), at * 100, at * 100 + 1);
+    address.observe(ledger(`${oldest}-900`), at * 100, at * 100 + 1);
   }
   assert.equal(window.at(500)?.oldest, 0n);
 });
