@@ -19,11 +19,6 @@ export interface FleetEvents extends LedgerEvents {
    * ledger info has to confirm it. Called for each such answer, and for headers that a look decides about.
    */
   onDoubt(upstream: Upstream): void;
-  /**
-   * All answers of several nodes behind one address have been of older ledgers for a while: looks show whether all of them
-   * have gone back.
-   */
-  onAllBack(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers report. */
   onRefused(upstream: Upstream, version: LedgerVersion): void;
   /** Answers carry this head from now on. Called before the first of them; `upstream`: its node, '' once removed. */
@@ -329,13 +324,9 @@ export class FleetState {
     const isItsChain = this.ledger.isStarting
       ? upstream.chain.settle(chainId)
       : upstream.chain.observe({ chainId, fleetChainId: this.chainId, nowMs, lookSentAtMs });
-    // Several nodes behind one address: the older ledger is another node's.
-    const { isShared } = upstream.address;
-    const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined && !isShared);
+    const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined);
     if (isItsChain ? before !== chainId : before === undefined) this.ledger.voteOnChain();
-    const maySeemRestored = window.maySeemRestored(nowMs);
-    if (!isItsChain || (maySeemRestored && !isShared)) this.#events.onDoubt(upstream);
-    else if (maySeemRestored) this.#events.onAllBack(upstream);
+    if (!isItsChain || window.maySeemRestored(nowMs)) this.#events.onDoubt(upstream);
     this.#reportLower(upstream, nowMs);
     const isOurs = isItsChain && chainId === this.chainId;
     if (isOurs) this.ledger.observe(upstream, info, hasGoneBack, nowMs);
@@ -378,10 +369,7 @@ export class FleetState {
 
   /** Records in the node's window that it refused `version` as pruned, and reports it to other gateways. */
   recordRefusal(upstream: Upstream, version: LedgerVersion, nowMs: number): void {
-    // Another node behind the address may hold the version.
-    if (upstream.address.isShared) return;
-    upstream.window.observeRefusal(version, nowMs);
-    this.#events.onRefused(upstream, version);
+    if (upstream.window.observeRefusal(version, nowMs)) this.#events.onRefused(upstream, version);
   }
 
   /** Another gateway reports that the node with this fingerprint refused `version`. */

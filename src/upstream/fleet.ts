@@ -122,9 +122,10 @@ export class Fleet extends FleetState {
           const fields = { upstream: upstream.name, chainId, fleetChainId: this.chainId };
           journal.record('chain doubted', fields, 'an answer names another chain: the ledger info decides');
         }
-        void this.#prober.look(upstream);
+        const { address, window } = upstream;
+        const isAllBack = chainId === undefined && address.isShared && window.maySeemRestored(performance.now());
+        void (isAllBack ? this.#prober.addresses.settle(upstream) : this.#prober.look(upstream));
       },
-      onAllBack: (upstream) => void this.#prober.addresses.settle(upstream),
       onGeneration: () => {
         // Synchronous for memory and loads in flight; only writes to Redis finish later.
         deps.onGeneration();

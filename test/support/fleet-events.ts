@@ -4,7 +4,6 @@ import type { FleetEvents } from '../../src/upstream/fleet-state.ts';
 export const quietEvents: FleetEvents = {
   onChange: () => undefined,
   onDoubt: () => undefined,
-  onAllBack: () => undefined,
   onGeneration: () => undefined,
   onRefused: () => undefined,
   onConfirmed: () => undefined,

@@ -110,7 +110,8 @@ export class RetentionWindow {
     } else if (known !== undefined && isOlder(info, known)) {
       this.#olderSinceMs ??= nowMs;
       this.#older = info;
-      if (!isLook || !this.maySeemRestored(nowMs)) return false;
+      // Of several nodes behind one address, another one may have answered.
+      if (!isLook || this.#address.isShared || !this.maySeemRestored(nowMs)) return false;
       this.#forget();
       hasGoneBack = info.version < known.version;
     }
@@ -153,17 +154,18 @@ export class RetentionWindow {
 
   /**
    * Records that the node refused `version` as pruned, against its headers. Only refusals near the node's own edge count,
-   * because clients choose versions and part of the error texts.
+   * because clients choose versions and part of the error texts. Returns whether it counts.
    */
-  observeRefusal(version: LedgerVersion, nowMs: number): void {
+  observeRefusal(version: LedgerVersion, nowMs: number): boolean {
     const info = this.#info;
-    if (info === undefined || version - info.oldestVersion > farthestRefusal(info)) return;
+    if (info === undefined || version - info.oldestVersion > farthestRefusal(info)) return false;
     // Another node behind the address may hold the version.
-    if (this.#address.spreadOf(info) !== undefined) return;
+    if (this.#address.isShared) return false;
     const standing = this.#refused;
-    if (standing !== undefined && standing.untilMs > nowMs && standing.version > version) return;
+    if (standing !== undefined && standing.untilMs > nowMs && standing.version > version) return true;
     this.#refused = { version, untilMs: nowMs + refusalMs };
     this.#view = undefined;
+    return true;
   }
 
   /** The window for a request that arrives at `arrivalMs`. */
