@@ -10,7 +10,7 @@ import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
 import { createHttpMetrics, type HttpMetrics } from '../src/proxy/http/http-metrics.ts';
 import { type CountedRequest } from '../src/metrics/request-labels.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
-import { createLimitMetrics, type LimitMetrics } from '../src/access/limits/limit-metrics.ts';
+import { type AccessMetrics, createAccessMetrics } from '../src/access/access-metrics.ts';
 import { optionsOf, readFlags } from './support/options.ts';
 import { writeSection } from './support/results-section.ts';
 
@@ -22,7 +22,7 @@ interface Counting {
   readonly http: Pick<HttpMetrics, 'started' | 'finished'>;
   readonly cache: { hit(): void };
   readonly latest: ReturnType<typeof createLatestMetrics>;
-  readonly limits: Pick<LimitMetrics, 'answered'>;
+  readonly limits: Pick<AccessMetrics, 'answered'>;
 }
 
 /** Hits of different routes and statuses, as they come by turns. */
@@ -37,7 +37,7 @@ const requests: readonly CountedRequest[] = (['resource', 'module', 'view', 'tra
     })),
 );
 const seconds = Array.from({ length: 64 }, (_, index) => 0.0001 + (index % 8 === 0 ? 0.003 : 0) + index * 1e-6);
-const whose = { plan: 'free', key: 'wallet-a' };
+const whose = { plan: { name: 'free' }, name: 'wallet-a' };
 
 type Hit = (counting: Counting, turn: number) => void;
 
@@ -107,7 +107,7 @@ function gatewayMetrics(): Counting {
     http: createHttpMetrics(registry),
     cache: { hit: () => cache.hitsOf('resource').inc() },
     latest: createLatestMetrics(registry),
-    limits: createLimitMetrics(registry, { byKey: true, waiting: () => 0, plans: () => [] }),
+    limits: createAccessMetrics(registry, true, { keys: () => 0, waiting: () => 0, plans: () => [] }),
   };
 }
 

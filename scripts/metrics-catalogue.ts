@@ -16,7 +16,6 @@ import type { Declared } from '../src/metrics/family.ts';
 import { createFastPathMetrics, createHttpMetrics } from '../src/proxy/http/http-metrics.ts';
 import { createTlsMetrics } from '../src/proxy/http/server/encryption.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
-import { createLimitMetrics } from '../src/access/limits/limit-metrics.ts';
 import { createRedisMetrics, createStoreMetrics } from '../src/cache/tier-metrics.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
 import { createPoolMetrics } from '../src/workers/metrics.ts';
@@ -44,7 +43,7 @@ interface Part {
 }
 
 const zero = (): number => 0;
-const nobody = { byKey: false, waiting: zero, plans: () => [] };
+const nobody = { keys: zero, waiting: zero, plans: () => [] };
 const logConfig = { level: 'silent', format: 'json', access: { share: 0, slowMs: 0, failed: false } } as const;
 const always = (...adds: readonly ((registry: Registry) => unknown)[]): Part => ({
   when: 'always',
@@ -68,10 +67,10 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   [
     'Keys and limits',
     [
-      { when: '`access`', add: access },
+      { when: '`access`', add: (registry) => void createAccessMetrics(registry, false, nobody) },
       {
         when: '`access.usage.metricsByKey`',
-        add: (registry) => void createLimitMetrics(registry, { ...nobody, byKey: true }),
+        add: (registry) => void createAccessMetrics(registry, true, nobody),
       },
     ],
   ],
@@ -118,11 +117,6 @@ function upstreams(registry: Registry): void {
 
 function sender(registry: Registry): void {
   createSenderMetrics(registry, () => ({ waiting: 0, nodes: [] }));
-}
-
-function access(registry: Registry): void {
-  createAccessMetrics(registry, () => ({ keys: 0, plans: [] }));
-  createLimitMetrics(registry, nobody);
 }
 
 function build(registry: Registry): void {

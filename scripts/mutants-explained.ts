@@ -16,7 +16,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'lag > longestLagUsec => lag >= longestLagUsec': equal,
     'hint !== undefined => true': 'for types alone: `undefined` is in no range',
   },
-  'src/access/limits/account.ts': {
+  'src/access/limits/memory-counter.ts': {
     'extraCost > 0 => extraCost >= 0': 'nothing is added',
     '-Infinity => +Infinity': 'the owner sets the time of the first use as soon as the account is made',
   },

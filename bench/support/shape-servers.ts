@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createKey } from '../../src/access/keys/key-set.ts';
+import { createKey } from '../../src/access/keys/principals.ts';
 import type { Shape } from './client-shapes.ts';
 import { startGateway } from './gateway.ts';
 import { startNginx } from './nginx.ts';

@@ -1,56 +1,172 @@
-/** Metrics of keys: their number, reloads and refusals. */
+/** Metrics of keys, plans and limits: by plan, and by key where the config asks for it, since keys may be many. */
 import type { Registry } from 'prom-client';
-import { combinations, Counter, Gauge, labelSources } from '../metrics/index.ts';
+import { combinations, type Count, Counter, Gauge, labelSources } from '../metrics/index.ts';
 
 /** Refusals without a client. `unread`: the key may be valid, but not all keys have been read yet. */
 const clientless = ['no key', 'bad key', 'misplaced key', 'unread'] as const;
 /** Refusals of a client. `not counted`: limits could not count the request. */
 const ofClient = ['operation', 'origin', 'limit', 'not counted'] as const;
-/** Every reason of a refusal by key, origin or limits. */
-const refusalReasons = [...clientless, ...ofClient] as const;
-/** Label `reason` of a refusal. */
-export type RefusalReason = (typeof refusalReasons)[number];
+/** Charged outcomes; `refused` is free. */
+const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
+type ChargedOutcome = (typeof chargedOutcomes)[number];
+/** Exceeded limits; `unavailable`: no part could count the request. */
+const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
 
-const keySources = ['file', 'redis'] as const;
-const reloadOutcomes = ['ok', 'failed'] as const;
-
-/** Counts events of keys. */
-export type AccessMetrics = ReturnType<typeof createAccessMetrics>;
-
-/** Readings of each scrape. */
-interface AccessGauges {
-  readonly keys: number;
-  readonly plans: Iterable<string>;
+/** A client: its plan, and the name of its key, if any. */
+interface Client {
+  readonly plan: { readonly name: string };
+  readonly name: string | undefined;
 }
 
-/** Registers the families of keys. `read` is called at each scrape. */
-export function createAccessMetrics(registry: Registry, read: () => AccessGauges) {
+/** Counts events of keys, plans and limits. */
+export type AccessMetrics = ReturnType<typeof createAccessMetrics>;
+
+/** Read at each scrape. */
+interface AccessReadings {
+  /** Number of keys. */
+  readonly keys: () => number;
+  /** Names of the plans. */
+  readonly plans: () => Iterable<string>;
+  /** Queued requests. */
+  readonly waiting: () => number;
+}
+
+/** Counts of one plan or one key. */
+interface ChargeCounts {
+  readonly requests: Readonly<Record<ChargedOutcome, Count>>;
+  readonly cost: Count;
+}
+
+/** Keys come and go while the process runs: beyond this number they share one series. */
+const mostKeys = 5_000;
+const others = '(other)';
+
+/** Registers the families of access; `byKey`: those of single keys, too. */
+export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, plans, waiting }: AccessReadings) {
   const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',
     help: 'Requests refused by their key, origin or limits, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), operation, origin, limit, not counted.',
-    labels: { reason: refusalReasons, plan: labelSources.planOrNone },
+    labels: { reason: [...clientless, ...ofClient], plan: labelSources.planOrNone },
     known: () => [
       ...combinations({ reason: clientless, plan: labelSources.planOrNone }),
-      ...[...read().plans].flatMap((plan) =>
-        combinations({ reason: ofClient, plan: labelSources.planOrNone }, { plan }),
-      ),
+      ...[...plans()].flatMap((plan) => combinations({ reason: ofClient, plan: labelSources.planOrNone }, { plan })),
     ],
   });
   const reloads = new Counter(registry, {
     name: 'ledgergate_keys_reloads_total',
     help: 'Times that changed keys were read (ok), or that some were refused or none could be read (failed).',
-    labels: { source: keySources, result: reloadOutcomes },
+    labels: { source: ['file', 'redis'], result: ['ok', 'failed'] },
   });
   new Gauge(registry, {
     name: 'ledgergate_keys',
     help: 'Keys of clients that are known.',
     join: 'max',
-    read: () => read().keys,
+    read: keys,
   });
+  const ofPlan = createPlanCounts(registry, plans);
+  const ofKey = byKey ? createKeyCounts(registry) : undefined;
+  const byBound = { plan: labelSources.plan, bound: limitBounds };
+  const limitRefusals = new Counter(registry, {
+    name: 'ledgergate_limits_refusals_total',
+    help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, unavailable (not counted).',
+    labels: byBound,
+    known: () => [...plans()].flatMap((plan) => combinations(byBound, { plan })),
+  });
+  const fellBack = new Counter(registry, {
+    name: 'ledgergate_limits_fallback_total',
+    help: 'Requests that Redis did not count, by what was done: local (counted here), refuse, allow.',
+    labels: { choice: ['local', 'refuse', 'allow'] },
+  }).by('choice');
+  const lost = new Counter(registry, {
+    name: 'ledgergate_limits_lost_total',
+    help: 'Reports that did not get to Redis: settlement (what a request came to), usage (of an hour).',
+    labels: { what: ['settlement', 'usage'] },
+  }).by('what');
+  new Gauge(registry, {
+    name: 'ledgergate_limits_waiting',
+    help: 'Requests over a limit that wait for their turn.',
+    read: waiting,
+  });
+  const countsOf = ({ plan, name }: Client): readonly ChargeCounts[] =>
+    ofKey === undefined || name === undefined ? [ofPlan(plan.name)] : [ofPlan(plan.name), ofKey(name)];
   return {
-    /** `plan` is empty for a request without a client. */
-    refused: (reason: RefusalReason, plan = '') => refusals.inc({ reason, plan }),
-    reloaded: (source: (typeof keySources)[number], result: (typeof reloadOutcomes)[number]) =>
-      reloads.inc({ source, result }),
+    /** A request without a client, or whose client lacks the right. */
+    refused: (reason: (typeof clientless)[number] | 'operation' | 'origin', plan = '') =>
+      refusals.inc({ reason, plan }),
+    reloaded: (source: 'file' | 'redis', result: 'ok' | 'failed') => reloads.inc({ source, result }),
+    /** A request was served or failed, at a cost of `amount`. */
+    answered: (client: Client, outcome: ChargedOutcome, amount: number) => {
+      for (const { requests, cost } of countsOf(client)) {
+        requests[outcome].inc();
+        cost.inc(amount);
+      }
+    },
+    /** A request over a bound of its plan, or one that no part could count. */
+    limited: (client: Client, bound: (typeof limitBounds)[number]) => {
+      const plan = client.plan.name;
+      for (const { requests } of countsOf(client)) requests.refused.inc();
+      limitRefusals.inc({ plan, bound });
+      refusals.inc({ reason: bound === 'unavailable' ? 'not counted' : 'limit', plan });
+    },
+    /** The fallback decided on a request, because Redis did not count it. */
+    fellBack,
+    /** A report did not reach Redis. */
+    lost,
+  };
+}
+
+function createPlanCounts(registry: Registry, plans: () => Iterable<string>): (plan: string) => ChargeCounts {
+  const byOutcome = { plan: labelSources.plan, outcome: chargedOutcomes };
+  const requests = new Counter(registry, {
+    name: 'ledgergate_access_requests_total',
+    help: 'Requests by plan and outcome: hit, miss, collapsed (another request was read for), local, error, refused.',
+    labels: byOutcome,
+    known: () => [...plans()].flatMap((plan) => combinations(byOutcome, { plan })),
+  });
+  const cost = new Counter(registry, {
+    name: 'ledgergate_access_cost_total',
+    help: 'What requests cost, in the units of access.costs, by plan.',
+    labels: { plan: labelSources.plan },
+    known: () => [...plans()].map((plan) => ({ plan })),
+  });
+  return lookedUpOnce((plan) => ({
+    requests: byEach((outcome) => requests.of({ plan, outcome })),
+    cost: cost.of({ plan }),
+  }));
+}
+
+function createKeyCounts(registry: Registry): (key: string) => ChargeCounts {
+  const requests = new Counter(registry, {
+    name: 'ledgergate_access_key_requests_total',
+    help: 'Requests by key and outcome.',
+    labels: { key: labelSources.key, outcome: chargedOutcomes },
+  });
+  const cost = new Counter(registry, {
+    name: 'ledgergate_access_key_cost_total',
+    help: 'What requests cost, in the units of access.costs, by key.',
+    labels: { key: labelSources.key },
+  });
+  let keys = 0;
+  const rest = lookedUpOnce(countsOfKey);
+  return lookedUpOnce((key) => ((keys += 1) > mostKeys ? rest(others) : countsOfKey(key)));
+
+  function countsOfKey(key: string): ChargeCounts {
+    return { requests: byEach((outcome) => requests.of({ key, outcome })), cost: cost.of({ key }) };
+  }
+}
+
+function byEach(count: (outcome: ChargedOutcome) => Count): ChargeCounts['requests'] {
+  return Object.fromEntries(chargedOutcomes.map((outcome) => [outcome, count(outcome)])) as Record<
+    ChargedOutcome,
+    Count
+  >;
+}
+
+function lookedUpOnce(make: (name: string) => ChargeCounts): (name: string) => ChargeCounts {
+  const known = new Map<string, ChargeCounts>();
+  return (name) => {
+    let account = known.get(name);
+    if (account === undefined) known.set(name, (account = make(name)));
+    return account;
   };
 }

@@ -4,21 +4,25 @@ import type { Registry } from 'prom-client';
 import type { AccessConfig } from '../config/index.ts';
 import { CancelToken, GatewayError } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
-import { type AccessMetrics, createAccessMetrics, type RefusalReason } from './access-metrics.ts';
-import { AdmittedRequest, type Answer } from './admitted-request.ts';
+import { type AccessMetrics, createAccessMetrics } from './access-metrics.ts';
 import { FileKeys, type KeysPeers } from './keys/file-keys.ts';
-import { holdsKey } from './keys/key-set.ts';
-import type { AccessOperation, Plan, Principal } from './keys/principal.ts';
-import { isBearer, type KeyRejection, type KnownKey, type PrincipalRules, Principals } from './keys/principals.ts';
+import {
+  type AccessOperation,
+  holdsKey,
+  isBearer,
+  type KeyRejection,
+  type KnownKey,
+  type Principal,
+  Principals,
+} from './keys/principals.ts';
 import { RedisKeys } from './keys/redis-keys.ts';
-import type { LimitServiceClient } from './limits/limits-shared.ts';
-import { PlanLimits } from './limits/limits.ts';
-import type { Limits, Ticket } from './limits/ticket.ts';
+import { AdmittedRequest, type Answer, PlanLimits } from './limits/limits.ts';
+import type { LimitServiceClient } from './limits/primary-counter.ts';
 import type { AccessRedis } from './redis.ts';
 import type { Usage } from './usage/usage.ts';
 
 /** The parts that access is built on. */
-export interface AccessDependencies {
+interface AccessDependencies {
   readonly registry: Registry;
   readonly journal: Journal;
   /** Processes of this gateway. */
@@ -27,12 +31,10 @@ export interface AccessDependencies {
   readonly redis: AccessRedis | undefined;
   /** The other workers of this gateway; absent in a single process. */
   readonly peers: AccessPeers | undefined;
-  /** Default: built from the config. */
-  readonly limits: Limits | undefined;
 }
 
 /** The other workers, as access addresses them. */
-interface AccessPeers extends KeysPeers {
+export interface AccessPeers extends KeysPeers {
   /** Counts requests for all workers, without Redis. */
   readonly limitService: LimitServiceClient;
 }
@@ -47,22 +49,13 @@ interface Match {
 
 /** The two ends of an admission: exactly one is called, or neither when the client hangs up first. */
 interface Admission {
-  /** `admitted`: undefined for a preflight, which has no key. */
+  /** `admitted`: undefined for a preflight, which has no key. Never throws. */
   readonly serve: (admitted: AdmittedRequest | undefined) => void;
   readonly refuse: (error: unknown) => void;
 }
 
 /** Ends an admission that needs a response: the request waits for its limits, or is refused. */
 type LateAdmission = (response: Answer, ends: Admission) => void;
-
-/** A request whose limits are decided elsewhere or later. */
-interface AwaitedTicket {
-  readonly principal: Principal;
-  readonly operation: AccessOperation;
-  readonly ticket: Promise<Ticket>;
-  /** Ends the wait. */
-  readonly stop: CancelToken;
-}
 
 /** Reads the keys file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
 export function createAccess(config: AccessConfig, dependencies: AccessDependencies) {
@@ -80,29 +73,33 @@ class AccessControl {
   readonly started: Promise<unknown>;
   readonly #principals: Principals;
   readonly #metrics: AccessMetrics;
-  readonly #limits: Limits;
-  readonly #planLimits: PlanLimits;
+  readonly #limits: PlanLimits;
   readonly #fileKeys: FileKeys | undefined;
   readonly #redisKeys: RedisKeys | undefined;
 
-  constructor(config: AccessConfig, dependencies: AccessDependencies) {
-    const { registry, journal, peers, redis, limits } = dependencies;
+  constructor(config: AccessConfig, { registry, journal, processes, peers, redis }: AccessDependencies) {
     const { file } = config.keys;
     const keysRedis = config.keys.redis ? redis : undefined;
-    this.#planLimits = new PlanLimits(config, {
-      ...dependencies,
-      limitService: peers?.limitService,
-      plans: () => principals.plans.keys(),
-    });
-    this.#limits = limits ?? this.#planLimits;
-    this.usage = this.#planLimits.usage;
-    const principals = new Principals(rulesOf(config), { file: file !== undefined, redis: keysRedis !== undefined });
+    const principals = new Principals(config, { file: file !== undefined, redis: keysRedis !== undefined });
     this.#principals = principals;
-    this.#metrics = createAccessMetrics(registry, () => ({ keys: principals.size, plans: principals.plans.keys() }));
-    const keys = { principals, metrics: this.#metrics, journal };
+    const metrics = createAccessMetrics(registry, config.usage.metricsByKey, {
+      keys: () => principals.size,
+      plans: () => principals.plans,
+      waiting: () => this.#limits.waiting,
+    });
+    this.#metrics = metrics;
+    this.#limits = new PlanLimits(config, {
+      metrics,
+      journal,
+      processes,
+      redis,
+      limitService: peers?.limitService,
+    });
+    this.usage = this.#limits.usage;
+    const keys = { principals, metrics, journal };
     this.#fileKeys = file === undefined ? undefined : new FileKeys(file, keys, peers);
     this.#redisKeys = keysRedis && new RedisKeys(keysRedis, keys);
-    this.started = Promise.all([this.#planLimits.started, this.#redisKeys?.started]);
+    this.started = Promise.all([this.#limits.started, this.#redisKeys?.started]);
   }
 
   /** Lower-case name of the header that carries keys; `Vary` lists it. */
@@ -125,9 +122,14 @@ class AccessControl {
    */
   decide(request: Request, match: Match, known?: KnownKey): AdmittedRequest | LateAdmission {
     try {
-      const entered = this.#admit(this.#identify(request, known), request, match.operation);
-      if (entered instanceof AdmittedRequest) return entered;
-      return (response, ends) => this.#await(entered, response, ends);
+      const principal = this.#identify(request, known);
+      const { operation } = match;
+      this.#requireRights(principal, operation, request.headers.origin);
+      const stop = new CancelToken();
+      const decision = this.#limits.admit(principal, operation, stop);
+      if (decision instanceof AdmittedRequest) return decision;
+      if (decision instanceof GatewayError) throw decision;
+      return (response, ends) => awaitDecision(decision, stop, response, ends);
     } catch (error) {
       return (_response, { refuse }) => refuse(error);
     }
@@ -141,25 +143,23 @@ class AccessControl {
 
   /** Throws ConfigError when keys of the file name plans that `next` lacks. */
   check(next: AccessConfig): void {
-    this.#fileKeys?.check(rulesOf(next).plans);
+    this.#fileKeys?.check(new Set(Object.keys(next.plans)));
   }
 
   /** Applies plans, costs, addresses and the header; sources of keys need a restart. Throws like `check`. */
   update(next: AccessConfig): void {
-    const rules = rulesOf(next);
-    this.#fileKeys?.check(rules.plans);
-    this.#principals.setRules(rules);
+    this.check(next);
+    this.#principals.setRules(next);
     this.#fileKeys?.reapplyPlans();
     this.#redisKeys?.reapplyPlans();
-    this.#planLimits.update(next);
+    this.#limits.update(next);
   }
 
   /** Flushes usage and settlements to Redis within its timeouts, and frees everything. */
   async close(): Promise<void> {
     this.#fileKeys?.close();
     this.#redisKeys?.close();
-    if (this.#limits !== this.#planLimits) void this.#limits.close();
-    await this.#planLimits.close();
+    await this.#limits.close();
   }
 
   /** The request's principal. `known`: for headers that come again. Throws `GatewayError` 400, 401 or 503. */
@@ -172,49 +172,11 @@ class AccessControl {
     const found = this.#find(request, known);
     if (typeof found !== 'string') return found;
     this.#metrics.refused(found);
-    throw this.#unauthorized(found, request.headers[this.header]);
+    throw unauthorized(found, this.header, request.headers[this.header]);
   }
 
   #find({ headers, socket }: Request, known?: KnownKey): Principal | KeyRejection {
     return this.#principals.find(headers, socket, Date.now(), known);
-  }
-
-  /** Admits a request by rights and limits, now or after a wait. Throws `GatewayError` 403, 429 or 503. */
-  #admit(principal: Principal, { headers }: Request, operation: AccessOperation): AdmittedRequest | AwaitedTicket {
-    this.#requireRights(principal, operation, headers.origin);
-    const stop = new CancelToken();
-    const ticket = this.#limits.admit(principal, operation, stop);
-    if (ticket instanceof Promise) return { principal, operation, ticket, stop };
-    if (ticket.kind === 'left') throw new Error('a client that waits for nothing has not left');
-    return this.#enter(principal, operation, ticket);
-  }
-
-  /** Calls `serve` or `refuse` once the limits decide; neither when the client hangs up first. */
-  #await({ principal, operation, ticket, stop }: AwaitedTicket, response: Answer, { serve, refuse }: Admission): void {
-    let isDecided = false;
-    response.once('close', () => {
-      if (!isDecided) stop.abort(new Error('the client hung up'));
-    });
-    void ticket.then((late) => {
-      isDecided = true;
-      if (late.kind === 'left') return;
-      try {
-        const admitted = this.#enter(principal, operation, late);
-        if (response.destroyed) admitted.settle(response);
-        else serve(admitted);
-      } catch (error) {
-        refuse(error);
-      }
-    });
-  }
-
-  #unauthorized(why: KeyRejection, given: string | readonly string[] | undefined): GatewayError {
-    if (why === 'unread')
-      return new GatewayError('unavailable', 'the keys are not loaded yet; try again', { reason: 'keys unread' });
-    const { header } = this;
-    const form = header === 'authorization' ? 'Authorization: Bearer KEY' : `${header}: KEY`;
-    const message = why === 'no key' ? `a key is needed: ${form}` : 'the key is not valid, or has expired';
-    return new GatewayError('unauthorized', message, { headers: challengeOf(header, given) });
   }
 
   #requireRights(
@@ -231,34 +193,36 @@ class AccessControl {
     this.#metrics.refused('origin', plan.name);
     throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');
   }
-
-  /** `ticket`: of a client that still waits for the answer. */
-  #enter(principal: Principal, operation: AccessOperation, ticket: Exclude<Ticket, { kind: 'left' }>): AdmittedRequest {
-    if (ticket.kind === 'admitted') return new AdmittedRequest(principal, operation, ticket);
-    const { because, retryAfterMs } = ticket;
-    const reason: RefusalReason = because === 'limit' ? 'limit' : 'not counted';
-    this.#metrics.refused(reason, principal.plan.name);
-    const headers = [...ticket.headers, 'Retry-After', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))];
-    if (because === 'limit')
-      throw new GatewayError('rateLimited', `over the limits of the plan; try again`, { headers });
-    throw new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', {
-      headers,
-      reason: 'not counted',
-    });
-  }
 }
 
-/** Without credentials, or with another scheme, the challenge has no error code (RFC 6750 3.1). */
-function challengeOf(header: string, given: string | readonly string[] | undefined): readonly string[] {
-  const isToken = given !== undefined && (header !== 'authorization' || isBearer(String(given)));
-  return ['WWW-Authenticate', `Bearer realm="ledgergate"${isToken ? ', error="invalid_token"' : ''}`];
+/** Calls `serve` or `refuse` once the limits decide; neither when the client hangs up first. `stop` ends the wait. */
+function awaitDecision(
+  decided: Exclude<ReturnType<PlanLimits['admit']>, AdmittedRequest | GatewayError>,
+  stop: CancelToken,
+  response: Answer,
+  { serve, refuse }: Admission,
+): void {
+  let isDecided = false;
+  response.once('close', () => {
+    if (!isDecided) stop.abort(new Error('the client hung up'));
+  });
+  void decided.then((decision) => {
+    isDecided = true;
+    if (decision === undefined) return;
+    if (decision instanceof GatewayError) refuse(decision);
+    else if (response.destroyed) decision.settle(response);
+    else serve(decision);
+  });
 }
 
-function rulesOf({ header, plans: given, anonymous, trustedProxies }: AccessConfig): PrincipalRules {
-  const plans = new Map(Object.entries(given).map(([name, plan]) => [name, planOf(name, plan)]));
-  return { header, plans, anonymous: anonymous === undefined ? undefined : plans.get(anonymous), trustedProxies };
-}
-
-function planOf(name: string, { operations, origins, ...bounds }: AccessConfig['plans'][string]): Plan {
-  return { name, ...bounds, operations: new Set(operations), origins: origins && new Set(origins) };
+function unauthorized(why: KeyRejection, header: string, given: string | readonly string[] | undefined): GatewayError {
+  if (why === 'unread')
+    return new GatewayError('unavailable', 'the keys are not loaded yet; try again', { reason: 'keys unread' });
+  const isStandard = header === 'authorization';
+  // Without credentials, or with another scheme, the challenge has no error code (RFC 6750 3.1).
+  const isToken = given !== undefined && (!isStandard || isBearer(String(given)));
+  const challenge = `Bearer realm="ledgergate"${isToken ? ', error="invalid_token"' : ''}`;
+  const form = isStandard ? 'Authorization: Bearer KEY' : `${header}: KEY`;
+  const message = why === 'no key' ? `a key is needed: ${form}` : 'the key is not valid, or has expired';
+  return new GatewayError('unauthorized', message, { headers: ['WWW-Authenticate', challenge] });
 }

@@ -1,13 +1,11 @@
 /** Keys, rights, limits and usage. Admits each request of a config with `access`. */
-export type { Access, AccessDependencies } from './access.ts';
-export { AdmittedRequest } from './admitted-request.ts';
+export type { Access, AccessPeers } from './access.ts';
 export { clientOf } from './keys/client-address.ts';
-export { createKey } from './keys/key-set.ts';
-export { inspectKeysFile, readKeysFile } from './keys/keys-file.ts';
-export type { AccessOperation } from './keys/principal.ts';
-export { isBearer } from './keys/principals.ts';
-export { LimitService } from './limits/limits-shared.ts';
-export { mergeRows } from './usage/usage-tally.ts';
+export { inspectKeysFile, readKeysFile } from './keys/file-keys.ts';
+export { type AccessOperation, createKey, isBearer } from './keys/principals.ts';
+export type { AdmittedRequest } from './limits/limits.ts';
+export { LimitService } from './limits/primary-counter.ts';
+export { mergeRows } from './usage/usage-store.ts';
 
 /** Loads `createAccess`: only configs with `access` need it. */
 export const loadAccess = async () => (await import('./access.ts')).createAccess;

@@ -1,5 +1,5 @@
 /** The other workers of one gateway: events between them, how they apply here, and the services of their primary. */
-import type { AccessDependencies } from '../access/index.ts';
+import type { AccessPeers } from '../access/index.ts';
 import type { Cache, CacheKey, ReadFlights } from '../cache/index.ts';
 import type { DistrustedFunctions } from '../encode/index.ts';
 import type { Fleet, FleetNews } from '../upstream/index.ts';
@@ -24,7 +24,7 @@ interface Submitted {
 }
 
 /** The other workers, as one worker addresses them. */
-export interface PeerWorkers extends NonNullable<AccessDependencies['peers']> {
+export interface PeerWorkers extends AccessPeers {
   /** One worker reads a cold key for all, with a store and without Redis. */
   readonly flights: ReadFlights;
   /** Functions that the peers leave to nodes. */

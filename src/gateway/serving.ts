@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { type AccessDependencies, loadAccess } from '../access/index.ts';
+import { loadAccess } from '../access/index.ts';
 import { type Cache, createCache, redisConnections } from '../cache/index.ts';
 import { type Config, packageVersion } from '../config/index.ts';
 import type { LedgerVersion } from '../ledger/index.ts';
@@ -42,8 +42,6 @@ export interface ServingOptions extends Pick<FleetDeps, 'drained' | 'forkTimes' 
   readonly times?: Partial<ConnectionTimes> | undefined;
   /** Default: measured by the lag of the event loop. */
   readonly isOverloaded?: (() => boolean) | undefined;
-  /** Default: built from the config. */
-  readonly limits?: AccessDependencies['limits'];
   /** Processes that share the bounds of the gateway. Default 1. */
   readonly processes?: number | undefined;
   /** The name of this start of the gateway, which its processes share. Default: random. */
@@ -69,7 +67,7 @@ export async function startServing(config: Config, options: ServingOptions = {})
 
 /** Builds and joins the rooms. None of them listens or sends a request before the start. */
 export async function buildServing(whole: Config, options: ServingOptions = {}) {
-  const { now = () => performance.now(), processes = 1, run = randomUUID(), peers, limits } = options;
+  const { now = () => performance.now(), processes = 1, run = randomUUID(), peers } = options;
   const config = shareOf(whole, processes);
   const { log = new GatewayLog(config.log) } = options;
   const optional = await loadOptional(config);
@@ -120,7 +118,6 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     config.access &&
     optional.createAccess?.(config.access, {
       ...context,
-      limits,
       redis: redis && redisConnections(redis, settings.redis),
     });
   const reads = createReads({

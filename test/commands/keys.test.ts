@@ -15,8 +15,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { hashKey } from '../../src/access/keys/key-set.ts';
-import { readKeysFile } from '../../src/access/keys/keys-file.ts';
+import { hashKey } from '../../src/access/keys/principals.ts';
+import { readKeysFile } from '../../src/access/keys/file-keys.ts';
 import { call } from './command-line.ts';
 
 function place(t: TestContext, text?: string): string {

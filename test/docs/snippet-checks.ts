@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { parse, parseDocument } from 'yaml';
 import { loadConfig } from '../../src/config/source/load.ts';
-import { readKeysFile } from '../../src/access/keys/keys-file.ts';
+import { readKeysFile } from '../../src/access/keys/file-keys.ts';
 import { startNginx, withoutNginx } from '../support/nginx.ts';
 import { OpenApi } from '../support/openapi.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';

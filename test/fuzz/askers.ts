@@ -1,11 +1,9 @@
 /** The parsers that decide rights: keys and their files, forwarded addresses, operations, plain heads and targets. */
 import assert from 'node:assert/strict';
 import { isIP } from 'node:net';
-import { createKey, hashKey, holdsKey } from '../../src/access/keys/key-set.ts';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/keys/client-address.ts';
-import { Principals } from '../../src/access/keys/principals.ts';
-import type { AccessOperation, Plan } from '../../src/access/keys/principal.ts';
-import { findKey, readKeysFile } from '../../src/access/keys/keys-file.ts';
+import { type AccessOperation, createKey, hashKey, holdsKey, Principals } from '../../src/access/keys/principals.ts';
+import { findKey, readKeysFile } from '../../src/access/keys/file-keys.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
@@ -13,6 +11,7 @@ import { AdminFault } from '../../src/proxy/operations/admin-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
 import { parseUsageQuery } from '../../src/proxy/operations/usage-report.ts';
 import { fc } from '../support/fast-check.ts';
+import { planConfig } from '../support/keys.ts';
 import { changed, soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';
 
@@ -32,9 +31,8 @@ const hops = soup(
 const proxies = new Networks(['10.0.0.0/8', '::1/128']);
 
 const { key } = createKey();
-const plan: Plan = { name: 'free', windowMs: 1_000, waitMs: 0, operations: new Set(['read']) };
 const principals = new Principals(
-  { header: 'authorization', plans: new Map([['free', plan]]), anonymous: undefined, trustedProxies: [] },
+  { header: 'authorization', plans: { free: planConfig() }, anonymous: undefined, trustedProxies: [] },
   { file: true, redis: false },
 );
 principals.setKeys('file', [{ name: 'a', tenant: 'a', plan: 'free', sha256: hashKey(key) }]);

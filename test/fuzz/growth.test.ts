@@ -3,9 +3,8 @@
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { test } from 'node:test';
-import { holdsKey } from '../../src/access/keys/key-set.ts';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/keys/client-address.ts';
-import { Principals } from '../../src/access/keys/principals.ts';
+import { holdsKey, Principals } from '../../src/access/keys/principals.ts';
 import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
@@ -17,7 +16,7 @@ import { JsonSkim } from '../../src/ledger/json-skim.ts';
 import { JsonValue } from '../../src/ledger/json-value.ts';
 import { FunctionId, isIdentifier, TypeTag } from '../../src/ledger/type-tag.ts';
 import { findU64 } from '../../src/ledger/version.ts';
-import { readKeysFile } from '../../src/access/keys/keys-file.ts';
+import { readKeysFile } from '../../src/access/keys/file-keys.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
 import { Tracer } from '../../src/metrics/trace/span.ts';
 import { findScope } from '../../src/cache/purge/purge-scope.ts';
@@ -59,7 +58,7 @@ const limits = { maxStalenessMs: 200, minClientStalenessMs: 100, maxClientStalen
 const demand = (headers: IncomingHttpHeaders): unknown => parseDemand(headers, limits, undefined);
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const principals = new Principals(
-  { header: 'authorization', plans: new Map(), anonymous: undefined, trustedProxies: [] },
+  { header: 'authorization', plans: {}, anonymous: undefined, trustedProxies: [] },
   { file: false, redis: false },
 );
 const findPrincipal = (authorization: string): unknown => principals.find({ authorization }, undefined, 0);

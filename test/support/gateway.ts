@@ -1,7 +1,6 @@
 /** A gateway in front of a test's nodes, over real sockets. */
 import type { TestContext } from 'node:test';
 import { request as send, type Dispatcher } from 'undici';
-import type { Limits } from '../../src/access/limits/ticket.ts';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
 import type { LookUp } from '../../src/upstream/nodes.ts';
 import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway/gateway.ts';
@@ -35,8 +34,6 @@ export interface TestGatewayOptions {
   readonly times?: Partial<ConnectionTimes>;
   /** Default: never. A busy machine makes this process late, nodes and clients with it, and no test means that. */
   readonly isOverloaded?: () => boolean;
-  /** Replaces the limits of the config. */
-  readonly limits?: Limits;
   /** Default: nodes' histories are not compared. */
   readonly forkTimes?: GatewayOptions['forkTimes'];
   /** Finds the addresses of names. Default: by the system. */
@@ -136,7 +133,7 @@ export async function testGateway(
   dialect?: Config['dialect'],
 ): Promise<TestGateway> {
   const config = testConfig(options);
-  const { now, onLog, drainDelayMs = 0, times, isOverloaded = () => false, limits } = options;
+  const { now, onLog, drainDelayMs = 0, times, isOverloaded = () => false } = options;
   const { forkTimes = never, lookUp } = options;
   const log = new GatewayLog(config.log, onLog && { write: (line) => onLog(JSON.parse(line) as LogLine) });
   // Every line, whatever the config has.
@@ -150,7 +147,6 @@ export async function testGateway(
       forkTimes,
       ...(now === undefined ? {} : { now }),
       ...(times === undefined ? {} : { times }),
-      ...(limits === undefined ? {} : { limits }),
       ...(lookUp === undefined ? {} : { lookUp }),
     },
   );

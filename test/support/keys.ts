@@ -3,7 +3,7 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { createKey } from '../../src/access/keys/key-set.ts';
+import { createKey } from '../../src/access/keys/principals.ts';
 import type { AccessConfig } from '../../src/config/config.ts';
 
 /** A key of a test, in its text and as it stands in the file. */

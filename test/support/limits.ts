@@ -2,16 +2,18 @@
 import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import type { AccessOperation, Plan, Principal } from '../../src/access/keys/principal.ts';
-import type { Settled, Ticket } from '../../src/access/limits/ticket.ts';
-import type { Costs } from '../../src/access/limits/cost.ts';
-import type { RedisTargetConfig } from '../../src/config/config.ts';
-import { PlanLimits, type LimitsConfig } from '../../src/access/limits/limits.ts';
+import { createAccessMetrics } from '../../src/access/access-metrics.ts';
+import type { AccessOperation, Plan, Principal } from '../../src/access/keys/principals.ts';
+import type { Settled } from '../../src/access/limits/cost.ts';
+import { AdmittedRequest, type LimitsConfig, PlanLimits } from '../../src/access/limits/limits.ts';
+import type { LimitServiceClient } from '../../src/access/limits/primary-counter.ts';
 import { redisConnections } from '../../src/cache/redis/connections.ts';
+import type { RedisTargetConfig } from '../../src/config/config.ts';
+import type { GatewayError } from '../../src/ledger/errors.ts';
 import { Journal } from '../../src/metrics/journal.ts';
 import type { LogLine } from './gateway.ts';
 
-export const usualCosts: Costs = {
+export const usualCosts: LimitsConfig['costs'] = {
   hit: 1,
   miss: 2,
   upstreamMs: 0.1,
@@ -22,6 +24,9 @@ export const usualCosts: Costs = {
   pass: 2,
 };
 
+/** The decision on a request; `undefined`: its client left. */
+export type Ticket = AdmittedRequest | GatewayError | undefined;
+
 export interface Replica {
   readonly limits: PlanLimits;
   readonly log: readonly LogLine[];
@@ -31,28 +36,33 @@ export interface Replica {
   metric(sample: string): Promise<number>;
 }
 
-export interface ReplicaOptions {
+interface ReplicaOptions {
   readonly target?: RedisTargetConfig;
   readonly timeoutMs?: number;
   readonly config?: Partial<LimitsConfig>;
+  readonly metricsByKey?: boolean;
   readonly processes?: number;
+  readonly limitService?: LimitServiceClient;
 }
 
 /** One that has its connection, and is closed after the test. */
-export async function replica(t: TestContext, options: ReplicaOptions): Promise<Replica> {
+export async function replica(t: TestContext, options: ReplicaOptions = {}): Promise<Replica> {
   // Long enough that a busy machine is not taken for a Redis that is away.
-  const { target, timeoutMs = 2_000, config, processes = 1 } = options;
+  const { target, timeoutMs = 2_000, config, metricsByKey = false, processes = 1, limitService } = options;
   const registry = new Registry();
   const log: LogLine[] = [];
-  const limits = new PlanLimits(
-    { costs: usualCosts, whenRedisIsDown: 'local', usage: { metricsByKey: false }, ...config },
+  const limits: PlanLimits = new PlanLimits(
+    { costs: usualCosts, whenRedisIsDown: 'local', ...config },
     {
       redis: target && redisConnections({ target, keyPrefix: 'lg', timeoutMs, ttlMs: 60_000 }, { timeoutMs }),
-      registry,
+      metrics: createAccessMetrics(registry, metricsByKey, {
+        keys: () => 0,
+        plans: () => [],
+        waiting: () => limits.waiting,
+      }),
       journal: new Journal(pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) })),
       processes,
-      limitService: undefined,
-      plans: () => [],
+      limitService,
     },
   );
   t.after(() => limits.close());
@@ -94,6 +104,16 @@ export const hit: Settled = {
   bodyBytes: 0,
 };
 
-export function isAdmitted(ticket: Ticket): ticket is Ticket & { kind: 'admitted' } {
-  return ticket.kind === 'admitted';
+export function isAdmitted(ticket: Ticket): ticket is AdmittedRequest {
+  return ticket instanceof AdmittedRequest;
+}
+
+const outcomes = { hit: 'memory', miss: 'miss', collapsed: 'collapsed', local: 'local', error: 'failed' } as const;
+
+/** Ends a request as its exchange does. Throws for one that was not admitted. */
+export function settle(ticket: Ticket, result: Partial<Settled> = {}): void {
+  if (!isAdmitted(ticket)) throw new Error('a request that was not admitted has no end');
+  const { outcome, status, ...facts } = { ...hit, ...result };
+  ticket.follow({ ...facts, outcome: outcomes[outcome] });
+  ticket.settle({ headersSent: true, statusCode: status });
 }

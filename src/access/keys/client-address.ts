@@ -1,6 +1,5 @@
 /** The client's address: the connection's, or the one that trusted proxies report. */
 import { BlockList, isIP } from 'node:net';
-import type { AdmittedRequest } from '../admitted-request.ts';
 
 /** Networks in CIDR form, IPv4 and IPv6. */
 export class Networks {
@@ -53,7 +52,7 @@ export function clientAddress(
 /** Fair-queueing key of a request, or of a connection: the tenant where there are keys, else the client's network. */
 export function clientOf(
   socket: { readonly remoteAddress?: string | undefined },
-  admitted?: Pick<AdmittedRequest, 'principal'>,
+  admitted?: { readonly principal: { readonly tenant: string } },
 ): string {
   return admitted?.principal.tenant ?? countedNetwork(socket.remoteAddress ?? '');
 }

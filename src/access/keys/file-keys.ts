@@ -1,6 +1,24 @@
-import { ConfigError, WatchedFiles } from '../../config/index.ts';
-import { type KeysFile, keysFileWarnings, readKeysFile } from './keys-file.ts';
-import type { KeysContext } from './redis-keys.ts';
+/** The keys file: strict like the config, watched, and reloaded when it changes. No message quotes a value. */
+import { z } from 'zod';
+import {
+  ConfigError,
+  explainFile,
+  keySchema,
+  type LoadedConfig,
+  type Problem,
+  WatchedFiles,
+} from '../../config/index.ts';
+import { nearMissHint } from '../../ledger/index.ts';
+import type { Journal } from '../../metrics/index.ts';
+import type { AccessMetrics } from '../access-metrics.ts';
+import type { KeyRecord, Principals } from './principals.ts';
+
+/** Consumers of keys, for both sources. */
+export interface KeysContext {
+  readonly principals: Principals;
+  readonly metrics: AccessMetrics;
+  readonly journal: Journal;
+}
 
 /** The keys file as the workers of a gateway share it. */
 export interface KeysPeers {
@@ -40,7 +58,7 @@ export class FileKeys {
   }
 
   /** Throws ConfigError when a key in force would lose its plan, unless the present file has none without a plan. */
-  check(plans: ReadonlyMap<string, unknown>): void {
+  check(plans: ReadonlySet<string>): void {
     const inForce = this.#inForce;
     if (inForce === undefined || hasPlans(inForce, plans)) return;
     if (this.#findPresent(plans)?.problems.length === 0) return;
@@ -58,14 +76,14 @@ export class FileKeys {
   }
 
   /** Throws ConfigError. Reuses the keys in force for the same text: parsing blocks requests. */
-  #parse(text: string, plans: ReadonlyMap<string, unknown> = this.#context.principals.plans): ReadFile {
+  #parse(text: string, plans: ReadonlySet<string> = this.#context.principals.plans): ReadFile {
     const inForce = this.#inForce;
     if (inForce?.text === text && inForce.problems.length === 0 && hasPlans(inForce, plans)) return inForce;
-    return { text, ...readKeysFile(text, this.#file, new Set(plans.keys())) };
+    return { text, ...readKeysFile(text, this.#file, plans) };
   }
 
   /** The present file; `undefined` without a list of keys. */
-  #findPresent(plans?: ReadonlyMap<string, unknown>): ReadFile | undefined {
+  #findPresent(plans?: ReadonlySet<string>): ReadFile | undefined {
     try {
       return this.#parse(WatchedFiles.read(this.#file), plans);
     } catch (error) {
@@ -109,6 +127,131 @@ export class FileKeys {
   }
 }
 
-function hasPlans({ keys }: KeysFile, plans: ReadonlyMap<string, unknown>): boolean {
+function hasPlans({ keys }: KeysFile, plans: ReadonlySet<string>): boolean {
   return keys.every(({ plan }) => plans.has(plan));
+}
+
+const keysFileSchema = z.strictObject({ keys: z.array(keySchema, { error: 'must be a list of keys' }) });
+
+/** Above it keys belong in Redis: parsing blocks the event loop for some 75 µs a key. */
+const mostKeysInFile = 5_000;
+
+/** A warning for a file of too many keys. */
+export function keysFileWarnings(file: string, { keys }: KeysFile): readonly string[] {
+  if (keys.length <= mostKeysInFile) return [];
+  return [
+    `${file} has ${keys.length} keys: keep more than ${mostKeysInFile} in Redis (access.keys.redis), since requests wait while the file is parsed`,
+  ];
+}
+
+/** Problems and warnings of the keys file that the config names; none without one. Throws ConfigError when no key can be read. */
+export function inspectKeysFile({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+} {
+  const { access } = config;
+  const file = access?.keys.file;
+  if (access === undefined || file === undefined) return { problems: [], warnings: [] };
+  const read = readKeysFile(textOf(file, whereIs), file, new Set(Object.keys(access.plans)));
+  return { problems: read.problems, warnings: keysFileWarnings(file, read) };
+}
+
+/** Throws ConfigError at the key of the config that names the file. */
+function textOf(file: string, whereIs: LoadedConfig['whereIs']): string {
+  try {
+    return WatchedFiles.read(file);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const path = ['access', 'keys', 'file'];
+    const message = `${error.message}; \`ledgergate keys create\` makes a file with its first key`;
+    throw new ConfigError([{ where: whereIs(path), path, message }]);
+  }
+}
+
+/** A keys file: its valid keys, and its faulty entries. */
+export interface KeysFile {
+  readonly keys: readonly KeyRecord[];
+  /** SHA-256 of the keys of faulty entries, as far as they can be read: no other source may admit them. */
+  readonly refused: ReadonlySet<string>;
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * The keys of `text`, entry by entry: a fault in one must not keep the others from being revoked. `file`: its name in
+ * problems. `plans`: valid plan names; absent: any. Throws ConfigError with all problems when there is no list of keys.
+ */
+export function readKeysFile(text: string, file: string, plans?: ReadonlySet<string>): KeysFile {
+  const { root, data, problems } = explainFile(keysFileSchema, text, file, (given, whereIs) => {
+    const twice = [...repeated(given, 'name', whereIs), ...repeated(given, 'sha256', whereIs)];
+    return plans === undefined ? twice : [...twice, ...unplanned(given, plans, whereIs)];
+  });
+  if (data !== undefined && problems.length === 0)
+    return { keys: data.keys.map(recordOf), refused: new Set(), problems };
+  // Its path leads to the list at most: the list is missing, is something else, or is there twice.
+  if (problems.some(({ path }) => path.length === 0 || (path.length === 1 && path[0] === 'keys'))) {
+    throw new ConfigError(problems);
+  }
+  const entries = keysOf(root);
+  const faulty = new Set(problems.map(({ path }) => path[1]));
+  const refused = new Set(
+    entries.flatMap((entry, index) => (faulty.has(index) ? (textIn(entry, 'sha256')?.toLowerCase() ?? []) : [])),
+  );
+  const keys = entries.flatMap((entry, index) => {
+    const checked = faulty.has(index) ? undefined : keySchema.safeParse(entry);
+    // A hash that a faulty entry has, too: which rights the key has is uncertain.
+    return checked?.success !== true || refused.has(checked.data.sha256.toLowerCase()) ? [] : [recordOf(checked.data)];
+  });
+  return { keys, refused, problems: new ConfigError(problems).problems };
+}
+
+/**
+ * One key from a field in Redis; `undefined` when it is invalid. `text`: JSON with the fields of the file, `sha256` is
+ * optional.
+ */
+export function findKey(sha256: string, text: string): KeyRecord | undefined {
+  try {
+    const checked = keySchema.safeParse({ ...(JSON.parse(text) as object), sha256 });
+    return checked.success ? recordOf(checked.data) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `tenant` defaults to the name. */
+function recordOf({ name, tenant = name, plan, sha256, operations, origins, expires }: z.output<typeof keySchema>) {
+  const expiresAtMs = expires === undefined ? undefined : Date.parse(expires);
+  return { name, tenant, plan, sha256: sha256.toLowerCase(), operations, origins, expiresAtMs };
+}
+
+/** Names or hashes given twice. */
+function repeated(root: unknown, word: 'name' | 'sha256', whereIs: LoadedConfig['whereIs']): readonly Problem[] {
+  const first = new Map<string, number>();
+  return keysOf(root).flatMap((entry, index) => {
+    const value = textIn(entry, word)?.toLowerCase();
+    if (value === undefined) return [];
+    const earlier = first.get(value);
+    first.set(value, earlier ?? index);
+    const path = ['keys', index, word];
+    return earlier === undefined ? [] : [{ where: whereIs(path), path, message: `is that of keys[${earlier}], too` }];
+  });
+}
+
+function unplanned(root: unknown, plans: ReadonlySet<string>, whereIs: LoadedConfig['whereIs']): readonly Problem[] {
+  return keysOf(root).flatMap((entry, index) => {
+    const plan = textIn(entry, 'plan');
+    if (plan === undefined || plans.has(plan)) return [];
+    const path = ['keys', index, 'plan'];
+    const message = `there is no such plan in access.plans${nearMissHint(plan, [...plans])}`;
+    return [{ where: whereIs(path), path, message }];
+  });
+}
+
+function keysOf(root: unknown): readonly unknown[] {
+  const { keys } = Object(root) as { readonly keys?: unknown };
+  return Array.isArray(keys) ? keys : [];
+}
+
+function textIn(entry: unknown, field: 'name' | 'plan' | 'sha256'): string | undefined {
+  const { [field]: value } = Object(entry) as Partial<Record<typeof field, unknown>>;
+  return typeof value === 'string' ? value : undefined;
 }

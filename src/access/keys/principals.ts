@@ -1,18 +1,97 @@
+/** The principal of a request, by its key or its address. Keys are known by their SHA-256 alone. */
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import type { AccessConfig } from '../../config/index.ts';
+import type { Bounds } from '../limits/counter.ts';
 import { clientAddress, countedNetwork, Networks } from './client-address.ts';
-import { KeySet, type KeyEntry, type KeyRecord } from './key-set.ts';
-import type { Plan, Principal } from './principal.ts';
 
-/** The config's part of authentication. */
-export interface PrincipalRules {
-  /** Lower case. In `authorization` the key follows `Bearer`. */
-  readonly header: string;
-  readonly plans: ReadonlyMap<string, Plan>;
-  /** The plan of requests without a key; absent: they are refused. */
-  readonly anonymous: Plan | undefined;
-  /** In CIDR form. */
-  readonly trustedProxies: readonly string[];
+/** The operations that plans and keys grant. `pass`: every path that is passed through. */
+export type AccessOperation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
+
+/** Rights and limits under one name. */
+export interface Plan extends Bounds {
+  readonly name: string;
+  /** Longest wait of a request over a limit, in ms. */
+  readonly waitMs: number;
+  readonly operations: ReadonlySet<AccessOperation>;
+  /** Origins that may use the plan; `undefined`: any. */
+  readonly origins?: ReadonlySet<string> | undefined;
 }
+
+/** The sender of a request. */
+export interface Principal {
+  /** The key's name; `undefined`: no key was sent. */
+  readonly name: string | undefined;
+  /** The unit of limits: several keys may share one. Without a key, the client's `countedNetwork`. */
+  readonly tenant: string;
+  readonly plan: Plan;
+  readonly operations: ReadonlySet<AccessOperation>;
+  readonly origins: ReadonlySet<string> | undefined;
+}
+
+/** By this prefix, scanners recognise leaked keys. */
+const prefix = 'lgk_';
+const randomByteCount = 32;
+
+/** Characters. Longer texts are no keys, and are hashed up to here only: the cost of a guess is bounded. */
+export const longestKey = 256;
+
+/** A new key, `lgk_` and 256 random bits, and its hash. */
+export function createKey(): { readonly key: string; readonly sha256: string } {
+  const key = prefix + randomBytes(randomByteCount).toString('base64url');
+  return { key, sha256: hashKey(key) };
+}
+
+/** Whether a text contains the prefix and 16 characters of a key, valid or not. */
+export function holdsKey(text: string): boolean {
+  return text.includes(prefix) && keyForm.test(text);
+}
+
+const keyForm = /lgk_[\w-]{16}/;
+
+/** SHA-256 of a key, 64 hex digits. Keys are random: neither a salt nor a slow hash is necessary. */
+export function hashKey(key: string): string {
+  return hash('sha256', key, 'hex');
+}
+
+/** Whether the text of an `Authorization` header is of the scheme `Bearer`, token or not. */
+export function isBearer(authorization: string): boolean {
+  return /^Bearer(?: |$)/i.test(authorization);
+}
+
+/** A key's stored record. */
+export interface KeyRecord {
+  readonly name: string;
+  readonly tenant: string;
+  /** A plan's name. */
+  readonly plan: string;
+  /** SHA-256 of the key: 64 hex digits, lower case. */
+  readonly sha256: string;
+  /** Operations of the key, within those of its plan; absent: all of the plan's. */
+  readonly operations?: readonly AccessOperation[] | undefined;
+  /** Origins that may use the key, within those of its plan; absent: all of the plan's. */
+  readonly origins?: readonly string[] | undefined;
+  /** Ms since 1970. Absent: never. */
+  readonly expiresAtMs?: number | undefined;
+}
+
+/** A key in force. */
+interface KeyEntry {
+  readonly digest: Buffer;
+  readonly principal: Principal;
+  /** Unix time in ms; Infinity: never. */
+  readonly expiresAtMs: number;
+}
+
+/** The key of a block of headers, looked up once for each set of keys. */
+export interface KnownKey {
+  /** Generation of the keys and rules that `entry` is from; a reference to the keys would keep them in memory. */
+  generation: number;
+  entry: Readonly<KeyEntry> | undefined;
+}
+
+/** The part of the config that authentication depends on. */
+type AuthenticationConfig = Pick<AccessConfig, 'header' | 'plans' | 'anonymous' | 'trustedProxies'>;
 
 /** A socket. Node computes the address at each call. */
 interface Connection {
@@ -22,40 +101,44 @@ interface Connection {
 /** `no key`: none was sent, and one is required. `unread`: no match, but not all sources have been read yet. */
 export type KeyRejection = 'no key' | 'bad key' | 'unread';
 
-/** The key of a block of headers, looked up once for each set of keys. */
-export interface KnownKey {
-  /** Generation of the keys and rules that `entry` is from; a reference to the keys would keep them in memory. */
-  generation: number;
-  entry: Readonly<KeyEntry> | undefined;
-}
-
 /** Sources of keys. The file's record of a key takes precedence. */
 type KeySource = 'file' | 'redis';
 
+/** Compared where no key has the hash, so that the time is the same. */
+const noDigest = Buffer.alloc(32);
+
 /** Maps a request's head to its principal: by its key, or by its address. */
 export class Principals {
-  #rules: PrincipalRules;
-  #proxies: Networks;
+  /** Lower-case name of the header that keys come in. In `authorization` the key follows `Bearer`. */
+  header = '';
+  /** Names of the plans in force. */
+  plans: ReadonlySet<string> = new Set();
+  #plans: ReadonlyMap<string, Plan> = new Map();
+  /** The plan of requests without a key; `undefined`: they are refused. */
+  #anonymous: Plan | undefined;
+  #proxies = new Networks([]);
   readonly #records: Record<KeySource, readonly KeyRecord[] | undefined>;
   /** SHA-256 of the file's keys that no source may admit. */
   #refused: ReadonlySet<string> = new Set();
-  #keys: KeySet;
+  /** The keys in force, by hash. */
+  #entries: ReadonlyMap<string, KeyEntry> = new Map();
   /** Number of changes of keys and rules. */
   #generation = 0;
 
   /** `sources`: whether each will call `setKeys`. */
-  constructor(rules: PrincipalRules, sources: Readonly<Record<KeySource, boolean>>) {
-    this.#rules = rules;
-    this.#proxies = new Networks(rules.trustedProxies);
+  constructor(config: AuthenticationConfig, sources: Readonly<Record<KeySource, boolean>>) {
     this.#records = { file: sources.file ? undefined : [], redis: sources.redis ? undefined : [] };
-    this.#keys = this.#keySet();
+    this.setRules(config);
   }
 
   /** Replaces the rules, in force for the next request. */
-  setRules(rules: PrincipalRules): void {
-    this.#rules = rules;
-    this.#proxies = new Networks(rules.trustedProxies);
-    this.#keys = this.#keySet();
+  setRules({ header, plans, anonymous, trustedProxies }: AuthenticationConfig): void {
+    this.header = header;
+    this.#plans = new Map(Object.entries(plans).map(([name, plan]) => [name, planOf(name, plan)]));
+    this.plans = new Set(this.#plans.keys());
+    this.#anonymous = anonymous === undefined ? undefined : this.#plans.get(anonymous);
+    this.#proxies = new Networks(trustedProxies);
+    this.#renew();
   }
 
   /**
@@ -65,22 +148,12 @@ export class Principals {
   setKeys(source: KeySource, records: readonly KeyRecord[], refused?: ReadonlySet<string>): void {
     this.#records[source] = records;
     if (refused !== undefined) this.#refused = refused;
-    this.#keys = this.#keySet();
+    this.#renew();
   }
 
-  /** The header that keys come in. */
-  get header(): string {
-    return this.#rules.header;
-  }
-
-  /** The plans in force, by name. */
-  get plans(): ReadonlyMap<string, Plan> {
-    return this.#rules.plans;
-  }
-
-  /** Number of keys. */
+  /** Number of keys in force. */
   get size(): number {
-    return this.#keys.size;
+    return this.#entries.size;
   }
 
   /**
@@ -97,24 +170,21 @@ export class Principals {
     if (known?.entry !== undefined && known.generation === this.#generation && nowMs < known.entry.expiresAtMs) {
       return known.entry.principal;
     }
-    const { header, anonymous } = this.#rules;
-    const value = headers[header];
-    if (value === undefined)
-      return anonymous === undefined ? 'no key' : this.#anonymous(anonymous, headers, connection);
-    const key = keyIn(header, String(value));
-    const entry = key === undefined ? undefined : this.#keys.find(key, nowMs);
+    const value = headers[this.header];
+    if (value === undefined) return this.#withoutKey(headers, connection);
+    const key = this.header === 'authorization' ? bearerForm.exec(String(value))?.[1] : String(value);
+    const entry = key === undefined ? undefined : this.#findKey(key, nowMs);
     if (known !== undefined) {
       known.generation = this.#generation;
       known.entry = entry;
     }
-    return entry?.principal ?? this.#rejection;
-  }
-
-  get #rejection(): KeyRejection {
+    if (entry !== undefined) return entry.principal;
     return this.#records.file === undefined || this.#records.redis === undefined ? 'unread' : 'bad key';
   }
 
-  #anonymous(plan: Plan, headers: IncomingHttpHeaders, connection: Connection | undefined): Principal {
+  #withoutKey(headers: IncomingHttpHeaders, connection: Connection | undefined): Principal | 'no key' {
+    const plan = this.#anonymous;
+    if (plan === undefined) return 'no key';
     const forwarded = headers['x-forwarded-for'];
     const claimed = forwarded === undefined ? undefined : String(forwarded);
     const address = clientAddress(connection?.remoteAddress, claimed, this.#proxies);
@@ -122,19 +192,48 @@ export class Principals {
     return { name: undefined, tenant: countedNetwork(address), plan, operations, origins };
   }
 
-  #keySet(): KeySet {
+  /** The entry of a key; `undefined` for an unknown or expired one. `nowMs`: Unix time. */
+  #findKey(key: string, nowMs: number): KeyEntry | undefined {
+    const sha256 = hashKey(key.slice(0, longestKey));
+    const entry = this.#entries.get(sha256);
+    // The map's comparison may leak a part of a hash by its time, which reveals nothing of the key. Equality is decided
+    // here, in constant time.
+    const isSame = timingSafeEqual(Buffer.from(sha256, 'hex'), entry?.digest ?? noDigest);
+    if (!isSame || entry === undefined || key.length > longestKey) return undefined;
+    return nowMs < entry.expiresAtMs ? entry : undefined;
+  }
+
+  /** The first of several records of one key counts. Records of unknown plans are ignored. */
+  #renew(): void {
     this.#generation += 1;
-    const records = [...(this.#records.file ?? []), ...(this.#records.redis ?? [])];
-    const admitted = records.filter(({ sha256 }) => !this.#refused.has(sha256));
-    return new KeySet(admitted, this.#rules.plans);
+    const entries = new Map<string, KeyEntry>();
+    for (const record of [...(this.#records.file ?? []), ...(this.#records.redis ?? [])]) {
+      const { sha256, expiresAtMs = Infinity } = record;
+      const plan = this.#plans.get(record.plan);
+      if (plan === undefined || entries.has(sha256) || this.#refused.has(sha256)) continue;
+      entries.set(sha256, { digest: Buffer.from(sha256, 'hex'), principal: principalOf(record, plan), expiresAtMs });
+    }
+    this.#entries = entries;
   }
 }
 
-function keyIn(header: string, value: string): string | undefined {
-  return header === 'authorization' ? /^Bearer +([^\s,]+) *$/i.exec(value)?.[1] : value;
+const bearerForm = /^Bearer +([^\s,]+) *$/i;
+
+function planOf(name: string, { operations, origins, ...bounds }: AccessConfig['plans'][string]): Plan {
+  return { name, ...bounds, operations: new Set(operations), origins: origins && new Set(origins) };
 }
 
-/** Whether the text of an `Authorization` header is of the scheme `Bearer`, token or not. */
-export function isBearer(authorization: string): boolean {
-  return /^Bearer(?: |$)/i.test(authorization);
+/** The rights of a key: the intersection of its own and its plan's. */
+function principalOf({ name, tenant, operations, origins }: KeyRecord, plan: Plan): Principal {
+  return {
+    name,
+    tenant,
+    plan,
+    operations:
+      operations === undefined ? plan.operations : new Set(operations.filter((one) => plan.operations.has(one))),
+    origins:
+      origins === undefined
+        ? plan.origins
+        : new Set(origins.filter((one) => plan.origins === undefined || plan.origins.has(one))),
+  };
 }

@@ -1,18 +1,8 @@
 /** Keys in Redis, polled every two seconds. While Redis is down, the last keys stay in force. */
 import { setImmediate } from 'node:timers/promises';
-import type { Journal } from '../../metrics/index.ts';
-import type { AccessMetrics } from '../access-metrics.ts';
 import type { AccessRedis, KeysClient } from '../redis.ts';
-import type { KeyRecord } from './key-set.ts';
-import { findKey } from './keys-file.ts';
-import type { Principals } from './principals.ts';
-
-/** Consumers of keys, for both sources. */
-export interface KeysContext {
-  readonly principals: Principals;
-  readonly metrics: AccessMetrics;
-  readonly journal: Journal;
-}
+import { findKey, type KeysContext } from './file-keys.ts';
+import type { KeyRecord } from './principals.ts';
 
 const pollMs = 2_000;
 /** A larger hash is refused: it is no hash of keys. */

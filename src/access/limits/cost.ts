@@ -1,17 +1,23 @@
 /** The cost of a request. Pure. */
-import type { AccessOperation } from '../keys/principal.ts';
-import type { Settled } from './ticket.ts';
+import type { AccessConfig } from '../../config/index.ts';
+import type { AccessOperation } from '../keys/principals.ts';
 
-/** Amounts of the config's `access.costs`. */
-export interface Costs {
-  readonly hit: number;
-  readonly miss: number;
+/** Amounts by kind of work. */
+type Costs = AccessConfig['costs'];
+
+/** The facts of an ended request that decide its cost and usage. */
+export interface Settled {
+  readonly operation: AccessOperation;
+  /** `local`: answered here without a node. `error`: refused or failed. */
+  readonly outcome: 'hit' | 'miss' | 'collapsed' | 'local' | 'error';
+  readonly status: number;
+  /** A node's time for it in ms, 0 where no node read for this request alone. */
   readonly upstreamMs: number;
-  readonly gasUnit: number;
-  readonly encode: number;
-  readonly encodeKiB: number;
-  readonly submit: number;
-  readonly pass: number;
+  readonly gasUsed: bigint | undefined;
+  /** Length of the answer's body. */
+  readonly bytes: number;
+  /** Length of the request's body. */
+  readonly bodyBytes: number;
 }
 
 /** Upper bound: an absurd amount of gas in a node's answer must not exclude a tenant for ever. */

@@ -1,4 +1,4 @@
-/** The interface of counters in this process, in the primary and in Redis. Requests and answers are plain data. */
+/** Counts as plain data: what counters in this process, in the primary and in Redis are asked, and reply. */
 
 /** The bounds of a `Plan`; absent ones do not limit. */
 export interface Bounds {
@@ -39,27 +39,22 @@ export type LimitCount =
   | { readonly isAdmitted: true; readonly standings: readonly BoundStanding[] }
   | {
       readonly isAdmitted: false;
-      readonly over: BoundName;
+      /** `unavailable`: no counter is available, and the config refuses requests then. */
+      readonly over: BoundName | 'unavailable';
       /** Ms until the bound may have room; 0: unknown, because it depends on requests in flight. */
       readonly freeInMs: number;
       readonly standings: readonly BoundStanding[];
     };
 
-/** The outcome of `take`. `unavailable`: no counter is available, and the config refuses requests then. */
-export type CountResult =
-  | {
-      readonly kind: 'counted';
-      readonly count: LimitCount;
-      /** Ends an admitted request, to be called once. `extraCost`: its cost beyond its charge. */
-      readonly settle: (extraCost: number) => void;
-    }
-  | { readonly kind: 'unavailable' };
-
-/** Counts requests against bounds. */
-export interface LimitCounter {
-  /** Counts the request if there is room. Never rejects. */
-  take(charge: Charge): CountResult | Promise<CountResult>;
+/** A count, with the end of its request. */
+export interface Counted {
+  readonly count: LimitCount;
+  /** Ends an admitted request, to be called once. `extraCost`: its cost beyond its charge. */
+  readonly settle: (extraCost: number) => void;
 }
+
+/** The `settle` of a request that nothing counted. */
+export const noSettlement = (): void => undefined;
 
 /** Whether any bound is set. */
 export function isBounded({ requests, cost, burst, concurrency }: Bounds): boolean {
@@ -79,4 +74,43 @@ export function shareOf(bounds: Bounds, processes: number): Bounds {
     burst: part(burst),
     concurrency: part(concurrency),
   };
+}
+
+/** The span of the bound `burst`. */
+export const burstMs = 1_000;
+
+/**
+ * `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-10, a policy for each bound over time: flat
+ * name-value pairs, as in Node's raw headers; empty without such a bound.
+ */
+export function limitHeaders(bounds: Bounds, standings: readonly BoundStanding[]): readonly string[] {
+  if (standings.length === 0) return [];
+  let items = '';
+  for (const standing of standings) items += items === '' ? itemOf(standing) : `, ${itemOf(standing)}`;
+  return ['RateLimit', items, 'RateLimit-Policy', policyOf(bounds)];
+}
+
+/** Rounded up: a client that waits this long has waited long enough. */
+function wholeSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1_000));
+}
+
+const policies = new WeakMap<Bounds, string>();
+
+function policyOf(bounds: Bounds): string {
+  const known = policies.get(bounds);
+  if (known !== undefined) return known;
+  const { windowMs, requests, cost, burst } = bounds;
+  const items: string[] = [];
+  if (requests !== undefined) items.push(`"requests";q=${requests};w=${wholeSeconds(windowMs)}`);
+  // No registered unit (`qu`) fits.
+  if (cost !== undefined) items.push(`"cost";q=${cost};w=${wholeSeconds(windowMs)}`);
+  if (burst !== undefined) items.push(`"burst";q=${burst};w=${wholeSeconds(burstMs)}`);
+  const policy = items.join(', ');
+  policies.set(bounds, policy);
+  return policy;
+}
+
+function itemOf({ name, remaining, freeInMs }: BoundStanding): string {
+  return `"${name}";r=${remaining}${freeInMs === undefined ? '' : `;t=${wholeSeconds(freeInMs)}`}`;
 }

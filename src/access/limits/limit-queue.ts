@@ -1,12 +1,5 @@
 import type { CancelSignal } from '../../ledger/index.ts';
-import type { CountResult } from './counter.ts';
-
-interface LimitQueueOptions {
-  /** Longest queue of one tenant. Default 256. */
-  readonly maxInLine?: number;
-  /** Requests in all queues together. Default 4,096. */
-  readonly maxWaiting?: number;
-}
+import type { Counted } from './counter.ts';
 
 /** A request that may wait for its limit. */
 interface LimitedRequest {
@@ -14,19 +7,19 @@ interface LimitedRequest {
   /** Ends the wait. */
   readonly signal: CancelSignal;
   /** Counts the request, if there is room now. */
-  readonly attempt: () => CountResult | Promise<CountResult>;
+  readonly attempt: () => Counted | Promise<Counted>;
 }
 
 interface QueuedRequest extends Pick<LimitedRequest, 'attempt'> {
   readonly untilMs: number;
   hasLeft: boolean;
-  leave(taken: CountResult): void;
+  leave(taken: Counted): void;
 }
 
 interface TenantQueue {
   readonly waiters: QueuedRequest[];
   /** The first request's last count. */
-  last: CountResult;
+  last: Counted;
   /** Time of the next attempt. */
   tryAtMs: number;
   /** Ends the pause before the next attempt. */
@@ -36,17 +29,14 @@ interface TenantQueue {
 /** Pause where that time is unknown: requests in flight may end at another replica. */
 const pollMs = 25;
 
+/** Longest queue of one tenant, and requests in all queues together. */
+const maxInLine = 256;
+const maxWaiting = 4_096;
+
 /** Requests over a limit wait in a FIFO queue per tenant. One whose wait cannot succeed is refused at once. */
 export class LimitQueue {
-  readonly #maxInLine: number;
-  readonly #maxWaiting: number;
   readonly #lines = new Map<string, TenantQueue>();
   #waiting = 0;
-
-  constructor({ maxInLine = 256, maxWaiting = 4_096 }: LimitQueueOptions = {}) {
-    this.#maxInLine = maxInLine;
-    this.#maxWaiting = maxWaiting;
-  }
 
   /** Requests that wait now. */
   get waiting(): number {
@@ -54,7 +44,7 @@ export class LimitQueue {
   }
 
   /** Attempts `request`, behind waiting requests of `subject`; queues it while its wait may succeed. */
-  take(subject: string, request: LimitedRequest): CountResult | Promise<CountResult> {
+  take(subject: string, request: LimitedRequest): Counted | Promise<Counted> {
     const line = this.#lines.get(subject);
     if (line !== undefined) return this.#wait(line, request);
     const taken = request.attempt();
@@ -75,7 +65,7 @@ export class LimitQueue {
     for (const line of this.#lines.values()) refuse(line, line.waiters);
   }
 
-  #orWait(subject: string, request: LimitedRequest, taken: CountResult): CountResult | Promise<CountResult> {
+  #orWait(subject: string, request: LimitedRequest, taken: Counted): Counted | Promise<Counted> {
     if (!isOver(taken)) return taken;
     const known = this.#lines.get(subject);
     if (known !== undefined) return this.#wait(known, request);
@@ -89,10 +79,10 @@ export class LimitQueue {
     return turn;
   }
 
-  #wait(line: TenantQueue, { waitMs, signal, attempt }: LimitedRequest): CountResult | Promise<CountResult> {
-    const isFull = line.waiters.length >= this.#maxInLine || this.#waiting >= this.#maxWaiting;
+  #wait(line: TenantQueue, { waitMs, signal, attempt }: LimitedRequest): Counted | Promise<Counted> {
+    const isFull = line.waiters.length >= maxInLine || this.#waiting >= maxWaiting;
     if (isFull || signal.aborted) return line.last;
-    return new Promise<CountResult>((resolve) => {
+    return new Promise<Counted>((resolve) => {
       const onAbort = (): void => waiter.leave(line.last);
       const waiter: QueuedRequest = {
         attempt,
@@ -129,7 +119,7 @@ async function attemptFirst(line: TenantQueue, first: QueuedRequest): Promise<vo
   const taken = await first.attempt();
   if (!isOver(taken)) {
     // The request left during its attempt: its count is returned.
-    if (first.hasLeft && taken.kind === 'counted') taken.settle(0);
+    if (first.hasLeft) taken.settle(0);
     first.leave(taken);
     // There may be room for more than one.
     line.tryAtMs = 0;
@@ -162,21 +152,22 @@ function pause(line: TenantQueue, untilMs: number): Promise<void> {
   });
 }
 
-function isOver(taken: CountResult): boolean {
-  return taken.kind === 'counted' && !taken.count.isAdmitted;
+/** Over a bound that may have room later. */
+function isOver({ count }: Counted): boolean {
+  return !count.isAdmitted && count.over !== 'unavailable';
 }
 
 /** Ms, 0: unknown. */
-function freeInMsOf(taken: CountResult): number {
-  return taken.kind === 'counted' && !taken.count.isAdmitted ? taken.count.freeInMs : 0;
+function freeInMsOf({ count }: Counted): number {
+  return count.isAdmitted ? 0 : count.freeInMs;
 }
 
-function tryAtMsOf(taken: CountResult): number {
+function tryAtMsOf(taken: Counted): number {
   const freeInMs = freeInMsOf(taken);
   return performance.now() + (freeInMs === 0 ? pollMs : freeInMs);
 }
 
 /** Whether the bound has no room before `leftMs` have passed. */
-function isHopeless(taken: CountResult, leftMs: number): boolean {
+function isHopeless(taken: Counted, leftMs: number): boolean {
   return leftMs <= 0 || freeInMsOf(taken) > leftMs;
 }

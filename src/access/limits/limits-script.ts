@@ -3,8 +3,8 @@
  * them. Requests in flight are leases in a sorted set, by their end: those of a dead replica end. Both names share a
  * hash tag, for one slot in a cluster. Only the server's clock counts: replicas need not agree on the time.
  */
-import { burstMs } from './account.ts';
 import { script } from '../redis.ts';
+import { burstMs } from './counter.ts';
 import { partMsOf, partsOfSpan } from './window.ts';
 
 const clock = `

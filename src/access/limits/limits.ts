@@ -1,107 +1,120 @@
+/** Requests within their plans: counted, made to wait, and charged at their end. */
 import { randomUUID } from 'node:crypto';
-import type { Registry } from 'prom-client';
 import type { AccessConfig } from '../../config/index.ts';
-import type { CancelSignal } from '../../ledger/index.ts';
-import type { Journal } from '../../metrics/index.ts';
-import type { AccessOperation, Plan, Principal } from '../keys/principal.ts';
+import { type CancelSignal, GatewayError } from '../../ledger/index.ts';
+import type { Journal, Outcome } from '../../metrics/index.ts';
+import type { AccessMetrics } from '../access-metrics.ts';
+import type { AccessOperation, Plan, Principal } from '../keys/principals.ts';
 import type { AccessRedis, OpenStore, StoreTrouble } from '../redis.ts';
+import { UsageStore, usageSubjectOf } from '../usage/usage-store.ts';
 import { Usage } from '../usage/usage.ts';
-import { UsageStore } from '../usage/usage-store.ts';
-import { burstMs } from './account.ts';
-import { costOf, leastCostOf, type Costs } from './cost.ts';
+import { costOf, leastCostOf, type Settled } from './cost.ts';
 import {
-  isBounded,
   type Bounds,
   type Charge,
+  type Counted,
+  isBounded,
   type LimitCount,
-  type LimitCounter,
-  type CountResult,
-  type BoundStanding,
+  limitHeaders,
+  noSettlement,
 } from './counter.ts';
-import { createLimitMetrics, type LimitMetrics } from './limit-metrics.ts';
 import { LimitQueue } from './limit-queue.ts';
-import { MemoryCounter } from './limits-memory.ts';
-import { RedisCounter } from './limits-redis.ts';
-import {
-  counterInPrimary,
-  counterWithFallback,
-  type LimitServiceClient,
-  type WhenRedisIsDown,
-} from './limits-shared.ts';
-import type { Limits, Settled, Ticket } from './ticket.ts';
+import { MemoryCounter } from './memory-counter.ts';
+import { type LimitServiceClient, PrimaryCounter } from './primary-counter.ts';
+import { RedisCounter } from './redis-counter.ts';
 
 /** The part of the config that limits depend on. */
-export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usage'>;
+export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown'>;
 
 interface LimitsDependencies {
-  readonly registry: Registry;
+  readonly metrics: AccessMetrics;
   readonly journal: Journal;
+  /** Processes of this gateway. */
   readonly processes: number;
   /** Counts for all replicas, over a connection of its own; absent: `limitService`, or else this process counts. */
   readonly redis: AccessRedis | undefined;
   /** The primary; absent in a single process. */
   readonly limitService: LimitServiceClient | undefined;
-  /** Names of the plans, read at each scrape. */
-  readonly plans: () => Iterable<string>;
 }
 
-/** `Retry-After` in ms where the time of room is unknown. */
-const unknownMs = 1_000;
+/** The decision on a request: admitted, or 429 or 503. `undefined`: the client hung up during its wait. */
+type Decision = AdmittedRequest | GatewayError;
 
-const now = (): number => performance.now();
+/** A request of a plan with bounds. */
+interface ChargedRequest {
+  readonly principal: Principal;
+  readonly operation: AccessOperation;
+  readonly charge: Charge;
+}
+
+/** `Retry-After` in seconds where the time of room is unknown. */
+const unknownSeconds = 1;
 
 /** Admits requests within their plans: counts them, queues those over a limit, and settles their final cost. */
-export class PlanLimits implements Limits {
+export class PlanLimits {
   readonly usage: Usage;
-  readonly metrics: LimitMetrics;
   /** Resolves when Redis is reachable, or known not to be. */
   readonly started: Promise<void> | undefined;
-  readonly #counter: LimitCounter;
+  readonly #metrics: AccessMetrics;
+  /** Counts alone where nothing is shared; otherwise also what `#shared` admits, so that windows continue without it. */
+  readonly #memory: MemoryCounter;
+  readonly #shared: RedisCounter | PrimaryCounter | undefined;
   readonly #queue = new LimitQueue();
   /** Apart: waiting addresses leave room for keys. */
   readonly #queueOfAddresses = new LimitQueue();
   readonly #link: OpenStore | undefined;
-  readonly #redisCounter: RedisCounter | undefined;
   #config: LimitsConfig;
 
-  constructor(config: LimitsConfig, dependencies: LimitsDependencies) {
-    const { redis, registry, journal, plans } = dependencies;
+  constructor(config: LimitsConfig, { metrics, journal, processes, redis, limitService }: LimitsDependencies) {
     this.#config = config;
-    const metrics = createLimitMetrics(registry, {
-      byKey: config.usage.metricsByKey,
-      waiting: () => this.#queue.waiting + this.#queueOfAddresses.waiting,
-      plans,
-    });
-    this.metrics = metrics;
+    this.#metrics = metrics;
     const link = redis?.link((change) => recordTrouble(journal, change, this.#config.whenRedisIsDown));
-    const names = { prefix: redis?.keyPrefix ?? '' };
     this.#link = link;
     this.started = link?.started;
-    this.#redisCounter = link && new RedisCounter(link, { ...names, onLost: () => metrics.lost('settlement') });
-    this.usage = new Usage({
-      now: () => Date.now(),
-      store: link && new UsageStore(link, { ...names, process: randomUUID() }),
-      onLost: () => metrics.lost('usage'),
-    });
-    this.#counter = this.#createCounter(dependencies);
+    const prefix = redis?.keyPrefix ?? '';
+    if (link !== undefined) this.#shared = new RedisCounter(link, prefix, () => metrics.lost('settlement'));
+    else if (limitService !== undefined) this.#shared = new PrimaryCounter(limitService);
+    this.#memory = new MemoryCounter(this.#shared === undefined ? 1 : processes);
+    this.usage = new Usage(link && new UsageStore(link, prefix, randomUUID()), () => metrics.lost('usage'));
   }
 
-  get costs(): Costs {
-    return this.#config.costs;
+  /** Requests that wait for their limits. */
+  get waiting(): number {
+    return this.#queue.waiting + this.#queueOfAddresses.waiting;
   }
 
-  admit(principal: Principal, operation: AccessOperation, signal: CancelSignal): Ticket | Promise<Ticket> {
+  /** Synchronous where this process counts alone and no request waits. Never rejects. `signal`: the client hangs up. */
+  admit(
+    principal: Principal,
+    operation: AccessOperation,
+    signal: CancelSignal,
+  ): Decision | Promise<Decision | undefined> {
     const { plan } = principal;
-    const cost = leastCostOf(operation, this.costs);
     const bounds = boundsOf(plan);
-    if (!isBounded(bounds)) return new CountedTicket(this, principal, cost, [], undefined);
-    const charge: Charge = { subject: subjectOf(principal), hasKey: principal.name !== undefined, bounds, cost };
-    const request = { principal, operation, charge, signal };
-    const taken = plan.waitMs === 0 ? this.#counter.take(charge) : this.#takeInTurn(request);
-    return taken instanceof Promise ? this.#ticketOf(request, taken) : this.#ticket(request, taken);
+    if (!isBounded(bounds)) return new AdmittedRequest(this, principal, operation);
+    const cost = leastCostOf(operation, this.#config.costs);
+    const charge = { subject: subjectOf(principal), hasKey: principal.name !== undefined, bounds, cost };
+    const request = { principal, operation, charge };
+    const { waitMs } = plan;
+    const taken =
+      waitMs === 0
+        ? this.#take(charge)
+        : this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt: () => this.#take(charge) });
+    return taken instanceof Promise ? this.#decideLate(request, taken, signal) : this.#decide(request, taken);
   }
 
-  /** Applies costs and `whenRedisIsDown`; metrics by key need a restart. */
+  /** Charges an admitted request; of a plan with bounds it has been `charged` its least cost before. */
+  settle(principal: Principal, settled: Settled, charge?: Charge, count?: Counted): void {
+    const cost = costOf(settled, this.#config.costs);
+    if (charge !== undefined && count !== undefined) {
+      count.settle(Math.max(0, cost - charge.cost));
+      if (principal.plan.waitMs > 0) this.#queueOf(principal).wake(charge.subject);
+    }
+    this.#metrics.answered(principal, settled.outcome, cost);
+    this.usage.add(principal, settled, cost);
+  }
+
+  /** Applies costs and `whenRedisIsDown`. */
   update(config: LimitsConfig): void {
     this.#config = config;
   }
@@ -110,130 +123,205 @@ export class PlanLimits implements Limits {
   async close(): Promise<void> {
     this.#queue.close();
     this.#queueOfAddresses.close();
-    await Promise.all([this.#redisCounter?.close(), this.usage.close()]);
+    const settlements = this.#shared instanceof RedisCounter ? this.#shared.close() : undefined;
+    await Promise.all([settlements, this.usage.close()]);
     this.#link?.close();
-  }
-
-  #createCounter({ processes, limitService }: LimitsDependencies): LimitCounter {
-    if (this.#redisCounter !== undefined) {
-      return counterWithFallback({
-        shared: this.#redisCounter,
-        memory: new MemoryCounter({ now, processes }),
-        choice: () => this.#config.whenRedisIsDown,
-        onFallback: (choice) => this.metrics.fellBack(choice),
-      });
-    }
-    if (limitService === undefined) return new MemoryCounter({ now });
-    return counterWithFallback({
-      shared: counterInPrimary(limitService),
-      memory: new MemoryCounter({ now, processes }),
-    });
   }
 
   #queueOf({ name }: Principal): LimitQueue {
     return name === undefined ? this.#queueOfAddresses : this.#queue;
   }
 
-  /** Counts the request behind those of its tenant that wait. */
-  #takeInTurn({ principal, charge, signal }: ChargedRequest): CountResult | Promise<CountResult> {
-    const { waitMs } = principal.plan;
-    const attempt = (): CountResult | Promise<CountResult> => this.#counter.take(charge);
-    return this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt });
+  #take(charge: Charge): Counted | Promise<Counted> {
+    return this.#shared === undefined ? this.#memory.take(charge) : this.#takeShared(this.#shared, charge);
+  }
+
+  /** Follows `access.whenRedisIsDown` while Redis does not answer; for the primary, this process counts. */
+  async #takeShared(shared: RedisCounter | PrimaryCounter, charge: Charge): Promise<Counted> {
+    const choice = this.#link === undefined ? 'local' : this.#config.whenRedisIsDown;
+    const taken = await shared.take(charge);
+    if (taken === undefined) {
+      if (this.#link !== undefined) this.#metrics.fellBack(choice);
+      return choice === 'local' ? this.#memory.take(charge) : uncounted[choice];
+    }
+    if (choice !== 'local' || !taken.count.isAdmitted) return taken;
+    const settleHere = this.#memory.note(charge);
+    return {
+      count: taken.count,
+      settle: (extraCost) => {
+        settleHere(extraCost);
+        taken.settle(extraCost);
+      },
+    };
   }
 
   /** Apart from `admit`: a count in memory costs no promise and no closure. */
-  async #ticketOf(request: ChargedRequest, taken: Promise<CountResult>): Promise<Ticket> {
-    return this.#ticket(request, await taken);
+  async #decideLate(
+    request: ChargedRequest,
+    counting: Promise<Counted>,
+    signal: CancelSignal,
+  ): Promise<Decision | undefined> {
+    const taken = await counting;
+    if (!signal.aborted) return this.#decide(request, taken);
+    taken.settle(0);
+    return undefined;
   }
 
-  #ticket({ principal, operation, charge, signal }: ChargedRequest, taken: CountResult): Ticket {
-    if (signal.aborted) {
-      if (taken.kind === 'counted' && taken.count.isAdmitted) taken.settle(0);
-      return { kind: 'left' };
-    }
-    if (taken.kind === 'unavailable') return this.#refused(principal, operation, 'unavailable');
+  #decide({ principal, operation, charge }: ChargedRequest, taken: Counted): Decision {
     const { count } = taken;
-    if (!count.isAdmitted) return this.#refused(principal, operation, count);
     const headers = limitHeaders(charge.bounds, count.standings);
-    const { subject, cost } = charge;
-    const queue = principal.plan.waitMs > 0 ? this.#queueOf(principal) : undefined;
-    return new CountedTicket(this, principal, cost, headers, { taken, queue, subject });
-  }
-
-  #refused(
-    principal: Principal,
-    operation: AccessOperation,
-    why: 'unavailable' | (LimitCount & { isAdmitted: false }),
-  ): Ticket {
-    const { metrics, usage } = this;
-    const { plan, name: key } = principal;
-    usage.addRefusal(principal, operation);
-    if (why === 'unavailable') {
-      metrics.refused({ plan: plan.name, key }, why);
-      return { kind: 'refused', because: 'unavailable', retryAfterMs: unknownMs, headers: [] };
-    }
-    metrics.refused({ plan: plan.name, key }, why.over);
-    const headers = limitHeaders(boundsOf(plan), why.standings);
-    return { kind: 'refused', because: 'limit', retryAfterMs: why.freeInMs === 0 ? unknownMs : why.freeInMs, headers };
+    if (count.isAdmitted) return new AdmittedRequest(this, principal, operation, headers, charge, taken);
+    this.usage.addRefusal(principal, operation);
+    this.#metrics.limited(principal, count.over);
+    return refusalOf(count, headers);
   }
 }
 
-/** A request of a plan with bounds. */
-interface ChargedRequest {
+/** Counts of a Redis that does not answer. */
+const uncounted: Readonly<Record<'refuse' | 'allow', Counted>> = {
+  refuse: { count: { isAdmitted: false, over: 'unavailable', freeInMs: 0, standings: [] }, settle: noSettlement },
+  allow: { count: { isAdmitted: true, standings: [] }, settle: noSettlement },
+};
+
+/** 429, or 503 where nothing could count the request. */
+function refusalOf({ over, freeInMs }: LimitCount & { isAdmitted: false }, flat: readonly string[]): GatewayError {
+  const seconds = freeInMs === 0 ? unknownSeconds : Math.max(1, Math.ceil(freeInMs / 1_000));
+  const headers = [...flat, 'Retry-After', String(seconds)];
+  if (over !== 'unavailable') {
+    return new GatewayError('rateLimited', 'over the limits of the plan; try again', { headers });
+  }
+  return new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', {
+    headers,
+    reason: 'not counted',
+  });
+}
+
+/** The parts of a response that access follows, common to every transport. */
+export interface Answer {
+  readonly statusCode: number;
+  readonly headersSent: boolean;
+  /** The client is gone, or the answer broke off. */
+  readonly destroyed: boolean;
+  /** 'close': the answer is out or abandoned. */
+  once(event: 'close', listener: () => void): unknown;
+}
+
+/** Result of a request so far. */
+interface RequestResult extends Pick<Settled, 'upstreamMs' | 'gasUsed' | 'bytes' | 'bodyBytes'> {
+  readonly outcome: Outcome;
+}
+
+const nothingYet: RequestResult = { outcome: 'local', upstreamMs: 0, gasUsed: undefined, bytes: 0, bodyBytes: 0 };
+
+/** Charges one request to its principal, once, when its answer is out and no work for it is in flight. */
+export class AdmittedRequest {
   readonly principal: Principal;
   readonly operation: AccessOperation;
-  readonly charge: Charge;
-  /** Aborts when the client hangs up. */
-  readonly signal: CancelSignal;
-}
-
-/** The count of an admitted request. */
-interface Counted {
-  readonly taken: Extract<CountResult, { kind: 'counted' }>;
-  /** Present in plans whose requests wait. */
-  readonly queue: LimitQueue | undefined;
-  readonly subject: string;
-}
-
-/** The ticket of an admitted request. A class: closures for each request cost more. */
-class CountedTicket {
-  readonly kind = 'admitted';
+  /** `RateLimit` and `RateLimit-Policy`, flat: every answer to it carries them. */
   readonly headers: readonly string[];
   readonly #limits: PlanLimits;
-  readonly #principal: Principal;
-  /** The charge. */
-  readonly #cost: number;
-  readonly #counted: Counted | undefined;
+  readonly #charge: Charge | undefined;
+  readonly #count: Counted | undefined;
+  #isSettled = false;
+  #isWorkedOn = false;
+  /** Whether the head was sent at the end; undefined before the end. */
+  #isAnswered: boolean | undefined;
+  #result = nothingYet;
+  #waitsSinceMs: number | undefined;
 
+  /** `charge` and `count`: of a plan with bounds. */
   constructor(
     limits: PlanLimits,
     principal: Principal,
-    cost: number,
-    headers: readonly string[],
-    counted: Counted | undefined,
+    operation: AccessOperation,
+    headers: readonly string[] = [],
+    charge?: Charge,
+    count?: Counted,
   ) {
-    this.headers = headers;
     this.#limits = limits;
-    this.#principal = principal;
-    this.#cost = cost;
-    this.#counted = counted;
+    this.principal = principal;
+    this.operation = operation;
+    this.headers = headers;
+    this.#charge = charge;
+    this.#count = count;
   }
 
-  settle(settled: Settled): void {
-    const { costs, metrics, usage } = this.#limits;
-    const principal = this.#principal;
-    const whole = costOf(settled, costs);
-    if (this.#counted !== undefined) {
-      const { taken, queue, subject } = this.#counted;
-      taken.settle(Math.max(0, whole - this.#cost));
-      queue?.wake(subject);
-    }
-    metrics.answered({ plan: principal.plan.name, key: principal.name }, settled.outcome, whole);
-    usage.add(principal, settled, whole);
+  /** Whether the answer is private to a key's holder: shared caches must not store it. */
+  get isPrivate(): boolean {
+    return this.principal.name !== undefined;
+  }
+
+  /** The fields of a log line: no tenant without a key, since lines contain no client address. */
+  get logged(): { readonly tenant: string | undefined; readonly plan: string } {
+    const [, tenant, plan] = usageSubjectOf(this.principal);
+    return { tenant: tenant ?? undefined, plan };
+  }
+
+  /** Replaces the source of the final result. */
+  follow(result: RequestResult): void {
+    this.#result = result;
+  }
+
+  /** Starts the clock of the wait for a node. */
+  noteWait(): void {
+    this.#waitsSinceMs ??= performance.now();
+  }
+
+  /** Keeps the concurrency permit until `work` ends, even after a hang-up. `work` never rejects. */
+  holdFor(work: Promise<void>, response: Answer): void {
+    this.#isWorkedOn = true;
+    void work.then(() => {
+      this.#isWorkedOn = false;
+      if (this.#isAnswered !== undefined) this.settle(response);
+    });
+  }
+
+  /** Reports the result once, when the answer is out or abandoned and no work is in flight. */
+  settle({ headersSent, statusCode }: Pick<Answer, 'headersSent' | 'statusCode'>): void {
+    this.#isAnswered ??= headersSent;
+    if (this.#isSettled || this.#isWorkedOn) return;
+    this.#isSettled = true;
+    const { operation } = this;
+    const { outcome, upstreamMs, gasUsed, bytes, bodyBytes } = this.#result;
+    // No spread: it would copy property by property, for each hit.
+    const settled: Settled = this.#isAnswered
+      ? { operation, outcome: charged[outcome], status: statusCode, upstreamMs, gasUsed, bytes, bodyBytes }
+      : { operation, outcome: 'error', status: hungUp, upstreamMs: this.#waitedMs(), gasUsed, bytes, bodyBytes };
+    this.#limits.settle(this.principal, settled, this.#charge, this.#count);
+  }
+
+  /**
+   * Node time of a request whose client hung up before the head: its wait. A view is charged as executed (cost.ts),
+   * because nodes finish it. Its gas is charged to the next leader of the flight; without one, the gas is unrecorded.
+   */
+  #waitedMs(): number {
+    const waitedMs = this.#waitsSinceMs === undefined ? 0 : performance.now() - this.#waitsSinceMs;
+    return Math.max(this.#result.upstreamMs, waitedMs);
+  }
+
+  /** Settles at the latest when `response` closes: for waits without an `Exchange`. */
+  settleAtClose(response: Answer): void {
+    response.once('close', () => this.settle(response));
   }
 }
 
-const choices: Readonly<Record<WhenRedisIsDown, string>> = {
+/** Outcomes as plans charge them. */
+const charged: Readonly<Record<Outcome, Settled['outcome']>> = {
+  memory: 'hit',
+  store: 'hit',
+  redis: 'hit',
+  collapsed: 'collapsed',
+  miss: 'miss',
+  passed: 'miss',
+  local: 'local',
+  refused: 'error',
+  failed: 'error',
+};
+
+/** Status of a hang-up in the access logs of common proxies; HTTP defines none. */
+const hungUp = 499;
+
+const choices: Readonly<Record<LimitsConfig['whenRedisIsDown'], string>> = {
   local: 'each replica counts for itself',
   refuse: 'requests with limits are refused',
   allow: 'requests are not counted',
@@ -242,7 +330,7 @@ const choices: Readonly<Record<WhenRedisIsDown, string>> = {
 function recordTrouble(
   journal: Journal,
   { server, trouble, isOn, reason }: StoreTrouble,
-  choice: WhenRedisIsDown,
+  choice: LimitsConfig['whenRedisIsDown'],
 ): void {
   const place = { trouble, whenRedisIsDown: choice, ...(server === '' ? {} : { server }) };
   if (isOn) journal.record('limits alone', { reason, ...place }, `limits are not counted in Redis: ${choices[choice]}`);
@@ -271,40 +359,4 @@ function boundsOf(plan: Plan): Bounds {
   const bounds = { windowMs, requests, cost, burst, concurrency };
   knownBounds.set(plan, bounds);
   return bounds;
-}
-
-/**
- * `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-10, a policy for each bound over time: flat
- * name-value pairs, as in Node's raw headers; empty without such a bound.
- */
-export function limitHeaders(bounds: Bounds, standings: readonly BoundStanding[]): readonly string[] {
-  if (standings.length === 0) return [];
-  let items = '';
-  for (const standing of standings) items += items === '' ? itemOf(standing) : `, ${itemOf(standing)}`;
-  return ['RateLimit', items, 'RateLimit-Policy', policyOf(bounds)];
-}
-
-/** Rounded up: a client that waits this long has waited long enough. */
-function wholeSeconds(ms: number): number {
-  return Math.max(1, Math.ceil(ms / 1_000));
-}
-
-const policies = new WeakMap<Bounds, string>();
-
-function policyOf(bounds: Bounds): string {
-  const known = policies.get(bounds);
-  if (known !== undefined) return known;
-  const { windowMs, requests, cost, burst } = bounds;
-  const items: string[] = [];
-  if (requests !== undefined) items.push(`"requests";q=${requests};w=${wholeSeconds(windowMs)}`);
-  // No registered unit (`qu`) fits.
-  if (cost !== undefined) items.push(`"cost";q=${cost};w=${wholeSeconds(windowMs)}`);
-  if (burst !== undefined) items.push(`"burst";q=${burst};w=${wholeSeconds(burstMs)}`);
-  const policy = items.join(', ');
-  policies.set(bounds, policy);
-  return policy;
-}
-
-function itemOf({ name, remaining, freeInMs }: BoundStanding): string {
-  return `"${name}";r=${remaining}${freeInMs === undefined ? '' : `;t=${wholeSeconds(freeInMs)}`}`;
 }

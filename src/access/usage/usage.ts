@@ -1,29 +1,19 @@
-import type { AccessOperation, Principal } from '../keys/principal.ts';
-import type { Settled } from '../limits/ticket.ts';
-import type { PendingReport, UsageStore } from './usage-store.ts';
+import type { AccessOperation, Principal } from '../keys/principals.ts';
+import type { Settled } from '../limits/cost.ts';
 import {
   covers,
   hourMs,
   hourOf,
   hourStartMs,
   mergeRows,
+  type PendingReport,
   UsageSums,
   usageSubjectOf,
   type UsageQuery,
   type UsageRow,
+  type UsageStore,
   type UsageSubject,
-} from './usage-tally.ts';
-
-interface UsageOptions {
-  /** Unix time in ms. */
-  readonly now: () => number;
-  /** Absent without Redis: usage stays in memory. */
-  readonly store?: UsageStore | undefined;
-  /** Called when the sums of an hour and key are dropped for want of room. */
-  readonly onLost: () => void;
-  /** Interval of reports in ms. Default 5,000. */
-  readonly everyMs?: number;
-}
+} from './usage-store.ts';
 
 /** The answer to a query. */
 export interface UsageReport {
@@ -54,11 +44,15 @@ const others = ['(no key)', '(others)'] as const;
 const maxEntries = 20_000;
 /** Age at which hours are dropped without Redis. */
 const keptMs = 48 * hourMs;
+/** Reports at a time. */
 const atOnce = 32;
+/** Interval of reports. */
+const everyMs = 5_000;
 
 /** Usage by key: counted here and added to Redis every few seconds; without Redis it stays in memory, bounded. */
 export class Usage {
-  readonly #options: UsageOptions;
+  readonly #store: UsageStore | undefined;
+  readonly #onLost: () => void;
   readonly #entries = new Map<string, UsageEntry>();
   readonly #timer: NodeJS.Timeout;
   readonly #tenants = new Map<string, { asked: number; refused: number }>();
@@ -68,9 +62,11 @@ export class Usage {
   #flushing: Promise<boolean> | undefined;
   #hour = { endMs: 0, name: '' };
 
-  constructor(options: UsageOptions) {
-    this.#options = options;
-    this.#timer = setInterval(() => this.#tick(), options.everyMs ?? 5_000).unref();
+  /** `store`: absent without Redis, usage stays in memory. `onLost`: sums of an hour and key are dropped for want of room. */
+  constructor(store: UsageStore | undefined, onLost: () => void) {
+    this.#store = store;
+    this.#onLost = onLost;
+    this.#timer = setInterval(() => this.#tick(), everyMs).unref();
   }
 
   add(principal: Principal, settled: Settled, cost: number): void {
@@ -95,7 +91,7 @@ export class Usage {
   }
 
   async report(query: UsageQuery): Promise<UsageReport> {
-    const { store } = this.#options;
+    const store = this.#store;
     if (store === undefined) return { source: 'memory', isComplete: true, rows: this.#rowsHere(query) };
     const isReported = await this.#flush();
     const rows = await store.read(query);
@@ -130,7 +126,7 @@ export class Usage {
   }
 
   #entryOf(principal: Principal): UsageEntry | undefined {
-    const nowMs = this.#options.now();
+    const nowMs = Date.now();
     if (nowMs >= this.#hour.endMs || nowMs < this.#hour.endMs - hourMs) {
       this.#hour = { endMs: (Math.floor(nowMs / hourMs) + 1) * hourMs, name: hourOf(nowMs) };
     }
@@ -163,15 +159,15 @@ export class Usage {
     const [oldest] = this.#entries.keys();
     if (oldest === undefined) return;
     this.#drop(oldest);
-    this.#options.onLost();
+    this.#onLost();
   }
 
   #tick(): void {
-    if (this.#options.store !== undefined) {
+    if (this.#store !== undefined) {
       void this.#flush();
       return;
     }
-    const sinceMs = this.#options.now() - keptMs;
+    const sinceMs = Date.now() - keptMs;
     for (const [name, { hour }] of this.#entries) if (hourStartMs(hour) < sinceMs) this.#drop(name);
   }
 
@@ -184,7 +180,7 @@ export class Usage {
   }
 
   async #report(): Promise<boolean> {
-    const { store } = this.#options;
+    const store = this.#store;
     if (store === undefined) return true;
     const entries = [...this.#entries];
     for (let first = 0; first < entries.length; first += atOnce) {

@@ -1,9 +1,8 @@
 /** The cost of requests, and the headers that report it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { costOf, leastCostOf, type Costs } from '../../../src/access/limits/cost.ts';
-import { limitHeaders } from '../../../src/access/limits/limits.ts';
-import type { Settled } from '../../../src/access/limits/ticket.ts';
+import { costOf, leastCostOf, type Settled } from '../../../src/access/limits/cost.ts';
+import { limitHeaders } from '../../../src/access/limits/counter.ts';
 import { fc } from '../../support/fast-check.ts';
 import { hit, usualCosts } from '../../support/limits.ts';
 
@@ -48,7 +47,7 @@ test('each operation is charged at least its own amount, a read or view the smal
 
 test('no request costs less than it was charged, whatever the table', () => {
   const amount = fc.double({ min: 0, max: 1_000_000, noNaN: true });
-  const costs: fc.Arbitrary<Costs> = fc.record({
+  const costs: fc.Arbitrary<typeof usualCosts> = fc.record({
     hit: amount,
     miss: amount,
     upstreamMs: amount,

@@ -1,22 +1,23 @@
 /** Requests over a limit that wait for their turn. */
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { LimitQueue } from '../../../src/access/limits/limit-queue.ts';
-import type { CountResult } from '../../../src/access/limits/counter.ts';
+import type { Counted } from '../../../src/access/limits/counter.ts';
+import { GatewayError } from '../../../src/ledger/errors.ts';
 import { eventually } from '../../support/eventually.ts';
-import { anonymousOf, hit, isAdmitted, planOf, principalOf, replica } from '../../support/limits.ts';
+import { anonymousOf, isAdmitted, planOf, principalOf, replica, settle } from '../../support/limits.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
 const never = new AbortController().signal;
 
-async function memoryReplica(t: TestContext) {
-  return replica(t, {});
+function overBy(freeInMs: number): Counted {
+  return { count: { isAdmitted: false, over: 'requests', freeInMs, standings: [] }, settle: () => undefined };
 }
 
 test('a request over the burst waits until there is room, and those behind it wait in order', async (t) => {
   const stalls = watchStalls(t);
-  const one = await memoryReplica(t);
+  const one = await replica(t);
   const patient = principalOf(planOf({ burst: 2, waitMs: 3_000 }));
   const order: number[] = [];
   const startMs = performance.now();
@@ -35,17 +36,17 @@ test('a request over the burst waits until there is room, and those behind it wa
 
 test('a request that would wait in vain is refused at once', async (t) => {
   const stalls = watchStalls(t);
-  const one = await memoryReplica(t);
+  const one = await replica(t);
   const plan = planOf({ requests: 1, waitMs: 500 });
   assert.ok(isAdmitted(await one.ask(principalOf(plan))));
   const startMs = performance.now();
   const ticket = await one.ask(principalOf(plan));
-  assert.ok(ticket.kind === 'refused' && ticket.because === 'limit' && ticket.retryAfterMs > 9_000);
+  assert.ok(ticket instanceof GatewayError && ticket.status === 429 && Number(ticket.headers.at(-1)) > 9);
   stalls.judge(performance.now() - startMs < 400, 'at once');
 });
 
 test('a free place goes at once to the longest waiting request, and one that waits too long is refused', async (t) => {
-  const one = await memoryReplica(t);
+  const one = await replica(t);
   const patient = principalOf(planOf({ concurrency: 1, waitMs: 400 }));
   const first = await one.ask(patient);
   const [second, third] = [one.ask(patient), one.ask(patient)];
@@ -53,43 +54,38 @@ test('a free place goes at once to the longest waiting request, and one that wai
     () => one.metric('ledgergate_limits_waiting'),
     (waiting) => waiting === 2,
   );
-  assert.ok(isAdmitted(first));
-  first.settle(hit);
+  settle(first);
   assert.ok(isAdmitted(await second), 'and it does not end');
   const refused = await third;
-  assert.deepEqual(refused, { kind: 'refused', because: 'limit', retryAfterMs: 1_000, headers: [] });
+  assert.ok(refused instanceof GatewayError && refused.status === 429);
+  assert.deepEqual(refused.headers, ['Retry-After', '1']);
   assert.equal(await one.metric('ledgergate_limits_waiting'), 0);
 });
 
 test('a client that hangs up leaves the queue, and takes no place', async (t) => {
-  const one = await memoryReplica(t);
+  const one = await replica(t);
   const patient = principalOf(planOf({ concurrency: 1, waitMs: 10_000 }));
   const first = await one.ask(patient);
   const gone = new AbortController();
   const [second, third] = [one.ask(patient, 'read', gone.signal), one.ask(patient)];
   gone.abort();
-  assert.equal((await second).kind, 'left');
-  assert.ok(isAdmitted(first));
-  first.settle(hit);
+  assert.equal(await second, undefined);
+  settle(first);
   assert.ok(isAdmitted(await third));
 });
 
 test('queues are bounded, each and together, and end when they are closed', async () => {
-  const queue = new LimitQueue({ maxInLine: 2, maxWaiting: 3 });
-  const over: CountResult = {
-    kind: 'counted',
-    count: { isAdmitted: false, over: 'concurrency', freeInMs: 0, standings: [] },
-    settle: () => undefined,
-  };
+  const queue = new LimitQueue();
+  const over = overBy(0);
   const request = { waitMs: 60_000, signal: never, attempt: () => over };
-  const waiting: (CountResult | Promise<CountResult>)[] = ['a', 'a', 'a', 'b', 'b'].map((subject) =>
-    queue.take(subject, request),
-  );
+  const subjects = Array.from({ length: 17 * 257 }, (_, index) => `tenant ${Math.floor(index / 257)}`);
+  const waiting = subjects.map((subject) => queue.take(subject, request));
+  const lengths = Array.from({ length: 17 }, (_, tenant) => waiting.slice(tenant * 257, (tenant + 1) * 257));
   assert.deepEqual(
-    waiting.map((turn) => turn instanceof Promise),
-    [true, true, false, true, false],
+    lengths.map((turns) => turns.filter((turn) => turn instanceof Promise).length),
+    [...Array<number>(16).fill(256), 0],
   );
-  assert.equal(queue.waiting, 3);
+  assert.equal(queue.waiting, 4_096);
   queue.close();
   for (const turn of waiting) assert.equal(await turn, over);
   assert.equal(queue.waiting, 0);
@@ -106,8 +102,7 @@ test('a place that another replica gives back is found', { skip: noRedis }, asyn
     () => other.metric('ledgergate_limits_waiting'),
     (waiting) => waiting === 1,
   );
-  assert.ok(isAdmitted(first));
-  first.settle(hit);
+  settle(first);
   const startMs = performance.now();
   assert.ok(isAdmitted(await second));
   assert.ok(performance.now() - startMs < 2_000);
@@ -115,14 +110,10 @@ test('a place that another replica gives back is found', { skip: noRedis }, asyn
 
 test('a request refused at the moment in which a queue ends is not left in it', async () => {
   const queue = new LimitQueue();
-  const over: CountResult = {
-    kind: 'counted',
-    count: { isAdmitted: false, over: 'requests', freeInMs: 20, standings: [] },
-    settle: () => undefined,
-  };
-  const room: CountResult = { kind: 'counted', count: { isAdmitted: true, standings: [] }, settle: () => undefined };
+  const over = overBy(20);
+  const room: Counted = { count: { isAdmitted: true, standings: [] }, settle: () => undefined };
   const asked = Promise.withResolvers<void>();
-  const [ofFirst, ofSecond] = [Promise.withResolvers<CountResult>(), Promise.withResolvers<CountResult>()];
+  const [ofFirst, ofSecond] = [Promise.withResolvers<Counted>(), Promise.withResolvers<Counted>()];
   const [firsts, seconds] = [[over, ofFirst.promise], [ofSecond.promise]];
   const second = queue.take('a', { waitMs: 100, signal: never, attempt: () => seconds.shift() ?? room });
   const first = queue.take('a', {
@@ -143,7 +134,7 @@ test('a request refused at the moment in which a queue ends is not left in it', 
 });
 
 test('addresses that wait leave room for keys to wait in', async (t) => {
-  const one = await memoryReplica(t);
+  const one = await replica(t);
   const plan = planOf({ concurrency: 1, waitMs: 5_000 });
   const ofKey = await one.ask(principalOf(plan));
   for (let address = 0; address < 17; address += 1) {
@@ -155,7 +146,6 @@ test('addresses that wait leave room for keys to wait in', async (t) => {
     (waiting) => waiting === 4_096,
   );
   const waits = one.ask(principalOf(plan));
-  assert.ok(isAdmitted(ofKey));
-  ofKey.settle(hit);
+  settle(ofKey);
   assert.ok(isAdmitted(await waits));
 });

@@ -1,9 +1,10 @@
 /** Redis goes away in the middle of a window: the config's choice decides. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { WhenRedisIsDown } from '../../../src/access/limits/limits-shared.ts';
+import type { LimitsConfig } from '../../../src/access/limits/limits.ts';
+import { GatewayError } from '../../../src/ledger/errors.ts';
 import { eventually } from '../../support/eventually.ts';
-import { hit, isAdmitted, planOf, principalOf, replica, type Replica } from '../../support/limits.ts';
+import { isAdmitted, planOf, principalOf, replica, type Replica, settle } from '../../support/limits.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
@@ -13,11 +14,12 @@ const usual = principalOf(plan);
 async function admittedOf(replicas: readonly Replica[], count: number): Promise<number> {
   const asked = [...Array(count).keys()].map((at) => replicas[at % replicas.length]!.ask(usual));
   const tickets = await Promise.all(asked);
-  for (const ticket of tickets) if (isAdmitted(ticket)) ticket.settle(hit);
-  return tickets.filter(isAdmitted).length;
+  const admitted = tickets.filter(isAdmitted);
+  for (const ticket of admitted) settle(ticket);
+  return admitted.length;
 }
 
-async function twoReplicas(t: TestContext, whenRedisIsDown: WhenRedisIsDown) {
+async function twoReplicas(t: TestContext, whenRedisIsDown: LimitsConfig['whenRedisIsDown']) {
   const server = await redisServer(t);
   const target = { kind: 'single', url: server.url } as const;
   const config = { whenRedisIsDown };
@@ -50,7 +52,8 @@ test('refuse: no request is admitted, as unavailable and not as over a limit', {
   const { replicas } = await twoReplicas(t, 'refuse');
   assert.equal(await admittedOf(replicas, 50), 0);
   const ticket = await replicas[0]!.ask(usual);
-  assert.deepEqual(ticket, { kind: 'refused', because: 'unavailable', retryAfterMs: 1_000, headers: [] });
+  assert.ok(ticket instanceof GatewayError && ticket.status === 503);
+  assert.deepEqual(ticket.headers, ['Retry-After', '1']);
   assert.equal(await replicas[0]!.metric('ledgergate_limits_fallback_total{choice="refuse"}'), 26);
   assert.equal(await replicas[0]!.metric('ledgergate_limits_refusals_total{plan="free",bound="unavailable"}'), 26);
   assert.ok(isAdmitted(await replicas[0]!.ask(principalOf(planOf({})))), 'who has no limits needs nobody to count');

@@ -1,7 +1,7 @@
 /** Windows against an exact log of what was let in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LimitAccount } from '../../../src/access/limits/account.ts';
+import { LimitAccount } from '../../../src/access/limits/memory-counter.ts';
 import { partMsOf, Window } from '../../../src/access/limits/window.ts';
 import { fc } from '../../support/fast-check.ts';
 
@@ -147,6 +147,20 @@ test('cost beyond the charge may go over the limit, and then nothing is let in u
   assert.ok(!over.isAdmitted && over.over === 'cost' && over.freeInMs === 950);
   assert.deepEqual(over.standings, [{ name: 'cost', remaining: 0, freeInMs: 850 }]);
   assert.equal(account.take(bounds, 2, 1_150).isAdmitted, true);
+});
+
+test('a bound on cost admits what still fits, and no more', () => {
+  const account = new LimitAccount(10_000);
+  const bounds = { windowMs: 10_000, cost: 10 };
+  assert.equal(account.take(bounds, 6, 0).isAdmitted, true);
+  assert.deepEqual(account.take(bounds, 5, 0), {
+    isAdmitted: false,
+    over: 'cost',
+    freeInMs: 10_500,
+    standings: [{ name: 'cost', remaining: 4, freeInMs: 10_500 }],
+  });
+  assert.equal(account.take(bounds, 4, 0).isAdmitted, true);
+  assert.equal(account.take(bounds, 1, 0).isAdmitted, false);
 });
 
 test('a request that costs more than a window grants is possible in an empty one', () => {

@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Usage } from '../../../src/access/usage/usage.ts';
-import { UsageStore } from '../../../src/access/usage/usage-store.ts';
 import type { Store, StoreClient, StoreOutcome } from '../../../src/access/redis.ts';
-import { mergeRows } from '../../../src/access/usage/usage-tally.ts';
+import { mergeRows, UsageStore } from '../../../src/access/usage/usage-store.ts';
 import { connectRedis } from '../../../src/cache/redis/redis-client.ts';
 import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
-import { anonymousOf, hit, isAdmitted, planOf, principalOf, replica, type Replica } from '../../support/limits.ts';
+import { anonymousOf, hit, planOf, principalOf, replica, type Replica, settle } from '../../support/limits.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 
 const plan = planOf({ requests: 5 });
@@ -16,13 +15,9 @@ const lastDay = () => ({ fromMs: Date.now() - 86_400_000, toMs: Date.now() + 1, 
 
 async function use(one: Replica): Promise<void> {
   for (const outcome of ['hit', 'collapsed', 'miss'] as const) {
-    const ticket = await one.ask(key);
-    assert.ok(isAdmitted(ticket));
-    ticket.settle({ ...hit, outcome });
+    settle(await one.ask(key), { outcome });
   }
-  const failed = await one.ask(anonymousOf(plan, '192.0.2.7'), 'submit');
-  assert.ok(isAdmitted(failed));
-  failed.settle({ ...hit, operation: 'submit', outcome: 'error', status: 400, bytes: 7 });
+  settle(await one.ask(anonymousOf(plan, '192.0.2.7'), 'submit'), { outcome: 'error', status: 400, bytes: 7 });
 }
 
 const read = { key: 'wallet-a', tenant: 'acme', plan: 'free', operation: 'read' };
@@ -52,7 +47,7 @@ function byName(rows: readonly object[]): object[] {
 }
 
 test('without Redis usage is that of this process; addresses are not kept', async (t) => {
-  const one = await replica(t, {});
+  const one = await replica(t);
   await use(one);
   const { source, isComplete, rows } = await one.limits.usage.report(lastDay());
   assert.deepEqual({ source, isComplete }, { source: 'memory', isComplete: true });
@@ -65,7 +60,7 @@ test('without Redis usage is that of this process; addresses are not kept', asyn
 });
 
 test('a refusal counts as usage, and costs nothing', async (t) => {
-  const one = await replica(t, {});
+  const one = await replica(t);
   for (let asked = 0; asked < 7; asked += 1) await one.ask(key);
   const { rows } = await one.limits.usage.report(lastDay());
   assert.deepEqual(withoutHour(rows), [{ ...read, outcome: 'refused', requests: 2, cost: 0, bytes: 0, saved: 0 }]);
@@ -74,7 +69,7 @@ test('a refusal counts as usage, and costs nothing', async (t) => {
 });
 
 test('metrics are by plan, and by key only where that is wished', async (t) => {
-  const [one, other] = [await replica(t, {}), await replica(t, { config: { usage: { metricsByKey: true } } })];
+  const [one, other] = [await replica(t), await replica(t, { metricsByKey: true })];
   await use(one);
   await use(other);
   assert.equal(await one.metric('ledgergate_access_cost_total{plan="free"}'), 14);
@@ -93,9 +88,7 @@ test('two replicas report into one, and their usage is there after they have clo
   ];
   const wide = { ...key, plan: planOf({}) };
   for (const each of [one, other]) {
-    const ticket = await each.ask(wide);
-    assert.ok(isAdmitted(ticket));
-    ticket.settle({ ...hit, outcome: 'miss', upstreamMs: 7 });
+    settle(await each.ask(wide), { outcome: 'miss', upstreamMs: 7 });
     await each.limits.close();
   }
   const { source, isComplete, rows } = await third.limits.usage.report(lastDay());
@@ -151,15 +144,15 @@ test('a report is idempotent: one whose answer is lost is added once', { skip: n
   let writes = 0;
   // A report is two commands: now the first one's answer is lost, now the second one's.
   const isLost = () => [false, true, false, false, true][(writes += 1) % 5] === true;
-  const store = new UsageStore(losing(link, isLost), { prefix: 'lg', process: 'one' });
-  const usage = new Usage({ now: () => Date.now(), store, onLost: () => undefined });
+  const store = new UsageStore(losing(link, isLost), 'lg', 'one');
+  const usage = new Usage(store, () => undefined);
   t.after(() => usage.close());
   for (let round = 0; round < 10; round += 1) {
     usage.add(key, hit, 1);
     await usage.report(lastDay());
   }
   for (let tries = 0; tries < 10; tries += 1) await usage.report(lastDay());
-  const reader = new UsageStore(link, { prefix: 'lg', process: 'two' });
+  const reader = new UsageStore(link, 'lg', 'two');
   const rows = (await reader.read(lastDay())) ?? [];
   assert.equal(
     rows.reduce((sum, { requests }) => sum + requests, 0),
@@ -169,7 +162,7 @@ test('a report is idempotent: one whose answer is lost is added once', { skip: n
 
 test('usage in memory is bounded', () => {
   let lost = 0;
-  const usage = new Usage({ now: () => Date.now(), onLost: () => (lost += 1) });
+  const usage = new Usage(undefined, () => (lost += 1));
   for (let index = 0; index < 20_100; index += 1) usage.add(principalOf(plan, `key-${index}`), hit, 1);
   assert.equal(lost, 100);
   void usage.close();

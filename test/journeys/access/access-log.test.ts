@@ -1,7 +1,7 @@
 /** The access log: the requests that get a line, its fields, and changes while the gateway runs. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { Limits } from '../../../src/access/limits/ticket.ts';
+import { PlanLimits } from '../../../src/access/limits/limits.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
@@ -220,20 +220,14 @@ test("tenant and plan are logged, and an exception's place without its message",
   const node = await fakeNode(t);
   const key = testKey('wallet-a', { tenant: 'acme' });
   const lines: LogLine[] = [];
-  let isBroken = false;
-  const limits: Limits = {
-    admit: () => {
-      if (isBroken) throw new RangeError(`never said: ${probeAt(7)}`);
-      return { kind: 'admitted', headers: [], settle: () => undefined };
-    },
-    close: () => undefined,
-  };
   const access = accessConfig({ keys: { file: keysFile(t, [key]).path, redis: false } });
-  const gateway = await testGateway(t, { full: [node], access, limits, onLog: (line) => void lines.push(line) });
+  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => void lines.push(line) });
   const ask = () => gateway.get(probeAt(7), { authorization: `Bearer ${key.text}` });
 
   assert.equal((await ask()).status, 200);
-  isBroken = true;
+  t.mock.method(PlanLimits.prototype, 'admit', () => {
+    throw new RangeError(`never said: ${probeAt(7)}`);
+  });
   for (let index = 0; index < 30; index += 1) assert.equal((await ask()).status, 500);
 
   const line = lines.find(({ msg }) => msg === 'answered');

@@ -1,7 +1,7 @@
 // Secrets of clients, nodes and operators are found nowhere but where they belong.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hashKey } from '../../../src/access/keys/key-set.ts';
+import { hashKey } from '../../../src/access/keys/principals.ts';
 import { loadConfig } from '../../../src/config/source/load.ts';
 import { stringify } from 'yaml';
 import { call } from '../../commands/command-line.ts';

@@ -5,8 +5,9 @@ import { once } from 'node:events';
 import { gzipSync } from 'node:zlib';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AccessOperation, Principal } from '../../../src/access/keys/principal.ts';
-import type { Limits, Settled, Ticket } from '../../../src/access/limits/ticket.ts';
+import type { Settled } from '../../../src/access/limits/cost.ts';
+import { AdmittedRequest, PlanLimits } from '../../../src/access/limits/limits.ts';
+import { GatewayError } from '../../../src/ledger/errors.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway } from '../../support/gateway.ts';
@@ -17,43 +18,40 @@ import { submission } from '../../support/submission.ts';
 const path = '/accounts/0x1/module/coin?ledger_version=5';
 const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
 
-const nobodyAsks = (): void => assert.fail('nobody has asked');
+type Admit = PlanLimits['admit'];
 
-/** Admits every request, and records its settlement. */
-class Counting implements Limits {
-  readonly admitted: [tenant: string, operation: AccessOperation][] = [];
-  readonly settled: Settled[] = [];
-  readonly headers: readonly string[] = ['RateLimit', '"free";r=7;t=3'];
-  isClosed = false;
-
-  admit({ tenant }: Principal, operation: AccessOperation, _signal: AbortSignal): Ticket | Promise<Ticket> {
-    this.admitted.push([tenant, operation]);
-    return this.ticket();
-  }
-
-  ticket(): Ticket {
-    return { kind: 'admitted', headers: this.headers, settle: (settled) => this.settled.push(settled) };
-  }
-
-  close(): void {
-    this.isClosed = true;
-  }
+/** Records what the limits admit and settle. `change`: makes another decision of theirs. */
+function watchLimits(t: TestContext, change: (admit: Admit) => Admit = (admit) => admit) {
+  const limits: { admit: Admit } = PlanLimits.prototype;
+  const { admit } = limits;
+  const changed = function changed(this: PlanLimits, ...asked: Parameters<Admit>) {
+    return change((...given) => admit.apply(this, given))(...asked);
+  };
+  const admits = t.mock.method(limits, 'admit', changed).mock;
+  const settles = t.mock.method(PlanLimits.prototype, 'settle').mock;
+  return {
+    get admitted() {
+      return admits.calls.map(({ arguments: [{ tenant }, operation] }) => [tenant, operation] as const);
+    },
+    get settled(): readonly Settled[] {
+      return settles.calls.map(({ arguments: [, settled] }) => settled);
+    },
+  };
 }
 
 async function world(
   t: TestContext,
-  limits: Limits,
   more: Parameters<typeof accessConfig>[0] = {},
   listen: { readonly fastPath?: boolean } = {},
 ) {
   const node = await fakeNode(t, { head: 900n });
-  const access = accessConfig({ anonymous: 'free', ...more });
-  return { node, gateway: await testGateway(t, { full: [node], access, limits, config: { listen } }) };
+  const limits = watchLimits(t);
+  const access = accessConfig({ anonymous: 'free', plans: { free: planConfig({ requests: 100 }) }, ...more });
+  return { node, limits, gateway: await testGateway(t, { full: [node], access, config: { listen } }) };
 }
 
 test('a passed spelling is counted as the operation that it looks like, asked of a node', async (t) => {
-  const limits = new Counting();
-  const { gateway } = await world(t, limits);
+  const { limits, gateway } = await world(t);
   const sent = [
     ['POST', '/view/', 'view'],
     ['POST', '/Transactions', 'submit'],
@@ -69,16 +67,15 @@ test('a passed spelling is counted as the operation that it looks like, asked of
 });
 
 test('a request is settled once: outcome, time at the node, gas, bytes', async (t) => {
-  const limits = new Counting();
-  const { node, gateway } = await world(t, limits);
+  const { node, limits, gateway } = await world(t);
   const last = () => limits.settled.at(-1);
 
   const miss = await gateway.get(path);
-  assert.equal(miss.headers['ratelimit'], '"free";r=7;t=3');
+  assert.match(String(miss.headers['ratelimit']), /^"requests";r=99;t=\d+$/);
   assert.partialDeepStrictEqual(last(), { operation: 'read', outcome: 'miss', status: 200, bytes: miss.body.length });
   assert.ok((last()?.upstreamMs ?? 0) > 0);
   const hit = await gateway.get(path);
-  assert.equal(hit.headers['ratelimit'], '"free";r=7;t=3');
+  assert.match(String(hit.headers['ratelimit']), /^"requests";r=98;t=\d+$/);
   assert.deepEqual(last(), {
     operation: 'read',
     outcome: 'hit',
@@ -102,7 +99,7 @@ test('a request is settled once: outcome, time at the node, gas, bytes', async (
   await gateway.get('');
   assert.partialDeepStrictEqual(last(), { operation: 'read', outcome: 'local', status: 200 });
   const wrong = await gateway.get('/accounts/0x1/module/coin?ledger_version=x');
-  assert.equal(wrong.headers['ratelimit'], '"free";r=7;t=3');
+  assert.match(String(wrong.headers['ratelimit']), /^"requests";r=91;t=\d+$/);
   assert.partialDeepStrictEqual(last(), { operation: 'read', outcome: 'error', status: 400 });
   node.fault = { kind: 'reset' };
   await gateway.get('/accounts/0x2?x=1');
@@ -111,13 +108,10 @@ test('a request is settled once: outcome, time at the node, gas, bytes', async (
 
   assert.equal(limits.settled.length, 10);
   assert.equal(limits.admitted.length, 10);
-  await gateway.close();
-  assert.ok(limits.isClosed);
 });
 
 test("one of several coalesced requests is charged for the node's time", async (t) => {
-  const limits = new Counting();
-  const { node, gateway } = await world(t, limits);
+  const { node, limits, gateway } = await world(t);
   node.fault = { kind: 'latency', ms: 100 };
 
   await Promise.all(Array.from({ length: 5 }, () => gateway.get(path)));
@@ -130,8 +124,7 @@ test("one of several coalesced requests is charged for the node's time", async (
 });
 
 test('when the leader of a coalesced view hangs up, the next client is charged for the load', async (t) => {
-  const limits = new Counting();
-  const { node, gateway } = await world(t, limits);
+  const { node, limits, gateway } = await world(t);
   const held = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: held.promise };
   const asked = node.log.next();
@@ -164,9 +157,8 @@ test('when the leader of a coalesced view hangs up, the next client is charged f
 });
 
 test("a client that hangs up is settled: within a body, and during the node's read", async (t) => {
-  const limits = new Counting();
   // The fast path admits a request once it is complete, and those of a pipeline one after another.
-  const { node, gateway } = await world(t, limits, {}, { fastPath: false });
+  const { node, limits, gateway } = await world(t, {}, { fastPath: false });
   const hangUp = async (request: string, when: () => Promise<unknown>): Promise<void> => {
     const before = limits.settled.length;
     const socket = connect(gateway.port, '127.0.0.1');
@@ -197,8 +189,7 @@ test("a client that hangs up is settled: within a body, and during the node's re
 });
 
 test('a client that hangs up is settled for pipelined requests, too', async (t) => {
-  const limits = new Counting();
-  const { node, gateway } = await world(t, limits, {}, { fastPath: false });
+  const { node, limits, gateway } = await world(t, {}, { fastPath: false });
   node.fault = { kind: 'latency', ms: 5_000 };
   const socket = connect(gateway.port, '127.0.0.1');
   socket.write(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
@@ -221,8 +212,7 @@ test('a client that hangs up is settled for pipelined requests, too', async (t) 
 });
 
 test("a client that hangs up pays for the node's time", async (t) => {
-  const limits = new Counting();
-  const { node, gateway } = await world(t, limits);
+  const { node, limits, gateway } = await world(t);
   node.fault = { kind: 'latency', ms: 5_000 };
   const heads = ['GET /v1/accounts/0x1?x=1', `GET /v1${path}`, 'POST /v1/view?ledger_version=5'];
   for (const [index, head] of heads.entries()) {
@@ -244,19 +234,18 @@ test("a client that hangs up pays for the node's time", async (t) => {
 });
 
 test('a queued request is admitted late, refused late, or dropped when its client hangs up', async (t) => {
-  let decide: (ticket: Ticket) => void = nobodyAsks;
-  let wait: AbortSignal | undefined;
-  class Waiting extends Counting {
-    override admit(principal: Principal, operation: AccessOperation, signal: AbortSignal): Promise<Ticket> {
-      void super.admit(principal, operation, signal);
-      wait = signal;
-      return new Promise((resolve) => {
-        decide = resolve;
-      });
-    }
-  }
-  const limits = new Waiting();
-  const { gateway } = await world(t, limits);
+  let decide: ((refusal?: GatewayError) => void) | undefined;
+  let wait: { readonly aborted: boolean } | undefined;
+  const limits = watchLimits(t, (admit) => (principal, operation, signal) => {
+    const now = admit(principal, operation, signal);
+    assert.ok(now instanceof AdmittedRequest);
+    wait = signal;
+    return new Promise((resolve) => {
+      decide = (refusal) => resolve(refusal ?? now);
+    });
+  });
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ anonymous: 'free' }) });
   const admitted = (count: number) =>
     eventually(
       () => Promise.resolve(limits.admitted.length),
@@ -265,12 +254,12 @@ test('a queued request is admitted late, refused late, or dropped when its clien
 
   const late = gateway.get(path);
   await admitted(1);
-  decide(limits.ticket());
+  decide?.();
   assert.equal((await late).status, 200);
 
   const refused = gateway.get(path, { origin: 'https://a' });
   await admitted(2);
-  decide({ kind: 'refused', because: 'limit', retryAfterMs: 1_400, headers: ['RateLimit', '"free";r=0;t=2'] });
+  decide?.(new GatewayError('rateLimited', 'over', { headers: ['RateLimit', '"free";r=0;t=2', 'Retry-After', '2'] }));
   const reply = await refused;
   assert.equal(reply.status, 429);
   assert.equal((JSON.parse(reply.text) as { error_code: string }).error_code, 'rate_limited');
@@ -281,7 +270,7 @@ test('a queued request is admitted late, refused late, or dropped when its clien
 
   const uncounted = gateway.get(path);
   await admitted(3);
-  decide({ kind: 'refused', because: 'unavailable', retryAfterMs: 3_000, headers: [] });
+  decide?.(new GatewayError('unavailable', 'not counted', { headers: ['Retry-After', '3'] }));
   assert.partialDeepStrictEqual(await uncounted, { status: 503, headers: { 'retry-after': '3' } });
 
   assert.equal(limits.settled.length, 1);
@@ -294,7 +283,7 @@ test('a queued request is admitted late, refused late, or dropped when its clien
     (isAborted) => isAborted === true,
   );
   // The place was given in the same moment: it has to come back.
-  decide(limits.ticket());
+  decide?.();
   await eventually(
     () => Promise.resolve(limits.settled.length),
     (count) => count === 2,
@@ -339,10 +328,9 @@ test('a client that hangs up during its count is not refused for a limit', { ski
 
 test('requests without a key count for the address that a trusted proxy reports', async (t) => {
   const tenantOf = async (trustedProxies: readonly string[], forwarded?: string): Promise<string | undefined> => {
-    const limits = new Counting();
-    const { gateway } = await world(t, limits, { trustedProxies });
+    const { limits, gateway } = await world(t, { trustedProxies });
     await gateway.get(path, forwarded === undefined ? {} : { 'x-forwarded-for': forwarded });
-    return limits.admitted[0]?.[0];
+    return limits.admitted.at(-1)?.[0];
   };
 
   assert.equal(await tenantOf([]), '127.0.0.1');
@@ -355,11 +343,10 @@ test('requests without a key count for the address that a trusted proxy reports'
 });
 
 test('keys of one tenant are counted together, in the plan of each', async (t) => {
-  const limits = new Counting();
   const [one, two] = [testKey('one', { tenant: 'acme' }), testKey('two', { tenant: 'acme', plan: 'paid' })];
   const { path: file } = keysFile(t, [one, two]);
   const plans = { free: planConfig(), paid: planConfig() };
-  const { gateway } = await world(t, limits, { keys: { file, redis: false }, plans });
+  const { limits, gateway } = await world(t, { keys: { file, redis: false }, plans });
 
   for (const { text } of [one, two]) await gateway.get(path, { authorization: `Bearer ${text}` });
 

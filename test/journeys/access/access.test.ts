@@ -4,7 +4,7 @@ import { closeSync, mkdirSync, openSync, renameSync, symlinkSync, writeFileSync,
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { hashKey } from '../../../src/access/keys/key-set.ts';
+import { hashKey } from '../../../src/access/keys/principals.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fastify from 'fastify';
 import type { Usage } from '../../../src/access/usage/usage.ts';
-import type { UsageQuery, UsageRow } from '../../../src/access/usage/usage-tally.ts';
+import type { UsageQuery, UsageRow } from '../../../src/access/usage/usage-store.ts';
 import { ProcessOperations } from '../../../src/proxy/operations/process.ts';
 import type { ProcessParts } from '../../../src/proxy/operations/status/report.ts';
 import type { AdminAnswer } from '../../../src/proxy/operations/admin-request.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
-import type { AccessOperation } from '../../../src/access/keys/principal.ts';
+import type { AccessOperation } from '../../../src/access/keys/principals.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
 import type { RouteKind } from '../../../src/proxy/http/message.ts';
 import { longestTarget } from '../../../src/proxy/http/target.ts';

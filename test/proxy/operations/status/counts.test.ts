@@ -32,7 +32,7 @@ function gatewayMetrics() {
   const gauges = { waiting: 0, nodes: [] };
   return {
     registry,
-    access: createAccessMetrics(registry, () => ({ keys: 0, plans: ['free'] })),
+    access: createAccessMetrics(registry, false, { keys: () => 0, plans: () => ['free'], waiting: () => 0 }),
     cache: createCacheMetrics(registry, () => ({
       entries: 0,
       bytes: 0,
@@ -89,7 +89,9 @@ test('words and bounds of the page are those of the families, in their order', (
 test('each refusal, encoding and repair of the page has a metric that counts it', () => {
   const { access, cache, checked, counts, encode, overload, sender, upstream } = gatewayMetrics();
   for (const reason of ['no key', 'bad key', 'misplaced key', 'unread'] as const) access.refused(reason, undefined);
-  for (const reason of ['operation', 'origin', 'limit', 'not counted'] as const) access.refused(reason, 'free');
+  for (const reason of ['operation', 'origin'] as const) access.refused(reason, 'free');
+  for (const bound of ['cost', 'unavailable'] as const)
+    access.limited({ plan: { name: 'free' }, name: undefined }, bound);
   overload.shed('event loop');
   overload.shed('answers on their way');
   overload.connectionRefused.inc();

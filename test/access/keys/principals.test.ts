@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createKey, hashKey, type KeyRecord, longestKey, Principals } from '../../../src/access/keys/principals.ts';
+import { planConfig } from '../../support/keys.ts';
+
+const every = planConfig().operations;
+const plans = {
+  free: planConfig(),
+  pages: planConfig({ operations: ['read', 'view'], origins: ['https://a', 'https://b'] }),
+};
+const recordOf = (key: string, more: Partial<KeyRecord> = {}): KeyRecord => ({
+  name: 'wallet',
+  tenant: 'acme',
+  plan: 'free',
+  sha256: hashKey(key),
+  ...more,
+});
+
+/** Finds the principal of a key among `records`; `undefined`: none. */
+function finderOf(records: readonly KeyRecord[]) {
+  const rules = { header: 'x-api-key', plans, anonymous: undefined, trustedProxies: [] };
+  const principals = new Principals(rules, { file: true, redis: false });
+  principals.setKeys('file', records);
+  const find = (key: string, nowMs = 0) => {
+    const found = principals.find({ 'x-api-key': key }, undefined, nowMs);
+    return typeof found === 'string' ? undefined : found;
+  };
+  return Object.assign(find, { principals });
+}
+
+test('a new key says what it is, is never the same twice, and is found by its text alone', () => {
+  const keys = Array.from({ length: 50 }, () => createKey().key);
+  const find = finderOf(keys.map((key, index) => recordOf(key, { name: `k${index}` })));
+
+  assert.equal(new Set(keys).size, 50);
+  for (const [index, key] of keys.entries()) {
+    assert.match(key, /^lgk_[\w-]{43}$/);
+    assert.equal(find(key)?.name, `k${index}`);
+    assert.equal(find(`${key} `), undefined);
+    assert.equal(find(key.slice(0, -1)), undefined);
+    assert.equal(find(hashKey(key)), undefined, 'the hash is no key');
+  }
+});
+
+test('the hash is the one that any other tool makes', () => {
+  // From FIPS 180-2, appendix B.1.
+  assert.equal(hashKey('abc'), 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad');
+});
+
+test('a key is taken until the moment it expires', () => {
+  const find = finderOf([recordOf('k', { expiresAtMs: 1_000 })]);
+  assert.equal(find('k', 999)?.tenant, 'acme');
+  assert.equal(find('k', 1_000), undefined);
+});
+
+test('a text that is too long for a key is none, even when its hash is known', () => {
+  const long = 'k'.repeat(longestKey + 1);
+  const longest = 'k'.repeat(longestKey);
+  const find = finderOf([recordOf(long), recordOf(longest)]);
+  assert.equal(find(long), undefined);
+  assert.equal(find(longest)?.name, 'wallet');
+});
+
+function rights(more: Partial<KeyRecord>) {
+  const principal = finderOf([recordOf('k', more)])('k');
+  return [[...(principal?.operations ?? [])], principal?.origins && [...principal.origins]];
+}
+
+test("a key's rights are those of its plan and its own record", () => {
+  assert.deepEqual(rights({}), [every, undefined]);
+  assert.deepEqual(rights({ operations: ['submit', 'read'] }), [['submit', 'read'], undefined]);
+  assert.deepEqual(rights({ origins: ['https://c'] }), [every, ['https://c']]);
+  assert.deepEqual(rights({ plan: 'pages' }), [
+    ['read', 'view'],
+    ['https://a', 'https://b'],
+  ]);
+  assert.deepEqual(rights({ plan: 'pages', operations: ['submit', 'read'], origins: ['https://b', 'https://c'] }), [
+    ['read'],
+    ['https://b'],
+  ]);
+});
+
+test('a key of an unknown plan is none; the first of two records of one key counts', () => {
+  const find = finderOf([recordOf('a', { plan: 'gone' }), recordOf('b', { name: 'x' }), recordOf('b', { name: 'y' })]);
+  assert.equal(find('a'), undefined);
+  assert.equal(find('b')?.name, 'x');
+  assert.equal(find.principals.size, 1);
+});
