@@ -74,7 +74,7 @@ test('the operations port answers for its Service by every name, and for those o
   const services = objects.filter(({ metadata }) => metadata.name.endsWith('-operations'));
   const { name, namespace } = only(services, 'Service').metadata;
   const statusOf = (host: string) =>
-    findHostRefusal(config.operations, { host, target: '/metrics', httpVersion: '1.1' })?.status;
+    findHostRefusal(config.operations, { headers: { host }, url: '/metrics', httpVersion: '1.1' })?.status;
 
   const ours = ['', `.${namespace}`, `.${namespace}.svc`, `.${namespace}.svc.cluster.local`];
   for (const suffix of [...ours, `.${namespace}.svc.prod.example`]) {

@@ -5,7 +5,7 @@ import type { DrainRequest, OperatorPurge } from './process.ts';
 import type { AdminAnswer } from './admin-request.ts';
 import type { LogAdmin } from './log-admin.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
-import { findRefusal, type AdminAccessRules } from './operations-access.ts';
+import { type AccessRules, findRefusal } from './operations-access.ts';
 
 /** Administration behind the routes; with several workers it runs in other processes. */
 export interface AdminFunctions {
@@ -15,8 +15,13 @@ export interface AdminFunctions {
   usage(request: unknown): Promise<AdminAnswer>;
 }
 
-/** Adds `/admin/purge`, `/admin/upstreams`, `/admin/explain` and `/admin/usage`. */
-export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: () => AdminAccessRules): void {
+/** Adds `/admin/*`. */
+export function addAdminRoutes(
+  app: FastifyInstance,
+  admin: AdminFunctions,
+  log: Pick<LogAdmin, 'show' | 'change'>,
+  rules: () => AccessRules,
+): void {
   const onRequest = guard(rules);
   app.post('/admin/purge', { onRequest }, async (request, reply) =>
     answer(reply, await admin.purge({ request: request.body, from: request.ip })),
@@ -36,27 +41,17 @@ export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rule
     if (used.status !== 200 || query['format'] !== 'csv') return answer(reply, used);
     return reply.type('text/csv; charset=utf-8; header=present').send(usageCsv(rowsOf(used.body)));
   });
-}
-
-/** Adds `/admin/log`. */
-export function addLogRoutes(
-  app: FastifyInstance,
-  log: Pick<LogAdmin, 'show' | 'change'>,
-  rules: () => AdminAccessRules,
-): void {
-  const onRequest = guard(rules);
   app.get('/admin/log', { onRequest }, (_request, reply) => answer(reply, log.show()));
   app.put('/admin/log', { onRequest }, (request, reply) => answer(reply, log.change(request.body, request.ip)));
 }
 
 /** Refuses a request without access before its body is read. */
-function guard(rules: () => AdminAccessRules) {
+function guard(rules: () => AccessRules) {
   return async ({ headers }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
-    const { authorization, origin, host } = headers;
-    const refusal = findRefusal(rules(), { authorization, origin, host });
+    const refusal = findRefusal(rules(), headers);
     if (refusal === undefined) return undefined;
     // RFC 6750 3.1: a request without credentials gets no error code.
-    const challenge = isBearer(authorization ?? '') ? 'Bearer error="invalid_token"' : 'Bearer';
+    const challenge = isBearer(headers.authorization ?? '') ? 'Bearer error="invalid_token"' : 'Bearer';
     if (refusal.status === 401) reply.header('WWW-Authenticate', challenge);
     return reply.code(refusal.status).send({ message: refusal.message });
   };

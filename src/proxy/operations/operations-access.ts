@@ -3,36 +3,28 @@
  * requests carry an Origin or, after DNS rebinding, that site's Host. So a name passes as Host when the public DNS cannot
  * hold it, or the config lists it. `/admin/*` is open by token, or without one from this machine alone.
  */
-import { isIP } from 'node:net';
 import { hash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
+import type { Config } from '../../config/index.ts';
 
-/** Config keys that allow hosts. */
-export interface HostRules {
-  /** `operations.host`: the address that the port listens on, which may be a name. */
-  readonly host: string;
-  /** `operations.hosts` in lower case: names, or `*.` and a domain for every name below it. */
-  readonly hosts?: readonly string[] | undefined;
-}
+/** Keys of `operations` that decide on access; `hosts` in lower case: names, or `*.` and a domain for every name below it. */
+export type AccessRules = Readonly<Pick<Config['operations'], 'host' | 'hosts' | 'token'>>;
 
-/** The parts of a request that name a host (RFC 9112 3.2). */
-export interface HostFacts {
-  /** The Host header; several are joined by commas. */
-  readonly host: string | undefined;
-  readonly target: string;
-  readonly httpVersion: string;
-}
-
-/** 400: the request does not name one host. 421: it names one that this port does not answer for. */
-export interface HostRefusal {
-  readonly status: 400 | 421;
+/** 400: the request does not name one host. 401: the token is missing or wrong. 403: no token could help. 421: another host. */
+export interface Refusal {
+  readonly status: 400 | 401 | 403 | 421;
   readonly message: string;
 }
 
-/** The refusal of a request; `undefined`: the port answers it. */
-export function findHostRefusal(rules: HostRules, { host, target, httpVersion }: HostFacts): HostRefusal | undefined {
+/** The refusal of a request by the hosts that it names (RFC 9112 3.2); `undefined`: the port answers it. */
+export function findHostRefusal(
+  rules: AccessRules,
+  { headers: { host }, url = '', httpVersion }: Pick<IncomingMessage, 'headers' | 'url' | 'httpVersion'>,
+): Refusal | undefined {
   // Browsers always send a Host; balancers that probe with HTTP/1.0 send none.
   if (host === undefined && httpVersion !== '1.0') return noHost;
-  const authority = absoluteForm.exec(target)?.[1];
+  const authority = absoluteForm.exec(url)?.[1];
   // RFC 9112 3.2.2: an absolute target overrules the Host; a proxy may have rewritten either.
   return findRefusalOf(authority, rules) ?? findRefusalOf(host, rules);
 }
@@ -40,12 +32,12 @@ export function findHostRefusal(rules: HostRules, { host, target, httpVersion }:
 const absoluteForm = /^https?:\/\/([^/?#]*)/i;
 /** A host with or without a port, without user and without escapes: an address in brackets, or labels. */
 const authorityForm = /^(?:\[([^\]]*)\]|([\w-]+(?:\.[\w-]+)*)\.?)(?::\d{0,5})?$/;
-const noHost: HostRefusal = { status: 400, message: 'the request does not name one host' };
+const noHost: Refusal = { status: 400, message: 'the request does not name one host' };
 
 /** Names outside the public DNS: single labels, reserved domains (RFC 6761, `internal`), and domains of clusters. */
 const privateName = /^[^.]+$|\.(?:localhost|internal|svc|cluster\.local)$/;
 
-function findRefusalOf(authority: string | undefined, rules: HostRules): HostRefusal | undefined {
+function findRefusalOf(authority: string | undefined, rules: AccessRules): Refusal | undefined {
   if (authority === undefined) return undefined;
   const [, address, given] = authorityForm.exec(authority) ?? [];
   if (address !== undefined) return isIP(address) === 6 ? undefined : noHost;
@@ -61,35 +53,18 @@ function findRefusalOf(authority: string | undefined, rules: HostRules): HostRef
 /** The longest name of the DNS. */
 const longestShown = 253;
 
-function isListed(name: string, { host, hosts = [] }: HostRules): boolean {
+function isListed(name: string, { host, hosts = [] }: AccessRules): boolean {
   if (name === host.toLowerCase()) return true;
   return hosts.some((listed) => (listed.startsWith('*.') ? name.endsWith(listed.slice(1)) : name === listed));
 }
 
-/** Config of the operations port that decides on access to `/admin/*`. */
-export interface AdminAccessRules {
-  readonly token?: string | undefined;
-  /** `operations.host`, as configured. */
-  readonly host: string;
-}
-
-/** Headers of a request that access depends on. */
-export interface AdminCredentials {
-  readonly authorization: string | undefined;
-  readonly origin: string | undefined;
-  readonly host: string | undefined;
-}
-
-/** 401: the token is missing or wrong. 403: no token could help. */
-interface AdminRefusal {
-  readonly status: 401 | 403;
-  readonly message: string;
-}
-
-/** The refusal of a request; `undefined`: access is granted. */
-export function findRefusal({ token, host }: AdminAccessRules, request: AdminCredentials): AdminRefusal | undefined {
+/** The refusal of a request to `/admin/*`; `undefined`: access is granted. */
+export function findRefusal(
+  { token, host }: AccessRules,
+  headers: Pick<IncomingHttpHeaders, 'authorization' | 'origin' | 'host'>,
+): Refusal | undefined {
   if (token !== undefined) {
-    if (isSame(/^Bearer +(\S+)$/i.exec(request.authorization ?? '')?.[1] ?? '', token)) return undefined;
+    if (isSame(/^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1] ?? '', token)) return undefined;
     return { status: 401, message: 'this needs the header "Authorization: Bearer TOKEN", with operations.token' };
   }
   if (!isLoopback(host)) {
@@ -98,8 +73,8 @@ export function findRefusal({ token, host }: AdminAccessRules, request: AdminCre
       message: `operations.host is ${host}: set operations.token, or a loopback address, to open /admin`,
     };
   }
-  if (request.origin !== undefined) return { status: 403, message: 'requests of web pages are refused here' };
-  if (isLoopback(hostName(request.host ?? ''))) return undefined;
+  if (headers.origin !== undefined) return { status: 403, message: 'requests of web pages are refused here' };
+  if (isLoopback(hostName(headers.host ?? ''))) return undefined;
   return { status: 403, message: 'without operations.token the Host must be a loopback address or localhost' };
 }
 

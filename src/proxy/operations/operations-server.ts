@@ -1,8 +1,8 @@
 /** The operations port, for operators and their tools: liveness, readiness, metrics, status, administration. */
-import type { RequestListener, ServerResponse } from 'node:http';
+import type { RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { type AdminAccessRules, findHostRefusal, type HostRefusal, type HostRules } from './operations-access.ts';
+import { findHostRefusal } from './operations-access.ts';
 import { bodyTurns } from '../../ledger/index.ts';
 import type { Config } from '../../config/index.ts';
 import { expose, type FamilyData } from '../../metrics/index.ts';
@@ -12,7 +12,7 @@ import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
 import { runbookPage } from './status/page/runbook.ts';
 import { createGuardedServer } from '../http/index.ts';
-import { addAdminRoutes, addLogRoutes, type AdminFunctions } from './admin-routes.ts';
+import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
 import { LogAdmin, type LogAdminParts } from './log-admin.ts';
 
 /** Readiness of all processes together. */
@@ -38,18 +38,13 @@ export interface OperationsSource extends AdminFunctions {
   families(): Promise<readonly FamilyData[]>;
 }
 
-/** Config of the operations port; read at each request, because a reload may change it. */
-interface OperationsRules extends AdminAccessRules, HostRules {
-  /** An outage leaves readiness on, since the cache still answers pinned reads. */
-  readonly readyInOutage: boolean;
-}
-
 /** Parts of the gateway behind the port. */
 interface OperationsParts {
   readonly version: string;
   readonly source: OperationsSource;
   isDraining(): boolean;
-  rules(): OperationsRules;
+  /** The config in force, read at each request, because a reload may change it. */
+  rules(): Omit<Config['operations'], 'port'>;
   /** `undefined` since the start. */
   reload(): GatewayStatus['reload'];
 }
@@ -160,8 +155,7 @@ export function createOperationsServer(
     live(reply).type('text/html; charset=utf-8').header('content-security-policy', pagePolicy).send(runbookPage()),
   );
   app.get('/status.json', async (_request, reply) => live(reply).send(await status()));
-  addAdminRoutes(app, source, () => parts.rules());
-  addLogRoutes(app, log, () => parts.rules());
+  addAdminRoutes(app, source, log, () => parts.rules());
   return app;
 }
 
@@ -178,18 +172,13 @@ function live(reply: FastifyReply): FastifyReply {
 }
 
 /** Checks the Host ahead of routing, so that unknown routes and malformed targets are covered, too. */
-function answerKnownHosts(handler: RequestListener, rules: () => HostRules): RequestListener {
+function answerKnownHosts(handler: RequestListener, rules: OperationsParts['rules']): RequestListener {
   return (request, response) => {
-    const { headers, url = '', httpVersion } = request;
-    const refusal = findHostRefusal(rules(), { host: headers.host, target: url, httpVersion });
-    if (refusal === undefined) handler(request, response);
-    else refuse(response, refusal);
+    const refusal = findHostRefusal(rules(), request);
+    if (refusal === undefined) return handler(request, response);
+    const body = Buffer.from(JSON.stringify({ message: refusal.message }));
+    const head = ['Content-Type', 'application/json; charset=utf-8', 'Content-Length', `${body.length}`];
+    // Closed, so that the server reads no body that may follow.
+    response.writeHead(refusal.status, [...head, 'Connection', 'close']).end(body);
   };
-}
-
-/** Closes the connection, so that the server reads no body that may follow. */
-function refuse(response: ServerResponse, { status, message }: HostRefusal): void {
-  const body = Buffer.from(JSON.stringify({ message }));
-  const head = ['Content-Type', 'application/json; charset=utf-8', 'Content-Length', `${body.length}`];
-  response.writeHead(status, [...head, 'Connection', 'close']).end(body);
 }

@@ -1,36 +1,35 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findRefusal, type AdminCredentials } from '../../../src/proxy/operations/operations-access.ts';
+import { findRefusal } from '../../../src/proxy/operations/operations-access.ts';
 
 const token = 'correct horse'.replace(' ', '-battery-');
-const none: AdminCredentials = { authorization: undefined, origin: undefined, host: undefined };
+type Headers = Parameters<typeof findRefusal>[1];
 
-const cases: readonly (readonly [string, string, string | undefined, Partial<AdminCredentials>, number | undefined])[] =
-  [
-    ['loopback, from this machine', '127.0.0.1', undefined, { host: '127.0.0.1:9090' }, undefined],
-    ['loopback, by name', '127.0.0.1', undefined, { host: 'localhost:9090' }, undefined],
-    ['loopback, without a port', '::1', undefined, { host: '[::1]' }, undefined],
-    ['loopback of version 6', '::1', undefined, { host: '[::1]:9090' }, undefined],
-    ['a name that was bound to loopback', '127.0.0.1', undefined, { host: 'evil.example:9090' }, 403],
-    ['a name that only begins like loopback', '127.0.0.1', undefined, { host: '127.0.0.1.evil.example' }, 403],
-    ['no Host at all', '127.0.0.1', undefined, {}, 403],
-    ['a web page', '127.0.0.1', undefined, { host: 'localhost', origin: 'https://evil.example' }, 403],
-    ['a web page without a name', '127.0.0.1', undefined, { host: 'localhost', origin: 'null' }, 403],
-    ['every address, without a token', '0.0.0.0', undefined, { host: '127.0.0.1' }, 403],
-    ['every address of version 6, without a token', '::', undefined, { host: '[::1]' }, 403],
-    ['a private address, without a token', '10.0.0.1', undefined, { host: '10.0.0.1' }, 403],
-    ['the token, anywhere', '0.0.0.0', token, { authorization: `Bearer ${token}`, host: 'gateway.example' }, undefined],
-    ['the token, the scheme in small letters', '0.0.0.0', token, { authorization: `bearer ${token}` }, undefined],
-    ['no token where one is asked for', '0.0.0.0', token, {}, 401],
-    ['no token on loopback where one is asked for', '127.0.0.1', token, { host: 'localhost' }, 401],
-    ['another token', '0.0.0.0', token, { authorization: `Bearer ${token}x` }, 401],
-    ['the beginning of the token', '0.0.0.0', token, { authorization: `Bearer ${token.slice(0, -1)}` }, 401],
-    ['another scheme', '0.0.0.0', token, { authorization: `Basic ${token}` }, 401],
-    ['an empty token', '0.0.0.0', token, { authorization: 'Bearer ' }, 401],
-  ];
+const cases: readonly (readonly [string, string, string | undefined, Headers, number | undefined])[] = [
+  ['loopback, from this machine', '127.0.0.1', undefined, { host: '127.0.0.1:9090' }, undefined],
+  ['loopback, by name', '127.0.0.1', undefined, { host: 'localhost:9090' }, undefined],
+  ['loopback, without a port', '::1', undefined, { host: '[::1]' }, undefined],
+  ['loopback of version 6', '::1', undefined, { host: '[::1]:9090' }, undefined],
+  ['a name that was bound to loopback', '127.0.0.1', undefined, { host: 'evil.example:9090' }, 403],
+  ['a name that only begins like loopback', '127.0.0.1', undefined, { host: '127.0.0.1.evil.example' }, 403],
+  ['no Host at all', '127.0.0.1', undefined, {}, 403],
+  ['a web page', '127.0.0.1', undefined, { host: 'localhost', origin: 'https://evil.example' }, 403],
+  ['a web page without a name', '127.0.0.1', undefined, { host: 'localhost', origin: 'null' }, 403],
+  ['every address, without a token', '0.0.0.0', undefined, { host: '127.0.0.1' }, 403],
+  ['every address of version 6, without a token', '::', undefined, { host: '[::1]' }, 403],
+  ['a private address, without a token', '10.0.0.1', undefined, { host: '10.0.0.1' }, 403],
+  ['the token, anywhere', '0.0.0.0', token, { authorization: `Bearer ${token}`, host: 'gateway.example' }, undefined],
+  ['the token, the scheme in small letters', '0.0.0.0', token, { authorization: `bearer ${token}` }, undefined],
+  ['no token where one is asked for', '0.0.0.0', token, {}, 401],
+  ['no token on loopback where one is asked for', '127.0.0.1', token, { host: 'localhost' }, 401],
+  ['another token', '0.0.0.0', token, { authorization: `Bearer ${token}x` }, 401],
+  ['the beginning of the token', '0.0.0.0', token, { authorization: `Bearer ${token.slice(0, -1)}` }, 401],
+  ['another scheme', '0.0.0.0', token, { authorization: `Basic ${token}` }, 401],
+  ['an empty token', '0.0.0.0', token, { authorization: 'Bearer ' }, 401],
+];
 
 for (const [name, host, token, facts, expected] of cases) {
   test(`${expected === undefined ? 'open' : expected}: ${name}`, () => {
-    assert.equal(findRefusal({ host, token }, { ...none, ...facts })?.status, expected);
+    assert.equal(findRefusal({ host, token }, facts)?.status, expected);
   });
 }

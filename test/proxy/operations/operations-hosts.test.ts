@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findHostRefusal, type HostFacts, type HostRules } from '../../../src/proxy/operations/operations-access.ts';
+import { findHostRefusal, type AccessRules } from '../../../src/proxy/operations/operations-access.ts';
 
-const usual: HostRules = { host: '0.0.0.0' };
-const named: HostRules = { host: 'Gateway.Example', hosts: ['metrics.example', '*.svc.prod.example'] };
+const usual: AccessRules = { host: '0.0.0.0' };
+const named: AccessRules = { host: 'Gateway.Example', hosts: ['metrics.example', '*.svc.prod.example'] };
 
 /** Claim, Host header, status or `undefined` where it passes; `usual` rules and an origin-form target. */
 const hosts: readonly (readonly [string, string | undefined, number | undefined])[] = [
@@ -43,8 +43,15 @@ const hosts: readonly (readonly [string, string | undefined, number | undefined]
   ['a port that is none', 'localhost:http', 400],
 ];
 
-function statusOf(rules: HostRules, facts: Partial<HostFacts>): number | undefined {
-  return findHostRefusal(rules, { host: undefined, target: '/readyz', httpVersion: '1.1', ...facts })?.status;
+function refusalOf(
+  rules: AccessRules,
+  { host, ...request }: { host?: string | undefined; url?: string; httpVersion?: string },
+) {
+  return findHostRefusal(rules, { headers: { host }, url: '/readyz', httpVersion: '1.1', ...request });
+}
+
+function statusOf(...given: Parameters<typeof refusalOf>): number | undefined {
+  return refusalOf(...given)?.status;
 }
 
 for (const [claim, host, expected] of hosts) {
@@ -82,15 +89,11 @@ test('the authority of an absolute target is checked as well as the Host', () =>
     ['http://evil@127.0.0.1/status.json', '127.0.0.1', 400],
     ['http:///status.json', '127.0.0.1', 400],
   ];
-  for (const [target, host, status] of expected) assert.equal(statusOf(usual, { target, host }), status, target);
+  for (const [url, host, status] of expected) assert.equal(statusOf(usual, { url, host }), status, url);
 });
 
 test('a refusal names the host and the key, and cuts a long host', () => {
-  const facts = { target: '/', httpVersion: '1.1' };
-  assert.match(
-    findHostRefusal(usual, { ...facts, host: 'gw.example' })?.message ?? '',
-    /gw\.example.*operations\.hosts/,
-  );
+  assert.match(refusalOf(usual, { host: 'gw.example' })?.message ?? '', /gw\.example.*operations\.hosts/);
   const long = `${'a'.repeat(10_000)}.example`;
-  assert.ok((findHostRefusal(usual, { ...facts, host: long })?.message.length ?? 0) < 400);
+  assert.ok((refusalOf(usual, { host: long })?.message.length ?? 0) < 400);
 });

@@ -23,11 +23,13 @@ const row: UsageRow = {
   saved: 3,
 };
 
+const noLog = { show: () => ({ status: 404, body: {} }), change: () => ({ status: 404, body: {} }) };
+
 function serverOf(usage: Pick<Usage, 'report'> | undefined) {
   // Nothing but usage is asked for here.
   const admin = new ProcessOperations({ usage } as ProcessParts);
   const app = fastify();
-  addAdminRoutes(app, admin, () => ({ token: 'a-token-of-16-chars', host: '127.0.0.1' }));
+  addAdminRoutes(app, admin, noLog, () => ({ token: 'a-token-of-16-chars', host: '127.0.0.1' }));
   return (path: string, token = 'a-token-of-16-chars') =>
     app.inject({ path, headers: { authorization: `Bearer ${token}` } });
 }

@@ -5,30 +5,35 @@ import { type FamilyData, lagVersions, requestSeconds } from '../../../metrics/i
 export type Counts = ReadonlyMap<string, number>;
 
 /**
- * Refused requests and connections by reason, in the order of the page; cells are `refusal <reason>`. These and the
- * following words are those of the families, which tests compare.
+ * Refused requests and connections by reason, with the words of the page, in its order; cells are `refusal <reason>`. The
+ * names of these and the following are those of the families, which tests compare.
  */
-export const refusals = [
-  'no key',
-  'bad key',
-  'misplaced key',
-  'unread',
-  'operation',
-  'origin',
-  'limit',
-  'not counted',
-  'event loop',
-  'answers on their way',
-  'queue full',
-  'queue late',
-  'connections',
-] as const;
+export const refusals: Readonly<Record<string, string>> = {
+  'no key': 'no key',
+  'bad key': 'an unknown key',
+  'misplaced key': 'a key in the address',
+  unread: 'keys not read yet',
+  operation: 'not allowed by the key',
+  origin: 'a page not allowed by the key',
+  limit: 'over a limit',
+  'not counted': 'limits not counted',
+  'event loop': 'the event loop is late',
+  'answers on their way': 'answers on their way',
+  'queue full': 'queue for nodes full',
+  'queue late': 'no node free in time',
+  connections: 'connections beyond the bound',
+};
 
 /** Signing messages by outcome, and by the result of the comparison with a node; cells are `encoding <name>`. */
 export const encodings = ['local', 'forwarded', 'refused', 'equal', 'mismatch', 'inconclusive', 'skipped'] as const;
 
-/** Repairs on the way to nodes; cells are `repair <name>`. */
-export const repairs = ['pruned repaired', 'retried', 'hedged', 'hedge won'] as const;
+/** Repairs on the way to nodes, with the words of the page; cells are `repair <name>`. */
+export const repairs: Readonly<Record<string, string>> = {
+  'pruned repaired': '"pruned" of a node, answered by another',
+  retried: 'failed at a node, asked of another',
+  hedged: 'slow at a node, asked of a second',
+  'hedge won': '… and the second was first',
+};
 
 type Labels = FamilyData['values'][number]['labels'];
 

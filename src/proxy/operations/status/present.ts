@@ -62,8 +62,8 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     redis: tierFacts(status?.redis),
     /** `state` is `off` without a store. */
     store: { bytes: status?.store?.bytes, maxBytes: status?.store?.maxBytes, ...tierFacts(status?.store) },
-    refusals: refusals.map((reason) => ({ reason, count: windowedCount(status, `refusal ${reason}`) })),
-    repairs: repairs.map((what) => ({ what, count: windowedCount(status, `repair ${what}`) })),
+    refusals: Object.keys(refusals).map((reason) => ({ reason, count: windowedCount(status, `refusal ${reason}`) })),
+    repairs: Object.keys(repairs).map((what) => ({ what, count: windowedCount(status, `repair ${what}`) })),
     /** The tenants that asked most, and that were refused most, in 100 s. */
     tenants: tenantFacts(status?.windows[1]?.counts ?? new Map()),
     encode: {

@@ -1,5 +1,6 @@
 /** Cache, Redis, the encoder and its proof, refusals, and events. */
 import type { WindowedCount, EventFacts, StatusFacts } from '../present.ts';
+import { refusals, repairs } from '../counts.ts';
 import { html, list, meter, table, type Markup, type Piece } from './html.ts';
 import { bytes, clock, duration, milliseconds, percent, short } from '../format.ts';
 import { levels } from '../states.ts';
@@ -35,11 +36,18 @@ function leftOf(expires: string, at: string): string {
   return seconds > 0 ? `ends in ${duration(seconds)}` : `ended ${expires.slice(0, 10)}`;
 }
 
+const encodeRows = {
+  local: 'encoded here',
+  forwarded: 'left to a node',
+  refused: 'refused here',
+  equal: 'compared: equal',
+  inconclusive: 'compared: inconclusive',
+  mismatch: 'compared: mismatch',
+} as const;
+
 /** Signing messages, and the results of their comparison with nodes. */
 export function encodeSection({ encode }: StatusFacts): Markup {
   const { isOn, counts, distrusted } = encode;
-  const of = (name: string): WindowedCount | undefined => counts.find(({ what }) => what === name)?.count;
-  const row = (name: string, what: string): readonly Piece[] => countedRow(name, of(what));
   const proof = html`<p>
     ${
       distrusted.length === 0
@@ -53,55 +61,25 @@ export function encodeSection({ encode }: StatusFacts): Markup {
   return html`${isOn ? undefined : html`<p class="none">Nodes encode: it is turned off here.</p>`}${table(
     'Encoded, and compared with the bytes of a node',
     ['Outcome', '100 s', '1000 s', 'in all'],
-    [
-      row('encoded here', 'local'),
-      row('left to a node', 'forwarded'),
-      row('refused here', 'refused'),
-      row('compared: equal', 'equal'),
-      row('compared: inconclusive', 'inconclusive'),
-      row('compared: mismatch', 'mismatch'),
-    ],
+    Object.entries(encodeRows).map(([name, words]) =>
+      countedRow(words, counts.find(({ what }) => what === name)?.count),
+    ),
   )}${proof}`;
 }
 
-const refusalWords: Readonly<Record<string, string>> = {
-  'no key': 'no key',
-  'bad key': 'an unknown key',
-  'misplaced key': 'a key in the address',
-  unread: 'keys not read yet',
-  operation: 'not allowed by the key',
-  origin: 'a page not allowed by the key',
-  limit: 'over a limit',
-  'not counted': 'limits not counted',
-  'event loop': 'the event loop is late',
-  'queue full': 'queue for nodes full',
-  'queue late': 'no node free in time',
-  connections: 'connections beyond the bound',
-};
-
-const repairWords: Readonly<Record<string, string>> = {
-  'pruned repaired': '"pruned" of a node, answered by another',
-  retried: 'failed at a node, asked of another',
-  hedged: 'slow at a node, asked of a second',
-  'hedge won': '… and the second was first',
-};
-
 /** Refused requests and repairs on the way to nodes. */
-export function limitSection({ refusals, repairs, tenants }: StatusFacts): Markup {
-  const refused = refusals.filter(({ count }) => count.total > 0);
+export function limitSection(facts: StatusFacts): Markup {
+  const { tenants } = facts;
+  const refused = facts.refusals.filter(({ count }) => count.total > 0);
   return html`${table(
     'Refused',
     ['Reason', '100 s', '1000 s', 'in all'],
-    refused.map(({ reason, count }) => countedRow(refusalWords[reason] ?? reason, count)),
+    refused.map(({ reason, count }) => countedRow(refusals[reason] ?? reason, count)),
   )}${table(
     'Repaired on the way',
     ['Repair', '100 s', '1000 s', 'in all'],
-    repairs.map(({ what, count }) => countedRow(repairWords[what] ?? what, count)),
-  )}${tenants.asked.length === 0 ? undefined : tenantTables(tenants)}`;
-}
-
-function tenantTables({ asked, refused }: StatusFacts['tenants']): Markup {
-  return html`${tenantTable('asked', asked)}${tenantTable('were refused', refused)}`;
+    facts.repairs.map(({ what, count }) => countedRow(repairs[what] ?? what, count)),
+  )}${tenants.asked.length === 0 ? undefined : [tenantTable('asked', tenants.asked), tenantTable('were refused', tenants.refused)]}`;
 }
 
 function tenantTable(verb: string, top: StatusFacts['tenants']['asked']): Markup {

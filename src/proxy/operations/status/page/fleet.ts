@@ -13,22 +13,42 @@ interface ColumnRule {
   /** Puts first the nodes that an operator looks for: the farthest behind, the deepest, the busiest. */
   readonly compare: (one: NodeFacts, other: NodeFacts) => number;
   readonly isLargestFirst?: boolean;
+  /** Value and details of a cell; the first column has cells of its own. */
+  readonly show?: (node: NodeFacts) => readonly [value: string, more: string];
 }
 
 const columns = {
   node: { title: 'Node', compare: (one, other) => (one.name < other.name ? -1 : 1) },
-  head: { title: 'Head', compare: (one, other) => byVersion(one.head, other.head) },
-  oldest: { title: 'Oldest', compare: (one, other) => byVersion(one.oldest, other.oldest) },
-  load: { title: 'Load', compare: (one, other) => other.inFlight - one.inFlight, isLargestFirst: true },
+  head: {
+    title: 'Head',
+    compare: (one, other) => byVersion(one.head, other.head),
+    show: (node) => [grouped(node.head), node.lag === undefined ? '–' : node.lag === '0' ? 'at the head' : lagOf(node)],
+  },
+  oldest: {
+    title: 'Oldest',
+    compare: (one, other) => byVersion(one.oldest, other.oldest),
+    show: ({ oldest, edgeSpeed, edgeMargin }) => [grouped(oldest), edgeOf(edgeSpeed, edgeMargin)],
+  },
+  load: {
+    title: 'Load',
+    compare: (one, other) => other.inFlight - one.inFlight,
+    isLargestFirst: true,
+    show: ({ inFlight, limit }) => [`${inFlight} of ${limit}`, 'in flight'],
+  },
   answers: {
     title: 'Answers',
     compare: (one, other) => other.requestsPerSecond - one.requestsPerSecond,
     isLargestFirst: true,
+    show: ({ requestsPerSecond, p50Ms, p99Ms }) => [
+      perSecond(requestsPerSecond),
+      `p50 ${milliseconds(p50Ms)}, p99 ${milliseconds(p99Ms)}`,
+    ],
   },
   failures: {
     title: 'Failures',
     compare: (one, other) => other.failures.last100s - one.failures.last100s,
     isLargestFirst: true,
+    show: ({ failures }) => [String(failures.last100s), `in 100 s, ${short(failures.total)} in all`],
   },
 } as const satisfies Readonly<Record<string, ColumnRule>>;
 
@@ -130,7 +150,7 @@ export function fleetSection(facts: StatusFacts, shown: readonly NodeFacts[], vi
 }
 
 function filterForm(shown: number, all: number, { sort, isReversed, filter }: TableView): Markup {
-  const order = sort === undefined ? undefined : `${isReversed ? '-' : ''}${sort}`;
+  const order = sort && `${isReversed ? '-' : ''}${sort}`;
   return html`<form class="filter" action="status" role="search">
     <label>Filter <input type="search" name="filter" value="${filter}" placeholder="name, tier or state" /></label>
     ${order === undefined ? undefined : html`<input type="hidden" name="sort" value="${order}" />`}
@@ -155,11 +175,11 @@ function columnHead(column: Column, view: TableView): Markup {
 const arrows = { ascending: '▴', descending: '▾' } as const;
 
 function row(node: NodeFacts, { at, workers }: { readonly at: string; readonly workers: number | undefined }): Markup {
-  const { name, tier, head, lag, oldest, edgeSpeed, edgeMargin, inFlight, limit, failures } = node;
   const { word, sign, tone } = nodeState(node);
-  const { usableBy = 0 } = node;
+  const { name, tier, usableBy = 0 } = node;
   const isSplit = workers !== undefined && usableBy > 0 && usableBy < workers;
   const since = unusableFor(node, at);
+  const ejected = ejectedClasses(node).join(', ');
   return html`<tr role="row" class="${tone}">
     <th scope="row" role="rowheader">
       <span class="sign" aria-hidden="true">${sign}</span> <span class="name">${name}</span>
@@ -167,26 +187,20 @@ function row(node: NodeFacts, { at, workers }: { readonly at: string; readonly w
         ><span class="tone">${word}</span
         >${since === undefined ? '' : ` ${since}`}${isSplit ? ` to ${usableBy} of ${workers} workers` : ''},
         ${tier}</small
-      >${ejectedOf(node)}
+      >${ejected === '' ? undefined : html`<small>for ${ejected}</small>`}
     </th>
-    ${cell('Head', grouped(head), lag === undefined ? '–' : lag === '0' ? 'at the head' : lagOf(node))}
-    ${cell('Oldest', grouped(oldest), edgeOf(edgeSpeed, edgeMargin))}
-    ${cell('Load', `${inFlight} of ${limit}`, 'in flight')}
-    ${cell('Answers', perSecond(node.requestsPerSecond), `p50 ${milliseconds(node.p50Ms)}, p99 ${milliseconds(node.p99Ms)}`)}
-    ${cell('Failures', String(failures.last100s), `in 100 s, ${short(failures.total)} in all`)}
+    ${columnNames.map((column) => cell(columns[column], node))}
   </tr>`;
 }
 
-function cell(label: string, value: string, more: string): Markup {
-  return html`<td role="cell" class="number" data-label="${label}">${value} <small>${more}</small></td>`;
+function cell({ title, show }: ColumnRule, node: NodeFacts): Markup | undefined {
+  if (show === undefined) return undefined;
+  const [value, more] = show(node);
+  return html`<td role="cell" class="number" data-label="${title}">${value} <small>${more}</small></td>`;
 }
 
 function edgeOf(speed: number, margin: string | undefined): string {
   if (margin === undefined) return '–';
   if (speed === 0) return 'the edge stands still';
   return `moves ${perSecond(speed)}, margin ${short(Number(margin))}`;
-}
-
-function ejectedOf(node: NodeFacts): Markup | undefined {
-  return node.ejected.length === 0 ? undefined : html`<small>for ${ejectedClasses(node).join(', ')}</small>`;
 }
