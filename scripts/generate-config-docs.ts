@@ -1,6 +1,6 @@
 /** Writes config/schema.json and docs/configuration.md from the config schema and the flags: `npm run generate`. */
 import { writeFileSync } from 'node:fs';
-import { flagNames, flags, variableOf, type Flag } from '../src/commands/flags.ts';
+import { flags, variableOf, type Flag } from '../src/commands/flags.ts';
 import { isLive } from '../src/config/changes.ts';
 import { findValue, isMapping } from '../src/config/source/problem.ts';
 import { configJsonSchema } from '../src/config/schema/schema.ts';
@@ -17,8 +17,7 @@ export function schemaJson(): string {
 
 export function configurationMarkdown(): string {
   const keys = keyRows(configJsonSchema(), '').map((row) => `| ${row.map(cell).join(' | ')} |`);
-  const flagRows = flagNames().map((name) => {
-    const flag: Flag = flags[name];
+  const flagRows = Object.entries<Flag>(flags).map(([name, flag]) => {
     const value = flag.value === undefined ? '' : ` ${flag.value}`;
     return `| \`--${name}${value}\` | \`${variableOf(name)}\` | ${cell(flag.meaning)} |`;
   });

@@ -1,24 +1,7 @@
 /** The parts of a command, its inputs from the outside, and tables for its output. */
-import type { FlagName } from './flags.ts';
 
 /** 0: fine. 1: something failed while running. 2: bad usage or config. */
 export type ExitCode = 0 | 1 | 2;
-
-/** One command of the program; its code is loaded when it is called. */
-export interface CliCommand {
-  readonly name: string;
-  /** One sentence for the overview. */
-  readonly summary: string;
-  /** Forms of the call, without the program's name. */
-  readonly usage: readonly string[];
-  readonly flags: readonly FlagName[];
-  /** The one argument that a command may take besides flags. */
-  readonly operand?: string;
-  /** The words that the operand may be, one of which is required. Absent: any text, or none. */
-  readonly choices?: readonly string[];
-  /** Imports the work: a health check every few seconds must not pay for loading the gateway. */
-  load(): Promise<CommandRun>;
-}
 
 /** Runs a call; resolves with the exit code of the process. */
 export type CommandRun = (call: CommandCall) => Promise<ExitCode>;

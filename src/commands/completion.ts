@@ -1,6 +1,5 @@
 /** Completion of commands, flags and their values, generated from the table of commands. */
-import type { CliCommand } from './command.ts';
-import { type Flag, type FlagName, flags } from './flags.ts';
+import { type CliCommand, type Flag, type FlagName, flags } from './flags.ts';
 
 /** A script that the shell sources. Where it proposes nothing, the shell proposes files. */
 export function completionScript(shell: 'bash' | 'zsh' | 'fish', commands: readonly CliCommand[]): string {
@@ -78,7 +77,7 @@ function wordsOf({ choices = [], flags: own }: CliCommand): string {
 /** Words for the value of a flag; none for free text and files. */
 function valueCases(variable = 'words'): string {
   const names = Object.keys(flags) as FlagName[];
-  const valued = names.filter((name) => flags[name].kind !== 'switch');
+  const valued = names.filter((name) => 'value' in flags[name]);
   const worded = valued.filter((name) => valuesOf(name).length > 0);
   const free = valued.filter((name) => valuesOf(name).length === 0);
   return [
@@ -93,10 +92,10 @@ function valuesOf(name: FlagName): readonly string[] {
 }
 
 function fishValue(name: FlagName): string {
-  const { kind, value, meaning }: Flag = flags[name];
+  const { value, meaning }: Flag = flags[name];
   const words = valuesOf(name);
   const form =
-    words.length > 0 ? `-x -a '${words.join(' ')}'` : value === 'FILE' ? '-r -F' : kind === 'switch' ? '-f' : '-x';
+    words.length > 0 ? `-x -a '${words.join(' ')}'` : value === 'FILE' ? '-r -F' : value === undefined ? '-f' : '-x';
   return `${form} -d ${quoted(meaning)}`;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Requests to a running gateway's operations port, given by URL, by config, or by host and port: `health`, `drain`,
- * `resume`. Imports little, because a container runs `health` every few seconds.
+ * Requests to a running gateway's operations port, given by URL, by config, or by host and port: `health`, `status`,
+ * `drain`, `resume`. Imports little, because a container runs `health` every few seconds.
  */
 import { once } from 'node:events';
 import type { IncomingMessage, RequestOptions } from 'node:http';
@@ -22,6 +22,21 @@ export async function health(call: CommandCall): Promise<ExitCode> {
     return 1;
   }
   call.terminal.out('ready');
+  return 0;
+}
+
+const statusMs = 3_000;
+
+/** `status`: prints the state of a running gateway, as text or JSON; exit code 0 whatever it is. */
+export async function status(call: CommandCall): Promise<ExitCode> {
+  const { given, terminal } = call;
+  const url = await operationsUrl('status', '/status.json', call);
+  const json = await fetchText(url, statusMs);
+  const { statusLines } = await import('../proxy/operations/index.ts');
+  const lines = statusLines(json);
+  if (lines === undefined) throw new RuntimeFailure(`${url.href} is not the status of a gateway`);
+  const isJson = given.has('json') || given.get('format')?.values[0] === 'json';
+  for (const line of isJson ? [json] : lines) terminal.out(line);
   return 0;
 }
 
@@ -58,7 +73,7 @@ function nameOf(command: string, { operand }: CommandCall): string {
 }
 
 /** Throws UsageError for what cannot be an address. */
-export async function operationsUrl(command: string, path: string, call: CommandCall): Promise<URL> {
+async function operationsUrl(command: string, path: string, call: CommandCall): Promise<URL> {
   if (call.operand !== undefined) {
     if (!/^http:\/\/./.test(call.operand) || !URL.canParse(call.operand)) {
       throw new UsageError(`${command}: expected a URL such as http://127.0.0.1:9090, got "${call.operand}"`);
@@ -108,7 +123,7 @@ async function operationsAddress(command: string, call: CommandCall): Promise<Op
 const mostBytes = 8 * 1024 * 1024;
 
 /** The text of a 200. Throws RuntimeFailure for any other answer, and for none within `timeoutMs`. */
-export async function fetchText(url: URL, timeoutMs: number, options: RequestOptions = {}): Promise<string> {
+async function fetchText(url: URL, timeoutMs: number, options: RequestOptions = {}): Promise<string> {
   const failure = (why: string): RuntimeFailure => new RuntimeFailure(`${url.href} ${why}`);
   const request = open(url, { ...options, signal: AbortSignal.timeout(timeoutMs), agent: false }).end();
   const [response] = (await once(request, 'response').catch(({ name, code }: NodeJS.ErrnoException) => {

@@ -1,8 +1,7 @@
 /** Runs the arguments of the program, and returns an exit code. */
 import { nearMissHint } from '../ledger/index.ts';
-import { parseArguments } from './arguments.ts';
-import { type CliCommand, type ExitCode, RuntimeFailure, type Terminal, UsageError, formatTable } from './command.ts';
-import { variableOf, configFlags, type Flag, flags } from './flags.ts';
+import { type ExitCode, RuntimeFailure, type Terminal, UsageError, formatTable } from './command.ts';
+import { type CliCommand, configFlags, type Flag, flags, parseArguments, variableOf } from './flags.ts';
 
 /** Runs one command line; every failure is on the terminal when this resolves. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
@@ -127,7 +126,7 @@ export const commands: readonly CliCommand[] = [
     usage: ['status [URL] [--format json]'],
     flags: ['config', 'operations-host', 'operations-port', 'format', 'json'],
     operand: 'URL',
-    load: async () => (await import('./status.ts')).status,
+    load: async () => (await import('./operations-port.ts')).status,
   },
   {
     name: 'drain',

@@ -1,10 +1,10 @@
 /** `check FILE`: checks the config, probes every upstream against it, inspects store and Redis, and reports for people or programs. */
 import { inspectKeysFile } from '../../access/index.ts';
-import { ConfigError, type Problem, TlsPair } from '../../config/index.ts';
+import { ConfigError, type LoadedConfig, type Problem, TlsPair } from '../../config/index.ts';
+import { inspectNodes } from '../../upstream/index.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
-import { type FleetInspection, inspectFleet } from './inspect-fleet.ts';
-import { inspectRedis, inspectStore } from './inspect-tiers.ts';
+import { type CheckFinding, inspectRedis, inspectStore } from './inspect-tiers.ts';
 
 /** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is, or the certificate has expired. */
 export async function check(call: CommandCall): Promise<ExitCode> {
@@ -44,6 +44,23 @@ function tryLoad(call: CommandCall): { readonly loaded?: GivenConfig; readonly p
     if (error instanceof ConfigError) return { problems: error.problems };
     throw error;
   }
+}
+
+type FleetInspection = Awaited<ReturnType<typeof inspectFleet>>;
+
+/** Probes every node: all upstreams with their state, and the findings about them. */
+async function inspectFleet({ config, redacted }: Pick<LoadedConfig, 'config' | 'redacted'>) {
+  const nodes = await inspectNodes(config);
+  const upstreams = nodes.map(({ index, address, name, tier, ...state }) => {
+    const given = redacted.upstreams[index]?.url ?? '';
+    return { name, tier, url: address === undefined ? given : `${given} (${address})`, ...state };
+  });
+  const findings = nodes.flatMap(({ index, name, fault }): readonly CheckFinding[] => {
+    if (fault === undefined) return [];
+    const isOnly = nodes.filter((other) => other.index === index).length === 1;
+    return [{ path: ['upstreams', index, 'url'], message: isOnly ? fault : `${name}: ${fault}` }];
+  });
+  return { upstreams, findings };
 }
 
 /** Findings of one `check`. */

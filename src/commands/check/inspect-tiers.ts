@@ -3,12 +3,14 @@ import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } 
 import { dirname, join } from 'node:path';
 import type { Cluster, Redis } from 'ioredis';
 import { faultOf, redisConnections } from '../../cache/index.ts';
-import type { Config, LoadedConfig, RedisConfig } from '../../config/index.ts';
+import type { Config, LoadedConfig, Problem, RedisConfig } from '../../config/index.ts';
 import { connectionFault } from '../../upstream/index.ts';
-import type { CheckFinding } from './inspect-fleet.ts';
+
+/** A fault of the value at `path`. */
+export type CheckFinding = Pick<Problem, 'path' | 'message'>;
 
 /** Problems and warnings about a tier. */
-export interface TierInspection {
+interface TierInspection {
   readonly findings: readonly CheckFinding[];
   readonly warnings: readonly string[];
 }
