@@ -103,18 +103,7 @@ export class FleetState {
     this.#events = events;
     this.#limits = limits;
     this.ledger = new FleetLedger(this, events, chainId);
-    this.headersOfLedger = new LedgerWideHeaders({
-      dialect: this.dialect,
-      generation: () => this.generation,
-      onChange: () => {
-        this.#isViewStale = true;
-      },
-      onLookNeeded: (upstream) => events.onDoubt(upstream),
-      onLeftOut: ({ name }) => {
-        const message = 'headers of an upstream are left out: they exceed the bounds';
-        events.onChange('headers left out', { upstream: name }, message);
-      },
-    });
+    this.headersOfLedger = new LedgerWideHeaders(this, events);
   }
 
   get upstreams(): readonly Upstream[] {
@@ -341,6 +330,12 @@ export class FleetState {
     if (isNews && !isBelow) this.#confirm();
     upstream.lagMs = Number((this.head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
     return true;
+  }
+
+  /** Records the headers of a look at the ledger info, beside `observe`. */
+  recordLook(answer: AnswerHead & { readonly info: LedgerInfo }): void {
+    this.headersOfLedger.onLook(answer);
+    this.#isViewStale = true;
   }
 
   /** Reports a node whose head is lower than it was, once: answers that overtake each other look so for a moment. */

@@ -1,9 +1,9 @@
 /** One look at every node from outside, without a gateway: its ledger, and why the gateway could not use it. */
 import type { Config } from '../config/index.ts';
-import { Dialect, type HeaderValues, type LedgerInfo } from '../ledger/index.ts';
+import { Dialect, type LedgerInfo } from '../ledger/index.ts';
 import { Agent, request } from 'undici';
 import { elect } from './contradictions.ts';
-import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from './nodes.ts';
+import { lookUpBySystem, lookUpNames, type NodeConfig, nodesOf, shownAddress } from './nodes.ts';
 import { lookupOf } from './node/node-client.ts';
 import { connectionFault, describeFault, dialectOfLook, faultOfLook, type NodeFaultReport } from './node/node-fault.ts';
 import { SharedAddress, sharedAddressMessage } from './node/shared-address.ts';
@@ -16,9 +16,8 @@ export async function inspectNodes(config: Config) {
   const probed = await Promise.all(
     config.upstreams.flatMap((upstream, index) =>
       nodesOf([upstream], addresses).map(async (node) => {
-        const { name, tier, url, address, headers } = node;
-        const outcome = await probeAddress(url, { timeoutMs, headers, address });
-        return { index, address: shownAddress(node), name, tier, outcome };
+        const { name, tier } = node;
+        return { index, address: shownAddress(node), name, tier, outcome: await probeAddress(node, timeoutMs) };
       }),
     ),
   );
@@ -76,23 +75,18 @@ interface ProbeOutcome {
   readonly isShared?: boolean;
 }
 
-interface ProbeOptions {
-  readonly timeoutMs: number;
-  /** The node's own credentials. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** The IP address to connect to. Default: whichever the host has. */
-  readonly address?: string | undefined;
-}
-
-/** `GET {url}` on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
-async function probe(url: string, { timeoutMs, headers = {}, address }: ProbeOptions): Promise<ProbeOutcome> {
+/** `GET` of the node's ledger info on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
+async function probe({ url, headers, address }: NodeConfig, timeoutMs: number): Promise<ProbeOutcome> {
   const connect = address === undefined ? {} : { lookup: lookupOf(address) };
   const dispatcher = new Agent({ connections: 1, connect });
   const signal = AbortSignal.timeout(timeoutMs);
   try {
     const answer = await request(url, { dispatcher, signal, headers: { accept: 'application/json', ...headers } });
     await answer.body.dump();
-    return outcomeOf(answer.statusCode, answer.headers);
+    const dialect = dialectOfLook(answer.statusCode, answer.headers);
+    const ledger = dialect && new Dialect(dialect).findInfo(answer.headers);
+    if (ledger !== undefined) return { reachable: true, dialect, ledger };
+    return { reachable: true, fault: faultOfLook(answer.statusCode, answer.headers, 'node') };
   } catch (error) {
     return { reachable: false, fault: connectionFault(error, timeoutMs) };
   } finally {
@@ -103,25 +97,18 @@ async function probe(url: string, { timeoutMs, headers = {}, address }: ProbeOpt
 /** Looks, each over a connection of its own, that find most balancers. */
 const mostLooks = 8;
 
-/** Probes one upstream, and again until the order of the ledgers shows that several nodes answer. */
-async function probeAddress(url: string, options: ProbeOptions): Promise<ProbeOutcome> {
+/** Probes one node, and again until the order of the ledgers shows that several nodes answer. */
+async function probeAddress(node: NodeConfig, timeoutMs: number): Promise<ProbeOutcome> {
   const address = new SharedAddress();
-  const untilMs = performance.now() + options.timeoutMs;
-  let outcome: ProbeOutcome = { reachable: false };
+  const untilMs = performance.now() + timeoutMs;
+  let first: ProbeOutcome | undefined;
   for (let looks = 0; looks < mostLooks && !address.isShared; looks += 1) {
     const sentAtMs = performance.now();
-    if (looks > 0 && sentAtMs >= untilMs) break;
-    const next = await probe(url, options);
-    if (looks === 0) outcome = next;
-    if (next.fault !== undefined || next.ledger === undefined) break;
-    address.observe(next.ledger, sentAtMs, performance.now());
+    if (first !== undefined && sentAtMs >= untilMs) break;
+    const outcome = await probe(node, timeoutMs);
+    first ??= outcome;
+    if (outcome.ledger === undefined) break;
+    address.observe(outcome.ledger, sentAtMs, performance.now());
   }
-  return address.isShared ? { ...outcome, isShared: true } : outcome;
-}
-
-function outcomeOf(status: number, headers: HeaderValues): ProbeOutcome {
-  const dialect = dialectOfLook(status, headers);
-  const ledger = dialect && new Dialect(dialect).findInfo(headers);
-  if (ledger !== undefined) return { reachable: true, dialect, ledger };
-  return { reachable: true, fault: faultOfLook(status, headers, 'node') };
+  return { reachable: false, ...first, isShared: address.isShared };
 }

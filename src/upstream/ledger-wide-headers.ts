@@ -15,21 +15,15 @@ import {
   namedByConnection,
 } from '../ledger/index.ts';
 import type { AnswerHead } from './dispatch/exchange.ts';
+import type { LedgerEvents } from './fleet-ledger.ts';
 import type { Upstream } from './node/upstream.ts';
 
 /** A node's answer of the fleet's chain. */
 type FamilyAnswer = Pick<AnswerHead, 'upstream' | 'info' | 'headers'>;
 
-/** Connections of the headers to the fleet. */
-export interface LedgerWideParts {
-  readonly dialect: Dialect;
-  readonly generation: () => number;
-  /** The headers of later answers may differ. */
-  readonly onChange: () => void;
-  /** The node's ledger info has to be looked at. Called at most once a second for each node. */
-  readonly onLookNeeded: (upstream: Upstream) => void;
-  /** Headers of the node are left out, because they exceed a bound. Called once for each node. */
-  readonly onLeftOut: (upstream: Upstream) => void;
+/** A change for the log, and the request for a look at a node's ledger info: at most one a second for each node. */
+interface HeaderEvents extends Pick<LedgerEvents, 'onChange'> {
+  onDoubt(upstream: Upstream): void;
 }
 
 /** The key on the newest look that had it. */
@@ -56,7 +50,8 @@ const lookGapMs = 1_000;
 
 /** The ledger-wide headers of one fleet. */
 export class LedgerWideHeaders {
-  readonly #parts: LedgerWideParts;
+  readonly #fleet: { readonly generation: number; readonly dialect: Dialect };
+  readonly #events: HeaderEvents;
   #names: ReadonlySet<string> = new Set([new Dialect('node').epochKey, new Dialect('aptos').epochKey]);
   /** Names on answers that a look has followed: each is their answers' own, unless it is in `names`. */
   readonly #seen = new Set<string>();
@@ -70,8 +65,9 @@ export class LedgerWideHeaders {
   readonly #isCut = new WeakSet<Upstream>();
   #list: readonly string[] = [];
 
-  constructor(parts: LedgerWideParts) {
-    this.#parts = parts;
+  constructor(fleet: { readonly generation: number; readonly dialect: Dialect }, events: HeaderEvents) {
+    this.#fleet = fleet;
+    this.#events = events;
   }
 
   /** Lower-case names of the key and of all headers that looks had at some time; another object after each change. */
@@ -84,7 +80,7 @@ export class LedgerWideHeaders {
     // A key of another epoch may be wrong, and a missing one is none.
     const live = this.#key?.info.epoch === head?.epoch && this.#isBelieved(this.#key) ? this.#key : undefined;
     if (live?.value !== this.#list[1]) {
-      this.#list = live === undefined ? [] : [Dialect.titleCase(this.#parts.dialect.epochKey), live.value];
+      this.#list = live === undefined ? [] : [Dialect.titleCase(this.#fleet.dialect.epochKey), live.value];
     }
     return this.#list;
   }
@@ -93,9 +89,9 @@ export class LedgerWideHeaders {
   onLook(answer: FamilyAnswer & { readonly info: LedgerInfo }): void {
     const { upstream, info } = answer;
     if (upstream.isSuspect) return;
-    const generation = this.#parts.generation();
+    const generation = this.#fleet.generation;
     const { fields, cut } = this.#familyOf(answer);
-    const value = fields.get(this.#parts.dialect.epochKey);
+    const value = fields.get(this.#fleet.dialect.epochKey);
     const before = this.#looks.get(upstream);
     const isSameEpoch = before?.generation === generation && before.epoch === info.epoch;
     const wasAsked = this.#keyAsked.delete(upstream);
@@ -113,15 +109,14 @@ export class LedgerWideHeaders {
       if (this.#seen.size >= mostNames) this.#seen.clear();
       this.#seen.add(name);
     }
-    this.#parts.onChange();
   }
 
   /** Records a node's report of its ledger outside a look. `headers`: of its answer, where it is at hand. */
   onReport(upstream: Upstream, info: LedgerInfo, headers: HeaderValues = {}): void {
-    const hasKey = headers[this.#parts.dialect.epochKey] !== undefined;
+    const hasKey = headers[this.#fleet.dialect.epochKey] !== undefined;
     if ((!hasKey && this.#key === undefined) || upstream.isSuspect) return;
     const look = this.#looks.get(upstream);
-    const isLooked = look?.generation === this.#parts.generation() && look.epoch >= info.epoch;
+    const isLooked = look?.generation === this.#fleet.generation && look.epoch >= info.epoch;
     if (isLooked && (!hasKey || look.hasKey || look.isKeyless)) return;
     if (hasKey) this.#keyAsked.add(upstream);
     this.#needLook(upstream);
@@ -139,7 +134,7 @@ export class LedgerWideHeaders {
     // Should the next look have the name, cached answers cease to show it.
     const unseen = [...own.keys()].filter((name) => !this.#seen.has(name));
     if (unseen.length > 0 && !upstream.isSuspect) this.#lookFor(unseen, answer);
-    return familyText.of(own, this.#parts.dialect);
+    return familyText.of(own, this.#fleet.dialect);
   }
 
   #lookFor(names: readonly string[], { upstream, info }: FamilyAnswer): void {
@@ -154,7 +149,7 @@ export class LedgerWideHeaders {
   }
 
   #familyOf({ headers, upstream }: FamilyAnswer): FamilyFields {
-    const family = familyFields(headers, this.#parts.dialect, upstream.headers);
+    const family = familyFields(headers, this.#fleet.dialect, upstream.headers);
     if (family.cut.length > 0) this.#leaveOut(upstream);
     return family;
   }
@@ -174,7 +169,7 @@ export class LedgerWideHeaders {
   }
 
   #isBelieved(key: LiveKey | undefined): boolean {
-    if (key === undefined || key.generation !== this.#parts.generation()) return false;
+    if (key === undefined || key.generation !== this.#fleet.generation) return false;
     return !key.upstream.isSuspect && key.upstream.health !== 'foreign';
   }
 
@@ -182,13 +177,14 @@ export class LedgerWideHeaders {
     const nowMs = performance.now();
     if (nowMs - (this.#askedAtMs.get(upstream) ?? -Infinity) < lookGapMs) return;
     this.#askedAtMs.set(upstream, nowMs);
-    this.#parts.onLookNeeded(upstream);
+    this.#events.onDoubt(upstream);
   }
 
   #leaveOut(upstream: Upstream): undefined {
     if (this.#isCut.has(upstream)) return;
     this.#isCut.add(upstream);
-    this.#parts.onLeftOut(upstream);
+    const message = 'headers of an upstream are left out: they exceed the bounds';
+    this.#events.onChange('headers left out', { upstream: upstream.name }, message);
   }
 }
 

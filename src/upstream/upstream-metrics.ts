@@ -59,18 +59,21 @@ function createAttemptMetrics(registry: Registry, fleet: MeasuredFleet) {
     labels: byKind,
     known: () => fleet.upstreams.flatMap(({ name }) => combinations(byKind, { upstream: name })),
   });
-  const deferrals = new Counter(registry, {
-    name: 'ledgergate_upstream_deferrals_total',
-    help: 'Times the others began to be asked before an upstream, because it refused a request as one too many (429, overloaded, Retry-After).',
-    labels: { upstream: labelSources.upstream },
-    known: () => fleet.upstreams.map(({ name }) => ({ upstream: name })),
-  });
-  const allowanceRefusals = new Counter(registry, {
-    name: 'ledgergate_upstream_allowance_refusals_total',
-    help: 'Requests that were not sent to an upstream, because its maxRequestsPerSecond was used up and no other upstream could answer.',
-    labels: { upstream: labelSources.upstream },
-    known: () => fleet.upstreams.map(({ name }) => ({ upstream: name })),
-  });
+  const byNode = (name: string, help: string) =>
+    new Counter(registry, {
+      name: `ledgergate_upstream_${name}_total`,
+      help,
+      labels: { upstream: labelSources.upstream },
+      known: () => fleet.upstreams.map((upstream) => ({ upstream: upstream.name })),
+    });
+  const deferrals = byNode(
+    'deferrals',
+    'Times the others began to be asked before an upstream, because it refused a request as one too many (429, overloaded, Retry-After).',
+  );
+  const allowanceRefusals = byNode(
+    'allowance_refusals',
+    'Requests that were not sent to an upstream, because its maxRequestsPerSecond was used up and no other upstream could answer.',
+  );
   const duration = new Histogram(registry, {
     name: 'ledgergate_upstream_request_duration_seconds',
     help: 'Time of one attempt at an upstream, until the whole answer or the head of a streamed one.',

@@ -4,8 +4,9 @@ import { test, type TestContext } from 'node:test';
 import { Dialect, type HeaderValues, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
 import { familyText } from '../../src/ledger/node-headers.ts';
 import { familyFields, LedgerWideHeaders } from '../../src/upstream/ledger-wide-headers.ts';
-import { Upstream } from '../../src/upstream/node/upstream.ts';
+import type { Upstream } from '../../src/upstream/node/upstream.ts';
 import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';
+import { nodeAt } from '../support/node-client.ts';
 
 const key = 'x-node-txn-encryption-key';
 const written = 'X-Node-Txn-Encryption-Key';
@@ -14,22 +15,14 @@ const named = (prefix: string, count: number, value = 'v'): HeaderValues =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-node-${prefix}${at}`, value]));
 
 function scene(t: TestContext) {
-  const [a, b] = ['a', 'b'].map((name) => {
-    const url = new URL('http://127.0.0.1:9/v1');
-    const upstream = new Upstream({ name, url, tier: 'full', connections: 1, connectTimeoutMs: 1_000 });
-    upstream.recordAnswer(5, 0);
-    t.after(() => upstream.close());
-    return upstream;
-  }) as [Upstream, Upstream];
-  const fleet = { generation: 0 };
+  const [a, b] = [nodeAt(t, 9, { name: 'a' }), nodeAt(t, 9, { name: 'b' })];
+  for (const upstream of [a, b]) upstream.recordAnswer(5, 0);
+  const fleet = { generation: 0, dialect: new Dialect('node') };
   const looked: string[] = [];
   const leftOut: string[] = [];
-  const headers = new LedgerWideHeaders({
-    dialect: new Dialect('node'),
-    generation: () => fleet.generation,
-    onChange: () => undefined,
-    onLookNeeded: ({ name }) => looked.push(name),
-    onLeftOut: ({ name }) => leftOut.push(name),
+  const headers = new LedgerWideHeaders(fleet, {
+    onDoubt: ({ name }) => looked.push(name),
+    onChange: (_change, fields) => leftOut.push(...Object.values(fields).map(String)),
   });
   const look = (upstream: Upstream, version: bigint, sent: HeaderValues = {}, epoch = 7n): LedgerInfo => {
     const info = { ...ledgerInfo({ version }), epoch };

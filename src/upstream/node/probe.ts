@@ -215,7 +215,7 @@ export class Prober {
         upstream.recordAnswer(nowMs - startedMs, nowMs);
         this.addresses.observe(upstream, answer.info, startedMs, nowMs);
         const isOurs = this.#fleet.observe(upstream, answer.info, nowMs, startedMs);
-        if (isOurs) this.#fleet.headersOfLedger.onLook(answer);
+        if (isOurs) this.#fleet.recordLook(answer);
       }
     } catch (error) {
       if (this.#stop.signal.aborted) return;
