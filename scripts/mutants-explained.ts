@@ -33,7 +33,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'at > 0 => at >= 0': 'one turn more',
     "typeof body !== 'object' => false": 'for types alone: a boolean or a text has no kind',
   },
-  'src/cache/history/terms.ts': {
+  'src/cache/epoch/epoch.ts': {
     'one.id < other.id => one.id <= other.id': 'no two fields of a hash have one name',
     '\'\' => "Stryker was here!"': 'for types alone: a group of a match, or no match and no number',
     '[] => ["Stryker was here"]': 'no number either way',

@@ -17,7 +17,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   ],
   'src/access/limits/cost.ts': ['test/access/limits/cost.test.ts'],
   'src/access/limits/window.ts': ['test/access/limits/window.test.ts'],
-  'src/cache/history/terms.ts': ['test/cache/history/terms.test.ts'],
+  'src/cache/epoch/epoch.ts': ['test/cache/epoch/epoch.test.ts'],
   'src/proxy/routes/canonical-body.ts': [
     'test/proxy/routes/view-body.test.ts',
     'test/proxy/routes/table-body.test.ts',

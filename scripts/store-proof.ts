@@ -18,7 +18,6 @@ import { AnswerNames } from '../src/cache/redis/redis-keys.ts';
 import { connectRedis } from '../src/cache/redis/redis-client.ts';
 import { RedisLink } from '../src/cache/redis/redis-link.ts';
 import { SharedTier } from '../src/cache/redis/shared-tier.ts';
-import { RedisWrites } from '../src/cache/redis/redis-writes.ts';
 import { until } from '../test/support/eventually.ts';
 import { fakeNode } from '../test/support/fake-node.ts';
 import { freePort } from '../test/support/free-port.ts';
@@ -140,15 +139,14 @@ async function reads(): Promise<void> {
   });
   cleanUp.after(() => link.close());
   await link.started;
-  const names = new AnswerNames('lg', 'proof', place.term);
+  const names = new AnswerNames('lg', 'proof', place.epoch);
   for (const size of [400, 4_000, 60_000]) {
     const memory = new MemoryCache({ maxBytes: 2 ** 30, onEvict: () => {} });
     const store = await openStore(cleanUp.folder(), 2 ** 31);
     let left = 0;
-    const tier = new SharedTier(
-      { link, writes: new RedisWrites(link, () => (left -= 1)), findAnswer: () => undefined },
-      { timeoutMs: 1_000, ttlMs: 600_000, keys: () => names },
-    );
+    const times = { timeoutMs: 1_000, ttlMs: 600_000 };
+    const onWritten = () => (left -= 1);
+    const tier = new SharedTier(link, times, { names: () => names, findAnswer: () => undefined, onWritten });
     for (let index = 0; index < count; index += 1) {
       const [key, answer] = [keyOf(index), bodyOf(index, size)];
       memory.store(key, answer);

@@ -4,15 +4,16 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CachedResponse } from '../../src/cache/entry.ts';
+import type { CurrentEpoch } from '../../src/cache/epoch/registry.ts';
 import type { CacheKey } from '../../src/cache/key.ts';
-import { AnswerStore, type StorePlace } from '../../src/cache/store/store.ts';
+import { AnswerStore } from '../../src/cache/store/store.ts';
 import { answerOf, keyAt } from '../../test/support/answers.ts';
 import { until } from '../../test/support/eventually.ts';
 
 /** The place of every answer that these scripts write. */
-export const place: StorePlace = {
+export const place: CurrentEpoch = {
   ledger: '1.proof',
-  term: { id: '0k3v9aq2', bornMs: 1, before: [], checkpoint: { version: 0n, root: '' } },
+  epoch: { id: '0k3v9aq2', bornMs: 1, before: [], checkpoint: { version: 0n, root: '' } },
 };
 
 /** Writes that are on their way at most: fewer than the store drops. */
@@ -21,11 +22,8 @@ const sampleMs = 20;
 
 /** The store of a folder; resolves when it is open. */
 export async function openStore(folder: string, maxBytes: number, onDropped: (answers: number) => void = () => {}) {
-  const store = new AnswerStore({
-    folder,
-    maxBytes,
-    isShared: false,
-    run: 'proof',
+  const setup = { folder, maxBytes, isShared: false, run: 'proof' };
+  const store = new AnswerStore(setup, {
     place: () => place,
     findAnswer: () => undefined,
     onWritten: (outcome, answers) => {

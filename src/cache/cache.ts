@@ -1,21 +1,21 @@
 /** The cache of one process: memory, the store, Redis, and the events between replicas that share Redis. */
 import type { Config } from '../config/index.ts';
 import { createCacheMetrics } from './cache-metrics.ts';
-import type { TierParts } from './history/tier-history.ts';
 import { MemoryCache } from './memory/memory.ts';
 import type { PurgeScope } from './purge/purge-scope.ts';
 import { purge } from './purge/purger.ts';
 import { ReadThrough } from './read-through.ts';
 import { createSharedCache, type SharedCacheParts } from './redis/shared-cache.ts';
 import type { NewsListener } from './redis/shared-state.ts';
-import { purgeMarkOf } from './store/registry.ts';
-import { createStoredCache, type StoredCacheParts } from './store/stored-cache.ts';
+import { createStoredCache, type StoreParts } from './store/stored-cache.ts';
+import type { TierParts } from './tiers.ts';
 
 /** The process that the cache is a part of, and the nodes' ledger. */
 interface CacheDeps extends Omit<
-  StoredCacheParts & SharedCacheParts,
+  StoreParts & SharedCacheParts,
   'memory' | 'ledger' | 'news' | 'onReplaced' | 'onForeign'
 > {
+  readonly chainId: () => number | undefined;
   /** The first transaction's hash tells ledgers of one chain id apart. Looked up at the start, closed with the cache. */
   readonly identity: { readonly name: string | undefined; look(): Promise<void>; close(): void };
   /** All nodes report a new root at `version`. */
@@ -40,7 +40,10 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
   const parts: TierParts = {
     ...deps,
     memory,
-    ledger: () => identity.name,
+    ledger: () => {
+      const [chainId, { name }] = [deps.chainId(), identity];
+      return chainId === undefined || name === undefined ? undefined : `${chainId}.${name}`;
+    },
     onReplaced: (version) => {
       deps.replaceHistory(version);
       shared?.news.forgetServed();
@@ -53,7 +56,7 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
     createSharedCache(config.redis, {
       ...deps,
       ...parts,
-      news: { ...news, onPurge: (scope) => tiers.purge(scope), purgeMark: stored && purgeMarkOf(stored.store) },
+      news: { ...news, onPurge: (scope) => tiers.purge(scope), purgeMark: stored?.purgeMark },
     });
   const tiers: ReadThrough = new ReadThrough({ memory, stored, shared, onAwaited: deps.onAwaited });
   const forget = (scope: PurgeScope) => tiers.purge(scope);
@@ -71,10 +74,10 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
         forget,
         shared: shared && { clear: shared.clear, publishPurge: (scope) => shared.news.publishPurge(scope) },
       }),
-    /** The ledger was rolled back: see `History.rolledBack`. */
+    /** The ledger was rolled back: see `EpochRegistry.rolledBack`. */
     rolledBack: () => {
-      stored?.history.rolledBack();
-      shared?.history.rolledBack();
+      stored?.epochs.rolledBack();
+      shared?.epochs.rolledBack();
       shared?.news.forgetServed();
     },
     /** Publishes to the other replicas that this process serves `version`. */
@@ -91,7 +94,7 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
     start: async () => {
       if (shared === undefined && stored === undefined) return;
       await Promise.all([identity.look(), shared?.started, stored?.started]);
-      await Promise.all([shared?.history.check(), stored?.history.check()]);
+      await Promise.all([shared?.epochs.check(), stored?.epochs.check()]);
       await shared?.news.follow();
     },
     close: async () => {

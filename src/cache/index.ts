@@ -9,6 +9,6 @@ export { cacheKey, type CacheKey } from './key.ts';
 export { kinds, type Operation } from './kinds.ts';
 export type { CacheLocation } from './memory/memory.ts';
 export type { PurgeScope } from './purge/purge-scope.ts';
-export { redisConnections } from './redis/connections.ts';
+export { redisConnections } from './redis/redis-link.ts';
 export { faultOf } from './store/file.ts';
 export type { Loaded, ReadFlights } from './tiers.ts';

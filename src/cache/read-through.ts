@@ -7,7 +7,8 @@ import type { LeaseTurn } from './redis/leases.ts';
 import type { MemoryCache } from './memory/memory.ts';
 import { ProvisionalReads } from './provisional.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
-import type { EntryInspection, Lookup, Miss } from './redis/shared-tier.ts';
+import type { Lookup, Miss } from './record.ts';
+import type { EntryInspection } from './redis/shared-tier.ts';
 import type { AnswerLoad, ForgottenReads, Loaded, SecondTier, StoreTier } from './tiers.ts';
 
 interface ReadThroughParts {

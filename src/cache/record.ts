@@ -181,10 +181,16 @@ async function expand(stored: Buffer, length: number): Promise<Buffer | undefine
   }
 }
 
-/** A read's entry: the digest of its answer, and the end of a mutable one (seconds since the epoch). */
+/** A read's entry: the digest of its answer, and the end of a mutable one (seconds since 1970). */
 export interface Reference {
   readonly digest: string;
   readonly expiresAt: number | undefined;
+}
+
+/** The reference to an answer that a tier keeps for at most `mostMs`. */
+export function referenceTo({ digest, lifetimeMs }: CachedResponse, mostMs = Infinity): Reference {
+  const isFinal = lifetimeMs === Infinity;
+  return { digest, expiresAt: isFinal ? undefined : Math.ceil((Date.now() + Math.min(lifetimeMs, mostMs)) / 1000) };
 }
 
 /** The text of a reference, short enough for Redis' listpack encoding of hashes (64 bytes a value). */
@@ -203,4 +209,33 @@ export function decodeReference(key: CacheKey, text: string): Reference | undefi
 
 function checksum(key: CacheKey, text: string): string {
   return crc32(`${keyText(key)}\n${text}`).toString(36);
+}
+
+/** The reason of a miss. `damaged`: the entry is foreign or truncated, and is to be overwritten. */
+export type Miss = 'absent' | 'damaged' | 'unavailable';
+
+/** The result of a look-up. `ttlMs`: remaining lifetime of a mutable answer. */
+export type Lookup = { readonly answer: CachedResponse; readonly ttlMs?: number | undefined } | { readonly miss: Miss };
+
+/** Looks in memory by digest, which spares the transfer of a record and its proof. */
+export type FindAnswer = (digest: string) => CachedResponse | undefined;
+
+/** The answer that a tier's entry for the read names. `readRecord`: the record under this digest in the tier. */
+export async function lookUp(
+  key: CacheKey,
+  entry: string,
+  findAnswer: FindAnswer,
+  readRecord: (digest: string) => Buffer | Miss | Promise<Buffer | Miss>,
+): Promise<Lookup> {
+  const reference = decodeReference(key, entry);
+  if (reference === undefined) return { miss: 'damaged' };
+  const { digest, expiresAt } = reference;
+  const ttlMs = expiresAt === undefined ? undefined : expiresAt * 1000 - Date.now();
+  if (ttlMs !== undefined && ttlMs <= 0) return { miss: 'absent' };
+  const held = findAnswer(digest);
+  if (held !== undefined) return { answer: held, ttlMs };
+  const record = await readRecord(digest);
+  if (typeof record === 'string') return { miss: record };
+  const answer = await decodeRecord(record, digest);
+  return answer === undefined ? { miss: 'damaged' } : { answer, ttlMs };
 }

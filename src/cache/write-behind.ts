@@ -1,6 +1,15 @@
 import { settlesWithin } from '../ledger/index.ts';
 import type { CacheKey } from './key.ts';
 
+/** How a tier writes an answer. */
+export interface WriteOptions {
+  /** The head of the node's own ledger when it answered; without one, the answer is not written. */
+  readonly head: bigint | undefined;
+  /** The tier's present entry is damaged. */
+  readonly overwrite?: boolean;
+  readonly onDone?: QueuedWrite['onDone'];
+}
+
 /** An answer on its way to a tier. */
 export interface QueuedWrite {
   readonly key: CacheKey;

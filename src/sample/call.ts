@@ -15,32 +15,27 @@ import {
 import { negotiate, type AcceptForm } from './answer.ts';
 import type { LedgerClock } from './ledger-clock.ts';
 import type { Mempool } from './mempool.ts';
-import { bareError, frameworkError, versionNotFound, versionPruned, nodeError, notFound } from './node-error.ts';
+import { bareError, frameworkError, versionPruned, nodeError, notFound } from './node-error.ts';
 import { isKnownAccount } from './synthetic.ts';
 
 /** Input of an operation: the request, its parameters, and the state of the node. */
 export class SampleCall {
   /** The holes of the route's path, percent-decoded. */
-  readonly params: readonly string[];
-  readonly query: URLSearchParams;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
+  declare readonly params: readonly string[];
+  declare readonly query: URLSearchParams;
+  declare readonly headers: IncomingHttpHeaders;
+  declare readonly body: Buffer;
   /** The snapshot that the answer is made from, and whose numbers stand in its headers. */
-  readonly ledger: LedgerInfo;
-  readonly clock: LedgerClock;
-  readonly mempool: Mempool;
+  declare readonly ledger: LedgerInfo;
+  declare readonly clock: LedgerClock;
+  declare readonly mempool: Mempool;
   /** Aborted when the node closes. */
-  readonly signal: AbortSignal;
+  declare readonly signal: AbortSignal;
 
-  constructor(parts: SampleCallParts) {
-    this.params = parts.params;
-    this.query = parts.query;
-    this.headers = parts.headers;
-    this.body = parts.body;
-    this.ledger = parts.ledger;
-    this.clock = parts.clock;
-    this.mempool = parts.mempool;
-    this.signal = parts.signal;
+  constructor(
+    parts: Pick<SampleCall, 'params' | 'query' | 'headers' | 'body' | 'ledger' | 'clock' | 'mempool' | 'signal'>,
+  ) {
+    Object.assign(this, parts);
   }
 
   /** The form that the request accepts (protocol 2.3). */
@@ -53,22 +48,24 @@ export class SampleCall {
     return this.clock.historyOf?.(version) ?? '';
   }
 
-  /** The path parameter at `at` as an address. Throws `NodeError` 400 as a node does. */
+  /** The path parameter at `at` as an address. Throws `NodeError` 400 as a node does, as the next ones. */
   address(at: number, name = 'address'): Address {
-    const text = this.params[at] ?? '';
-    const address = Address.find(text);
-    if (address !== undefined) return address;
-    const reason = `Invalid account address: ${addressFault(text.replace(/^0x/, ''))}`;
-    throw frameworkError(400, `failed to parse path \`${name}\`: failed to parse "string(Address)": ${reason}`);
+    return this.#parameter(at, name, (text) => Address.find(text), addressFault);
   }
 
-  /** The path parameter at `at` as a struct tag. Throws `NodeError` 400 as a node does. */
   structTag(at: number): StructTag {
+    return this.#parameter(at, 'resource_type', findStruct, structFault);
+  }
+
+  u64(at: number, name: string): bigint {
+    return this.#parameter(at, name, findU64, u64Fault);
+  }
+
+  #parameter<T>(at: number, name: string, parse: (text: string) => T | undefined, fault: (text: string) => string): T {
     const text = this.params[at] ?? '';
-    const tag = TypeTag.find(text);
-    if (tag?.kind === 'struct') return tag;
-    const reason = `failed to parse "string(MoveStructTag)": invalid struct tag: ${text}`;
-    throw frameworkError(400, `failed to parse path \`resource_type\`: ${reason}`);
+    const value = parse(text);
+    if (value !== undefined) return value;
+    throw frameworkError(400, `failed to parse path \`${name}\`: ${fault(text)}`);
   }
 
   /** A module's name. A bad one is found by verification, which is not the framework: another code, still no headers. */
@@ -76,14 +73,6 @@ export class SampleCall {
     const name = this.params[at] ?? '';
     if (isIdentifier(name)) return name;
     throw bareError(400, 'invalid_input', `'module_name' invalid: Invalid identifier '${name}'`);
-  }
-
-  /** The path parameter at `at` as a u64. Throws `NodeError` 400 as a node does. */
-  u64(at: number, name: string): bigint {
-    const text = this.params[at] ?? '';
-    const value = findU64(text);
-    if (value !== undefined) return value;
-    throw frameworkError(400, `failed to parse path \`${name}\`: ${u64Fault(text)}`);
   }
 
   /** `?ledger_version=`. Throws `NodeError` 400 for one that is no u64. */
@@ -105,7 +94,8 @@ export class SampleCall {
   resolve(pinned: bigint | undefined): LedgerVersion {
     const { ledger } = this;
     const version = LedgerVersion.of(pinned ?? ledger.version);
-    if (version > ledger.version) throw versionNotFound(version);
+    if (version > ledger.version)
+      throw nodeError(404, 'version_not_found', `Ledger version not found by Ledger version(${version})`);
     if (version < ledger.oldestVersion) throw versionPruned(version);
     return version;
   }
@@ -145,14 +135,21 @@ export class SampleCall {
   }
 }
 
-/** The state that a call consists of. */
-type SampleCallParts = Pick<
-  SampleCall,
-  'params' | 'query' | 'headers' | 'body' | 'ledger' | 'clock' | 'mempool' | 'signal'
->;
+function findStruct(text: string): StructTag | undefined {
+  const tag = TypeTag.find(text);
+  return tag?.kind === 'struct' ? tag : undefined;
+}
+
+function structFault(text: string): string {
+  return `failed to parse "string(MoveStructTag)": invalid struct tag: ${text}`;
+}
+
+function addressFault(text: string): string {
+  return `failed to parse "string(Address)": Invalid account address: ${digitsFault(text.replace(/^0x/, ''))}`;
+}
 
 /** Nodes name the place in the address after padding it to 64 digits. */
-function addressFault(digits: string): string {
+function digitsFault(digits: string): string {
   if (digits.length === 0 || digits.length > 64) return 'Invalid string length';
   const at = digits.search(/[^0-9a-fA-F]/);
   return `Hex characters are invalid: Invalid character '${digits.charAt(at)}' at position ${64 - digits.length + at}`;
@@ -189,7 +186,7 @@ export function textMember(object: JsonObject, name: string): string | undefined
 }
 
 /** Items of a page without `limit`, and the most of one: a larger `limit` counts as `most`. */
-export interface PageSize {
+interface PageSize {
   readonly usual: number;
   readonly most: number;
 }

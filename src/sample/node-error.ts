@@ -33,11 +33,6 @@ export function bareError(status: number, code: string, message: string): NodeEr
   return new NodeError(message, { status, contentType: 'application/json', body, ledgerHeaders: false });
 }
 
-/** 404: the version is above the head. */
-export function versionNotFound(version: bigint): NodeError {
-  return nodeError(404, 'version_not_found', `Ledger version not found by Ledger version(${version})`);
-}
-
 /** 410: the version is below the window. */
 export function versionPruned(version: bigint): NodeError {
   return nodeError(410, 'version_pruned', `Ledger version(${version}) has been pruned`);
@@ -49,14 +44,4 @@ export function notFound(kind: string, by: Readonly<Record<string, string | bigi
   const last = values.pop();
   const code = `${kind.toLowerCase().replaceAll(' ', '_')}_not_found`;
   return nodeError(404, code, `${kind} not found by ${values.length === 0 ? '' : `${values.join(', ')} and `}${last}`);
-}
-
-/** 410: the first event of the page is below the window. It names no version. */
-export function eventsPruned(): NodeError {
-  return nodeError(410, 'version_pruned', 'The requested events have been pruned');
-}
-
-/** 410: the block is below the window. */
-export function blockPruned(height: bigint): NodeError {
-  return nodeError(410, 'block_pruned', `Block(${height}) has been pruned`);
 }

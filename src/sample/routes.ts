@@ -1,12 +1,10 @@
 /** Routes of a sample node. Any other path is a 404, as on a real node. */
 import type { SampleAnswer } from './answer.ts';
 import type { SampleCall } from './call.ts';
-import * as accountHistory from './operations/history-operations.ts';
 import * as history from './operations/history-operations.ts';
 import * as events from './operations/event-operations.ts';
 import * as node from './operations/ledger-operations.ts';
 import * as state from './operations/state-operations.ts';
-import * as tables from './operations/state-operations.ts';
 import * as transactions from './operations/transaction-operations.ts';
 import * as views from './operations/view-operation.ts';
 
@@ -31,22 +29,22 @@ export type Routing =
 const table = [
   ['ledgerInfo', 'GET', '/', node.answerLedgerInfo],
   ['healthy', 'GET', '/-/healthy', node.answerHealthy],
-  ['spec', 'GET', '/spec', node.answerSpec],
-  ['specJson', 'GET', '/spec.json', node.answerSpecJson],
-  ['specYaml', 'GET', '/spec.yaml', node.answerSpecYaml],
-  ['info', 'GET', '/info', node.answerInfo],
+  ['spec', 'GET', '/spec', node.spec],
+  ['specJson', 'GET', '/spec.json', node.specJson],
+  ['specYaml', 'GET', '/spec.yaml', node.specYaml],
+  ['info', 'GET', '/info', node.info],
   ['account', 'GET', '/accounts/*', state.answerAccount],
   ['resources', 'GET', '/accounts/*/resources', state.answerResources],
   ['modules', 'GET', '/accounts/*/modules', state.answerModules],
   ['resource', 'GET', '/accounts/*/resource/*', state.answerResource],
   ['module', 'GET', '/accounts/*/module/*', state.answerModule],
   ['balance', 'GET', '/accounts/*/balance/*', state.answerBalance],
-  ['accountTransactions', 'GET', '/accounts/*/transactions', accountHistory.answerAccountTransactions],
-  ['accountSummaries', 'GET', '/accounts/*/transaction_summaries', accountHistory.answerAccountSummaries],
+  ['accountTransactions', 'GET', '/accounts/*/transactions', history.answerAccountTransactions],
+  ['accountSummaries', 'GET', '/accounts/*/transaction_summaries', history.answerAccountSummaries],
   ['eventsByNumber', 'GET', '/accounts/*/events/*', events.answerEventsByNumber],
   ['eventsByHandle', 'GET', '/accounts/*/events/*/*', events.answerEventsByHandle],
-  ['tableItem', 'POST', '/tables/*/item', tables.answerTableItem],
-  ['rawTableItem', 'POST', '/tables/*/raw_item', tables.answerRawTableItem],
+  ['tableItem', 'POST', '/tables/*/item', state.answerTableItem],
+  ['rawTableItem', 'POST', '/tables/*/raw_item', state.answerRawTableItem],
   ['view', 'POST', '/view', views.answerView],
   ['byHash', 'GET', '/transactions/by_hash/*', transactions.answerByHash],
   ['waitByHash', 'GET', '/transactions/wait_by_hash/*', transactions.answerWaitByHash],

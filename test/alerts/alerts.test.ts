@@ -1,12 +1,11 @@
 /** Alerts are valid, fire and stay silent when they should, and each has its section of the runbook. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { parse } from 'yaml';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import {
   alertingRules,
   alertsFile,
@@ -14,7 +13,7 @@ import {
   promtool,
   recordingRules,
   recordingRulesFile,
-  ruleTestFiles,
+  ruleTests,
 } from './rule-files.ts';
 
 const names = [...new Set(alertingRules.map(({ alert }) => alert))];
@@ -27,8 +26,11 @@ test('Prometheus takes the rule files', { skip: noPromtool }, () => {
   assert.match(output, new RegExp(`${recordingRules.length} rules found`));
 });
 
-for (const file of ruleTestFiles) {
-  test(`alerts fire and are silent as in ${basename(file)}`, { skip: noPromtool }, () => {
+for (const { name, content } of ruleTests) {
+  test(`alerts fire and are silent as in ${name}`, { skip: noPromtool }, (t) => {
+    const file = join(temporaryFolder(t), name);
+    writeFileSync(file, JSON.stringify(content));
+
     const { status, output } = promtool('test', 'rules', file);
 
     assert.equal(status, 0, output);
@@ -36,16 +38,7 @@ for (const file of ruleTestFiles) {
 }
 
 test('each alert is shown to fire and to be silent', () => {
-  interface Expectation {
-    readonly alertname: string;
-    readonly exp_alerts: readonly unknown[];
-  }
-  interface TestFile {
-    readonly tests: readonly { readonly alert_rule_test: readonly Expectation[] }[];
-  }
-  const expected = ruleTestFiles.flatMap((file) =>
-    (parse(readFileSync(file, 'utf8')) as TestFile).tests.flatMap((one) => one.alert_rule_test),
-  );
+  const expected = ruleTests.flatMap(({ content }) => content.tests.flatMap((one) => one.alert_rule_test));
   const shown = (fires: boolean) =>
     new Set(expected.filter((one) => one.exp_alerts.length > 0 === fires).map(({ alertname }) => alertname));
 
@@ -89,8 +82,7 @@ test('the rules load without Helm by the commands of docs/operations.md', { skip
   const section = /^## Monitoring$.*?(?=^## )/ms.exec(operations)?.[0] ?? '';
   const [, config = ''] = /```yaml\n(.*?)```/s.exec(section) ?? [];
   const [, commands = ''] = /```sh\n(.*?)```/s.exec(section) ?? [];
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-rules-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'prometheus.yml'), config);
 
   const cwd = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,8 +1,7 @@
 /** The dashboard is in order. `npm run ops:check` evaluates its expressions on a Prometheus with data. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { dashboard, dashboardExpressions, type Chosen } from './dashboard.ts';
@@ -11,6 +10,7 @@ import { combinations } from '../../src/metrics/family.ts';
 import { listen } from '../support/listen.ts';
 import { noPrometheus, prometheus } from '../support/prometheus.ts';
 import { noPromtool, promtool } from './rule-files.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const families = new Map(catalogue().flatMap(({ families }) => families.map((family) => [family.name, family])));
 /** Two values of each variable, as the config names nodes, plans and keys. */
@@ -80,8 +80,7 @@ test('every expression uses the chosen replicas, nodes, plans and keys, and the 
 });
 
 test('Prometheus understands every expression', { skip: noPromtool }, (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-dashboard-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const expressions = dashboardExpressions('5m');
   const rules = expressions.map(({ expr }, index) => ({ record: `panel:${index}`, expr }));
   // JSON is YAML.

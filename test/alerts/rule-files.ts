@@ -1,4 +1,5 @@
 /** The rule files as they are shipped, and promtool, where it is installed. */
+import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import process from 'node:process';
@@ -30,13 +31,85 @@ export const dashboardFile = fileURLToPath(new URL('dashboard.json', folder));
 export const alertingRules: readonly AlertingRule[] = rulesOf(alertsFile) as readonly AlertingRule[];
 export const recordingRules: readonly RecordingRule[] = rulesOf(recordingRulesFile) as readonly RecordingRule[];
 
-/** Files for `promtool test rules`. */
-export const ruleTestFiles: readonly string[] = readdirSync(new URL('rules/', import.meta.url))
+/** An alert at a moment: silent, or firing with these labels and texts. */
+interface Expectation {
+  /** Default: the alert of the test. */
+  readonly alert?: string;
+  readonly silent?: string;
+  readonly at?: string;
+  /** The job is `gw` unless there is one here; '' is none. */
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly summary?: string;
+  readonly description?: string;
+}
+
+/** A file of `rules/`: promtool's form without its repetitions. */
+interface RuleTests {
+  /** Interval of samples and evaluations. */
+  readonly every: string;
+  readonly tests: readonly {
+    readonly claim: string;
+    readonly alert?: string;
+    readonly every?: string;
+    /** `name{labels} = values`; the job is `gw` unless labels name one. */
+    readonly series: readonly string[];
+    readonly expect?: readonly Expectation[];
+    readonly promql_expr_test?: readonly unknown[];
+  }[];
+}
+
+/** The tests of the rules, by the name of their file, in the form of `promtool test rules`. */
+export const ruleTests = readdirSync(new URL('rules/', import.meta.url))
   .sort()
-  .map((name) => fileURLToPath(new URL(`rules/${name}`, import.meta.url)));
+  .map((name) => ({ name, content: promtoolForm(readFileSync(new URL(`rules/${name}`, import.meta.url), 'utf8')) }));
+
+function promtoolForm(text: string) {
+  const { every, tests } = parse(text) as RuleTests;
+  return {
+    rule_files: [recordingRulesFile, alertsFile],
+    evaluation_interval: every,
+    // Without an order promtool takes one at random, and alerts would see what was recorded a step before.
+    group_eval_order: [recordingRulesFile, alertsFile].flatMap((file) => groupsOf(file).map(({ name }) => name)),
+    tests: tests.map(({ claim, alert = '', series, expect = [], promql_expr_test, ...own }) => ({
+      name: claim,
+      interval: own.every ?? every,
+      input_series: series.map(seriesOf),
+      alert_rule_test: [...Map.groupBy(expect, (one) => `${one.alert ?? alert} ${one.silent ?? one.at}`)].map(
+        ([key, same]) => {
+          const [alertname = '', eval_time = ''] = key.split(' ');
+          return { alertname, eval_time, exp_alerts: same.flatMap((one) => firing(alertname, one)) };
+        },
+      ),
+      promql_expr_test,
+    })),
+  };
+}
+
+function seriesOf(line: string) {
+  const [, name, labels = '', values] = /^(\w+)(?:\{(.*)\})? = (.*)$/.exec(line) ?? [];
+  assert.ok(name !== undefined, line);
+  const all = [...(/\bjob=/.test(labels) ? [] : ['job="gw"']), ...(labels === '' ? [] : [labels])];
+  return { series: `${name}{${all.join(', ')}}`, values };
+}
+
+function firing(alertname: string, { silent, labels, summary, description }: Expectation) {
+  if (silent !== undefined) return [];
+  const runbook_url = `docs/runbook.md#${alertname.toLowerCase()}`;
+  const { job = 'gw', ...others } = labels ?? {};
+  return [
+    {
+      exp_labels: { ...(job === '' ? {} : { job }), ...others },
+      exp_annotations: { summary, description, runbook_url },
+    },
+  ];
+}
 
 function rulesOf(file: string): readonly unknown[] {
-  return (parse(readFileSync(file, 'utf8')) as RuleFile).groups.flatMap(({ rules }) => rules);
+  return groupsOf(file).flatMap(({ rules }) => rules);
+}
+
+function groupsOf(file: string): RuleFile['groups'] {
+  return (parse(readFileSync(file, 'utf8')) as RuleFile).groups;
 }
 
 const isInstalled = spawnSync('promtool', ['--version']).status === 0;

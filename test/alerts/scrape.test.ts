@@ -1,8 +1,7 @@
 /** A scrape of a gateway with every part on has the series that alerts, panels and the runbook use. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { encodeVectors } from '../../src/sample/recorded.ts';
@@ -18,6 +17,7 @@ import { askH1, authority } from '../support/tls.ts';
 import { dashboard, dashboardExpressions } from './dashboard.ts';
 import { groupingLabelsIn, parseScrape, selectorsIn, shownLabelsIn, type Scrape } from './promql.ts';
 import { alertingRules, noPromtool, promtool, recordingRules } from './rule-files.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const lie = '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","ledger_version":"7"}}';
@@ -163,8 +163,7 @@ test('texts and legends use labels that their expression keeps', () => {
 });
 
 test('every query of the runbook is valid PromQL', { skip: noPromtool }, (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-runbook-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const file = join(folder, 'queries.yaml');
   const rules = runbookQueries.map((expr, index) => ({ record: `query:${index}`, expr }));
   writeFileSync(file, JSON.stringify({ groups: [{ name: 'queries', rules }] }));

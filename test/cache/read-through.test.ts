@@ -1,7 +1,6 @@
 /** Memory, a real redis-server and a load behind them. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import type { CachedResponse } from '../../src/cache/entry.ts';
 import { Leases } from '../../src/cache/redis/leases.ts';
@@ -9,46 +8,38 @@ import { MemoryCache } from '../../src/cache/memory/memory.ts';
 import { ReadThrough } from '../../src/cache/read-through.ts';
 import type { AnswerLoad } from '../../src/cache/tiers.ts';
 import { encodeRecord, encodeReference } from '../../src/cache/record.ts';
-import { connectRedis } from '../../src/cache/redis/redis-client.ts';
 import { AnswerNames } from '../../src/cache/redis/redis-keys.ts';
-import { RedisLink } from '../../src/cache/redis/redis-link.ts';
 import { SharedTier } from '../../src/cache/redis/shared-tier.ts';
-import { RedisWrites } from '../../src/cache/redis/redis-writes.ts';
 import type { WriteOutcome } from '../../src/cache/write-behind.ts';
-import { answerOf, anyTerm, keyAt } from '../support/answers.ts';
+import { answerOf, anyEpoch, keyAt } from '../support/answers.ts';
+import { linkTo } from '../support/redis-link.ts';
 import { until } from '../support/redis-replica.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 
 const never = new AbortController().signal;
 const key = keyAt(7n);
-const keys = new AnswerNames('lg', 'test', anyTerm);
+const keys = new AnswerNames('lg', 'test', anyEpoch);
 const origin = { upstream: 'node', tookMs: 1, version: undefined, retryAfter: undefined };
 
 /** `server`: another replica's. */
 async function tiers(t: TestContext, timeoutMs = 1_000, server?: Awaited<ReturnType<typeof redisServer>>) {
   server ??= await redisServer(t);
-  const client = connectRedis({ kind: 'single', url: server.url }, () => undefined);
-  const options = { timeoutMs, trialKey: 'trial', onFailure: () => {}, onTrouble: () => {} };
-  const link = new RedisLink(() => client, options);
-  t.after(() => link.close());
-  await once(client, 'ready');
+  const link = await linkTo(t, server, { timeoutMs });
   const memory = new MemoryCache({ maxBytes: 64 * 1024 * 1024, onEvict: () => {} });
   const written: WriteOutcome[] = [];
   const lookups: string[] = [];
-  const tier = new SharedTier(
-    {
-      link,
-      writes: new RedisWrites(link, (outcome) => written.push(outcome)),
-      findAnswer: (digest) => memory.findAnswer(digest),
-    },
-    { timeoutMs, ttlMs: 60_000, keys: () => keys },
-  );
-  const leases = new Leases(link, { nameOf: (of) => keys.lease(of), followMs: 10_000 });
+  const times = { timeoutMs, ttlMs: 60_000, followMs: 10_000 };
+  const tier = new SharedTier(link, times, {
+    names: () => keys,
+    findAnswer: (digest) => memory.findAnswer(digest),
+    onWritten: (outcome) => written.push(outcome),
+  });
+  const leases = new Leases(link, (of) => keys.lease(of), times);
   const shared = { tier, leases, onLookup: (outcome: string) => lookups.push(outcome), onTurn: () => {} };
   return { server, memory, written, lookups, reads: new ReadThrough({ memory, shared }) };
 }
 
-function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): AnswerLoad {
+function nodeWith(answer: CachedResponse, head = anyEpoch.checkpoint.version): AnswerLoad {
   return () => Promise.resolve({ answer, origin, head });
 }
 
@@ -88,7 +79,7 @@ test('no replica waits for an answer that is too large to be shared', { skip: no
 
 test('an answer of a node below the last checkpoint is not shared', { skip: noRedis }, async (t) => {
   const { server, memory, reads, written } = await tiers(t);
-  const { version } = anyTerm.checkpoint;
+  const { version } = anyEpoch.checkpoint;
   const answer = answerOf('of a node that may have gone back');
   await reads.load(key, '', { signal: never }, nodeWith(answer, version - 1n));
   assert.deepEqual(memory.find(key)?.body, answer.body);
@@ -108,7 +99,7 @@ const unasked = () => Promise.reject(new Error('a node was asked'));
 test('a provisional answer is in Redis once a second head has passed it', { skip: noRedis }, async (t) => {
   const one = await tiers(t);
   const other = await tiers(t, 1_000, one.server);
-  const awaited = { version: 7n, isNear: true, withinMs: 10_000, head: () => anyTerm.checkpoint.version };
+  const awaited = { version: 7n, isNear: true, withinMs: 10_000, head: () => anyEpoch.checkpoint.version };
   const ahead = () => Promise.resolve({ answer: answerOf(2_000), origin, awaited } as const);
 
   await one.reads.load(key, '', { signal: never }, ahead);
@@ -128,7 +119,7 @@ test('another replica that no second head helps reads for itself', { skip: noRed
     [8n, true],
     [9n, false],
   ] as const) {
-    const awaited = { version, isNear, withinMs: 10_000, head: () => anyTerm.checkpoint.version };
+    const awaited = { version, isNear, withinMs: 10_000, head: () => anyEpoch.checkpoint.version };
     const ahead = () => Promise.resolve({ answer, origin, awaited } as const);
     await one.reads.load(keyAt(version), '', { signal: never }, ahead);
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { configFile } from '../config/config-file.ts';
 import { binary, start } from './command-line.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 test('exit codes are those of the contract: 0 fine, 2 bad usage, 2 bad config', async (t) => {
   const version = await start(t, ['--version']).ended;
@@ -37,8 +37,7 @@ test('an old Node gets one line that names the required version', async (t) => {
 });
 
 test('an installed package has no sources and runs what was built', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-package-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   cpSync(dirname(binary), join(folder, 'bin'), { recursive: true });
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
   mkdirSync(join(folder, 'dist'));

@@ -4,24 +4,21 @@ import {
   chmodSync,
   chownSync,
   existsSync,
-  mkdtempSync,
   readFileSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
   lstatSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { hashKey } from '../../src/access/keys/principals.ts';
 import { readKeysFile } from '../../src/access/keys/file-keys.ts';
 import { call } from './command-line.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 function place(t: TestContext, text?: string): string {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-keys-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const file = join(folder, 'keys.yaml');
   if (text !== undefined) writeFileSync(file, text);
   return file;

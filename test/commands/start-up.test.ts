@@ -1,13 +1,13 @@
 /** A start does not wait for unneeded modules or for compiled code. */
 import assert from 'node:assert/strict';
 import { execFile, execFileSync, spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { fakeNode } from '../support/fake-node.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -61,8 +61,7 @@ test('what was compiled is kept beside the code for the next start', (t) => {
 
 test('what was compiled is kept of a gateway that is killed as well', async (t) => {
   const node = await fakeNode(t);
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-start-up-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const args = ['serve', '--upstream', node.url, '--port', '0', '--operations-port', '0'];
   const env = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: folder };
   const gateway = spawn(process.execPath, [join(root, 'bin/ledgergate.js'), ...args], { env });
@@ -85,8 +84,7 @@ test('a start does without where nothing can be kept, or where that is not wante
 
 /** The package's way to its program, and a program that says that it is reached. */
 function builtPackage(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-start-up-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   for (const name of ['bin', 'package.json']) cpSync(join(root, name), join(folder, name), { recursive: true });
   mkdirSync(join(folder, 'dist'));
   writeFileSync(join(folder, 'dist/main.js'), "process.stdout.write('started\\n');\n");

@@ -99,7 +99,7 @@ async function newsListener() {
     onRefused: (_node: string, version: bigint) => heard.push(version),
     onPurge: () => Promise.resolve(true),
   };
-  const options = { ledger: () => '4', prefix: 'lg', history: () => undefined };
+  const options = { ledger: () => '4', prefix: 'lg', epoch: () => undefined };
   const state = new SharedState(link as unknown as RedisLink, subscriber as unknown as RedisClient, listener, options);
   await state.follow();
   state.close();

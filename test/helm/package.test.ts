@@ -1,8 +1,7 @@
 /** The chart as it is handed out, and the pod of `helm test` as it runs. */
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { call } from '../commands/command-line.ts';
@@ -10,12 +9,12 @@ import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
 import { keysFile, testKey } from '../support/keys.ts';
 import { chartFolder, only, own, render, runHelm, withoutHelm, type KubernetesObject } from '../support/helm.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const skip = withoutHelm();
 
 test('helm package makes an archive that renders as the folder does, without the values of tests', { skip }, (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-package-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
 
   const { code, err } = runHelm(['package', chartFolder, '--destination', folder]);
 

@@ -1,7 +1,7 @@
 /** Answers as the tiers keep them. */
 import { contentDigest, type AnswerContent, type CachedResponse } from '../../src/cache/entry.ts';
 import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
-import type { NamedTerm } from '../../src/cache/redis/redis-keys.ts';
+import type { NamedEpoch } from '../../src/cache/redis/redis-keys.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
 
 /** A final answer; `body` as text, or as a number of bytes that are all alike. */
@@ -21,7 +21,7 @@ export function answerOf(body: string | number, changes: Partial<AnswerContent> 
 }
 
 /** The history that a replica is on, compared at version 100. */
-export const anyTerm: NamedTerm = { id: '0k3v9aq2', before: [], checkpoint: { version: 100n, root: '' } };
+export const anyEpoch: NamedEpoch = { id: '0k3v9aq2', before: [], checkpoint: { version: 100n, root: '' } };
 
 /** The key of one resource at a version; another `subject` is another resource. */
 export function keyAt(version: bigint, subject = '0x1/0x1::coin::CoinStore'): CacheKey {

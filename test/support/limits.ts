@@ -7,7 +7,7 @@ import type { AccessOperation, Plan, Principal } from '../../src/access/keys/pri
 import type { Settled } from '../../src/access/limits/cost.ts';
 import { AdmittedRequest, type LimitsConfig, PlanLimits } from '../../src/access/limits/limits.ts';
 import type { LimitServiceClient } from '../../src/access/limits/primary-counter.ts';
-import { redisConnections } from '../../src/cache/redis/connections.ts';
+import { redisConnections } from '../../src/cache/redis/redis-link.ts';
 import type { RedisTargetConfig } from '../../src/config/config.ts';
 import type { GatewayError } from '../../src/ledger/errors.ts';
 import { Journal } from '../../src/metrics/journal.ts';

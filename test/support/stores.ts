@@ -4,13 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { CachedResponse } from '../../src/cache/entry.ts';
+import type { CurrentEpoch } from '../../src/cache/epoch/registry.ts';
 import type { CacheKey } from '../../src/cache/key.ts';
-import { AnswerStore, type StorePlace } from '../../src/cache/store/store.ts';
+import { AnswerStore } from '../../src/cache/store/store.ts';
 import { until } from './eventually.ts';
 
-const place: StorePlace = {
+const place: CurrentEpoch = {
   ledger: '4.test',
-  term: { id: '0k3v9aq2', bornMs: 1, before: [], checkpoint: { version: 0n, root: '' } },
+  epoch: { id: '0k3v9aq2', bornMs: 1, before: [], checkpoint: { version: 0n, root: '' } },
 };
 
 /** The least that the config allows. */
@@ -32,7 +33,7 @@ interface TestStoreWriteOptions {
   /** Default: one process uses the folder. */
   readonly isShared?: boolean;
   readonly run?: string;
-  readonly place?: () => StorePlace | undefined;
+  readonly place?: () => CurrentEpoch | undefined;
 }
 
 /** A folder that is deleted after the test. */
@@ -46,11 +47,8 @@ export function storeFolder(t: TestContext): string {
 export function startStore(t: TestContext, options: TestStoreWriteOptions): TestStore {
   const { folder, maxBytes = leastBytes, isShared = false, run = 'one' } = options;
   const faults: (string | undefined)[] = [];
-  const store = new AnswerStore({
-    folder,
-    maxBytes,
-    isShared,
-    run,
+  const setup = { folder, maxBytes, isShared, run };
+  const store = new AnswerStore(setup, {
     place: options.place ?? (() => place),
     findAnswer: () => undefined,
     onWritten: () => {},

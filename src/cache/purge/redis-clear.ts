@@ -5,7 +5,7 @@
 import type { Redis } from 'ioredis';
 import type { CacheKey } from '../key.ts';
 import type { PurgeScope } from './purge-scope.ts';
-import type { LedgerNames } from '../redis/redis-keys.ts';
+import { pagesIn, patternsOf } from '../redis/redis-keys.ts';
 import type { RedisLink } from '../redis/redis-link.ts';
 
 /** Keys that one SCAN visits: well under a millisecond of the server's time. */
@@ -15,29 +15,25 @@ const stepMs = 2_000;
 /** Bound of a purge, enough for a hundred million keys. */
 const longestMs = 300_000;
 
-/** The names of the purged ledger. */
-interface ClearedLedger {
-  readonly names: LedgerNames;
-  /** Every term of its history that may have entries. */
-  readonly terms: readonly string[];
-}
-
 /**
- * Deletes the scope; the number of keys (of references for one read), or `undefined` when a part of Redis was not
- * cleared. Answers without references stay until their TTL ends: no read finds them.
+ * Deletes the scope in every epoch of the ledger that may have entries; the number of keys (of references for one read),
+ * or `undefined` when a part of Redis was not cleared. Answers without references stay until their TTL ends: no read
+ * finds them.
  */
 export async function clearRedis(
   link: RedisLink,
-  { names, terms }: ClearedLedger,
+  prefix: string,
+  ledger: string,
+  epochs: readonly string[],
   scope: PurgeScope,
 ): Promise<number | undefined> {
-  if (scope.kind === 'read') return clearRead(link, names.pagesOf(scope.key, terms), scope.key);
+  if (scope.kind === 'read') return clearRead(link, pagesIn(prefix, ledger, scope.key, epochs), scope.key);
   const servers = link.servers('master');
   // A server behind an open circuit would not be cleared.
   if (servers.length === 0 || link.trouble('circuit open') !== undefined) return undefined;
   const untilMs = performance.now() + longestMs;
   let cleared = 0;
-  for (const pattern of patternsOf(names, scope)) {
+  for (const pattern of patternsOf(prefix, ledger, scope)) {
     for (const server of servers) {
       const deleted = await clearPattern(link, server, pattern, untilMs);
       if (deleted === undefined) return undefined;
@@ -60,17 +56,6 @@ async function clearRead(link: RedisLink, pages: readonly string[], key: CacheKe
     cleared += deleted.value;
   }
   return cleared;
-}
-
-function patternsOf(names: LedgerNames, scope: Exclude<PurgeScope, { kind: 'read' }>): readonly string[] {
-  switch (scope.kind) {
-    case 'versions':
-      return [names.pagesOfRead(scope.read)];
-    case 'account':
-      return names.pagesOfAccount(scope.chainId, scope.address);
-    case 'everything':
-      return [names.all];
-  }
 }
 
 async function clearPattern(link: RedisLink, server: Redis, pattern: string, untilMs: number) {

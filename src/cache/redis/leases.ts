@@ -2,8 +2,9 @@ import { setTimeout } from 'node:timers/promises';
 import type { Span } from '../../metrics/index.ts';
 import { type CancelSignal, doneOrStopped } from '../../ledger/index.ts';
 import type { CacheKey } from '../key.ts';
+import type { Lookup } from '../record.ts';
 import type { RedisLink } from './redis-link.ts';
-import type { Lookup, SharedTier } from './shared-tier.ts';
+import type { SharedTier } from './shared-tier.ts';
 
 /** The right to read a key for all replicas. */
 export interface Lease {
@@ -18,15 +19,8 @@ type LeaseEnd = 'readable' | 'nothing' | 'abandoned';
 export type LeaseTurn =
   { readonly kind: 'lead'; readonly lease: Lease } | { readonly kind: 'follow' } | { readonly kind: 'alone' };
 
-interface LeaseOptions {
-  /** Name of a key's lease in Redis; `undefined` while the ledger has no term. */
-  readonly nameOf: (key: CacheKey) => string | undefined;
-  /** Lifetime in ms without a renewal. Default 1000. */
-  readonly leaseMs?: number;
-  /** Longest wait for another replica's read, in ms. */
-  readonly followMs: number;
-}
-
+/** Lifetime of a lease in ms without a renewal. */
+const leaseMs = 1_000;
 /** Without the holder's name: a replica that ends another's lease by mistake costs one more read. */
 const held = 'held';
 /** Replaces the lease briefly after a read with nothing to share: followers read at once, without the lease. */
@@ -44,21 +38,25 @@ const longestPollMs = 40;
  */
 export class Leases {
   readonly #link: RedisLink;
-  readonly #options: LeaseOptions;
-  readonly #leaseMs: number;
+  readonly #nameOf: (key: CacheKey) => string | undefined;
+  readonly #settings: { readonly followMs: number };
 
-  constructor(link: RedisLink, options: LeaseOptions) {
+  /**
+   * `nameOf`: a key's lease in Redis; `undefined` while the ledger has no epoch. `settings`, which are live: `followMs`,
+   * the longest wait for another replica's read.
+   */
+  constructor(link: RedisLink, nameOf: (key: CacheKey) => string | undefined, settings: { readonly followMs: number }) {
     this.#link = link;
-    this.#options = options;
-    this.#leaseMs = options.leaseMs ?? 1_000;
+    this.#nameOf = nameOf;
+    this.#settings = settings;
   }
 
   /** Tries to take the lease on `key`. Waits at most until `untilMs`, of `performance.now()`. */
   async take(key: CacheKey, untilMs: number, span?: Span): Promise<LeaseTurn> {
-    const name = this.#options.nameOf(key);
+    const name = this.#nameOf(key);
     if (name === undefined) return { kind: 'alone' };
     const options = { untilMs, span, name: 'SET' };
-    const taken = await this.#link.write(name, (client) => client.set(name, held, 'PX', this.#leaseMs, 'NX'), options);
+    const taken = await this.#link.write(name, (client) => client.set(name, held, 'PX', leaseMs, 'NX'), options);
     if (!('value' in taken)) return { kind: 'alone' };
     return taken.value === null ? { kind: 'follow' } : { kind: 'lead', lease: this.#hold(name) };
   }
@@ -68,9 +66,9 @@ export class Leases {
    * with growing pauses: messages could be lost, and one poll per key and replica costs next to nothing.
    */
   async follow(key: CacheKey, tier: SharedTier, signal: CancelSignal): Promise<Lookup | undefined> {
-    const name = this.#options.nameOf(key);
+    const name = this.#nameOf(key);
     if (name === undefined) return undefined;
-    const untilMs = performance.now() + this.#options.followMs;
+    const untilMs = performance.now() + this.#settings.followMs;
     let pauseMs = firstPollMs;
     while (performance.now() < untilMs && !signal.aborted) {
       await doneOrStopped(setTimeout(pauseMs, undefined, { ref: false }), signal);
@@ -87,9 +85,9 @@ export class Leases {
 
   #hold(name: string): Lease {
     const renew = (): void => {
-      void this.#link.write(name, (client) => client.set(name, held, 'PX', this.#leaseMs, 'XX'));
+      void this.#link.write(name, (client) => client.set(name, held, 'PX', leaseMs, 'XX'));
     };
-    const timer = setInterval(renew, this.#leaseMs / 3).unref();
+    const timer = setInterval(renew, leaseMs / 3).unref();
     return {
       release: (outcome) => {
         clearInterval(timer);

@@ -3,37 +3,32 @@
  * is a page of references (a hash, field = slot), `lg:1:1a2b3c4d:=DIGEST` an answer,
  * `lg:1:1a2b3c4d:0k3v9aq2:!PAGE@SLOT` the lease of a read in flight. The parts before the last are the config's prefix,
  * the format, the ledger's first transaction (a recreated test network keeps its chain id, but not that; protocol 1.2),
- * and the term of its history. An answer has no term: its name is a digest of its content, and only references connect
+ * and the epoch of its history. An answer has no epoch: its name is a digest of its content, and only references connect
  * it to reads.
  */
 import { hash } from 'node:crypto';
-import { segmentAt, type Term } from '../history/terms.ts';
+import { epochAt, type Epoch } from '../epoch/epoch.ts';
 import { recordFormat } from '../record.ts';
 import { keyText, versionOf, type CacheKey } from '../key.ts';
-import { accountStarts } from '../purge/purge-scope.ts';
+import { accountStarts, type PurgeScope } from '../purge/purge-scope.ts';
 
-/** The parts of a term that decide names. */
-export type NamedTerm = Pick<Term, 'id' | 'before' | 'checkpoint'>;
+/** The parts of an epoch that decide names. */
+export type NamedEpoch = Pick<Epoch, 'id' | 'before' | 'checkpoint'>;
 
-/** Names in Redis on the history of `term`. */
+/** Names in Redis on one history. */
 export class AnswerNames {
+  readonly epoch: NamedEpoch;
   readonly #start: string;
-  readonly #term: NamedTerm;
 
-  /** `ledger`: distinguishes ledgers of one chain id. */
-  constructor(prefix: string, ledger: string, term: NamedTerm) {
+  /** `ledger`: chain id and first transaction. */
+  constructor(prefix: string, ledger: string, epoch: NamedEpoch) {
+    this.epoch = epoch;
     this.#start = startOf(prefix, ledger);
-    this.#term = term;
   }
 
-  /** The name of the page, in the term of the key's version. */
+  /** The name of the page, in the epoch of the key's version. */
   page(key: CacheKey): string {
-    return pageIn(this.#start, segmentAt(this.#term, versionOf(key)), key);
-  }
-
-  /** Whether an answer of a node at `head` may be stored: below the checkpoint the node may be on another history. */
-  admits(head: bigint | undefined): boolean {
-    return head !== undefined && head >= this.#term.checkpoint.version;
+    return pageIn(this.#start, epochAt(this.epoch, versionOf(key)), key);
   }
 
   answer(digest: string): string {
@@ -41,49 +36,40 @@ export class AnswerNames {
   }
 
   lease(key: CacheKey): string {
-    return `${this.#start}${this.#term.id}:!${plainPage(keyText(key))}`;
+    return `${this.#start}${this.epoch.id}:!${plainPage(keyText(key))}`;
   }
 }
 
-/** Names of one ledger in all terms, for a purge. */
-export class LedgerNames {
-  readonly #start: string;
+/** The names of the key's page in these epochs. */
+export function pagesIn(prefix: string, ledger: string, key: CacheKey, epochs: readonly string[]): readonly string[] {
+  return epochs.map((id) => pageIn(startOf(prefix, ledger), id, key));
+}
 
-  constructor(prefix: string, ledger: string) {
-    this.#start = startOf(prefix, ledger);
-  }
-
-  /** The SCAN pattern of all names. */
-  get all(): string {
-    return `${globText(this.#start)}*`;
-  }
-
-  /** The names of the key's page in these terms. */
-  pagesOf(key: CacheKey, terms: readonly string[]): readonly string[] {
-    return terms.map((id) => pageIn(this.#start, id, key));
-  }
-
-  /** The SCAN pattern of one read's pages; for a view, of all pages of its function. */
-  pagesOfRead(read: string): string {
-    return this.#inEveryTerm(isView(read) ? `${viewName(read)}|` : read);
-  }
-
-  /** SCAN patterns of the pages that may depend on an account's state. */
-  pagesOfAccount(chainId: number, address: string): readonly string[] {
-    return accountStarts(chainId, address).map((start) => this.#inEveryTerm(start));
-  }
-
-  #inEveryTerm(start: string): string {
-    return `${globText(this.#start)}????????:${globText(start)}*`;
+/** SCAN patterns of the names in all epochs that a purge covers. For the versions of a view: all pages of its function. */
+export function patternsOf(
+  prefix: string,
+  ledger: string,
+  scope: Exclude<PurgeScope, { kind: 'read' }>,
+): readonly string[] {
+  const start = globText(startOf(prefix, ledger));
+  const inEveryEpoch = (page: string): string => `${start}????????:${globText(page)}*`;
+  switch (scope.kind) {
+    case 'versions':
+      return [inEveryEpoch(isView(scope.read) ? `${viewName(scope.read)}|` : scope.read)];
+    case 'account':
+      return accountStarts(scope.chainId, scope.address).map(inEveryEpoch);
+    case 'everything':
+      return [`${start}*`];
   }
 }
 
+/** Pages have the chain id themselves: the first transaction distinguishes ledgers of one chain id. */
 function startOf(prefix: string, ledger: string): string {
-  return `${prefix}:${recordFormat}:${ledger}:`;
+  return `${prefix}:${recordFormat}:${ledger.slice(ledger.indexOf('.') + 1)}:`;
 }
 
-function pageIn(start: string, term: string, { page }: CacheKey): string {
-  return `${start}${term}:${plainPage(page)}`;
+function pageIn(start: string, epoch: string, { page }: CacheKey): string {
+  return `${start}${epoch}:${plainPage(page)}`;
 }
 
 /** A view's JSON becomes a digest: it may be long, and its braces would decide the key's slot in a cluster. */

@@ -1,17 +1,15 @@
+/** Commands to Redis: bounded in time, behind circuits, with failures in words of a closed set. */
 import calculateSlot from 'cluster-key-slot';
-import { setPatientTimeout } from '../../ledger/index.ts';
-import type { Span } from '../../metrics/index.ts';
-import { Breaker } from './breaker.ts';
 import type { Redis } from 'ioredis';
-import type { RedisClient } from './redis-client.ts';
-import {
-  failureOf,
-  isOfServer,
-  reasonOf,
-  TimeoutError,
-  type CommandFailure,
-  type RedisFailure,
-} from './redis-failure.ts';
+import type { RedisConfig } from '../../config/index.ts';
+import { Circuit, setPatientTimeout } from '../../ledger/index.ts';
+import type { Span } from '../../metrics/index.ts';
+import { connectRedis, type RedisClient } from './redis-client.ts';
+
+/** `closed`: not sent, the circuit is open. `refused`: the server takes no writes. `wrong type`: of the key. */
+type RedisFailure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';
+/** The failure of a command that was sent. */
+type CommandFailure = Exclude<RedisFailure, 'closed'>;
 
 /** The result of a command, or the class of its failure. */
 export type RedisOutcome<T> = { readonly value: T } | { readonly failure: RedisFailure };
@@ -19,7 +17,7 @@ export type RedisOutcome<T> = { readonly value: T } | { readonly failure: RedisF
 /** `circuit open`: the server receives only trials. `read-only`: it refuses writes; reads go on. */
 type Trouble = 'circuit open' | 'read-only';
 
-/** Options of a `RedisLink`. */
+/** Bounds of a link, and receivers of its faults. */
 export interface LinkOptions {
   /** Longest wait for one command, in milliseconds. */
   readonly timeoutMs: number;
@@ -53,7 +51,7 @@ export interface CommandOptions {
 
 type RedisCommand<T> = (client: RedisClient) => Promise<T>;
 
-type Breakers = Readonly<Record<Trouble, Breaker>>;
+type ServerCircuits = Readonly<Record<Trouble, TriedCircuit>>;
 
 /** Bytes of a value per ms of the bound: at 100 MB/s a fifth of it, so that a few may follow each other. */
 const bytesPerMs = 20_000;
@@ -62,14 +60,14 @@ const slackMs = 1;
 /** Above this number, servers without trouble are dropped. */
 const maxKnownServers = 64;
 
-/** Commands to Redis, bounded in time, behind circuit breakers. Fails open: Redis is only speed. No method rejects. */
+/** A connection to Redis. Fails open: Redis is only speed. No method rejects. */
 export class RedisLink {
   /** Resolves when the connection is ready, or has failed. */
   readonly started: Promise<void>;
   readonly #client: RedisClient;
   readonly #options: LinkOptions;
   /** Circuits of servers that were in trouble, by address; '' for a single server. */
-  readonly #servers = new Map<string, Breakers>();
+  readonly #servers = new Map<string, ServerCircuits>();
   #lastError: Error | undefined;
   /** Neither a connection nor a failure yet: commands are `closed`, without a report. */
   #isStarting = true;
@@ -85,7 +83,7 @@ export class RedisLink {
     this.#client = connect((error) => {
       this.#lastError = error;
       const reason = reasonOf('connection', error, { timeoutMs: options.timeoutMs });
-      this.#breakersOf('', options.trialKey)['circuit open'].open(reason);
+      this.#circuitsOf('', options.trialKey)['circuit open'].open(reason);
       onStarted();
     });
     this.#client.once('ready', onStarted);
@@ -94,10 +92,7 @@ export class RedisLink {
   /** The reason of this trouble, in any server; `undefined`: no trouble. */
   trouble(kind: Trouble): string | undefined {
     if (this.#isStarting && kind === 'circuit open') return 'connecting';
-    for (const breakers of this.#servers.values()) {
-      const { reason } = breakers[kind];
-      if (reason !== undefined) return reason;
-    }
+    for (const circuits of this.#servers.values()) if (circuits[kind].isOpen) return circuits[kind].cause;
     return undefined;
   }
 
@@ -108,8 +103,8 @@ export class RedisLink {
 
   /** Whether commands that write `key` would not be sent. */
   isClosed(key: string): boolean {
-    const breakers = this.#servers.get(this.#serverOf(key));
-    return this.#isStarting || breakers?.['circuit open'].isOpen === true || breakers?.['read-only'].isOpen === true;
+    const circuits = this.#servers.get(this.#serverOf(key));
+    return this.#isStarting || circuits?.['circuit open'].isOpen === true || circuits?.['read-only'].isOpen === true;
   }
 
   /** Runs a command on `key`. */
@@ -137,15 +132,15 @@ export class RedisLink {
   }
 
   close(): void {
-    for (const breakers of this.#servers.values()) for (const breaker of Object.values(breakers)) breaker.end();
+    for (const circuits of this.#servers.values()) for (const circuit of Object.values(circuits)) circuit.end();
     this.#client.disconnect();
   }
 
   async #run<T>(key: string, command: RedisCommand<T>, untilMs = Infinity, isWrite: boolean): Promise<RedisOutcome<T>> {
     const server = this.#serverOf(key);
-    const breakers = this.#servers.get(server);
-    if (isWrite && breakers?.['read-only'].isOpen === true) return { failure: 'refused' };
-    if (this.#isStarting || breakers?.['circuit open'].isOpen === true) return { failure: 'closed' };
+    const circuits = this.#servers.get(server);
+    if (isWrite && circuits?.['read-only'].isOpen === true) return { failure: 'refused' };
+    if (this.#isStarting || circuits?.['circuit open'].isOpen === true) return { failure: 'closed' };
     const { timeoutMs } = this.#options;
     const ms = Math.min(timeoutMs, untilMs - performance.now());
     let sent: Promise<T> | undefined;
@@ -159,12 +154,12 @@ export class RedisLink {
       const late = sent;
       void this.#bounded(() => late, timeoutMs - ms).then((rest) => {
         if ('error' in rest && rest.error instanceof TimeoutError)
-          this.#breakersOf(server, key)['circuit open'].open(reason);
+          this.#circuitsOf(server, key)['circuit open'].open(reason);
       });
       return { failure };
     }
-    if (failure === 'refused') this.#breakersOf(server, key)['read-only'].open(reason);
-    if (isOfServer(failure)) this.#breakersOf(server, key)['circuit open'].open(reason);
+    if (failure === 'refused') this.#circuitsOf(server, key)['read-only'].open(reason);
+    if (isOfServer(failure)) this.#circuitsOf(server, key)['circuit open'].open(reason);
     return { failure };
   }
 
@@ -194,24 +189,24 @@ export class RedisLink {
     return this.#client.slots[calculateSlot(key)]?.[0] ?? '';
   }
 
-  #breakersOf(server: string, key: string): Breakers {
+  #circuitsOf(server: string, key: string): ServerCircuits {
     const known = this.#servers.get(server);
     if (known !== undefined) return known;
     this.#forgetOldServers();
-    const breaker = (trouble: Trouble, trial: RedisCommand<unknown>): Breaker =>
-      new Breaker({
-        trial: () => this.#isWell(trial),
-        onChange: (isOn, reason) =>
+    const circuit = (trouble: Trouble, trial: RedisCommand<unknown>): TriedCircuit =>
+      new TriedCircuit(
+        () => this.#isWell(trial),
+        (isOn, reason) =>
           this.#options.onTrouble({ server, trouble, isOn, reason, cause: this.#lastError?.message ?? '' }),
-      });
-    const breakers = {
-      'circuit open': breaker('circuit open', (client) => client.hget(key, '0')),
+      );
+    const circuits = {
+      'circuit open': circuit('circuit open', (client) => client.hget(key, '0')),
       // A write that changes nothing, because no key has this name. The braces put it into the slot of `key` (Redis
       // Cluster specification, hash tags).
-      'read-only': breaker('read-only', (client) => client.set(`${key}!{${key}}`, '', 'XX')),
+      'read-only': circuit('read-only', (client) => client.set(`${key}!{${key}}`, '', 'XX')),
     };
-    this.#servers.set(server, breakers);
-    return breakers;
+    this.#servers.set(server, circuits);
+    return circuits;
   }
 
   async #isWell(trial: RedisCommand<unknown>): Promise<boolean> {
@@ -221,8 +216,8 @@ export class RedisLink {
 
   #forgetOldServers(): void {
     if (this.#servers.size < maxKnownServers) return;
-    for (const [server, breakers] of this.#servers) {
-      if (!Object.values(breakers).some(({ isOpen }) => isOpen)) this.#servers.delete(server);
+    for (const [server, circuits] of this.#servers) {
+      if (!Object.values(circuits).some(({ isOpen }) => isOpen)) this.#servers.delete(server);
     }
   }
 }
@@ -238,4 +233,150 @@ async function traced<T>(
   if ('failure' in outcome) command.fail(outcome.failure);
   command.end();
   return outcome;
+}
+
+/** The circuit of a server: the first failure opens it, and trials on a timer close it again. */
+class TriedCircuit {
+  readonly #circuit = new Circuit({ firstMs: 100, longestMs: 2_000, calmMs: 10_000 });
+  readonly #sendTrial: () => Promise<boolean>;
+  readonly #onChange: (isOpen: boolean, cause: string) => void;
+  #timer: NodeJS.Timeout | undefined;
+  #isEnded = false;
+
+  /** `sendTrial` resolves to whether the server answered well and in time; `onChange` is called once per change. */
+  constructor(sendTrial: () => Promise<boolean>, onChange: (isOpen: boolean, cause: string) => void) {
+    this.#sendTrial = sendTrial;
+    this.#onChange = onChange;
+  }
+
+  /** The failure that opened the circuit; `undefined`: it is closed. */
+  get cause(): string | undefined {
+    return this.#circuit.cause;
+  }
+
+  get isOpen(): boolean {
+    return this.#circuit.isOpen;
+  }
+
+  open(cause: string): void {
+    if (this.isOpen || this.#isEnded) return;
+    const nowMs = performance.now();
+    const pauseMs = this.#circuit.fail(cause, nowMs, nowMs);
+    this.#onChange(true, cause);
+    this.#tryIn(pauseMs);
+  }
+
+  end(): void {
+    this.#isEnded = true;
+    clearTimeout(this.#timer);
+  }
+
+  #tryIn(pauseMs: number | undefined): void {
+    this.#timer = setTimeout(() => void this.#try(), pauseMs).unref();
+  }
+
+  async #try(): Promise<void> {
+    const isWell = await this.#sendTrial();
+    if (this.#isEnded) return;
+    const { cause = '' } = this;
+    const pauseMs = this.#circuit.endTrial(isWell, performance.now());
+    if (pauseMs === undefined) this.#onChange(false, cause);
+    else this.#tryIn(pauseMs);
+  }
+}
+
+/**
+ * Connections to the Redis of the config for rooms that store something else in it, of their own at each call. `bounds`:
+ * read at each command, since a reload may change them.
+ */
+export function redisConnections({ target, keyPrefix }: RedisConfig, bounds: Pick<LinkOptions, 'timeoutMs'>) {
+  return {
+    keyPrefix,
+    link: (onTrouble: LinkOptions['onTrouble']) =>
+      new RedisLink((onError) => connectRedis(target, onError), {
+        get timeoutMs() {
+          return bounds.timeoutMs;
+        },
+        trialKey: `${keyPrefix}:trial`,
+        onFailure: () => undefined,
+        onTrouble,
+      }),
+    connect: (onError: (error: Error) => void) => connectRedis(target, onError),
+    /** The error of a read in words of a closed set. */
+    reasonOf: (error: Error) => reasonOf(failureOf(error, false), error, bounds),
+  };
+}
+
+/** No answer within the bound. */
+class TimeoutError extends Error {}
+
+/** Whether the failure concerns the whole server, not one key or kind of command. */
+function isOfServer(failure: RedisFailure): boolean {
+  return failure === 'timeout' || failure === 'connection';
+}
+
+/** Reply codes of a server that refuses writes. */
+const refusals = /^(?:READONLY|OOM|MISCONF|NOREPLICAS)\b/;
+/** Reply codes of a server that refuses all commands. */
+const unfit = /^(?:NOAUTH|WRONGPASS|LOADING|MASTERDOWN|CLUSTERDOWN|BUSY)\b/;
+
+/** The class of a command's error. */
+function failureOf(error: Error, isWrite: boolean): CommandFailure {
+  if (error instanceof TimeoutError) return 'timeout';
+  if (error.name !== 'ReplyError') return 'connection';
+  const { message } = error;
+  if (message.startsWith('WRONGTYPE')) return 'wrong type';
+  // A user without the right to write is the same as a read-only server.
+  if (message.startsWith('NOPERM')) return isWrite ? 'refused' : 'connection';
+  if (refusals.test(message)) return 'refused';
+  return unfit.test(message) ? 'connection' : 'error';
+}
+
+/** Words for error codes of the connection. */
+const connectionReasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection cut',
+  EPIPE: 'connection cut',
+  ENOTFOUND: 'name not found',
+  EAI_AGAIN: 'name not found',
+  EHOSTUNREACH: 'no route',
+  ENETUNREACH: 'no route',
+  ETIMEDOUT: 'no connection in time',
+  ENOENT: 'no such socket',
+  EACCES: 'the socket is closed to this user',
+};
+
+/** Words for codes of replies. */
+const replyReasons: Readonly<Record<string, string>> = {
+  NOAUTH: 'it demands a password',
+  WRONGPASS: 'it refuses user or password',
+  NOPERM: 'the user lacks a right',
+  LOADING: 'it loads its data',
+  MASTERDOWN: 'its primary is down',
+  CLUSTERDOWN: 'the cluster is down',
+  BUSY: 'a script blocks it',
+  READONLY: 'it is a read-only replica',
+  OOM: 'its memory is full',
+  MISCONF: 'it cannot save its data',
+  NOREPLICAS: 'too few of its replicas answer',
+};
+
+/**
+ * The failure in words of a closed set, without addresses and without the client's own text, which is for the debug log.
+ * `lastError`: the connection's, which has the cause that a command's error lacks.
+ */
+function reasonOf(
+  failure: RedisFailure,
+  error: Error,
+  { timeoutMs, lastError }: { readonly timeoutMs: number; readonly lastError?: Error | undefined },
+): string {
+  if (failure === 'timeout') return `no answer within ${timeoutMs} ms`;
+  return wordsOf(error) ?? (lastError && wordsOf(lastError)) ?? 'the connection is lost';
+}
+
+function wordsOf(error: Error): string | undefined {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  const reply = replyReasons[/^[A-Z]+\b/.exec(error.message)?.[0] ?? ''];
+  const isOfTls = /TLS|SSL|CERT|SIGN/.test(code);
+  return reply ?? connectionReasons[code] ?? (isOfTls ? 'TLS: the certificate or the handshake fails' : undefined);
 }

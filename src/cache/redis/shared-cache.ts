@@ -1,23 +1,19 @@
 /** Builds the shared tier: answers, leases and events in Redis. */
 import type { RedisConfig } from '../../config/index.ts';
 import type { Journal } from '../../metrics/index.ts';
-import { History } from '../history/history.ts';
-import { everyTerm } from '../history/terms.ts';
-import { madeOnce, tierHistory, unverified, type TierParts } from '../history/tier-history.ts';
+import { EpochRegistry, epochTimes, unverified, type EpochFields } from '../epoch/registry.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
 import { clearRedis } from '../purge/redis-clear.ts';
 import { createRedisMetrics } from '../tier-metrics.ts';
-import type { SecondTier } from '../tiers.ts';
-import { HistoryRegistry } from './history-registry.ts';
+import type { SecondTier, TierParts } from '../tiers.ts';
 import { Leases } from './leases.ts';
 import { connectRedis, connectSubscriber } from './redis-client.ts';
-import { AnswerNames, LedgerNames } from './redis-keys.ts';
-import { RedisLink, type TroubleChange } from './redis-link.ts';
+import { AnswerNames } from './redis-keys.ts';
+import { RedisLink, type RedisOutcome, type TroubleChange } from './redis-link.ts';
 import { SharedState, type NewsListener } from './shared-state.ts';
 import { SharedTier } from './shared-tier.ts';
-import { RedisWrites } from './redis-writes.ts';
 
-/** Parts of which the shared tier is built. */
+/** The process that shares its answers. */
 export interface SharedCacheParts extends TierParts {
   readonly news: NewsListener;
   /** Live settings of the config; `followMs`: longest wait for another replica's read of the same key. */
@@ -26,56 +22,47 @@ export interface SharedCacheParts extends TierParts {
   };
 }
 
-/** The cache that replicas share in Redis, with its news and the history that it belongs to. Connects in the background. */
-export function createSharedCache(config: RedisConfig, parts: SharedCacheParts) {
-  const { memory, journal } = parts;
+/** The cache that replicas share in Redis, with its news and the epochs that it belongs to. Connects in the background. */
+export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, parts: SharedCacheParts) {
+  const { memory, journal, ledger } = parts;
   const settings = parts.settings.redis;
   const metrics = createRedisMetrics(parts.registry, () => ({
-    isUp: link.trouble('circuit open') === undefined && history.term !== undefined,
+    isUp: link.trouble('circuit open') === undefined && epochs.current !== undefined,
     isWritable: link.trouble('read-only') === undefined,
-    pendingWrites: writes.size.writes,
-    pendingBytes: writes.size.bytes,
+    pendingWrites: tier.size.writes,
+    pendingBytes: tier.size.bytes,
   }));
-  const link: RedisLink = new RedisLink((onError) => connectRedis(config.target, onError), {
+  const link: RedisLink = new RedisLink((onError) => connectRedis(target, onError), {
     get timeoutMs() {
       return settings.timeoutMs;
     },
-    trialKey: `${config.keyPrefix}:trial`,
+    trialKey: `${prefix}:trial`,
     onFailure: (kind) => metrics.failed(kind),
     onTrouble: (change) => {
       recordTrouble(journal, change);
-      if (change.trouble === 'circuit open' && !change.isOn) void history.check();
+      if (change.trouble === 'circuit open' && !change.isOn) void epochs.check();
     },
   });
-  const { beatMs, ...ofHistory } = tierHistory(parts);
-  const registry = new HistoryRegistry(link, { prefix: config.keyPrefix, beatMs });
-  const history: History = new History({ registry, ...ofHistory });
-  const writes: RedisWrites = new RedisWrites(link, (outcome, answers) => metrics.wrote(outcome, answers));
-  const keys = madeOnce(
-    parts.ledger,
-    () => history.term,
-    (ledger, term) => new AnswerNames(config.keyPrefix, ledger, term),
-  );
-  const tier = new SharedTier(
-    { link, writes, findAnswer: (digest) => memory.findAnswer(digest) },
-    Object.assign(settings, { keys }),
-  );
-  const leases = new Leases(link, {
-    nameOf: (key) => keys()?.lease(key),
-    get followMs() {
-      return settings.followMs;
-    },
+  const epochs: EpochRegistry = new EpochRegistry(epochsIn(link, prefix), parts, epochTimes(parts.processes));
+  const names = (): AnswerNames | undefined => {
+    const { current } = epochs;
+    return current && new AnswerNames(prefix, current.ledger, current.epoch);
+  };
+  const tier: SharedTier = new SharedTier(link, settings, {
+    names,
+    findAnswer: (digest) => memory.findAnswer(digest),
+    onWritten: (outcome, answers) => metrics.wrote(outcome, answers),
   });
   // The other connection reports the same faults.
-  const subscriber = connectSubscriber(config.target, () => undefined);
+  const subscriber = connectSubscriber(target, () => undefined);
   const state = new SharedState(link, subscriber, parts.news, {
-    prefix: config.keyPrefix,
-    ledger: ofHistory.ledger,
-    history: () => history.term?.id,
+    prefix,
+    ledger,
+    epoch: () => epochs.current?.epoch.id,
   });
   const second: SecondTier = {
     tier,
-    leases,
+    leases: new Leases(link, (key) => names()?.lease(key), settings),
     onLookup: (outcome, seconds) => metrics.lookedUp(outcome, seconds),
     onTurn: (turn) => metrics.turned(turn),
   };
@@ -84,24 +71,45 @@ export function createSharedCache(config: RedisConfig, parts: SharedCacheParts) 
     /** Resolves when Redis is reachable, or its absence is certain. */
     started: link.started,
     news: state,
-    history,
+    epochs,
     /** Deletes from Redis; see `clearRedis`. */
     clear: async (scope: PurgeScope) => {
-      const [genesis, ledger] = [parts.ledger(), ofHistory.ledger()];
-      if (genesis === undefined || ledger === undefined) return undefined;
-      const terms = await registry.read(ledger);
-      if (terms === undefined) return undefined;
-      const names = new LedgerNames(config.keyPrefix, genesis);
-      return clearRedis(link, { names, terms: everyTerm(terms, history.term) }, scope);
+      const name = ledger();
+      const ids = name === undefined ? undefined : await epochs.everyId(name);
+      return name === undefined || ids === undefined ? undefined : clearRedis(link, prefix, name, ids, scope);
     },
     /** The present fault of Redis, without its addresses. */
-    trouble: () => troubleOf(link) ?? (history.term === undefined ? unverified : undefined),
+    trouble: () => troubleOf(link) ?? (epochs.current === undefined ? unverified : undefined),
     close: () => {
-      history.close();
+      epochs.close();
       state.close();
       link.close();
     },
   };
+}
+
+/** Epochs in Redis: one hash for each ledger, and a short-lived key for each epoch with members. */
+export function epochsIn(link: RedisLink, prefix: string): EpochFields {
+  const nameOf = (...parts: readonly string[]): string => [prefix, 'history', ...parts].join(':');
+  return {
+    read: async (ledger) => valueOf(await link.read(nameOf(ledger), (client) => client.hgetall(nameOf(ledger)))),
+    put: async (ledger, field, text) =>
+      'value' in (await link.write(nameOf(ledger), (client) => client.hset(nameOf(ledger), field, text))),
+    delete: (ledger, fields) => link.write(nameOf(ledger), (client) => client.hdel(nameOf(ledger), ...fields)),
+    beat(ledger, id, beatMs) {
+      const name = nameOf(ledger, id);
+      return link.write(name, (client) => client.set(name, '1', 'PX', beatMs));
+    },
+    async hasMembers(ledger, id) {
+      const name = nameOf(ledger, id);
+      const beat = valueOf(await link.read(name, (client) => client.get(name)));
+      return beat === undefined ? undefined : beat !== null;
+    },
+  };
+}
+
+function valueOf<T>(outcome: RedisOutcome<T>): T | undefined {
+  return 'value' in outcome ? outcome.value : undefined;
 }
 
 function troubleOf(link: RedisLink): string | undefined {

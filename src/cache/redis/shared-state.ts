@@ -28,8 +28,8 @@ interface SharedStateOptions {
   /** Name of the ledger, chain included; without one, no news is published or received. */
   readonly ledger: () => string | undefined;
   readonly prefix: string;
-  /** The term of this process's history; `undefined` while nodes have not confirmed one. */
-  readonly history: () => string | undefined;
+  /** The epoch of this process; `undefined` while nodes have not confirmed one. */
+  readonly epoch: () => string | undefined;
 }
 
 /** The news of one ledger. */
@@ -169,8 +169,8 @@ export class SharedState {
     ledger.published = version;
     // Only an equal version is skipped: a wrong higher one must not suppress a true one.
     if (version === ledger.received) return;
-    const history = this.#options.history();
-    this.#publish(history === undefined ? `served ${version}` : `served ${version} ${history}`);
+    const epoch = this.#options.epoch();
+    this.#publish(epoch === undefined ? `served ${version}` : `served ${version} ${epoch}`);
     void this.#link.write(ledger.key, (client) => client.zadd(ledger.key, 'GT', version.toString(), member));
   }
 
@@ -187,9 +187,9 @@ export class SharedState {
     const version = findU64(number);
     if (version === undefined) return;
     if (kind === 'served') {
-      const history = this.#options.history();
-      // A version of another history is no floor here. With one history unknown, it counts.
-      if (theirs !== undefined && history !== undefined && theirs !== history) return;
+      const epoch = this.#options.epoch();
+      // A version of another history is no floor here. With one epoch unknown, it counts.
+      if (theirs !== undefined && epoch !== undefined && theirs !== epoch) return;
       ledger.received = version;
       this.#listener.onServed(version);
     } else this.#listener.onRefused(node.trim(), version);

@@ -1,136 +1,53 @@
 import type { Redis } from 'ioredis';
 import type { Span } from '../../metrics/index.ts';
 import { answerBytes, type CachedResponse } from '../entry.ts';
+import { admits } from '../epoch/epoch.ts';
 import type { CacheKey } from '../key.ts';
-import { decodeRecord, decodeReference, type Reference } from '../record.ts';
-import type { AnswerNames } from './redis-keys.ts';
+import {
+  decodeReference,
+  encodeRecord,
+  encodeReference,
+  lookUp,
+  referenceTo,
+  type FindAnswer,
+  type Lookup,
+  type Miss,
+} from '../record.ts';
+import { WriteBehind, type QueuedWrite, type WriteOptions, type WriteOutcome } from '../write-behind.ts';
 import type { RedisClient } from './redis-client.ts';
-import type { CommandOptions, RedisOutcome, RedisLink } from './redis-link.ts';
-import type { RedisWrites } from './redis-writes.ts';
+import type { AnswerNames } from './redis-keys.ts';
+import type { CommandOptions, RedisLink, RedisOutcome } from './redis-link.ts';
 
-/** The reason of a miss. `damaged`: the entry is foreign or truncated, and is to be overwritten. */
-export type Miss = 'absent' | 'damaged' | 'unavailable';
-
-/** The result of a look-up. `ttlMs`: remaining lifetime of a mutable answer. */
-export type Lookup = { readonly answer: CachedResponse; readonly ttlMs?: number | undefined } | { readonly miss: Miss };
-
-interface SharedTierParts {
-  readonly link: RedisLink;
-  readonly writes: RedisWrites;
-  /** Looks in memory by digest, to save the transfer. */
-  readonly findAnswer: (digest: string) => CachedResponse | undefined;
+/** The process as its shared tier knows it. */
+interface SharedTierUser {
+  /** Names of the current ledger and epoch; without them nothing is looked up or stored. */
+  readonly names: () => AnswerNames | undefined;
+  readonly findAnswer: FindAnswer;
+  readonly onWritten: (outcome: WriteOutcome, answers: number) => void;
 }
 
-interface SharedTierOptions {
-  /** Bound of a whole look-up, in milliseconds. */
+/** Live settings of the config, in ms. `timeoutMs`: bound of a whole look-up. `ttlMs`: longest life of an answer. */
+interface SharedTierTimes {
   readonly timeoutMs: number;
-  /** TTL of answers in Redis, in ms. */
   readonly ttlMs: number;
-  /** Names of the current ledger and term; without them nothing is looked up or stored. */
-  readonly keys: () => AnswerNames | undefined;
 }
 
-/** The second tier: answers in Redis, for all replicas. It is only speed: every wait is bounded, no method rejects. */
-export class SharedTier {
-  readonly #parts: SharedTierParts;
-  readonly #options: SharedTierOptions;
-
-  constructor(parts: SharedTierParts, options: SharedTierOptions) {
-    this.#parts = parts;
-    this.#options = options;
-  }
-
-  get timeoutMs(): number {
-    return this.#options.timeoutMs;
-  }
-
-  /** Looks the read up. Waits at most until `untilMs`, of `performance.now()`. `span`: the look-up's. */
-  async find(key: CacheKey, untilMs: number, span?: Span): Promise<Lookup> {
-    const keys = this.#options.keys();
-    if (keys === undefined) return { miss: 'unavailable' };
-    const page = keys.page(key);
-    const reference = await this.#reference(page, key, { untilMs, span });
-    if ('miss' in reference) return reference;
-    const ttlMs = reference.expiresAt === undefined ? undefined : reference.expiresAt * 1000 - Date.now();
-    if (ttlMs !== undefined && ttlMs <= 0) return { miss: 'absent' };
-    const held = this.#parts.findAnswer(reference.digest);
-    const lookup =
-      held === undefined
-        ? await this.#fetch(keys.answer(reference.digest), reference, { untilMs, span })
-        : { answer: held };
-    return 'answer' in lookup ? { ...lookup, ttlMs } : lookup;
-  }
-
-  /** Stores an answer in the background. `onDone` is called once it is readable by other replicas, or will not be. */
-  store(key: CacheKey, answer: CachedResponse, { head, overwrite = false, onDone = () => {} }: StoreOptions): void {
-    const keys = this.#options.keys();
-    if (keys?.admits(head) !== true) {
-      onDone(false);
-      return;
-    }
-    const ttlMs = Math.min(answer.lifetimeMs, this.#options.ttlMs);
-    const reference: Reference = {
-      digest: answer.digest,
-      expiresAt: answer.lifetimeMs === Infinity ? undefined : Math.ceil((Date.now() + ttlMs) / 1000),
-    };
-    const names = { page: keys.page(key), answer: keys.answer(answer.digest) };
-    const bytes = answerBytes(answer);
-    this.#parts.writes.add({ key, bytes, answer, reference, names, ttlMs, overwrite, onDone });
-  }
-
-  /** The name of the read's page in Redis; `undefined` without names. */
-  nameOf(key: CacheKey): string | undefined {
-    return this.#options.keys()?.page(key);
-  }
-
-  /** Inspects the read's entry for an operator. */
-  async inspect(key: CacheKey): Promise<EntryInspection> {
-    const keys = this.#options.keys();
-    if (keys === undefined) return { reference: 'unavailable' };
-    const page = keys.page(key);
-    const reference = await this.#reference(page, key, {});
-    if ('miss' in reference) return { reference: reference.miss };
-    const left = await this.#parts.link.read(page, (client) => client.pttl(page));
-    const answer = await this.#fetch(keys.answer(reference.digest), reference, {});
-    return {
-      reference: 'found',
-      digest: reference.digest,
-      expiresAt: reference.expiresAt,
-      ttlMs: 'value' in left ? left.value : undefined,
-      answer: 'answer' in answer ? 'found' : answer.miss,
-      bytes: 'answer' in answer ? answer.answer.body.length : undefined,
-    };
-  }
-
-  /** Cancels pending writes whose key `covers`; resolves when none is left. */
-  drop(covers: (key: CacheKey) => boolean): Promise<void> {
-    return this.#parts.writes.drop(covers);
-  }
-
-  async #reference(page: string, key: CacheKey, options: CommandOptions): Promise<Reference | { readonly miss: Miss }> {
-    const get = (client: RedisClient) => client.hget(page, String(key.slot));
-    const found = await this.#parts.link.read(page, get, { ...options, name: 'HGET' });
-    if (!('value' in found)) return missOf(found);
-    if (found.value === null) return { miss: 'absent' };
-    return decodeReference(key, found.value) ?? { miss: 'damaged' };
-  }
-
-  async #fetch(name: string, { digest }: Reference, options: CommandOptions): Promise<Lookup> {
-    const get = (client: RedisClient) => (client as Redis).getBuffer(name);
-    const found = await this.#parts.link.read(name, get, { ...options, name: 'GET' });
-    if (!('value' in found)) return missOf(found);
-    // References outlive answers: Redis evicts keys, and a page's TTL is that of its youngest reference.
-    if (found.value === null) return { miss: 'absent' };
-    const answer = await decodeRecord(found.value, digest);
-    return answer === undefined ? { miss: 'damaged' } : { answer };
-  }
+/** An answer to write, with the entry of its read. */
+interface RedisWrite extends QueuedWrite {
+  readonly answer: CachedResponse;
+  readonly entry: string;
+  /** Names in Redis of the page and of the answer. */
+  readonly page: string;
+  readonly name: string;
+  readonly ttlMs: number;
+  readonly overwrite: boolean;
 }
 
 /** A read's entry in Redis, for an operator. */
 export interface EntryInspection {
   readonly reference: 'found' | Miss;
   readonly digest?: string | undefined;
-  /** End of a mutable answer, in seconds since the epoch. */
+  /** End of a mutable answer, in seconds since 1970. */
   readonly expiresAt?: number | undefined;
   /** Remaining TTL of the page. */
   readonly ttlMs?: number | undefined;
@@ -139,13 +56,135 @@ export interface EntryInspection {
   readonly bytes?: number | undefined;
 }
 
-interface StoreOptions {
-  /** The head of the node's own ledger when it answered. */
-  readonly head: bigint | undefined;
-  readonly overwrite?: boolean;
-  readonly onDone?: (isReadable: boolean) => void;
+/** Answers on their way at most, with their bytes; enough are in flight to fill a pipeline. */
+const bounds = {
+  writes: 1_024,
+  bytes: 32 * 1024 * 1024,
+  batch: { writes: 1, bytes: Infinity },
+  concurrent: 32,
+  gatherMs: 0,
+};
+/** Smaller answers are rewritten without a check for presence: one command instead of one or two. */
+const smallBytes = 1_024;
+
+/** The second tier: answers in Redis, for all replicas. It is only speed: every wait is bounded, no method rejects. */
+export class SharedTier extends WriteBehind<RedisWrite> {
+  readonly #link: RedisLink;
+  readonly #times: SharedTierTimes;
+  readonly #user: SharedTierUser;
+
+  constructor(link: RedisLink, times: SharedTierTimes, user: SharedTierUser) {
+    super(bounds, user.onWritten);
+    this.#link = link;
+    this.#times = times;
+    this.#user = user;
+  }
+
+  get timeoutMs(): number {
+    return this.#times.timeoutMs;
+  }
+
+  /** Looks the read up. Waits at most until `untilMs`, of `performance.now()`. `span`: the look-up's. */
+  async find(key: CacheKey, untilMs: number, span?: Span): Promise<Lookup> {
+    const names = this.#user.names();
+    if (names === undefined) return { miss: 'unavailable' };
+    const options = { untilMs, span };
+    const found = await this.#findEntry(names.page(key), key, options);
+    if ('miss' in found) return found;
+    const readRecord = (digest: string) => this.#readRecord(names.answer(digest), options);
+    return lookUp(key, found.entry, this.#user.findAnswer, readRecord);
+  }
+
+  /** Stores an answer in the background. `onDone` is called once it is readable by other replicas, or will not be. */
+  store(key: CacheKey, answer: CachedResponse, { head, overwrite = false, onDone = () => {} }: WriteOptions): void {
+    const names = this.#user.names();
+    if (names === undefined || !admits(names.epoch, head)) return onDone(false);
+    const ttlMs = Math.min(answer.lifetimeMs, this.#times.ttlMs);
+    const entry = encodeReference(key, referenceTo(answer, ttlMs));
+    const [page, name] = [names.page(key), names.answer(answer.digest)];
+    this.add({ key, bytes: answerBytes(answer), answer, entry, page, name, ttlMs, overwrite, onDone });
+  }
+
+  /** The name of the read's page in Redis; `undefined` without names. */
+  nameOf(key: CacheKey): string | undefined {
+    return this.#user.names()?.page(key);
+  }
+
+  /** Inspects the read's entry for an operator. */
+  async inspect(key: CacheKey): Promise<EntryInspection> {
+    const names = this.#user.names();
+    if (names === undefined) return { reference: 'unavailable' };
+    const page = names.page(key);
+    const found = await this.#findEntry(page, key);
+    if ('miss' in found) return { reference: found.miss };
+    const reference = decodeReference(key, found.entry);
+    if (reference === undefined) return { reference: 'damaged' };
+    const left = await this.#link.read(page, (client) => client.pttl(page));
+    const readRecord = (digest: string) => this.#readRecord(names.answer(digest));
+    const lookup = await lookUp(key, found.entry, () => undefined, readRecord);
+    return {
+      reference: 'found',
+      ...reference,
+      ttlMs: 'value' in left ? left.value : undefined,
+      answer: 'answer' in lookup ? 'found' : lookup.miss,
+      bytes: 'answer' in lookup ? lookup.answer.body.length : undefined,
+    };
+  }
+
+  async #findEntry(
+    page: string,
+    key: CacheKey,
+    options: CommandOptions = {},
+  ): Promise<{ readonly entry: string } | { readonly miss: Miss }> {
+    const get = (client: RedisClient) => client.hget(page, String(key.slot));
+    const found = await this.#link.read(page, get, { ...options, name: 'HGET' });
+    if (!('value' in found)) return { miss: missOf(found) };
+    return found.value === null ? { miss: 'absent' } : { entry: found.value };
+  }
+
+  async #readRecord(name: string, options: CommandOptions = {}): Promise<Buffer | Miss> {
+    const get = (client: RedisClient) => (client as Redis).getBuffer(name);
+    const found = await this.#link.read(name, get, { ...options, name: 'GET' });
+    // References outlive answers: Redis evicts keys, and a page's TTL is that of its youngest reference.
+    return 'value' in found ? (found.value ?? 'absent') : missOf(found);
+  }
+
+  /** The answer before its reference: no reader finds a reference without an answer. */
+  protected override async send([write]: readonly [RedisWrite]): Promise<WriteOutcome> {
+    const outcome = await this.#writeAnswer(write);
+    if (outcome !== 'written') return outcome;
+    return !this.isUnwanted(write) && (await this.#writeEntry(write)) ? 'written' : 'failed';
+  }
+
+  async #writeAnswer({ answer, name, ttlMs, overwrite }: RedisWrite): Promise<WriteOutcome> {
+    if (!overwrite && answer.body.length > smallBytes) {
+      const renewed = await this.#link.write(name, (client) => client.pexpire(name, ttlMs));
+      if (!('value' in renewed)) return 'failed';
+      if (renewed.value === 1) return 'written';
+    }
+    if (this.#link.isClosed(name)) return 'failed';
+    const record = await encodeRecord(answer);
+    if (record === undefined || record.length > this.#link.longestValue) return 'dropped';
+    const set = await this.#link.write(name, (client) => client.set(name, record, 'PX', ttlMs));
+    return 'value' in set ? 'written' : 'failed';
+  }
+
+  async #writeEntry({ key, entry, page, ttlMs, overwrite }: RedisWrite): Promise<boolean> {
+    // Both at once: only a connection or primary lost between the two leaves a page without a TTL, until its next
+    // reference.
+    const set = () =>
+      this.#link.write(page, (client) =>
+        Promise.all([client.hset(page, String(key.slot), entry), client.pexpire(page, ttlMs)]),
+      );
+    let outcome = await set();
+    if ('failure' in outcome && outcome.failure === 'wrong type' && overwrite) {
+      await this.#link.write(page, (client) => client.unlink(page));
+      outcome = await set();
+    }
+    return 'value' in outcome;
+  }
 }
 
-function missOf(outcome: Extract<RedisOutcome<unknown>, { failure: unknown }>): { readonly miss: Miss } {
-  return { miss: outcome.failure === 'wrong type' ? 'damaged' : 'unavailable' };
+function missOf(outcome: Extract<RedisOutcome<unknown>, { failure: unknown }>): Miss {
+  return outcome.failure === 'wrong type' ? 'damaged' : 'unavailable';
 }

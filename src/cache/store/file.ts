@@ -61,12 +61,6 @@ export function pageBound(maxBytes: number): number {
   return Math.floor((maxBytes - logBound(maxBytes) - spareBytes) / pageBytes);
 }
 
-/** A condition: a purge covers the reference `r`. */
-export const isPurged = `exists (
-  select 1 from purges p where p.upto >= r.id
-    and (p.kind = 0 or (p.kind = 1 and p.mark = r.read) or (p.kind = 2 and p.mark = r.account))
-)`;
-
 const form = /^answers-(\d{1,9})\.db$/;
 
 /**
@@ -97,9 +91,10 @@ export function logBytesOf(path: string): number {
   return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** A file's place, and whether several processes use it. */
+/** One of the store's files. */
 export interface FilePlace {
   readonly path: string;
+  /** Several processes use it. */
   readonly isShared: boolean;
 }
 
@@ -115,14 +110,13 @@ function locationOf({ path, isShared }: FilePlace): string | URL {
 }
 
 /**
- * Opens the file for writing, and creates it where it is missing. `busyMs`: longest wait for the
- * write of another process. Throws where that fails, or the file is damaged or of another format (`isUnusable`).
+ * Opens the file for writing, creates it where it is missing, and closes it again where `prepare` throws. `busyMs`:
+ * longest wait for the write of another process. Throws where the file is damaged or of another format (`isUnusable`).
  */
-export function openForWrites(place: FilePlace, busyMs: number): DatabaseSync {
+export function openForWrites<T>(place: FilePlace, busyMs: number, prepare: (file: DatabaseSync) => T): T {
   // One that several processes have left is not used, and `identityOf` would watch it.
   if (!place.isShared) rmSync(`${place.path}-shm`, { force: true });
-  const file = openDatabase(locationOf(place), { timeout: busyMs });
-  try {
+  return opened(place, { timeout: busyMs }, (file) => {
     file.exec(`pragma page_size = ${pageBytes}; pragma journal_mode = wal; pragma cache_size = -${cachedKiB}`);
     // Checkpoints alone wait for the disk: a power cut costs the last writes, and damages nothing.
     file.exec('pragma synchronous = normal; pragma journal_size_limit = 8388608');
@@ -130,31 +124,41 @@ export function openForWrites(place: FilePlace, busyMs: number): DatabaseSync {
     if (numberOf(file, 'application_id') === 0 && numberOf(file, 'schema_version') === 0) file.exec(schema);
     file.exec('commit');
     checkFormat(file);
-    return file;
-  } catch (error) {
-    file.close();
-    throw error;
-  }
+    return prepare(file);
+  });
 }
 
 /** Opens the file for look-ups, which wait for nothing. Throws as `openForWrites`. */
-export function openForReads(place: FilePlace): DatabaseSync {
-  const file = openDatabase(locationOf(place), { readOnly: true, timeout: 0 });
-  try {
+export function openForReads<T>(place: FilePlace, prepare: (file: DatabaseSync) => T): T {
+  return opened(place, { readOnly: true, timeout: 0 }, (file) => {
     file.exec(`pragma cache_size = -${cachedKiB}`);
     checkFormat(file);
-    return file;
+    return prepare(file);
+  });
+}
+
+function opened<T>(place: FilePlace, options: DatabaseSyncOptions, prepare: (file: DatabaseSync) => T): T {
+  const file = openDatabase(locationOf(place), options);
+  try {
+    return prepare(file);
   } catch (error) {
     file.close();
     throw error;
   }
 }
 
-/** Deletes the files before `number`. A process that has one open uses it until it looks for a newer one. */
+/**
+ * Deletes the files before `number`, and leaves to the next call those that cannot be deleted. A process that has one
+ * open uses it until it looks for a newer one.
+ */
 export function deleteOlder(folder: string, number: number): void {
-  for (const name of readdirSync(folder)) {
-    const [, digits] = /^answers-(\d{1,9})\.db(?:-wal|-shm)?$/.exec(name) ?? [];
-    if (digits !== undefined && Number(digits) < number) rmSync(join(folder, name), { force: true });
+  try {
+    for (const name of readdirSync(folder)) {
+      const [, digits] = /^answers-(\d{1,9})\.db(?:-wal|-shm)?$/.exec(name) ?? [];
+      if (digits !== undefined && Number(digits) < number) rmSync(join(folder, name), { force: true });
+    }
+  } catch {
+    // The folder is reported with the file in it.
   }
 }
 

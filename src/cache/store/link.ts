@@ -1,53 +1,19 @@
 /** The messages between a process and the thread that writes its store, and the process's end of them. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { settlesWithin } from '../../ledger/index.ts';
-import type { ScopeMark } from '../purge/purge-scope.ts';
-
-/** An answer to write, with its read's reference. Its bytes are in the batch: 16 of the name, then the record. */
-export interface StoredWrite {
-  /** Offset of the name in the batch's bytes. */
-  readonly at: number;
-  /** Bytes of the record behind the name. */
-  readonly length: number;
-  readonly digest: string;
-  /** The term in which the answer was read. */
-  readonly term: string;
-  /** The reference's text behind the digest. */
-  readonly rest: string;
-  /** Marks of the read, by which a purge finds it. */
-  readonly read: number;
-  readonly account: number;
-  /** The present record is damaged. */
-  readonly overwrite: boolean;
-}
-
-/** Answers that are written in one transaction. */
-export interface WriteBatch {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly writes: readonly StoredWrite[];
-  /** References that were used, whose rows move behind newer ones. */
-  readonly renewals: readonly Renewal[];
-}
-
-/** A reference that was used while it was among the older half. */
-export interface Renewal {
-  readonly name: Uint8Array;
-  /** The row's `id` when it was used. */
-  readonly id: number;
-}
-
-/** A work for the thread. Each is answered once, in order. */
-export type StoreWork =
-  | { readonly kind: 'write'; readonly batch: WriteBatch }
-  /** Hides the references with these marks. */
-  | { readonly kind: 'purge'; readonly marks: readonly ScopeMark[] }
-  /** Deletes one read's reference. */
-  | { readonly kind: 'forget'; readonly name: Uint8Array }
-  | { readonly kind: 'put terms'; readonly ledger: string; readonly fields: Readonly<Record<string, string>> }
-  | { readonly kind: 'delete terms'; readonly ledger: string; readonly fields: readonly string[] }
-  /** Records this process as a member of the term. */
-  | { readonly kind: 'beat'; readonly ledger: string; readonly term: string; readonly run: string };
+import type { CachedResponse } from '../entry.ts';
+import { bodyOffsetOf, writeHead } from '../record.ts';
+import { WriteBehind, type QueuedWrite, type WriteOutcome } from '../write-behind.ts';
+import {
+  nameBytes,
+  type Renewal,
+  type StoredColumns,
+  type StoredWrite,
+  type StoreFill,
+  type StoreWork,
+} from './rows.ts';
 
 /** A message to the thread. */
 export type ToThread =
@@ -56,18 +22,10 @@ export type ToThread =
   | { readonly kind: 'damaged'; readonly number: number }
   | { readonly kind: 'close' };
 
-/** The fill of the file. */
-export interface StoreFill {
-  /** Bytes of pages in use. */
-  readonly bytes: number;
-  /** References with a lower `id` are among the older half. */
-  readonly middle: number;
-}
-
 /** A message of the thread. */
 export type FromThread =
-  /** The work is done, or failed. */
-  | { readonly kind: 'done'; readonly id: number; readonly isDone: boolean; readonly fill: StoreFill | undefined }
+  /** The work is done; without `fill`, it failed. */
+  | { readonly kind: 'done'; readonly id: number; readonly fill: StoreFill | undefined }
   /** The file in use; `undefined`: none, for the reason `fault`. */
   | { readonly kind: 'file'; readonly number: number | undefined; readonly fault: string | undefined };
 
@@ -82,6 +40,22 @@ export interface ThreadSetup {
   readonly run: string;
 }
 
+/** An answer to write; `bytes`: those of its record. */
+interface StoreWrite extends QueuedWrite {
+  /** The row's name, of `nameBytes`. */
+  readonly name: Buffer;
+  readonly answer: CachedResponse;
+  readonly columns: StoredColumns;
+}
+
+/** One batch: its copy takes less than a millisecond. */
+const batch = { writes: 256, bytes: 1024 * 1024 };
+const mostRenewals = 1_024;
+/** While a batch is on its way, the next one gathers. A killed process loses these answers. */
+const gatherMs = 2;
+/** Part of the store's bytes that one answer may take, and its most bytes. */
+const largestShare = 1 / 64;
+const mostAnswerBytes = 8 * 1024 * 1024;
 /** Ms before a thread that ended is started again. */
 const restartMs = 5_000;
 /** Longest wait in ms for the last works. A thread that hangs in a call of the system ends with the process. */
@@ -90,18 +64,27 @@ const closeMs = 1_000;
 /** Called when the file in use changes; `fault`: in words for an operator. */
 type OnFile = (number: number | undefined, fault: string | undefined) => void;
 
-/** The process's end of the messages with the store's thread. */
-export class StoreLink {
+/** Bytes of the answer's record; it may have none. */
+export function recordBytes(answer: CachedResponse): number {
+  return (bodyOffsetOf(answer) ?? Infinity) + answer.body.length;
+}
+
+/** The store's thread as its process has it: works in the order of the calls, and answers one batch at a time. */
+export class StoreLink extends WriteBehind<StoreWrite> {
   readonly #setup: ThreadSetup;
   readonly #onFile: OnFile;
   readonly #pending = new Map<number, (isDone: boolean) => void>();
+  readonly #renewals = new Map<number, Renewal>();
+  #isRenewing = false;
   #thread: Worker | undefined;
   #nextId = 0;
   #timer: NodeJS.Timeout | undefined;
   #fill: StoreFill = { bytes: 0, middle: 0 };
-  #isClosed = false;
+  #isEnded = false;
 
-  constructor(setup: ThreadSetup, onFile: OnFile) {
+  constructor(setup: ThreadSetup, onFile: OnFile, onWritten: (outcome: WriteOutcome, answers: number) => void) {
+    const largest = Math.min(mostAnswerBytes, Math.floor(setup.maxBytes * largestShare));
+    super({ writes: 4_096, bytes: 16 * 1024 * 1024, largest, batch, concurrent: 1, gatherMs }, onWritten);
     this.#setup = setup;
     this.#onFile = onFile;
     this.#start();
@@ -122,14 +105,20 @@ export class StoreLink {
     });
   }
 
+  /** Moves a row that was used behind newer ones. */
+  renew(renewal: Renewal): void {
+    if (this.#renewals.size < mostRenewals) this.#renewals.set(renewal.id, renewal);
+    if (!this.#isRenewing) void this.#sendRenewals();
+  }
+
   /** A look-up found the file with this number damaged. */
   reportDamage(number: number): void {
     this.#thread?.postMessage({ kind: 'damaged', number } satisfies ToThread, []);
   }
 
   /** Resolves when the works before are done and the thread has ended. */
-  async close(): Promise<void> {
-    this.#isClosed = true;
+  async end(): Promise<void> {
+    this.#isEnded = true;
     clearTimeout(this.#timer);
     const thread = this.#thread;
     if (thread === undefined) return;
@@ -139,6 +128,33 @@ export class StoreLink {
     if (await settlesWithin(ended, closeMs)) return;
     thread.unref();
     void thread.terminate();
+  }
+
+  protected override async send(batch: readonly StoreWrite[]): Promise<WriteOutcome> {
+    const renewals = [...this.#renewals.values()];
+    this.#renewals.clear();
+    const bytes = Buffer.allocUnsafeSlow(batch.reduce((sum, { bytes: length }) => sum + nameBytes + length, 0));
+    let end = 0;
+    const writes = batch.map(({ name, answer, bytes: length, columns }): StoredWrite => {
+      const at = end;
+      name.copy(bytes, at);
+      writeHead(bytes, at + nameBytes, answer);
+      end += nameBytes + length;
+      answer.body.copy(bytes, end - answer.body.length);
+      return { at, length, ...columns };
+    });
+    const isDone = await this.do({ kind: 'write', batch: { bytes, writes, renewals } }, [bytes.buffer]);
+    return isDone ? 'written' : 'failed';
+  }
+
+  /** Writes those that no batch has taken along meanwhile. */
+  async #sendRenewals(): Promise<void> {
+    this.#isRenewing = true;
+    do {
+      await sleep(gatherMs, undefined, { ref: false });
+      if (this.#renewals.size > 0) await this.send([]);
+    } while (this.#renewals.size > 0);
+    this.#isRenewing = false;
   }
 
   #start(): void {
@@ -166,7 +182,7 @@ export class StoreLink {
     if (message.kind === 'file') this.#onFile(message.number, message.fault);
     if (message.kind !== 'done') return;
     this.#fill = message.fill ?? this.#fill;
-    this.#pending.get(message.id)?.(message.isDone);
+    this.#pending.get(message.id)?.(message.fill !== undefined);
     this.#pending.delete(message.id);
   }
 
@@ -174,7 +190,7 @@ export class StoreLink {
     this.#thread = undefined;
     for (const resolve of this.#pending.values()) resolve(false);
     this.#pending.clear();
-    if (this.#isClosed) return;
+    if (this.#isEnded) return;
     this.#onFile(undefined, 'its thread ended, and is started again');
     this.#timer = setTimeout(() => this.#start(), restartMs).unref();
   }

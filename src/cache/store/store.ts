@@ -1,46 +1,28 @@
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mutableTtlMs, type CachedResponse } from '../entry.ts';
-import { segmentAt, type Term } from '../history/terms.ts';
+import { admits, epochAt } from '../epoch/epoch.ts';
+import type { CurrentEpoch } from '../epoch/registry.ts';
 import { keyText, versionOf, type CacheKey } from '../key.ts';
 import { marksOf, scopeMarks, type PurgeScope, type ScopeMark } from '../purge/purge-scope.ts';
-import { decodeRecord, decodeReference, encodeReference } from '../record.ts';
-import type { Lookup } from '../redis/shared-tier.ts';
-import type { WriteOutcome } from '../write-behind.ts';
+import { encodeReference, lookUp, referenceTo, type FindAnswer, type Lookup } from '../record.ts';
+import type { WriteOptions, WriteOutcome } from '../write-behind.ts';
 import { faultOf, isUnusable, pathOf } from './file.ts';
-import { StoreLink, type ThreadSetup } from './link.ts';
-import { recordBytes, StoreWrites } from './store-writes.ts';
-import { StoreReader, type StoredRow } from './reader.ts';
-import { nameBytes } from './writer.ts';
+import { recordBytes, StoreLink, type ThreadSetup } from './link.ts';
+import { nameBytes, StoreReader, type StoredRow } from './rows.ts';
 
-/** Ms before a file that could not be opened for look-ups is tried again. */
-const retryMs = 1_000;
-
-/** The ledger (chain id and first transaction) whose answers are kept, and the term of its history. */
-export interface StorePlace {
-  readonly ledger: string;
-  readonly term: Term;
-}
-
-interface StoreParts extends ThreadSetup {
-  /** The present ledger and term; without them nothing is looked up or stored. */
-  readonly place: () => StorePlace | undefined;
-  /** Looks in memory by digest, to save the proof of the record. */
-  readonly findAnswer: (digest: string) => CachedResponse | undefined;
+/** The process as its store knows it. */
+interface StoreUser {
+  /** The present ledger and epoch; without them nothing is looked up or stored. */
+  readonly place: () => CurrentEpoch | undefined;
+  readonly findAnswer: FindAnswer;
   readonly onWritten: (outcome: WriteOutcome, answers: number) => void;
   /** Called when the fault changes; `fault`: in words for an operator, `undefined`: none. */
   readonly onFault: (fault: string | undefined) => void;
 }
 
-interface StoreWriteOptions {
-  /** The head of the node's own ledger when it answered; without one, the answer is not stored. */
-  readonly head: bigint | undefined;
-  /** The present row is damaged. */
-  readonly overwrite?: boolean;
-  /** Called once: when the answer is readable by every worker, or will not be. */
-  readonly onDone?: (isReadable: boolean) => void;
-}
-
+/** Ms before a file that could not be opened for look-ups is tried again. */
+const retryMs = 1_000;
 /** Longest wait in ms for the record of a purge. */
 const hideMs = 10_000;
 /** A look-up blocks the event loop: after one of more ms, none follows for so many times as long. */
@@ -48,12 +30,12 @@ const slowMs = 5;
 const restFactor = 10;
 
 /**
- * The tier between memory and Redis: answers on the machine's disk, for all its workers, and after a restart. Look-ups
- * read the file at once; a thread writes it, in batches. It is only speed: no method rejects, and a fault is a miss.
+ * The tier between memory and Redis: answers on the machine's disk, for all its workers, and after a restart. Look-ups read the file at once; a thread writes it, in batches. It is only speed: no
+ * method rejects, and a fault is a miss.
  */
 export class AnswerStore {
-  readonly #parts: StoreParts;
-  readonly #writes: StoreWrites;
+  readonly #setup: ThreadSetup;
+  readonly #user: StoreUser;
   /** The thread that writes. */
   readonly link: StoreLink;
   #open: { readonly number: number; readonly reader: StoreReader } | undefined;
@@ -65,12 +47,10 @@ export class AnswerStore {
   /** After a slow look-up the disk is left alone until then, of `performance.now()`. */
   #restUntilMs = 0;
 
-  constructor(parts: StoreParts) {
-    const { folder, maxBytes, isShared, run, onWritten } = parts;
-    this.#parts = parts;
-    const setup = { folder, maxBytes, isShared, run };
-    this.link = new StoreLink(setup, (number, fault) => this.#use(number, fault));
-    this.#writes = new StoreWrites(this.link, maxBytes, onWritten);
+  constructor(setup: ThreadSetup, user: StoreUser) {
+    this.#setup = setup;
+    this.#user = user;
+    this.link = new StoreLink(setup, (number, fault) => this.#use(number, fault), user.onWritten);
   }
 
   /** The connection for look-ups; `undefined` while no file is open. */
@@ -82,17 +62,22 @@ export class AnswerStore {
     return this.#fault ?? (this.#isOwing ? 'a purge is not written yet' : undefined);
   }
 
+  /** Whether every purge so far is written. */
+  get isClear(): boolean {
+    return !this.#isOwing;
+  }
+
   /** Bytes of the file's pages in use, as of the last write, and their bound. */
   get size(): { readonly bytes: number; readonly maxBytes: number } {
-    return { bytes: this.link.fill.bytes, maxBytes: this.#parts.maxBytes };
+    return { bytes: this.link.fill.bytes, maxBytes: this.#setup.maxBytes };
   }
 
   /**
-   * Looks the read up. A reference is proved by its checksum and its term, an answer by its digest. `isUse`: the row
+   * Looks the read up. A reference is proved by its checksum and its epoch, an answer by its digest. `isUse`: the row
    * stays longer for it.
    */
   async find(key: CacheKey, { isUse = true } = {}): Promise<Lookup> {
-    const place = this.#parts.place();
+    const place = this.#user.place();
     const startedMs = performance.now();
     if (this.#open === undefined || place === undefined || this.#isOwing || startedMs < this.#restUntilMs)
       return { miss: 'unavailable' };
@@ -104,49 +89,35 @@ export class AnswerStore {
     if (row === 'damaged') this.link.reportDamage(number);
     if (typeof row === 'string') return { miss: row };
     if (!isRow(row)) return { miss: 'damaged' };
-    const reference = decodeReference(key, `${row.digest}.${row.rest}`);
-    if (reference === undefined) return { miss: 'damaged' };
-    const ttlMs = reference.expiresAt === undefined ? undefined : reference.expiresAt * 1000 - Date.now();
-    if (row.record === null || !isAlive(ttlMs)) return { miss: 'absent' };
-    const bytes = Buffer.from(row.record.buffer, row.record.byteOffset, row.record.length);
-    const answer = this.#parts.findAnswer(row.digest) ?? (await decodeRecord(bytes, row.digest));
-    if (answer === undefined) return { miss: 'damaged' };
-    if (row.term !== segmentAt(place.term, versionOf(key) ?? answer.committedAt)) return { miss: 'absent' };
-    if (isUse && row.id < this.link.fill.middle) this.#writes.renew({ name, id: row.id });
-    return { answer, ttlMs };
+    const { id, record } = row;
+    const found = await lookUp(key, `${row.digest}.${row.rest}`, this.#user.findAnswer, () =>
+      record === null ? 'absent' : Buffer.from(record.buffer, record.byteOffset, record.length),
+    );
+    if ('miss' in found) return found;
+    const { answer, ttlMs = 0 } = found;
+    // A clock that was set back has made its lifetime longer.
+    const isLate = ttlMs > mutableTtlMs + 1_000;
+    if (isLate || row.term !== epochAt(place.epoch, versionOf(key) ?? answer.committedAt)) return { miss: 'absent' };
+    if (isUse && id < this.link.fill.middle) this.link.renew({ name, id });
+    return found;
   }
 
   /** Writes an answer in the background. */
-  store(key: CacheKey, answer: CachedResponse, options: StoreWriteOptions): void {
-    const { head, overwrite = false, onDone = () => {} } = options;
-    const place = this.#parts.place();
-    // Below the checkpoint the node may be on another history.
-    const isAdmitted = head !== undefined && place !== undefined && head >= place.term.checkpoint.version;
-    if (this.#open === undefined || place === undefined || this.#isOwing || !isAdmitted) return onDone(false);
-    const { digest, lifetimeMs } = answer;
-    const expiresAt = lifetimeMs === Infinity ? undefined : Math.ceil((Date.now() + lifetimeMs) / 1000);
-    const rest = encodeReference(key, { digest, expiresAt }).slice(digest.length + 1);
+  store(key: CacheKey, answer: CachedResponse, { head, overwrite = false, onDone = () => {} }: WriteOptions): void {
+    const place = this.#user.place();
+    if (this.#open === undefined || place === undefined || this.#isOwing || !admits(place.epoch, head))
+      return onDone(false);
+    const { digest } = answer;
+    const rest = encodeReference(key, referenceTo(answer)).slice(digest.length + 1);
+    const term = epochAt(place.epoch, versionOf(key) ?? answer.committedAt);
     const { read, account } = marksOf(key.page);
-    const term = segmentAt(place.term, versionOf(key) ?? answer.committedAt);
-    const name = nameOf(place.ledger, key);
-    this.#writes.add({
-      key,
-      bytes: recordBytes(answer),
-      name,
-      answer,
-      digest,
-      term,
-      rest,
-      read,
-      account,
-      overwrite,
-      onDone,
-    });
+    const columns = { digest, term, rest, read, account, overwrite };
+    this.link.add({ key, bytes: recordBytes(answer), name: nameOf(place.ledger, key), answer, columns, onDone });
   }
 
   /** Cancels waiting writes whose key `covers`. A batch on its way is written ahead of every later work. */
   drop(covers: (key: CacheKey) => boolean): void {
-    void this.#writes.drop(covers);
+    void this.link.drop(covers);
   }
 
   /**
@@ -159,11 +130,6 @@ export class AnswerStore {
     return isClear;
   }
 
-  /** Whether every purge so far is written. */
-  get isClear(): boolean {
-    return !this.#isOwing;
-  }
-
   async #hideEverything(): Promise<void> {
     if (this.#isOwing) return;
     this.#isOwing = true;
@@ -173,7 +139,7 @@ export class AnswerStore {
   }
 
   async #hide(scope: PurgeScope): Promise<boolean> {
-    const place = this.#parts.place();
+    const place = this.#user.place();
     const done = this.link.do(
       scope.kind === 'read' && place !== undefined
         ? { kind: 'forget', name: nameOf(place.ledger, scope.key) }
@@ -188,11 +154,11 @@ export class AnswerStore {
   /** Writes what waits, and closes the file. */
   async close(): Promise<void> {
     clearTimeout(this.#retry);
-    await this.#writes.close();
+    await this.link.close();
     // Before the thread's connection: the last one that can write empties the log.
     this.#closeReader();
     this.#isClosed = true;
-    await this.link.close();
+    await this.link.end();
   }
 
   #use(number: number | undefined, fault: string | undefined): void {
@@ -203,7 +169,7 @@ export class AnswerStore {
       this.#closeReader();
       if (number !== undefined) this.#openFile(number);
     }
-    this.#parts.onFault(this.#fault);
+    this.#user.onFault(this.#fault);
   }
 
   #closeReader(): void {
@@ -212,7 +178,7 @@ export class AnswerStore {
   }
 
   #openFile(number: number): void {
-    const { folder, isShared } = this.#parts;
+    const { folder, isShared } = this.#setup;
     try {
       this.#open = { number, reader: new StoreReader({ path: pathOf(folder, number), isShared }) };
     } catch (error) {
@@ -232,11 +198,6 @@ function isRow({ digest, term, rest, record }: StoredRow): boolean {
 
 function marksOfScope(scope: PurgeScope): readonly ScopeMark[] {
   return scope.kind === 'read' ? [{ kind: 1, mark: marksOf(scope.key.page).read }] : scopeMarks(scope);
-}
-
-/** Whether a lifetime has not ended, and is none that a clock set back has made longer. */
-function isAlive(ttlMs: number | undefined): boolean {
-  return ttlMs === undefined || (ttlMs > 0 && ttlMs <= mutableTtlMs + 1_000);
 }
 
 /** The name of a read's row: a digest, because views are long. */

@@ -1,22 +1,30 @@
 /** The thread that writes the store: no write, checkpoint or lock delays the event loop of the gateway. */
-import { parentPort, workerData } from 'node:worker_threads';
-import { Claim } from './claim.ts';
-import { deleteOlder, faultOf, identityOf, isFull, isUnusable, newestFile, openForWrites, pathOf } from './file.ts';
-import type { FromThread, StoreFill, StoreWork, ThreadSetup, ToThread } from './link.ts';
-import { StoreWriter, type Room } from './writer.ts';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
+import { parentPort, workerData } from 'node:worker_threads';
+import {
+  deleteOlder,
+  faultOf,
+  identityOf,
+  isBusy,
+  isFull,
+  isUnusable,
+  newestFile,
+  openDatabase,
+  pathOf,
+} from './file.ts';
+import type { FromThread, ThreadSetup, ToThread } from './link.ts';
+import { type Room, type StoreFill, type StoreWork, StoreWriter } from './rows.ts';
 
-/** Longest wait in ms for another process's write. */
-const busyMs = 5_000;
 /** Ms between two looks at the file's place, and between two tries to open one. */
 const lookMs = 1_000;
 
 /** An open file, and its identity at the time. */
 interface OpenFile {
   readonly number: number;
-  readonly identity: string | undefined;
-  readonly file: DatabaseSync;
   readonly writer: StoreWriter;
+  identity: string | undefined;
 }
 
 /** Opens the store, writes to it, and replaces a file that is damaged. Reports each change of its state. */
@@ -42,27 +50,24 @@ class StoreThread {
     const { folder } = this.#setup;
     try {
       const number = Math.max(this.#least, newestFile(folder));
-      if (!this.#claim.take()) {
-        this.#close('another gateway uses its folder');
-        return this.#report('another gateway uses its folder');
-      }
+      if (!this.#claim.take()) return this.#close('another gateway uses its folder');
       const open = this.#open;
       if (open === undefined || open.number < number) this.#use(number);
-      else if (open.identity !== identityOf(pathOf(folder, open.number))) {
-        this.#close('its file was deleted or exchanged, and is replaced');
-        this.#replace(open.number);
-      }
+      else if (open.identity !== identityOf(pathOf(folder, open.number)))
+        this.#replace(open.number, 'its file was deleted or exchanged, and is replaced');
     } catch (error) {
       // Nothing that is written now would be found again.
       this.#close(faultOf(error));
-      this.#fail(error);
     }
   }
 
   receive(message: ToThread): void {
     if (message.kind === 'work') this.#work(message.id, message.work);
-    else if (message.kind === 'close') this.#end();
-    else if (message.number === this.#open?.number) this.#replace(message.number);
+    else if (message.kind === 'close') {
+      this.#closeFile();
+      this.#claim.release();
+    } else if (message.number === this.#open?.number)
+      this.#replace(message.number, 'its file is damaged, and is replaced');
   }
 
   #work(id: number, work: StoreWork): void {
@@ -70,24 +75,14 @@ class StoreThread {
     // Other workers may use a newer file.
     if (isPurge) this.look();
     // A purge fails with the file alone, which the first try may replace.
-    const isDone = this.#try(work) || (isPurge && this.#try(work));
-    if (isDone && work.kind === 'write') this.#report(undefined);
-    this.#post({ kind: 'done', id, isDone, fill: this.#fill() });
+    const fill = this.#try(work) ?? (isPurge ? this.#try(work) : undefined);
+    if (fill !== undefined && work.kind === 'write') this.#report(undefined);
+    this.#post({ kind: 'done', id, fill });
   }
 
-  #try(work: StoreWork): boolean {
+  #try(work: StoreWork): StoreFill | undefined {
     try {
-      this.#open?.writer.do(work);
-      return this.#open !== undefined;
-    } catch (error) {
-      this.#fail(error);
-      return false;
-    }
-  }
-
-  #fill(): StoreFill | undefined {
-    try {
-      return this.#open?.writer.fill;
+      return this.#open?.writer.do(work);
     } catch (error) {
       this.#fail(error);
       return undefined;
@@ -95,74 +90,51 @@ class StoreThread {
   }
 
   #fail(error: unknown): void {
-    this.#report(faultOf(error));
-    const open = this.#open;
-    if (open === undefined) return;
-    if (isUnusable(error)) this.#replace(open.number);
-    else if (isFull(error) && !open.writer.boundHere()) this.#startSmaller(open);
-  }
-
-  /** Gives up a file whose log cannot be emptied, because the disk is full. */
-  #startSmaller({ number, writer }: OpenFile): void {
-    try {
-      this.#room = writer.roomInHalf;
-    } catch {
-      // The next file finds its bound itself.
-    }
-    this.#close();
-    this.#deleteBelow(number + 1);
-    this.#replace(number);
+    const [open, fault] = [this.#open, faultOf(error)];
+    if (open !== undefined && isUnusable(error)) return this.#replace(open.number, fault);
+    this.#report(fault);
+    if (open === undefined || !isFull(error) || open.writer.boundHere()) return;
+    // Not even its log can be emptied: the file makes room for a smaller one.
+    this.#room = open.writer.roomInHalf;
+    this.#close(fault);
+    deleteOlder(this.#setup.folder, open.number + 1);
+    this.#replace(open.number, fault);
   }
 
   /** Begins the next file in place of this one. */
-  #replace(number: number): void {
-    this.#close();
+  #replace(number: number, fault: string): void {
+    const { folder } = this.#setup;
+    this.#close(fault);
     this.#least = number + 1;
     try {
-      this.#use(Math.max(newestFile(this.#setup.folder), this.#least));
+      this.#use(Math.max(newestFile(folder), this.#least));
     } catch (error) {
-      this.#report(faultOf(error));
+      this.#close(faultOf(error));
       // It may be what fills the disk.
-      if (isFull(error)) this.#deleteBelow(this.#least);
+      if (isFull(error)) deleteOlder(folder, this.#least);
     }
   }
 
   /** Opens this file, or the next one where it is damaged. */
   #use(number: number, isRetry = false): void {
     const { folder, maxBytes, isShared } = this.#setup;
-    this.#close();
+    this.#closeFile();
     const path = pathOf(folder, number);
-    let file: DatabaseSync | undefined;
     try {
-      file = openForWrites({ path, isShared }, busyMs);
-      const writer = new StoreWriter(file, path, maxBytes, this.#room);
-      this.#open = { number, identity: identityOf(path), file, writer };
+      const writer = new StoreWriter({ path, isShared }, maxBytes, this.#room);
+      this.#open = { number, writer, identity: undefined };
+      this.#open.identity = identityOf(path);
     } catch (error) {
-      file?.close();
       if (isRetry || !isUnusable(error)) throw error;
       this.#report(faultOf(error));
       this.#least = number + 1;
       return this.#use(Math.max(newestFile(folder), this.#least), true);
     }
     this.#report(undefined);
-    this.#deleteBelow(number);
+    deleteOlder(folder, number);
   }
 
-  #deleteBelow(number: number): void {
-    try {
-      deleteOlder(this.#setup.folder, number);
-    } catch {
-      // The next file that is opened deletes what is left.
-    }
-  }
-
-  #end(): void {
-    this.#closeFile();
-    this.#claim.release();
-  }
-
-  #close(fault = 'its file was replaced'): void {
-    if (this.#open === undefined) return;
+  #close(fault: string): void {
     this.#closeFile();
     this.#report(fault);
   }
@@ -171,7 +143,7 @@ class StoreThread {
     const open = this.#open;
     this.#open = undefined;
     try {
-      open?.file.close();
+      open?.writer.close();
     } catch {
       // A damaged file fails to close as well; nothing of it is used any more.
     }
@@ -183,6 +155,72 @@ class StoreThread {
     if (this.#reported === state) return;
     this.#reported = state;
     this.#post({ kind: 'file', number, fault });
+  }
+}
+
+/**
+ * The claim of one gateway, all its workers included, on the store's folder: two gateways would not notice each other's
+ * rollbacks and purges. A shared lock on a small file, which the kernel drops with its process.
+ */
+export class Claim {
+  readonly #path: string;
+  readonly #run: string;
+  #lock: DatabaseSync | undefined;
+  /** The file with the lock. */
+  #identity: string | undefined;
+
+  /** `run`: the name of this start of the gateway, which its processes share. */
+  constructor(folder: string, run: string) {
+    this.#path = join(folder, 'claim.db');
+    this.#run = run;
+  }
+
+  /** Whether the folder is this gateway's. Throws where the folder cannot be used. */
+  take(): boolean {
+    // Another gateway would lock another file in its place.
+    if (this.#lock !== undefined && this.#identity === identityOf(this.#path)) return true;
+    this.release();
+    const lock = openDatabase(this.#path, { timeout: 100 });
+    try {
+      if (this.#isTaken(lock)) this.#lock = lock;
+      this.#identity = identityOf(this.#path);
+    } catch (error) {
+      // Nothing in it is worth a repair.
+      if (isUnusable(error)) rmSync(this.#path, { force: true });
+      if (!isBusy(error) && !isUnusable(error)) throw error;
+    } finally {
+      if (this.#lock === undefined) lock.close();
+    }
+    return this.#lock !== undefined;
+  }
+
+  release(): void {
+    this.#lock?.close();
+    this.#lock = undefined;
+  }
+
+  #isTaken(lock: DatabaseSync): boolean {
+    // With a log of writes, readers would not keep other gateways out.
+    lock.exec('pragma journal_mode = delete; create table if not exists claim (run text not null)');
+    if (this.#isOurs(lock)) return true;
+    try {
+      // Busy while a process of another gateway, or a faster one of this, holds the shared lock.
+      lock.exec('begin exclusive');
+      lock.exec('delete from claim');
+      lock.prepare('insert into claim (run) values (?)').run(this.#run);
+      lock.exec('commit');
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+    }
+    return this.#isOurs(lock);
+  }
+
+  /** Leaves the shared lock in place where the claim is ours. */
+  #isOurs(lock: DatabaseSync): boolean {
+    lock.exec('begin');
+    if (lock.prepare('select run from claim').get()?.['run'] === this.#run) return true;
+    lock.exec('rollback');
+    return false;
   }
 }
 

@@ -2,7 +2,7 @@
 import { Address, TypeTag } from '../../ledger/index.ts';
 import { answerIn, type SampleAnswer, lengthBytes, listBytes, standInBytes, u64Bytes } from '../answer.ts';
 import { type SampleCall, historyPage, mapRange, pageOf } from '../call.ts';
-import { eventsPruned, notFound } from '../node-error.ts';
+import { nodeError, notFound } from '../node-error.ts';
 import { findResource } from '../recorded.ts';
 import { findSyntheticResource, streamOf, type Stream } from '../synthetic.ts';
 
@@ -71,7 +71,10 @@ function answerEvents(
   const stream = streamOf(key.address, `events ${key.creationNumber}`);
   const last = key.creationNumber < streams ? stream.lastAt(call.ledger.version) : -1n;
   const page = pageOf(asked.start, asked.limit, last);
-  if (page.count > 0 && stream.versionOf(page.first) < call.ledger.oldestVersion) throw eventsPruned();
+  if (page.count > 0 && stream.versionOf(page.first) < call.ledger.oldestVersion) {
+    // It names no version.
+    throw nodeError(410, 'version_pruned', 'The requested events have been pruned');
+  }
   const bodies = mapRange(page, (sequence) => eventBody(call, key, { stream, sequence }));
   return answerIn(call.form, `[${bodies.join(',')}]`, () => {
     const eventKey = [u64Bytes(key.creationNumber), Address.bytes(key.address)];

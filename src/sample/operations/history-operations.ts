@@ -11,7 +11,7 @@ import {
 } from '../answer.ts';
 import { type SampleCall, historyPage, mapRange, pageOf, type PageRange } from '../call.ts';
 import { versionsPerBlock, blockHeightOf } from '../ledger-clock.ts';
-import { frameworkError, nodeError, versionPruned, notFound, blockPruned } from '../node-error.ts';
+import { frameworkError, nodeError, versionPruned, notFound } from '../node-error.ts';
 import { onChainBytes, transactionAt, type Committed } from './transaction-operations.ts';
 import { syntheticHash, committedFields, syntheticTransactionHash, transactionsOf } from '../synthetic.ts';
 import type { Address } from '../../ledger/index.ts';
@@ -57,7 +57,7 @@ function versionsOf(call: SampleCall, start: bigint | undefined): PageRange {
 export function answerBlockByHeight(call: SampleCall): SampleAnswer {
   const height = call.u64(0, 'block_height');
   if (height > call.ledger.blockHeight) throw notFound('Block', { 'Block height': height });
-  if (height < call.ledger.oldestBlockHeight) throw blockPruned(height);
+  if (height < call.ledger.oldestBlockHeight) throw nodeError(410, 'block_pruned', `Block(${height}) has been pruned`);
   return answerBlock(call, height);
 }
 

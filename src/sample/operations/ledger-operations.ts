@@ -41,26 +41,18 @@ export function answerGasPrice(call: SampleCall): SampleAnswer {
 const openapi = { openapi: '3.0.0', info: { title: 'Ledgergate sample node', version: '1.2.0' }, paths: {} };
 
 /** `GET /spec`: a page that shows the specification. */
-export function answerSpec(): SampleAnswer {
-  return bare('text/html', '<!doctype html><title>Ledgergate sample node</title><a href="spec.json">spec.json</a>');
-}
-
+export const spec = bare(
+  'text/html',
+  '<!doctype html><title>Ledgergate sample node</title><a href="spec.json">spec.json</a>',
+);
 /** `GET /spec.json`. */
-export function answerSpecJson(): SampleAnswer {
-  return bare('application/json', JSON.stringify(openapi));
-}
-
+export const specJson = bare('application/json', JSON.stringify(openapi));
 /** `GET /spec.yaml`. JSON is YAML. */
-export function answerSpecYaml(): SampleAnswer {
-  return bare('application/x-yaml', JSON.stringify(openapi, undefined, 2));
-}
-
+export const specYaml = bare('application/x-yaml', JSON.stringify(openapi, undefined, 2));
 /** `GET /info`. */
-export function answerInfo(): SampleAnswer {
-  return bare('application/json', '{"build_package_name":"ledgergate-sample","chain_role":"full_node"}');
-}
+export const info = bare('application/json', '{"build_package_name":"ledgergate-sample","chain_role":"full_node"}');
 
 /** About the node itself: no ledger headers (protocol 2.2). */
-function bare(contentType: string, body: string): SampleAnswer {
-  return { status: 200, contentType, body, ledgerHeaders: false };
+function bare(contentType: string, body: string): () => SampleAnswer {
+  return () => ({ status: 200, contentType, body, ledgerHeaders: false });
 }

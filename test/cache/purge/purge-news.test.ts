@@ -1,35 +1,15 @@
 /** Purges published over a real redis-server, and replicas that missed one. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import { PurgeNews } from '../../../src/cache/purge/purge-news.ts';
 import { formatScope } from '../../../src/cache/purge/purge-scope.ts';
-import { connectRedis, connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
-import { AnswerNames } from '../../../src/cache/redis/redis-keys.ts';
-import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
-import { answerBytes } from '../../../src/cache/entry.ts';
-import { RedisWrites } from '../../../src/cache/redis/redis-writes.ts';
-import type { WriteOutcome } from '../../../src/cache/write-behind.ts';
-import { answerOf, anyTerm, keyAt } from '../../support/answers.ts';
+import { connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
+import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 
 const channel = 'lg:news:test';
 const key = 'lg:purge:test';
 const id = '00000000-0000-4000-8000-000000000001';
-
-async function linkTo(t: TestContext, server: RedisServer): Promise<RedisLink> {
-  const target = { kind: 'single', url: server.url } as const;
-  const client = connectRedis(target, () => undefined);
-  const link = new RedisLink(() => client, {
-    timeoutMs: 1_000,
-    trialKey: key,
-    onFailure: () => {},
-    onTrouble: () => {},
-  });
-  t.after(() => link.close());
-  await once(client, 'ready');
-  return link;
-}
 
 interface Listener {
   readonly news: PurgeNews;
@@ -167,44 +147,5 @@ test(
     assert.deepEqual(purged, []);
     news.onMessage(`purge ${id} shard 7`);
     assert.deepEqual(purged, ['everything']);
-  },
-);
-
-test(
-  'writes that are given up leave no reference in Redis, and the others are written',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const outcomes: Record<WriteOutcome, number> = { written: 0, failed: 0, dropped: 0 };
-    const writes = new RedisWrites(await linkTo(t, server), (outcome, answers) => (outcomes[outcome] += answers));
-    const keys = new AnswerNames('lg', 'test', anyTerm);
-    const add = (version: bigint, subject: string): Promise<void> =>
-      new Promise((resolve) => {
-        const [at, answer] = [keyAt(version, subject), answerOf(`${subject} at ${version}`)];
-        const names = { page: keys.page(at), answer: keys.answer(answer.digest) };
-        const reference = { digest: answer.digest, expiresAt: undefined };
-        const write = {
-          key: at,
-          bytes: answerBytes(answer),
-          answer,
-          reference,
-          names,
-          ttlMs: 60_000,
-          overwrite: false,
-        };
-        writes.add({ ...write, onDone: () => resolve() });
-      });
-    const done = Array.from({ length: 60 }, (_, index) => [add(BigInt(index), '0x1/a'), add(BigInt(index), '0x2/a')]);
-
-    await writes.drop(({ page }) => page.includes('0x1/'));
-    const left = await server.run((client) => client.keys('*0x1/*'));
-    await Promise.all(done.flat());
-
-    assert.deepEqual(left, []);
-    assert.deepEqual(await server.run((client) => client.keys('*0x1/*')), []);
-    assert.equal(await server.run((client) => client.hlen(keys.page(keyAt(0n, '0x2/a')))), 60);
-    assert.equal(outcomes.written, 60);
-    assert.equal(outcomes.written + outcomes.failed + outcomes.dropped, 120);
-    assert.deepEqual(writes.size, { writes: 0, bytes: 0 });
   },
 );

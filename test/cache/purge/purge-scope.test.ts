@@ -10,8 +10,8 @@ import {
   marksOf,
   type PurgeScope,
 } from '../../../src/cache/purge/purge-scope.ts';
-import { LedgerNames, AnswerNames } from '../../../src/cache/redis/redis-keys.ts';
-import { anyTerm } from '../../support/answers.ts';
+import { AnswerNames, patternsOf } from '../../../src/cache/redis/redis-keys.ts';
+import { anyEpoch } from '../../support/answers.ts';
 import { pageMatcher } from '../../support/purged-pages.ts';
 import { Address } from '../../../src/ledger/address.ts';
 import type { Read } from '../../../src/proxy/reads/read-result.ts';
@@ -103,16 +103,17 @@ function matches(pattern: string, name: string): boolean {
 }
 
 test('a purge in Redis covers the same pages, and for views at most others of the function', () => {
-  const names = new LedgerNames('lg', 'a1b2c3d4');
-  const pages = new AnswerNames('lg', 'a1b2c3d4', anyTerm);
-  const found = (patterns: readonly string[]) =>
-    Object.entries(keys).flatMap(([name, key]) =>
+  const pages = new AnswerNames('lg', '4.a1b2c3d4', anyEpoch);
+  const found = (scope: Parameters<typeof patternsOf>[2]) => {
+    const patterns = patternsOf('lg', '4.a1b2c3d4', scope);
+    return Object.entries(keys).flatMap(([name, key]) =>
       patterns.some((pattern) => matches(pattern, pages.page(key))) ? [name] : [],
     );
-  assert.deepEqual(found(names.pagesOfAccount(chainId, '0x1')), covered(account));
-  assert.deepEqual(found([names.pagesOfRead(readText({ ...readResource('0x1', store), chainId }))]), covered(versions));
-  assert.deepEqual(found([names.pagesOfRead(readText({ ...readView(view), chainId }))]), ['view']);
-  assert.deepEqual(found([names.all]), Object.keys(keys));
+  };
+  assert.deepEqual(found(account), covered(account));
+  assert.deepEqual(found(versions), covered(versions));
+  assert.deepEqual(found({ kind: 'versions', read: readText({ ...readView(view), chainId }) }), ['view']);
+  assert.deepEqual(found({ kind: 'everything' }), Object.keys(keys));
 });
 
 test('a purge by marks covers every page that it covers by text', () => {

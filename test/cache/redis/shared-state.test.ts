@@ -1,34 +1,22 @@
 /** News of served versions, over a real redis-server. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
-import { connectRedis, connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
-import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
+import { connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
 import { SharedState } from '../../../src/cache/redis/shared-state.ts';
 import { eventually } from '../../support/eventually.ts';
+import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 
 async function stateOf(t: TestContext, server: RedisServer, ledger: () => string | undefined): Promise<SharedState> {
-  const target = { kind: 'single', url: server.url } as const;
-  const client = connectRedis(target, () => undefined);
-  const link = new RedisLink(() => client, {
-    timeoutMs: 1_000,
-    trialKey: 'lg:trial',
-    onFailure: () => {},
-    onTrouble: () => {},
-  });
+  const link = await linkTo(t, server);
   const listener = { onServed: () => {}, onRefused: () => {}, onPurge: () => Promise.resolve(true) };
-  const subscriber = connectSubscriber(target, () => undefined);
-  const state = new SharedState(link, subscriber, listener, { ledger, prefix: 'lg', history: () => undefined });
-  t.after(() => {
-    state.close();
-    link.close();
-  });
-  await once(client, 'ready');
+  const subscriber = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);
+  const state = new SharedState(link, subscriber, listener, { ledger, prefix: 'lg', epoch: () => undefined });
+  t.after(() => state.close());
   return state;
 }
 
-function told(server: RedisServer, ledger: string): Promise<string | null> {
+function served(server: RedisServer, ledger: string): Promise<string | null> {
   return server.run((client) => client.zscore(`lg:state:${ledger}`, 'served'));
 }
 
@@ -38,7 +26,7 @@ test('the highest of versions served at the same time is published', { skip: noR
   state.publishServed(10n);
   state.publishServed(9n);
   const first = await eventually(
-    () => told(server, '4.aaaaaaaa'),
+    () => served(server, '4.aaaaaaaa'),
     (version) => version !== null,
   );
   assert.equal(first, '10');
@@ -50,7 +38,7 @@ test('a version served on another ledger is not published for this one', { skip:
   const state = await stateOf(t, server, () => ledger);
   state.publishServed(1_000n);
   await eventually(
-    () => told(server, '4.aaaaaaaa'),
+    () => served(server, '4.aaaaaaaa'),
     (version) => version === '1000',
   );
   // Not known for a moment, and then a new one.
@@ -59,7 +47,7 @@ test('a version served on another ledger is not published for this one', { skip:
     state.publishServed(5n);
   }
   await eventually(
-    () => told(server, '4.bbbbbbbb'),
+    () => served(server, '4.bbbbbbbb'),
     (version) => version === '5',
   );
 });

@@ -4,7 +4,7 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
-import { Claim } from '../../../src/cache/store/claim.ts';
+import { Claim } from '../../../src/cache/store/thread.ts';
 import { storeFolder } from '../../support/stores.ts';
 
 function claimOf(t: TestContext, folder: string, run: string): Claim {

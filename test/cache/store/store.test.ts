@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
-import type { StorePlace } from '../../../src/cache/store/store.ts';
+import type { CurrentEpoch } from '../../../src/cache/epoch/registry.ts';
 import { Address } from '../../../src/ledger/address.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
 import { until } from '../../support/eventually.ts';
@@ -28,13 +28,13 @@ test('another process of the gateway and the next start find an answer, and a cl
   assert.equal(await third.find(key), 'small');
 });
 
-test('an answer of another term, of an unknown ledger, or from a node below the checkpoint is not used', async (t) => {
+test('an answer of another epoch, of an unknown ledger, or from a node below the checkpoint is not used', async (t) => {
   const folder = storeFolder(t);
   const confirmed = { version: 0n, root: '' };
-  const placeOf = (id: string, before: StorePlace['term']['before'] = []): StorePlace => {
-    return { ledger: '4.test', term: { id, bornMs: 1, before, checkpoint: confirmed } };
+  const placeOf = (id: string, before: CurrentEpoch['epoch']['before'] = []): CurrentEpoch => {
+    return { ledger: '4.test', epoch: { id, bornMs: 1, before, checkpoint: confirmed } };
   };
-  let place: StorePlace | undefined = placeOf('11111111');
+  let place: CurrentEpoch | undefined = placeOf('11111111');
   const { write, find } = await openStore(t, { folder, place: () => place });
   await write(key, answerOf('a'));
 
@@ -48,7 +48,7 @@ test('an answer of another term, of an unknown ledger, or from a node below the 
   assert.equal(await find(key), 'absent');
   place = undefined;
   assert.deepEqual([await find(key), await write(key, answerOf('b'))], ['unavailable', false]);
-  place = { ...placeOf('11111111'), term: { ...placeOf('11111111').term, checkpoint: { version: 2n, root: '' } } };
+  place = { ...placeOf('11111111'), epoch: { ...placeOf('11111111').epoch, checkpoint: { version: 2n, root: '' } } };
   assert.deepEqual([await write(key, answerOf('b')), await find(key)], [false, 'a']);
 });
 

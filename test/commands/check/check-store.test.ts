@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { test, type TestContext } from 'node:test';
@@ -8,11 +7,11 @@ import { configFile } from '../../config/config-file.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { nodeVersions, withoutNode } from '../../support/runs.ts';
 import { call, start } from '../command-line.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 /** Lines of `check` below its table, for a store at `path`, or in a folder of the test. */
 async function checked(t: TestContext, pathIn: (folder: string) => string, maxBytes = '64MiB') {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-check-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const node = await fakeNode(t, {});
   const path = pathIn(folder);
   const store = `cache:\n  store: { path: "${path}", maxBytes: ${maxBytes} }\n`;

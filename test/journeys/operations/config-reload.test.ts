@@ -1,7 +1,6 @@
 /** A config file that changes while gateways serve: real processes, on real files. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +11,7 @@ import { gatewayProcess, type GatewayProcess } from '../../support/gateway-proce
 import { watchStalls } from '../../support/stalls.ts';
 import { encodeRequest, submission } from '../../support/submission.ts';
 import { get, metric, noWorker } from '../../support/workers.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const transfer = encodeRequest('0x1::coin::transfer', ['0x2', '1'], ['0x1::aptos_coin::AptosCoin']);
 
@@ -206,8 +206,7 @@ test('keys that take a restart are named, keep their value, and the others of th
 
 test('mounted files of Kubernetes, links into a swapped folder, are reloaded', async (t) => {
   const nodes = await Promise.all([fakeNode(t, { head }), fakeNode(t, { head })]);
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-mount-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const publish = (name: string, upstreams: readonly object[]): void => {
     mkdirSync(join(folder, name));
     const listen = { host: '127.0.0.1', port: 0 };

@@ -11,12 +11,12 @@ import { redisCluster, type TestCluster } from '../../support/redis-topology.ts'
 const accounts = Array.from({ length: 40 }, (_, index) => `0x5a${(index + 1).toString(16).padStart(6, '0')}`);
 const version = 7;
 
-/** The term of the history that replicas agree on: recorded nodes do not report the ledger's first transaction. */
-async function historyIn(cluster: TestCluster): Promise<string> {
+/** The epoch that replicas agree on: recorded nodes do not report the ledger's first transaction. */
+async function epochIn(cluster: TestCluster): Promise<string> {
   const name = 'lg:history:1.nogenesis';
   const owner = await cluster.ownerOf(calculateSlot(name));
-  const [history] = await owner.run((client) => client.hkeys(name));
-  return history ?? 'none';
+  const [epoch] = await owner.run((client) => client.hkeys(name));
+  return epoch ?? 'none';
 }
 
 /** Name in Redis of an account's page. */
@@ -40,7 +40,7 @@ test('names spread over the slots, and a slot that moves costs no answer', { ski
   assert.equal(sourceOf(await readProbe(b, version, first)), 'redis');
 
   // Every step of the way is read through: keys here, keys there, and the slot's new owner.
-  const slot = calculateSlot(pageOf(await historyIn(cluster), first));
+  const slot = calculateSlot(pageOf(await epochIn(cluster), first));
   const from = await cluster.ownerOf(slot);
   const to = cluster.servers.find((server) => server !== from)!;
   let step = 0;
@@ -68,7 +68,7 @@ test('one server of a cluster hangs: what the others hold still comes from Redis
   for (const account of accounts) await readProbe(a, version, account);
   await written(a, accounts.length);
   const [hung] = cluster.servers;
-  const history = await historyIn(cluster);
+  const history = await epochIn(cluster);
   const held = new Set(await hung!.run((client) => client.keys('*')));
   hung!.pause();
 

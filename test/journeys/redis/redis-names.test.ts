@@ -51,7 +51,7 @@ test('every name is below the prefix, readable, and has an end', { skip: noRedis
     assert.equal(names.length, 4);
     assert.equal(await client.exists('mine:history:1.aaaa1111'), 1);
     for (const name of await client.keys('mine:*')) {
-      // The history's terms have no TTL: without them no stored answer could be used.
+      // The ledger's epochs have no TTL: without them no stored answer could be used.
       if (name === 'mine:history:1.aaaa1111') continue;
       const ttl = await client.pttl(name);
       assert.ok(ttl === -2 || (ttl > 0 && ttl <= 60_000), `${name} lives for ${ttl} ms`);

@@ -146,6 +146,6 @@ test('a ledger that went back without a first transaction gets the shared name',
   await identity.look();
   told = pruned;
   goBack();
-  // Whether it is the ledger of before, its history tells (`cache/history/history.ts`).
+  // Whether it is the ledger of before, its epoch decides (`cache/epoch/registry.ts`).
   assert.equal(await nameOf(identity, (name) => name !== undefined), 'nogenesis');
 });

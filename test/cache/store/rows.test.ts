@@ -10,14 +10,17 @@ import {
   logBytesOf,
   LogInUseError,
   numberOf,
-  openForWrites,
   pageBound,
   pageBytes,
   pathOf,
 } from '../../../src/cache/store/file.ts';
-import type { StoredWrite, WriteBatch } from '../../../src/cache/store/link.ts';
-import { StoreReader } from '../../../src/cache/store/reader.ts';
-import { nameBytes, StoreWriter } from '../../../src/cache/store/writer.ts';
+import {
+  nameBytes,
+  type StoredWrite,
+  StoreReader,
+  StoreWriter,
+  type WriteBatch,
+} from '../../../src/cache/store/rows.ts';
 import { bodyOffsetOf, decodeRecord, writeHead } from '../../../src/cache/record.ts';
 import { answerOf } from '../../support/answers.ts';
 import { storeFolder } from '../../support/stores.ts';
@@ -27,14 +30,14 @@ const leastBytes = 16 * 1024 * 1024;
 
 function opened(t: TestContext, maxBytes = leastBytes) {
   const path = pathOf(storeFolder(t), 1);
-  const file = openForWrites({ path, isShared: false }, 100);
-  const writer = new StoreWriter(file, path, maxBytes);
-  const reader = new StoreReader({ path, isShared: false });
+  const place = { path, isShared: true };
+  const writer = new StoreWriter(place, maxBytes);
+  const reader = new StoreReader(place);
+  const file = new DatabaseSync(path);
   t.after(() => {
-    reader.close();
-    file.close();
+    for (const open of [reader, writer, file]) open.close();
   });
-  return { path, file, writer, reader };
+  return { place, file, writer, reader };
 }
 
 function nameOf(text: string): Buffer {
@@ -81,7 +84,11 @@ test('an answer is read back, small or compressed, and shared by reads with equa
 });
 
 test('the file stays below its bound, whatever gaps renewals leave between its rows', (t) => {
-  const { path, writer, file } = opened(t);
+  const {
+    place: { path },
+    writer,
+    file,
+  } = opened(t);
   const bytesOnDisk = () => statSync(path).size + logBytesOf(path);
   let most = 0;
   for (let round = 0; round < 30; round += 1) {
@@ -97,19 +104,21 @@ test('the file stays below its bound, whatever gaps renewals leave between its r
 });
 
 test('a file above its bound is refused, and the file that replaces it begins below', (t) => {
-  const { path, writer, file } = opened(t, 2 * leastBytes);
+  const { place, writer, file } = opened(t, 2 * leastBytes);
   for (let round = 0; round < 24; round += 1) {
     writer.do({ kind: 'write', batch: batchOf({ [`a${round}`]: randomBytes(900_000) }) });
   }
   assert.ok(numberOf(file, 'page_count') > pageBound(leastBytes));
 
-  assert.throws(() => new StoreWriter(file, path, leastBytes), isUnusable);
+  assert.throws(() => new StoreWriter(place, leastBytes), isUnusable);
 });
 
 test('the log of writes stays within its bound beside a look-up that does not end, and after it', (t) => {
-  const { path, writer } = opened(t);
-  const stuck = new DatabaseSync(path);
-  t.after(() => stuck.close());
+  const {
+    place: { path },
+    writer,
+    file: stuck,
+  } = opened(t);
   stuck.exec('begin; select count(*) from refs');
   const write = (number: number) =>
     writer.do({ kind: 'write', batch: batchOf({ [`a${number}`]: randomBytes(200_000) }) });

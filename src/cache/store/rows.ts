@@ -1,20 +1,155 @@
+/** The rows of one file: as every process looks them up, and as the thread writes them. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { compressedRecord } from '../record.ts';
 import type { ScopeMark } from '../purge/purge-scope.ts';
 import {
-  isPurged,
+  type FilePlace,
+  isUnusable,
   logBound,
   logBytesOf,
   LogInUseError,
   numberOf,
+  openForReads,
+  openForWrites,
   OversizedFileError,
   pageBound,
   pageBytes,
 } from './file.ts';
-import type { Renewal, StoredWrite, StoreFill, StoreWork, WriteBatch } from './link.ts';
 
 /** Bytes of a read's name. */
 export const nameBytes = 16;
+
+/** A condition: a purge covers the reference `r`. */
+const isPurged = `exists (
+  select 1 from purges p where p.upto >= r.id
+    and (p.kind = 0 or (p.kind = 1 and p.mark = r.read) or (p.kind = 2 and p.mark = r.account))
+)`;
+
+/** The row of a read. */
+export interface StoredRow {
+  readonly id: number;
+  readonly digest: string;
+  readonly term: string;
+  /** The reference's text behind the digest. */
+  readonly rest: string;
+  /** `null`: the answer was dropped. */
+  readonly record: Uint8Array<ArrayBuffer> | null;
+}
+
+/** Looks up rows of one file without a wait; no method throws but the constructor. */
+export class StoreReader {
+  readonly #sql: ReturnType<typeof lookUpsOf>;
+
+  /** Throws where the file cannot be opened. */
+  constructor(place: FilePlace) {
+    this.#sql = openForReads(place, lookUpsOf);
+  }
+
+  /** `unavailable`: the file was busy, or failed. `damaged`: no process can use it. */
+  find(name: Uint8Array): StoredRow | 'absent' | 'damaged' | 'unavailable' {
+    try {
+      const row = this.#sql.find.get(name);
+      return row === undefined ? 'absent' : (row as unknown as StoredRow);
+    } catch (error) {
+      return isUnusable(error) ? 'damaged' : 'unavailable';
+    }
+  }
+
+  /** The epochs of a ledger as fields; `undefined`: the file gives no answer. */
+  fields(ledger: string): Readonly<Record<string, string>> | undefined {
+    const rows = all(this.#sql.fields, ledger);
+    return rows && Object.fromEntries(rows.map(({ field, value }) => [String(field), String(value)]));
+  }
+
+  /** Processes of `run` that recorded the epoch since `sinceMs`, of the system's clock. */
+  members(ledger: string, epoch: string, run: string, sinceMs: number): readonly number[] | undefined {
+    return all(this.#sql.members, ledger, epoch, run, sinceMs)?.map(({ pid }) => Number(pid));
+  }
+
+  close(): void {
+    this.#sql.file.close();
+  }
+}
+
+function lookUpsOf(file: DatabaseSync) {
+  return {
+    file,
+    find: file.prepare(
+      `select r.id, r.digest, r.term, r.rest, a.record from refs r left join answers a on a.digest = r.digest
+        where r.name = ? and not ${isPurged}`,
+    ),
+    fields: file.prepare('select field, value from terms where ledger = ?'),
+    members: file.prepare('select pid from beats where ledger = ? and term = ? and run = ? and at_ms >= ?'),
+  };
+}
+
+function all(statement: StatementSync, ...values: readonly (string | number)[]) {
+  try {
+    return statement.all(...values);
+  } catch {
+    // The caller's wait for an answer goes on; look-ups report the fault.
+    return undefined;
+  }
+}
+
+/** The columns of an answer and of its read's reference. */
+export interface StoredColumns {
+  readonly digest: string;
+  /** The epoch in which the answer was read. */
+  readonly term: string;
+  /** The reference's text behind the digest. */
+  readonly rest: string;
+  /** Marks of the read, by which a purge finds it. */
+  readonly read: number;
+  readonly account: number;
+  /** The present record is damaged. */
+  readonly overwrite: boolean;
+}
+
+/** An answer in a batch, whose bytes have `nameBytes` of the read's name, then the record. */
+export interface StoredWrite extends StoredColumns {
+  /** Offset of the name in the batch's bytes. */
+  readonly at: number;
+  /** Bytes of the record behind the name. */
+  readonly length: number;
+}
+
+/** Answers that are written in one transaction. */
+export interface WriteBatch {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly writes: readonly StoredWrite[];
+  /** References that were used, whose rows move behind newer ones. */
+  readonly renewals: readonly Renewal[];
+}
+
+/** A reference that was used while it was among the older half. */
+export interface Renewal {
+  readonly name: Uint8Array;
+  /** The row's `id` when it was used. */
+  readonly id: number;
+}
+
+/** A work for the thread. Each is answered once, in order. */
+export type StoreWork =
+  | { readonly kind: 'write'; readonly batch: WriteBatch }
+  /** Hides the references with these marks. */
+  | { readonly kind: 'purge'; readonly marks: readonly ScopeMark[] }
+  /** Deletes one read's reference. */
+  | { readonly kind: 'forget'; readonly name: Uint8Array }
+  /** Writes or deletes fields of a ledger's epochs. */
+  | { readonly kind: 'put field'; readonly ledger: string; readonly field: string; readonly value: string }
+  | { readonly kind: 'delete fields'; readonly ledger: string; readonly fields: readonly string[] }
+  /** Records this process as a member of the epoch. */
+  | { readonly kind: 'beat'; readonly ledger: string; readonly epoch: string; readonly run: string };
+
+/** The fill of the file. */
+export interface StoreFill {
+  /** Bytes of pages in use. */
+  readonly bytes: number;
+  /** References with a lower `id` are among the older half. */
+  readonly middle: number;
+}
+
 /** Rows and bytes that one step drops: a write of another process waits for a step of a few milliseconds. */
 const rowsAtOnce = 256;
 const bytesAtOnce = 2 * 1024 * 1024;
@@ -24,6 +159,8 @@ const mostPurges = 64;
 /** Beats of processes that are gone are deleted after this many ms. */
 const oldestBeatMs = 3_600_000;
 
+/** Longest wait in ms for another process's write. */
+const busyMs = 5_000;
 /** Longest wait for room in the log, and ms between two tries. */
 const logWaitMs = 1_000;
 const pauseMs = 5;
@@ -41,34 +178,41 @@ export interface Room {
   readonly untilMs: number;
 }
 
-/** Writes to an open file, as its thread: every method blocks. Throws errors of SQLite; then nothing of the work is kept. */
+/** Writes one file, as its thread: every method blocks. Throws errors of SQLite; then nothing of the work is kept. */
 export class StoreWriter {
-  readonly #file: DatabaseSync;
   readonly #path: string;
   readonly #mostLogBytes: number;
   readonly #mostPages: number;
   /** The bound after the disk gave no more, until it is tried again. */
   #room: Room | undefined;
+  readonly #file: DatabaseSync;
   readonly #sql: ReturnType<typeof statementsOf>;
 
-  /** `room`: bytes for which the disk had room lately. */
-  constructor(file: DatabaseSync, path: string, maxBytes: number, room?: Room) {
-    this.#file = file;
-    this.#path = path;
+  /** `room`: bytes for which the disk had room lately. Throws where the file cannot be opened, or is above its bound. */
+  constructor(place: FilePlace, maxBytes: number, room?: Room) {
+    this.#path = place.path;
     this.#mostLogBytes = logBound(maxBytes);
     this.#mostPages = pageBound(maxBytes);
     this.#room = room;
-    if (numberOf(file, 'page_count') > this.#mostPages) throw new OversizedFileError('the file is above its bound');
-    this.#sql = statementsOf(file);
-    const checkpointPages = Math.min(1_000, Math.floor(this.#mostLogBytes / 4 / pageBytes));
-    file.exec(`pragma max_page_count = ${this.#mostPages}; pragma wal_autocheckpoint = ${checkpointPages}`);
+    this.#sql = openForWrites(place, busyMs, (file) => {
+      if (numberOf(file, 'page_count') > this.#mostPages) throw new OversizedFileError('the file is above its bound');
+      const checkpointPages = Math.min(1_000, Math.floor(this.#mostLogBytes / 4 / pageBytes));
+      file.exec(`pragma max_page_count = ${this.#mostPages}; pragma wal_autocheckpoint = ${checkpointPages}`);
+      return statementsOf(file);
+    });
+    this.#file = this.#sql.file;
+  }
+
+  close(): void {
+    this.#file.close();
   }
 
   get fill(): StoreFill {
     return { bytes: this.#usedPages * pageBytes, middle: this.#middle };
   }
 
-  do(work: StoreWork): void {
+  /** Returns the fill afterwards. */
+  do(work: StoreWork): StoreFill {
     if (work.kind === 'write') this.#makeRoom(work.batch);
     // A purge that was confirmed outlives a power cut.
     if (work.kind === 'purge' || work.kind === 'forget') this.#file.exec('pragma synchronous = full');
@@ -77,6 +221,7 @@ export class StoreWriter {
     } finally {
       this.#file.exec('pragma synchronous = normal');
     }
+    return this.fill;
   }
 
   /**
@@ -93,10 +238,14 @@ export class StoreWriter {
     }
   }
 
-  /** A bound for the next file, where this one took the whole disk. */
-  get roomInHalf(): Room {
-    const pages = Math.floor(numberOf(this.#file, 'page_count') / 2);
-    return { pages: Math.max(leastRoomPages, pages), untilMs: performance.now() + roomMs };
+  /** A bound for the next file, where this one took the whole disk; `undefined`: the next file finds its own. */
+  get roomInHalf(): Room | undefined {
+    try {
+      const pages = Math.floor(numberOf(this.#file, 'page_count') / 2);
+      return { pages: Math.max(leastRoomPages, pages), untilMs: performance.now() + roomMs };
+    } catch {
+      return undefined;
+    }
   }
 
   /** Pages at most, now. */
@@ -137,15 +286,15 @@ export class StoreWriter {
       case 'forget':
         sql.dropReference.run(work.name);
         break;
-      case 'put terms':
-        for (const [field, value] of Object.entries(work.fields)) sql.putTerm.run(work.ledger, field, value);
+      case 'put field':
+        sql.putField.run(work.ledger, work.field, work.value);
         break;
-      case 'delete terms':
-        for (const field of work.fields) sql.dropTerm.run(work.ledger, field);
+      case 'delete fields':
+        for (const field of work.fields) sql.dropField.run(work.ledger, field);
         break;
       case 'beat':
         sql.dropBeats.run(Date.now() - oldestBeatMs);
-        sql.beat.run(work.ledger, work.term, work.run, process.pid, Date.now());
+        sql.beat.run(work.ledger, work.epoch, work.run, process.pid, Date.now());
     }
   }
 
@@ -250,6 +399,7 @@ export class StoreWriter {
 function statementsOf(file: DatabaseSync) {
   const sql = (text: string): StatementSync => file.prepare(text);
   return {
+    file,
     addReference: sql('insert into refs (id, name, digest, term, rest, read, account) values (?, ?, ?, ?, ?, ?, ?)'),
     dropReference: sql('delete from refs where name = ?'),
     findReference: sql(`select r.digest from refs r where r.name = ? and r.id = ? and not ${isPurged}`),
@@ -273,10 +423,10 @@ function statementsOf(file: DatabaseSync) {
         ) where earlier < :bytes
       )`,
     ),
-    putTerm: sql(
+    putField: sql(
       'insert into terms (ledger, field, value) values (?, ?, ?) on conflict do update set value = excluded.value',
     ),
-    dropTerm: sql('delete from terms where ledger = ? and field = ?'),
+    dropField: sql('delete from terms where ledger = ? and field = ?'),
     beat: sql(
       `insert into beats (ledger, term, run, pid, at_ms) values (?, ?, ?, ?, ?)
         on conflict do update set at_ms = excluded.at_ms`,

@@ -1,0 +1,409 @@
+import { randomBytes } from 'node:crypto';
+import {
+  continued,
+  endedField,
+  everyEpoch,
+  formatEpoch,
+  isOlder,
+  readEpochs,
+  surplusFields,
+  type Checkpoint,
+  type Epoch,
+  type Epochs,
+} from './epoch.ts';
+
+/** Keeps the epochs of ledgers as fields, for all processes of a tier. No method rejects. */
+export interface EpochFields {
+  /** `undefined`: no answer now. */
+  read(ledger: string): Promise<Readonly<Record<string, string>> | undefined>;
+  /** Resolves to whether the field is kept. */
+  put(ledger: string, field: string, value: string): Promise<boolean>;
+  delete(ledger: string, fields: readonly string[]): Promise<unknown>;
+  /** Records this process as a member of the epoch, for `beatMs`. */
+  beat(ledger: string, id: string, beatMs: number): Promise<unknown>;
+  /** Whether another process recorded itself within `beatMs`; `undefined`: no answer now. */
+  hasMembers(ledger: string, id: string, beatMs: number): Promise<boolean | undefined>;
+}
+
+/** The answers of nodes about a checkpoint. */
+export interface CheckpointReport {
+  /**
+   * Nodes' roots at a checkpoint's version. `same`: nodes report its root, and none another. `mixed`: some do. `other`:
+   * none does. `pruned`: no node reports a root, and one has pruned the version. `unknown`: no report.
+   */
+  readonly agreement: 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
+  /** A newer checkpoint, of a node that confirmed the compared one afterwards. */
+  readonly next: Checkpoint | undefined;
+}
+
+/** The nodes' ledger, as the epochs of every tier depend on it. */
+export interface ComparedLedger {
+  /** Chain id and first transaction, `4.1a2b3c4d`; `undefined` while they are not known. */
+  readonly ledger: () => string | undefined;
+  /** The fleet's generation: when it rises, earlier confirmations do not count. */
+  readonly generation: () => number;
+  /** Start of an outage, on the clock of `performance.now()`; `undefined`: a node answers. */
+  readonly outageFromMs: () => number | undefined;
+  /** Reads every node's root at `known`; `wantsNext`: before that, one node's root at its head. */
+  readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<CheckpointReport>;
+  /** All nodes report a new root at `version`: the ledger's history was replaced. */
+  readonly onReplaced: (version: bigint) => void;
+  /** A replica that uses the same name is on another history: answers of the tier may belong to it. */
+  readonly onForeign: () => void;
+}
+
+/** Times of a tier's epochs, in ms. */
+interface EpochTimes {
+  /** Between two comparisons. */
+  readonly intervalMs: number;
+  /** An epoch that no member has recorded for so long has none. */
+  readonly beatMs: number;
+  /** Nodes' confirmation allows the use of the tier for so long: a rollback is noticed within that. */
+  readonly trustedMs: number;
+  /** Nodes may be so long behind a checkpoint before an epoch begins beside it. */
+  readonly patienceMs: number;
+}
+
+/** The times for a gateway of so many processes: together each node gets fewer than one request a second. */
+export function epochTimes(processes: number): EpochTimes {
+  const intervalMs = 2_500 * processes;
+  return {
+    intervalMs,
+    beatMs: 2.4 * intervalMs,
+    trustedMs: Math.max(10_000, 2 * intervalMs),
+    patienceMs: 30_000,
+  };
+}
+
+/** The trouble of a tier whose epoch nodes have not confirmed. */
+export const unverified = 'nodes have not confirmed the history of its ledger yet';
+
+/** An epoch in use, and its ledger. */
+export interface CurrentEpoch {
+  readonly ledger: string;
+  readonly epoch: Epoch;
+}
+
+/** This process on one ledger, in one generation of the fleet. */
+interface Membership {
+  readonly ledger: string;
+  readonly generation: number;
+  epoch: Epoch | undefined;
+  /** Time of the nodes' last confirmation, on the clock of `performance.now()`. */
+  confirmedAtMs: number;
+  /** Epochs whose root nodes contradicted. */
+  readonly denied: Set<string>;
+  /** Checkpoints that nodes here have not reached, by the epoch's id. */
+  readonly awaited: Map<string, Checkpoint>;
+  waitingSinceMs: number | undefined;
+}
+
+/** An epoch with the checkpoint that nodes compared. */
+interface Comparison extends Partial<CheckpointReport> {
+  readonly epoch: Epoch;
+  /** Time of the request to nodes, on the clock of `performance.now()`: a pause of the process may delay the answer. */
+  readonly askedMs: number;
+}
+
+/** An epoch that this process ended. */
+interface End {
+  readonly ledger: string;
+  /** The tier has it. */
+  isRecorded: boolean;
+}
+
+/** Pause in ms after the first check without a result; each further one adds as much. */
+const retryMs = 1_100;
+/** Epochs at most in `#ended`. */
+const mostEnded = 16;
+const idBytes = 5;
+
+/**
+ * The epoch of the ledger's history that this process is in, whose name it may use in a tier that outlives it: Redis, or
+ * the store. It confirms the epoch with nodes, joins that of another process, or begins one. An accumulator root that
+ * nodes report again and again identifies the history (docs/redis.md has the argument). It fails closed: without a recent
+ * confirmation by nodes the tier is not used, because a wrong name means a wrong answer.
+ */
+export class EpochRegistry {
+  readonly #fields: EpochFields;
+  readonly #nodes: ComparedLedger;
+  readonly #times: EpochTimes;
+  #timer: NodeJS.Timeout | undefined;
+  #checking: Promise<void> | undefined;
+  #isClosed = false;
+  #membership: Membership | undefined;
+  /** The last epoch of an earlier generation. */
+  #left: CurrentEpoch | undefined;
+  /** Epochs that this process ended, by id, also where the tier did not store the end, or lost it. */
+  readonly #ended = new Map<string, End>();
+  /** Consecutive checks without a result: they lengthen the pause, for nodes that report no root. */
+  #fruitless = 0;
+
+  constructor(fields: EpochFields, nodes: ComparedLedger, times: EpochTimes) {
+    this.#fields = fields;
+    this.#nodes = nodes;
+    this.#times = times;
+  }
+
+  /** The epoch in use now; `undefined`: this process must not use the tier. */
+  get current(): CurrentEpoch | undefined {
+    const own = this.#membership;
+    if (own?.epoch === undefined) return undefined;
+    if (!this.#isCurrent(own)) {
+      this.#renew();
+      void this.check();
+      return undefined;
+    }
+    // In an outage no node replaces the history: the confirmation holds until one answers.
+    const untilMs = this.#nodes.outageFromMs() ?? performance.now();
+    const isTrusted = untilMs - own.confirmedAtMs <= this.#times.trustedMs;
+    return isTrusted ? { ledger: own.ledger, epoch: own.epoch } : undefined;
+  }
+
+  /** All epochs of the ledger that may have entries, by id; `undefined`: no answer now. */
+  async everyId(ledger: string): Promise<readonly string[] | undefined> {
+    const fields = await this.#fields.read(ledger);
+    return fields && everyEpoch(readEpochs(fields), this.current?.epoch);
+  }
+
+  /** Ends the earlier epoch for every replica after a rollback, whichever root nodes report. */
+  rolledBack(): void {
+    this.#renew();
+    if (this.#left !== undefined)
+      this.#ended.set(this.#left.epoch.id, { ledger: this.#left.ledger, isRecorded: false });
+    const [oldest] = this.#ended.keys();
+    if (this.#ended.size > mostEnded && oldest !== undefined) this.#ended.delete(oldest);
+    this.#left = undefined;
+    void this.check();
+  }
+
+  /** Compares the history with nodes and other replicas now. Never rejects. */
+  check(): Promise<void> {
+    if (this.#isClosed) return Promise.resolve();
+    clearTimeout(this.#timer);
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = undefined;
+      this.#schedule();
+    });
+    return this.#checking;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #schedule(): void {
+    if (this.#isClosed) return;
+    const { intervalMs } = this.#times;
+    this.#fruitless = this.current === undefined ? this.#fruitless + 1 : 0;
+    const pauseMs = this.#fruitless === 0 ? intervalMs : Math.min(intervalMs, retryMs * this.#fruitless);
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.check(), pauseMs).unref();
+  }
+
+  /** Whether ledger and generation are unchanged; otherwise no result of a step counts. */
+  #isCurrent(own: Membership | undefined): boolean {
+    return own?.generation === this.#nodes.generation() && own.ledger === this.#nodes.ledger();
+  }
+
+  /** Begins a membership when ledger or generation have changed. */
+  #renew(): void {
+    if (this.#isCurrent(this.#membership)) return;
+    const { epoch, ledger: before } = this.#membership ?? {};
+    if (epoch !== undefined && before !== undefined) this.#left = { ledger: before, epoch };
+    this.#membership = undefined;
+    const ledger = this.#nodes.ledger();
+    if (ledger === undefined) return;
+    this.#fruitless = 0;
+    this.#membership = {
+      ledger,
+      generation: this.#nodes.generation(),
+      epoch: undefined,
+      confirmedAtMs: -Infinity,
+      denied: new Set(),
+      awaited: new Map(),
+      waitingSinceMs: undefined,
+    };
+  }
+
+  /** Compares the epoch with nodes and with the kept ones; with nodes also while the tier is away. */
+  async #check(): Promise<void> {
+    this.#renew();
+    // Another membership, or none, may be the present one after each wait.
+    const own = this.#membership;
+    if (own === undefined) return;
+    for (const [id, end] of this.#ended) end.isRecorded ||= await this.#end(end.ledger, id);
+    const kept = await this.#read(own.ledger);
+    if (!this.#isCurrent(own)) return;
+    for (const id of own.awaited.keys())
+      if (kept?.open.some((epoch) => epoch.id === id) === false) own.awaited.delete(id);
+    if (own.epoch !== undefined) await this.#confirm(own, own.epoch, kept);
+    if (kept !== undefined && own.epoch === undefined && this.#isCurrent(own)) await this.#join(own, kept);
+  }
+
+  /** The kept epochs, without those that this process ended: a returning member may have published one again. */
+  async #read(ledger: string): Promise<Epochs | undefined> {
+    const fields = await this.#fields.read(ledger);
+    if (fields === undefined) return undefined;
+    const { open, ended } = readEpochs(fields);
+    for (const { id } of open) {
+      const end = this.#ended.get(id);
+      if (end !== undefined) end.isRecorded = false;
+    }
+    return { open: open.filter(({ id }) => !this.#ended.has(id)), ended };
+  }
+
+  #end(ledger: string, id: string): Promise<boolean> {
+    return this.#fields.put(ledger, endedField(id), '1');
+  }
+
+  #hasMembers(own: Membership, id: string): Promise<boolean | undefined> {
+    return this.#fields.hasMembers(own.ledger, id, this.#times.beatMs);
+  }
+
+  /**
+   * Compares an epoch's checkpoint with nodes; `undefined`: the membership ended meanwhile. A checkpoint above the nodes
+   * is compared until they reach it, although the epoch's own moves on.
+   */
+  async #compare(
+    own: Membership,
+    epoch: Epoch,
+    wantsNext = false,
+  ): Promise<(Comparison & CheckpointReport) | undefined> {
+    const checkpoint = own.awaited.get(epoch.id) ?? epoch.checkpoint;
+    const askedMs = performance.now();
+    const { agreement, next } = await this.#nodes.readRoots(checkpoint, wantsNext);
+    if (!this.#isCurrent(own)) return undefined;
+    if (agreement === 'unknown') own.awaited.set(epoch.id, checkpoint);
+    else own.awaited.delete(epoch.id);
+    if (agreement === 'other') own.denied.add(epoch.id);
+    return { agreement, next, askedMs, epoch: { ...epoch, checkpoint } };
+  }
+
+  /** Confirms this process's epoch and advances its checkpoint. `kept`: absent while the tier gives no answer. */
+  async #confirm(own: Membership, before: Epoch, kept: Epochs | undefined): Promise<void> {
+    const published = kept?.open.find(({ id }) => id === before.id);
+    const isAhead = published !== undefined && published.checkpoint.version > before.checkpoint.version;
+    const newest = isAhead ? published.checkpoint : before.checkpoint;
+    const compared = await this.#compare(own, { ...before, checkpoint: newest }, !isAhead);
+    if (compared === undefined) return;
+    const { agreement, next, epoch } = compared;
+    const known = epoch.checkpoint;
+    if (agreement === 'other') return this.#leave(own, before, known);
+    if (agreement === 'mixed') own.confirmedAtMs = -Infinity;
+    // No node can confirm the epoch any more, unless another member advances its checkpoint.
+    if (agreement === 'pruned' && known === newest && kept !== undefined) own.epoch = undefined;
+    if (agreement === 'unknown' && known !== before.checkpoint) return this.#confirmBehind(own, before);
+    if (agreement !== 'same') return;
+    own.confirmedAtMs = compared.askedMs;
+    // In a cluster the server of the epochs may be away alone. The checkpoint advances, or nodes would prune it.
+    if (kept === undefined) {
+      own.epoch = movedOn(epoch, next);
+      return;
+    }
+    if (kept.ended.has(before.id)) {
+      own.epoch = undefined;
+      return this.#nodes.onForeign();
+    }
+    await this.#take(own, compared, published !== undefined && published.checkpoint.version >= known.version);
+    await this.#preferOlder(own, before, kept);
+  }
+
+  /** Nodes here are behind another replica's: for `patienceMs` the last checkpoint that they confirmed is enough. */
+  async #confirmBehind(own: Membership, before: Epoch): Promise<void> {
+    if (this.#hasWaitedLong(own)) return;
+    const askedMs = performance.now();
+    const { agreement } = await this.#nodes.readRoots(before.checkpoint, false);
+    if (!this.#isCurrent(own)) return;
+    if (agreement === 'other') return this.#leave(own, before, before.checkpoint);
+    if (agreement === 'same') own.confirmedAtMs = askedMs;
+  }
+
+  /** Nodes contradict the epoch's checkpoint: the epoch is of another history, or the ledger's history was replaced. */
+  async #leave(own: Membership, { id, checkpoint }: Epoch, known: Checkpoint): Promise<void> {
+    own.denied.add(id);
+    own.epoch = undefined;
+    const isOwn = known === checkpoint;
+    const agreement = isOwn ? 'other' : (await this.#nodes.readRoots(checkpoint, false)).agreement;
+    if (!this.#isCurrent(own)) return;
+    if (agreement === 'other') this.#nodes.onReplaced(checkpoint.version);
+    else this.#nodes.onForeign();
+  }
+
+  /** Adopts the epoch. `isPublished`: the tier has it with this checkpoint. */
+  async #take(own: Membership, { epoch, next, askedMs }: Comparison, isPublished: boolean): Promise<void> {
+    const moved = movedOn(epoch, next);
+    own.epoch = moved;
+    own.confirmedAtMs = askedMs;
+    own.waitingSinceMs = undefined;
+    const isKept = moved === epoch && isPublished;
+    if (isKept || (await this.#fields.put(own.ledger, epoch.id, formatEpoch(moved))))
+      await this.#fields.beat(own.ledger, epoch.id, this.#times.beatMs);
+  }
+
+  /** Replicas that each began an epoch for one history converge on the oldest. */
+  async #preferOlder(own: Membership, present: Epoch, kept: Epochs): Promise<void> {
+    for (const older of kept.open) {
+      if (!isOlder(older, present)) return;
+      if (own.denied.has(older.id) || !(await this.#hasMembers(own, older.id))) continue;
+      const compared = await this.#compare(own, older);
+      if (compared === undefined) return;
+      if (compared.agreement === 'same') return this.#take(own, compared, true);
+    }
+  }
+
+  /** Joins another replica's epoch of the same history, or begins one. */
+  async #join(own: Membership, kept: Epochs): Promise<void> {
+    let isUndecided = false;
+    let empty: Comparison | undefined;
+    for (const epoch of kept.open) {
+      if (own.denied.has(epoch.id)) continue;
+      const compared = await this.#compare(own, epoch);
+      if (compared === undefined || compared.agreement === 'mixed') return;
+      isUndecided ||= compared.agreement === 'unknown' || compared.agreement === 'pruned';
+      if (compared.agreement !== 'same') continue;
+      const hasMembers = await this.#hasMembers(own, epoch.id);
+      if (hasMembers === undefined || !this.#isCurrent(own)) return;
+      if (hasMembers) return this.#take(own, compared, true);
+      empty ??= compared;
+    }
+    if (empty !== undefined) {
+      const { epoch, askedMs } = empty;
+      await this.#begin(own, { epoch: continued(epoch, newId(), Date.now()), askedMs }, kept);
+      if (this.#isCurrent(own)) await this.#end(own.ledger, epoch.id);
+      return;
+    }
+    // Nodes are behind, or the ledger rolled back while no replica ran: roots differ only from the checkpoint on.
+    if (!this.#hasWaitedLong(own) && isUndecided) return;
+    const askedMs = performance.now();
+    const { next } = await this.#nodes.readRoots(undefined, true);
+    if (next === undefined || !this.#isCurrent(own)) return;
+    await this.#begin(own, { epoch: { id: newId(), bornMs: Date.now(), checkpoint: next, before: [] }, askedMs }, kept);
+  }
+
+  async #begin(own: Membership, begun: Comparison, kept: Epochs): Promise<void> {
+    await this.#take(own, begun, false);
+    const surplus = surplusFields(kept);
+    if (surplus.length > 0) await this.#fields.delete(own.ledger, surplus);
+    // Another replica may have begun one at the same moment.
+    const after = await this.#read(own.ledger);
+    if (after !== undefined && this.#isCurrent(own)) await this.#preferOlder(own, begun.epoch, after);
+  }
+
+  /** Whether `patienceMs` have passed since the first call. */
+  #hasWaitedLong(own: Membership): boolean {
+    own.waitingSinceMs ??= performance.now();
+    return performance.now() - own.waitingSinceMs >= this.#times.patienceMs;
+  }
+}
+
+/** The epoch with a newer checkpoint, where there is one. */
+function movedOn(epoch: Epoch, next: Checkpoint | undefined): Epoch {
+  return next !== undefined && next.version > epoch.checkpoint.version ? { ...epoch, checkpoint: next } : epoch;
+}
+
+/** Eight random characters. */
+function newId(): string {
+  return randomBytes(idBytes).readUIntBE(0, idBytes).toString(36).padStart(8, '0');
+}

@@ -1,0 +1,522 @@
+/** The epochs that a process may use in a tier, over a real redis-server: replicas on one history, on two, and on none. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { epochAt, type Checkpoint, type Epoch } from '../../../src/cache/epoch/epoch.ts';
+import { EpochRegistry, type CheckpointReport, type EpochFields } from '../../../src/cache/epoch/registry.ts';
+import { epochsIn } from '../../../src/cache/redis/shared-cache.ts';
+import { until } from '../../support/eventually.ts';
+import { linkTo } from '../../support/redis-link.ts';
+import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+
+/** The nodes of one replica: how far they are, and where their history leaves the one of all others. */
+interface Nodes {
+  head: bigint;
+  fork?: bigint;
+  isMixed?: boolean;
+  /** They report no accumulator root. */
+  isWithoutRoots?: boolean;
+  /** They hold nothing below. */
+  oldest?: bigint;
+  /** They answer when this has resolved. */
+  answering?: () => Promise<void>;
+}
+
+function rootOf({ fork }: Nodes, version: bigint): string {
+  return `${fork !== undefined && version > fork ? `f${fork}` : 'a0'}${version.toString(16)}`.padEnd(64, '0');
+}
+
+function lookAt(nodes: Nodes, known: Checkpoint | undefined, wantsNext: boolean): CheckpointReport {
+  if (nodes.isWithoutRoots === true) return { agreement: 'unknown', next: undefined };
+  const next = wantsNext ? { version: nodes.head, root: rootOf(nodes, nodes.head) } : undefined;
+  if (known === undefined) return { agreement: 'unknown', next };
+  if (known.version > nodes.head) return { agreement: 'unknown', next: undefined };
+  if (known.version < (nodes.oldest ?? 0n)) return { agreement: 'pruned', next: undefined };
+  if (nodes.isMixed === true) return { agreement: 'mixed', next: undefined };
+  return rootOf(nodes, known.version) === known.root
+    ? { agreement: 'same', next }
+    : { agreement: 'other', next: undefined };
+}
+
+/** Times of a registry that compares only when the test calls `check`. */
+const times = { intervalMs: 3_600_000, beatMs: 60_000, trustedMs: 3_600_000, patienceMs: 3_600_000 };
+
+/** A process on nodes of its own, and the events that it has reported. */
+class Replica {
+  readonly nodes: Nodes;
+  readonly registry: EpochRegistry;
+  readonly replaced: bigint[] = [];
+  /** How often others turned out to be on another history. */
+  foreign = 0;
+  generation = 0;
+  ledger: string | undefined = '4.aaaaaaaa';
+  outageFromMs: number | undefined;
+
+  constructor(fields: EpochFields, nodes: Nodes, changes: Partial<typeof times> = {}) {
+    this.nodes = nodes;
+    const ledger = {
+      readRoots: async (known: Checkpoint | undefined, wantsNext: boolean) => {
+        await nodes.answering?.();
+        return lookAt(nodes, known, wantsNext);
+      },
+      ledger: () => this.ledger,
+      generation: () => this.generation,
+      outageFromMs: () => this.outageFromMs,
+      onReplaced: (version: bigint) => {
+        this.replaced.push(version);
+        this.generation += 1;
+      },
+      onForeign: () => {
+        this.foreign += 1;
+      },
+    };
+    this.registry = new EpochRegistry(fields, ledger, { ...times, ...changes });
+  }
+
+  /** The epoch in use. */
+  get epoch(): Epoch | undefined {
+    return this.registry.current?.epoch;
+  }
+
+  check(): Promise<void> {
+    return this.registry.check();
+  }
+
+  /** The id of the epoch in use after a check. */
+  async id(): Promise<string | undefined> {
+    await this.check();
+    return this.epoch?.id;
+  }
+
+  rollBack(): void {
+    this.generation += 1;
+    this.registry.rolledBack();
+  }
+}
+
+interface Scene {
+  readonly server: RedisServer;
+  /** Starts a replica, which has compared its history once. */
+  readonly replica: (nodes: Nodes, changes?: Partial<typeof times>) => Promise<Replica>;
+}
+
+async function replicaOf(t: TestContext, server: RedisServer, nodes: Nodes, changes?: Partial<typeof times>) {
+  const replica = new Replica(epochsIn(await linkTo(t, server), 'lg'), nodes, changes);
+  t.after(() => replica.registry.close());
+  await replica.check();
+  return replica;
+}
+
+function scene(title: string, run: (scene: Scene) => Promise<void>): void {
+  test(title, { skip: noRedis }, async (t) => {
+    const server = await redisServer(t);
+    await run({ server, replica: (nodes, changes) => replicaOf(t, server, nodes, changes) });
+  });
+}
+
+const registryKey = 'lg:history:4.aaaaaaaa';
+
+scene('replicas on one history use one name', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const b = await replica({ head: 120n });
+  assert.match((await a.id()) ?? '', /^[0-9a-z]{8}$/);
+  assert.equal(await b.id(), await a.id());
+});
+
+scene('the checkpoint of a name moves on with its members', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  a.nodes.head = 200n;
+  await a.check();
+  assert.equal(a.epoch?.checkpoint.version, 200n);
+  const b = await replica({ head: 300n });
+  assert.equal(b.epoch?.checkpoint.version, 200n);
+});
+
+scene('a replica on another history uses another name, and both go on', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const b = await replica({ head: 100n, fork: 50n });
+  const names = [await a.id(), await b.id()];
+  assert.equal(new Set(names).size, 2);
+  assert.ok(!names.includes(undefined));
+  assert.deepEqual([await a.id(), await b.id()], names);
+  assert.deepEqual([a.replaced, b.replaced], [[], []]);
+});
+
+scene('nodes that contradict a confirmed root have replaced the ledger', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const before = await a.id();
+  a.nodes.fork = 90n;
+  await a.check();
+  assert.deepEqual(a.replaced, [100n]);
+  assert.equal(a.epoch, undefined);
+  assert.notEqual(await a.id(), before);
+  assert.deepEqual(a.replaced, [100n]);
+});
+
+scene('nodes are compared also without Redis', async ({ server, replica }) => {
+  const a = await replica({ head: 100n });
+  await server.kill();
+  a.nodes.fork = 90n;
+  await a.check();
+  assert.deepEqual(a.replaced, [100n]);
+});
+
+scene('a member whose nodes fork leaves the name to others, and reports no replaced ledger', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const b = await replica({ head: 100n });
+  const common = await b.id();
+  // Above the last common checkpoint the nodes of b go another way.
+  b.nodes.fork = 100n;
+  [a.nodes.head, b.nodes.head] = [200n, 200n];
+  await a.check();
+  assert.notEqual(await b.id(), common);
+  assert.deepEqual([b.replaced, b.foreign], [[], 1]);
+  assert.deepEqual([await a.id(), a.foreign], [common, 0]);
+});
+
+scene('a name is used for a while after nodes confirmed it, and no longer', async ({ server, replica }) => {
+  const a = await replica({ head: 100n }, { trustedMs: 200 });
+  const before = await a.id();
+  assert.ok(before !== undefined);
+  await server.kill();
+  await until(() => a.epoch === undefined);
+  // One server of a cluster may hold the terms, and be away alone.
+  assert.equal(await a.id(), before);
+  // Nodes without a root confirm nothing.
+  a.nodes.head = 50n;
+  await until(() => a.epoch === undefined);
+  assert.equal(await a.id(), undefined);
+});
+
+scene(
+  'a confirmed name is used for the whole of an outage, and then not before nodes confirm it again',
+  async ({ replica }) => {
+    const a = await replica({ head: 100n }, { trustedMs: 200 });
+    const before = await a.id();
+    assert.ok(before !== undefined);
+    const confirmed = performance.now();
+    a.outageFromMs = performance.now();
+    // Nodes that do not answer report no root.
+    a.nodes.head = 50n;
+    await until(() => performance.now() - confirmed > 400);
+    assert.equal(await a.id(), before);
+
+    a.outageFromMs = undefined;
+    assert.equal(a.epoch, undefined);
+    a.nodes.head = 100n;
+    assert.equal(await a.id(), before);
+  },
+);
+
+scene('an outage does not revive a name that nodes had not confirmed lately, or contradicted', async ({ replica }) => {
+  const a = await replica({ head: 100n }, { trustedMs: 200 });
+  assert.ok((await a.id()) !== undefined);
+  await until(() => a.epoch === undefined);
+  a.outageFromMs = performance.now();
+  assert.equal(a.epoch, undefined);
+
+  const b = await replica({ head: 100n });
+  b.nodes.isMixed = true;
+  assert.equal(await b.id(), undefined);
+  b.outageFromMs = performance.now();
+  assert.equal(b.epoch, undefined);
+});
+
+scene('while nodes contradict each other Redis is not used', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const before = await a.id();
+  a.nodes.isMixed = true;
+  assert.equal(await a.id(), undefined);
+  a.nodes.isMixed = false;
+  assert.equal(await a.id(), before);
+});
+
+scene('a generation ends the use of a name at once', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const before = await a.id();
+  a.generation += 1;
+  assert.equal(a.epoch, undefined);
+  // A head that was a lie: nodes confirm the history as before.
+  await until(async () => (await a.id()) === before);
+});
+
+scene('a rollback that one replica sees ends the name for all, whatever nodes confirm', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const b = await replica({ head: 100n });
+  const before = await a.id();
+  a.rollBack();
+  await until(async () => (await a.id()) !== undefined);
+  assert.notEqual(await a.id(), before);
+  assert.equal(await b.id(), await a.id());
+  // Answers that b took from Redis may be some that a wrote before it saw the rollback.
+  assert.equal(b.foreign, 1);
+  const late = await replica({ head: 100n });
+  assert.equal(await late.id(), await a.id());
+});
+
+scene('a rollback during an outage of Redis ends the name after it', async ({ server, replica }) => {
+  const a = await replica({ head: 100n });
+  const before = await a.id();
+  await server.run((client) => client.save());
+  await server.kill();
+  a.rollBack();
+  await server.start();
+  await until(async () => (await a.id()) !== undefined, 20);
+  assert.notEqual(await a.id(), before);
+  assert.equal(await server.run((client) => client.hget(registryKey, `ended:${before}`)), '1');
+});
+
+scene('a new name continues one without members, above the compared checkpoint', async ({ server, replica }) => {
+  const a = await replica({ head: 100n }, { beatMs: 1 });
+  const before = await a.id();
+  a.registry.close();
+  await until(() => server.run(async (client) => (await client.exists(`${registryKey}:${before}`)) === 0));
+  const b = await replica({ head: 500n });
+  const { epoch } = b;
+  assert.ok(epoch);
+  assert.notEqual(epoch.id, before);
+  assert.deepEqual(
+    [1n, 100n, 101n].map((version) => epochAt(epoch, version)),
+    [before, before, epoch.id],
+  );
+  const c = await replica({ head: 500n });
+  assert.equal(await c.id(), epoch.id);
+});
+
+scene('a name that is lost with Redis is published again', async ({ server, replica }) => {
+  const a = await replica({ head: 100n });
+  const before = await a.id();
+  await server.run((client) => client.flushall());
+  assert.equal(await a.id(), before);
+  const b = await replica({ head: 100n });
+  assert.equal(await b.id(), before);
+});
+
+scene('replicas that start at one moment converge on one name', async ({ replica }) => {
+  const replicas = await Promise.all([1, 2, 3, 4].map(() => replica({ head: 100n })));
+  for (let round = 0; round < 2; round += 1) for (const one of replicas) await one.id();
+  assert.equal(new Set(await Promise.all(replicas.map((replica) => replica.id()))).size, 1);
+});
+
+scene('nodes behind the checkpoint are waited for', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const b = await replica({ head: 90n });
+  assert.equal(await b.id(), undefined);
+  // The others are ahead again by the time that nodes here have got there.
+  a.nodes.head = 200n;
+  await a.check();
+  b.nodes.head = 150n;
+  assert.equal(await b.id(), await a.id());
+});
+
+scene('a member whose nodes are always behind goes on with the name', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const b = await replica({ head: 100n });
+  const common = await b.id();
+  for (let step = 1n; step <= 5n; step += 1n) {
+    a.nodes.head = 100n + step * 100n;
+    b.nodes.head = a.nodes.head - 50n;
+    await a.check();
+    assert.equal(await b.id(), common);
+  }
+  assert.ok((b.epoch?.checkpoint.version ?? 0n) >= 400n);
+});
+
+scene('nodes that never get to a checkpoint use a name of their own, until they do', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const b = await replica({ head: 90n }, { patienceMs: 0 });
+  const own = await b.id();
+  assert.ok(own !== undefined);
+  assert.notEqual(own, await a.id());
+  b.nodes.head = 100n;
+  assert.equal(await b.id(), await a.id());
+});
+
+scene('fields in Redis that are no epoch change nothing', async ({ server, replica }) => {
+  await server.run((client) => client.hset(registryKey, { aaaaaaaa: 'x', '': '', bbbbbbbb: '1 2 3' }));
+  const a = await replica({ head: 100n });
+  assert.ok((await a.id()) !== undefined);
+  await server.run((client) => client.set(registryKey, 'of another type'));
+  await a.check();
+  assert.deepEqual(a.replaced, []);
+});
+
+scene('the newest of many terms are kept', async ({ server, replica }) => {
+  for (let fork = 1n; fork <= 20n; fork += 1n) await replica({ head: 100n, fork });
+  const kept = await server.run((client) => client.hlen(registryKey));
+  assert.ok(kept <= 17, `${kept} terms`);
+});
+
+scene('a checkpoint that Redis lost is moved on again', async ({ server, replica }) => {
+  const a = await replica({ head: 100n });
+  const id = await a.id();
+  assert.ok(id !== undefined);
+  const older = await server.run((client) => client.hget(registryKey, id));
+  assert.ok(older);
+  a.nodes.head = 200n;
+  await a.check();
+  // A write that failed, or a failover, leaves the one before.
+  await server.run((client) => client.hset(registryKey, id, older));
+  a.nodes.head = 300n;
+  await a.check();
+  const text = await server.run((client) => client.hget(registryKey, id));
+  assert.equal(text?.split(' ')[1], '300');
+});
+
+scene('a halted ledger has its checkpoint in Redis again after Redis lost it', async ({ server, replica }) => {
+  const a = await replica({ head: 100n });
+  const id = await a.id();
+  assert.ok(id !== undefined);
+  const older = await server.run((client) => client.hget(registryKey, id));
+  assert.ok(older);
+  a.nodes.head = 200n;
+  await a.check();
+  await server.run((client) => client.hset(registryKey, id, older));
+  await a.check();
+  const text = await server.run((client) => client.hget(registryKey, id));
+  assert.equal(text?.split(' ')[1], '200');
+});
+
+scene('Redis that was away for longer than nodes keep versions is used again', async ({ server, replica }) => {
+  const a = await replica({ head: 100n });
+  const before = await a.id();
+  await server.kill();
+  for (let head = 200n; head <= 500n; head += 100n) {
+    [a.nodes.head, a.nodes.oldest] = [head, head - 100n];
+    await a.check();
+  }
+  await server.start();
+  await until(async () => {
+    await a.check();
+    return (await server.run((client) => client.hget(registryKey, before ?? '')))?.split(' ')[1] === '500';
+  }, 20);
+  assert.equal(a.epoch?.id, before);
+});
+
+scene('a epoch whose checkpoint all nodes pruned gives way to another', async ({ replica }) => {
+  const a = await replica({ head: 100n }, { patienceMs: 0 });
+  const before = await a.id();
+  [a.nodes.head, a.nodes.oldest] = [500n, 400n];
+  const after = await a.id();
+  assert.ok(after !== undefined);
+  assert.notEqual(after, before);
+  assert.deepEqual([a.replaced, a.foreign], [[], 0]);
+});
+
+scene('a checkpoint that was waited for and pruned meanwhile is not waited for any more', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const b = await replica({ head: 100n }, { trustedMs: 200 });
+  const common = await a.id();
+  a.nodes.head = 300n;
+  await a.check();
+  await b.check();
+  // The nodes of b skip versions: they start anew from a newer state.
+  a.nodes.head = 500n;
+  await a.check();
+  [b.nodes.head, b.nodes.oldest] = [600n, 400n];
+  await until(() => b.epoch === undefined);
+  await until(async () => (await b.id()) === common);
+});
+
+scene('a rollback that is seen while another member waits for its nodes ends the name', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const b = await replica({ head: 100n });
+  const before = await a.id();
+  const { promise: asked, resolve: onAsked } = Promise.withResolvers<void>();
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  a.nodes.head = 200n;
+  a.nodes.answering = () => {
+    onAsked();
+    return released;
+  };
+  const checked = a.check();
+  await asked;
+  b.rollBack();
+  await until(async () => (await b.id()) !== undefined);
+  release();
+  await checked;
+  const late = await replica({ head: 200n });
+  assert.notEqual(await late.id(), before);
+  assert.equal(await late.id(), await b.id());
+  assert.equal(await a.id(), await b.id());
+});
+
+scene('a name that a rollback ended stays so after Redis lost the record of it', async ({ server, replica }) => {
+  const a = await replica({ head: 100n });
+  const b = await replica({ head: 100n });
+  const before = await a.id();
+  b.rollBack();
+  await until(async () => (await b.id()) !== undefined);
+  // A node of a cluster is lost, and a member of the old name was paused meanwhile.
+  await server.run((client) => client.del(registryKey));
+  await a.check();
+  await b.check();
+  assert.notEqual(await b.id(), before);
+  assert.equal(await a.id(), await b.id());
+  assert.equal(a.foreign, 1);
+});
+
+scene("nodes' confirmation counts from the time of the request", async ({ replica }) => {
+  const a = await replica({ head: 100n }, { trustedMs: 200 });
+  await until(() => a.epoch === undefined);
+  // A process that is paused meanwhile finds an answer that is as old as the pause.
+  a.nodes.answering = () => {
+    const untilMs = performance.now() + 300;
+    return until(() => performance.now() > untilMs);
+  };
+  await a.check();
+  assert.equal(a.epoch, undefined);
+});
+
+scene('a comparison that began in one generation confirms nothing in the next', async ({ replica }) => {
+  const a = await replica({ head: 100n });
+  const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  a.nodes.answering = () => {
+    asked.resolve();
+    return answer.promise;
+  };
+  const checked = a.check();
+  await asked.promise;
+  a.generation += 1;
+  assert.equal(a.epoch, undefined);
+  answer.resolve();
+  await checked;
+  assert.equal(a.epoch, undefined);
+  assert.match((await a.id()) ?? '', /^[0-9a-z]{8}$/);
+});
+
+scene('nodes without roots are compared at growing pauses', async ({ replica }) => {
+  const askedMs: number[] = [];
+  const answering = (): Promise<void> => {
+    askedMs.push(performance.now());
+    return Promise.resolve();
+  };
+  await replica({ head: 100n, isWithoutRoots: true, answering });
+  await until(() => askedMs.length >= 3);
+  const [first = 0, second = 0, third = 0] = askedMs;
+  assert.ok(third - second > 1.5 * (second - first), `${second - first} ms, ${third - second} ms`);
+});
+
+test('a check survives a rollback during its write to the tier', async () => {
+  const ends: (() => void)[] = [];
+  const fields: EpochFields = {
+    read: async () => ({}),
+    put: (_ledger, field) =>
+      field.startsWith('ended:') ? new Promise((resolve) => ends.push(() => resolve(true))) : Promise.resolve(true),
+    delete: async () => true,
+    beat: async () => true,
+    hasMembers: async () => false,
+  };
+  const a = new Replica(fields, { head: 100n });
+  await a.check();
+  assert.notEqual(a.epoch, undefined);
+  a.rollBack();
+  await until(() => ends.length === 1);
+  const checked = a.check();
+  // A second rollback: the new ledger has no name yet.
+  a.ledger = undefined;
+  a.rollBack();
+  for (const end of ends) end();
+  await checked;
+  assert.equal(a.epoch, undefined);
+  a.registry.close();
+});
