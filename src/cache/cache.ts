@@ -3,7 +3,7 @@ import type { Config } from '../config/index.ts';
 import { createCacheMetrics } from './cache-metrics.ts';
 import { MemoryCache } from './memory/memory.ts';
 import type { PurgeScope } from './purge/purge-scope.ts';
-import { purge } from './purge/purger.ts';
+import { purge } from './purge/purge.ts';
 import { ReadThrough } from './read-through.ts';
 import { createSharedCache, type SharedCacheParts } from './redis/shared-cache.ts';
 import type { NewsListener } from './redis/shared-state.ts';
@@ -69,11 +69,7 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
     /** Drops every answer of the ledger before from memory: names keep the other tiers apart. */
     forgetLedger: () => void tiers.forget({ kind: 'everything' }),
     /** Purges here, in Redis, and at the other replicas. */
-    purge: (scope: PurgeScope) =>
-      purge(scope, {
-        forget,
-        shared: shared && { clear: shared.clear, publishPurge: (scope) => shared.news.publishPurge(scope) },
-      }),
+    purge: (scope: PurgeScope) => purge(scope, forget, shared),
     /** The ledger was rolled back: see `EpochRegistry.rolledBack`. */
     rolledBack: () => {
       stored?.epochs.rolledBack();

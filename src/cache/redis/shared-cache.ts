@@ -3,12 +3,11 @@ import type { RedisConfig } from '../../config/index.ts';
 import type { Journal } from '../../metrics/index.ts';
 import { EpochRegistry, epochTimes, unverified, type EpochFields } from '../epoch/registry.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
-import { clearRedis } from '../purge/redis-clear.ts';
 import { createRedisMetrics } from '../tier-metrics.ts';
 import type { SecondTier, TierParts } from '../tiers.ts';
 import { Leases } from './leases.ts';
 import { connectRedis, connectSubscriber } from './redis-client.ts';
-import { AnswerNames } from './redis-keys.ts';
+import { AnswerNames, pagesIn, patternsOf } from './redis-keys.ts';
 import { RedisLink, type RedisOutcome, type TroubleChange } from './redis-link.ts';
 import { SharedState, type NewsListener } from './shared-state.ts';
 import { SharedTier } from './shared-tier.ts';
@@ -72,11 +71,15 @@ export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, pa
     started: link.started,
     news: state,
     epochs,
-    /** Deletes from Redis; see `clearRedis`. */
+    publishPurge: (scope: PurgeScope) => state.publishPurge(scope),
+    /** Deletes the scope in every epoch of the ledger; see `SharedTier.clear`. */
     clear: async (scope: PurgeScope) => {
       const name = ledger();
       const ids = name === undefined ? undefined : await epochs.everyId(name);
-      return name === undefined || ids === undefined ? undefined : clearRedis(link, prefix, name, ids, scope);
+      if (name === undefined || ids === undefined) return undefined;
+      return scope.kind === 'read'
+        ? tier.clearRead(scope.key, pagesIn(prefix, name, scope.key, ids))
+        : tier.clear(patternsOf(prefix, name, scope));
     },
     /** The present fault of Redis, without its addresses. */
     trouble: () => troubleOf(link) ?? (epochs.current === undefined ? unverified : undefined),

@@ -7,7 +7,7 @@
  * answer has a TTL (docs/redis.md).
  */
 import { findU64 } from '../../ledger/index.ts';
-import { PurgeNews, type PeerPurge, type PurgeMark } from '../purge/purge-news.ts';
+import { PurgeNews, type PurgeMark } from '../purge/purge.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
 import type { RedisClient } from './redis-client.ts';
 import type { RedisLink } from './redis-link.ts';
@@ -138,7 +138,7 @@ export class SharedState {
   }
 
   /** Purges the other replicas: see `PurgeNews.publish`. */
-  async publishPurge(scope: PurgeScope): Promise<PeerPurge | undefined> {
+  async publishPurge(scope: PurgeScope) {
     await this.follow();
     return this.#followed?.purges.publish(scope);
   }

@@ -64,6 +64,12 @@ const bounds = {
   concurrent: 32,
   gatherMs: 0,
 };
+/** Keys that one SCAN of a purge visits: well under a millisecond of the server's time. */
+const stepKeys = 500;
+/** Bound of one step. */
+const stepMs = 2_000;
+/** Bound of a purge, enough for a hundred million keys. */
+const longestPurgeMs = 300_000;
 /** Smaller answers are rewritten without a check for presence: one command instead of one or two. */
 const smallBytes = 1_024;
 
@@ -129,6 +135,57 @@ export class SharedTier extends WriteBehind<RedisWrite> {
       answer: 'answer' in lookup ? 'found' : lookup.miss,
       bytes: 'answer' in lookup ? lookup.answer.body.length : undefined,
     };
+  }
+
+  /** Removes the read's entry from these pages; the number of entries, or `undefined` where one may be left. */
+  async clearRead({ slot }: CacheKey, pages: readonly string[]): Promise<number | undefined> {
+    let cleared = 0;
+    for (const page of pages) {
+      const outcome = await this.#link.write(page, (client) => client.hdel(page, String(slot)));
+      const isForeign = 'failure' in outcome && outcome.failure === 'wrong type';
+      const deleted = isForeign ? await this.#link.write(page, (client) => client.unlink(page)) : outcome;
+      if (!('value' in deleted)) return undefined;
+      cleared += deleted.value;
+    }
+    return cleared;
+  }
+
+  /**
+   * Deletes the names of these SCAN patterns, in small steps, between which the server runs other commands. The number
+   * of keys, or `undefined` when a part of Redis was not cleared. Answers without references stay until their TTL ends:
+   * no read finds them.
+   */
+  async clear(patterns: readonly string[]): Promise<number | undefined> {
+    const servers = this.#link.servers('master');
+    // A server behind an open circuit would not be cleared.
+    if (servers.length === 0 || this.#link.trouble('circuit open') !== undefined) return undefined;
+    const untilMs = performance.now() + longestPurgeMs;
+    let cleared = 0;
+    for (const pattern of patterns) {
+      for (const server of servers) {
+        const deleted = await this.#clearPattern(server, pattern, untilMs);
+        if (deleted === undefined) return undefined;
+        cleared += deleted;
+      }
+    }
+    return cleared;
+  }
+
+  async #clearPattern(server: Redis, pattern: string, untilMs: number): Promise<number | undefined> {
+    let cursor = '0';
+    let cleared = 0;
+    do {
+      const scan = () => server.scan(cursor, 'MATCH', pattern, 'COUNT', stepKeys);
+      const scanned = await this.#link.runFor(stepMs, scan);
+      if (!('value' in scanned) || performance.now() > untilMs) return undefined;
+      const [next, found] = scanned.value;
+      // One command per key: in a cluster, the keys of one command must share a slot.
+      const deleted = await this.#link.runFor(stepMs, () => Promise.all(found.map((name) => server.unlink(name))));
+      if (!('value' in deleted)) return undefined;
+      cleared += deleted.value.reduce((sum, count) => sum + count, 0);
+      cursor = next;
+    } while (cursor !== '0');
+    return cleared;
   }
 
   async #findEntry(

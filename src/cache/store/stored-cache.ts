@@ -1,7 +1,7 @@
 /** Builds the store: answers on the machine's disk, and the epochs that they belong to. */
 import type { Config } from '../../config/index.ts';
 import { EpochRegistry, epochTimes, unverified, type EpochFields } from '../epoch/registry.ts';
-import type { PurgeMark } from '../purge/purge-news.ts';
+import type { PurgeMark } from '../purge/purge.ts';
 import { createStoreMetrics } from '../tier-metrics.ts';
 import type { ReadFlights, StoreTier, TierParts } from '../tiers.ts';
 import { AnswerStore } from './store.ts';

@@ -1,7 +1,7 @@
 /** Purges published over a real redis-server, and replicas that missed one. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { PurgeNews } from '../../../src/cache/purge/purge-news.ts';
+import { PurgeNews } from '../../../src/cache/purge/purge.ts';
 import { formatScope } from '../../../src/cache/purge/purge-scope.ts';
 import { connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
 import { linkTo } from '../../support/redis-link.ts';
@@ -36,12 +36,25 @@ async function listener(t: TestContext, server: RedisServer, { isDeaf = false } 
   return { news, purged };
 }
 
-test('a purge reports the other replicas that received and cleared it', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const [teller, other, third] = [await listener(t, server), await listener(t, server), await listener(t, server)];
-  assert.deepEqual(await teller.news.publish({ kind: 'everything' }), { told: 2, cleared: 2 });
-  assert.deepEqual([teller.purged, other.purged, third.purged], [[], ['everything'], ['everything']]);
-  for (const { news, purged } of [teller, other]) {
+function scene(
+  title: string,
+  run: (
+    replica: (how?: { isDeaf: boolean }) => Promise<Listener>,
+    server: RedisServer,
+    t: TestContext,
+  ) => Promise<void>,
+): void {
+  test(title, { skip: noRedis }, async (t) => {
+    const server = await redisServer(t);
+    await run((how) => listener(t, server, how), server, t);
+  });
+}
+
+scene('a purge reports the other replicas that received and cleared it', async (replica) => {
+  const [sender, other, third] = [await replica(), await replica(), await replica()];
+  assert.deepEqual(await sender.news.publish({ kind: 'everything' }), { notified: 2, acknowledged: 2 });
+  assert.deepEqual([sender.purged, other.purged, third.purged], [[], ['everything'], ['everything']]);
+  for (const { news, purged } of [sender, other]) {
     const before = purged.length;
     await news.catchUp();
     await news.catchUp();
@@ -49,28 +62,24 @@ test('a purge reports the other replicas that received and cleared it', { skip: 
   }
 });
 
-test('a replica without a subscription is not waited for', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const [teller] = [await listener(t, server, { isDeaf: true }), await listener(t, server, { isDeaf: true })];
-  assert.deepEqual(await teller.news.publish({ kind: 'everything' }), { told: 0, cleared: 0 });
+scene('a replica without a subscription is not waited for', async (replica) => {
+  const [sender] = [await replica({ isDeaf: true }), await replica({ isDeaf: true })];
+  assert.deepEqual(await sender.news.publish({ kind: 'everything' }), { notified: 0, acknowledged: 0 });
 });
 
-test('a replica that does not clear in time is reported as such', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const teller = await listener(t, server);
+scene('a replica that does not clear in time is reported as such', async (replica, server, t) => {
+  const sender = await replica();
   const silent = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);
   t.after(() => silent.disconnect());
   await silent.subscribe(channel);
-  assert.deepEqual(await teller.news.publish({ kind: 'everything' }), { told: 1, cleared: 0 });
+  assert.deepEqual(await sender.news.publish({ kind: 'everything' }), { notified: 1, acknowledged: 0 });
 });
 
-test(
+scene(
   'a purge that was missed is made up for, once it is sure that no message of it is on its way',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const [teller, deaf] = [await listener(t, server), await listener(t, server, { isDeaf: true })];
-    await teller.news.publish({ kind: 'account', chainId: 1, address: '0x1' as never });
+  async (replica) => {
+    const [sender, deaf] = [await replica(), await replica({ isDeaf: true })];
+    await sender.news.publish({ kind: 'account', chainId: 1, address: '0x1' as never });
     await deaf.news.catchUp();
     assert.deepEqual(deaf.purged, []);
     await deaf.news.catchUp();
@@ -80,12 +89,11 @@ test(
   },
 );
 
-test('a missed purge is carried out while others continue', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const [teller, deaf] = [await listener(t, server), await listener(t, server, { isDeaf: true })];
+scene('a missed purge is carried out while others continue', async (replica) => {
+  const [sender, deaf] = [await replica(), await replica({ isDeaf: true })];
   const seen: number[] = [];
   for (let round = 0; round < 3; round += 1) {
-    await teller.news.publish({ kind: 'everything' });
+    await sender.news.publish({ kind: 'everything' });
     await deaf.news.catchUp();
     seen.push(deaf.purged.length);
   }
@@ -94,58 +102,46 @@ test('a missed purge is carried out while others continue', { skip: noRedis }, a
   assert.deepEqual([...seen, deaf.purged.length], [0, 1, 2, 3]);
 });
 
-test(
-  'a purge whose message comes after a look has not been missed, nor has the next one',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const { news, purged } = await listener(t, server, { isDeaf: true });
-    const scope = formatScope({ kind: 'account', chainId: 1, address: '0x1' as never });
-    for (const last of [1, 2, 3]) {
-      const told = id.replace(/.$/, String(last));
-      await server.run((client) => client.set(key, told));
-      await news.catchUp();
-      news.onMessage(`purge ${told} ${scope}`);
-    }
+scene('a purge whose message comes after a look has not been missed, nor has the next one', async (replica, server) => {
+  const { news, purged } = await replica({ isDeaf: true });
+  const scope = formatScope({ kind: 'account', chainId: 1, address: '0x1' as never });
+  for (const last of [1, 2, 3]) {
+    const next = id.replace(/.$/, String(last));
+    await server.run((client) => client.set(key, next));
     await news.catchUp();
-    assert.deepEqual(purged, [scope, scope, scope]);
-  },
-);
+    news.onMessage(`purge ${next} ${scope}`);
+  }
+  await news.catchUp();
+  assert.deepEqual(purged, [scope, scope, scope]);
+});
 
-test('a Redis that lost its data causes no purge', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const [teller, other] = [await listener(t, server), await listener(t, server)];
-  await teller.news.publish({ kind: 'everything' });
+scene('a Redis that lost its data causes no purge', async (replica, server) => {
+  const [sender, other] = [await replica(), await replica()];
+  await sender.news.publish({ kind: 'everything' });
   await server.run((client) => client.flushall());
   await other.news.catchUp();
   await other.news.catchUp();
   assert.deepEqual(other.purged, ['everything']);
 });
 
-test('a replica that connects late drops everything after an earlier purge', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
+scene('a replica that connects late drops everything after an earlier purge', async (replica, server) => {
   await server.run((client) => client.set(key, id));
-  const late = await listener(t, server);
+  const late = await replica();
   assert.deepEqual(late.purged, ['everything']);
 });
 
-test(
-  'a purge that only a later version can express clears everything; other messages nothing',
-  { skip: noRedis },
-  async (t) => {
-    const server = await redisServer(t);
-    const { news, purged } = await listener(t, server);
-    for (const message of [
-      'purge',
-      'purge x everything',
-      `purged ${id}`,
-      'served 5',
-      `purge ${id} ${'x'.repeat(2000)}`,
-    ]) {
-      news.onMessage(message);
-    }
-    assert.deepEqual(purged, []);
-    news.onMessage(`purge ${id} shard 7`);
-    assert.deepEqual(purged, ['everything']);
-  },
-);
+scene('a purge that only a later version can express clears everything; other messages nothing', async (replica) => {
+  const { news, purged } = await replica();
+  for (const message of [
+    'purge',
+    'purge x everything',
+    `purged ${id}`,
+    'served 5',
+    `purge ${id} ${'x'.repeat(2000)}`,
+  ]) {
+    news.onMessage(message);
+  }
+  assert.deepEqual(purged, []);
+  news.onMessage(`purge ${id} shard 7`);
+  assert.deepEqual(purged, ['everything']);
+});
