@@ -9,14 +9,13 @@ import { createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
 import { createBodyMetrics, createOverloadMetrics } from '../src/proxy/http/http-metrics.ts';
 import { createBuildMetrics } from '../src/gateway/gateway.ts';
 import { createReloadMetrics } from '../src/gateway/reloads.ts';
-import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
+import { createCacheMetrics, createRedisMetrics, createStoreMetrics } from '../src/cache/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/proxy/routes/encoder.ts';
 import { createProofMetrics } from '../src/proxy/routes/standing-proof.ts';
 import type { Declared } from '../src/metrics/family.ts';
 import { createFastPathMetrics, createHttpMetrics } from '../src/proxy/http/http-metrics.ts';
 import { createTlsMetrics } from '../src/proxy/http/server/encryption.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
-import { createRedisMetrics, createStoreMetrics } from '../src/cache/tier-metrics.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
 import { createPoolMetrics } from '../src/workers/metrics.ts';
 

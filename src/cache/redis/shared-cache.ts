@@ -3,7 +3,7 @@ import type { RedisConfig } from '../../config/index.ts';
 import type { Journal } from '../../metrics/index.ts';
 import { EpochRegistry, epochTimes, unverified, type EpochFields } from '../epoch/registry.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
-import { createRedisMetrics } from '../tier-metrics.ts';
+import { createRedisMetrics } from '../cache-metrics.ts';
 import type { SecondTier, TierParts } from '../tiers.ts';
 import { Leases } from './leases.ts';
 import { connectRedis, connectSubscriber } from './redis-client.ts';

@@ -2,7 +2,7 @@
 import type { Config } from '../../config/index.ts';
 import { EpochRegistry, epochTimes, unverified, type EpochFields } from '../epoch/registry.ts';
 import type { PurgeMark } from '../purge/purge.ts';
-import { createStoreMetrics } from '../tier-metrics.ts';
+import { createStoreMetrics } from '../cache-metrics.ts';
 import type { ReadFlights, StoreTier, TierParts } from '../tiers.ts';
 import { AnswerStore } from './store.ts';
 
