@@ -49,8 +49,8 @@ interface Match {
 
 /** The two ends of an admission: exactly one is called, or neither when the client hangs up first. */
 interface Admission {
-  /** `admitted`: undefined for a preflight, which has no key. Never throws. */
-  readonly serve: (admitted: AdmittedRequest | undefined) => void;
+  /** Never throws. */
+  readonly serve: (admitted: AdmittedRequest) => void;
   readonly refuse: (error: unknown) => void;
 }
 
@@ -105,15 +105,6 @@ class AccessControl {
   /** Lower-case name of the header that carries keys; `Vary` lists it. */
   get header(): string {
     return this.#principals.header;
-  }
-
-  /** Calls `serve` or `refuse`, now or when the limits allow it. */
-  admit(request: Request & { readonly method?: string | undefined }, response: Answer, match: Match, ends: Admission) {
-    // Browsers send no key with a preflight. Other OPTIONS requests are refused by the route.
-    if (request.method === 'OPTIONS') return ends.serve(undefined);
-    const decision = this.decide(request, match);
-    if (typeof decision === 'function') decision(response, ends);
-    else ends.serve(decision);
   }
 
   /**

@@ -1,11 +1,11 @@
 /** Every client request over every transport: match, admit, read the body, serve. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { clientOf } from '../../access/index.ts';
+import { type Access, clientOf } from '../../access/index.ts';
 import { GatewayError } from '../../ledger/index.ts';
 import { Exchange } from './exchange.ts';
 import type { Incoming, IncomingExchange, MatchedRoute, Outgoing, RouteLabel } from './message.ts';
 import { answerForm } from './negotiate.ts';
-import { announcesBody } from './bodies.ts';
+import { announcesBody, type BodyReservation } from './bodies.ts';
 import { faultOfHead } from './request-faults.ts';
 import type { Received, ServerParts } from './service.ts';
 import { CachedTarget } from './target-cache.ts';
@@ -13,23 +13,17 @@ import { originForm } from './target.ts';
 
 /** Answers a request whose head has arrived over Node's HTTP/1 server, TLS or HTTP/2. Never throws. */
 export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
-  const received = { request, response };
-  const refuseRequest = (error: unknown): void => refuse(parts, received, error);
   try {
     request.url = originForm(request.url ?? '');
     const { url: target, method = '' } = request;
     const fault = faultOfHead(request) ?? parts.service.faultOfMethod(method, target);
     if (fault !== undefined) throw fault;
     const matched = findTarget(parts, request) ?? parts.service.match(method, target);
-    if (parts.access === undefined) answer(parts, received, matched);
-    else {
-      parts.access.admit(request, response, matched, {
-        serve: (admitted) => answer(parts, { ...received, admitted }, matched),
-        refuse: refuseRequest,
-      });
-    }
+    // Browsers send no key with a preflight. Other OPTIONS requests are refused by the route.
+    const decision = method === 'OPTIONS' ? undefined : parts.access?.decide(request, matched);
+    answerDecided(parts, { request, response }, matched, decision);
   } catch (error) {
-    refuseRequest(error);
+    refuse(parts, { request, response }, error);
   }
 }
 
@@ -50,18 +44,30 @@ export function refuse(
   new Exchange(received, route, parts).fail(error);
 }
 
-/** Answers an admitted request. Never throws. */
-export function answer(parts: ServerParts, received: Received, matched: MatchedRoute | CachedTarget): void {
+/** Answers a request as its key and limits decide, now or once they allow it. `undefined`: it needs no key. Never throws. */
+export function answerDecided(
+  parts: ServerParts,
+  received: Received,
+  matched: MatchedRoute | CachedTarget,
+  decision: ReturnType<Access['decide']> | undefined,
+): void {
+  if (decision === undefined) answer(parts, received, matched);
+  else if (typeof decision === 'object') answer(parts, { ...received, admitted: decision }, matched);
+  else {
+    decision(received.response, {
+      serve: (admitted) => answer(parts, { ...received, admitted }, matched),
+      refuse: (error) => refuse(parts, received, error),
+    });
+  }
+}
+
+function answer(parts: ServerParts, received: Received, matched: MatchedRoute | CachedTarget): void {
   if (matched instanceof CachedTarget || !readsBody(received.request, matched)) {
     void serve(parts, new Exchange(received, matched.route, parts), matched);
   } else if (received.body === undefined) readBody(parts, received, matched);
   else {
     const { body, reservation } = received;
-    const exchange = new Exchange(received, matched.route, parts);
-    exchange.reservation = reservation;
-    exchange.bodyBytes = body.length;
-    exchange.isWhole = true;
-    const work = serve(parts, exchange, matched, body);
+    const work = serveBody(parts, received, matched, body, reservation);
     if (work !== undefined) reservation?.holdFor(work);
   }
 }
@@ -88,13 +94,25 @@ function readBody(
     client: clientOf(request.socket, admitted),
     faultOfHead: () => parts.service.faultAheadOfBody(request, matched),
   };
-  parts.bodies.read(upload, (body, reservation) => {
-    const exchange = new Exchange(received, matched.route, parts);
-    exchange.reservation = reservation;
-    if (body instanceof GatewayError) return exchange.fail(body);
-    exchange.bodyBytes = body.length;
-    return serve(parts, exchange, matched, body);
-  });
+  parts.bodies.read(upload, (body, reservation) => serveBody(parts, received, matched, body, reservation));
+}
+
+/** `body`: the whole one, or its fault. */
+function serveBody(
+  parts: ServerParts,
+  received: Received,
+  matched: MatchedRoute,
+  body: Buffer | GatewayError,
+  reservation: BodyReservation | undefined,
+): void | Promise<void> {
+  const exchange = new Exchange(received, matched.route, parts);
+  if (body instanceof GatewayError) return exchange.fail(body);
+  exchange.reservation = reservation;
+  exchange.bodyBytes = body.length;
+  exchange.isWhole = received.body !== undefined;
+  // Otherwise checked ahead of the body.
+  const fault = exchange.isWhole ? parts.service.faultAheadOfBody(received.request, matched) : undefined;
+  return fault === undefined ? serve(parts, exchange, matched, body) : exchange.fail(fault);
 }
 
 /**
@@ -108,11 +126,6 @@ function serve(
   body?: Buffer,
 ): void | Promise<void> {
   try {
-    const fault =
-      exchange.isWhole && !(matched instanceof CachedTarget)
-        ? service.faultAheadOfBody(exchange.request, matched)
-        : undefined;
-    if (fault !== undefined) throw fault;
     const work = service.serve(exchange, matched, body)?.catch((error: unknown) => exchange.fail(error));
     if (work !== undefined) exchange.admitted?.holdFor(work, exchange.response);
     return work;

@@ -16,8 +16,8 @@ type ServerRequest = IncomingExchange<IncomingMessage, ServerResponse> & { reado
 
 /** A request that arrived whole. */
 export interface WholeRequest extends IncomingExchange<Incoming, Outgoing> {
-  /** Empty for GET and HEAD. */
-  readonly body: Buffer;
+  /** Empty for GET and HEAD; the fault of a body that was ended for lack of memory. */
+  readonly body: Buffer | GatewayError;
   /** Memory of a body large enough to count, which its owner releases when the response closes. */
   readonly reservation?: BodyReservation | undefined;
 }

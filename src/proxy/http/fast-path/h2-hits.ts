@@ -8,7 +8,7 @@ import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Access, AdmittedRequest } from '../../../access/index.ts';
 import type { FastPathMetrics } from '../http-metrics.ts';
-import { answer, refuse } from '../serve.ts';
+import { answerDecided } from '../serve.ts';
 import type { OpenSession } from '../server/h2-sessions.ts';
 import type { TakeStream, TlsListener } from '../server/tls-server.ts';
 import type { ServerParts } from '../service.ts';
@@ -114,14 +114,8 @@ export class FastStreams {
     const { path, block, target, socket } = candidate;
     const head = { method: 'GET', url: path, headers: block.headers, socket, httpVersion: '2.0', httpVersionMajor: 2 };
     const decision = access.decide(head, target, block.known);
-    const isAdmitted = typeof decision === 'object';
-    if (isAdmitted && this.#answer(candidate, decision)) return 'answered';
-    return (request, response) => {
-      const serve = (admitted: AdmittedRequest | undefined): void =>
-        answer(proxy, { request, response, admitted }, target);
-      if (isAdmitted) serve(decision);
-      else decision(response, { serve, refuse: (error) => refuse(proxy, { request, response }, error) });
-    };
+    if (typeof decision === 'object' && this.#answer(candidate, decision)) return 'answered';
+    return (request, response) => answerDecided(proxy, { request, response }, target, decision);
   }
 }
 

@@ -1,12 +1,12 @@
 /** Answers the requests of one connection, one at a time: a prepared hit, or the route's answer. */
-import { type Access, type AdmittedRequest, clientOf } from '../../../access/index.ts';
+import { type AdmittedRequest, clientOf } from '../../../access/index.ts';
 import type { GatewayError } from '../../../ledger/index.ts';
 import { stateOf } from '../server/connection-state.ts';
 import { type BodyReservation, uncountedBytes } from '../bodies.ts';
 import type { FastPathMetrics } from '../http-metrics.ts';
 import type { Incoming, MatchedRoute } from '../message.ts';
-import { answer, refuse } from '../serve.ts';
-import type { ServerParts, WholeRequest } from '../service.ts';
+import { answerDecided } from '../serve.ts';
+import type { ServerParts } from '../service.ts';
 import { CachedTarget, type DirectMatches, postedName } from '../target-cache.ts';
 import { longestTarget, ownCopy } from '../target.ts';
 import type { AnswerQueue, AnswerTurn } from './answer-queue.ts';
@@ -31,11 +31,10 @@ const plainTarget = /^[!-"$-~]*$/;
 /** One request and its bytes. */
 interface PlainRequest {
   readonly head: PlainHead;
-  readonly body: Buffer;
+  /** The fault of a body that was ended for lack of memory. */
+  readonly body: Buffer | GatewayError;
   /** Memory of a body large enough to count. */
   readonly reservation?: BodyReservation | undefined;
-  /** Its body was ended for lack of memory. */
-  readonly fault?: GatewayError | undefined;
 }
 
 /** The request in flight on one connection, and those that are answered at once. */
@@ -98,7 +97,7 @@ export class RequestAnswers {
   /** Answers a request whose body was ended. */
   refuse(head: PlainHead, fault: GatewayError): void {
     const match = this.#match(head);
-    if (match !== undefined) this.#route({ head, body: noBody, fault }, match);
+    if (match !== undefined) this.#route({ head, body: fault }, match);
   }
 
   /** Whether a submission may be among the bytes, which its client expects to take effect. */
@@ -121,22 +120,26 @@ export class RequestAnswers {
     const reservation = reserved ?? this.reserve(head, (error) => (fault = error));
     if (reserved === undefined) reservation?.arrive(body.length);
     reservation?.arrived();
-    return fault === undefined ? { head, body, reservation } : { head, body: noBody, fault };
+    return fault === undefined ? { head, body, reservation } : { head, body: fault };
   }
 
-  #route(request: PlainRequest, match: MatchedRoute | CachedTarget): void {
+  #route({ head, body, reservation }: PlainRequest, match: MatchedRoute | CachedTarget): void {
     const { metrics, proxy } = this.#parts;
-    if (proxy.access === undefined) {
-      metrics.read.inc();
-      const { fault } = request;
-      this.#begin(request, match, (received) => this.#serve(received, match, fault));
-    } else this.#admit(request, match, proxy.access);
-  }
-
-  #serve(received: WholeRequest, match: MatchedRoute | CachedTarget, fault: GatewayError | undefined): void {
-    const { proxy } = this.#parts;
-    if (fault === undefined) answer(proxy, received, match);
-    else refuse(proxy, received, fault, match.route);
+    const decision = proxy.access?.decide(this.#requestOf(head), match, head.block.known);
+    if (typeof decision === 'object' && Buffer.isBuffer(body) && this.#answerHit(head, match, decision)) {
+      reservation?.close();
+      return;
+    }
+    metrics.read.inc();
+    const sink = this.#sink;
+    const response = new FastResponse(sink, head.method === 'HEAD', (done) => this.#end(done));
+    response.shouldKeepAlive = head.block.isKept;
+    if (reservation !== undefined) response.once('close', () => reservation.release());
+    this.#inFlight = response;
+    // A slice would keep the text of all bytes received with the request for as long as a node is asked.
+    const target = match instanceof CachedTarget ? ownCopy(head.target) : match.target;
+    answerDecided(proxy, { request: this.#requestOf(head, target), response, body, reservation }, match, decision);
+    if (this.#inFlight !== undefined) stateOf(sink.socket).isAnswering = true;
   }
 
   #answerHit(head: PlainHead, match: MatchedRoute | CachedTarget, admitted?: AdmittedRequest): boolean {
@@ -156,23 +159,6 @@ export class RequestAnswers {
     return route.kind === 'ledger info' && info.answer(head, route, connection, admitted);
   }
 
-  /** Answers a request by its key or address and its limits, as `handle` does. */
-  #admit(plain: PlainRequest, match: MatchedRoute | CachedTarget, access: Access): void {
-    const { metrics, proxy } = this.#parts;
-    const { head, reservation, fault } = plain;
-    const decision = access.decide(this.#requestOf(head), match, head.block.known);
-    if (typeof decision === 'object' && fault === undefined && this.#answerHit(head, match, decision)) {
-      reservation?.close();
-      return;
-    }
-    metrics.read.inc();
-    this.#begin(plain, match, (received) => {
-      const serve = (admitted?: AdmittedRequest): void => this.#serve({ ...received, admitted }, match, fault);
-      if (typeof decision === 'object') return serve(decision);
-      return decision(received.response, { serve, refuse: (error) => refuse(proxy, received, error) });
-    });
-  }
-
   #matchRead(head: PlainHead): MatchedRoute | CachedTarget | undefined {
     return this.#parts.proxy.targets.find(head.target, head.block.form) ?? this.#match(head);
   }
@@ -190,22 +176,6 @@ export class RequestAnswers {
   #match({ method, target }: PlainHead): MatchedRoute | undefined {
     if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
     return this.#parts.proxy.service.match(method, ownCopy(target));
-  }
-
-  #begin(
-    { head, body, reservation }: PlainRequest,
-    match: MatchedRoute | CachedTarget,
-    begin: (received: WholeRequest) => void,
-  ): void {
-    const sink = this.#sink;
-    const response = new FastResponse(sink, head.method === 'HEAD', (done) => this.#end(done));
-    response.shouldKeepAlive = head.block.isKept;
-    if (reservation !== undefined) response.once('close', () => reservation.release());
-    this.#inFlight = response;
-    // A slice would keep the text of all bytes received with the request for as long as a node is asked.
-    const target = match instanceof CachedTarget ? ownCopy(head.target) : match.target;
-    begin({ request: this.#requestOf(head, target), response, body, reservation });
-    if (this.#inFlight !== undefined) stateOf(sink.socket).isAnswering = true;
   }
 
   #end(response: FastResponse): void {
