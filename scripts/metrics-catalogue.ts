@@ -6,15 +6,19 @@ import { createTraceMetrics } from '../src/metrics/trace/otlp.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
 import { createUpstreamMetrics } from '../src/upstream/upstream-metrics.ts';
-import { createBodyMetrics, createOverloadMetrics } from '../src/proxy/http/http-metrics.ts';
 import { createBuildMetrics } from '../src/gateway/gateway.ts';
 import { createReloadMetrics } from '../src/gateway/reloads.ts';
 import { createCacheMetrics, createRedisMetrics, createStoreMetrics } from '../src/cache/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/proxy/routes/encoder.ts';
 import { createProofMetrics } from '../src/proxy/routes/standing-proof.ts';
 import type { Declared } from '../src/metrics/family.ts';
-import { createFastPathMetrics, createHttpMetrics } from '../src/proxy/http/http-metrics.ts';
-import { createTlsMetrics } from '../src/proxy/http/server/encryption.ts';
+import {
+  createBodyMetrics,
+  createFastPathMetrics,
+  createHttpMetrics,
+  createOverloadMetrics,
+  createTlsMetrics,
+} from '../src/proxy/http/http-metrics.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
 import { createPoolMetrics } from '../src/workers/metrics.ts';

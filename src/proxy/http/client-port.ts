@@ -14,7 +14,7 @@ import { Bodies } from './bodies.ts';
 import { createBodyMetrics, createFastPathMetrics, createHttpMetrics, createOverloadMetrics } from './http-metrics.ts';
 import { type ExchangeObserver, RequestSpans } from './observer.ts';
 import { Connections, type DrainOptions } from './server/connections.ts';
-import { createEncryption } from './server/encryption.ts';
+import { createEncryption } from './server/tls-server.ts';
 import { createProxyServer, usualTimes } from './server/listener.ts';
 import { LoopLag } from './server/loop-lag.ts';
 import type { ConnectionTimes, ServerParts, Service } from './service.ts';

@@ -296,7 +296,7 @@ export class Exchange implements Caller, RequestSummary {
     }
     const known = error instanceof GatewayError ? error : new GatewayError('internal', 'internal error');
     this.outcome = known.status < 500 ? 'refused' : 'failed';
-    // Node writes `Connection: close`, and broken-request.ts reads the flag.
+    // Node writes `Connection: close`, and `refuseBehind` reads the flag.
     if (known.closesConnection) this.response.shouldKeepAlive = false;
     try {
       this.answer(known.status, this.#parts.heads.errorHead(known.headers), known.body);

@@ -1,6 +1,11 @@
-/** State of a client's connection, stored on its sockets: a member costs a hit a tenth of a map lookup. */
+/**
+ * State of a client's connection, stored on its sockets: a member costs a hit a tenth of a map lookup. Its answers in
+ * flight decide on a half-close, and on where the refusal of malformed bytes goes.
+ */
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { GatewayError } from '../../../ledger/index.ts';
+import { headText, ownLines } from '../heads.ts';
 
 const stateKey = Symbol('state of the connection');
 const isKept = Symbol('answered despite a half-close');
@@ -123,14 +128,58 @@ export function survivesHalfClose(response: object): boolean {
   return (response as HalfCloseMark)[isKept] === true;
 }
 
+/** Whether every request is answered and the client has read the answers. */
+export function isAnswered(socket: Duplex): boolean {
+  // The socket's buffer is the only record of answers from the fast path.
+  const { upper, isAnswering, streams = 0, newest } = stateOf(socket);
+  if (socket.writableLength > 0 || (upper?.writableLength ?? 0) > 0 || isAnswering) return false;
+  return streams === 0 && (newest?.writableFinished ?? true);
+}
+
+const faults: Readonly<Record<string, readonly [GatewayError['fault'], string]>> = {
+  HPE_HEADER_OVERFLOW: ['headersTooLarge', 'the request head is too large'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['payloadTooLarge', 'the chunk extensions are too large'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['requestTimeout', 'the request did not arrive in time'],
+};
+
+/** Connection that the malformed bytes arrived on. */
+interface BrokenConnection {
+  readonly socket: Duplex;
+  /** Flat headers that every answer carries at the moment of the call. */
+  readonly headers: () => readonly string[];
+}
+
 /**
- * Makes the connection ignore further requests, since the bytes before them are malformed. False: it ignores them
- * already.
+ * Queues the error answer behind the answers to complete requests (RFC 9112 9.3.2), then closes the connection: bytes
+ * after malformed ones cannot be framed. Returns false for a hang-up and for repeated reports.
  */
-export function markBroken(socket: Duplex): boolean {
+export function answerBrokenRequest(error: NodeJS.ErrnoException, connection: BrokenConnection): boolean {
+  const { socket } = connection;
+  if (socket.writableEnded) return false;
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return false;
+  }
+  const [fault, message] = faults[error.code ?? ''] ?? ['malformed', 'the request is not well-formed HTTP'];
+  return refuseBehind(connection, new GatewayError(fault, message));
+}
+
+/** Queues an error answer behind the answers in flight. False: an earlier refusal is queued already. */
+export function refuseBehind({ socket, headers }: BrokenConnection, error: GatewayError): boolean {
   const state = stateOf(socket);
+  // The parser reports every further chunk of a broken request.
   if (state.isBroken) return false;
   state.isBroken = true;
+  const before = responseBefore(state);
+  const refuse = (): void => {
+    if (!socket.writable) return;
+    // The request with the broken body has its answer, or an earlier answer closes the connection.
+    if (before !== undefined && (!before.shouldKeepAlive || !before.req.complete)) endWithLinger(socket);
+    else writeRefusal(socket, error, headers());
+  };
+  // Runs ahead of Node's own listener, which ends the connection after a half-close.
+  if (before === undefined || before.writableFinished) refuse();
+  else before.prependOnceListener('finish', refuse);
   return true;
 }
 
@@ -138,16 +187,23 @@ export function markBroken(socket: Duplex): boolean {
  * Response that must precede the refusal of the newest bytes; `undefined`: none. A request with a broken body and no
  * answer head is itself the refused one.
  */
-export function responseBefore(socket: Duplex): ServerResponse | undefined {
-  const { newest, unanswered } = stateOf(socket);
+function responseBefore({ newest, unanswered }: ConnectionState): ServerResponse | undefined {
   if (newest === undefined || newest.req.complete || newest.headersSent) return newest;
   return unanswered?.at(-2);
 }
 
-/** Whether every request is answered and the client has read the answers. */
-export function isAnswered(socket: Duplex): boolean {
-  // The socket's buffer is the only record of answers from the fast path.
-  const { upper, isAnswering, streams = 0, newest } = stateOf(socket);
-  if (socket.writableLength > 0 || (upper?.writableLength ?? 0) > 0 || isAnswering) return false;
-  return streams === 0 && (newest?.writableFinished ?? true);
+/** Writes an error answer to a socket without a response object, then closes the connection. */
+function writeRefusal(socket: Duplex, { status, body, headers: own }: GatewayError, live: readonly string[]): void {
+  const head = ['Content-Type', 'application/json', 'Content-Length', String(body.length)];
+  head.push('Cache-Control', 'no-store', 'Connection', 'close', ...own, ...live, 'Date', new Date().toUTCString());
+  endWithLinger(socket, `${headText(status, [])}${ownLines(head)}\r\n${body}`);
+}
+
+/** The socket reads on for so long: on a close with unread bytes the kernel resets, which can lose the answer (RFC 9112 9.6). */
+const lingerMs = 1_000;
+
+function endWithLinger(socket: Duplex, text = ''): void {
+  socket.end(text);
+  const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
+  socket.once('close', () => clearTimeout(timer));
 }

@@ -1,4 +1,7 @@
-/** TLS ahead of the HTTP server. Accepted sockets pass a handshake, then ALPN selects the HTTP/1.1 parser or HTTP/2. */
+/**
+ * TLS ahead of the HTTP server, with its certificate, which is reloaded when its files change. Accepted sockets pass a
+ * handshake, then ALPN selects the HTTP/1.1 parser or HTTP/2.
+ */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import {
   createServer as createH2Server,
@@ -13,18 +16,21 @@ import {
   type Server as TlsServer,
   type TLSSocket,
 } from 'node:tls';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import { type Config, TlsPair, WatchedFiles } from '../../../config/index.ts';
 import { GatewayError } from '../../../ledger/index.ts';
+import type { Journal } from '../../../metrics/index.ts';
+import { keepAliveMs } from '../heads.ts';
+import { createTlsMetrics } from '../http-metrics.ts';
+import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 import { bindToCarrier } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
 import type { TurnShares } from './turn-shares.ts';
-import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 
 /** Certificate chain and private key, as PEM text. */
-interface CertifiedKey {
-  readonly cert: string;
-  readonly key: string;
-}
+type CertifiedKey = Pick<TlsPair, 'cert' | 'key'>;
 
 /** Certificate, ciphers and times of a TLS listener. */
 interface TlsListenerOptions {
@@ -230,4 +236,76 @@ export class TlsListener {
 /** Unique among open connections. */
 function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`;
+}
+
+interface EncryptionContext {
+  readonly turns: TurnShares;
+  readonly log: Logger;
+  readonly journal: Journal;
+  readonly registry: Registry;
+  readonly times: Omit<TlsListenerOptions['times'], 'idleMs'>;
+}
+
+/** Throws when the files or ciphers are invalid. */
+export function createEncryption(
+  config: NonNullable<Config['listen']['tls']>,
+  { log, journal, times, turns, registry }: EncryptionContext,
+) {
+  const files = new WatchedFiles([config.cert, config.key]);
+  const first = TlsPair.read(config, Date.now());
+  if (first.pair === undefined) throw new Error(faultsOf(first).join('; '));
+  let pair: TlsPair = first.pair;
+  let expiresMs = first.expiresMs ?? NaN;
+  /** The last logged reason of a refusal, logged once. */
+  let refused: string | undefined;
+  const metrics = createTlsMetrics(registry, () => expiresMs);
+  const listener = new TlsListener({
+    pair,
+    ciphers: config.ciphers,
+    times: { ...times, idleMs: keepAliveMs },
+    turns,
+    onHandshakeFailed: () => metrics.handshakeFailed(),
+  });
+  files.watch({ onChange: look, onMissing: look });
+  return {
+    listener,
+    /** Expiry of the certificate in use, Unix time in ms. */
+    expiresMs: () => expiresMs,
+    /** Why the files, as they are now, are not in use; `undefined`: they are. */
+    refused: () => refused,
+    close: () => files.close(),
+  };
+
+  /** Reads the files, and applies a new valid pair. */
+  function look(): void {
+    const nowMs = Date.now();
+    const next = TlsPair.read(config, nowMs);
+    // An expired certificate must not replace a valid one.
+    const isWorse = (next.expiresMs ?? NaN) <= nowMs && expiresMs > nowMs;
+    if (next.pair?.cert === pair.cert && next.pair.key === pair.key) refused = undefined;
+    else if (next.pair === undefined || isWorse) refuse([...faultsOf(next), ...next.warnings].join('; '));
+    else take(next.pair, next.expiresMs ?? NaN, next.warnings);
+  }
+
+  function take(nextPair: TlsPair, nextExpiresMs: number, warnings: readonly string[]): void {
+    pair = nextPair;
+    expiresMs = nextExpiresMs;
+    refused = undefined;
+    listener.setPair(pair);
+    metrics.reloaded('ok');
+    const expires = new Date(expiresMs).toISOString();
+    journal.record('certificate', { expires }, 'certificate reloaded: new connections use it');
+    for (const warning of warnings) log.warn(warning);
+  }
+
+  function refuse(why: string): void {
+    if (why === refused) return;
+    refused = why;
+    metrics.reloaded('failed');
+    journal.record('certificate refused', { why }, 'certificate files refused: the certificate in use stays');
+  }
+}
+
+function faultsOf({ problems }: ReturnType<typeof TlsPair.read>): readonly string[] {
+  return problems.map(({ at, message }) => `listen.tls.${at}: ${message}`);
 }
