@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventually } from '../../support/eventually.ts';
+import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { probe, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { untilUp } from '../../support/redis-replica.ts';
@@ -26,6 +26,11 @@ async function servedVersion(gateway: TestGateway, headers: Record<string, strin
   return BigInt(reply.headers['ledgergate-served-version'] ?? -1);
 }
 
+/** Resolves when so many processes receive the news of replicas. */
+function untilSubscribed(server: RedisServer, count: number): Promise<void> {
+  return until(async () => (await server.run((client) => client.pubsub('NUMSUB', 'lg:news:1.nogenesis')))[1] === count);
+}
+
 test('a version that one replica served is the floor of another', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t, { head: 1000n });
@@ -34,10 +39,7 @@ test('a version that one replica served is the floor of another', { skip: noRedi
   node.clock.head = 1500n;
   // The snapshot of b is good for ten seconds more; a is asked for the newest state there is.
   assert.equal(await servedVersion(a, { 'ledgergate-max-staleness': '0' }), 1500n);
-  await eventually(
-    () => servedVersion(b),
-    (version) => version === 1500n,
-  );
+  await until(async () => (await servedVersion(b)) === 1500n);
 });
 
 test('a version is published once, by the replica that served it first', { skip: noRedis }, async (t) => {
@@ -47,8 +49,7 @@ test('a version is published once, by the replica that served it first', { skip:
   for (let count = 0; count < 4; count += 1) replicas.push(await replica(t, { server, full: [node] }));
   const [first] = replicas;
   assert.ok(first);
-  const listeners = () => server.run((client) => client.pubsub('NUMSUB', 'lg:news:1.nogenesis'));
-  await eventually(listeners, ([, count]) => count === replicas.length);
+  await untilSubscribed(server, replicas.length);
   const told = () =>
     server.run(async (client) => {
       const calls = /cmdstat_publish:calls=(\d+)/.exec(await client.info('commandstats'))?.[1];
@@ -60,10 +61,7 @@ test('a version is published once, by the replica that served it first', { skip:
     node.clock.head = head;
     assert.equal(await servedVersion(first, { 'ledgergate-max-staleness': '0' }), head);
     for (const other of replicas) {
-      await eventually(
-        () => servedVersion(other),
-        (version) => version === head,
-      );
+      await until(async () => (await servedVersion(other)) === head);
     }
   }
   // Messages of the others are in flight for a few milliseconds.
@@ -80,15 +78,11 @@ test('a replica that starts without Redis receives versions once Redis is back',
 
   await server.start();
   for (const gateway of [a, b]) await untilUp(gateway);
-  const listeners = () => server.run((client) => client.pubsub('NUMSUB', 'lg:news:1.nogenesis'));
-  await eventually(listeners, ([, count]) => count === 2);
+  await untilSubscribed(server, 2);
   node.clock.head = 1500n;
 
   assert.equal(await servedVersion(a, { 'ledgergate-max-staleness': '0' }), 1500n);
-  await eventually(
-    () => servedVersion(b),
-    (version) => version === 1500n,
-  );
+  await until(async () => (await servedVersion(b)) === 1500n);
 });
 
 test('a replica that starts adopts the versions that were served before', { skip: noRedis }, async (t) => {
@@ -96,10 +90,7 @@ test('a replica that starts adopts the versions that were served before', { skip
   const [ahead, behind] = [await fakeNode(t, { head: 1500n }), await fakeNode(t, { head: 1000n })];
   const a = await replica(t, { server, full: [ahead] });
   assert.equal(await servedVersion(a), 1500n);
-  await eventually(
-    () => server.run((client) => client.zscore('lg:state:1.nogenesis', 'served')),
-    (version) => version === '1500',
-  );
+  await until(async () => (await server.run((client) => client.zscore('lg:state:1.nogenesis', 'served'))) === '1500');
   await a.close();
   const b = await replica(t, { server, full: [behind] });
   const [version] = await Promise.all([servedVersion(b), sleep(30).then(() => (behind.clock.head = 1600n))]);
@@ -158,10 +149,7 @@ test(
         client.on('message', (_channel, message: string) => message.startsWith('refused') && resolve(message));
       });
     });
-    await eventually(
-      () => server.run((client) => client.pubsub('NUMSUB', 'lg:news:1.nogenesis')),
-      ([, subscribers]) => subscribers === 3,
-    );
+    await untilSubscribed(server, 3);
     // The edge has moved since the last word of the node.
     node.clock.oldest = 300n;
     assert.equal((await a.get(`${probe}?ledger_version=200`)).status, 200);

@@ -8,12 +8,13 @@ import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import { FleetState } from '../../../src/upstream/fleet-state.ts';
 import { Prober } from '../../../src/upstream/node/probe.ts';
 import { Upstream } from '../../../src/upstream/node/upstream.ts';
-import { eventually } from '../../support/eventually.ts';
+import { until } from '../../support/eventually.ts';
 import { quietEvents } from '../../support/fleet-events.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 import { ask, textOf } from '../../support/node-client.ts';
 
 const dialect = new Dialect('node');
+const noLog = { debug: () => undefined, record: () => undefined };
 
 interface Site {
   readonly server: Server;
@@ -61,8 +62,7 @@ async function movingNode(t: TestContext) {
     },
   });
   const fleet = new FleetState([node], dialect, quietEvents);
-  const log = { debug: () => undefined, record: () => undefined };
-  const prober = new Prober(fleet, { intervalMs: 100, timeoutMs: 5_000 }, log);
+  const prober = new Prober(fleet, { intervalMs: 100, timeoutMs: 5_000 }, noLog);
   t.after(async () => {
     prober.close();
     await node.close();
@@ -74,8 +74,6 @@ async function movingNode(t: TestContext) {
   return { node, fleet, prober, old, healthy, move };
 }
 
-const head = async ({ fleet }: { readonly fleet: FleetState }): Promise<bigint | undefined> => fleet.head?.version;
-
 test('a name that moved while its old address hangs is found within a second', async (t) => {
   const { node, fleet, old, move } = await movingNode(t);
   assert.equal(await textOf(ask(node, '/a')), '127.0.0.1');
@@ -83,10 +81,7 @@ test('a name that moved while its old address hangs is found within a second', a
   move();
 
   const startedMs = performance.now();
-  await eventually(
-    () => head({ fleet }),
-    (version) => version === 200n,
-  );
+  await until(() => fleet.head?.version === 200n);
 
   assert.ok(performance.now() - startedMs < 1_000);
   assert.equal(await textOf(ask(node, '/b')), '127.0.0.2');
@@ -98,16 +93,10 @@ test('requests in flight at the old address finish there, and no later one goes 
   const { node, fleet, old, move } = await movingNode(t);
   const client = new AbortController();
   const held = ask(node, '/held', { signal: client.signal });
-  await eventually(
-    async () => old.paths,
-    (paths) => paths.includes('/held'),
-  );
+  await until(() => old.paths.includes('/held'));
   old.isHanging = true;
   move();
-  await eventually(
-    () => head({ fleet }),
-    (version) => version === 200n,
-  );
+  await until(() => fleet.head?.version === 200n);
 
   const before = old.paths.length;
   for (const path of ['/a', '/b']) assert.equal(await textOf(ask(node, path)), '127.0.0.2');
@@ -132,14 +121,7 @@ test('a node that hangs at its new address, too, keeps its connections and goes 
   const { client } = node;
   [old.isHanging, healthy.isHanging] = [true, true];
   move();
-  const prober = new Prober(
-    new FleetState([node], dialect, quietEvents),
-    { intervalMs: 1_000, timeoutMs: 300 },
-    {
-      debug: () => undefined,
-      record: () => undefined,
-    },
-  );
+  const prober = new Prober(new FleetState([node], dialect, quietEvents), { intervalMs: 1_000, timeoutMs: 300 }, noLog);
   t.after(() => prober.close());
   for (let at = 0; at < 2; at += 1) await prober.look(node);
   assert.deepEqual([node.health, node.client === client], ['down', true]);

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { Upstream, type UpstreamOptions } from '../../../src/upstream/node/upstream.ts';
-import { eventually } from '../../support/eventually.ts';
+import { until } from '../../support/eventually.ts';
 import { ask, nodeAt, textOf } from '../../support/node-client.ts';
 import { listen } from '../../support/listen.ts';
 
@@ -106,21 +106,12 @@ test('a request that is given up closes its connection, and no other', async (t)
   });
   const client = new AbortController();
   const first = ask(node, '/held', { signal: client.signal });
-  await eventually(
-    async () => held.length,
-    (count) => count === 1,
-  );
+  await until(() => held.length === 1);
   const other = textOf(ask(node, '/held'));
-  await eventually(
-    async () => held.length,
-    (count) => count === 2,
-  );
+  await until(() => held.length === 2);
   client.abort(new Error('given up'));
   await assert.rejects(first, /given up/);
-  await eventually(
-    async () => held[0]?.destroyed,
-    (is) => is === true,
-  );
+  await until(() => held[0]?.destroyed === true);
   held[1]?.end('late');
   assert.equal(await other, 'late');
   assert.equal(await textOf(ask(node, '/next')), '/next');
@@ -130,20 +121,14 @@ test('a request that is given up while it waits is never sent, and costs no conn
   const held: ServerResponse[] = [];
   const { node, sockets } = await peer(t, (_request, response) => void held.push(response), { connections: 1 });
   const first = textOf(ask(node, '/'));
-  await eventually(
-    async () => held.length,
-    (count) => count === 1,
-  );
+  await until(() => held.length === 1);
   const client = new AbortController();
   const second = ask(node, '/second', { signal: client.signal });
   const third = textOf(ask(node, '/third'));
   client.abort(new Error('given up'));
   await assert.rejects(second, /given up/);
   held[0]?.end('first');
-  await eventually(
-    async () => held.length,
-    (count) => count === 2,
-  );
+  await until(() => held.length === 2);
   assert.equal(held[1]?.req.url, '/third');
   held[1]?.end('third');
   assert.deepEqual([await first, await third, sockets.length], ['first', 'third', 1]);
@@ -157,10 +142,7 @@ test('a submission that is given up while its connection opens leaves no idle co
   await new Promise((resolve) => setImmediate(resolve));
   client.abort(new Error('given up'));
   await assert.rejects(first, /given up/);
-  await eventually(
-    async () => sockets.length,
-    (count) => count === 1,
-  );
+  await until(() => sockets.length === 1);
   assert.equal(await textOf(ask(node, '/second', { purpose: 'submission' })), '/second');
   assert.equal(sockets.length, 2);
 });
@@ -183,10 +165,7 @@ test('an idle connection is not used, and closed, when the node keeps it for no 
   await ask(node, '/none');
   await ask(node, '/short');
   assert.equal(sockets.length, 2, 'the node may close the first one at any moment');
-  await eventually(
-    async () => sockets[1]?.destroyed,
-    (is) => is === true,
-  );
+  await until(() => sockets[1]?.destroyed === true);
   await ask(node, '/long');
   await ask(node, '/long');
   assert.equal(sockets.length, 3);
