@@ -122,9 +122,7 @@ export class Fleet extends FleetState {
           const fields = { upstream: upstream.name, chainId, fleetChainId: this.chainId };
           journal.record('chain doubted', fields, 'an answer names another chain: the ledger info decides');
         }
-        const { address, window } = upstream;
-        const isAllBack = chainId === undefined && address.isShared && window.maySeemRestored(performance.now());
-        void (isAllBack ? this.#prober.addresses.settle(upstream) : this.#prober.look(upstream));
+        void this.#prober.confirm(upstream);
       },
       onGeneration: () => {
         // Synchronous for memory and loads in flight; only writes to Redis finish later.
@@ -153,7 +151,6 @@ export class Fleet extends FleetState {
       onDoubt: (upstream) => this.#prober.look(upstream),
       budget: this.answerBudget,
       lookAround,
-      addresses: this.#prober.addresses,
     });
     this.latest = new Latest(this, this.sender, settings.latest, {
       lookAround,

@@ -132,7 +132,8 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
       });
     } else permit.close();
     const { info } = answer;
-    if (info !== undefined) this.#parts.addresses?.observe(this.upstream, info, this.startedMs, performance.now());
+    const { address, chain } = this.upstream;
+    if (info !== undefined) address.observe(info, this.startedMs, performance.now(), info.chainId === chain.id);
     const isSettled = info === undefined || this.#isOurs(info);
     const isOurs = typeof isSettled === 'boolean' ? isSettled : await isSettled;
     if ('stream' in answer) {

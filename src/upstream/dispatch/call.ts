@@ -139,9 +139,10 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   /** Before a client gets a 410: whether one of the addresses that refused leads to further nodes. */
   async #mayHoldElsewhere(): Promise<boolean> {
     const { history, deadlineAtMs } = this.#state;
-    const { addresses } = this.#context;
-    if (!history.anyPruned || addresses === undefined || performance.now() >= deadlineAtMs) return false;
-    const shared = await addresses.findShared(history.prunedAt);
+    if (!history.anyPruned || performance.now() >= deadlineAtMs) return false;
+    const single = [...history.prunedAt].filter(({ address }) => !address.isShared);
+    await Promise.all(single.map(({ address }) => address.check()));
+    const shared = single.filter(({ address }) => address.isShared);
     for (const upstream of shared) history.forgetMiss(upstream);
     return shared.length > 0;
   }

@@ -11,7 +11,6 @@ import type { UpstreamMetrics } from '../upstream-metrics.ts';
 import type { Span } from '../../metrics/index.ts';
 import type { ByteBudget } from '../byte-budget.ts';
 import type { FleetState } from '../fleet-state.ts';
-import type { AddressLooks } from '../node/address-looks.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { Need } from '../select/ranking.ts';
@@ -149,6 +148,4 @@ export interface SenderParts {
   readonly budget?: ByteBudget;
   /** Looks at the heads of all nodes before a choice by heads (see `Prober.compareHeads`). Default: never. */
   readonly lookAround?: () => Promise<void> | undefined;
-  /** Finds several nodes behind one address. Default: there are none. */
-  readonly addresses?: Pick<AddressLooks, 'observe' | 'findShared'>;
 }

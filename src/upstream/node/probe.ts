@@ -1,5 +1,4 @@
 /** Looks at the ledger info of quiet nodes, so that their reports stay fresh without traffic (protocol 9). */
-import { AddressLooks } from './address-looks.ts';
 import { ByteBudget } from '../byte-budget.ts';
 import { noteHealth } from '../dispatch/attempt.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
@@ -12,6 +11,7 @@ import { findShedding } from '../dispatch/classify.ts';
 import { type LedgerInfo, settlesWithin } from '../../ledger/index.ts';
 import { Deadline } from '../deadline.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
+import { sharedAddressMessage } from './shared-address.ts';
 import { silentMs, type Upstream } from './upstream.ts';
 
 /** Options of a `Prober`, read at each use, so they may change; after a change of the interval see `reschedule`. */
@@ -54,7 +54,6 @@ export class Prober {
   #awaited: NodeJS.Timeout | undefined;
   #checks: NodeJS.Timeout | undefined;
   readonly #looks = new Map<Upstream, Promise<void>>();
-  readonly addresses: AddressLooks;
   #comparedAtMs = -Infinity;
   #comparison: Promise<void> | undefined;
 
@@ -62,9 +61,6 @@ export class Prober {
     this.#fleet = fleet;
     this.#options = options;
     this.#log = log;
-    this.addresses = new AddressLooks(fleet, log, (upstream, withinMs) =>
-      this.ask(upstream, '', withinMs, upstream.client, 'submission'),
-    );
   }
 
   /** Probes every node once, then at intervals. Resolves when each has answered or failed. */
@@ -76,6 +72,15 @@ export class Prober {
 
   /** Probes a node that was added to the fleet, once and then at intervals. */
   async add(upstream: Upstream): Promise<void> {
+    upstream.address.attach({
+      ask: async (withinMs) => {
+        const asked = this.ask(upstream, '', withinMs, upstream.client, 'submission');
+        const answer = await asked.catch(() => undefined);
+        return answer?.status === 200 ? answer.info : undefined;
+      },
+      mayAsk: () => upstream.health === 'usable' && !upstream.isRemoved && upstream.mayBeAskedMore(performance.now()),
+      onShared: () => this.#log.record('address shared', { upstream: upstream.name }, sharedAddressMessage),
+    });
     await this.look(upstream);
     this.#schedule(upstream);
   }
@@ -86,6 +91,16 @@ export class Prober {
     const answer = await this.ask(upstream, '', withinMs).catch(() => undefined);
     if (answer?.status !== 200 || answer.info === undefined) return undefined;
     return { info: answer.info, elapsedMs: performance.now() - startedMs };
+  }
+
+  /** Confirms what an answer shows that a look has to decide: another chain, or a ledger that went back. */
+  confirm(upstream: Upstream): Promise<void> {
+    const { address, chain, window } = upstream;
+    const isAllBack = (): boolean => window.maySeemRestored(performance.now());
+    if (!address.isShared || chain.doubted !== undefined || !isAllBack()) return this.look(upstream);
+    return address.settle(isAllBack, (info, sentAtMs) => {
+      this.#fleet.observe(upstream, info, performance.now(), sentAtMs);
+    });
   }
 
   /** Ends the probes of a node that was removed from the fleet. */
@@ -190,7 +205,7 @@ export class Prober {
     const { info, observedAtMs } = upstream.window;
     const isQuiet = info === undefined || performance.now() - observedAtMs >= this.#options.intervalMs * 0.9;
     if (isQuiet || upstream.health !== 'usable') await this.look(upstream);
-    await this.addresses.round(upstream);
+    await upstream.address.round();
     this.#schedule(upstream);
   }
 
@@ -213,7 +228,7 @@ export class Prober {
         if (answer === undefined) break;
         const nowMs = performance.now();
         upstream.recordAnswer(nowMs - startedMs, nowMs);
-        this.addresses.observe(upstream, answer.info, startedMs, nowMs);
+        upstream.address.observe(answer.info, startedMs, nowMs, answer.info.chainId === upstream.chain.id);
         const isOurs = this.#fleet.observe(upstream, answer.info, nowMs, startedMs);
         if (isOurs) this.#fleet.recordLook(answer);
       }

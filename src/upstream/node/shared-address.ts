@@ -2,7 +2,8 @@
  * Detects several nodes behind one address, such as a balancer's. Head and oldest version of one node only move up, so
  * an answer to a request that was sent after another answer had arrived reports no lower ones. A lower one is a step back:
  * the ledger of a node that was restored, or of another node. A second step back soon after is of another node, unless it
- * is the return from another chain: one node may have answered for another for a moment.
+ * is the return from another chain: one node may have answered for another for a moment. Looks over new connections find
+ * several nodes without traffic, because each may be answered by another one.
  */
 import type { LedgerInfo } from '../../ledger/index.ts';
 
@@ -16,6 +17,29 @@ interface Spread {
 export const sharedAddressMessage =
   'several nodes answer at one address, with different ledgers: list each node, or set discover: dns';
 
+/** The looks at one address. */
+export interface AddressLooks {
+  /** Reads the ledger info over a new connection; `undefined`: no answer, or none of a ledger. Never rejects. */
+  readonly ask: (withinMs: number) => Promise<LedgerInfo | undefined>;
+  /** Whether looks beside those of the fleet may be sent now. */
+  readonly mayAsk: () => boolean;
+  /** Several nodes were found to answer. */
+  readonly onShared: () => void;
+}
+
+/**
+ * `looks` when an answer is a step back, and before the first 410 of a minute; `looksInRound` each `roundMs`, and after
+ * `manyRounds` each `everyMs`: every look costs the node a handshake.
+ */
+const comparisons = {
+  looks: 16,
+  longestMs: 500,
+  everyMs: 60_000,
+  settleMs: 1_000,
+  looksInRound: 3,
+  roundMs: 5_000,
+  manyRounds: 12,
+};
 /** Two steps back within this time are of several nodes: a node that is restored or rebuilt needs longer. */
 const togetherMs = 10_000;
 /** Several nodes are assumed for this long after the last step back. */
@@ -25,6 +49,11 @@ const recentMs = 60_000;
 
 /** The order of the answers of one address. */
 export class SharedAddress {
+  #looks: AddressLooks | undefined;
+  #isComparing = false;
+  #check: { readonly atMs: number; readonly done: Promise<void> } | undefined;
+  /** Time of the next round, and the number of rounds so far. */
+  #round = { nextAtMs: -Infinity, count: 0 };
   #last: LedgerInfo | undefined;
   #lastAtMs = -Infinity;
   #backAtMs = -Infinity;
@@ -55,10 +84,23 @@ export class SharedAddress {
   }
 
   /**
-   * Records an answer to a request that was sent at `sentAtMs`. Returns whether it is a step back. Answers to requests in
-   * flight at the same time have no order, and are compared with no other.
+   * Records an answer to a request that was sent at `sentAtMs`. After a step back, looks decide. Returns whether it is one.
+   * Answers to requests in flight at the same time have no order, and are compared with no other. `isItsChain`: after an
+   * answer of another chain, the look that settles the chain is the next answer.
    */
-  observe(info: LedgerInfo, sentAtMs: number, nowMs: number): boolean {
+  observe(info: LedgerInfo, sentAtMs: number, nowMs: number, isItsChain = true): boolean {
+    const wasShared = this.#isShared;
+    const isBack = this.#isBack(info, sentAtMs, nowMs);
+    if (!isBack || this.#looks === undefined) return isBack;
+    if (this.#isShared && !wasShared) this.#looks.onShared();
+    if (!this.#isShared && isItsChain && !this.#isComparing) {
+      this.#check = undefined;
+      void this.check();
+    }
+    return true;
+  }
+
+  #isBack(info: LedgerInfo, sentAtMs: number, nowMs: number): boolean {
     this.#include(info, nowMs);
     const last = this.#last;
     if (sentAtMs < this.#lastAtMs) return false;
@@ -72,6 +114,64 @@ export class SharedAddress {
       this.#backAtMs = nowMs;
     } else if (nowMs - this.#backAtMs > assumedMs) this.#isShared = false;
     return isBack;
+  }
+
+  /** Lets looks at the address be sent; without them, only answers of others are compared. */
+  attach(looks: AddressLooks): void {
+    this.#looks = looks;
+  }
+
+  /** Resolves when looks have shown whether several nodes answer. Within a minute callers share one comparison. */
+  check(): Promise<void> {
+    const last = this.#check;
+    if (last !== undefined && performance.now() - last.atMs < comparisons.everyMs) return last.done;
+    const done = this.#compare(comparisons.looks);
+    this.#check = { atMs: performance.now(), done };
+    return done;
+  }
+
+  /** To be called with each probe: a few looks, when the time of the next round has come. */
+  async round(): Promise<void> {
+    const nowMs = performance.now();
+    const { nextAtMs, count } = this.#round;
+    if (nowMs < nextAtMs) return;
+    const pauseMs = count < comparisons.manyRounds ? comparisons.roundMs : comparisons.everyMs;
+    this.#round = { nextAtMs: nowMs + pauseMs, count: count + 1 };
+    await this.#compare(comparisons.looksInRound);
+  }
+
+  /**
+   * All nodes behind the address may have gone back. While `isOpen`, `take` gets the answers of looks. When none is of the
+   * newest ledger that was reported there, the mark ends, and the last look counts as that of one node.
+   */
+  async settle(isOpen: () => boolean, take: (info: LedgerInfo, sentAtMs: number) => void): Promise<void> {
+    const lastAtMs = this.#check?.atMs ?? -Infinity;
+    if (this.#isComparing || performance.now() - lastAtMs < comparisons.settleMs) return;
+    this.#check = { atMs: performance.now(), done: Promise.resolve() };
+    this.#isComparing = true;
+    for (let left = comparisons.looks; left > 0 && isOpen(); left -= 1) {
+      const sentAtMs = performance.now();
+      const info = await this.#looks?.ask(comparisons.longestMs);
+      if (info === undefined) break;
+      if (left === 1) this.forget();
+      take(info, sentAtMs);
+    }
+    this.#isComparing = false;
+  }
+
+  /** Looks one after the other, until a second step back, and anew after the first. */
+  async #compare(looks: number): Promise<void> {
+    if (this.#isComparing || this.#looks === undefined) return;
+    this.#isComparing = true;
+    const untilMs = performance.now() + comparisons.longestMs;
+    for (let left = looks; left > 0 && !this.#isShared && this.#looks.mayAsk();) {
+      const sentAtMs = performance.now();
+      if (sentAtMs >= untilMs) break;
+      const info = await this.#looks.ask(comparisons.longestMs);
+      if (info === undefined) break;
+      left = this.observe(info, sentAtMs, performance.now()) ? comparisons.looks : left - 1;
+    }
+    this.#isComparing = false;
   }
 
   /** Forgets all answers: nodes that have gone back together look like one node that has. */
