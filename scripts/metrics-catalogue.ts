@@ -21,7 +21,7 @@ import {
 } from '../src/proxy/http/http-metrics.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
-import { createPoolMetrics } from '../src/workers/metrics.ts';
+import { createPoolMetrics } from '../src/workers/workers.ts';
 
 /** One family as it is described. */
 export interface Described {

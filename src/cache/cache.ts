@@ -6,7 +6,7 @@ import type { PurgeScope } from './purge/purge-scope.ts';
 import { purge } from './purge/purge.ts';
 import { ReadThrough } from './read-through.ts';
 import { createSharedCache, type SharedCacheParts } from './redis/shared-cache.ts';
-import type { NewsListener } from './redis/shared-state.ts';
+import type { NewsListener, ReplicaNews } from './redis/shared-state.ts';
 import { createStoredCache, type StoreParts } from './store/stored-cache.ts';
 import type { TierParts } from './tiers.ts';
 
@@ -20,7 +20,7 @@ interface CacheDeps extends Omit<
   readonly identity: { readonly name: string | undefined; look(): Promise<void>; close(): void };
   /** All nodes report a new root at `version`. */
   readonly replaceHistory: (version: bigint) => void;
-  readonly news: Pick<NewsListener, 'onServed' | 'onRefused'>;
+  readonly onNews: NewsListener['onNews'];
   /** Called when other processes wait for an answer to become final. */
   readonly onAwaited: () => void;
 }
@@ -30,7 +30,7 @@ export type Cache = ReturnType<typeof createCache>;
 
 /** Memory and, with `store` and `redis` in its config, the tiers behind it, which open in the background. */
 export function createCache(config: Config['cache'], deps: CacheDeps) {
-  const { identity, news, registry } = deps;
+  const { identity, onNews, registry } = deps;
   const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
   const memory: MemoryCache = new MemoryCache({
     maxBytes: config.memory.maxBytes,
@@ -56,7 +56,7 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
     createSharedCache(config.redis, {
       ...deps,
       ...parts,
-      news: { ...news, onPurge: (scope) => tiers.purge(scope), purgeMark: stored?.purgeMark },
+      news: { onNews, onPurge: (scope) => tiers.purge(scope), purgeMark: stored?.purgeMark },
     });
   const tiers: ReadThrough = new ReadThrough({ memory, stored, shared, onAwaited: deps.onAwaited });
   const forget = (scope: PurgeScope) => tiers.purge(scope);
@@ -76,10 +76,8 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
       shared?.epochs.rolledBack();
       shared?.news.forgetServed();
     },
-    /** Publishes to the other replicas that this process serves `version`. */
-    publishServed: (version: bigint) => shared?.news.publishServed(version),
-    /** Publishes to the other replicas that the node with this fingerprint refused `version` as pruned. */
-    publishRefused: (node: string, version: bigint) => shared?.news.publishRefused(node, version),
+    /** Publishes to the other replicas; without Redis, there are none. Never waits. */
+    publish: (news: ReplicaNews) => shared?.news.publish(news),
     /** Fill and present fault of each tier; `undefined` for a tier that the config does not have. */
     status: () => ({
       memory: { entries: memory.fill.entries, bytes: memory.fill.bytes, maxBytes: memory.maxBytes },

@@ -15,10 +15,10 @@ import { type ClientPort, type ConnectionTimes, createClientPort } from '../prox
 import { ProcessOperations } from '../proxy/operations/index.ts';
 import { createReads } from '../proxy/reads/index.ts';
 import { Routes } from '../proxy/routes/index.ts';
-import { createFleet, type FleetDeps, type FleetNews } from '../upstream/index.ts';
+import { createFleet, type FleetDeps } from '../upstream/index.ts';
 import { AccessLog } from './access-log.ts';
+import { Bus, type PeerEvent, type PeerWorkers } from './bus.ts';
 import { GatewayLog } from './log.ts';
-import { applyPeerEvent, type PeerEvent, type PeerWorkers } from './peer-workers.ts';
 import { createSettings, shareOf } from './settings.ts';
 
 /** Requests in flight have this long to finish when the gateway stops. */
@@ -87,15 +87,10 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     onConfirmed: (version) => cache.tiers.settle(version),
     onFork: () => {
       // Before and after: a peer may read it from the store or Redis in between.
-      peers?.publish({ kind: 'fork found' });
-      void cache.purge({ kind: 'everything' }).then(() => peers?.publish({ kind: 'fork found' }));
+      void bus.publish({ kind: 'fork found' });
+      void cache.purge({ kind: 'everything' }).then(() => bus.publish({ kind: 'fork found' }));
     },
-    publish: (news: FleetNews) => {
-      if (news.kind === 'served') cache.publishServed(news.version);
-      if (news.kind === 'snapshot') cache.publishServed(news.snapshot.info.version);
-      if (news.kind === 'refused') cache.publishRefused(news.fingerprint, news.version);
-      peers?.publish(news);
-    },
+    publish: (news) => void bus.publish(news),
   });
   const { answerBudget } = fleet;
   const cache: Cache = createCache(config.cache, {
@@ -106,11 +101,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     outageFromMs: () => fleet.outageFromMs,
     readRoots: (known, wantsNext) => fleet.roots.read(known, wantsNext),
     replaceHistory: (version) => fleet.replaceHistory(version as LedgerVersion),
-    news: {
-      onServed: (version) => fleet.onNews({ kind: 'served', version: version as LedgerVersion }),
-      onRefused: (fingerprint, version) =>
-        fleet.onNews({ kind: 'refused', fingerprint, version: version as LedgerVersion }),
-    },
+    onNews: (news) => bus.apply(news),
     onAwaited: () => fleet.lookAtSecond(),
   });
   const { redis } = config.cache;
@@ -128,9 +119,9 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     gasPriceTtlMs: config.cache.gasPriceTtlMs,
     drop: async (key) => {
       // Before and after: in between the others may read it from Redis again.
-      peers?.publish({ kind: 'dropped', key });
+      void bus.publish({ kind: 'dropped', key });
       const { isComplete } = await cache.purge({ kind: 'read', key });
-      peers?.publish({ kind: 'dropped', key });
+      void bus.publish({ kind: 'dropped', key });
       if (!isComplete)
         journal.record('drop incomplete', {}, 'nodes disagree on a read, and not every cache dropped it');
     },
@@ -145,9 +136,10 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     signingDomain: config.encode.signingDomain,
     now,
     distrusted: peers?.distrusted,
-    onSubmitted: (hash, upstream) => peers?.publishSubmission({ kind: 'submitted', hash, upstream }),
-    onDistrusted: (functionId) => peers?.publish({ kind: 'distrusted', functionId }),
+    onSubmitted: (hash, upstream) => bus.publish({ kind: 'submitted', hash, upstream }),
+    onDistrusted: (functionId) => void bus.publish({ kind: 'distrusted', functionId }),
   });
+  const bus = new Bus({ cache, fleet, routes }, peers);
   const clientPort: ClientPort = createClientPort(routes, config, {
     ...context,
     ...reads,
@@ -200,7 +192,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     operations,
     journal,
     fleet,
-    applyPeerEvent: (event: PeerEvent) => applyPeerEvent({ cache, fleet, routes }, event),
+    applyPeerEvent: (event: PeerEvent) => bus.apply(event),
     get isDraining() {
       return clientPort.isDraining();
     },

@@ -1,9 +1,8 @@
 /** A worker: serves clients with the setup of the primary, and handles its messages. */
 import cluster from 'node:cluster';
 import { GatewayLog, type PeerWorkers, startServing } from '../gateway/index.ts';
-import { Channel } from './channel.ts';
-import { PeerLink } from './worker-events.ts';
-import type { StartFailure, PrimaryHandlers, Setup, WorkerHandlers } from './protocol.ts';
+import { Channel, type PrimaryHandlers, type Setup, type StartFailure, type WorkerHandlers } from './channel.ts';
+import { PeerLink } from './peers.ts';
 
 type Serving = Awaited<ReturnType<typeof startServing>>;
 
@@ -57,7 +56,6 @@ export async function serveAsWorker(): Promise<void> {
     lastKeys: keys,
     distrusted,
     publish: (event) => link.publish(event),
-    publishSubmission: (event) => link.publishSubmission(event),
     publishKeys: (text) => primary.notify('keys', text),
     flights: {
       enter: (name, withinMs) =>

@@ -3,18 +3,15 @@
  * replaces exited workers, forwards their events, and serves the operations port.
  */
 import { randomUUID } from 'node:crypto';
-import type { Registry } from 'prom-client';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import { LimitService } from '../access/index.ts';
 import type { Config } from '../config/index.ts';
 import { drainMs, type GatewayLog, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
-import { Journal } from '../metrics/index.ts';
+import { Counter, familiesOf, type FamilyData, Gauge, joinFamilies, Journal } from '../metrics/index.ts';
 import { joinProcesses, type OperationsSource } from '../proxy/operations/index.ts';
-import { FlightDesk } from './flight-desk.ts';
-import { WorkerMetrics } from './metrics.ts';
-import type { Setup } from './protocol.ts';
-import { WorkerBroadcast } from './worker-events.ts';
-import { type PoolEvents, WorkerPool } from './worker-pool.ts';
-import type { Services, WorkerProcess } from './worker-process.ts';
+import type { Setup } from './channel.ts';
+import { FlightDesk, WorkerBroadcast } from './peers.ts';
+import { type PoolEvents, type Services, WorkerPool, type WorkerProcess } from './worker-pool.ts';
 
 /** Later confirmations of a config are logged as missing. */
 const applyMs = 5_000;
@@ -62,7 +59,7 @@ class Primary implements PoolEvents {
     this.operations = joinProcesses({
       wanted: count,
       processes: () => this.#pool.workers,
-      families: async () => this.#metrics.families(await this.#pool.askAll((worker) => worker.operations.families())),
+      families: (reports) => this.#metrics.families(reports),
       journal: this.journal,
       drained: this.#drained,
     });
@@ -155,4 +152,63 @@ class Primary implements PoolEvents {
     });
     return isServing ? reported : undefined;
   }
+}
+
+/** Metrics of the worker processes, counted by the primary. `readServing` is called at each scrape. */
+export function createPoolMetrics(registry: Registry, readServing: () => number) {
+  new Gauge(registry, { name: 'ledgergate_workers', help: 'Serving workers.', read: readServing });
+  return {
+    restarts: new Counter(registry, {
+      name: 'ledgergate_worker_restarts_total',
+      help: 'Workers that exited and were replaced.',
+    }).of({}),
+    hangs: new Counter(registry, {
+      name: 'ledgergate_worker_hangs_total',
+      help: 'Workers killed because they did not answer for 10 s.',
+    }).of({}),
+  };
+}
+
+/**
+ * Joins the families of the workers. Counters of an exited or silent worker stay in the sum with their last values:
+ * Prometheus reads a falling sum as a restart of all.
+ */
+export class WorkerMetrics {
+  readonly registry = new Registry();
+  readonly pool: ReturnType<typeof createPoolMetrics>;
+  readonly #last = new Map<number, readonly FamilyData[]>();
+  #departed: readonly FamilyData[] = [];
+
+  constructor(readServing: () => number) {
+    // Processor time and memory of the primary belong to the gateway; its event loop serves no client.
+    collectDefaultMetrics({ register: this.registry });
+    for (const { name } of this.registry.getMetricsAsArray()) {
+      if (!/^process_(cpu|resident|start)/.test(name)) this.registry.removeSingleMetric(name);
+    }
+    this.pool = createPoolMetrics(this.registry, readServing);
+  }
+
+  forget(worker: number): void {
+    const last = this.#last.get(worker);
+    this.#last.delete(worker);
+    if (last !== undefined) this.#departed = joinFamilies([this.#departed, counted(last)]);
+  }
+
+  /** The families of a scrape. `reports`: of the workers that answered, by id. */
+  async families(reports: ReadonlyMap<number, readonly FamilyData[]>): Promise<readonly FamilyData[]> {
+    for (const [worker, families] of reports) this.#last.set(worker, families);
+    const silent = [...this.#last].filter(([worker]) => !reports.has(worker)).map(([, last]) => counted(last));
+    const own = (await familiesOf(this.registry)).map(asOwn);
+    return joinFamilies([own, ...reports.values(), ...silent, this.#departed]);
+  }
+}
+
+/** Families that only go up. */
+function counted(families: readonly FamilyData[]): FamilyData[] {
+  return families.filter(({ type }) => type === 'counter' || type === 'histogram');
+}
+
+/** The primary's start time is the gateway's; the library leaves it out of sums. */
+function asOwn(family: FamilyData): FamilyData {
+  return family.name === 'process_start_time_seconds' ? { ...family, aggregator: 'first' } : family;
 }

@@ -95,8 +95,7 @@ async function newsListener() {
   });
   const link = { write: nothing, read: nothing, runFor: nothing, servers: () => [] };
   const listener = {
-    onServed: (version: bigint) => heard.push(version),
-    onRefused: (_node: string, version: bigint) => heard.push(version),
+    onNews: ({ version }: { readonly version: bigint }) => heard.push(version),
     onPurge: () => Promise.resolve(true),
   };
   const options = { ledger: () => '4', prefix: 'lg', epoch: () => undefined };

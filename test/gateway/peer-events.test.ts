@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { PeerEvent } from '../../src/gateway/peer-workers.ts';
+import type { PeerEvent } from '../../src/gateway/bus.ts';
 import { buildServing, startServing } from '../../src/gateway/serving.ts';
 import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../src/ledger/version.ts';
@@ -19,8 +19,10 @@ function recordingPeers() {
     limitService: { take: () => assert.fail('there are no limits'), settle: () => undefined },
     lastKeys: undefined,
     distrusted: { names: [], marked: { salt: '', table: undefined } },
-    publish: (event: PeerEvent) => void published.push(event),
-    publishSubmission: () => Promise.resolve(),
+    publish: (event: PeerEvent) => {
+      published.push(event);
+      return undefined;
+    },
     publishKeys: () => undefined,
   };
   return { peers, published };

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { drainDelayMs } from '../../src/commands/run-gateway.ts';
 import { drainMs } from '../../src/gateway/serving.ts';
 import { slackMs } from '../../src/workers/workers.ts';
-import { exitMs } from '../../src/workers/worker-process.ts';
+import { exitMs } from '../../src/workers/worker-pool.ts';
 import { container, matrix, only, refusal, render, withoutHelm } from '../support/helm.ts';
 
 const skip = withoutHelm();

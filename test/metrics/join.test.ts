@@ -7,7 +7,7 @@ import { familiesOf, type Exemplar, type FamilyData, type Join, type Sample } fr
 import { Gauge } from '../../src/metrics/gauge.ts';
 import { Histogram } from '../../src/metrics/histogram.ts';
 import { joinFamilies } from '../../src/metrics/join.ts';
-import { WorkerMetrics } from '../../src/workers/metrics.ts';
+import { WorkerMetrics } from '../../src/workers/workers.ts';
 
 /** The families of a worker with this count and this level. */
 async function countsAndLevel(count: number, level = 0): Promise<readonly FamilyData[]> {

@@ -5,7 +5,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { Setup } from '../../src/workers/protocol.ts';
+import type { Setup } from '../../src/workers/channel.ts';
 import { testConfig } from '../support/gateway.ts';
 
 const exec = fileURLToPath(new URL('../../src/workers/worker-main.ts', import.meta.url));

@@ -1,7 +1,18 @@
 import assert from 'node:assert/strict';
 import cluster from 'node:cluster';
-import { test } from 'node:test';
-import { WorkerPool, type PoolEvents } from '../../src/workers/worker-pool.ts';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { Channel, type WorkerHandlers } from '../../src/workers/channel.ts';
+import {
+  HangWatch,
+  WorkerPool,
+  type PoolEvents,
+  WorkerProcess,
+  type Services,
+  type WatchedWorker,
+} from '../../src/workers/worker-pool.ts';
+import { until } from '../support/eventually.ts';
 
 const failures = [
   { how: 'at once', settings: { gid: 'none' as never }, reason: /ERR_INVALID_ARG_TYPE|must be/ },
@@ -38,3 +49,107 @@ for (const { how, settings, reason } of failures) {
     cluster.setupPrimary({ gid: undefined as never, cwd: undefined as never });
   });
 }
+
+interface TestWorker {
+  readonly worker: WatchedWorker;
+  isStuck: boolean;
+  asked: number;
+}
+
+/** A worker that answers at the next turn of the event loop, unless it is hung. */
+function worker(id: number): TestWorker {
+  const channel: Channel<WorkerHandlers> = new Channel((message) => {
+    watched.asked += 1;
+    setImmediate(() => watched.isStuck || there.take(message));
+  }, {});
+  const there: Channel<object> = new Channel((message) => channel.take(message), { alive: () => undefined });
+  const watched: TestWorker = { worker: { id, channel }, isStuck: false, asked: 0 };
+  return watched;
+}
+
+function watch(t: TestContext, workers: readonly TestWorker[]): { readonly hung: number[] } {
+  const hung: number[] = [];
+  const listed = workers.map(({ worker }) => worker);
+  const watching = new HangWatch(
+    () => listed,
+    ({ id }) => hung.push(id),
+    { silentMs: 300, everyMs: 50 },
+  );
+  t.after(() => watching.close());
+  return { hung };
+}
+
+test('a worker without an answer counts as hung once, and gets one query', async (t) => {
+  const [well, stuck] = [worker(1), worker(2)];
+  stuck.isStuck = true;
+  const { hung } = watch(t, [well, stuck]);
+
+  await until(() => hung.length !== 0);
+  await sleep(500);
+
+  assert.deepEqual(hung, [2]);
+  assert.equal(stuck.asked, 1);
+  assert.ok(well.asked > 5);
+});
+
+test('an answer resets the silence of a worker', async (t) => {
+  const other = worker(1);
+  const { hung } = watch(t, [other]);
+  for (let round = 0; round < 4; round += 1) {
+    const { asked } = other;
+    await until(() => other.asked !== asked);
+    const stopped = performance.now();
+    while (performance.now() - stopped < 150) await new Promise((resolve) => setImmediate(resolve));
+  }
+  assert.deepEqual(hung, []);
+});
+
+test('no worker counts as hung while the primary itself is stopped', async (t) => {
+  const other = worker(1);
+  const { hung } = watch(t, [other]);
+  for (let pause = 0; pause < 3; pause += 1) {
+    const { asked } = other;
+    await until(() => other.asked !== asked);
+    // Neither runs in this time, and the answer is read only after it.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600);
+  }
+  await sleep(200);
+  assert.deepEqual(hung, []);
+});
+
+const longMs = 60_000;
+
+/** A loaded process, and the reason of its end. */
+async function loaded(t: TestContext) {
+  cluster.setupPrimary({ exec: fileURLToPath(new URL('../../src/workers/worker-main.ts', import.meta.url)) });
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const ready = Promise.withResolvers<void>();
+  const gone = Promise.withResolvers<string>();
+  const worker = new WorkerProcess(() => ({}) as Services, {
+    loaded: () => ready.resolve(),
+    serving: () => assert.fail('it has no setup'),
+    failed: () => assert.fail('it has no setup'),
+    gone: (how) => gone.resolve(how),
+  });
+  t.after(() => worker.kill());
+  await ready.promise;
+  return { worker, gone: gone.promise };
+}
+
+test('a loaded worker that does not serve is killed', async (t) => {
+  const { gone } = await loaded(t);
+
+  t.mock.timers.tick(longMs);
+
+  assert.equal(await gone, 'did not serve within 30 s');
+});
+
+test('an undeliverable message does not prevent the end of a process', async (t) => {
+  const { worker, gone } = await loaded(t);
+
+  const closed = worker.close(longMs);
+  cluster.workers?.[worker.id]?.emit('error', new Error('write EPIPE'));
+
+  await closed;
+  assert.equal(await gone, 'code 0');
+});

@@ -6,18 +6,22 @@
  * The version has one small key without a TTL, which the recommended eviction policy (`volatile-*`) never evicts: every
  * answer has a TTL (docs/redis.md).
  */
-import { findU64 } from '../../ledger/index.ts';
+import { Allowance, findU64, LedgerVersion } from '../../ledger/index.ts';
 import { PurgeNews, type PurgeMark } from '../purge/purge.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
 import type { RedisClient } from './redis-client.ts';
 import type { RedisLink } from './redis-link.ts';
 
+/** News for the other replicas. */
+export type ReplicaNews =
+  /** A client was answered with this version. */
+  | { readonly kind: 'served'; readonly version: LedgerVersion }
+  /** The node with this fingerprint refused this version as pruned. */
+  | { readonly kind: 'refused'; readonly fingerprint: string; readonly version: LedgerVersion };
+
 /** Receiver of other replicas' news. */
 export interface NewsListener {
-  /** Another replica served this version. */
-  onServed(version: bigint): void;
-  /** The node with this fingerprint refused this version as pruned. */
-  onRefused(node: string, version: bigint): void;
+  onNews(news: ReplicaNews): void;
   /** Another replica published a purge; resolves when this process is clear. */
   onPurge(scope: PurgeScope): Promise<unknown>;
   /** The newest purge of a ledger in a tier that outlives the process; absent without one. */
@@ -52,8 +56,6 @@ const publishDelayMs = 2;
 const longestMessage = 128;
 /** Scores are doubles, exact up to here. */
 const largestScore = BigInt(Number.MAX_SAFE_INTEGER);
-/** Refusals published in a second at most; a moving edge makes a few. */
-const refusalsPerSecond = 20;
 
 /** Publishes this process's news, and passes on that of other replicas. */
 export class SharedState {
@@ -65,7 +67,8 @@ export class SharedState {
   /** The highest version to publish. */
   #pending = -1n;
   #timer: NodeJS.Timeout | undefined;
-  #refusals = { second: 0, count: 0 };
+  /** A moving edge makes a few refusals a second. */
+  readonly #refusals = new Allowance(20);
 
   constructor(link: RedisLink, subscriber: RedisClient, listener: NewsListener, options: SharedStateOptions) {
     this.#link = link;
@@ -106,25 +109,10 @@ export class SharedState {
     await this.#readFloor(ledger);
   }
 
-  /** Publishes, after `publishDelayMs`, that this process serves `version`. Never waits. */
-  publishServed(version: bigint): void {
-    if (version > largestScore) return;
-    void this.follow();
-    // Workers may publish in any order: the highest counts.
-    if (version > this.#pending) this.#pending = version;
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
-      this.#publishPending();
-    }, publishDelayMs);
-    this.#timer.unref();
-  }
-
-  /** Publishes that the node with this fingerprint refused `version` as pruned. Never waits. */
-  publishRefused(node: string, version: bigint): void {
-    const second = Math.floor(performance.now() / 1000);
-    if (this.#refusals.second !== second) this.#refusals = { second, count: 0 };
-    this.#refusals.count += 1;
-    if (this.#refusals.count <= refusalsPerSecond) this.#publish(`refused ${node} ${version}`);
+  /** Publishes news; that of a served version after `publishDelayMs`. Never waits. */
+  publish(news: ReplicaNews): void {
+    if (news.kind === 'served') this.#publishServed(news.version);
+    else if (this.#refusals.withdraw(performance.now())) this.#send(`refused ${news.fingerprint} ${news.version}`);
   }
 
   /** Deletes the served version after a change of history: it is no floor for replicas that start later. */
@@ -159,7 +147,19 @@ export class SharedState {
     if (!('value' in kept) || ledger !== this.#followed) return;
     ledger.hasFloor = true;
     const version = kept.value === null ? undefined : findU64(kept.value);
-    if (version !== undefined) this.#listener.onServed(version);
+    if (version !== undefined) this.#listener.onNews({ kind: 'served', version: LedgerVersion.of(version) });
+  }
+
+  #publishServed(version: bigint): void {
+    if (version > largestScore) return;
+    void this.follow();
+    // Workers may publish in any order: the highest counts.
+    if (version > this.#pending) this.#pending = version;
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#publishPending();
+    }, publishDelayMs);
+    this.#timer.unref();
   }
 
   #publishPending(): void {
@@ -170,11 +170,11 @@ export class SharedState {
     // Only an equal version is skipped: a wrong higher one must not suppress a true one.
     if (version === ledger.received) return;
     const epoch = this.#options.epoch();
-    this.#publish(epoch === undefined ? `served ${version}` : `served ${version} ${epoch}`);
+    this.#send(epoch === undefined ? `served ${version}` : `served ${version} ${epoch}`);
     void this.#link.write(ledger.key, (client) => client.zadd(ledger.key, 'GT', version.toString(), member));
   }
 
-  #publish(message: string): void {
+  #send(message: string): void {
     const { channel } = this.#followed ?? {};
     if (channel !== undefined) void this.#link.write(channel, (client) => client.publish(channel, message));
   }
@@ -184,15 +184,16 @@ export class SharedState {
     if (channel !== ledger?.channel) return;
     ledger.purges.onMessage(message);
     const [, kind, node = '', number = '', theirs] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
-    const version = findU64(number);
-    if (version === undefined) return;
+    const found = findU64(number);
+    if (found === undefined) return;
+    const version = LedgerVersion.of(found);
     if (kind === 'served') {
       const epoch = this.#options.epoch();
       // A version of another history is no floor here. With one epoch unknown, it counts.
       if (theirs !== undefined && epoch !== undefined && theirs !== epoch) return;
       ledger.received = version;
-      this.#listener.onServed(version);
-    } else this.#listener.onRefused(node.trim(), version);
+      this.#listener.onNews({ kind, version });
+    } else this.#listener.onNews({ kind: 'refused', fingerprint: node.trim(), version });
   }
 }
 

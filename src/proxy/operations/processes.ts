@@ -20,6 +20,7 @@ export interface ProcessCalls {
 
 /** A process that serves, or starts. */
 interface ServingProcess {
+  readonly id: number;
   readonly isServing: boolean;
   readonly operations: ProcessCalls;
 }
@@ -29,7 +30,8 @@ interface ProcessesParts {
   readonly wanted: number;
   /** The workers of now, starting ones included. */
   readonly processes: () => readonly ServingProcess[];
-  readonly families: OperationsSource['families'];
+  /** Joins the families of the processes that answered, by their ids. */
+  readonly families: (reports: ReadonlyMap<number, readonly FamilyData[]>) => Promise<readonly FamilyData[]>;
   /** Events of the calling process. */
   readonly journal: Journal;
   /** Names of drained nodes, for processes that start later. */
@@ -44,27 +46,28 @@ export function joinProcesses({ wanted, processes, families, journal, drained }:
   const startedAtMs = Date.now();
   let nodes: Readiness['nodes'] = [];
   const serving = () => processes().filter(({ isServing }) => isServing);
-  /** The answers in time. */
-  const askAll = async <Answer>(ask: (operations: ProcessCalls) => Promise<Answer>): Promise<readonly Answer[]> => {
+  /** The answers in time, by process. */
+  const askAll = async <Answer>(ask: (operations: ProcessCalls) => Promise<Answer>) => {
     const asked = serving();
-    const answers = await Promise.allSettled(asked.map(({ operations }) => ask(operations)));
-    // A process that exited meanwhile serves no more.
-    return answers.flatMap((answer, at) =>
-      answer.status === 'fulfilled' && asked[at]?.isServing === true ? [answer.value] : [],
+    const answers = await Promise.allSettled(
+      asked.map(async ({ id, operations }) => [id, await ask(operations)] as const),
     );
+    // A process that exited meanwhile serves no more.
+    const isCounted = (at: number) => asked[at]?.isServing === true;
+    return new Map(answers.flatMap((one, at) => (one.status === 'fulfilled' && isCounted(at) ? [one.value] : [])));
   };
   return {
-    families,
+    families: async () => families(await askAll((operations) => operations.families())),
     nodes: () => nodes,
     async readiness() {
-      const reports = await askAll((operations) => operations.readiness());
+      const reports = [...(await askAll((operations) => operations.readiness())).values()];
       const ready = reports.filter(({ isReady }) => isReady).length;
       const merged = mergeReadiness(reports);
       nodes = merged.nodes;
       return { ...merged, workers: { wanted, answering: reports.length, ready } };
     },
     async report() {
-      const reports = await askAll((operations) => operations.report());
+      const reports = [...(await askAll((operations) => operations.report())).values()];
       const merged = mergeStatus(reports.map(({ status }) => status));
       return {
         status: merged && { ...merged, startedAtMs, events: Journal.merge([merged.events, journal.events]) },

@@ -12,7 +12,7 @@ import { familiesOf, type Declared, type FamilyData } from '../../../src/metrics
 import { createHttpMetrics } from '../../../src/proxy/http/http-metrics.ts';
 import { type CountedRequest } from '../../../src/metrics/request-labels.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
-import { WorkerMetrics } from '../../../src/workers/metrics.ts';
+import { WorkerMetrics } from '../../../src/workers/workers.ts';
 import { collector } from '../../support/collector.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';

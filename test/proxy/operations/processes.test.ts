@@ -12,6 +12,8 @@ const families = () => Promise.resolve([]);
 const unknown = () => Promise.resolve({ status: 404, body: {} });
 const silent = (): Promise<never> => Promise.reject(new Error('no answer within 800 ms'));
 
+let lastId = 0;
+
 /** A process that answers everything, and notes the calls that change something in `calls`. */
 function processOf(name: string, calls: string[], own: Partial<ProcessCalls> = {}) {
   const operations: ProcessCalls = {
@@ -31,7 +33,7 @@ function processOf(name: string, calls: string[], own: Partial<ProcessCalls> = {
     usage: () => Promise.resolve(answer({ source: 'memory', complete: true, rows: [] })),
     ...own,
   };
-  return { isServing: true, operations };
+  return { id: (lastId += 1), isServing: true, operations };
 }
 
 function joined(processes: readonly ReturnType<typeof processOf>[], drained = new Set<string>()) {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PeerEvent } from '../../src/gateway/peer-workers.ts';
+import type { PeerEvent } from '../../src/gateway/bus.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
-import { Channel } from '../../src/workers/channel.ts';
-import { PeerLink, WorkerBroadcast, type Peer } from '../../src/workers/worker-events.ts';
-import type { PrimaryHandlers, Published, WorkerHandlers } from '../../src/workers/protocol.ts';
+import { Channel, type PrimaryHandlers, type Published, type WorkerHandlers } from '../../src/workers/channel.ts';
+import { FlightDesk, PeerLink, WorkerBroadcast, type Peer } from '../../src/workers/peers.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 
 /** Workers on one broadcast; `deliver` delivers their messages. */
@@ -56,11 +55,11 @@ test('an event reaches every peer of its worker, older state none', async () => 
   const [one, two, three] = workers;
   assert.ok(one !== undefined && two !== undefined && three !== undefined);
 
-  one.link.publish(served(100n));
+  void one.link.publish(served(100n));
   await deliver();
-  two.link.publish(served(99n));
-  two.link.publish(served(100n));
-  two.link.publish(served(101n));
+  void two.link.publish(served(99n));
+  void two.link.publish(served(100n));
+  void two.link.publish(served(101n));
   await deliver();
 
   const applied = workers.map((worker) => worker.applied);
@@ -72,9 +71,9 @@ test('of two snapshots of one version the later request wins', async () => {
   const [one, two] = workers;
   assert.ok(one !== undefined && two !== undefined);
 
-  one.link.publish(snapshot(100n, 10));
-  one.link.publish(snapshot(100n, 9));
-  one.link.publish(snapshot(100n, 20));
+  void one.link.publish(snapshot(100n, 10));
+  void one.link.publish(snapshot(100n, 9));
+  void one.link.publish(snapshot(100n, 20));
   await deliver();
 
   const asOf = two.applied.map((event) => (event.kind === 'snapshot' ? Math.round(event.snapshot.asOfMs) : undefined));
@@ -86,12 +85,12 @@ test('state of a replaced ledger is dropped in flight', async () => {
   const [one, two, three] = workers;
   assert.ok(one !== undefined && two !== undefined && three !== undefined);
 
-  one.link.publish(served(100n));
+  void one.link.publish(served(100n));
   await deliver();
-  two.link.publish(served(200n));
-  one.link.publish(replaced);
-  three.link.publish(served(300n));
-  one.link.publish(served(50n));
+  void two.link.publish(served(200n));
+  void one.link.publish(replaced);
+  void three.link.publish(served(300n));
+  void one.link.publish(served(50n));
   await deliver();
 
   assert.deepEqual(one.applied, []);
@@ -105,10 +104,10 @@ test('a replacement that two workers detect at once happens once', async () => {
   const [one, two, three] = workers;
   assert.ok(one !== undefined && two !== undefined && three !== undefined);
 
-  one.link.publish(replaced);
-  two.link.publish(replaced);
+  void one.link.publish(replaced);
+  void two.link.publish(replaced);
   await deliver();
-  two.link.publish(served(50n));
+  void two.link.publish(served(50n));
   await deliver();
 
   assert.deepEqual([one.applied, two.applied], [[served(50n)], []]);
@@ -120,8 +119,8 @@ test('a worker that follows a replacement does not publish it again', () => {
   const sent: unknown[] = [];
   const link = new PeerLink({ notify: (_name, argument) => void sent.push(argument), call: () => assert.fail() }, 0);
 
-  link.receive({ ledger: 1, event: replaced }, () => link.publish(replaced));
-  link.publish(replaced);
+  link.receive({ ledger: 1, event: replaced }, () => void link.publish(replaced));
+  void link.publish(replaced);
 
   assert.deepEqual(sent, [{ ledger: 2, event: replaced }]);
 });
@@ -133,7 +132,7 @@ test('a submission is confirmed once the serving peers recorded it', async () =>
   const event = { kind: 'submitted', hash: '0x1', upstream: 'a' } as const;
   let isConfirmed = false;
 
-  const confirmed = one.link.publishSubmission(event).then(() => (isConfirmed = true));
+  const confirmed = one.link.publish(event)?.then(() => (isConfirmed = true));
   const before = isConfirmed;
   await Promise.all([deliver(), confirmed]);
 
@@ -150,4 +149,37 @@ test('functions of one account evict no function of another from the setup', () 
   publish('0x1::coin::transfer');
 
   assert.deepEqual(broadcast.setup.distrusted.names, ['0xcafe', '0x1::coin::transfer']);
+});
+
+/** The state of a promise or value, once every callback so far has run. */
+async function stateOf(turn: unknown): Promise<unknown> {
+  return Promise.race([turn, new Promise((resolve) => setImmediate(resolve, 'waits'))]);
+}
+
+test('one worker leads, the others wait until it leaves', async () => {
+  const desk = new FlightDesk();
+  const [one, other, third] = [desk.handlersFor(1), desk.handlersFor(2), desk.handlersFor(3)];
+
+  assert.equal(one.enterFlight('a'), 'lead');
+  const [waiting, also] = [other.enterFlight('a'), third.enterFlight('a')];
+  assert.deepEqual([await stateOf(waiting), await stateOf(also)], ['waits', 'waits']);
+  assert.equal(other.enterFlight('b'), 'lead');
+
+  one.leaveFlight('a');
+
+  assert.deepEqual([await waiting, await also], ['look', 'look']);
+  assert.equal(third.enterFlight('a'), 'lead');
+});
+
+test('only the leader ends a read; its exit does', async () => {
+  const desk = new FlightDesk();
+  const [one, other] = [desk.handlersFor(1), desk.handlersFor(2)];
+  void one.enterFlight('a');
+  const waiting = other.enterFlight('a');
+
+  other.leaveFlight('a');
+  assert.equal(await stateOf(waiting), 'waits');
+
+  desk.release(1);
+  assert.equal(await waiting, 'look');
 });

@@ -1,0 +1,108 @@
+/**
+ * The bus: events of one serving process to the other workers of the gateway, and to the replicas that share its Redis.
+ * Like replicas, workers share no state: each publishes new state before it answers a client with it, and applies the
+ * events of its peers as they arrive. One table has the reach of each event, its place in time, and its effect.
+ */
+import type { AccessPeers } from '../access/index.ts';
+import type { Cache, CacheKey, ReadFlights } from '../cache/index.ts';
+import type { DistrustedFunctions } from '../encode/index.ts';
+import type { Routes } from '../proxy/routes/index.ts';
+import type { Fleet, FleetNews } from '../upstream/index.ts';
+
+/** An event that one worker publishes to all others. */
+export type PeerEvent =
+  | FleetNews
+  /** The node named `upstream` took the transaction. */
+  | { readonly kind: 'submitted'; readonly hash: string; readonly upstream: string }
+  /** A node encoded this function differently. */
+  | { readonly kind: 'distrusted'; readonly functionId: string }
+  /** A node has another history: every answer is dropped. */
+  | { readonly kind: 'fork found' }
+  /** Nodes disagree on this read. */
+  | { readonly kind: 'dropped'; readonly key: CacheKey };
+
+/** Newer state has a higher version, or the same version at a later time: a quiet ledger keeps its version. */
+export interface Newness {
+  readonly version: bigint;
+  /** Monotonic, in ms, on the clock of the machine. */
+  readonly asOfMs?: number;
+}
+
+interface EventRow<Event> {
+  /** The news of it to replicas; absent: only the workers of this gateway receive it. */
+  readonly toReplicas?: (event: Event) => Parameters<Cache['publish']>[0];
+  /** `ledger`: a replacement of the ledger ends it. */
+  readonly of?: 'ledger';
+  /** Of ledger state that clients are answered with: older state is no news. */
+  readonly newness?: (event: Event) => Newness;
+  /** Its sender waits until the peers have applied it. */
+  readonly isAwaited?: true;
+  readonly apply: (rooms: Rooms, event: Event) => void;
+}
+
+type RowOf<Kind> = EventRow<Extract<PeerEvent, { readonly kind: Kind }>>;
+
+/** The rooms that events of other processes change. */
+interface Rooms {
+  readonly cache: Pick<Cache, 'publish' | 'purgeHere'>;
+  readonly fleet: Pick<Fleet, 'onNews'>;
+  readonly routes: Pick<Routes, 'recordSubmission' | 'distrust'>;
+}
+
+// Checked by the fleet like an answer of a node: news that contradict what it knows change nothing.
+const toFleet = ({ fleet }: Rooms, news: FleetNews): void => fleet.onNews(news);
+
+const rows: { readonly [Kind in PeerEvent['kind']]: RowOf<Kind> } = {
+  head: { of: 'ledger', newness: ({ info }) => info, apply: toFleet },
+  served: { of: 'ledger', newness: (event) => event, toReplicas: (event) => event, apply: toFleet },
+  snapshot: {
+    of: 'ledger',
+    newness: ({ snapshot }) => ({ version: snapshot.info.version, asOfMs: snapshot.asOfMs }),
+    // Replicas look themselves: their clients get the version, not the body.
+    toReplicas: ({ snapshot }) => ({ kind: 'served', version: snapshot.info.version }),
+    apply: toFleet,
+  },
+  refused: { of: 'ledger', toReplicas: (event) => event, apply: toFleet },
+  'ledger replaced': { apply: toFleet },
+  submitted: { isAwaited: true, apply: ({ routes }, { hash, upstream }) => routes.recordSubmission(hash, upstream) },
+  distrusted: { apply: ({ routes }, { functionId }) => routes.distrust(functionId) },
+  'fork found': { apply: ({ cache }) => void cache.purgeHere({ kind: 'everything' }) },
+  dropped: { apply: ({ cache }, { key }) => void cache.purgeHere({ kind: 'read', key }) },
+};
+
+/** The row of an event. */
+export function rowOf<Event extends PeerEvent>({ kind }: Event): EventRow<Event> {
+  return rows[kind] as EventRow<Event>;
+}
+
+/** The other workers, as one worker addresses them through the primary. */
+export interface PeerWorkers extends AccessPeers {
+  /** One worker reads a cold key for all, with a store and without Redis. */
+  readonly flights: ReadFlights;
+  /** Functions that the peers leave to nodes. */
+  readonly distrusted: DistrustedFunctions['all'];
+  /** Sends the event before it returns. The promise of an awaited one resolves after its bound too, and never rejects. */
+  publish(event: PeerEvent): Promise<void> | undefined;
+}
+
+/** Publishes the events of this process, and applies those of others. */
+export class Bus {
+  readonly #rooms: Rooms;
+  readonly #workers: Pick<PeerWorkers, 'publish'> | undefined;
+
+  /** `workers`: the others; absent in a single process. */
+  constructor(rooms: Rooms, workers: Pick<PeerWorkers, 'publish'> | undefined) {
+    this.#rooms = rooms;
+    this.#workers = workers;
+  }
+
+  publish(event: PeerEvent): Promise<void> | undefined {
+    const news = rowOf(event).toReplicas?.(event);
+    if (news !== undefined) this.#rooms.cache.publish(news);
+    return this.#workers?.publish(event);
+  }
+
+  apply(event: PeerEvent): void {
+    rowOf(event).apply(this.#rooms, event);
+  }
+}
