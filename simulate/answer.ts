@@ -26,7 +26,8 @@ export function answerTo(
   const { operation } = subject;
   const body = Buffer.from(bodyText(subject, version, epoch));
   const contentType = 'application/json; charset=utf-8';
-  const facts = { status: 200, info, contentType, coding: undefined, body, isFramed: true };
+  const headers = { 'content-type': contentType };
+  const facts = { status: 200, info, headers, coding: undefined, body, isFramed: true };
   const read = { operation, form: 'json', version } as const;
   const decision = decide(read, { ...facts, json: new JsonBody(body) }, { chainId, head: info });
   if (decision !== 'stored') return undefined;

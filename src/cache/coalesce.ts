@@ -1,110 +1,125 @@
-import { type CancelSignal, CancelToken } from '../ledger/index.ts';
+import { type CancelSignal, CancelToken, GatewayError } from '../ledger/index.ts';
 import type { Span } from '../metrics/index.ts';
 
-/** The outcome of a load for one caller. `isLeader`: exactly one caller is; the others followed. */
-export interface Flight<T> {
-  readonly value: T;
-  readonly isLeader: boolean;
+/** One caller of a load. */
+export interface FlightCaller {
+  /** A caller whose signal aborts stops waiting. */
+  readonly signal: CancelSignal;
+  /** Fair-queueing key. */
+  readonly client: string;
+  /** Parent of the load's span where the caller begins the load, or else of a wait that links to it. */
+  readonly span?: Span | undefined;
 }
 
 type Load<T> = (signal: CancelSignal, span: Span | undefined) => Promise<T>;
 
-const role = 'ledgergate.flight.role';
-
-/** Single flight: concurrent loads of one key share one upstream read. */
-export class Coalescer<T> {
-  readonly #inFlight = new Map<string, Shared<T>>();
-
-  /**
-   * Runs `load` for the first caller of `key`; later callers wait for the same outcome. A caller whose `signal` aborts
-   * stops waiting. The load aborts when its last caller leaves: a leader that hangs up does not fail its followers, the
-   * oldest of which becomes the leader. `span`: the caller's; the load's span is a child of the first leader's, and a
-   * follower's wait links to it.
-   */
-  run(key: string, signal: CancelSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
-    const running = this.#inFlight.get(key);
-    if (running !== undefined) {
-      const wait = span?.begin('flight', { link: running.span, attributes: { [role]: 'follower' } });
-      return running.join(signal, wait);
-    }
-    // Later callers must not join a load that has ended or aborts.
-    const onEnd = (ended: Shared<T>): void => {
-      if (this.#inFlight.get(key) === ended) this.#inFlight.delete(key);
-    };
-    const part = span?.begin('flight', { attributes: { [role]: 'leader' } });
-    const shared = new Shared<T>(part, onEnd);
-    this.#inFlight.set(key, shared);
-    shared.start(load);
-    return shared.join(signal);
-  }
+/** A load in flight, and its callers in the order of arrival: the first one leads. */
+interface Flight<T> {
+  readonly key: string;
+  readonly span: Span | undefined;
+  readonly stop: CancelToken;
+  readonly waiters: Waiter<T>[];
 }
 
 interface Waiter<T> {
-  resolve(flight: Flight<T>): void;
-  reject(error: unknown): void;
+  readonly caller: FlightCaller;
+  readonly load: Load<T>;
+  readonly land: (value: T, isLeader: boolean) => void;
+  readonly fail: (error: unknown) => void;
+  /** Flights that it has joined. */
+  joined: number;
+  wait: Span | undefined;
+  onAbort: () => void;
 }
 
-/** A load and its waiting callers. */
-class Shared<T> {
-  /** The load's span, in the trace of the first leader. */
-  readonly span: Span | undefined;
-  readonly #stop = new CancelToken();
-  /** In order of arrival: the first one leads. */
-  readonly #waiters = new Set<Waiter<T>>();
-  readonly #onEnd: (shared: Shared<T>) => void;
+const role = 'ledgergate.flight.role';
+/** Loads that one caller joins, one after another. */
+const mostJoined = 3;
+const nothing = (): void => undefined;
 
-  constructor(span: Span | undefined, onEnd: (shared: Shared<T>) => void) {
-    this.span = span;
-    this.#onEnd = onEnd;
-  }
+/** Single flight: concurrent loads of one key share one upstream read. */
+export class Coalescer<T> {
+  readonly #flights = new Map<string, Flight<T>>();
 
-  start(load: Load<T>): void {
-    // The promise also catches a synchronous throw of `load`.
-    new Promise<T>((resolve) => resolve(load(this.#stop, this.span))).then(
-      (value) => this.#end(undefined, (waiter, isLeader) => waiter.resolve({ value, isLeader })),
-      (error: unknown) => this.#end(this.#stop.aborted ? 'abandoned' : 'failed', (waiter) => waiter.reject(error)),
-    );
-  }
-
-  /** `wait`: the span of a follower's wait. */
-  join(signal: CancelSignal, wait?: Span): Promise<Flight<T>> {
+  /**
+   * Runs `load` for the first caller of `key`; later callers wait for the same outcome. Resolves to `resultOf` the value;
+   * `isLeader` is true for exactly one caller. The load aborts when its last caller leaves: a leader that hangs up does not
+   * fail its followers, the oldest of which becomes the leader. After a load that failed by a bound of its leader's client
+   * alone (`GatewayError.client`), the first follower of another client begins its own.
+   */
+  run<R>(key: string, caller: FlightCaller, load: Load<T>, resultOf: (value: T, isLeader: boolean) => R): Promise<R> {
     return new Promise((resolve, reject) => {
-      const leave = (): void => {
-        wait?.end();
-        signal.removeEventListener('abort', onAbort);
-        this.#waiters.delete(waiter);
-      };
-      const onAbort = (): void => {
-        leave();
-        reject(CancelToken.reasonOf(signal));
-        if (this.#waiters.size === 0) this.#abandon();
-      };
-      const waiter: Waiter<T> = {
-        resolve(flight) {
-          leave();
-          resolve(flight);
-        },
-        reject(error) {
-          leave();
-          reject(error);
-        },
-      };
-      this.#waiters.add(waiter);
-      if (signal.aborted) onAbort();
-      else signal.addEventListener('abort', onAbort, { once: true });
+      const land = (value: T, isLeader: boolean): void => resolve(resultOf(value, isLeader));
+      this.#join(key, { caller, load, land, fail: reject, joined: 0, wait: undefined, onAbort: nothing });
     });
   }
 
-  #end(fault: string | undefined, tell: (waiter: Waiter<T>, isLeader: boolean) => void): void {
-    this.#onEnd(this);
-    if (fault !== undefined) this.span?.fail(fault);
-    this.span?.end();
-    const [leader] = this.#waiters;
-    for (const waiter of this.#waiters) tell(waiter, waiter === leader);
+  #join(key: string, waiter: Waiter<T>): void {
+    const { caller, load } = waiter;
+    const running = this.#flights.get(key);
+    const span = caller.span?.begin('flight', {
+      link: running?.span,
+      attributes: { [role]: running === undefined ? 'leader' : 'follower' },
+    });
+    const flight = running ?? { key, span, stop: new CancelToken(), waiters: [] };
+    waiter.joined += 1;
+    waiter.wait = running && span;
+    waiter.onAbort = () => this.#leave(flight, waiter);
+    flight.waiters.push(waiter);
+    if (running === undefined) {
+      this.#flights.set(key, flight);
+      void this.#fly(flight, load);
+    }
+    if (caller.signal.aborted) waiter.onAbort();
+    else caller.signal.addEventListener('abort', waiter.onAbort, { once: true });
   }
 
-  #abandon(): void {
-    this.#onEnd(this);
-    this.#stop.abort(new Error('the last caller of this read has left'));
+  async #fly(flight: Flight<T>, load: Load<T>): Promise<void> {
+    const { span, stop, waiters } = flight;
+    let value: T;
+    try {
+      value = await load(stop, span);
+    } catch (error) {
+      this.#end(flight);
+      span?.fail(stop.aborted ? 'abandoned' : 'failed');
+      span?.end();
+      for (const waiter of waiters.splice(0)) this.#fail(flight, waiter, error);
+      return;
+    }
+    this.#end(flight);
+    span?.end();
+    // Emptied: V8's old tables of a Map keep flights, with all that they refer to, until the next full collection.
+    for (const [index, waiter] of waiters.splice(0).entries()) {
+      release(waiter);
+      waiter.land(value, index === 0);
+    }
   }
+
+  #fail({ key }: Flight<T>, waiter: Waiter<T>, error: unknown): void {
+    release(waiter);
+    const refused = error instanceof GatewayError ? error.client : undefined;
+    const isOfAnother = refused !== undefined && refused !== waiter.caller.client;
+    if (isOfAnother && waiter.joined < mostJoined) this.#join(key, waiter);
+    else waiter.fail(error);
+  }
+
+  #leave(flight: Flight<T>, waiter: Waiter<T>): void {
+    const { waiters, stop } = flight;
+    release(waiter);
+    waiters.splice(waiters.indexOf(waiter), 1);
+    waiter.fail(CancelToken.reasonOf(waiter.caller.signal));
+    if (waiters.length > 0) return;
+    this.#end(flight);
+    stop.abort(new Error('the last caller of this read has left'));
+  }
+
+  /** Later callers must not join a load that has ended or aborts. */
+  #end(flight: Flight<T>): void {
+    if (this.#flights.get(flight.key) === flight) this.#flights.delete(flight.key);
+  }
+}
+
+function release<T>({ caller, onAbort, wait }: Waiter<T>): void {
+  wait?.end();
+  caller.signal.removeEventListener('abort', onAbort);
 }

@@ -1,6 +1,6 @@
 import { type Span, within } from '../metrics/index.ts';
 import type { CancelSignal } from '../ledger/index.ts';
-import { Coalescer } from './coalesce.ts';
+import { Coalescer, type FlightCaller } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
 import type { LeaseTurn } from './redis/leases.ts';
@@ -9,7 +9,7 @@ import { ProvisionalReads } from './provisional.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
 import type { Lookup, Miss } from './record.ts';
 import type { EntryInspection } from './redis/shared-tier.ts';
-import type { AnswerLoad, ForgottenReads, Loaded, SecondTier, StoreTier } from './tiers.ts';
+import type { AnswerLoad, ForgottenReads, Loaded, ReadFlights, SecondTier, StoreTier } from './tiers.ts';
 
 interface ReadThroughParts {
   readonly memory: MemoryCache;
@@ -19,18 +19,28 @@ interface ReadThroughParts {
   readonly onAwaited?: () => void;
 }
 
-/** A load in flight; `isPurged`: its answer must not be stored. */
+/** A load, and the result that each of its callers gets. `isLeased`: one replica, or one worker, loads for all. */
+interface TierLoad<R> {
+  readonly load: AnswerLoad;
+  readonly isLeased: boolean;
+  readonly resultOf: (loaded: Loaded, isLeader: boolean) => R;
+}
+
+/** How a load that is in flight asks a node. */
+interface NodeLoad extends Pick<TierLoad<unknown>, 'load' | 'isLeased'> {
+  readonly signal: CancelSignal;
+  readonly span: Span | undefined;
+}
+
+/** State of a load in flight, which a purge changes. */
 interface RunningLoad {
   readonly key: CacheKey;
-  readonly span: Span | undefined;
+  /** Its answer must not be stored. */
   isPurged: boolean;
   /** Why the store gave no answer; a damaged row is overwritten. */
   storeMiss: Miss | undefined;
-}
-
-interface LoadCaller {
-  readonly signal: CancelSignal;
-  readonly span?: Span | undefined;
+  /** Redis holds a damaged entry, which is overwritten. */
+  isDamaged: boolean;
 }
 
 /** Longest wait in ms of other workers for an answer to be written to the store. */
@@ -54,26 +64,14 @@ export class ReadThrough {
   }
 
   /**
-   * Looks in the store, in Redis, and else loads, once for concurrent calls of one key and `flight`. `isLeased`: one
-   * replica, or one worker, loads for all. Rejects as `load` does.
+   * Looks in the store, in Redis, and else loads, once for concurrent calls of one key and `flight`. Resolves and rejects
+   * as `Coalescer.run` does.
    */
-  load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad, isLeased = true) {
-    const { stored, shared } = this.#parts;
+  load<R>(key: CacheKey, flight: string, caller: FlightCaller, { load, isLeased, resultOf }: TierLoad<R>): Promise<R> {
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
-    const lead = async (whole: CancelSignal, part: Span | undefined) => {
-      const running: RunningLoad = { key, span: part, isPurged: false, storeMiss: undefined };
-      this.#running.add(running);
-      try {
-        const held = stored && (await this.#findStored(running, stored));
-        if (held !== undefined) return held;
-        return shared === undefined
-          ? await this.#loadHere(running, whole, load, isLeased)
-          : await this.#loadShared(running, whole, load, shared, isLeased);
-      } finally {
-        this.#running.delete(running);
-      }
-    };
-    return this.#loads.run(name, signal, lead, span);
+    const lead = (signal: CancelSignal, span: Span | undefined): Promise<Loaded> =>
+      this.#lead({ key, isPurged: false, storeMiss: undefined, isDamaged: false }, { load, isLeased, signal, span });
+    return this.#loads.run(name, caller, lead, resultOf);
   }
 
   /** Purges so far, part of a flight's name: a later request does not join a load from before a purge. */
@@ -139,70 +137,92 @@ export class ReadThrough {
     return this.#kept(running, { answer: found.answer, origin: 'store' }, found);
   }
 
-  /** Without Redis: one worker of the machine reads for all. */
-  async #loadHere(running: RunningLoad, signal: CancelSignal, load: AnswerLoad, isLeased: boolean) {
-    const { stored } = this.#parts;
-    const { flights } = stored ?? {};
-    // Without the store the others would wait for an answer that they cannot find.
-    const isAway = running.storeMiss === 'unavailable';
-    if (stored === undefined || flights === undefined || isAway || !isLeased)
-      return this.#loadAlone(running, signal, load);
-    const name = `${running.key.id}${running.key.slot}`;
-    if ((await flights.enter(name, stored.followMs())) === 'look') {
-      return (await this.#findStored(running, stored)) ?? this.#loadAlone(running, signal, load);
+  async #lead(running: RunningLoad, asked: NodeLoad): Promise<Loaded> {
+    const { stored, shared } = this.#parts;
+    const { load, isLeased, signal, span } = asked;
+    this.#running.add(running);
+    try {
+      const held = stored && (await this.#findStored(running, stored));
+      if (held !== undefined) return held;
+      if (shared !== undefined) return await this.#loadForReplicas(running, asked, shared);
+      // Without the store the other workers would wait for an answer that they cannot find.
+      const flights = isLeased && running.storeMiss !== 'unavailable' ? stored?.flights : undefined;
+      if (stored && flights) return await this.#loadForWorkers(running, asked, stored, flights);
+      return this.#kept(running, await load(signal, span));
+    } finally {
+      this.#running.delete(running);
     }
-    const loaded = await load(signal, running.span).catch((error: unknown) => {
+  }
+
+  /** One worker of the machine reads for all. */
+  async #loadForWorkers(
+    running: RunningLoad,
+    { load, signal, span }: NodeLoad,
+    stored: StoreTier,
+    flights: ReadFlights,
+  ): Promise<Loaded> {
+    const { key } = running;
+    const name = `${key.id}${key.slot}`;
+    if ((await flights.enter(name, stored.followMs())) === 'look') {
+      return (await this.#findStored(running, stored)) ?? this.#kept(running, await load(signal, span));
+    }
+    try {
+      return this.#kept(running, await load(signal, span), { onShared: () => flights.leave(name) });
+    } catch (error) {
       flights.leave(name);
       throw error;
-    });
-    return this.#kept(running, loaded, { onShared: () => flights.leave(name) });
+    }
   }
 
-  async #loadAlone(running: RunningLoad, signal: CancelSignal, load: AnswerLoad): Promise<Loaded> {
-    return this.#kept(running, await load(signal, running.span));
-  }
-
-  async #loadShared(
+  /** One replica reads for all: the one that takes the lease. */
+  async #loadForReplicas(
     running: RunningLoad,
-    signal: CancelSignal,
-    load: AnswerLoad,
+    { load, isLeased, signal, span }: NodeLoad,
     shared: SecondTier,
-    isLeased: boolean,
-  ) {
+  ): Promise<Loaded> {
+    const { key } = running;
     // One bound for all steps in Redis together.
     const startedMs = performance.now();
     const untilMs = startedMs + shared.tier.timeoutMs;
-    const { key, span } = running;
     const lookup = await within(span, 'lookup', async (part) => {
       const found = await shared.tier.find(key, untilMs, part);
       part?.note({ 'ledgergate.redis.outcome': outcomeOf(found) });
       return found;
     });
     shared.onLookup(outcomeOf(lookup), (performance.now() - startedMs) / 1000);
-    if ('answer' in lookup) return this.#found(running, lookup);
-    if (lookup.miss === 'unavailable') return this.#loadAlone(running, signal, load);
-    const isDamaged = lookup.miss === 'damaged';
-    if (!isLeased) return this.#lead(running, signal, load, { shared, turn: { kind: 'alone' }, overwrite: isDamaged });
-    const turn = await within(span, 'lease', async (part) => {
-      const taken = await this.#turn(key, signal, shared, untilMs, part);
-      part?.note({ 'ledgergate.lease.turn': 'answer' in taken ? 'followed' : taken.kind });
-      return taken;
-    });
-    if ('answer' in turn) return this.#found(running, turn);
-    shared.onTurn(turn.kind);
-    return this.#lead(running, signal, load, { shared, turn, overwrite: isDamaged || turn.sawDamage });
+    if ('answer' in lookup) return this.#kept(running, { answer: lookup.answer, origin: 'redis' }, lookup);
+    if (lookup.miss === 'unavailable') return this.#kept(running, await load(signal, span));
+    running.isDamaged = lookup.miss === 'damaged';
+    const turn = !isLeased
+      ? undefined
+      : await within(span, 'lease', async (part) => {
+          const taken = await this.#turn(running, signal, shared, untilMs, part);
+          part?.note({ 'ledgergate.lease.turn': 'answer' in taken ? 'followed' : taken.kind });
+          return taken;
+        });
+    if (turn !== undefined && 'answer' in turn)
+      return this.#kept(running, { answer: turn.answer, origin: 'redis' }, turn);
+    if (turn !== undefined) shared.onTurn(turn.kind);
+    const lease = turn?.kind === 'lead' ? turn.lease : undefined;
+    try {
+      const onShared = (isReadable: boolean) => lease?.release(isReadable ? 'readable' : 'nothing');
+      return this.#kept(running, await load(signal, span), { onShared, shared });
+    } catch (error) {
+      lease?.release(signal.aborted ? 'abandoned' : 'nothing');
+      throw error;
+    }
   }
 
   /** The lease's decision after following at most `maxRounds` holders, or the answer that one of them stored. */
   async #turn(
-    key: CacheKey,
+    running: RunningLoad,
     signal: CancelSignal,
     { leases, tier, onTurn }: SecondTier,
     untilMs: number,
     span: Span | undefined,
-  ): Promise<LoadTurn | LookupHit> {
+  ): Promise<Exclude<LeaseTurn, { kind: 'follow' }> | Extract<Lookup, { answer: unknown }>> {
+    const { key } = running;
     let turn = await leases.take(key, untilMs, span);
-    let sawDamage = false;
     for (let round = 0; round < maxRounds && turn.kind === 'follow'; round += 1) {
       const followed = await leases.follow(key, tier, signal);
       if (followed === undefined) break;
@@ -210,39 +230,18 @@ export class ReadThrough {
         onTurn('followed');
         return followed;
       }
-      sawDamage ||= followed.miss === 'damaged';
+      running.isDamaged ||= followed.miss === 'damaged';
       // The holder died or gave up: the next one to take the lease reads for the rest.
       turn = await leases.take(key, performance.now() + tier.timeoutMs, span);
     }
-    return { ...(turn.kind === 'follow' ? { kind: 'alone' } : turn), sawDamage };
-  }
-
-  async #lead(
-    running: RunningLoad,
-    signal: CancelSignal,
-    load: AnswerLoad,
-    { shared, turn, overwrite }: { readonly shared: SecondTier; readonly turn: LeaseTurn; readonly overwrite: boolean },
-  ): Promise<Loaded> {
-    const lease = turn.kind === 'lead' ? turn.lease : undefined;
-    try {
-      const loaded = await load(signal, running.span);
-      const onShared = (isReadable: boolean) => lease?.release(isReadable ? 'readable' : 'nothing');
-      return this.#kept(running, loaded, { onShared, shared, overwrite });
-    } catch (error) {
-      lease?.release(signal.aborted ? 'abandoned' : 'nothing');
-      throw error;
-    }
-  }
-
-  #found(running: RunningLoad, { answer, ttlMs }: LookupHit) {
-    return this.#kept(running, { answer, origin: 'redis' }, { ttlMs });
+    return turn.kind === 'follow' ? { kind: 'alone' } : turn;
   }
 
   /** Keeps a final answer in memory, and a node's in the other tiers, a provisional one once it is final. */
   #kept(
-    { key, isPurged, storeMiss }: RunningLoad,
+    { key, isPurged, storeMiss, isDamaged }: RunningLoad,
     loaded: Loaded,
-    { ttlMs, onShared, shared, overwrite = false }: KeepOptions = {},
+    { ttlMs, onShared, shared }: KeepOptions = {},
   ): Loaded {
     const { memory, stored, onAwaited } = this.#parts;
     const { origin, answer, awaited } = loaded;
@@ -259,7 +258,7 @@ export class ReadThrough {
     const share = (final: CachedResponse, head: bigint | undefined): void => {
       const onStored = shared === undefined ? done : () => {};
       store?.store(key, final, { head, overwrite: storeMiss === 'damaged', onDone: onStored });
-      shared?.tier.store(key, final, { head, overwrite, onDone: done });
+      shared?.tier.store(key, final, { head, overwrite: isDamaged, onDone: done });
     };
     this.#provisional.drop(key);
     const kept = memory.store(key, answer, ttlMs);
@@ -273,7 +272,7 @@ export class ReadThrough {
       });
       if (isShared && awaited.isNear) onAwaited?.();
     } else if (isShared) share(kept, loaded.head);
-    return { ...loaded, answer: kept };
+    return kept === answer ? loaded : { ...loaded, answer: kept };
   }
 }
 
@@ -283,8 +282,6 @@ interface KeepOptions {
   readonly onShared?: (isReadable: boolean) => void;
   /** Redis, for an answer that it does not have yet. */
   readonly shared?: SecondTier;
-  /** Redis holds a damaged entry. */
-  readonly overwrite?: boolean;
 }
 
 /** Calls `done` once: with the first outcome, or after `longestWriteMs` without one. */
@@ -298,11 +295,6 @@ function soon(done: (isReadable: boolean) => void): (isReadable: boolean) => voi
   let timer: NodeJS.Timeout | undefined = setTimeout(end, longestWriteMs, false).unref();
   return end;
 }
-
-/** `sawDamage`: Redis holds a damaged entry, which the load overwrites. */
-type LoadTurn = Exclude<LeaseTurn, { kind: 'follow' }> & { readonly sawDamage: boolean };
-
-type LookupHit = Extract<Lookup, { answer: unknown }>;
 
 function forget(memory: MemoryCache, scope: PurgeScope): number | Promise<number> {
   if (scope.kind === 'read') return memory.forget(scope.key);

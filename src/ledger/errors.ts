@@ -62,6 +62,8 @@ interface GatewayErrorOptions extends ErrorOptions {
   readonly reason?: UnavailableReason;
   /** Absent: no node was asked. */
   readonly call?: FailedCall;
+  /** See `GatewayError.client`. */
+  readonly client?: string;
 }
 
 /** A fault with a message fit for clients: it names the fault and the value, never an upstream's address. */
@@ -74,6 +76,8 @@ export class GatewayError extends Error {
   readonly headers: readonly string[];
   readonly reason: UnavailableReason | undefined;
   readonly call: FailedCall | undefined;
+  /** The client whose own bound refused the work, such as its share of the queue: the same work of another may succeed. */
+  readonly client: string | undefined;
 
   constructor(fault: Fault, message: string, options?: GatewayErrorOptions) {
     super(message, options);
@@ -83,6 +87,7 @@ export class GatewayError extends Error {
     this.headers = options?.headers ?? [];
     this.reason = options?.reason;
     this.call = options?.call;
+    this.client = options?.client;
   }
 
   /** The specified body of the answer. `vm_error_code` is always a key, `null` when there is none (protocol 0). */

@@ -4,7 +4,7 @@
  */
 export { ByteBudget } from './byte-budget.ts';
 export type { NodeAnswer, StreamedAnswer } from './dispatch/exchange.ts';
-export { type FleetRequest, LargeAnswerError, QueueFullError } from './dispatch/fleet-request.ts';
+export { type FleetRequest, LargeAnswerError } from './dispatch/fleet-request.ts';
 export { createFleet, Fleet, type FleetDeps, type FleetNews } from './fleet.ts';
 export { inspectNodes } from './inspect-nodes.ts';
 export type { Demand, PublishedState, ReportedState } from './latest.ts';

@@ -1,10 +1,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Coalescer } from '../../src/cache/coalesce.ts';
+import { GatewayError } from '../../src/ledger/errors.ts';
 import type { CancelSignal } from '../../src/ledger/stop.ts';
 
 const key = 'a';
 const never = new AbortController().signal;
+
+/** Joins, or begins, a load; resolves to its value and whether this caller leads. */
+function run<T>(
+  loads: Coalescer<T>,
+  signal: CancelSignal,
+  load: (signal: CancelSignal) => Promise<T>,
+  of = key,
+  client = 'a client',
+) {
+  return loads.run(of, { signal, client }, load, (value, isLeader) => ({ value, isLeader }));
+}
 
 /** A load that the test ends, and the record of how often it was started. */
 function controlledLoad() {
@@ -26,7 +38,7 @@ test('many callers of one key share one load, and one of them is its leader', as
   const { load, starts, at } = controlledLoad();
   const loads = new Coalescer<string>();
 
-  const calls = Array.from({ length: 1000 }, () => loads.run(key, never, load));
+  const calls = Array.from({ length: 1000 }, () => run(loads, never, load));
   at(0).end.resolve('body');
   const flights = await Promise.all(calls);
 
@@ -39,7 +51,7 @@ test('callers of different keys load each for themselves', async () => {
   const { load, starts, at } = controlledLoad();
   const loads = new Coalescer<string>();
 
-  const calls = [loads.run(key, never, load), loads.run('b', never, load)];
+  const calls = [run(loads, never, load), run(loads, never, load, 'b')];
   at(1).end.resolve('second');
   at(0).end.resolve('first');
 
@@ -55,8 +67,8 @@ test('a leader that hangs up does not fail its followers, and the one that has w
   const loads = new Coalescer<string>();
   const leader = new AbortController();
 
-  const first = loads.run(key, leader.signal, load);
-  const followers = [loads.run(key, leader.signal, load), loads.run(key, never, load), loads.run(key, never, load)];
+  const first = run(loads, leader.signal, load);
+  const followers = [run(loads, leader.signal, load), run(loads, never, load), run(loads, never, load)];
   leader.abort(new Error('the client hung up'));
   await assert.rejects(first, /the client hung up/);
   await assert.rejects(followers[0] ?? Promise.resolve(), /the client hung up/);
@@ -76,7 +88,7 @@ test('a load without callers is aborted, and its failure is reported to no calle
   const loads = new Coalescer<string>();
   const clients = [new AbortController(), new AbortController()];
 
-  const calls = clients.map(({ signal }) => assert.rejects(loads.run(key, signal, load), /gone/));
+  const calls = clients.map(({ signal }) => assert.rejects(run(loads, signal, load), /gone/));
   clients[0]?.abort(new Error('gone'));
   await calls[0];
   assert.equal(at(0).signal.aborted, false);
@@ -92,13 +104,13 @@ test('a caller after the abort starts anew and is not disturbed by the end of th
   const loads = new Coalescer<string>();
   const first = new AbortController();
 
-  const abandoned = loads.run(key, first.signal, load);
+  const abandoned = run(loads, first.signal, load);
   first.abort(new Error('gone'));
   await assert.rejects(abandoned, /gone/);
-  const second = loads.run(key, never, load);
+  const second = run(loads, never, load);
   at(0).end.reject(new Error('aborted'));
   await Promise.resolve();
-  const third = loads.run(key, never, load);
+  const third = run(loads, never, load);
   at(1).end.resolve('new');
 
   assert.deepEqual(await second, { value: 'new', isLeader: true });
@@ -110,10 +122,10 @@ test('a failure reaches every waiting caller and is not stored', async () => {
   const { load, starts, at } = controlledLoad();
   const loads = new Coalescer<string>();
 
-  const calls = [1, 2, 3].map(() => assert.rejects(loads.run(key, never, load), /no node answered/));
+  const calls = [1, 2, 3].map(() => assert.rejects(run(loads, never, load), /no node answered/));
   at(0).end.reject(new Error('no node answered'));
   await Promise.all(calls);
-  const next = loads.run(key, never, load);
+  const next = run(loads, never, load);
   at(1).end.resolve('body');
 
   assert.equal((await next).value, 'body');
@@ -122,35 +134,68 @@ test('a failure reaches every waiting caller and is not stored', async () => {
 
 test('a load that throws before its first wait fails its caller and leaves nothing behind', async () => {
   const loads = new Coalescer<string>();
-  const broken = loads.run(key, never, () => {
+  const broken = run(loads, never, () => {
     throw new Error('broken');
   });
   await assert.rejects(broken, /broken/);
-  assert.deepEqual(await loads.run(key, never, () => Promise.resolve('body')), { value: 'body', isLeader: true });
+  assert.deepEqual(await run(loads, never, () => Promise.resolve('body')), { value: 'body', isLeader: true });
 });
 
 test('an outcome is not kept: the next caller loads again', async () => {
   const loads = new Coalescer<number>();
   let count = 0;
   const load = (): Promise<number> => Promise.resolve((count += 1));
-  assert.equal((await loads.run(key, never, load)).value, 1);
-  assert.equal((await loads.run(key, never, load)).value, 2);
+  assert.equal((await run(loads, never, load)).value, 1);
+  assert.equal((await run(loads, never, load)).value, 2);
 });
 
 test('a caller that has hung up already waits for nothing', async () => {
   const { load } = controlledLoad();
   const loads = new Coalescer<string>();
-  await assert.rejects(loads.run(key, AbortSignal.abort(new Error('gone')), load), /gone/);
-  await assert.rejects(loads.run(key, AbortSignal.abort('not an Error'), load), { message: 'aborted' });
+  await assert.rejects(run(loads, AbortSignal.abort(new Error('gone')), load), /gone/);
+  await assert.rejects(run(loads, AbortSignal.abort('not an Error'), load), { message: 'aborted' });
 });
 
 test('a load that has an outcome is not aborted afterwards', async () => {
   const { load, at } = controlledLoad();
   const loads = new Coalescer<string>();
 
-  const call = loads.run(key, never, load);
+  const call = run(loads, never, load);
   at(0).end.resolve('body');
   await call;
 
   assert.equal(at(0).signal.aborted, false);
+});
+
+/** The failure of a load whose client exceeded a bound of its own. */
+function refusedFor(client: string): GatewayError {
+  return new GatewayError('unavailable', 'full', { reason: 'nodes full', client });
+}
+
+test('after a load that its client\u2019s own bound refused, followers of other clients share one more load', async () => {
+  const { load, starts, at } = controlledLoad();
+  const loads = new Coalescer<string>();
+
+  const [greedy, alike, ...others] = ['a', 'a', 'b', 'c'].map((client) => run(loads, never, load, key, client));
+  at(0).end.reject(refusedFor('a'));
+  await assert.rejects(Promise.all([greedy, alike]), /full/);
+  assert.equal(starts.length, 2);
+  at(1).end.resolve('body');
+
+  assert.deepEqual(await Promise.all(others), [
+    { value: 'body', isLeader: true },
+    { value: 'body', isLeader: false },
+  ]);
+});
+
+test('a follower joins three loads at most', async () => {
+  const { load, starts, at } = controlledLoad();
+  const loads = new Coalescer<string>();
+  const failed = assert.rejects(run(loads, never, load, key, 'b'), /full/);
+  for (let index = 0; index < 3; index += 1) {
+    at(index).end.reject(refusedFor('a'));
+    await new Promise(setImmediate);
+  }
+  await failed;
+  assert.equal(starts.length, 3);
 });

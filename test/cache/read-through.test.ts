@@ -11,12 +11,11 @@ import { encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import { AnswerNames } from '../../src/cache/redis/redis-keys.ts';
 import { SharedTier } from '../../src/cache/redis/shared-tier.ts';
 import type { WriteOutcome } from '../../src/cache/write-behind.ts';
-import { answerOf, anyEpoch, keyAt } from '../support/answers.ts';
+import { answerOf, anyEpoch, keyAt, loadThrough } from '../support/answers.ts';
 import { linkTo } from '../support/redis-link.ts';
 import { until } from '../support/redis-replica.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 
-const never = new AbortController().signal;
 const key = keyAt(7n);
 const keys = new AnswerNames('lg', 'test', anyEpoch);
 const origin = { upstream: 'node', tookMs: 1, version: undefined, retryAfter: undefined };
@@ -49,7 +48,7 @@ test('an entry that another replica leaves damaged is overwritten by its followe
   const record = await encodeRecord(answer);
   assert.ok(record !== undefined);
   await server.run((client) => client.set(keys.lease(key), 'another'));
-  const load = reads.load(key, '', { signal: never }, nodeWith(answer));
+  const load = loadThrough(reads, key, nodeWith(answer));
   await until('it has looked', () => lookups.length === 1);
   const name = keys.answer(answer.digest);
   await server.run(async (client) => {
@@ -62,7 +61,7 @@ test('an entry that another replica leaves damaged is overwritten by its followe
     await client.unlink(keys.lease(key));
   });
 
-  assert.equal((await load).value.origin, origin);
+  assert.equal((await load).origin, origin);
   await until('it is written', () => written.length === 1);
   assert.deepEqual(lookups, ['absent']);
   assert.deepEqual(await server.run((client) => client.getBuffer(name)), record);
@@ -71,7 +70,7 @@ test('an entry that another replica leaves damaged is overwritten by its followe
 test('no replica waits for an answer that is too large to be shared', { skip: noRedis }, async (t) => {
   const { server, reads, written } = await tiers(t, 50);
   const answer = answerOf('', { body: randomBytes(1_100_000) });
-  await reads.load(key, '', { signal: never }, nodeWith(answer));
+  await loadThrough(reads, key, nodeWith(answer));
   await until('it is given up', () => written.length === 1);
   assert.deepEqual(written, ['dropped']);
   await until('it is told', async () => (await server.run((client) => client.get(keys.lease(key)))) === 'nothing', 450);
@@ -81,7 +80,7 @@ test('an answer of a node below the last checkpoint is not shared', { skip: noRe
   const { server, memory, reads, written } = await tiers(t);
   const { version } = anyEpoch.checkpoint;
   const answer = answerOf('of a node that may have gone back');
-  await reads.load(key, '', { signal: never }, nodeWith(answer, version - 1n));
+  await loadThrough(reads, key, nodeWith(answer, version - 1n));
   assert.deepEqual(memory.find(key)?.body, answer.body);
   // No replica waits for it either.
   await until('it is told', async () => (await server.run((client) => client.get(keys.lease(key)))) === 'nothing', 450);
@@ -89,7 +88,7 @@ test('an answer of a node below the last checkpoint is not shared', { skip: noRe
 
   memory.clear();
   await until('its lease ends', async () => (await server.run((client) => client.exists(keys.lease(key)))) === 0);
-  await reads.load(key, '', { signal: never }, nodeWith(answer, version));
+  await loadThrough(reads, key, nodeWith(answer, version));
   await until('it is written', () => written.length === 1);
   assert.equal(await server.run((client) => client.exists(keys.page(key))), 1);
 });
@@ -102,12 +101,12 @@ test('a provisional answer is in Redis once a second head has passed it', { skip
   const awaited = { version: 7n, isNear: true, withinMs: 10_000, head: () => anyEpoch.checkpoint.version };
   const ahead = () => Promise.resolve({ answer: answerOf(2_000), origin, awaited } as const);
 
-  await one.reads.load(key, '', { signal: never }, ahead);
+  await loadThrough(one.reads, key, ahead);
   assert.deepEqual([one.written, one.reads.isProvisional(key)], [[], true]);
   one.reads.settle(7n);
   await until('it is written', () => one.written.length === 1);
 
-  assert.equal((await other.reads.load(key, '', { signal: never }, unasked)).value.origin, 'redis');
+  assert.equal((await loadThrough(other.reads, key, unasked)).origin, 'redis');
   assert.deepEqual([one.written, one.reads.isProvisional(key)], [['written'], false]);
 });
 
@@ -121,9 +120,9 @@ test('another replica that no second head helps reads for itself', { skip: noRed
   ] as const) {
     const awaited = { version, isNear, withinMs: 10_000, head: () => anyEpoch.checkpoint.version };
     const ahead = () => Promise.resolve({ answer, origin, awaited } as const);
-    await one.reads.load(keyAt(version), '', { signal: never }, ahead);
+    await loadThrough(one.reads, keyAt(version), ahead);
 
-    const { value } = await other.reads.load(keyAt(version), '', { signal: never }, nodeWith(answer));
+    const value = await loadThrough(other.reads, keyAt(version), nodeWith(answer));
 
     assert.equal(value.origin, origin);
   }

@@ -1,7 +1,9 @@
 /** Answers as the tiers keep them. */
 import { contentDigest, type AnswerContent, type CachedResponse } from '../../src/cache/entry.ts';
 import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
+import type { ReadThrough } from '../../src/cache/read-through.ts';
 import type { NamedEpoch } from '../../src/cache/redis/redis-keys.ts';
+import type { AnswerLoad, Loaded } from '../../src/cache/tiers.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
 
 /** A final answer; `body` as text, or as a number of bytes that are all alike. */
@@ -26,4 +28,10 @@ export const anyEpoch: NamedEpoch = { id: '0k3v9aq2', before: [], checkpoint: { 
 /** The key of one resource at a version; another `subject` is another resource. */
 export function keyAt(version: bigint, subject = '0x1/0x1::coin::CoinStore'): CacheKey {
   return cacheKey({ chainId: 4, operation: 'resource', subject, version: LedgerVersion.of(version), form: 'json' });
+}
+
+/** Loads one read through the tiers, for one caller. */
+export function loadThrough(reads: ReadThrough, key: CacheKey, load: AnswerLoad): Promise<Loaded> {
+  const caller = { signal: new AbortController().signal, client: 'a client' };
+  return reads.load(key, '', caller, { load, isLeased: true, resultOf: (loaded) => loaded });
 }

@@ -1,7 +1,7 @@
 /** Reads as the routes parse them, and the keys that the cache keeps their answers under. */
 import { cacheKey, keyText } from '../../src/cache/key.ts';
 import { moduleRead, resourceRead, transactionRead, viewRead } from '../../src/proxy/routes/parse-read.ts';
-import type { Read } from '../../src/proxy/reads/read-result.ts';
+import type { Read } from '../../src/proxy/reads/read.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
 
 export interface ReadOptions {

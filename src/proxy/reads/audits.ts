@@ -8,8 +8,8 @@ import type { CacheKey } from '../../cache/index.ts';
 import { decide } from './policy.ts';
 import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
 import { Counter, labelSources } from '../../metrics/index.ts';
-import { headerOf, JsonValue } from '../../ledger/index.ts';
-import type { Read } from './read-result.ts';
+import { JsonValue } from '../../ledger/index.ts';
+import type { Read } from './read.ts';
 
 /** A pinned read, and the node's answer that the cache stored under `key`. */
 export interface StoredRead {
@@ -29,17 +29,10 @@ export interface Disagreement {
   readonly last: string;
 }
 
-interface AuditsParts {
-  readonly sender: Pick<Fleet['sender'], 'another'>;
-  readonly metrics: AuditMetrics;
-  /** Live settings of the config: the share of the reads, 0 to 1. */
-  readonly settings: { readonly share: number };
-  /** Whether nodes have no capacity to spare. */
-  readonly isBusy: () => boolean;
+interface AuditEvents {
   /** Deletes the read from every tier. */
   readonly drop: (key: CacheKey) => Promise<void>;
   readonly onDisagreement: (report: AuditReport) => void;
-  readonly random?: () => number;
 }
 
 /** Audits in flight, which hold their bodies. */
@@ -49,14 +42,21 @@ const timeoutMs = 10_000;
 
 /** Compares stored answers with those of other nodes, and counts disagreements. */
 export class Audits {
-  readonly #parts: AuditsParts;
+  readonly #sender: Fleet['sender'];
+  /** Live settings of the config: the share of the reads, 0 to 1. */
+  readonly #settings: { readonly share: number };
+  readonly #metrics: AuditMetrics;
+  readonly #events: AuditEvents;
   readonly #closing = new AbortController();
   /** By pair of names; a fleet has few pairs. */
   readonly #disagreements = new Map<string, Disagreement>();
   #inFlight = 0;
 
-  constructor(parts: AuditsParts) {
-    this.#parts = parts;
+  constructor(sender: Fleet['sender'], settings: { readonly share: number }, registry: Registry, events: AuditEvents) {
+    this.#sender = sender;
+    this.#settings = settings;
+    this.#metrics = createAuditMetrics(registry);
+    this.#events = events;
   }
 
   /** Disagreements since the start. */
@@ -70,23 +70,24 @@ export class Audits {
 
   /** Begins an audit for a share of the reads. Returns at once and never throws. */
   consider(stored: StoredRead): void {
-    const { settings, random = Math.random, metrics, isBusy } = this.#parts;
-    const { share } = settings;
-    if (share === 0 || random() >= share) return;
-    if (this.#inFlight >= maxAudits || stored.answer.body.length > maxBytes || isBusy()) {
-      metrics.audited('skipped');
+    const { share } = this.#settings;
+    if (share === 0 || Math.random() >= share) return;
+    const isBusy = this.#inFlight >= maxAudits || this.#sender.waiting > 0;
+    if (isBusy || stored.answer.body.length > maxBytes) {
+      this.#metrics.audited('skipped');
       return;
     }
     this.#inFlight += 1;
     this.#audit(stored)
-      .catch(() => metrics.audited('inconclusive'))
+      .catch(() => this.#metrics.audited('inconclusive'))
       .finally(() => {
         this.#inFlight -= 1;
       });
   }
 
   async #audit(stored: StoredRead): Promise<void> {
-    const { metrics, drop, onDisagreement } = this.#parts;
+    const metrics = this.#metrics;
+    const { drop, onDisagreement } = this.#events;
     const { answer: first, key } = stored;
     const second = await this.#ask(stored, [first.upstream]);
     if (second === 'no node') return metrics.audited('no second node');
@@ -112,16 +113,14 @@ export class Audits {
     const { form, wire, need } = read;
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const request = { wire, need, promised: form, isIdempotent: true };
-    const answer = await this.#parts.sender.another(request, notOf, signal);
+    const answer = await this.#sender.another(request, notOf, signal);
     if (typeof answer === 'string') return answer;
-    const contentType = headerOf(answer.headers, 'content-type');
-    const decision = decide(read, { ...answer, contentType }, { chainId, head: answer.info });
-    return decision === 'stored' ? answer : 'no answer';
+    return decide(read, answer, { chainId, head: answer.info }) === 'stored' ? answer : 'no answer';
   }
 
   #countDisagreement({ upstream, other, loser }: AuditReport): void {
     const [one = '', two = ''] = [upstream, other].toSorted();
-    this.#parts.metrics.disagreed(one, two);
+    this.#metrics.disagreed(one, two);
     const before = this.#disagreements.get(`${one} ${two}`);
     const lost = { [one]: 0, [two]: 0, ...before?.lost };
     if (loser !== undefined) lost[loser] = (lost[loser] ?? 0) + 1;
@@ -195,7 +194,7 @@ function canonicalText({ body }: FinalAnswer): string | undefined {
 }
 
 /** Counts audits and disagreements. */
-export type AuditMetrics = ReturnType<typeof createAuditMetrics>;
+type AuditMetrics = ReturnType<typeof createAuditMetrics>;
 
 /** Registers the families of audits. */
 export function createAuditMetrics(registry: Registry) {

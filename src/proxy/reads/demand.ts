@@ -1,7 +1,7 @@
 /** The demand of a client on the age and the version of "latest", by its headers (docs/consistency.md). */
 import { findU64, GatewayError, type LedgerVersion, quote } from '../../ledger/index.ts';
 import type { Demand } from '../../upstream/index.ts';
-import type { DemandSource } from './caller.ts';
+import type { DemandSource } from './read.ts';
 
 /** Staleness bounds of the config, in milliseconds; read at each use. */
 export interface StalenessLimits {

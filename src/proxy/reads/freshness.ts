@@ -13,18 +13,9 @@ import {
 } from '../../ledger/index.ts';
 import { Histogram, lagVersions } from '../../metrics/index.ts';
 import type { Demand, Fleet, PublishedState, ReportedState } from '../../upstream/index.ts';
-import type { DemandingCaller, DemandSource } from './caller.ts';
 import { parseDemand, type StalenessLimits } from './demand.ts';
-import type { Read, ReadResult } from './read-result.ts';
+import type { DemandingCaller, DemandSource, Read, ReadResult } from './read.ts';
 import type { Reader } from './reader.ts';
-
-interface FreshnessParts {
-  readonly fleet: Pick<Fleet, 'generation' | 'head' | 'oldest'>;
-  readonly reader: Reader;
-  readonly latest: Fleet['latest'];
-  readonly limits: StalenessLimits;
-  readonly metrics: LatestMetrics;
-}
 
 /** Newest version that the client of a connection has received, and the fleet's generation that it is of. */
 interface SeenVersion {
@@ -45,7 +36,11 @@ export interface InfoBody {
 
 /** Decides the version of each read of "latest", by the client's demand and its connection's history. */
 export class Freshness {
-  readonly #parts: FreshnessParts;
+  readonly #fleet: Fleet;
+  readonly #latest: Fleet['latest'];
+  readonly #reader: Reader;
+  readonly #limits: StalenessLimits;
+  readonly #metrics: LatestMetrics;
   /** Cached targets' reads, pinned to the version of their last use. */
   readonly #pins = new WeakMap<Read, Read>();
   /** The last ledger info, and its sources. */
@@ -54,31 +49,35 @@ export class Freshness {
   #version: LedgerVersion | undefined;
   #lag = 0;
 
-  constructor(parts: FreshnessParts) {
-    this.#parts = parts;
+  constructor(fleet: Fleet, reader: Reader, limits: StalenessLimits, registry: Registry) {
+    this.#fleet = fleet;
+    this.#latest = fleet.latest;
+    this.#reader = reader;
+    this.#limits = limits;
+    this.#metrics = createLatestMetrics(registry);
   }
 
   /** The demand of a request and its connection. Throws `GatewayError` 400 for malformed headers. */
   demandOf({ headers, socket }: DemandSource): Demand {
-    return parseDemand(headers, this.#parts.limits, this.#seenOn(socket));
+    return parseDemand(headers, this.#limits, this.#seenOn(socket));
   }
 
   /** Records a version that the connection received: its later reads are at or past `version`. */
   recordSeen({ socket }: Pick<DemandSource, 'socket'>, version: LedgerVersion): void {
     const seen = this.#seenOn(socket);
     if (seen !== undefined && seen >= version) return;
-    (socket as SeeingSocket)[seenKey] = { version, generation: this.#parts.fleet.generation };
+    (socket as SeeingSocket)[seenKey] = { version, generation: this.#fleet.generation };
   }
 
   /** The shared state, if it satisfies the demand. Synchronous: a hit costs no promise. */
   find(request: DemandSource): PublishedState | undefined {
-    return this.#parts.latest.find(this.demandOf(request));
+    return this.#latest.find(this.demandOf(request));
   }
 
   /** Memory's answer at the shared version, if that satisfies the demand. Synchronous, as `find`. */
   findRead(read: Read, request: DemandSource): ReadResult | undefined {
     const state = this.find(request);
-    const hit = state === undefined ? undefined : this.#parts.reader.find(this.pinned(read, state.info.version));
+    const hit = state === undefined ? undefined : this.#reader.find(this.pinned(read, state.info.version));
     if (state === undefined || hit === undefined) return undefined;
     this.recordServed(request, state);
     return { ...hit, isLatest: true, ageSeconds: this.ageOf(state, performance.now()) };
@@ -86,7 +85,8 @@ export class Freshness {
 
   /** Reads at the shared version, or at a newer one if the demand needs it. Rejects with `GatewayError`. */
   async load(read: Read, exchange: DemandingCaller): Promise<ReadResult> {
-    const { reader, latest } = this.#parts;
+    const reader = this.#reader;
+    const latest = this.#latest;
     const demand = this.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#readAtHead(read, demand, exchange);
     return latest.at(demand, exchange, async (state) => {
@@ -109,11 +109,11 @@ export class Freshness {
    * may reach further back (protocol 9), and with the snapshot of its headers. Rejects with `GatewayError`.
    */
   async ledgerInfo(request: DemandSource, signal: CancelSignal): Promise<InfoBody> {
-    return this.#infoOf(await this.#parts.latest.reach(this.demandOf(request), signal), request);
+    return this.#infoOf(await this.#latest.reach(this.demandOf(request), signal), request);
   }
 
   #infoOf(state: PublishedState, request: DemandSource): InfoBody {
-    const { oldest } = this.#parts.fleet;
+    const { oldest } = this.#fleet;
     if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known', { reason: 'no node' });
     this.recordServed(request, state, performance.now());
     const last = this.#info;
@@ -142,23 +142,24 @@ export class Freshness {
   recordServed(
     request: Pick<DemandSource, 'socket'>,
     { info, asOfMs }: ReportedState,
-    nowMs = this.#parts.latest.askedAtMs,
+    nowMs = this.#latest.askedAtMs,
   ): void {
     this.recordSeen(request, info.version);
-    this.#parts.metrics.observeStaleness((nowMs - asOfMs) / 1000);
+    this.#metrics.observeStaleness((nowMs - asOfMs) / 1000);
     this.#noteLag(info.version);
   }
 
   /** Records that the client receives a state at a node's head next: no later answer is older, while a node holds it. */
   recordHead(request: Pick<DemandSource, 'socket'>, version: LedgerVersion): void {
     this.recordSeen(request, version);
-    this.#parts.latest.recordServed(version);
+    this.#latest.recordServed(version);
     this.#noteLag(version);
   }
 
   /** Without staleness, a node answers that has reached every version that was served. */
   async #readAtHead(read: Read, { min }: Demand, exchange: DemandingCaller): Promise<ReadResult> {
-    const { reader, latest } = this.#parts;
+    const reader = this.#reader;
+    const latest = this.#latest;
     const served = await latest.aboveFloor(min, exchange.signal, (floor, isChosen) =>
       reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true, isChosen } }, exchange),
     );
@@ -169,18 +170,18 @@ export class Freshness {
 
   /** Cached, because thousands of answers have the same head and version. */
   #noteLag(version: LedgerVersion): void {
-    const { head } = this.#parts.fleet;
+    const { head } = this.#fleet;
     if (head !== this.#head || version !== this.#version) {
       this.#head = head;
       this.#version = version;
       this.#lag = head === undefined ? 0 : Math.max(0, Number(head.version - version));
     }
-    this.#parts.metrics.observeLag(this.#lag);
+    this.#metrics.observeLag(this.#lag);
   }
 
   #seenOn(socket: SeeingSocket): LedgerVersion | undefined {
     const seen = socket[seenKey];
-    return seen?.generation === this.#parts.fleet.generation ? seen.version : undefined;
+    return seen?.generation === this.#fleet.generation ? seen.version : undefined;
   }
 }
 

@@ -1,5 +1,13 @@
 /** Decides by protocol 1.2 whether an answer may be stored. Fails closed: every fact must be known to be final. */
-import { AnswerForm, findU64, type JsonBody, type LedgerInfo, type LedgerVersion } from '../../ledger/index.ts';
+import {
+  AnswerForm,
+  findU64,
+  headerOf,
+  type HeaderValues,
+  type JsonBody,
+  type LedgerInfo,
+  type LedgerVersion,
+} from '../../ledger/index.ts';
 import { kinds, mutableTtlMs, type Operation } from '../../cache/index.ts';
 
 /** The part of history that a read asks for. */
@@ -29,7 +37,7 @@ export interface AnswerFacts {
   readonly status: number;
   /** The node's snapshot from the answer's own headers. */
   readonly info: LedgerInfo | undefined;
-  readonly contentType: string | undefined;
+  readonly headers: HeaderValues;
   /** The body's content coding, which the gateway did not request. */
   readonly coding: string | undefined;
   readonly body: Buffer;
@@ -41,7 +49,8 @@ export interface AnswerFacts {
 
 /** The ledger as the fleet believes it to be when the answer arrives. */
 export interface BelievedLedger {
-  readonly chainId: number;
+  /** `undefined`: not known yet. */
+  readonly chainId: number | undefined;
   /** The newest snapshot; `undefined`: none yet. */
   readonly head: LedgerInfo | undefined;
 }
@@ -156,8 +165,8 @@ function versionOf(text: unknown): LedgerVersion | undefined {
  * JSON must parse to its end; the stored bytes stay the node's. Lists may be too large to parse: their announced length,
  * first and last byte have to do (`validateAnswer`).
  */
-function formFault({ form, operation }: ReadFacts, { contentType, json, body }: AnswerFacts): Decision | undefined {
-  if (AnswerForm.find(contentType) !== form) return 'other form';
+function formFault({ form, operation }: ReadFacts, { headers, json, body }: AnswerFacts): Decision | undefined {
+  if (AnswerForm.find(headerOf(headers, 'content-type')) !== form) return 'other form';
   const { isList = false } = kinds[operation];
   if (isList && body.length > largestList) return 'too large';
   if (form === 'bcs') return undefined;

@@ -22,46 +22,38 @@ import {
   isSameAtAllNodes,
   newestIn,
   type Decision,
-  type AnswerFacts,
 } from './policy.ts';
-import { type AnswerContent, type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
-import type { Count, Span } from '../../metrics/index.ts';
+import type { AnswerContent, CancelSignal, LedgerVersion } from '../../ledger/index.ts';
+import type { Count } from '../../metrics/index.ts';
 import { type Fleet, LargeAnswerError, type NodeAnswer } from '../../upstream/index.ts';
-import { joinFlights } from './fair-flights.ts';
 import type { StoredRead } from './audits.ts';
-import type { Caller } from './caller.ts';
 import { Compressor } from './compressor.ts';
-import { entryOf, resultOf, retryAfterOf, type Read, type ReadResult } from './read-result.ts';
-
-/** Parts of a reader. */
-export interface ReaderParts extends Pick<Cache, 'memory' | 'tiers' | 'metrics'> {
-  readonly fleet: Fleet;
-  readonly sender: Fleet['sender'];
-  /** Called for each pinned read whose answer from a node is stored. */
-  readonly onStored?: (stored: StoredRead) => void;
-}
-
-/** Key under which the cache stores an answer of this chain. */
-interface CachePlace {
-  readonly key: CacheKey;
-  readonly chainId: number;
-}
+import { type Caller, entryOf, type Keyed, resultOf, retryAfterOf, type Read, type ReadResult } from './read.ts';
 
 /** Answers reads from memory, Redis or the fleet. Rejections are `GatewayError`. */
 export class Reader {
-  readonly #parts: ReaderParts;
+  readonly #fleet: Fleet;
+  readonly #cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>;
+  readonly #onStored: (stored: StoredRead) => void;
   readonly #codings = new Coalescer<Buffer>();
   readonly #compressor = new Compressor();
   readonly #large = new LRUCache<string, true>({ max: 1_000, ttl: 600_000 });
 
-  constructor(parts: ReaderParts) {
-    this.#parts = parts;
+  /** `onStored`: called for each pinned read whose answer from a node is stored. */
+  constructor(
+    fleet: Fleet,
+    cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>,
+    onStored: (stored: StoredRead) => void,
+  ) {
+    this.#fleet = fleet;
+    this.#cache = cache;
+    this.#onStored = onStored;
   }
 
   /** `MemoryCache.locate` of the read. A caller that serves the answer counts it by `hitsOf`. */
   locate(read: Read): CacheLocation | undefined {
     const key = this.keyOf(read);
-    return key === undefined ? undefined : this.#parts.memory.locate(key);
+    return key === undefined ? undefined : this.#cache.memory.locate(key);
   }
 
   /** Whether the list was too large to be read whole a while ago, at some version: it is streamed now. */
@@ -71,58 +63,51 @@ export class Reader {
 
   /** See `FleetView.generation`. */
   get generation(): number {
-    return this.#parts.fleet.generation;
+    return this.#fleet.generation;
   }
 
   /** Counts answers from `locate`; `find` counts its own. */
   hitsOf({ operation }: Read): Count {
-    return this.#parts.metrics.hitsOf(operation);
+    return this.#cache.metrics.hitsOf(operation);
   }
 
   /** Memory's answer. Synchronous: a hit costs no promise. */
   find(read: Read): ReadResult | undefined {
+    const { memory, tiers } = this.#cache;
     const key = this.keyOf(read);
-    const entry = key === undefined ? undefined : this.#parts.memory.find(key);
-    if (entry === undefined) return undefined;
+    const entry = key && memory.find(key);
+    if (key === undefined || entry === undefined) return undefined;
     this.hitsOf(read).inc();
     const { version } = read;
-    const isProvisional = this.isProvisional(read);
+    const isProvisional = tiers.isProvisional(key);
     return { entry, version, isProvisional, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
   }
 
   /** See `ReadResult.isProvisional`, of memory's answer. */
   isProvisional(read: Read): boolean {
     const key = this.keyOf(read);
-    return key !== undefined && this.#parts.tiers.isProvisional(key);
+    return key !== undefined && this.#cache.tiers.isProvisional(key);
   }
 
   /**
    * Reads from Redis or the fleet; concurrent callers of the same read share one load. `min`: version that the answer to
    * a read of history must not be older than; absent for state, whose version decides it.
    */
-  async load(read: Read, caller: Caller, min?: LedgerVersion): Promise<ReadResult> {
-    const key = this.keyOf(read);
-    const { chainId, generation } = this.#parts.fleet;
-    if (key === undefined || chainId === undefined) return this.ask(read, caller);
-    const { tiers, metrics } = this.#parts;
+  load(read: Read, caller: Caller, min?: LedgerVersion): Promise<ReadResult> {
+    const keyed = this.#keyedOf(read);
+    if (keyed === undefined) return this.ask(read, caller);
+    const { tiers, metrics } = this.#cache;
     metrics.miss(read.operation);
-    const flight = `|${generation}${flightOf(read, min)}`;
-    const place = { key, chainId };
-    const atMin = min === undefined ? read : { ...read, need: { kind: 'head', min } as const };
-    const isAtHead = read.need.kind === 'head';
-    const load = async (signal: CancelSignal, span: Span | undefined): Promise<Loaded> => {
-      const own = { client: caller.client, signal, span };
-      const loaded = await this.#fetch(isAtHead ? atMin : read, place, own);
-      // A node that holds the start of a list, or of a block, may be behind the version that the client has seen.
-      const isOlder = min !== undefined && loaded.answer.lifetimeMs === 0 && (loaded.head ?? min) < min;
-      return isOlder && !isAtHead ? this.#fetch(atMin, place, own) : loaded;
-    };
-    // A lease for a long poll would hold up reads of the same hash at other replicas.
-    const isLeased = read.atOnce === undefined;
-    const join = () => tiers.load(key, flight, caller, load, isLeased);
-    const { value, isLeader } = await joinFlights(caller.client, join);
-    if (!isLeader) metrics.coalesced.inc();
-    return resultOf(read, value, !isLeader);
+    const { client } = caller;
+    return tiers.load(keyed.key, `|${this.generation}${flightOf(read, min)}`, caller, {
+      load: (signal, span) => this.#fetchPast(min, read, keyed, { client, signal, span }),
+      // A lease for a long poll would hold up reads of the same hash at other replicas.
+      isLeased: read.atOnce === undefined,
+      resultOf: (loaded, isLeader) => {
+        if (!isLeader) metrics.coalesced.inc();
+        return resultOf(read, loaded, !isLeader);
+      },
+    });
   }
 
   /** Asks the fleet for this caller alone; nothing is stored. */
@@ -131,61 +116,85 @@ export class Reader {
   }
 
   /** The body in `coding`, compressed once and stored with the entry in memory. */
-  async codedBody({ entry }: ReadResult, coding: ContentCoding, { client, signal }: Caller): Promise<Buffer> {
+  async codedBody({ entry }: ReadResult, coding: ContentCoding, caller: Caller): Promise<Buffer> {
+    const { body, digest } = entry;
     const coded = entry.coded[coding];
     if (coded !== undefined) return coded;
-    if (entry.digest === '') return this.#compressor.compress(coding, entry.body, { client, signal });
-    const { memory } = this.#parts;
-    const { value } = await this.#codings.run(`${entry.digest}|${coding}`, signal, async (isWanted) => {
-      const body = await this.#compressor.compress(coding, entry.body, { client, signal: isWanted });
-      memory.addCoded(entry, coding, body);
-      return body;
-    });
-    return value;
+    const { client } = caller;
+    if (digest === '') return this.#compressor.compress(coding, body, caller);
+    const compress = async (signal: CancelSignal): Promise<Buffer> => {
+      const compressed = await this.#compressor.compress(coding, body, { client, signal });
+      this.#cache.memory.addCoded(entry, coding, compressed);
+      return compressed;
+    };
+    return this.#codings.run(`${digest}|${coding}`, { client, signal: caller.signal }, compress, (value) => value);
   }
 
-  /** Without a `place` the answer is not stored. */
-  async #fetch(read: Read, place: CachePlace | undefined, { client, signal, span, onPlace }: Caller): Promise<Loaded> {
-    const { sender, metrics, onStored } = this.#parts;
-    const { operation, form, version, need, wire, atOnce } = read;
-    const { generation, chainId = -1 } = this.#parts.fleet;
-    const isView = operation === 'view';
-    const mayStream = kinds[operation].isList === true;
-    const isContent = (content: AnswerContent): boolean => isContentOf(read, content);
-    const asked = { wire, atOnce, need, promised: form, isContent, isIdempotent: true, isView, mayStream };
-    const sent = { ...asked, client, span, onPlace };
-    const answer = await sender.whole(sent, signal).catch((error: unknown) => {
+  /** A node that holds the start of a list, or of a block, may be behind the version that the client has seen. */
+  #fetchPast(min: LedgerVersion | undefined, read: Read, keyed: Keyed, caller: Caller): Promise<Loaded> {
+    if (min === undefined) return this.#fetch(read, keyed, caller);
+    const atMin = { ...read, need: { kind: 'head', min } as const };
+    if (read.need.kind === 'head') return this.#fetch(atMin, keyed, caller);
+    return this.#fetch(read, keyed, caller).then((loaded) => {
+      const isOlder = loaded.answer.lifetimeMs === 0 && (loaded.head ?? min) < min;
+      return isOlder ? this.#fetch(atMin, keyed, caller) : loaded;
+    });
+  }
+
+  /** Asks the fleet. Without `keyed` the answer is not stored. */
+  async #fetch(read: Read, keyed: Keyed | undefined, { client, signal, span, onPlace }: Caller): Promise<Loaded> {
+    const { operation, form, need, wire, atOnce } = read;
+    const { generation } = this.#fleet;
+    const request = {
+      wire,
+      atOnce,
+      need,
+      promised: form,
+      isContent: (content: AnswerContent): boolean => isContentOf(read, content),
+      isIdempotent: true,
+      isView: operation === 'view',
+      mayStream: kinds[operation].isList === true,
+      client,
+      span,
+      onPlace,
+    };
+    try {
+      return this.#loadedOf(read, keyed, await this.#fleet.sender.whole(request, signal), generation);
+    } catch (error) {
       if (error instanceof LargeAnswerError) this.#large.set(itemOf(read), true);
       throw error;
-    });
-    const facts = { ...answer, contentType: headerOf(answer.headers, 'content-type') };
-    const decision = decide(read, facts, { chainId: place?.chainId ?? chainId, head: this.#parts.fleet.head });
+    }
+  }
+
+  /** The node's answer with its lifetime. `generation`: of the fleet when it was asked. */
+  #loadedOf(read: Read, keyed: Keyed | undefined, answer: NodeAnswer, generation: number): Loaded {
+    const { version, operation } = read;
+    const { info, upstream, tookMs } = answer;
+    const fleet = this.#fleet;
+    const { head } = fleet;
+    const decision = decide(read, answer, { chainId: keyed?.chainId ?? fleet.chainId, head });
     // An answer of an earlier ledger, or of a node whose chain is in doubt, must not be stored for this one.
-    const isOfNow = generation === this.#parts.fleet.generation && answer.upstream.chain.doubted === undefined;
-    const isForked = isOfFork(answer.upstream, version ?? answer.info?.version);
-    const isFinal = decision === 'stored' && place !== undefined && isOfNow && !isForked;
-    if (isFinal && isSameAtAllNodes(read)) onStored?.({ read, answer, ...place });
-    if (isFinal || decision !== 'stored') metrics.decided(decision);
-    const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
-    const isState = answer.status < 500 && isOfState(operation);
-    const { fleet } = this.#parts;
-    const { dialect, head } = fleet;
+    const isOfNow = generation === fleet.generation && upstream.chain.doubted === undefined;
+    const isFinal =
+      decision === 'stored' && keyed !== undefined && isOfNow && !isOfFork(upstream, version ?? info?.version);
+    if (isFinal && isSameAtAllNodes(read)) this.#onStored({ read, answer, ...keyed });
+    if (isFinal || decision !== 'stored') this.#cache.metrics.decided(decision);
+    const committedAt = operation === 'transaction' ? shownCommitted(decision, answer) : undefined;
     // No node could ever satisfy a version above the believed head.
     const isBelieved = committedAt !== undefined && head !== undefined && committedAt <= head.version;
     return {
-      answer: entryOf(answer, dialect, {
+      answer: entryOf(fleet, answer, {
         committedAt: isBelieved ? committedAt : undefined,
-        ownHeaders: fleet.ownHeadersOf(answer),
         lifetimeMs: isFinal ? lifetimeOf(read) : 0,
         isShared: isFinal,
       }),
-      awaited: isFinal ? fleet.awaited(answer.upstream, newestIn(read, facts)) : undefined,
-      head: answer.info?.version,
+      awaited: isFinal ? fleet.awaited(upstream, newestIn(read, answer)) : undefined,
+      head: info?.version,
       origin: {
-        upstream: answer.upstream.name,
-        tookMs: answer.tookMs,
+        upstream: upstream.name,
+        tookMs,
         // An unpinned read has the version in the answer's own headers.
-        version: isState && version === undefined ? answer.info?.version : undefined,
+        version: answer.status < 500 && version === undefined && isOfState(operation) ? info?.version : undefined,
         retryAfter: retryAfterOf(answer),
       },
     };
@@ -193,15 +202,17 @@ export class Reader {
 
   /** Cache key of a pinned read or of history; `undefined` for others, and before the chain id is known. */
   keyOf(read: Read): CacheKey | undefined {
-    const { chainId } = this.#parts.fleet;
+    return this.#keyedOf(read)?.key;
+  }
+
+  #keyedOf(read: Read): Keyed | undefined {
+    const { chainId } = this.#fleet;
     const { keyed } = read;
-    // A read that was copied from another still has the other's key.
-    if (keyed !== undefined && keyed.of === read && keyed.chainId === chainId) return keyed.key;
+    if (keyed !== undefined && keyed.of === read && keyed.chainId === chainId) return keyed;
     const { operation, subject, version, form } = read;
     if (chainId === undefined || (version === undefined && isOfState(operation))) return undefined;
-    const key = cacheKey({ chainId, operation, subject, version, form });
-    read.keyed = { of: read, chainId, key };
-    return key;
+    read.keyed = { of: read, chainId, key: cacheKey({ chainId, operation, subject, version, form }) };
+    return read.keyed;
   }
 }
 
@@ -230,7 +241,7 @@ function flightOf({ need, atOnce }: Read, min: LedgerVersion | undefined): strin
  * Version of the committed transaction in the answer. For a body without one, or too large to parse, the node's head: a
  * later version promises no less.
  */
-function shownCommitted(decision: Decision, { info, json }: AnswerFacts): LedgerVersion | undefined {
+function shownCommitted(decision: Decision, { info, json }: NodeAnswer): LedgerVersion | undefined {
   if (decision === 'too large') return info?.version;
   return decision === 'stored' ? (committedVersion(json) ?? info?.version) : undefined;
 }

@@ -2,9 +2,9 @@
 import type { Registry } from 'prom-client';
 import type { Cache, CacheKey } from '../../cache/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
-import { Audits, createAuditMetrics, type AuditReport } from './audits.ts';
+import { Audits, type AuditReport } from './audits.ts';
 import type { StalenessLimits } from './demand.ts';
-import { createLatestMetrics, Freshness } from './freshness.ts';
+import { Freshness } from './freshness.ts';
 import { Reader } from './reader.ts';
 import { Shares } from './shares.ts';
 
@@ -25,26 +25,10 @@ interface ReadsContext {
 export type Reads = ReturnType<typeof createReads>;
 
 /** Builds the reads. A literal without getters: V8 makes an object that has one a dictionary, and each load slow. */
-export function createReads({ fleet, cache, registry, settings, ...more }: ReadsContext) {
-  const { sender, latest } = fleet;
-  const { gasPriceTtlMs, drop, onDisagreement } = more;
-  const { memory, tiers, metrics } = cache;
-  const audits = new Audits({
-    sender,
-    metrics: createAuditMetrics(registry),
-    settings: settings.audits,
-    isBusy: () => sender.waiting > 0,
-    drop,
-    onDisagreement,
-  });
-  const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored: (stored) => audits.consider(stored) });
-  const freshness = new Freshness({
-    fleet,
-    reader,
-    latest,
-    limits: settings.latest,
-    metrics: createLatestMetrics(registry),
-  });
-  const shares = new Shares({ fleet, sender, latest, freshness, tiers, gasPriceTtlMs });
+export function createReads({ fleet, cache, registry, settings, gasPriceTtlMs, ...events }: ReadsContext) {
+  const audits = new Audits(fleet.sender, settings.audits, registry, events);
+  const reader = new Reader(fleet, cache, (stored) => audits.consider(stored));
+  const freshness = new Freshness(fleet, reader, settings.latest, registry);
+  const shares = new Shares(fleet, freshness, cache.tiers, gasPriceTtlMs);
   return { reader, freshness, shares, audits };
 }

@@ -8,10 +8,8 @@ import { type Cache, type CachedResponse, Coalescer, ownBytes } from '../../cach
 import type { AnswerContent, AnswerForm, CancelSignal, LedgerVersion } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
 import type { Fleet, FleetRequest, Need } from '../../upstream/index.ts';
-import { joinFlights } from './fair-flights.ts';
-import type { Caller, DemandingCaller } from './caller.ts';
 import type { Freshness } from './freshness.ts';
-import { entryOf, retryAfterOf, type ReadResult } from './read-result.ts';
+import { type Caller, type DemandingCaller, entryOf, retryAfterOf, type ReadResult } from './read.ts';
 
 /**
  * Time for which an answer is shared. `latest`: while the shared latest version is the same, so that the demands of
@@ -27,17 +25,6 @@ export interface SharedRead {
   readonly form: AnswerForm | undefined;
   /** The read, where its answer names its item. */
   readonly asked?: AskedRead;
-}
-
-interface SharesParts {
-  readonly fleet: Fleet;
-  readonly sender: Pick<Fleet['sender'], 'whole'>;
-  readonly latest: Fleet['latest'];
-  readonly freshness: Freshness;
-  /** Counts the purges, which drop short shares as well. */
-  readonly tiers: Pick<Cache['tiers'], 'purges'>;
-  /** Time for which a gas price is shared. */
-  readonly gasPriceTtlMs: number;
 }
 
 /** A node's answer, and the time of its request in ms of `performance.now()`. */
@@ -57,7 +44,10 @@ const bounds = { all: 16 * 1024 * 1024, one: 2 * 1024 * 1024, entries: 10_000 };
 
 /** Answers requests for short shares. Rejections are `GatewayError`. */
 export class Shares {
-  readonly #parts: SharesParts;
+  readonly #fleet: Fleet;
+  readonly #freshness: Freshness;
+  readonly #tiers: Pick<Cache['tiers'], 'purges'>;
+  readonly #gasPriceTtlMs: number;
   readonly #held = new LRUCache<string, SharedAnswer>({
     max: bounds.entries,
     maxSize: bounds.all,
@@ -66,13 +56,18 @@ export class Shares {
   });
   readonly #flights = new Coalescer<SharedAnswer>();
 
-  constructor(parts: SharesParts) {
-    this.#parts = parts;
+  /** `tiers`: count the purges, which drop short shares as well. */
+  constructor(fleet: Fleet, freshness: Freshness, tiers: Pick<Cache['tiers'], 'purges'>, gasPriceTtlMs: number) {
+    this.#fleet = fleet;
+    this.#freshness = freshness;
+    this.#tiers = tiers;
+    this.#gasPriceTtlMs = gasPriceTtlMs;
   }
 
   /** The held answer, or one that is read for all callers who wait. */
   async load(read: SharedRead, exchange: DemandingCaller): Promise<ReadResult> {
-    const { latest, freshness } = this.#parts;
+    const { latest } = this.#fleet;
+    const freshness = this.#freshness;
     if (read.shared !== 'latest') return this.#loadAt(read, undefined, exchange);
     const demand = freshness.demandOf(exchange.request);
     if (demand.maxStalenessMs > 0)
@@ -88,28 +83,25 @@ export class Shares {
     return resultOf(answer, false, false);
   }
 
-  async #loadAt(read: SharedRead, min: LedgerVersion | undefined, exchange: DemandingCaller): Promise<ReadResult> {
-    const { fleet, tiers } = this.#parts;
+  async #loadAt(read: SharedRead, min: LedgerVersion | undefined, caller: Caller): Promise<ReadResult> {
     const time = min === undefined ? '' : String(min);
     // The name counts purges: a later request neither gets an earlier answer nor joins its flight.
-    const name = `${fleet.generation}|${tiers.purges}|${time}|${read.form ?? ''}|${read.wire.path}`;
+    const name = `${this.#fleet.generation}|${this.#tiers.purges}|${time}|${read.form ?? ''}|${read.wire.path}`;
     const ttl = this.#ttlMs(read.shared);
     const held = this.#held.get(name);
     if (held !== undefined && performance.now() - held.askedAtMs < ttl) return resultOf(held, true, false);
-    const { client, signal: hangUp, span: parent } = exchange;
+    const { client } = caller;
     const lead = async (signal: CancelSignal, span: Span | undefined): Promise<SharedAnswer> => {
       const answer = await this.#ask(read, { kind: 'head', min, isChosen: true }, { client, signal, span });
       if (answer.entry.digest !== '' && ttl > 0) this.#held.set(name, answer);
       return answer;
     };
-    const join = () => this.#flights.run(name, hangUp, lead, parent);
-    const { value, isLeader } = await joinFlights(client, join);
-    return resultOf(value, false, !isLeader);
+    return this.#flights.run(name, caller, lead, (answer, isLeader) => resultOf(answer, false, !isLeader));
   }
 
   #ttlMs(time: ShareTime): number {
     if (time === 'build') return buildMs;
-    return time === 'latest' ? latestMs : this.#parts.gasPriceTtlMs;
+    return time === 'latest' ? latestMs : this.#gasPriceTtlMs;
   }
 
   async #ask(
@@ -117,21 +109,18 @@ export class Shares {
     need: Need,
     { client, span, onPlace, signal }: Caller,
   ): Promise<SharedAnswer> {
-    const { sender, fleet } = this.#parts;
+    const fleet = this.#fleet;
     const askedAtMs = performance.now();
     // Some nodes have no BCS for these, and answer in JSON.
     const promised = form === undefined ? undefined : 'either';
     const isContent = asked === undefined ? undefined : (content: AnswerContent) => isContentOf(asked, content);
     const sent = { wire, need, promised, isContent, isIdempotent: true, mayStream: true } as const;
     const request = { ...sent, client, span, onPlace };
-    const answer = await sender.whole(request, signal);
+    const answer = await fleet.sender.whole(request, signal);
     const { upstream, tookMs } = answer;
-    const entry = entryOf({ ...answer, body: ownBytes(answer.body) }, fleet.dialect, {
-      ownHeaders: fleet.ownHeadersOf(answer),
-      lifetimeMs: 0,
-      // A success alone has a digest, by which clients revalidate it; nothing else is shared after its flight.
-      isShared: answer.status === 200 && answer.coding === undefined && answer.isFramed,
-    });
+    // A success alone has a digest, by which clients revalidate it; nothing else is shared after its flight.
+    const isShared = answer.status === 200 && answer.coding === undefined && answer.isFramed;
+    const entry = entryOf(fleet, { ...answer, body: ownBytes(answer.body) }, { lifetimeMs: 0, isShared });
     return { entry, upstream: upstream.name, tookMs, retryAfter: retryAfterOf(answer), askedAtMs };
   }
 }

@@ -8,8 +8,9 @@ import {
   NodeEncoding,
   ShadowProof,
 } from '../../encode/index.ts';
+import { GatewayError } from '../../ledger/index.ts';
 import { Counter, Gauge, type Journal } from '../../metrics/index.ts';
-import { type Fleet, type NodeAnswer, QueueFullError } from '../../upstream/index.ts';
+import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
 import type { ModuleSource } from './module-source.ts';
 
 /** A request that the gateway encoded and answered. */
@@ -86,7 +87,7 @@ export class StandingProof {
         // Without an answer nothing is proven: a later request of the function is checked.
         (error: unknown) => {
           // The client's own queue is full: a request of another client may be checked.
-          if (error instanceof QueueFullError) this.trust.giveBack(functionId, signature);
+          if (error instanceof GatewayError && error.client !== undefined) this.trust.giveBack(functionId, signature);
           this.#checked('inconclusive');
         },
       )

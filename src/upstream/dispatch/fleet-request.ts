@@ -22,16 +22,6 @@ export class LargeAnswerError extends GatewayError {
   }
 }
 
-/** A request of `client` got no place at a node: the queue was full, or its wait was over. */
-export class QueueFullError extends GatewayError {
-  readonly client: string;
-
-  constructor(client: string, call?: NonNullable<GatewayError['call']>) {
-    super('unavailable', 'the nodes are at capacity; try again', { reason: 'nodes full', ...(call && { call }) });
-    this.client = client;
-  }
-}
-
 /**
  * 503: the nodes that hold the version fail or are gone, and the others are behind it. `failed`: the nodes that were asked
  * and hold it.

@@ -19,7 +19,7 @@ import {
 } from '../select/ranking.ts';
 import { type AnswerClass, errorCodeOf } from './classify.ts';
 import type { NodeAnswer } from './exchange.ts';
-import { QueueFullError, type SendLimits, UnreachedError } from './fleet-request.ts';
+import { type SendLimits, UnreachedError } from './fleet-request.ts';
 
 /** Heads do not come this much nearer within a wait. */
 const reachableVersions = 1_000_000n;
@@ -337,7 +337,10 @@ export function chooseFinalAnswer(call: CallState): NodeAnswer {
     if (bestAnswer.kind !== 'failed' || errorCodeOf(bestAnswer.answer) !== undefined) return bestAnswer.answer;
   }
   const { queueFullFor } = call.history;
-  if (queueFullFor !== undefined) throw new QueueFullError(queueFullFor, attempted.call);
+  if (queueFullFor !== undefined) {
+    const full = { reason: 'nodes full', client: queueFullFor, ...attempted } as const;
+    throw new GatewayError('unavailable', 'the nodes are at capacity; try again', full);
+  }
   const waitMs = withheldForMs(call, performance.now());
   if (isLost && waitMs === undefined) throw new UnreachedError(version, failedHolders(call, version), attempted.call);
   const headers = waitMs === undefined ? [] : ['Retry-After', String(Math.ceil(waitMs / 1000))];

@@ -14,7 +14,7 @@ import { AnswerNames, patternsOf } from '../../../src/cache/redis/redis-keys.ts'
 import { anyEpoch } from '../../support/answers.ts';
 import { pageMatcher } from '../../support/purged-pages.ts';
 import { Address } from '../../../src/ledger/address.ts';
-import type { Read } from '../../../src/proxy/reads/read-result.ts';
+import type { Read } from '../../../src/proxy/reads/read.ts';
 import { readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
 
 const chainId = 4;

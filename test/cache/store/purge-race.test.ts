@@ -4,10 +4,9 @@ import { test } from 'node:test';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
 import { ReadThrough } from '../../../src/cache/read-through.ts';
 import type { AnswerLoad } from '../../../src/cache/tiers.ts';
-import { answerOf, keyAt } from '../../support/answers.ts';
+import { answerOf, keyAt, loadThrough } from '../../support/answers.ts';
 import { openStore, storeFolder } from '../../support/stores.ts';
 
-const never = new AbortController().signal;
 const key = keyAt(7n);
 const origin = { upstream: 'node', tookMs: 1, version: undefined, retryAfter: undefined };
 const node: AnswerLoad = () => Promise.resolve({ answer: answerOf('after'), origin, head: 7n });
@@ -23,11 +22,11 @@ test('a read that the store answers during a purge is not left in memory', async
   });
 
   const purged = reads.purge({ kind: 'everything' });
-  const during = await reads.load(key, '', { signal: never }, node);
-  assert.deepEqual(during.value.origin, 'store');
+  const during = await loadThrough(reads, key, node);
+  assert.deepEqual(during.origin, 'store');
   assert.deepEqual(await purged, { reads: 1, isStoreClear: true });
 
   assert.equal(memory.peek(key), undefined);
-  const next = await reads.load(key, '', { signal: never }, node);
-  assert.equal(next.value.answer.body.toString(), 'after');
+  const next = await loadThrough(reads, key, node);
+  assert.equal(next.answer.body.toString(), 'after');
 });

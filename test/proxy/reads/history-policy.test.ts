@@ -34,7 +34,7 @@ function decisionOf(read: ReadFacts, row: Row): Decision {
   const body = Buffer.from(row.body);
   const answer: AnswerFacts = {
     status: 200,
-    contentType: read.form === 'bcs' ? 'application/x-bcs' : 'application/json; charset=utf-8',
+    headers: { 'content-type': read.form === 'bcs' ? 'application/x-bcs' : 'application/json; charset=utf-8' },
     coding: undefined,
     body,
     json: new JsonBody(body),
@@ -88,7 +88,12 @@ function bounds(kind: string, asked: ReadFacts, whole: string | Buffer, final: b
     { claim: 'without ledger headers', body: whole, facts: { info: undefined }, decision: 'no ledger headers' },
     { claim: 'compressed', body: whole, facts: { coding: 'gzip' }, decision: 'encoded body' },
     { claim: 'that ends with the connection', body: whole, facts: { isFramed: false }, decision: 'unframed body' },
-    { claim: 'in another form', body: whole, facts: { contentType: 'text/html' }, decision: 'other form' },
+    {
+      claim: 'in another form',
+      body: whole,
+      facts: { headers: { 'content-type': 'text/html' } },
+      decision: 'other form',
+    },
     ...[404, 410, 400, 403, 429, 500, 503, 206].map((status) => {
       return { claim: `with status ${status}`, body: whole, facts: { status }, decision: 'status' } as const;
     }),
@@ -328,7 +333,7 @@ for (const [claim, read, text, newest] of dependsOn) {
     const body = Buffer.from(text);
     const answer = {
       status: 200,
-      contentType: undefined,
+      headers: {},
       coding: undefined,
       body,
       json: new JsonBody(body),

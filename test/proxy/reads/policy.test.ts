@@ -100,7 +100,7 @@ const misshapen: readonly Row[] = [
   { claim: 'JSON said to be text', read: resource, body: '{}', contentType: 'text/plain', decision: 'other form' },
   { claim: 'JSON where BCS was asked', read: { ...resource, ...bcs }, body: '{}', decision: 'other form' },
   { claim: 'BCS where JSON was asked', read: resource, body: '{}', contentType: xbcs, decision: 'other form' },
-  { claim: 'no content type', read: resource, body: '{}', facts: { contentType: undefined }, decision: 'other form' },
+  { claim: 'no content type', read: resource, body: '{}', facts: { headers: {} }, decision: 'other form' },
 ];
 
 const notFound: readonly Row[] = [
@@ -425,7 +425,7 @@ for (const row of [...answered, ...misshapen, ...notFound, ...errorStatuses, ...
   test(`${claim} (${read.operation}, ${status}): ${decision}`, () => {
     const answer = {
       status,
-      contentType,
+      headers: { 'content-type': contentType },
       coding: undefined,
       body: Buffer.from(body),
       json: new JsonBody(Buffer.from(body)),
@@ -443,7 +443,7 @@ test('a body too large to be parsed is not stored, but a list of up to 8 MiB', (
   const body = Buffer.from(
     JSON.stringify({ type: 'user_transaction', version: '5', success: true, pad: 'a'.repeat(1024 * 1024) }),
   );
-  const answer = { status: 200, contentType: 'application/json', coding: undefined, body, isFramed: true };
+  const answer = { status: 200, headers: { 'content-type': json }, coding: undefined, body, isFramed: true };
   const facts = { ...answer, info: ledgerInfo({ version: 1000n }), json: new JsonBody(body) };
   const read = { form: 'json' } as const;
   const believed = { chainId: 4, head: facts.info };

@@ -7,7 +7,7 @@ import { HeaderBlocks, readHead } from '../../../src/proxy/http/fast-path/reques
 import { ownCopy } from '../../../src/proxy/http/target.ts';
 import { Routes } from '../../../src/proxy/routes/routes.ts';
 import type { Exchange } from '../../../src/proxy/http/exchange.ts';
-import type { ReadResult } from '../../../src/proxy/reads/read-result.ts';
+import type { ReadResult } from '../../../src/proxy/reads/read.ts';
 import type { Reads } from '../../../src/proxy/reads/reads.ts';
 import { heldBytes } from '../../support/heap.ts';
 

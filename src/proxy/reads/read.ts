@@ -1,8 +1,10 @@
-/** A read, and its result: the answer, its source, and the facts that response headers report. */
+/** A read, its client, and its result: the answer, its source, and the facts that response headers report. */
+import type { IncomingMessage } from 'node:http';
 import { type CachedResponse, type CacheKey, createEntry, type Loaded } from '../../cache/index.ts';
 import { isOfState, type ReadFacts } from './policy.ts';
-import { type Dialect, headerOf, type LedgerVersion } from '../../ledger/index.ts';
-import type { FleetRequest, Need, NodeAnswer } from '../../upstream/index.ts';
+import { type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
+import type { Span } from '../../metrics/index.ts';
+import type { Fleet, FleetRequest, Need, NodeAnswer } from '../../upstream/index.ts';
 
 /** A parsed, canonical read. `wire` is made from its canonical parts alone. */
 export interface Read extends ReadFacts {
@@ -15,7 +17,8 @@ export interface Read extends ReadFacts {
   keyed?: Keyed | undefined;
 }
 
-interface Keyed {
+/** The key under which the cache stores an answer of this chain. `of`: a copy of a read has the key of the other. */
+export interface Keyed {
   readonly of: Read;
   readonly chainId: number;
   readonly key: CacheKey;
@@ -24,6 +27,26 @@ interface Keyed {
 /** Whether the gateway chooses the version: a read of state that names none. */
 export function isOfLatest(read: Read): boolean {
   return read.version === undefined && isOfState(read.operation);
+}
+
+/** Client of a piece of work, as far as the answer depends on it. */
+export interface Caller {
+  /** Aborts when no client waits any more. */
+  readonly signal: CancelSignal;
+  /** Fair-queueing key: tenant, or the client's IPv4 address or /64. */
+  readonly client: string;
+  /** Parent span of the work. */
+  readonly span?: Span | undefined;
+  /** Called when a node begins to work on it, once or more. */
+  readonly onPlace?: (() => void) | undefined;
+}
+
+/** Headers and connection of a client's request: both may demand a version or an age (docs/consistency.md). */
+export type DemandSource = Pick<IncomingMessage, 'headers' | 'socket'>;
+
+/** A caller whose request may demand a version or an age. */
+export interface DemandingCaller extends Caller {
+  readonly request: DemandSource;
 }
 
 /** Source of an answer, for `Cache-Status`. */
@@ -59,20 +82,17 @@ export function retryAfterOf({ status, headers }: Pick<NodeAnswer, 'status' | 'h
   return status < 400 ? undefined : headerOf(headers, 'retry-after');
 }
 
-/** Facts of an entry that its node's answer does not hold. `isShared`: requests after its flight get it, by its digest. */
+/** Facts of an entry beside its node's answer. `isShared`: requests after its flight get it, by its digest. */
 interface EntryFacts {
   readonly committedAt?: LedgerVersion | undefined;
-  readonly ownHeaders: string | undefined;
   readonly lifetimeMs: number;
   readonly isShared: boolean;
 }
 
 /** The entry of a node's answer. Only a shared one has a digest. */
-export function entryOf(
-  { status, headers, body }: Pick<NodeAnswer, 'status' | 'headers' | 'body'>,
-  { gasUsed, cursor }: Dialect,
-  { isShared, committedAt, ownHeaders, lifetimeMs }: EntryFacts,
-): CachedResponse {
+export function entryOf(fleet: Fleet, answer: NodeAnswer, { committedAt, lifetimeMs, isShared }: EntryFacts) {
+  const { status, headers, body } = answer;
+  const { gasUsed, cursor } = fleet.dialect;
   const content = {
     status,
     contentType: headerOf(headers, 'content-type') ?? 'application/octet-stream',
@@ -80,7 +100,7 @@ export function entryOf(
     committedAt,
     gasUsed: headerOf(headers, gasUsed),
     cursor: headerOf(headers, cursor),
-    ownHeaders,
+    ownHeaders: fleet.ownHeadersOf(answer),
     lifetimeMs,
   };
   return createEntry(content, isShared);
