@@ -9,12 +9,15 @@ import { announcesBody, type BodyReservation } from './bodies.ts';
 import { faultOfHead } from './request-faults.ts';
 import type { Received, ServerParts } from './service.ts';
 import { CachedTarget } from './target-cache.ts';
-import { originForm } from './target.ts';
+import { originForm, ownCopy } from './target.ts';
 
 /** Answers a request whose head has arrived over Node's HTTP/1 server, TLS or HTTP/2. Never throws. */
 export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
   try {
-    request.url = originForm(request.url ?? '');
+    const { url: given = '' } = request;
+    const origin = originForm(given);
+    // Of an absolute target a slice would keep all of it in memory.
+    request.url = origin === given ? given : ownCopy(origin);
     const { url: target, method = '' } = request;
     const fault = faultOfHead(request) ?? parts.service.faultOfMethod(method, target);
     if (fault !== undefined) throw fault;

@@ -2,7 +2,7 @@
 import { ownBytes } from '../../cache/index.ts';
 import { type AnswerForm, bodyTurns, GatewayError } from '../../ledger/index.ts';
 import { LargeAnswerError } from '../../upstream/index.ts';
-import { answerForm, CachedTarget, type Exchange, ownCopy, type Service, TargetCache } from '../http/index.ts';
+import { answerForm, CachedTarget, type Exchange, type Service, TargetCache } from '../http/index.ts';
 import { isOfLatest, type Read, type ReadResult, type Reads, type SharedRead } from '../reads/index.ts';
 import { canonicalBytes, digestedBytes, digestInTurns, turnlessBytes } from './canonical-body.ts';
 import { Encoder, type EncoderContext } from './encoder.ts';
@@ -128,25 +128,17 @@ export class Routes implements Service {
   }
 
   #answerTarget(exchange: Exchange, match: Match): void | Promise<void> {
-    const { accept } = exchange.request.headers;
-    const read = match.parse(accept);
+    const read = match.parse(exchange.request.headers.accept);
     if (read === undefined) return this.#passRead(exchange, match);
     if ('shared' in read) return this.#answerShared(exchange, read);
     if (this.#reads.reader.isLarge(read)) return this.#passRead(exchange, match);
-    return this.#answerRead(exchange, this.#comesAgain(read) ? this.#addTarget(match, accept) : read);
+    if (this.#comesAgain(read)) this.targets.add(match.target, new CachedTarget(match.route, read));
+    return this.#answerRead(exchange, read);
   }
 
   /** The target cache gets reads of "latest" and those in memory: most other pinned ones come once, and would displace them. */
   #comesAgain(read: Read): boolean {
     return (isOfLatest(read) || this.#reads.reader.locate(read) !== undefined) && this.targets.admits();
-  }
-
-  #addTarget(match: Match, accept: string | undefined): Read {
-    // A slice would keep the whole text of the received bytes in memory.
-    const target = ownCopy(match.target);
-    const read = this.match(match.method, target).parse(accept) as Read;
-    this.targets.add(target, new CachedTarget(match.route, read));
-    return read;
   }
 
   /** Answers a read from memory at once, or from the fleet. */
@@ -224,7 +216,7 @@ export class Routes implements Service {
     return read instanceof Promise ? read.then(serveRead) : serveRead(read);
   }
 
-  /** Adds a read to the target cache under the body's exact bytes, as `#addTarget` does. */
+  /** Adds a read to the target cache under the body's exact bytes. */
   #addPosted(match: Match, { target, contentType = '', accept, body }: BodyRead, read: Read): void {
     if (body.length > canonicalBytes || !this.#comesAgain(read)) return;
     const { wire } = read;

@@ -2,14 +2,22 @@
 import assert from 'node:assert/strict';
 import { closeSync, mkdirSync, openSync, renameSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashKey } from '../../../src/access/keys/principals.ts';
+import type { AccessConfig } from '../../../src/config/config.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, type LogLine, nodeAndGateway, type Reply, testGateway } from '../../support/gateway.ts';
-import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
+import {
+  fetchReply,
+  type LogLine,
+  nodeAndGateway,
+  type Reply,
+  testGateway,
+  type TestGatewayOptions,
+} from '../../support/gateway.ts';
+import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
@@ -32,15 +40,38 @@ function assertRefused(reply: Reply, status: number, code: string, told = challe
   assert.equal(reply.headers['www-authenticate'], status === 401 ? told : undefined);
 }
 
-test('a key opens the endpoint; without one, or with another, nothing is answered and no node is asked', async (t) => {
+/** A gateway before one node, with a file of keys. */
+async function keyed(
+  t: TestContext,
+  keys: readonly TestKey[],
+  { config, ...access }: Partial<AccessConfig> & Pick<TestGatewayOptions, 'config'> = {},
+) {
   const node = await fakeNode(t, { head: 900n });
+  const file = keysFile(t, keys);
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, {
+    full: [node],
+    access: accessConfig({ keys: { file: file.path, redis: false }, ...access }),
+    ...(config && { config }),
+    onLog: (line) => lines.push(line),
+  });
+  const statusOf = async ({ text }: TestKey) => (await gateway.get(path, bearer(text))).status;
+  /** Asks until the key has the status. */
+  const eventuallyIs = (key: TestKey, status: number) =>
+    eventually(
+      () => statusOf(key),
+      (now) => now === status,
+    );
+  return { node, file, lines, gateway, statusOf, eventuallyIs };
+}
+
+test('a key opens the endpoint; without one, or with another, nothing is answered and no node is asked', async (t) => {
   const [key, expired, lasting] = [
     testKey('wallet'),
     testKey('old', { expires: '2001-01-01T00:00:00Z' }),
     testKey('new', { expires: '2999-01-01T00:00:00Z' }),
   ];
-  const { path: file } = keysFile(t, [key, expired, lasting]);
-  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+  const { node, gateway } = await keyed(t, [key, expired, lasting]);
   const asked = node.log.count;
 
   for (const headers of [
@@ -85,11 +116,8 @@ test('a key opens the endpoint; without one, or with another, nothing is answere
 });
 
 test('a configured header carries the key, and reaches no node', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const key = testKey('wallet');
-  const { path: file } = keysFile(t, [key]);
-  const access = accessConfig({ header: 'x-api-key', keys: { file, redis: false } });
-  const gateway = await testGateway(t, { full: [node], access });
+  const { node, gateway } = await keyed(t, [key], { header: 'x-api-key' });
 
   assert.equal((await gateway.get(path, { 'x-api-key': key.text })).status, 200);
   assert.equal((await gateway.get('/accounts/0x1?x=1', { 'X-Api-Key': key.text })).status, 200);
@@ -101,15 +129,9 @@ test('a configured header carries the key, and reaches no node', async (t) => {
 
 test('a key removed from the file is refused within a second, and an added one is accepted', async (t) => {
   const stalls = watchStalls(t);
-  const node = await fakeNode(t, { head: 900n });
   const [first, second] = [testKey('first'), testKey('second')];
-  const file = keysFile(t, [first]);
-  const access = accessConfig({ keys: { file: file.path, redis: false } });
-  const gateway = await testGateway(t, { full: [node], access });
-  const statuses = async () => [
-    (await gateway.get(path, bearer(first.text))).status,
-    (await gateway.get(path, bearer(second.text))).status,
-  ];
+  const { file, gateway, statusOf } = await keyed(t, [first]);
+  const statuses = async () => [await statusOf(first), await statusOf(second)];
   assert.deepEqual(await statuses(), [200, 401]);
 
   const startedMs = performance.now();
@@ -121,45 +143,33 @@ test('a key removed from the file is refused within a second, and an added one i
 });
 
 test('a file without a list of keys, or none, changes nothing, and is logged once, with its place and without a key', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const key = testKey('wallet');
-  const file = keysFile(t, [key]);
-  const lines: LogLine[] = [];
-  const access = accessConfig({ keys: { file: file.path, redis: false } });
-  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
+  const { file, lines, gateway, statusOf, eventuallyIs } = await keyed(t, [key]);
   const refusals = () => lines.filter(({ msg }) => String(msg).startsWith('keys file refused'));
   const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}');
 
   file.writeText(`keys: "${key.text}"\n`);
   await eventually(failed, (count) => count === 1);
-  assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
+  assert.equal(await statusOf(key), 200);
   assert.deepEqual(refusals()[0]?.['problems'], [`${file.path}:1:7: keys: must be a list of keys`]);
 
   renameSync(file.path, `${file.path}.away`);
   await eventually(failed, (count) => count === 2);
-  assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
+  assert.equal(await statusOf(key), 200);
   assert.equal(refusals().length, 2);
 
   file.write([]);
   await eventually(failed, (count) => count === 3);
   file.writeText('keys: []\n');
-  await eventually(
-    async () => (await gateway.get(path, bearer(key.text))).status,
-    (status) => status === 401,
-  );
+  await eventuallyIs(key, 401);
   assert.doesNotMatch(JSON.stringify(lines), new RegExp(key.text));
 });
 
 test('a wrong entry is refused alone: a revocation and a new key beside it are in force', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const [stays, revoked, added, wrong] = [testKey('stays'), testKey('revoked'), testKey('added'), testKey('wrong')];
   const twice = { ...testKey('other'), text: stays.text };
-  const file = keysFile(t, [stays, revoked, wrong]);
-  const lines: LogLine[] = [];
-  const access = accessConfig({ keys: { file: file.path, redis: false } });
-  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
-  const statuses = () =>
-    Promise.all([stays, revoked, added, wrong].map(async ({ text }) => (await gateway.get(path, bearer(text))).status));
+  const { file, lines, gateway, statusOf } = await keyed(t, [stays, revoked, wrong]);
+  const statuses = () => Promise.all([stays, revoked, added, wrong].map(statusOf));
   assert.deepEqual(await statuses(), [200, 200, 401, 200]);
   const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}');
 
@@ -190,7 +200,6 @@ test(
   'a gateway starts beside a wrong entry, which stays refused although Redis has the same key',
   { skip: noRedis },
   async (t) => {
-    const node = await fakeNode(t, { head: 900n });
     const server = await redisServer(t);
     const [fine, wrong, shared] = [testKey('fine'), testKey('wrong', { expires: 'soon' }), testKey('shared')];
     await server.run(async (client) => {
@@ -198,22 +207,12 @@ test(
         await client.hset('lg:access:keys', String(entry['sha256']), '{"name":"of-redis","plan":"free"}');
       }
     });
-    const lines: LogLine[] = [];
-    const access = accessConfig({ keys: { file: keysFile(t, [fine, wrong]).path, redis: true } });
-    const gateway = await testGateway(t, {
-      full: [node],
-      access,
-      config: {
-        cache: { memory: { maxBytes: 1_000_000 }, redis: redisAt(server.url, { ttlMs: 10_000 }) },
-      },
-      onLog: (line) => lines.push(line),
+    const { lines, gateway, statusOf, eventuallyIs } = await keyed(t, [], {
+      keys: { file: keysFile(t, [fine, wrong]).path, redis: true },
+      config: { cache: { memory: { maxBytes: 1_000_000 }, redis: redisAt(server.url, { ttlMs: 10_000 }) } },
     });
-    const statusOf = async ({ text }: typeof fine) => (await gateway.get(path, bearer(text))).status;
 
-    await eventually(
-      () => statusOf(shared),
-      (status) => status === 200,
-    );
+    await eventuallyIs(shared, 200);
     assert.equal(await statusOf(fine), 200);
     assert.equal(await statusOf(wrong), 401);
     assert.equal(lines.filter(({ msg }) => String(msg).startsWith('keys of the file are refused')).length, 1);
@@ -222,11 +221,8 @@ test(
 );
 
 test('a file that is written in many steps is read when it is whole', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const keys = Array.from({ length: 30 }, (_, index) => testKey(`key-${index}`));
-  const file = keysFile(t, []);
-  const access = accessConfig({ keys: { file: file.path, redis: false } });
-  const gateway = await testGateway(t, { full: [node], access });
+  const { file, gateway, eventuallyIs } = await keyed(t, []);
   const lines = keys.map(({ entry }) => `  - ${JSON.stringify(entry)}\n`);
   const descriptor = openSync(file.path, 'w');
   t.after(() => closeSync(descriptor));
@@ -235,18 +231,13 @@ test('a file that is written in many steps is read when it is whole', async (t) 
     writeSync(descriptor, line);
     await sleep(20);
   }
-  const last = keys.at(-1)?.text ?? '';
-  await eventually(
-    async () => (await gateway.get(path, bearer(last))).status,
-    (status) => status === 200,
-  );
+  await eventuallyIs(keys.at(-1) ?? assert.fail('there are no keys'), 200);
   // One, but for a machine that let the writer wait in between; of a file that is read as it grows a dozen.
   const taken = await gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}');
   assert.ok(taken <= 3, `taken ${taken} times`);
 });
 
 test('a file behind links that are swapped, as Kubernetes mounts them, is read again', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const [first, second] = [testKey('first'), testKey('second')];
   const folder = dirname(keysFile(t, []).path);
   const place = (name: string, key: typeof first): void => {
@@ -258,24 +249,19 @@ test('a file behind links that are swapped, as Kubernetes mounts them, is read a
   place('one', first);
   mkdirSync(join(folder, 'mount'));
   symlinkSync('../data/keys.yaml', join(folder, 'mount', 'keys.yaml'));
-  const access = accessConfig({ keys: { file: join(folder, 'mount', 'keys.yaml'), redis: false } });
-  const gateway = await testGateway(t, { full: [node], access });
-  assert.equal((await gateway.get(path, bearer(first.text))).status, 200);
+  const keys = { file: join(folder, 'mount', 'keys.yaml'), redis: false };
+  const { statusOf, eventuallyIs } = await keyed(t, [], { keys });
+  assert.equal(await statusOf(first), 200);
 
   place('two', second);
 
-  await eventually(
-    async () => (await gateway.get(path, bearer(second.text))).status,
-    (status) => status === 200,
-  );
-  assert.equal((await gateway.get(path, bearer(first.text))).status, 401);
+  await eventuallyIs(second, 200);
+  assert.equal(await statusOf(first), 401);
 });
 
 test('a read-only key cannot submit, view, encode or pass, in any spelling', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const key = testKey('reader', { operations: ['read'] });
-  const { path: file } = keysFile(t, [key]);
-  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+  const { node, gateway } = await keyed(t, [key]);
 
   assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
   assert.equal((await gateway.get('', bearer(key.text))).status, 200);
@@ -299,11 +285,9 @@ test('a read-only key cannot submit, view, encode or pass, in any spelling', asy
 });
 
 test('a key that may read and pass cannot submit, view or encode by a spelling that is passed', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const key = testKey('reader', { operations: ['read', 'pass'] });
   const passing = testKey('passer', { operations: ['pass'] });
-  const { path: file } = keysFile(t, [key, passing]);
-  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+  const { node, gateway } = await keyed(t, [key, passing]);
   const passedOn = () => node.log.count - node.log.countOf('ledgerInfo');
   const asked = passedOn();
 
@@ -325,10 +309,8 @@ test('a key that may read and pass cannot submit, view or encode by a spelling t
 });
 
 test('a key for certain pages is of no use to others, and they can read why', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const key = testKey('page', { origins: ['https://app.example'] });
-  const { path: file } = keysFile(t, [key]);
-  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+  const { gateway } = await keyed(t, [key]);
   const ask = (origin: string) => gateway.get(path, { ...bearer(key.text), origin });
 
   assert.equal((await ask('https://app.example')).status, 200);
@@ -344,9 +326,7 @@ test('a key for certain pages is of no use to others, and they can read why', as
 });
 
 test('a preflight needs no key, and is no way in', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const { path: file } = keysFile(t, []);
-  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+  const { node, gateway } = await keyed(t, []);
   const asked = node.log.count;
   const headers = {
     origin: 'https://app.example',
@@ -360,15 +340,9 @@ test('a preflight needs no key, and is no way in', async (t) => {
 });
 
 test('without a key there is the plan for it, and what a shared cache may keep stays public', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
   const key = testKey('wallet');
-  const { path: file } = keysFile(t, [key]);
-  const access = accessConfig({
-    keys: { file, redis: false },
-    anonymous: 'open',
-    plans: { free: planConfig(), open: planConfig({ operations: ['read'] }) },
-  });
-  const gateway = await testGateway(t, { full: [node], access });
+  const plans = { free: planConfig(), open: planConfig({ operations: ['read'] }) };
+  const { gateway } = await keyed(t, [key], { anonymous: 'open', plans });
 
   const anonymous = await gateway.get(path);
   assert.equal(anonymous.status, 200);
@@ -384,7 +358,6 @@ test(
   { skip: noRedis },
   async (t) => {
     const redis = await redisServer(t);
-    const node = await fakeNode(t, { head: 900n });
     const [first, second, odd] = [testKey('first'), testKey('second'), testKey('odd', { plan: 'gone' })];
     const set = (...keys: (typeof first)[]) =>
       redis.run((client) =>
@@ -395,34 +368,20 @@ test(
       );
     await set(first, odd);
     await redis.run((client) => client.hset('lg:access:keys', 'nonsense', '{'));
-    const gateway = await testGateway(t, {
-      full: [node],
+    const { gateway, statusOf, eventuallyIs } = await keyed(t, [], {
+      keys: { redis: true },
       config: {
-        cache: {
-          memory: { maxBytes: 1_000_000 },
-          redis: redisAt(redis.url, { timeoutMs: 50, ttlMs: 10_000 }),
-        },
+        cache: { memory: { maxBytes: 1_000_000 }, redis: redisAt(redis.url, { timeoutMs: 50, ttlMs: 10_000 }) },
       },
-      access: accessConfig({ keys: { redis: true } }),
     });
-    const statusOf = async ({ text }: typeof first) => (await gateway.get(path, bearer(text))).status;
 
-    await eventually(
-      () => statusOf(first),
-      (status) => status === 200,
-    );
+    await eventuallyIs(first, 200);
     assert.equal(await statusOf(second), 401);
     assert.equal(await statusOf(odd), 401);
     await set(second);
-    await eventually(
-      () => statusOf(second),
-      (status) => status === 200,
-    );
+    await eventuallyIs(second, 200);
     await redis.run((client) => client.hdel('lg:access:keys', String(first.entry['sha256'])));
-    await eventually(
-      () => statusOf(first),
-      (status) => status === 401,
-    );
+    await eventuallyIs(first, 401);
     const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="redis",result="failed"}');
     // Evicted, or lost: an absent hash does not state that there are no keys.
     const before = await failed();
@@ -433,10 +392,7 @@ test(
     assert.equal(await statusOf(second), 200);
     await redis.start();
     await redis.run((client) => client.hset('lg:access:keys', 'none', ''));
-    await eventually(
-      () => statusOf(second),
-      (status) => status === 401,
-    );
+    await eventuallyIs(second, 401);
   },
 );
 

@@ -1,36 +1,21 @@
 // Several tenants before one gateway, or several gateways behind one plan: each tenant gets its grant, whatever the
 // others do.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createHash, randomBytes } from 'node:crypto';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply } from '../../support/gateway.ts';
 import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
+import { keysFile, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { metric } from '../../support/workers.ts';
 
-interface Key {
-  readonly name: string;
-  readonly text: string;
-}
-
 /** Keys, and the file that has them. */
 function keysOf(t: TestContext, names: readonly string[], plan: string) {
-  const keys = names.map((name): Key => ({ name, text: `lgk_${randomBytes(32).toString('base64url')}` }));
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-keys-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  const file = join(folder, 'keys.yaml');
-  const entries = keys.map(({ name, text }) => {
-    return { name, tenant: name, plan, sha256: createHash('sha256').update(text).digest('hex') };
-  });
-  writeFileSync(file, JSON.stringify({ keys: entries }));
-  return { keys, file };
+  const keys = names.map((name) => testKey(name, { tenant: name, plan }));
+  return { keys, file: keysFile(t, keys).path };
 }
 
 interface Asked {
@@ -41,7 +26,7 @@ interface Asked {
 let version = 0;
 
 /** A read that no cache holds. */
-async function ask({ url }: Pick<GatewayProcess, 'url'>, key: Key, agent: Agent): Promise<Asked> {
+async function ask({ url }: Pick<GatewayProcess, 'url'>, key: TestKey, agent: Agent): Promise<Asked> {
   version += 1;
   const path = `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
   const startMs = performance.now();
@@ -54,7 +39,7 @@ async function ask({ url }: Pick<GatewayProcess, 'url'>, key: Key, agent: Agent)
 }
 
 /** Asks `perSecond` times a second for `ms`, whatever becomes of it. */
-async function load(gateway: GatewayProcess, key: Key, perSecond: number, ms: number): Promise<readonly Asked[]> {
+async function load(gateway: GatewayProcess, key: TestKey, perSecond: number, ms: number): Promise<readonly Asked[]> {
   const agent = new Agent({ connections: 64 });
   const asked: Promise<Asked>[] = [];
   const startMs = performance.now();
@@ -84,7 +69,7 @@ test('a tenant at twenty times its plan takes nothing from five modest ones', as
   // With eight connections some 200 reads a second: half of what the greedy one asks for.
   node.faults.add({ kind: 'latency', ms: 40 });
   const { keys, file } = keysOf(t, ['greedy', 'a', 'b', 'c', 'd', 'e'], 'small');
-  const [greedy, ...modest] = keys as [Key, ...Key[]];
+  const [greedy, ...modest] = keys as [TestKey, ...TestKey[]];
   const plans = { small: { window: '1s', requests: 20, concurrency: 10 } };
   const config = { access: { keys: { file }, plans }, upstream: { connections: 8 } };
   const gateway = await gatewayProcess(t, { full: [node], config });
@@ -131,7 +116,7 @@ test('two replicas grant a plan of 100 per 10 s once, and say what is left', { s
   const node = await fakeNode(t, { head: 1_000_000n });
   const redis = await redisServer(t);
   const { keys, file } = keysOf(t, ['wallet'], 'hundred');
-  const [key] = keys as [Key];
+  const [key] = keys as [TestKey];
   const config = {
     access: { keys: { file }, plans: { hundred: { window: '10s', requests: 100 } } },
     cache: { redis: { url: redis.url, timeout: '2s' } },
@@ -166,7 +151,7 @@ test('two replicas grant a plan of 100 per 10 s once, and say what is left', { s
 test('workers without Redis grant a plan once for all of them, and their usage is one', async (t) => {
   const node = await fakeNode(t, { head: 1_000_000n });
   const { keys, file } = keysOf(t, ['wallet'], 'thirty');
-  const [key] = keys as [Key];
+  const [key] = keys as [TestKey];
   const config = { access: { keys: { file }, plans: { thirty: { window: '60s', requests: 30 } } }, workers: 3 };
   const gateway = await gatewayProcess(t, { full: [node], config });
   const statuses: number[] = [];

@@ -1,10 +1,10 @@
-/** One meaning, one key; two meanings, two keys: through the parsers of the routes. */
+/** Keys of views and of types: one meaning, one key; two meanings, two keys. Other requests: kept-keys.test.ts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cacheKey, keyText } from '../../../src/cache/key.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { fc } from '../../support/fast-check.ts';
-import { keyOf, readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
+import { keyOf, readResource, readView } from '../../support/reads.ts';
 import {
   Draw,
   hex,
@@ -16,7 +16,6 @@ import {
   spellView,
   structTag,
   viewRequest,
-  word,
   type Hex,
   type Json,
   type StructTag,
@@ -25,32 +24,6 @@ import {
 } from '../../support/spellings.ts';
 
 const runs = { numRuns: 1000 };
-
-test('spellings of one address and tag have one key and one request to the node', () => {
-  fc.assert(
-    fc.property(hex, structTag, seed, (address, tag, seed) => {
-      const draw = new Draw(seed);
-      const plain = readResource(`0x${address}`, plainTag(tag));
-      const spelled = readResource(spellAddress(draw, address), spellTag(draw, tag));
-      assert.equal(keyOf(spelled), keyOf(plain));
-      assert.deepEqual(spelled.wire, plain.wire);
-    }),
-    runs,
-  );
-});
-
-test('spellings of one address have one key for a module', () => {
-  fc.assert(
-    fc.property(hex, word, seed, (address, name, seed) => {
-      const draw = new Draw(seed);
-      const plain = readModule(`0x${address}`, name);
-      const spelled = readModule(spellAddress(draw, address), name);
-      assert.equal(keyOf(spelled), keyOf(plain));
-      assert.deepEqual(spelled.wire, plain.wire);
-    }),
-    runs,
-  );
-});
 
 test('the smallest change of an address or tag makes another key', () => {
   fc.assert(
@@ -253,18 +226,6 @@ test('a key is short however long its subject is', () => {
   assert.ok(keyOf(readView(body)).length < 600);
   const type = `0x1::a::B<${'u8, '.repeat(30_000)}u8>`;
   assert.ok(keyOf(readResource('0x1', type)).length < 600);
-});
-
-test('a transaction hash is one key in any case, with or without prefix, and another by any digit', () => {
-  const digits = fc.stringMatching(/^[0-9a-f]{64}$/);
-  fc.assert(
-    fc.property(digits, seed, (hash, seed) => {
-      const draw = new Draw(seed);
-      const spelled = draw.pick('', '0x') + draw.mixedCase(hash);
-      assert.equal(keyOf(readTransaction(spelled)), keyOf(readTransaction(`0x${hash}`)));
-      assert.notEqual(keyOf(readTransaction(changedDigit(draw, hash))), keyOf(readTransaction(hash)));
-    }),
-  );
 });
 
 function withBitFlipped(bytes: Buffer, at: number): Buffer {

@@ -15,149 +15,66 @@ function parse(path: string, accept?: string) {
 const pin = { version: 5n, need: { kind: 'version', version: 5n } };
 const newest = { version: undefined, need: { kind: 'head' } };
 
-/** Reads that have a key: the path, the operation and subject of the key, the path to the node, version, need, extent. */
-const kept: readonly (readonly [path: string, operation: string, subject: string, sent: string, rest: object])[] = [
-  ['/accounts/0x0A?ledger_version=05', 'account', '0xa/', '/accounts/0xa?ledger_version=5', pin],
-  ['/accounts/a', 'account', '0xa/', '/accounts/0xa', newest],
-  [
-    '/accounts/0x1/resource/0x01::a::B%3Cu8%3E?ledger_version=5',
-    'resource',
-    '0x1/0x1::a::B<u8>',
-    '/accounts/0x1/resource/0x1%3A%3Aa%3A%3AB%3Cu8%3E?ledger_version=5',
-    pin,
-  ],
-  [
-    '/accounts/0x01/module/Coin?ledger_version=5',
-    'module',
-    '0x1/Coin',
-    '/accounts/0x1/module/Coin?ledger_version=5',
-    pin,
-  ],
-  [
-    '/accounts/0x01/balance/0x0a?ledger_version=5',
-    'balance',
-    '0x1/0xa',
-    '/accounts/0x1/balance/0xa?ledger_version=5',
-    pin,
-  ],
-  [
-    '/accounts/0x01/balance/0x0a::b::C?accountAddress=0x01&asset=0x0a%3A%3Ab%3A%3AC',
-    'balance',
-    '0x1/0xa::b::C',
-    '/accounts/0x1/balance/0xa%3A%3Ab%3A%3AC',
-    newest,
-  ],
-  [
-    '/accounts/0x01/modules?limit=010&ledger_version=5&start=0a',
-    'modules',
-    '0x1/?start=0a&limit=10',
-    '/accounts/0x1/modules?start=0a&limit=10&ledger_version=5',
-    pin,
-  ],
-  [
-    '/accounts/0x1/resources?start=aB-_9',
-    'resources',
-    '0x1/?start=aB-_9',
-    '/accounts/0x1/resources?start=aB-_9',
-    newest,
-  ],
-  [
-    '/accounts/0x1/resources?limit=65535',
-    'resources',
-    '0x1/?limit=65535',
-    '/accounts/0x1/resources?limit=65535',
-    newest,
-  ],
-  ['/accounts/0x1/resources', 'resources', '0x1/', '/accounts/0x1/resources', newest],
-  [
-    '/transactions/by_version/05',
-    'by_version',
-    '',
-    '/transactions/by_version/5',
-    { ...pin, extent: { kind: 'transaction', version: 5n } },
-  ],
-  [
-    '/transactions?limit=010&start=05',
-    'transactions',
-    '?start=5&limit=10',
-    '/transactions?start=5&limit=10',
-    { ...pin, version: undefined, extent: { kind: 'list', first: 5n, limit: 10 } },
-  ],
-  [
-    '/transactions?start=5&limit=101',
-    'transactions',
-    '?start=5&limit=101',
-    '/transactions?start=5&limit=101',
-    { ...pin, version: undefined, extent: { kind: 'list', first: 5n, limit: 101 } },
-  ],
-  [
-    '/transactions/auxiliary_info?start_version=5',
-    'auxiliary_info',
-    '?start_version=5',
-    '/transactions/auxiliary_info?start_version=5',
-    { ...pin, version: undefined, extent: { kind: 'list', first: 5n, limit: 25 } },
-  ],
-  ...(['', '?with_transactions=false'] as const).flatMap((query) => [
-    [
-      `/blocks/by_height/07${query}`,
-      'block',
-      '7/false',
-      '/blocks/by_height/7',
-      { version: undefined, need: { kind: 'block', height: 7n }, extent: { kind: 'bare block', height: 7n } },
-    ] as const,
-    [
-      `/blocks/by_version/05${query}`,
-      'block_by_version',
-      'false',
-      '/blocks/by_version/5',
-      { ...pin, extent: { kind: 'bare block', height: undefined } },
-    ] as const,
-  ]),
-  [
-    '/blocks/by_height/7?with_transactions=true',
-    'block',
-    '7/true',
-    '/blocks/by_height/7?with_transactions=true',
-    { version: undefined, need: { kind: 'block', height: 7n }, extent: { kind: 'block', height: 7n } },
-  ],
-  [
-    '/blocks/by_version/5?with_transactions=true',
-    'block_by_version',
-    'true',
-    '/blocks/by_version/5?with_transactions=true',
-    { ...pin, extent: { kind: 'block', height: undefined } },
-  ],
-  [
-    '/accounts/0x01/events/07?start=03&limit=2',
-    'events',
-    '0x1/7?start=3&limit=2',
-    '/accounts/0x1/events/7?start=3&limit=2',
-    { ...newest, extent: { kind: 'page', first: 3n, limit: 2 } },
-  ],
-  [
-    '/accounts/0x1/events/0x01::a::B/put?start=0',
-    'events',
-    '0x1/0x1::a::B/put?start=0',
-    '/accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put?start=0',
-    { ...newest, extent: { kind: 'page', first: 0n, limit: 25 } },
-  ],
-  [
-    `/transactions/by_hash/${'AB'.repeat(32)}`,
-    'transaction',
-    `0x${'ab'.repeat(32)}`,
-    `/transactions/by_hash/0x${'ab'.repeat(32)}`,
-    { version: undefined, need: { kind: 'transaction', submittedTo: undefined } },
-  ],
-];
+const ofHeight = { version: undefined, need: { kind: 'block', height: 7n } };
+const from5 = { ...pin, version: undefined };
 
-for (const [path, operation, subject, sent, rest] of kept) {
+/** The rest of a read: version, need and extent. */
+const rests: Readonly<Record<string, object>> = {
+  pin,
+  newest,
+  transaction: { ...pin, extent: { kind: 'transaction', version: 5n } },
+  'list of 10': { ...from5, extent: { kind: 'list', first: 5n, limit: 10 } },
+  'list of 101': { ...from5, extent: { kind: 'list', first: 5n, limit: 101 } },
+  'list of 25': { ...from5, extent: { kind: 'list', first: 5n, limit: 25 } },
+  'bare block': { ...ofHeight, extent: { kind: 'bare block', height: 7n } },
+  block: { ...ofHeight, extent: { kind: 'block', height: 7n } },
+  'bare block of 5': { ...pin, extent: { kind: 'bare block', height: undefined } },
+  'block of 5': { ...pin, extent: { kind: 'block', height: undefined } },
+  'page of 2': { ...newest, extent: { kind: 'page', first: 3n, limit: 2 } },
+  'page of 25': { ...newest, extent: { kind: 'page', first: 0n, limit: 25 } },
+  hash: { version: undefined, need: { kind: 'transaction', submittedTo: undefined } },
+};
+
+/** Reads that have a key: the path, the operation and subject of the key, the path to the node, and the rest. */
+const kept = `
+/accounts/0x0A?ledger_version=05 | account | 0xa/ | /accounts/0xa?ledger_version=5 | pin
+/accounts/a | account | 0xa/ | /accounts/0xa | newest
+/accounts/0x1/resource/0x01::a::B%3Cu8%3E?ledger_version=5 | resource | 0x1/0x1::a::B<u8> | /accounts/0x1/resource/0x1%3A%3Aa%3A%3AB%3Cu8%3E?ledger_version=5 | pin
+/accounts/0x00A/resource/%200X01::a::B%3Cu8,%3E%20?x=y&ledger_version=%2B005 | resource | 0xa/0x1::a::B<u8> | /accounts/0xa/resource/0x1%3A%3Aa%3A%3AB%3Cu8%3E?ledger_version=5 | pin
+/accounts/0x01/module/Coin?ledger_version=5 | module | 0x1/Coin | /accounts/0x1/module/Coin?ledger_version=5 | pin
+/accounts/1/module/coin | module | 0x1/coin | /accounts/0x1/module/coin | newest
+/accounts/0x01/balance/0x0a?ledger_version=5 | balance | 0x1/0xa | /accounts/0x1/balance/0xa?ledger_version=5 | pin
+/accounts/0x01/balance/0x0a::b::C?accountAddress=0x01&asset=0x0a%3A%3Ab%3A%3AC | balance | 0x1/0xa::b::C | /accounts/0x1/balance/0xa%3A%3Ab%3A%3AC | newest
+/accounts/0x01/modules?limit=010&ledger_version=5&start=0a | modules | 0x1/?start=0a&limit=10 | /accounts/0x1/modules?start=0a&limit=10&ledger_version=5 | pin
+/accounts/0x1/resources?start=aB-_9 | resources | 0x1/?start=aB-_9 | /accounts/0x1/resources?start=aB-_9 | newest
+/accounts/0x1/resources?limit=65535 | resources | 0x1/?limit=65535 | /accounts/0x1/resources?limit=65535 | newest
+/accounts/0x1/resources | resources | 0x1/ | /accounts/0x1/resources | newest
+/transactions/by_version/05 | by_version |  | /transactions/by_version/5 | transaction
+/transactions?limit=010&start=05 | transactions | ?start=5&limit=10 | /transactions?start=5&limit=10 | list of 10
+/transactions?start=5&limit=101 | transactions | ?start=5&limit=101 | /transactions?start=5&limit=101 | list of 101
+/transactions/auxiliary_info?start_version=5 | auxiliary_info | ?start_version=5 | /transactions/auxiliary_info?start_version=5 | list of 25
+/blocks/by_height/07 | block | 7/false | /blocks/by_height/7 | bare block
+/blocks/by_height/07?with_transactions=false | block | 7/false | /blocks/by_height/7 | bare block
+/blocks/by_height/7?with_transactions=true | block | 7/true | /blocks/by_height/7?with_transactions=true | block
+/blocks/by_version/05 | block_by_version | false | /blocks/by_version/5 | bare block of 5
+/blocks/by_version/05?with_transactions=false | block_by_version | false | /blocks/by_version/5 | bare block of 5
+/blocks/by_version/5?with_transactions=true | block_by_version | true | /blocks/by_version/5?with_transactions=true | block of 5
+/accounts/0x01/events/07?start=03&limit=2 | events | 0x1/7?start=3&limit=2 | /accounts/0x1/events/7?start=3&limit=2 | page of 2
+/accounts/0x1/events/0x01::a::B/put?start=0 | events | 0x1/0x1::a::B/put?start=0 | /accounts/0x1/events/0x1%3A%3Aa%3A%3AB/put?start=0 | page of 25
+/transactions/by_hash/${'AB'.repeat(32)} | transaction | 0x${'ab'.repeat(32)} | /transactions/by_hash/0x${'ab'.repeat(32)} | hash
+`
+  .trim()
+  .split('\n')
+  .map((row) => row.split(' | '));
+
+for (const [path = '', operation, subject, sent, rest = ''] of kept) {
   test(`GET ${path} is a read of ${operation} ${subject}`, () => {
     const read = parse(path);
     assert.ok(read !== undefined && !('shared' in read));
     const { keyed: _, extent, ...parsed } = { extent: undefined, ...read };
     assert.deepEqual(
       { ...parsed, ...(extent !== undefined && { extent }) },
-      { operation, subject, form: 'json', wire: { method: 'GET', path: sent, headers: json }, ...rest },
+      { operation, subject, form: 'json', wire: { method: 'GET', path: sent, headers: json }, ...rests[rest] },
     );
   });
 }
@@ -198,43 +115,45 @@ test('a document of the build is shared in any media type, the gas price in the 
   assert.deepEqual([time === undefined, rest], [false, { form: 'bcs', wire }]);
 });
 
-const left: readonly string[] = [
-  '/accounts/0x1?limit=5',
-  '/accounts/0x1/balance/0xa?accountAddress=0x01',
-  '/accounts/0x1/balance/0xa?asset=0x0a',
-  '/accounts/0x1/balance/0xa?limit=5',
-  '/accounts/0x1/modules?limit=0',
-  '/accounts/0x1/modules?limit=65536',
-  '/accounts/0x1/modules?limit=x',
-  '/accounts/0x1/modules?start=',
-  '/accounts/0x1/modules?start=a%20',
-  '/accounts/0x1/modules?start=%20a',
-  `/accounts/0x1/modules?start=${'a'.repeat(2049)}`,
-  '/accounts/0x1/modules?page=5',
-  '/transactions/by_version/x',
-  '/transactions/by_version/5?limit=1',
-  '/transactions?start=x',
-  '/transactions?start=5&limit=0',
-  '/transactions?limit=x',
-  '/transactions?start_version=5',
-  '/transactions/auxiliary_info',
-  '/transactions/auxiliary_info?limit=5',
-  '/transactions/auxiliary_info?start=5',
-  '/blocks/by_height/x',
-  '/blocks/by_height/7?with_transactions=1',
-  '/blocks/by_height/7?limit=1',
-  '/blocks/by_version/x',
-  '/blocks/by_version/5?with_transactions=',
-  '/accounts/0x1/events/x',
-  '/accounts/0x1/events/5?start=x',
-  '/accounts/0x1/events/5?ledger_version=1',
-  '/accounts/0x1/events/0x1::a::B/not-a-name',
-  '/accounts/0x1/transactions?start=x',
-  '/accounts/0x1/transactions?end_version=1',
-  '/accounts/0x1/transaction_summaries?start=1',
-  '/spec?a=b',
-  '/estimate_gas_price?a=b',
-];
+const left = `
+/accounts/0x1?limit=5
+/accounts/0x1/balance/0xa?accountAddress=0x01
+/accounts/0x1/balance/0xa?asset=0x0a
+/accounts/0x1/balance/0xa?limit=5
+/accounts/0x1/modules?limit=0
+/accounts/0x1/modules?limit=65536
+/accounts/0x1/modules?limit=x
+/accounts/0x1/modules?start=
+/accounts/0x1/modules?start=a%20
+/accounts/0x1/modules?start=%20a
+/accounts/0x1/modules?start=${'a'.repeat(2049)}
+/accounts/0x1/modules?page=5
+/transactions/by_version/x
+/transactions/by_version/5?limit=1
+/transactions?start=x
+/transactions?start=5&limit=0
+/transactions?limit=x
+/transactions?start_version=5
+/transactions/auxiliary_info
+/transactions/auxiliary_info?limit=5
+/transactions/auxiliary_info?start=5
+/blocks/by_height/x
+/blocks/by_height/7?with_transactions=1
+/blocks/by_height/7?limit=1
+/blocks/by_version/x
+/blocks/by_version/5?with_transactions=
+/accounts/0x1/events/x
+/accounts/0x1/events/5?start=x
+/accounts/0x1/events/5?ledger_version=1
+/accounts/0x1/events/0x1::a::B/not-a-name
+/accounts/0x1/transactions?start=x
+/accounts/0x1/transactions?end_version=1
+/accounts/0x1/transaction_summaries?start=1
+/spec?a=b
+/estimate_gas_price?a=b
+`
+  .trim()
+  .split('\n');
 
 for (const path of left) {
   test(`GET ${path.slice(0, 80)} is left to nodes`, () => {

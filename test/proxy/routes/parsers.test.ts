@@ -4,12 +4,8 @@ import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/answer-body.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { parseTransactionHash, Submissions } from '../../../src/proxy/routes/submissions.ts';
-import { transactionRead, viewRead } from '../../../src/proxy/routes/parse-read.ts';
-import { tableItemRead } from '../../../src/proxy/routes/parse-read.ts';
-import { fc } from '../../support/fast-check.ts';
-import { keyOf, readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
-
-const view = '{"function":"0x1::m::f","type_arguments":[],"arguments":[]}';
+import { resourceRead, tableItemRead, transactionRead, viewRead } from '../../../src/proxy/routes/parse-read.ts';
+import { readModule } from '../../support/reads.ts';
 
 function statusOf(parse: () => unknown): number {
   try {
@@ -20,131 +16,6 @@ function statusOf(parse: () => unknown): number {
     return error.status;
   }
 }
-
-test('routes parse any input or refuse it with 400', () => {
-  const soup = fc
-    .array(
-      fc.oneof(
-        fc.constantFrom('0x1', '::', '<', '>', ',', 'u8', '{', '}', '[', ']', '"', ':', '\\u00'),
-        fc.string({ unit: 'binary' }),
-      ),
-    )
-    .map((pieces) => pieces.join(''));
-  fc.assert(
-    fc.property(soup, soup, (a, b) => {
-      const query = `?ledger_version=${encodeURIComponent(a.toWellFormed())}`;
-      const parses = [
-        () => readResource(a, b),
-        () => readResource('0x1', b, { query }),
-        () => readModule(a, b),
-        () => readModule('0x1', b),
-        () => readTransaction(a),
-        () => readView(a),
-        () =>
-          readView(
-            view.replace('0x1::m::f', () => b),
-            { query: `?${b}`, accept: a },
-          ),
-      ];
-      for (const parse of parses) assert.ok([200, 400].includes(statusOf(parse)));
-    }),
-    { numRuns: 3000 },
-  );
-});
-
-test('a body of any bytes is parsed or refused with 400; nodes judge BCS bytes', () => {
-  fc.assert(
-    fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
-      assert.ok([200, 400].includes(statusOf(() => readView(Buffer.from(bytes)))));
-      const bcs = readView(Buffer.from(bytes), { contentType: 'application/x.aptos.view_function+bcs' });
-      assert.deepEqual(bcs.wire.body, Buffer.from(bytes));
-    }),
-    { numRuns: 2000 },
-  );
-});
-
-const refusedBodies: readonly (readonly [string, string | Buffer])[] = [
-  ['nothing', ''],
-  ['white space', ' \n'],
-  ['a list', '[]'],
-  ['null', 'null'],
-  ['a cut-off object', view.slice(0, -1)],
-  ['a second value', `${view}{}`],
-  ['a trailing comma', view.replace(/\}$/, ',}')],
-  ['single quotes', view.replaceAll('"', "'")],
-  ['a byte order mark', `\ufeff${view}`],
-  ['bytes that are not UTF-8', Buffer.from([...Buffer.from(view.slice(0, -2)), 0x22, 0xff, 0x22, 0x5d, 0x7d])],
-  ['an overlong encoding', Buffer.from([0x22, 0xc0, 0xaf, 0x22])],
-  ['no function', '{"type_arguments":[],"arguments":[]}'],
-  ['no type arguments', '{"function":"0x1::m::f","arguments":[]}'],
-  ['no arguments', '{"function":"0x1::m::f","type_arguments":[]}'],
-  ['null for arguments', '{"function":"0x1::m::f","type_arguments":[],"arguments":null}'],
-  ['an object for arguments', '{"function":"0x1::m::f","type_arguments":[],"arguments":{}}'],
-  ['a number for a type argument', '{"function":"0x1::m::f","type_arguments":[8],"arguments":[]}'],
-  ['a number for the function', '{"function":1,"type_arguments":[],"arguments":[]}'],
-  ['a function without module', '{"function":"0x1::f","type_arguments":[],"arguments":[]}'],
-  ['a function with four parts', '{"function":"0x1::m::f::g","type_arguments":[],"arguments":[]}'],
-  ['a function of an upper-case prefix', '{"function":"0X1::m::f","type_arguments":[],"arguments":[]}'],
-  ['nesting without end', `{"function":"0x1::m::f","type_arguments":[],"arguments":${'['.repeat(8_000)}`],
-];
-
-for (const [what, body] of refusedBodies) {
-  test(`a view body with ${what} is refused with 400`, () => {
-    assert.equal(
-      statusOf(() => readView(body)),
-      400,
-    );
-  });
-}
-
-const contentTypes: readonly (readonly [string | undefined, number])[] = [
-  ['application/json', 200],
-  ['application/x.aptos.view_function+bcs', 200],
-  [undefined, 415],
-  ['', 415],
-  ['application/json; charset=utf-8', 415],
-  ['APPLICATION/JSON', 415],
-  ['text/plain', 415],
-  ['application/x.aptos.signed_transaction+bcs', 415],
-];
-
-for (const [contentType, status] of contentTypes) {
-  test(`a view with content type ${JSON.stringify(contentType)} is answered ${status}, as nodes do`, () => {
-    const request = { target: '/v1/view', accept: undefined, contentType, body: Buffer.from(view) };
-    assert.equal(
-      statusOf(() => viewRead(request)),
-      status,
-    );
-  });
-}
-
-test('the request to the node is made of canonical parts alone', () => {
-  const resource = readResource('0x00A', ' 0X01::a::B<u8,> ', { query: '?x=y&ledger_version=%2B007', accept: '*/*' });
-  assert.deepEqual(resource.wire, {
-    method: 'GET',
-    path: '/accounts/0xa/resource/0x1%3A%3Aa%3A%3AB%3Cu8%3E?ledger_version=7',
-    headers: { accept: 'application/json' },
-  });
-  assert.deepEqual(resource.need, { kind: 'version', version: 7n });
-  const module = readModule('1', 'coin', { query: '', accept: 'application/x-bcs' });
-  assert.deepEqual(module.wire, {
-    method: 'GET',
-    path: '/accounts/0x1/module/coin',
-    headers: { accept: 'application/x-bcs' },
-  });
-  assert.deepEqual(module.need, { kind: 'head' });
-});
-
-test('the form of the answer is part of the key in every route', () => {
-  const accept = 'application/x-bcs';
-  const pairs = [
-    [readResource('0x1', '0x1::a::B'), readResource('0x1', '0x1::a::B', { accept })],
-    [readModule('0x1', 'coin'), readModule('0x1', 'coin', { accept })],
-    [readView(view), readView(view, { accept })],
-    [readTransaction('ab'.repeat(32)), readTransaction('ab'.repeat(32), { accept })],
-  ] as const;
-  for (const [json, bcs] of pairs) assert.notEqual(keyOf(json), keyOf(bcs));
-});
 
 test('a module name that is no identifier is refused with 400', () => {
   for (const name of ['', '1a', 'a b', 'a-b', '..', 'a/b', '%61', 'a\0', '\u00e4']) {
@@ -195,4 +66,31 @@ test('a hash is 64 hex digits, written lowercase with prefix', () => {
       400,
       text,
     );
+});
+
+function subjectOf(type: string): string {
+  return resourceRead({ address: '0x1', type }, { target: '/', accept: undefined }).subject;
+}
+
+test('a type is the same read in each of its spellings, however often and after however many others', () => {
+  const spellings = [
+    '0x1::a::B<0x01::c::D,u8>',
+    '0x1::a::B< 0x1::c::D , u8 >',
+    `0x${'1'.padStart(64, '0')}::a::B<0x1::c::D, u8>`,
+  ];
+  const expected = '0x1/0x1::a::B<0x1::c::D, u8>';
+
+  for (let round = 0; round < 2; round += 1) {
+    for (const spelling of [...spellings, ...spellings]) assert.equal(subjectOf(spelling), expected);
+    for (let other = 0; other < 2_500; other += 1) {
+      assert.equal(subjectOf(`0x01::a::B${other}`), `0x1/0x1::a::B${other}`);
+    }
+  }
+});
+
+test('a malformed type is refused each time', () => {
+  for (let time = 0; time < 2; time += 1) {
+    assert.throws(() => subjectOf('0x1::a'), { status: 400 });
+    assert.throws(() => subjectOf('constructor'), { status: 400 });
+  }
 });

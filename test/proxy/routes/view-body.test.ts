@@ -183,33 +183,54 @@ function turned(value: unknown): unknown {
   );
 }
 
+const whole = body('').toString();
+const noList = (name: string): string => `"${name}" is missing or not an array`;
+const noFunction = '"function" is missing or not a string';
+
+/** Bodies and the begin of their error, behind `parse request payload error: `. */
 const wrong: readonly (readonly [body: string | Buffer, message: string])[] = [
-  ['{', 'parse request payload error: '],
-  ['\ufeff{}', 'parse request payload error: expected a value'],
-  [Buffer.from([0x22, 0xff, 0x22]), 'parse request payload error: the body is not UTF-8'],
-  ['null', 'parse request payload error: an object is expected'],
-  ['[]', 'parse request payload error: an object is expected'],
-  ['"x"', 'parse request payload error: an object is expected'],
-  ['{}', 'parse request payload error: "type_arguments" is missing or not an array'],
-  ['{"type_arguments":null}', 'parse request payload error: "type_arguments" is missing or not an array'],
-  ['{"type_arguments":"x"}', 'parse request payload error: "type_arguments" is missing or not an array'],
-  ['{"type_arguments":{}}', 'parse request payload error: "type_arguments" is missing or not an array'],
-  ['{"type_arguments":[1]}', 'parse request payload error: "type_arguments" holds something that is not a string'],
-  ['{"type_arguments":[]}', 'parse request payload error: "arguments" is missing or not an array'],
-  ['{"type_arguments":[],"arguments":{}}', 'parse request payload error: "arguments" is missing or not an array'],
-  ['{"type_arguments":[],"arguments":[]}', 'parse request payload error: "function" is missing or not a string'],
+  ['', ''],
+  [' \n', ''],
+  ['{', ''],
+  [whole.slice(0, -1), ''],
+  [`${whole}{}`, ''],
+  [whole.replace(/\}$/, ',}'), ''],
+  [whole.replaceAll('"', "'"), ''],
+  [`\ufeff${whole}`, 'expected a value'],
+  [Buffer.from([0x22, 0xff, 0x22]), 'the body is not UTF-8'],
   [
-    '{"type_arguments":[],"arguments":[],"function":5}',
-    'parse request payload error: "function" is missing or not a string',
+    Buffer.concat([Buffer.from(whole.slice(0, -2)), Buffer.from([0x22, 0xff, 0x22, 0x5d, 0x7d])]),
+    'the body is not UTF-8',
   ],
-  ['{"type_arguments":[],"arguments":[],"function":"f"}', 'parse request payload error: invalid entry function ID "f"'],
+  // An overlong encoding of a slash.
+  [Buffer.from([0x22, 0xc0, 0xaf, 0x22]), 'the body is not UTF-8'],
+  ['null', 'an object is expected'],
+  ['[]', 'an object is expected'],
+  ['"x"', 'an object is expected'],
+  ['{}', noList('type_arguments')],
+  ['{"type_arguments":null}', noList('type_arguments')],
+  ['{"type_arguments":"x"}', noList('type_arguments')],
+  ['{"type_arguments":{}}', noList('type_arguments')],
+  ['{"type_arguments":[1]}', '"type_arguments" holds something that is not a string'],
+  ['{"type_arguments":[]}', noList('arguments')],
+  ['{"type_arguments":[],"arguments":null}', noList('arguments')],
+  ['{"type_arguments":[],"arguments":{}}', noList('arguments')],
+  ['{"type_arguments":[],"arguments":[]}', noFunction],
+  ['{"type_arguments":[],"arguments":[],"function":5}', noFunction],
+  ...['f', '0x1::f', '0x1::m::f::g', '0X1::m::f'].map(
+    (id) => [`{"type_arguments":[],"arguments":[],"function":"${id}"}`, `invalid entry function ID "${id}"`] as const,
+  ),
+  [`{"type_arguments":[],"arguments":${'['.repeat(8_000)}`, ''],
 ];
 
 for (const [text, message] of wrong) {
-  test(`the body ${JSON.stringify(text.toString())} is refused: ${message}`, () => {
+  test(`the body ${JSON.stringify(text.toString()).slice(0, 100)} is refused: ${message}`, () => {
     assert.throws(
       () => parseViewBody('application/json', Buffer.from(text)),
-      (error) => error instanceof GatewayError && error.fault === 'malformed' && error.message.startsWith(message),
+      (error) =>
+        error instanceof GatewayError &&
+        error.fault === 'malformed' &&
+        error.message.startsWith(`parse request payload error: ${message}`),
     );
   });
 }
