@@ -119,7 +119,7 @@ export interface NodeRoot<N> {
  * Nodes by their roots at one version. `doubted`: all that contradict the most frequent root; when no root is the most
  * frequent one, all. `believed`: nodes with the most frequent root.
  */
-export interface RootVote<N> {
+interface RootVote<N> {
   readonly believed: readonly N[];
   readonly doubted: readonly N[];
 }

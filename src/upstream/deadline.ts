@@ -67,16 +67,12 @@ export class Deadline extends CancelToken {
   }
 }
 
-/** The bounds of a wait, and its outcome when one of them ends it. */
-export interface WaitBounds<T> {
-  readonly ms: number;
-  readonly signal: CancelSignal;
-  readonly late: T;
-}
-
-/** Waits within bounds. `begin` gets the function that ends the wait, and returns the one that forgets it. */
+/**
+ * Waits for `ms` at most, and until an abort; either resolves it to `late`. `begin` gets the function that ends the wait,
+ * and returns the one that forgets it.
+ */
 export function waitWithin<T>(
-  { ms, signal, late }: WaitBounds<T>,
+  { ms, signal, late }: { readonly ms: number; readonly signal: CancelSignal; readonly late: T },
   begin: (end: (outcome: T) => void) => () => unknown,
 ): Promise<T> {
   if (signal.aborted) return Promise.resolve(late);

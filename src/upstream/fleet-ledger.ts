@@ -8,7 +8,7 @@ import { elect, isConfirmed, isCredible, isLeftBehind, isOfFuture, nearest } fro
 import type { Upstream } from './node/upstream.ts';
 
 /** Changes of the fleet as a whole, for log and status page. */
-export type FleetChange =
+type FleetChange =
   | 'chain taken'
   | 'dialect taken'
   | 'node foreign'

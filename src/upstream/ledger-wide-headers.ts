@@ -203,7 +203,7 @@ const printable = /^[ -~]*$/;
  * The family's headers of a node's answer, in its order; values of a repeated name are joined (RFC 9110 5.3). `secret`:
  * the node's credentials, which an echo of the request must not publish.
  */
-export function familyFields(headers: HeaderValues, dialect: Dialect, secret: HeaderValues = {}): FamilyFields {
+function familyFields(headers: HeaderValues, dialect: Dialect, secret: HeaderValues = {}): FamilyFields {
   const names = Object.keys(headers).filter((name) => name.startsWith(dialect.prefix) && !dialect.known.has(name));
   if (names.length === 0) return noFields;
   const named = namedByConnection(headers['connection']?.toString());

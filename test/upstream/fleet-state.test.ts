@@ -73,6 +73,11 @@ function shown(fleet: FleetState, name: string): string | undefined {
 
 const never = new AbortController().signal;
 
+/** Waits for half a second, for a client that stays. */
+function waitFor(fleet: FleetState, version: bigint): Promise<boolean> {
+  return fleet.waitFor(LedgerVersion.of(version), 500, never);
+}
+
 test('before the first answer the fleet has no head and no headers', (t) => {
   const { fleet } = fleetOf(t, 'full', 'archival');
   assert.deepEqual([fleet.chainId, fleet.head, fleet.oldest, fleet.isReady], [undefined, undefined, undefined, false]);
@@ -464,7 +469,7 @@ test('a read above the head wakes when a usable node gets there, at once and not
   const { fleet, tell } = fleetOf(t, 'full', 'full');
   tell(0, { version: 100n });
   const outcomes: boolean[] = [];
-  const wait = fleet.waitFor(LedgerVersion.of(105n), 500, never).then((reached) => outcomes.push(reached));
+  const wait = waitFor(fleet, 105n).then((reached) => outcomes.push(reached));
 
   tell(1, { version: 104n });
   await Promise.resolve();
@@ -480,7 +485,7 @@ test('the wait ends in time when no node reaches the version', async (t) => {
   const { fleet, tell } = fleetOf(t, 'full');
   tell(0, { version: 100n });
   let outcome: boolean | undefined;
-  const wait = fleet.waitFor(LedgerVersion.of(101n), 500, never).then((reached) => (outcome = reached));
+  const wait = waitFor(fleet, 101n).then((reached) => (outcome = reached));
 
   t.mock.timers.tick(499);
   await Promise.resolve();
@@ -507,9 +512,9 @@ test('no request waits for a reached version, without time, or for a version of 
   const { fleet, tell } = fleetOf(t, 'full', 'full', 'full');
   tell(0, { version: 100n });
   tell(1, { version: 100n });
-  assert.equal(await fleet.waitFor(LedgerVersion.of(100n), 500, never), true);
+  assert.equal(await waitFor(fleet, 100n), true);
   assert.equal(await fleet.waitFor(LedgerVersion.of(101n), 0, never), false);
-  const wait = fleet.waitFor(LedgerVersion.of(101n), 500, never);
+  const wait = waitFor(fleet, 101n);
   tell(2, { version: 9000n, chainId: 5 });
   t.mock.timers.tick(500);
   assert.equal(await wait, false);
@@ -521,7 +526,7 @@ test('waiters of several versions wake each at its own', async (t) => {
   tell(0, { version: 100n });
   const woken: bigint[] = [];
   const waits = [103n, 101n, 102n, 101n, 110n].map((version) =>
-    fleet.waitFor(LedgerVersion.of(version), 500, never).then((reached) => reached && woken.push(version)),
+    waitFor(fleet, version).then((reached) => reached && woken.push(version)),
   );
   for (const version of [101n, 102n, 103n]) {
     tell(0, { version });
@@ -563,7 +568,7 @@ test('a node that answers again wakes the waiters of its versions', async (t) =>
   tell(0, { version: 100n });
   takeDown(0);
   let outcome: boolean | undefined;
-  const wait = fleet.waitFor(LedgerVersion.of(100n), 500, never).then((reached) => (outcome = reached));
+  const wait = waitFor(fleet, 100n).then((reached) => (outcome = reached));
 
   // An attempt reports the headers of an answer before the health that follows from it.
   fleet.observe(at(0), ledgerInfo({ version: 100n }), 10);
@@ -580,8 +585,8 @@ test('ten thousand requests wait at most; one more is answered without a wait', 
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { fleet, tell } = fleetOf(t, 'full');
   tell(0, { version: 100n });
-  const waits = Array.from({ length: 10_000 }, () => fleet.waitFor(LedgerVersion.of(101n), 500, never));
-  assert.equal(await fleet.waitFor(LedgerVersion.of(101n), 500, never), false);
+  const waits = Array.from({ length: 10_000 }, () => waitFor(fleet, 101n));
+  assert.equal(await waitFor(fleet, 101n), false);
   tell(0, { version: 101n });
   assert.ok((await Promise.all(waits)).every(Boolean));
 });

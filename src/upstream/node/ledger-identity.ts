@@ -6,7 +6,7 @@
 import { type CancelSignal, JsonBody } from '../../ledger/index.ts';
 
 /** A chain id that one node reported. */
-export interface ChainReport {
+interface ChainReport {
   readonly chainId: number;
   /** The chain of the fleet, for a node without a settled chain. */
   readonly fleetChainId: number | undefined;

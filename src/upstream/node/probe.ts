@@ -73,11 +73,7 @@ export class Prober {
   /** Probes a node that was added to the fleet, once and then at intervals. */
   async add(upstream: Upstream): Promise<void> {
     upstream.address.attach({
-      ask: async (withinMs) => {
-        const asked = this.ask(upstream, '', withinMs, upstream.client, 'submission');
-        const answer = await asked.catch(() => undefined);
-        return answer?.status === 200 ? answer.info : undefined;
-      },
+      ask: (withinMs) => this.#findInfo(upstream, withinMs, 'submission'),
       mayAsk: () => upstream.health === 'usable' && !upstream.isRemoved && upstream.mayBeAskedMore(performance.now()),
       onShared: () => this.#log.record('address shared', { upstream: upstream.name }, sharedAddressMessage),
     });
@@ -88,9 +84,13 @@ export class Prober {
   /** Probes a node that may join the fleet; `admit` records the answer. `undefined`: no answer. */
   async peek(upstream: Upstream, withinMs: number): Promise<ProbeResult | undefined> {
     const startedMs = performance.now();
-    const answer = await this.ask(upstream, '', withinMs).catch(() => undefined);
-    if (answer?.status !== 200 || answer.info === undefined) return undefined;
-    return { info: answer.info, elapsedMs: performance.now() - startedMs };
+    const info = await this.#findInfo(upstream, withinMs, 'probe');
+    return info && { info, elapsedMs: performance.now() - startedMs };
+  }
+
+  async #findInfo(upstream: Upstream, withinMs: number, purpose: Purpose): Promise<LedgerInfo | undefined> {
+    const answer = await this.ask(upstream, '', withinMs, upstream.client, purpose).catch(() => undefined);
+    return answer?.status === 200 ? answer.info : undefined;
   }
 
   /** Confirms what an answer shows that a look has to decide: another chain, or a ledger that went back. */

@@ -18,7 +18,7 @@ export const sharedAddressMessage =
   'several nodes answer at one address, with different ledgers: list each node, or set discover: dns';
 
 /** The looks at one address. */
-export interface AddressLooks {
+interface AddressLooks {
   /** Reads the ledger info over a new connection; `undefined`: no answer, or none of a ledger. Never rejects. */
   readonly ask: (withinMs: number) => Promise<LedgerInfo | undefined>;
   /** Whether looks beside those of the fleet may be sent now. */
