@@ -15,6 +15,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'lag < 0n => lag <= 0n': equal,
     'lag > longestLagUsec => lag >= longestLagUsec': equal,
     'hint !== undefined => true': 'for types alone: `undefined` is in no range',
+    'elected === undefined => false': 'for types alone: `undefined` has no votes',
   },
   'src/access/limits/memory-counter.ts': {
     'extraCost > 0 => extraCost >= 0': 'nothing is added',

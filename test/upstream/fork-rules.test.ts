@@ -91,6 +91,7 @@ test('every agreement on a root, by the answer of each node', () => {
     [[reportOf('right'), reportOf('wrong')], 'mixed'],
     [[reportOf('wrong'), reportOf(undefined, 900n)], 'unknown'],
     [[reportOf('wrong'), reportOf(undefined, 899n)], 'other'],
+    [[reportOf('wrong'), reportOf(undefined, 1_000n, 900n)], 'unknown'],
     [[reportOf(undefined, 899n)], 'unknown'],
     [[reportOf(undefined, 1_000n, 900n)], 'unknown'],
     [[reportOf(undefined, 1_000n, 901n)], 'pruned'],
