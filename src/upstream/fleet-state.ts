@@ -18,7 +18,7 @@ export interface FleetEvents extends LedgerEvents {
    * An answer reports another chain (`upstream.chain.doubted`), or a ledger that went back: a fresh look at the node's
    * ledger info has to confirm it. Called for each such answer, and for headers that a look decides about.
    */
-  onDoubt(upstream: Upstream): void;
+  onUnconfirmed(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers report. */
   onRefused(upstream: Upstream, version: LedgerVersion): void;
   /** Answers carry this head from now on. Called before the first of them; `upstream`: its node, '' once removed. */
@@ -315,7 +315,7 @@ export class FleetState {
       : upstream.chain.observe({ chainId, fleetChainId: this.chainId, nowMs, lookSentAtMs });
     const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined);
     if (isItsChain ? before !== chainId : before === undefined) this.ledger.voteOnChain();
-    if (!isItsChain || window.maySeemRestored(nowMs)) this.#events.onDoubt(upstream);
+    if (!isItsChain || window.maySeemRestored(nowMs)) this.#events.onUnconfirmed(upstream);
     this.#reportLower(upstream, nowMs);
     const isOurs = isItsChain && chainId === this.chainId;
     if (isOurs) this.ledger.observe(upstream, info, hasGoneBack, nowMs);

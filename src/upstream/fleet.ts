@@ -115,7 +115,7 @@ export class Fleet extends FleetState {
         journal.record(change, fields, message);
         if (change === 'rollback') deps.onRollback();
       },
-      onDoubt: (upstream) => {
+      onUnconfirmed: (upstream) => {
         const { doubted: chainId } = upstream.chain;
         // A node of another chain that answers for the fleet's chain is on its way back.
         if (chainId !== undefined && chainId !== this.chainId) {

@@ -23,7 +23,7 @@ type FamilyAnswer = Pick<AnswerHead, 'upstream' | 'info' | 'headers'>;
 
 /** A change for the log, and the request for a look at a node's ledger info: at most one a second for each node. */
 interface HeaderEvents extends Pick<LedgerEvents, 'onChange'> {
-  onDoubt(upstream: Upstream): void;
+  onUnconfirmed(upstream: Upstream): void;
 }
 
 /** The key on the newest look that had it. */
@@ -177,7 +177,7 @@ export class LedgerWideHeaders {
     const nowMs = performance.now();
     if (nowMs - (this.#askedAtMs.get(upstream) ?? -Infinity) < lookGapMs) return;
     this.#askedAtMs.set(upstream, nowMs);
-    this.#events.onDoubt(upstream);
+    this.#events.onUnconfirmed(upstream);
   }
 
   #leaveOut(upstream: Upstream): undefined {

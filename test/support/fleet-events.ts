@@ -3,7 +3,7 @@ import type { FleetEvents } from '../../src/upstream/fleet-state.ts';
 
 export const quietEvents: FleetEvents = {
   onChange: () => undefined,
-  onDoubt: () => undefined,
+  onUnconfirmed: () => undefined,
   onGeneration: () => undefined,
   onRefused: () => undefined,
   onConfirmed: () => undefined,

@@ -119,9 +119,9 @@ const leftBehind: readonly (readonly [other: HeadReport, expected: boolean])[] =
 ];
 
 test('a node is left behind when both its version and its time are far from the head', () => {
-  const told = leftBehind.map(([other]) => isLeftBehind(node(2_000_000n), other, nowUsec, 30n * second));
+  const reported = leftBehind.map(([other]) => isLeftBehind(node(2_000_000n), other, nowUsec, 30n * second));
   assert.deepEqual(
-    told,
+    reported,
     leftBehind.map(([, expected]) => expected),
   );
 });
@@ -140,22 +140,22 @@ test('a node up to 10,000 versions behind a head proves that the ledger has not 
 
 const votes: readonly {
   readonly claim: string;
-  readonly told: readonly (number | undefined)[];
+  readonly reported: readonly (number | undefined)[];
   readonly standing?: number;
   readonly elected: number | undefined;
 }[] = [
-  { claim: 'without a report there is no chain', told: [undefined, undefined], elected: undefined },
-  { claim: 'the first report decides', told: [undefined, 2], elected: 2 },
-  { claim: 'most nodes decide', told: [1, 2, 2], elected: 2 },
-  { claim: 'a tie goes to the node configured first', told: [1, 2], elected: 1 },
-  { claim: 'a tie keeps the standing chain', told: [1, 2], standing: 2, elected: 2 },
-  { claim: 'a majority turns a standing chain', told: [1, 1, 2], standing: 2, elected: 1 },
-  { claim: 'a chain without reports loses', told: [1, undefined], standing: 2, elected: 1 },
-  { claim: 'silence leaves the standing chain', told: [undefined], standing: 2, elected: 2 },
+  { claim: 'without a report there is no chain', reported: [undefined, undefined], elected: undefined },
+  { claim: 'the first report decides', reported: [undefined, 2], elected: 2 },
+  { claim: 'most nodes decide', reported: [1, 2, 2], elected: 2 },
+  { claim: 'a tie goes to the node configured first', reported: [1, 2], elected: 1 },
+  { claim: 'a tie keeps the standing chain', reported: [1, 2], standing: 2, elected: 2 },
+  { claim: 'a majority turns a standing chain', reported: [1, 1, 2], standing: 2, elected: 1 },
+  { claim: 'a chain without reports loses', reported: [1, undefined], standing: 2, elected: 1 },
+  { claim: 'silence leaves the standing chain', reported: [undefined], standing: 2, elected: 2 },
 ];
 
-for (const { claim, told, standing, elected } of votes) {
+for (const { claim, reported, standing, elected } of votes) {
   test(`vote on the chain: ${claim}`, () => {
-    assert.equal(elect(told, standing), elected);
+    assert.equal(elect(reported, standing), elected);
   });
 }

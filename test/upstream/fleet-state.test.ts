@@ -11,7 +11,7 @@ import { fc } from '../support/fast-check.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
 
-/** A fleet of nodes without connections, the last `spares` of them not in it yet; `tell` is an answer of one of them. */
+/** A fleet of nodes without connections, the last `spares` of them not in it yet; `report` is an answer of one of them. */
 function fleetOf(
   t: TestContext,
   ...given: readonly (Tier | { readonly chainId?: number; readonly spares?: number })[]
@@ -28,7 +28,7 @@ function fleetOf(
     new Dialect('node'),
     {
       ...quietEvents,
-      onDoubt: ({ name }) => doubted.push(name),
+      onUnconfirmed: ({ name }) => doubted.push(name),
       onChange: (change, fields) => {
         const words = Object.values(fields).join(' ');
         if (change === 'node foreign') foreign.push(words);
@@ -43,19 +43,19 @@ function fleetOf(
     assert.ok(upstream !== undefined);
     return upstream;
   };
-  const tell = (index: number, ledger: MadeUpLedger, nowMs = 0, lookSentAtMs?: number): boolean => {
+  const report = (index: number, ledger: MadeUpLedger, nowMs = 0, lookSentAtMs?: number): boolean => {
     at(index).recordAnswer(5, nowMs);
     return fleet.observe(at(index), ledgerInfo(ledger), nowMs, lookSentAtMs);
   };
   /** A look at the ledger info, sent and answered at one moment. */
-  const look = (index: number, ledger: MadeUpLedger, nowMs: number): boolean => tell(index, ledger, nowMs, nowMs);
+  const look = (index: number, ledger: MadeUpLedger, nowMs: number): boolean => report(index, ledger, nowMs, nowMs);
   /** Two failures in a row, as the sender reports them. */
   const takeDown = (index: number): void => {
     at(index).recordFailure(5, 0, 'time-out');
     at(index).recordFailure(5, 0, 'time-out');
     fleet.refresh();
   };
-  return { fleet, at, tell, look, takeDown, foreign, rollbacks, outages, doubted };
+  return { fleet, at, report, look, takeDown, foreign, rollbacks, outages, doubted };
 }
 
 function upstreamOf(t: TestContext, name: string, tier: Tier = 'full', path = '/v1'): Upstream {
@@ -85,33 +85,33 @@ test('before the first answer the fleet has no head and no headers', (t) => {
 });
 
 test('the fleet is ready from the first usable node with a window on, and no longer when it is down', (t) => {
-  const { fleet, at, tell, takeDown } = fleetOf(t, 'full', 'full');
+  const { fleet, at, report, takeDown } = fleetOf(t, 'full', 'full');
   at(1).recordAnswer(5, 0);
   assert.equal(fleet.isReady, false);
-  tell(0, { version: 100n });
+  report(0, { version: 100n });
   assert.equal(fleet.isReady, true);
   takeDown(0);
   assert.equal(fleet.isReady, false);
 });
 
 test('the head is the newest that any node has reported', (t) => {
-  const { fleet, tell } = fleetOf(t, 'full', 'full');
-  tell(0, { version: 100n });
-  tell(1, { version: 90n });
+  const { fleet, report } = fleetOf(t, 'full', 'full');
+  report(0, { version: 100n });
+  report(1, { version: 90n });
   assert.equal(fleet.head?.version, 100n);
-  tell(1, { version: 110n });
+  report(1, { version: 110n });
   assert.equal(fleet.head?.version, 110n);
 });
 
 test('one report with a time of the future neither stays in headers nor makes the nodes lag', (t) => {
-  const { fleet, at, tell } = fleetOf(t, 'full', 'full');
+  const { fleet, at, report } = fleetOf(t, 'full', 'full');
   const nowUsec = BigInt(Date.now()) * 1_000n;
-  tell(0, { version: 100n, timestampUsec: nowUsec });
-  tell(1, { version: 100n, timestampUsec: nowUsec });
-  tell(0, { version: 101n, timestampUsec: 2n ** 64n - 1n });
+  report(0, { version: 100n, timestampUsec: nowUsec });
+  report(1, { version: 100n, timestampUsec: nowUsec });
+  report(0, { version: 101n, timestampUsec: 2n ** 64n - 1n });
 
-  for (const node of [0, 1]) tell(node, { version: 110n, timestampUsec: nowUsec + 1_000_000n });
-  tell(0, { version: 111n, timestampUsec: nowUsec + 900_000n });
+  for (const node of [0, 1]) report(node, { version: 110n, timestampUsec: nowUsec + 1_000_000n });
+  report(0, { version: 111n, timestampUsec: nowUsec + 900_000n });
 
   assert.equal(shown(fleet, 'X-Node-Ledger-Timestampusec'), String(nowUsec + 1_000_000n));
   assert.deepEqual([fleet.isLagging(at(0)), fleet.isLagging(at(1))], [false, false]);
@@ -127,20 +127,23 @@ test('for any reports and failures, version and timestamp never go backward with
   });
   fc.assert(
     fc.property(fc.array(event, { maxLength: 40 }), (events) => {
-      const { fleet, tell, takeDown } = fleetOf(t, 'full', 'full', 'archival');
+      const { fleet, report, takeDown } = fleetOf(t, 'full', 'full', 'archival');
       let [nowMs, version, timestamp, generation] = [0, -1, -1, 0];
       for (const { node, fails, passedMs, ...ledger } of events) {
         nowMs += passedMs;
         if (fails) takeDown(node);
-        else tell(node, ledger, nowMs);
+        else report(node, ledger, nowMs);
         if (fleet.head === undefined) continue;
         if (fleet.generation !== generation) [version, timestamp, generation] = [-1, -1, fleet.generation];
-        const told = [
+        const reported = [
           Number(shown(fleet, 'X-Node-Ledger-Version')),
           Number(shown(fleet, 'X-Node-Ledger-Timestampusec')),
         ] as const;
-        assert.ok(told[0] >= version && told[1] >= timestamp, `${told.join()} after ${version}, ${timestamp}`);
-        [version, timestamp] = told;
+        assert.ok(
+          reported[0] >= version && reported[1] >= timestamp,
+          `${reported.join()} after ${version}, ${timestamp}`,
+        );
+        [version, timestamp] = reported;
       }
     }),
     { numRuns: 300 },
@@ -154,9 +157,9 @@ function insist(look: ReturnType<typeof fleetOf>['look'], index: number, ledger:
 }
 
 test('the ledger of the only node goes back: the head follows, and a generation begins', (t) => {
-  const { fleet, tell, look, rollbacks } = fleetOf(t, 'full');
-  tell(0, { version: 1000n, oldest: 400n });
-  tell(0, { version: 300n }, 100);
+  const { fleet, report, look, rollbacks } = fleetOf(t, 'full');
+  report(0, { version: 1000n, oldest: 400n });
+  report(0, { version: 300n }, 100);
   assert.deepEqual([fleet.head?.version, fleet.generation], [1000n, 0]);
 
   insist(look, 0, { version: 300n, timestampUsec: 300n }, 200);
@@ -170,40 +173,40 @@ test('the ledger of the only node goes back: the head follows, and a generation 
 });
 
 test('a node that was restored while another is at the head is only behind', (t) => {
-  const { fleet, tell, look, rollbacks } = fleetOf(t, 'full', 'full');
-  tell(0, { version: 1_000_000n });
-  tell(1, { version: 999_000n });
+  const { fleet, report, look, rollbacks } = fleetOf(t, 'full', 'full');
+  report(0, { version: 1_000_000n });
+  report(1, { version: 999_000n });
   insist(look, 0, { version: 300n }, 100);
   assert.deepEqual([fleet.head?.version, fleet.generation, rollbacks], [1_000_000n, 0, []]);
 });
 
 test('a head that its own node takes back is given up, though it was near to the others', (t) => {
-  const { fleet, at, tell, look, rollbacks } = fleetOf(t, 'full', 'full', 'full');
-  for (const node of [0, 1, 2]) tell(node, { version: 1_000n });
-  tell(0, { version: 6_000n });
+  const { fleet, at, report, look, rollbacks } = fleetOf(t, 'full', 'full', 'full');
+  for (const node of [0, 1, 2]) report(node, { version: 1_000n });
+  report(0, { version: 6_000n });
   assert.equal(fleet.head?.version, 6_000n);
 
   const nowMs = insist(look, 0, { version: 1_001n }, 100);
-  tell(0, { version: 1_002n }, nowMs + 10);
+  report(0, { version: 1_002n }, nowMs + 10);
 
   assert.deepEqual([fleet.head?.version, fleet.generation, rollbacks], [1_002n, 1, []]);
   assert.equal(at(0).isSuspect, false);
 });
 
 test('a head that another node has reached stays, though its own node went back', (t) => {
-  const { fleet, tell, look } = fleetOf(t, 'full', 'full');
-  for (const node of [0, 1]) tell(node, { version: 1_000n });
-  tell(0, { version: 6_000n });
-  tell(1, { version: 6_000n });
+  const { fleet, report, look } = fleetOf(t, 'full', 'full');
+  for (const node of [0, 1]) report(node, { version: 1_000n });
+  report(0, { version: 6_000n });
+  report(1, { version: 6_000n });
   insist(look, 0, { version: 1_001n }, 100);
   assert.deepEqual([fleet.head?.version, fleet.generation], [6_000n, 0]);
 });
 
 test('a node that is down, or has gone back as well, confirms nothing', (t) => {
   for (const end of ['down', 'gone back'] as const) {
-    const { fleet, tell, look, takeDown, rollbacks } = fleetOf(t, 'full', 'full');
-    tell(0, { version: 1_000_000n });
-    tell(1, { version: 1_000_000n });
+    const { fleet, report, look, takeDown, rollbacks } = fleetOf(t, 'full', 'full');
+    report(0, { version: 1_000_000n });
+    report(1, { version: 1_000_000n });
     let nowMs = 100;
     if (end === 'down') takeDown(1);
     // Not far: near enough to the head to pass for a node that is a little behind.
@@ -218,9 +221,9 @@ test('a node that is down, or has gone back as well, confirms nothing', (t) => {
 });
 
 test('answers alone never take the ledger back, however long they report an older one: a look does', (t) => {
-  const { fleet, tell, look, doubted } = fleetOf(t, 'full');
-  tell(0, { version: 1000n });
-  for (let nowMs = 0; nowMs < 60_000; nowMs += 1_000) tell(0, { version: 300n }, nowMs);
+  const { fleet, report, look, doubted } = fleetOf(t, 'full');
+  report(0, { version: 1000n });
+  for (let nowMs = 0; nowMs < 60_000; nowMs += 1_000) report(0, { version: 300n }, nowMs);
   assert.deepEqual([fleet.head?.version, fleet.generation], [1000n, 0]);
   assert.equal(doubted.length, 50);
 
@@ -230,11 +233,11 @@ test('answers alone never take the ledger back, however long they report an olde
 });
 
 test('answers alone never turn the ledger over, however many report another chain: a look after them does', (t) => {
-  const { fleet, at, tell, look, doubted } = fleetOf(t, 'full');
-  tell(0, { version: 1000n });
+  const { fleet, at, report, look, doubted } = fleetOf(t, 'full');
+  report(0, { version: 1000n });
   fleet.ledger.settle();
   const foreign = { version: 300n, chainId: 5 };
-  for (const nowMs of [10, 20, 30]) assert.equal(tell(0, foreign, nowMs), false);
+  for (const nowMs of [10, 20, 30]) assert.equal(report(0, foreign, nowMs), false);
   assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 1000n, 0]);
   assert.deepEqual([doubted, at(0).health, at(0).chain.doubted], [['n0', 'n0', 'n0'], 'usable', 5]);
 
@@ -245,8 +248,8 @@ test('answers alone never turn the ledger over, however many report another chai
 });
 
 test('the first nodes that answer after the start do not turn the ledger over without a second look', (t) => {
-  const { fleet, at, tell, look } = fleetOf(t, 'full', 'full', 'full');
-  tell(0, { version: 1000n });
+  const { fleet, at, report, look } = fleetOf(t, 'full', 'full', 'full');
+  report(0, { version: 1000n });
   fleet.ledger.settle();
   look(1, { version: 300n, chainId: 5 }, 10);
   look(2, { version: 300n, chainId: 5 }, 10);
@@ -279,17 +282,17 @@ test('with a chain of the config no look and no majority changes it', (t) => {
 });
 
 test('the oldest version is the deepest usable node’s, with that node’s oldest block', (t) => {
-  const { fleet, tell, takeDown } = fleetOf(t, 'full', 'archival', 'full');
-  tell(0, { version: 1000n, oldest: 500n });
-  tell(1, { version: 990n, oldest: 100n });
-  tell(2, { version: 980n, oldest: 300n });
+  const { fleet, report, takeDown } = fleetOf(t, 'full', 'archival', 'full');
+  report(0, { version: 1000n, oldest: 500n });
+  report(1, { version: 990n, oldest: 100n });
+  report(2, { version: 980n, oldest: 300n });
   assert.deepEqual(
     [shown(fleet, 'X-Node-Ledger-Oldest-Version'), shown(fleet, 'X-Node-Oldest-Block-Height')],
     ['100', '10'],
   );
   takeDown(1);
   assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '300');
-  tell(1, { version: 1010n, oldest: 120n });
+  report(1, { version: 1010n, oldest: 120n });
   assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '120');
   for (const index of [0, 1, 2]) takeDown(index);
   assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '120');
@@ -297,18 +300,18 @@ test('the oldest version is the deepest usable node’s, with that node’s olde
 });
 
 test('two heads confirm a version: the second newest one of the nodes that are asked and believed', (t) => {
-  const { fleet, at, tell, takeDown } = fleetOf(t, 'full', 'full', 'full', 'archival');
-  tell(0, { version: 1000n });
+  const { fleet, at, report, takeDown } = fleetOf(t, 'full', 'full', 'full', 'archival');
+  report(0, { version: 1000n });
   fleet.refresh();
   assert.equal(fleet.ledger.confirmed, 1000n, 'the only node');
-  tell(1, { version: 990n });
+  report(1, { version: 990n });
   fleet.refresh();
-  tell(3, { version: 980n });
+  report(3, { version: 980n });
   assert.equal(fleet.ledger.confirmed, 990n);
-  tell(1, { version: 1005n });
+  report(1, { version: 1005n });
   assert.equal(fleet.ledger.confirmed, 1000n);
   // The others contradict it.
-  tell(2, { version: 900_000_000n });
+  report(2, { version: 900_000_000n });
   assert.equal(at(2).isSuspect, true);
   assert.equal(fleet.ledger.confirmed, 1000n);
   fleet.setDrained(at(1), true, 0);
@@ -343,9 +346,9 @@ test('a version that two nodes have reached is reported once, and with the next 
 });
 
 test('an answer awaits a second node from just above the second head on, near it or far', (t) => {
-  const { fleet, at, tell } = fleetOf(t, 'full', 'full');
-  tell(0, { version: 3000n });
-  tell(1, { version: 1000n });
+  const { fleet, at, report } = fleetOf(t, 'full', 'full');
+  report(0, { version: 3000n });
+  report(1, { version: 1000n });
   const awaited = [1000n, 1001n, 1500n, 1501n].map((version) => fleet.ledger.awaited(at(0), version, 0));
   assert.deepEqual(
     awaited.map((each) => each?.isNear),
@@ -355,11 +358,11 @@ test('an answer awaits a second node from just above the second head on, near it
 });
 
 test('an outage begins with the last node that could be asked, and ends with the first that can be again', (t) => {
-  const { fleet, at, tell, takeDown, outages } = fleetOf(t, 'full', 'full');
+  const { fleet, at, report, takeDown, outages } = fleetOf(t, 'full', 'full');
   takeDown(0);
   assert.deepEqual([outages, fleet.outageSinceMs, fleet.view.isPlain], [[], undefined, true], 'no node ever answered');
   for (const index of [0, 1]) {
-    tell(index, { version: 100n });
+    report(index, { version: 100n });
     fleet.refresh();
   }
   takeDown(0);
@@ -375,38 +378,38 @@ test('an outage begins with the last node that could be asked, and ends with the
 test('in an outage the oldest version is that of the nodes that answered within 30 s before it', (t) => {
   t.mock.method(performance, 'now', () => nowMs);
   let nowMs = 0;
-  const { fleet, tell, takeDown } = fleetOf(t, 'archival', 'archival', 'full');
-  tell(0, { version: 100n, oldest: 10n }, 9_999);
-  tell(1, { version: 100n, oldest: 20n }, 10_000);
-  tell(2, { version: 100n, oldest: 30n }, 39_000);
+  const { fleet, report, takeDown } = fleetOf(t, 'archival', 'archival', 'full');
+  report(0, { version: 100n, oldest: 10n }, 9_999);
+  report(1, { version: 100n, oldest: 20n }, 10_000);
+  report(2, { version: 100n, oldest: 30n }, 39_000);
   nowMs = 40_000;
   for (const index of [0, 1, 2]) takeDown(index);
   assert.deepEqual([shown(fleet, 'X-Node-Ledger-Oldest-Version'), fleet.oldest?.oldestVersion], ['20', 20n]);
 });
 
 test('the list of headers is made once per change, and an equal answer is none', (t) => {
-  const { fleet, tell, takeDown } = fleetOf(t, 'full', 'full');
-  tell(0, { version: 100n, oldest: 20n });
+  const { fleet, report, takeDown } = fleetOf(t, 'full', 'full');
+  report(0, { version: 100n, oldest: 20n });
   const first = fleet.view.headers;
   assert.equal(fleet.view.headers, first);
-  tell(1, { version: 101n, oldest: 10n });
+  report(1, { version: 101n, oldest: 10n });
   const second = fleet.view.headers;
   assert.notEqual(second, first);
-  tell(1, { version: 101n, oldest: 10n });
-  tell(0, { version: 100n, oldest: 20n });
+  report(1, { version: 101n, oldest: 10n });
+  report(0, { version: 100n, oldest: 20n });
   assert.equal(fleet.view.headers, second);
-  tell(0, { version: 102n, oldest: 5n });
+  report(0, { version: 102n, oldest: 5n });
   assert.notEqual(fleet.view.headers, second);
   takeDown(0);
   assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '10');
 });
 
 test('the chain of most nodes is the fleet’s; the others are marked, reported once, and change nothing', (t) => {
-  const { fleet, at, tell, foreign } = fleetOf(t, 'full', 'full', 'full');
-  assert.equal(tell(0, { version: 100n }), true);
-  assert.equal(tell(1, { version: 9000n, oldest: 1n, chainId: 5 }), false);
-  assert.equal(tell(2, { version: 200n, oldest: 50n }), true);
-  tell(1, { version: 9001n, chainId: 5 });
+  const { fleet, at, report, foreign } = fleetOf(t, 'full', 'full', 'full');
+  assert.equal(report(0, { version: 100n }), true);
+  assert.equal(report(1, { version: 9000n, oldest: 1n, chainId: 5 }), false);
+  assert.equal(report(2, { version: 200n, oldest: 50n }), true);
+  report(1, { version: 9001n, chainId: 5 });
 
   assert.equal(fleet.chainId, 4);
   assert.equal(fleet.head?.version, 200n);
@@ -421,17 +424,17 @@ test('a tie of two chains goes to the node configured first, in any order of ans
     [0, 1],
     [1, 0],
   ] as const) {
-    const { fleet, at, tell } = fleetOf(t, 'full', 'full');
-    for (const index of speakers) tell(index, { version: 100n, chainId: index + 4 });
+    const { fleet, at, report } = fleetOf(t, 'full', 'full');
+    for (const index of speakers) report(index, { version: 100n, chainId: index + 4 });
     assert.equal(fleet.chainId, 4);
     assert.deepEqual([at(0).health, at(1).health], ['usable', 'foreign']);
   }
 });
 
 test('after the start a tie changes nothing: one node that changes its chain does not change the fleet’s', (t) => {
-  const { fleet, at, tell, look } = fleetOf(t, 'full', 'full');
-  tell(0, { version: 100n });
-  tell(1, { version: 101n });
+  const { fleet, at, report, look } = fleetOf(t, 'full', 'full');
+  report(0, { version: 100n });
+  report(1, { version: 101n });
   fleet.ledger.settle();
   for (const nowMs of [10, 20]) look(0, { version: 9000n, chainId: 5 }, nowMs);
   assert.equal(fleet.chainId, 4);
@@ -440,10 +443,10 @@ test('after the start a tie changes nothing: one node that changes its chain doe
 });
 
 test('a majority that comes later turns the fleet to its chain, and the head with it', (t) => {
-  const { fleet, at, tell, foreign } = fleetOf(t, 'full', 'full', 'full');
-  tell(0, { version: 9000n, chainId: 5 });
-  tell(1, { version: 100n });
-  tell(2, { version: 101n });
+  const { fleet, at, report, foreign } = fleetOf(t, 'full', 'full', 'full');
+  report(0, { version: 9000n, chainId: 5 });
+  report(1, { version: 100n });
+  report(2, { version: 101n });
   assert.equal(fleet.chainId, 4);
   assert.equal(fleet.head?.version, 101n);
   assert.deepEqual(
@@ -454,11 +457,11 @@ test('a majority that comes later turns the fleet to its chain, and the head wit
 });
 
 test('a foreign node that comes back to the chain is used again, with the window it has now', (t) => {
-  const { fleet, at, tell } = fleetOf(t, 'full', 'full', 'full');
-  tell(0, { version: 100n, oldest: 50n });
-  tell(1, { version: 100n, oldest: 50n });
-  tell(2, { version: 9000n, oldest: 1n, chainId: 5 });
-  tell(2, { version: 99n, oldest: 60n });
+  const { fleet, at, report } = fleetOf(t, 'full', 'full', 'full');
+  report(0, { version: 100n, oldest: 50n });
+  report(1, { version: 100n, oldest: 50n });
+  report(2, { version: 9000n, oldest: 1n, chainId: 5 });
+  report(2, { version: 99n, oldest: 60n });
   assert.equal(at(2).health, 'usable');
   assert.equal(at(2).window.info?.version, 99n);
   assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '50');
@@ -466,15 +469,15 @@ test('a foreign node that comes back to the chain is used again, with the window
 
 test('a read above the head wakes when a usable node gets there, at once and not before', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, tell } = fleetOf(t, 'full', 'full');
-  tell(0, { version: 100n });
+  const { fleet, report } = fleetOf(t, 'full', 'full');
+  report(0, { version: 100n });
   const outcomes: boolean[] = [];
   const wait = waitFor(fleet, 105n).then((reached) => outcomes.push(reached));
 
-  tell(1, { version: 104n });
+  report(1, { version: 104n });
   await Promise.resolve();
   assert.deepEqual(outcomes, []);
-  tell(1, { version: 105n });
+  report(1, { version: 105n });
   await wait;
 
   assert.deepEqual(outcomes, [true]);
@@ -482,8 +485,8 @@ test('a read above the head wakes when a usable node gets there, at once and not
 
 test('the wait ends in time when no node reaches the version', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, tell } = fleetOf(t, 'full');
-  tell(0, { version: 100n });
+  const { fleet, report } = fleetOf(t, 'full');
+  report(0, { version: 100n });
   let outcome: boolean | undefined;
   const wait = waitFor(fleet, 101n).then((reached) => (outcome = reached));
 
@@ -498,8 +501,8 @@ test('the wait ends in time when no node reaches the version', async (t) => {
 
 test('the wait ends with the client', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, tell } = fleetOf(t, 'full');
-  tell(0, { version: 100n });
+  const { fleet, report } = fleetOf(t, 'full');
+  report(0, { version: 100n });
   const client = new AbortController();
   const wait = fleet.waitFor(LedgerVersion.of(101n), 500, client.signal);
   client.abort();
@@ -509,27 +512,27 @@ test('the wait ends with the client', async (t) => {
 
 test('no request waits for a reached version, without time, or for a version of a foreign node', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, tell } = fleetOf(t, 'full', 'full', 'full');
-  tell(0, { version: 100n });
-  tell(1, { version: 100n });
+  const { fleet, report } = fleetOf(t, 'full', 'full', 'full');
+  report(0, { version: 100n });
+  report(1, { version: 100n });
   assert.equal(await waitFor(fleet, 100n), true);
   assert.equal(await fleet.waitFor(LedgerVersion.of(101n), 0, never), false);
   const wait = waitFor(fleet, 101n);
-  tell(2, { version: 9000n, chainId: 5 });
+  report(2, { version: 9000n, chainId: 5 });
   t.mock.timers.tick(500);
   assert.equal(await wait, false);
 });
 
 test('waiters of several versions wake each at its own', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, tell } = fleetOf(t, 'full');
-  tell(0, { version: 100n });
+  const { fleet, report } = fleetOf(t, 'full');
+  report(0, { version: 100n });
   const woken: bigint[] = [];
   const waits = [103n, 101n, 102n, 101n, 110n].map((version) =>
     waitFor(fleet, version).then((reached) => reached && woken.push(version)),
   );
   for (const version of [101n, 102n, 103n]) {
-    tell(0, { version });
+    report(0, { version });
     // A turn of the event loop lets everything that was woken finish.
     await new Promise(setImmediate);
     assert.ok(woken.every((seen) => seen <= version) && woken.includes(version), woken.join());
@@ -541,9 +544,9 @@ test('waiters of several versions wake each at its own', async (t) => {
 
 test('only news of a node looks at the waiters that it cannot serve', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, at, tell } = fleetOf(t, 'full', 'full');
-  tell(1, { version: 90n });
-  tell(0, { version: 100n });
+  const { fleet, at, report } = fleetOf(t, 'full', 'full');
+  report(1, { version: 90n });
+  report(0, { version: 100n });
   const known = at(0).window.info;
   assert.ok(known !== undefined);
   let asked = 0;
@@ -557,15 +560,15 @@ test('only news of a node looks at the waiters that it cannot serve', async (t) 
   for (let answers = 0; answers < 100; answers += 1) fleet.observe(at(0), known, answers);
 
   assert.equal(asked, before);
-  tell(1, { version: 100n });
+  report(1, { version: 100n });
   assert.equal(await wait, true);
 });
 
 test('a node that answers again wakes the waiters of its versions', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, at, tell, takeDown } = fleetOf(t, 'full', 'full');
-  tell(1, { version: 90n });
-  tell(0, { version: 100n });
+  const { fleet, at, report, takeDown } = fleetOf(t, 'full', 'full');
+  report(1, { version: 90n });
+  report(0, { version: 100n });
   takeDown(0);
   let outcome: boolean | undefined;
   const wait = waitFor(fleet, 100n).then((reached) => (outcome = reached));
@@ -583,17 +586,17 @@ test('a node that answers again wakes the waiters of its versions', async (t) =>
 
 test('ten thousand requests wait at most; one more is answered without a wait', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const { fleet, tell } = fleetOf(t, 'full');
-  tell(0, { version: 100n });
+  const { fleet, report } = fleetOf(t, 'full');
+  report(0, { version: 100n });
   const waits = Array.from({ length: 10_000 }, () => waitFor(fleet, 101n));
   assert.equal(await waitFor(fleet, 101n), false);
-  tell(0, { version: 101n });
+  report(0, { version: 101n });
   assert.ok((await Promise.all(waits)).every(Boolean));
 });
 
 test('a candidate costs its latency for each request in flight and this one', (t) => {
-  const { fleet, at, tell } = fleetOf(t, 'full');
-  tell(0, { version: 100n }, 1000);
+  const { fleet, at, report } = fleetOf(t, 'full');
+  report(0, { version: 100n }, 1000);
   at(0).recordAnswer(100, 1000);
   at(0).inFlight = 3;
   const [candidate] = candidatesOf(fleet, 1000, { kind: 'head' });
@@ -651,19 +654,19 @@ test('a node’s base path is taken without its trailing slash', (t) => {
 function changingFleet(t: TestContext, count: number) {
   const made = fleetOf(t, 'full', 'full', 'full', { spares: 3 - count });
   const nodes = [made.at(0), made.at(1), made.at(2)] as const;
-  const tell = (upstream: Upstream, ledger: MadeUpLedger, nowMs = 0): boolean => {
-    const isOurs = made.tell(nodes.indexOf(upstream), ledger, nowMs);
+  const report = (upstream: Upstream, ledger: MadeUpLedger, nowMs = 0): boolean => {
+    const isOurs = made.report(nodes.indexOf(upstream), ledger, nowMs);
     made.fleet.refresh();
     return isOurs;
   };
-  return { ...made, nodes, tell };
+  return { ...made, nodes, report };
 }
 
 test('nodes that stay keep their state', (t) => {
-  const { fleet, nodes, tell } = changingFleet(t, 2);
+  const { fleet, nodes, report } = changingFleet(t, 2);
   const [a, b, c] = nodes;
-  tell(a, { version: 100n, oldest: 20n });
-  tell(b, { version: 90n, oldest: 50n });
+  report(a, { version: 100n, oldest: 20n });
+  report(b, { version: 90n, oldest: 50n });
   const [before] = candidatesOf(fleet, 10, { kind: 'head' });
 
   fleet.replace([c, a], 0);
@@ -676,10 +679,10 @@ test('nodes that stay keep their state', (t) => {
 });
 
 test('the oldest version is that of the remaining nodes', (t) => {
-  const { fleet, nodes, tell } = changingFleet(t, 2);
+  const { fleet, nodes, report } = changingFleet(t, 2);
   const [a, b] = nodes;
-  tell(a, { version: 100n, oldest: 5n });
-  tell(b, { version: 100n, oldest: 50n });
+  report(a, { version: 100n, oldest: 5n });
+  report(b, { version: 100n, oldest: 50n });
 
   fleet.replace([b], 0);
 
@@ -689,16 +692,16 @@ test('the oldest version is that of the remaining nodes', (t) => {
 });
 
 test('a head that another node has reached outlives its node', (t) => {
-  const { fleet, nodes, tell, rollbacks } = changingFleet(t, 2);
+  const { fleet, nodes, report, rollbacks } = changingFleet(t, 2);
   const [a, b] = nodes;
-  tell(b, { version: 95n });
-  tell(a, { version: 100n });
+  report(b, { version: 95n });
+  report(a, { version: 100n });
 
   fleet.replace([b], 1_000);
-  tell(b, { version: 99n }, 2_000);
+  report(b, { version: 99n }, 2_000);
   const early = [fleet.head?.version, fleet.ledger.source];
-  tell(b, { version: 100n }, 3_000);
-  tell(b, { version: 100n }, 90_000);
+  report(b, { version: 100n }, 3_000);
+  report(b, { version: 100n }, 90_000);
 
   assert.deepEqual(early, [100n, undefined]);
   assert.deepEqual([fleet.head?.version, fleet.ledger.source, fleet.generation], [100n, b, 0]);
@@ -706,39 +709,39 @@ test('a head that another node has reached outlives its node', (t) => {
 });
 
 test('a head that the others contradict goes with its node', (t) => {
-  const { fleet, nodes, tell, rollbacks } = changingFleet(t, 1);
+  const { fleet, nodes, report, rollbacks } = changingFleet(t, 1);
   const [liar, b] = nodes;
-  tell(liar, { version: 9_000_000_000n });
+  report(liar, { version: 9_000_000_000n });
 
   fleet.replace([liar, b], 0);
   fleet.replace([b], 0);
   assert.equal(fleet.head?.version, 9_000_000_000n);
-  tell(b, { version: 100n }, 1_000);
+  report(b, { version: 100n }, 1_000);
 
   assert.deepEqual([fleet.head?.version, fleet.generation], [100n, 1]);
   assert.deepEqual(rollbacks, ['n1 9000000000 100']);
 });
 
 test('a head slightly too far ahead goes when no remaining node reaches it within the allowed lag', (t) => {
-  const { fleet, nodes, tell } = changingFleet(t, 2);
+  const { fleet, nodes, report } = changingFleet(t, 2);
   const [liar, b] = nodes;
-  tell(b, { version: 100n });
-  tell(liar, { version: 5_000n });
+  report(b, { version: 100n });
+  report(liar, { version: 5_000n });
 
   fleet.replace([b], 1_000);
-  tell(b, { version: 101n }, 30_900);
+  report(b, { version: 101n }, 30_900);
   assert.deepEqual([fleet.head?.version, fleet.generation], [5_000n, 0]);
-  tell(b, { version: 102n }, 31_100);
+  report(b, { version: 102n }, 31_100);
 
   assert.deepEqual([fleet.head?.version, fleet.generation], [102n, 1]);
 });
 
 test('the remaining nodes vote on the chain', (t) => {
-  const { fleet, nodes, tell } = changingFleet(t, 3);
+  const { fleet, nodes, report } = changingFleet(t, 3);
   const [a, b, c] = nodes;
-  tell(a, { version: 100n });
-  tell(b, { version: 100n });
-  assert.equal(tell(c, { version: 70n, chainId: 9 }), false);
+  report(a, { version: 100n });
+  report(b, { version: 100n });
+  assert.equal(report(c, { version: 70n, chainId: 9 }), false);
 
   fleet.replace([c], 0);
 
@@ -746,21 +749,21 @@ test('the remaining nodes vote on the chain', (t) => {
 });
 
 test('nodes that have not answered yet are on the fleet\u2019s chain, and in its outage', (t) => {
-  const { fleet, nodes, tell, outages } = changingFleet(t, 1);
+  const { fleet, nodes, report, outages } = changingFleet(t, 1);
   const [a, b] = nodes;
-  tell(a, { version: 100n });
+  report(a, { version: 100n });
 
   fleet.replace([b], 0);
   assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.isReady, outages], [4, 100n, false, ['outage']]);
-  tell(b, { version: 100n });
+  report(b, { version: 100n });
 
   assert.deepEqual([fleet.isReady, outages, fleet.generation], [true, ['outage', 'outage over'], 0]);
 });
 
 test('in an outage, other nodes that do not answer either end nothing', (t) => {
-  const { fleet, nodes, tell, outages } = changingFleet(t, 1);
+  const { fleet, nodes, report, outages } = changingFleet(t, 1);
   const [a, b] = nodes;
-  tell(a, { version: 100n });
+  report(a, { version: 100n });
   a.recordFailure(5, 0, 'time-out');
   a.recordFailure(5, 0, 'time-out');
   fleet.refresh();
@@ -772,18 +775,18 @@ test('in an outage, other nodes that do not answer either end nothing', (t) => {
 });
 
 test('a late answer of a removed node raises the head, and decides nothing else', async (t) => {
-  const { fleet, nodes, tell } = changingFleet(t, 2);
+  const { fleet, nodes, report } = changingFleet(t, 2);
   const [a, b] = nodes;
-  tell(a, { version: 100n });
-  tell(b, { version: 100n });
+  report(a, { version: 100n });
+  report(b, { version: 100n });
 
   fleet.replace([b], 0);
-  assert.equal(tell(a, { version: 110n }, 1_000), true);
+  assert.equal(report(a, { version: 110n }, 1_000), true);
   assert.deepEqual([fleet.head?.version, fleet.ledger.source], [110n, undefined]);
   // Neither on the chain nor on where the ledger is.
-  assert.equal(tell(a, { version: 100n, chainId: 9 }, 1_100), false);
-  tell(a, { version: 50n }, 1_200);
-  tell(a, { version: 50n }, 60_000);
+  assert.equal(report(a, { version: 100n, chainId: 9 }, 1_100), false);
+  report(a, { version: 50n }, 1_200);
+  report(a, { version: 50n }, 60_000);
 
   assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 110n, 0]);
   const reached = await fleet.waitFor(LedgerVersion.of(105n), 1, new AbortController().signal);

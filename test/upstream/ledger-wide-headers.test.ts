@@ -21,7 +21,7 @@ function scene(t: TestContext) {
   const looked: string[] = [];
   const leftOut: string[] = [];
   const headers = new LedgerWideHeaders(fleet, {
-    onDoubt: ({ name }) => looked.push(name),
+    onUnconfirmed: ({ name }) => looked.push(name),
     onChange: (_change, fields) => leftOut.push(...Object.values(fields).map(String)),
   });
   const look = (upstream: Upstream, version: bigint, sent: HeaderValues = {}, epoch = 7n): LedgerInfo => {

@@ -50,12 +50,12 @@ test('a version is published once, by the replica that served it first', { skip:
   const [first] = replicas;
   assert.ok(first);
   await untilSubscribed(server, replicas.length);
-  const told = () =>
+  const published = () =>
     server.run(async (client) => {
       const calls = /cmdstat_publish:calls=(\d+)/.exec(await client.info('commandstats'))?.[1];
       return Number(calls ?? 0);
     });
-  const before = await told();
+  const before = await published();
 
   for (const head of [1500n, 1600n, 1700n]) {
     node.clock.head = head;
@@ -66,7 +66,7 @@ test('a version is published once, by the replica that served it first', { skip:
   }
   // Messages of the others are in flight for a few milliseconds.
   await sleep(50);
-  assert.equal((await told()) - before, 3);
+  assert.equal((await published()) - before, 3);
 });
 
 test('a replica that starts without Redis receives versions once Redis is back', { skip: noRedis }, async (t) => {

@@ -62,15 +62,15 @@ test('the first word of a node is believed when it is the fleet’s chain, and a
   assert.equal(other.id, 4);
 });
 
-type Told = { readonly status: number; readonly body: unknown };
+type Answered = { readonly status: number; readonly body: unknown };
 
-const first = (digit: string): Told => ({ status: 200, body: { hash: `0x${digit.repeat(64)}` } });
-const pruned: Told = { status: 410, body: { message: 'm', error_code: 'version_pruned', vm_error_code: null } };
+const first = (digit: string): Answered => ({ status: 200, body: { hash: `0x${digit.repeat(64)}` } });
+const pruned: Answered = { status: 410, body: { message: 'm', error_code: 'version_pruned', vm_error_code: null } };
 
-/** A ledger whose node answers `told` for its first transaction. */
-async function ledgerOf(t: TestContext, told: () => Told) {
+/** A ledger whose node answers `answered` for its first transaction. */
+async function ledgerOf(t: TestContext, answered: () => Answered) {
   const answer = (_request: unknown, response: ServerResponse): void => {
-    const { status, body } = told();
+    const { status, body } = answered();
     const text = JSON.stringify(body);
     const headers = { ...ledgerHeaders({ version: 900n }), 'content-type': 'application/json' };
     response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(text) }).end(text);
@@ -115,8 +115,8 @@ test('a first transaction of megabytes names its ledger', async (t) => {
 
 test('ledgers whose first transaction no node reports share one name', async (t) => {
   const unknown = { message: 'm', error_code: 'resource_not_found', vm_error_code: null };
-  for (const told of [pruned, { status: 404, body: unknown }, { status: 200, body: { hash: '' } }]) {
-    const { identity } = await ledgerOf(t, () => told);
+  for (const answered of [pruned, { status: 404, body: unknown }, { status: 200, body: { hash: '' } }]) {
+    const { identity } = await ledgerOf(t, () => answered);
     await identity.look();
     assert.equal(identity.name, 'nogenesis');
   }
@@ -129,11 +129,11 @@ test('a broken node gives no name', async (t) => {
 });
 
 test('a ledger that went back has the name of its own first transaction', async (t) => {
-  let told = first('a');
-  const { identity, fleet, goBack } = await ledgerOf(t, () => told);
+  let answered = first('a');
+  const { identity, fleet, goBack } = await ledgerOf(t, () => answered);
   await identity.look();
   const before = fleet.generation;
-  told = first('b');
+  answered = first('b');
   goBack();
   assert.ok(fleet.generation > before);
   assert.equal(identity.name, undefined);
@@ -141,10 +141,10 @@ test('a ledger that went back has the name of its own first transaction', async 
 });
 
 test('a ledger that went back without a first transaction gets the shared name', async (t) => {
-  let told = first('a');
-  const { identity, goBack } = await ledgerOf(t, () => told);
+  let answered = first('a');
+  const { identity, goBack } = await ledgerOf(t, () => answered);
   await identity.look();
-  told = pruned;
+  answered = pruned;
   goBack();
   // Whether it is the ledger of before, its epoch decides (`cache/epoch/registry.ts`).
   assert.equal(await nameOf(identity, (name) => name !== undefined), 'nogenesis');

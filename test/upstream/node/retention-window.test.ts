@@ -11,9 +11,9 @@ function version(value: number): LedgerVersion {
 }
 
 /** A window after reports `[atMs, oldest, head]`. */
-function windowOf(...told: readonly (readonly [number, number, number])[]): RetentionWindow {
+function windowOf(...reports: readonly (readonly [number, number, number])[]): RetentionWindow {
   const window = new RetentionWindow();
-  for (const [atMs, oldest, head] of told) {
+  for (const [atMs, oldest, head] of reports) {
     window.observe(ledgerInfo({ version: BigInt(head), oldest: BigInt(oldest) }), atMs);
   }
   return window;
@@ -33,11 +33,11 @@ test('a ledger that stands still has no margin', () => {
 });
 
 test('an edge that moves steadily is expected where it will be on arrival, and a little further', () => {
-  const told = Array.from(
+  const reports = Array.from(
     { length: 50 },
     (_, index) => [index * 100, 1000 + index * 200, 100_000 + index * 300] as const,
   );
-  const window = windowOf(...told);
+  const window = windowOf(...reports);
   assert.equal(window.pace.edgeSpeed, 2);
   assert.equal(window.pace.headSpeed, 3);
   // 2 versions a millisecond, for 500 ms and the 40 ms that an arrival is uncertain.
@@ -45,18 +45,21 @@ test('an edge that moves steadily is expected where it will be on arrival, and a
 });
 
 test('a window in blocks moves as its versions do', () => {
-  const told = Array.from(
+  const reports = Array.from(
     { length: 50 },
     (_, index) => [index * 100, 1000 + index * 200, 100_000 + index * 300] as const,
   );
-  const window = windowOf(...told);
+  const window = windowOf(...reports);
   assert.deepEqual(window.at(4900 + 500, 'blocks'), { head: 11_470n, oldest: 1080n, safeOldest: 1080n + 108n });
   assert.equal(new RetentionWindow().at(0, 'blocks'), undefined);
 });
 
 test('an edge that moves in steps is expected to make its next step at any moment', () => {
-  const told = Array.from({ length: 50 }, (_, index) => [index * 100, Math.floor(index / 10) * 2000, 100_000] as const);
-  const view = windowOf(...told).at(4900);
+  const reports = Array.from(
+    { length: 50 },
+    (_, index) => [index * 100, Math.floor(index / 10) * 2000, 100_000] as const,
+  );
+  const view = windowOf(...reports).at(4900);
   assert.ok(view !== undefined && view.safeOldest >= view.oldest + 1800n, String(view?.safeOldest));
 });
 
