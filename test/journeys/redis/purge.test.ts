@@ -51,6 +51,25 @@ async function sources(gateway: TestGateway, paths: readonly string[]): Promise<
   return found;
 }
 
+/** A read that the node holds until it is released; resolves once the node has it. */
+async function heldRead(node: FakeNode, gateway: TestGateway, path: string) {
+  const released = Promise.withResolvers<void>();
+  const isAsked = ({ url, route }: { url: string; route: string }) => route === 'resource' || url.endsWith(path);
+  node.faults.add({ kind: 'hold', until: released.promise }, { when: isAsked, times: 1 });
+  const arrived = node.log.next(isAsked);
+  const reply = gateway.get(path);
+  await arrived;
+  return { reply, release: released.resolve };
+}
+
+/** Two replicas on one Redis and one node. */
+async function pair(t: TestContext) {
+  const server = await redisServer(t);
+  const node = await fakeNode(t, { head: 10_000n });
+  const [a, b] = [await replica(t, single(server), node), await replica(t, single(server), node)];
+  return { server, node, a, b };
+}
+
 const written = (gateway: TestGateway, count: number) =>
   eventually(
     () => gateway.metric('ledgergate_redis_writes_total{outcome="written"}'),
@@ -108,79 +127,52 @@ test('a purge of everything drops short shares, also of a request in flight', as
   assert.deepEqual(await sources(gateway, [build, build]), ['fwd=miss', 'memory']);
 
   await purge(gateway, { everything: true });
-  const held = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: held.promise }, { when: ({ url }) => url.endsWith(build), times: 1 });
-  const asked = node.log.next(({ url }) => url.endsWith(build));
-  const inFlight = sourceOf(gateway, build);
-  await asked;
+  const held = await heldRead(node, gateway, build);
   await purge(gateway, { everything: true });
-  held.resolve();
+  held.release();
 
-  assert.equal(await inFlight, 'fwd=miss');
+  assert.match((await held.reply).headers['cache-status'] ?? '', /fwd=miss/);
   assert.deepEqual(await sources(gateway, [build, build]), ['fwd=miss', 'memory']);
 });
 
-test('a purge is in the log: client, scope and result', async (t) => {
+test('each of many purges in a row is in the log: client, scope and result', async (t) => {
   const lines: LogLine[] = [];
   const gateway = await testGateway(t, { full: [await fakeNode(t)], onLog: (line) => lines.push(line) });
   await sourceOf(gateway, probeOf('0x1', 7));
-  await purge(gateway, { account: '0x1' });
-  const { from, purge: what, memory, level } = lines.find(({ msg }) => msg === 'purged') ?? {};
-  assert.deepEqual({ from, what, memory, level }, { from: '127.0.0.1', what: 'account 1 0x1', memory: 1, level: 30 });
-});
-
-test('each of many purges in a row is in the log', async (t) => {
-  const lines: LogLine[] = [];
-  const gateway = await testGateway(t, { full: [await fakeNode(t)], onLog: (line) => lines.push(line) });
   const accounts = Array.from({ length: 30 }, (_, index) => `0x${index + 1}`);
 
   for (const account of accounts) await purge(gateway, { account });
 
-  const told = lines.filter(({ msg }) => msg === 'purged').map(({ purge: what }) => what);
   assert.deepEqual(
-    told,
-    accounts.map((account) => `account 1 ${account}`),
+    lines
+      .filter(({ msg }) => msg === 'purged')
+      .map(({ from, purge: what, memory, level }) => [from, what, memory, level]),
+    accounts.map((account, index) => ['127.0.0.1', `account 1 ${account}`, index === 0 ? 1 : 0, 30]),
   );
 });
 
 test('a read in flight is answered, and neither stored nor joined by later ones', async (t) => {
   const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
   const path = probeOf('0x1', 7);
-  const release = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: release.promise }, { times: 1 });
-  const arrived = node.log.next();
-  const before = gateway.get(path);
-  await arrived;
+  const [held, other] = [await heldRead(node, gateway, path), await heldRead(node, gateway, probeOf('0x10', 7))];
 
   await purge(gateway, { account: '0x1' });
   assert.equal(await sourceOf(gateway, path), 'fwd=miss');
+  // A read of another account is stored.
+  other.release();
+  await other.reply;
+  assert.equal(await sourceOf(gateway, probeOf('0x10', 7)), 'memory');
   await purge(gateway, { everything: true });
-  release.resolve();
+  held.release();
 
-  assert.equal((await before).status, 200);
-  assert.equal(node.requestsTo('resource'), 2);
+  assert.equal((await held.reply).status, 200);
+  assert.equal(node.requestsTo('resource'), 3);
   assert.equal(await sourceOf(gateway, path), 'fwd=miss');
-});
-
-test('a read in flight of another account is stored', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
-  const path = probeOf('0x10', 7);
-  const release = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: release.promise }, { times: 1 });
-  const arrived = node.log.next();
-  const before = gateway.get(path);
-  await arrived;
-  await purge(gateway, { account: '0x1' });
-  release.resolve();
-  await before;
-  assert.equal(await sourceOf(gateway, path), 'memory');
 });
 
 for (const [name, request, expected] of scopes) {
   test(`purged at one replica, gone at both and in Redis: ${name}`, { skip: noRedis }, async (t) => {
-    const server = await redisServer(t);
-    const node = await fakeNode(t, { head: 10_000n });
-    const [a, b] = [await replica(t, single(server), node), await replica(t, single(server), node)];
+    const { node, a, b } = await pair(t);
     await sources(a, everything);
     await written(a, everything.length);
     assert.deepEqual(
@@ -201,40 +193,17 @@ for (const [name, request, expected] of scopes) {
   });
 }
 
-test('both replicas go to a node after a purge', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const [nodeA, nodeB] = [await fakeNode(t), await fakeNode(t)];
-  const [a, b] = [await replica(t, single(server), nodeA), await replica(t, single(server), nodeB)];
-  const path = probeOf('0x1', 7);
-  await sourceOf(a, path);
-  await written(a, 1);
-  assert.equal(await sourceOf(b, path), 'redis');
-
-  await purge(a, { account: '0x1' });
-  assert.equal(await sourceOf(a, path), 'fwd=miss');
-  await purge(b, { account: '0x1' });
-  assert.equal(await sourceOf(b, path), 'fwd=miss');
-  assert.deepEqual([nodeA.requestsTo('resource'), nodeB.requestsTo('resource')], [2, 1]);
-});
-
 test('a read in flight at another replica does not return after the purge', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const node = await fakeNode(t);
-  const [a, b] = [await replica(t, single(server), node), await replica(t, single(server), node)];
+  const { server, node, a, b } = await pair(t);
   const path = probeOf('0x1', 7);
-  const release = Promise.withResolvers<void>();
-  node.faults.add({ kind: 'hold', until: release.promise }, { times: 1 });
-  const arrived = node.log.next(({ route }) => route === 'resource');
-  const before = b.get(path);
-  await arrived;
+  const held = await heldRead(node, b, path);
 
   const answer = await purge(a, { everything: true });
-  release.resolve();
+  held.release();
 
   assert.deepEqual(answer.replicas, { told: 1, cleared: 1 });
-  assert.equal((await before).status, 200);
-  const pages = await server.run((client) => client.keys('lg:1:nogenesis:????????:1|*'));
-  assert.deepEqual(pages, []);
+  assert.equal((await held.reply).status, 200);
+  assert.deepEqual(await server.run((client) => client.keys('lg:1:nogenesis:????????:1|*')), []);
   assert.equal(await sourceOf(b, path), 'fwd=miss');
 });
 

@@ -1,4 +1,4 @@
-/** The contents of Redis: their names, their lifetimes, and their ledger. */
+/** The contents of Redis: answers byte for byte, their names, their lifetimes, and their ledger. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { recordedTransactions } from '../../../src/sample/recorded.ts';
@@ -18,6 +18,26 @@ async function nodeOf(t: TestContext, genesis: string): Promise<FakeNode> {
   );
   return node;
 }
+
+test("a replica serves another's read from Redis, byte for byte", { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const node = await fakeNode(t);
+  const [a, b] = [await replica(t, server.url, { nodes: [node] }), await replica(t, server.url, { nodes: [node] })];
+  await Promise.all([untilUp(a), untilUp(b)]);
+  for (const [index, name] of ['Probe', 'Padded60000'].entries()) {
+    const path = `/accounts/0x1/resource/0x1::ledgergate_sample::${name}?ledger_version=7`;
+    const first = await a.get(path);
+    assert.equal(sourceOf(first), 'node');
+    await written(a, index + 1);
+    const second = await b.get(path);
+    assert.equal(second.headers['cache-status'], 'ledgergate; hit; detail=redis');
+    assert.deepEqual(second.body, first.body);
+    for (const header of ['etag', 'content-type', 'cache-control', 'ledgergate-served-version'])
+      assert.equal(second.headers[header], first.headers[header]);
+    assert.equal((await b.get(path)).headers['cache-status'], 'ledgergate; hit; detail=memory');
+  }
+  assert.equal(node.log.countOf('resource'), 2);
+});
 
 test('a network created anew under its old chain id shares nothing with the old one', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { purge } from '../../support/admin.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { sourcesOf, replica, untilUp, versions, written } from '../../support/redis-replica.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
@@ -25,12 +26,7 @@ test('a user with the rights of docs/redis.md reads, writes and waits for others
   assert.equal((await a.get(padded)).status, 200);
   await written(a, 11);
   for (const scope of [{ account: '0x1' }, { read: { target: `/v1${padded}` } }, { everything: true }]) {
-    const purged = await fetch(`${a.operationsUrl}/admin/purge`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(scope),
-    });
-    assert.equal(((await purged.json()) as { complete: boolean }).complete, true);
+    assert.equal((await purge(a, scope)).complete, true);
   }
   const refused = await server.run((client) => client.info('errorstats'));
   // Clients introduce themselves with their version, which needs no answer.
