@@ -12,7 +12,7 @@ export interface PurgeAnswer {
 }
 
 export function askPurge(
-  gateway: TestGateway,
+  gateway: Pick<TestGateway, 'operationsUrl'>,
   body: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Reply> {
@@ -21,7 +21,7 @@ export function askPurge(
 }
 
 /** Purges, and gives what was cleared. */
-export async function purge(gateway: TestGateway, request: object): Promise<PurgeAnswer> {
+export async function purge(gateway: Pick<TestGateway, 'operationsUrl'>, request: object): Promise<PurgeAnswer> {
   const reply = await askPurge(gateway, JSON.stringify(request));
   assert.equal(reply.status, 200, reply.text);
   return JSON.parse(reply.text) as PurgeAnswer;

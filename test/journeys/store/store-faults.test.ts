@@ -252,11 +252,6 @@ test('a purge reaches every worker and the store, and workers find what another 
 
   await seen();
   assert.equal(nodeReads(), 1);
-  const purged = await fetchReply(`${gateway.operationsUrl}/admin/purge`, {
-    method: 'POST',
-    body: '{"everything":true}',
-    headers: { 'content-type': 'application/json' },
-  });
-  assert.equal((JSON.parse(purged.text) as { complete: boolean }).complete, true);
+  assert.equal((await purge(gateway, { everything: true })).complete, true);
   assert.match(await ask(), /fwd=miss/);
 });

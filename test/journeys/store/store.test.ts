@@ -1,15 +1,14 @@
 // The store on the machine's disk, from outside: restarts, workers, faults of its files, purges.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { purge } from '../../support/admin.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probeAt } from '../../support/gateway.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
 import { OpenApi } from '../../support/openapi.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { storeFolder } from '../../support/stores.ts';
 import { metric } from '../../support/workers.ts';
 
 interface Scene {
@@ -20,8 +19,7 @@ interface Scene {
 
 /** `cache`: further tiers. */
 async function scene(t: TestContext, config: ConfigSections = {}, cache: object = {}): Promise<Scene> {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-store-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = storeFolder(t);
   const node = await fakeNode(t);
   const store = { path: folder, maxBytes: '64MiB' };
   const gateway = await gatewayProcess(t, { full: [node], config: { cache: { store, ...cache }, ...config } });
@@ -106,12 +104,7 @@ test('a purge of before empties no store at a later start, with Redis beside it'
   const the = await scene(t, {}, { redis: { url: server.url } });
   const { gateway } = the;
   const ask = () => fetchReply(gateway.url + probeAt(11), { method: 'GET' });
-  const purged = await fetchReply(new URL('/admin/purge', gateway.operationsUrl).href, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ everything: true }),
-  });
-  assert.equal((JSON.parse(purged.text) as { complete: boolean }).complete, true, purged.text);
+  assert.equal((await purge(gateway, { everything: true })).complete, true);
   await ask();
   await written(the, 1);
 
