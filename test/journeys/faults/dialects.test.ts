@@ -8,7 +8,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probeAt, testGateway, type LogLine, type NodeAddress } from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { get } from '../../support/workers.ts';
-import { statusOf } from '../../support/status.ts';
+import { statusWhen } from '../../support/status.ts';
 
 const upstream = { probeIntervalMs: 50 };
 
@@ -61,10 +61,7 @@ test('in a fleet of both dialects the odd node is down, is an error of the log, 
     `upstreams:\n${nodes.map(({ url }, index) => `  - { name: full-${index}, url: "${url}" }\n`).join('')}`,
   );
 
-  const { nodes: shown, problems } = await eventually(
-    () => statusOf(gateway),
-    ({ nodes: [odd] }) => odd?.state === 'down',
-  );
+  const { nodes: shown, problems } = await statusWhen(gateway, ({ nodes: [odd] }) => odd?.state === 'down');
   const readyz = await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' });
   const { out, code } = await call(['check', file]);
   nodes[1]?.clock.advance(10n);

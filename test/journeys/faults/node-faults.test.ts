@@ -14,7 +14,7 @@ import { freePort } from '../../support/free-port.ts';
 import { fetchReply, probeAt, testGateway, type LogLine } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { listen } from '../../support/listen.ts';
-import { statusOf } from '../../support/status.ts';
+import { statusOf, statusWhen } from '../../support/status.ts';
 import { authority } from '../../support/tls.ts';
 
 /** Starts a node that is wrong; resolves with its base address. */
@@ -87,10 +87,7 @@ for (const [reason, way, start] of ways) {
       `chainId: 1\ndialect: node\nupstream: { timeout: 500ms }\nupstreams: [{ name: full-0, url: "${url}" }]\n`,
     );
 
-    const facts = await eventually(
-      () => statusOf(gateway),
-      ({ nodes }) => nodes[0]?.state === 'down' || nodes[0]?.state === 'foreign',
-    );
+    const facts = await statusWhen(gateway, ({ nodes }) => nodes[0]?.state === 'down' || nodes[0]?.state === 'foreign');
     const readyz = await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' });
     const page = await fetchReply(`${gateway.operationsUrl}/status`, { method: 'GET' });
     const refused = await gateway.get(probeAt(5));

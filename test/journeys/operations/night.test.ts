@@ -7,7 +7,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { probeAt, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
-import { statusOf } from '../../support/status.ts';
+import { statusOf, statusWhen } from '../../support/status.ts';
 import { authority } from '../../support/tls.ts';
 
 const internalError = { kind: 'answer', status: 500, body: '{"message":"x","error_code":"internal_error"}' } as const;
@@ -67,10 +67,7 @@ test('a node that answers everything with 500 stays down: an error to a read doe
     onLog: (line) => lines.push(line),
   });
   sick.faults.add(internalError);
-  await eventually(
-    () => statusOf(gateway),
-    ({ nodes }) => nodes[0]?.reason === 'error status',
-  );
+  await statusWhen(gateway, ({ nodes }) => nodes[0]?.reason === 'error status');
   lines.length = 0;
 
   for (let version = 1; version <= 20; version += 1) await gateway.get(probeAt(version));
@@ -162,8 +159,8 @@ test('the versions that are lost with the archive are named, and its absence is 
 
   await archive.accept();
   await gateway.get(probeAt(100));
-  await eventually(
-    () => statusOf(gateway),
+  await statusWhen(
+    gateway,
     ({ lost: still, events }) => still === undefined && events.some(({ kind }) => kind === 'history back'),
   );
 });
@@ -190,8 +187,8 @@ test('equal problems are one line, each with a remedy and its section of the run
   const gateway = await testGateway(t, { full: nodes, config: { upstream: { probeIntervalMs: 50 } } });
   for (const node of nodes) await node.refuse();
 
-  const { actions, summary } = await eventually(
-    () => statusOf(gateway),
+  const { actions, summary } = await statusWhen(
+    gateway,
     ({ state, problems }) => state === 'outage' && problems.length === 1,
   );
   const page = await (await fetch(`${gateway.operationsUrl}/status`)).text();

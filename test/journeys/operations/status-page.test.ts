@@ -7,7 +7,7 @@ import { contrastOf } from '../../support/contrast.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { probeAt, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
-import { statusOf } from '../../support/status.ts';
+import { statusWhen } from '../../support/status.ts';
 
 const skip = withoutChromium();
 
@@ -130,10 +130,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     const { full, gateway, page } = await scene(t, { colorScheme });
     for (const state of ['ready', 'degraded']) {
       if (state === 'degraded') await full.refuse();
-      await eventually(
-        () => statusOf(gateway),
-        (facts) => facts.state === state,
-      );
+      await statusWhen(gateway, (facts) => facts.state === state);
       await page.reload();
       const texts = await contrastOf(page);
       assert.ok(texts.length > 80, String(texts.length));

@@ -2,11 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { call } from '../../commands/command-line.ts';
-import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, nodeAndGateway, testGateway } from '../../support/gateway.ts';
-import { kindsOf, statusOf } from '../../support/status.ts';
+import { kindsOf, statusOf, statusWhen } from '../../support/status.ts';
 import { get, isAlive, noWorker } from '../../support/workers.ts';
 
 const at = (version: number | bigint, struct = 'Probe'): string =>
@@ -57,10 +56,7 @@ test('a node that dies is one event, and its return another', async (t) => {
   });
 
   await one.refuse();
-  const down = await eventually(
-    () => statusOf(gateway),
-    ({ state }) => state === 'degraded',
-  );
+  const down = await statusWhen(gateway, ({ state }) => state === 'degraded');
   assert.deepEqual(down.problems, ['full-0 is down: connection refused']);
   assert.equal(down.nodes[0]?.state, 'down');
   assert.ok((down.nodes[0]?.failures.total ?? -1) >= 0);
@@ -68,10 +64,7 @@ test('a node that dies is one event, and its return another', async (t) => {
   assert.match(page, /full-0 is down/);
 
   await one.accept();
-  const back = await eventually(
-    () => statusOf(gateway),
-    ({ state }) => state === 'ready',
-  );
+  const back = await statusWhen(gateway, ({ state }) => state === 'ready');
 
   // One event per line of the log, newest first.
   assert.deepEqual(kindsOf(back, 'full-0'), ['node usable', 'node down', 'node usable']);
@@ -83,16 +76,10 @@ test('a node behind maxLag is a problem by name, and no longer when it has caugh
   const upstream = { probeIntervalMs: 50, maxLagMs: 10_000 };
   const gateway = await testGateway(t, { full: [ahead, behind], config: { upstream } });
 
-  const { problems, nodes } = await eventually(
-    () => statusOf(gateway),
-    ({ state }) => state === 'degraded',
-  );
+  const { problems, nodes } = await statusWhen(gateway, ({ state }) => state === 'degraded');
   const { out } = await call(['status', gateway.operationsUrl]);
   behind.clock.head = 50_000n;
-  const after = await eventually(
-    () => statusOf(gateway),
-    ({ state }) => state === 'ready',
-  );
+  const after = await statusWhen(gateway, ({ state }) => state === 'ready');
 
   assert.match(problems.join(), /^full-1 is \d+ (?:min|h)[^(]* behind \(49k versions\), more than upstream\.maxLag$/);
   assert.deepEqual(
@@ -129,15 +116,9 @@ test('an outage is an event, and so is its end', async (t) => {
   );
 
   await node.refuse();
-  await eventually(
-    () => statusOf(gateway),
-    ({ state }) => state === 'outage',
-  );
+  await statusWhen(gateway, ({ state }) => state === 'outage');
   await node.accept();
-  const facts = await eventually(
-    () => statusOf(gateway),
-    ({ state }) => state === 'ready',
-  );
+  const facts = await statusWhen(gateway, ({ state }) => state === 'ready');
 
   assert.deepEqual(
     kindsOf(facts).filter((kind) => kind.startsWith('outage')),
@@ -205,8 +186,8 @@ test('with several workers the page merges all of them, and reports a lost one',
   for (let count = 0; count < 6; count += 1) assert.equal((await get(gateway.url + at(600))).status, 200);
 
   // A busy machine may leave out a worker that answers late.
-  const before = await eventually(
-    () => statusOf(gateway),
+  const before = await statusWhen(
+    gateway,
     ({ workers, nodes }) => workers?.answering === 2 && nodes[0]?.usableBy === 2,
   );
   assert.equal(before.workers?.wanted, 2);
@@ -218,8 +199,8 @@ test('with several workers the page merges all of them, and reports a lost one',
 
   const [killed = noWorker()] = gateway.workers();
   process.kill(killed, 'SIGKILL');
-  const after = await eventually(
-    () => statusOf(gateway),
+  const after = await statusWhen(
+    gateway,
     (facts) => kindsOf(facts).includes('worker back') && facts.workers?.answering === 2,
   );
 
@@ -230,10 +211,7 @@ test('with several workers the page merges all of them, and reports a lost one',
   );
 
   await node.refuse();
-  const out = await eventually(
-    () => statusOf(gateway),
-    ({ state }) => state === 'outage',
-  );
+  const out = await statusWhen(gateway, ({ state }) => state === 'outage');
   const tellers = out.events
     .filter(({ kind }) => kind === 'node down')
     .reduce((sum, { workers = 1 }) => sum + workers, 0);
