@@ -37,15 +37,12 @@ const report = new Report();
 async function check(): Promise<void> {
   report.say(`starting nodes, Redis, gateway; every \`for:\` and window of the rules is ${factor} times shorter`);
   const world = await startWorld(cleanUp);
-  const prometheus = await startPrometheus(cleanUp, {
-    target: new URL(world.gateway.operationsUrl).host,
-    rules: {
-      'recording-rules.yaml': hurried(readFileSync(recordingRulesFile, 'utf8'), factor),
-      'alerts.yaml': hurried(readFileSync(alertsFile, 'utf8'), factor),
-    },
+  const prometheus = await startPrometheus(cleanUp, new URL(world.gateway.operationsUrl).host, {
+    'recording-rules.yaml': hurried(readFileSync(recordingRulesFile, 'utf8'), factor),
+    'alerts.yaml': hurried(readFileSync(alertsFile, 'utf8'), factor),
   });
   const load = startLoad(world, (step) => cleanUp.after(step));
-  report.say(`gateway ${world.gateway.url}, operations ${world.gateway.operationsUrl}, Prometheus ${prometheus.url}`);
+  report.say(`gateway ${world.gateway.url}, operations ${world.gateway.operationsUrl}`);
   await calm(load, prometheus);
   for (const group of groups) {
     await play(group, { world, load, prometheus });

@@ -1,5 +1,4 @@
 /** Ends what was started, last things first, whatever happens: at the end, at an error, at Ctrl-C. */
-import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,12 +25,6 @@ export class CleanUp {
     const folder = mkdtempSync(join(tmpdir(), 'ledgergate-ops-'));
     this.after(() => rmSync(folder, { recursive: true, force: true }));
     return folder;
-  }
-
-  spawn(command: string, args: readonly string[]): ChildProcess {
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
-    this.after(() => child.kill('SIGKILL'));
-    return child;
   }
 
   /** On signals as well; then the process ends with the usual code. */

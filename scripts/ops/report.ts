@@ -1,6 +1,6 @@
 /** The checks and their results, as a growing table. */
 
-export interface Check {
+interface Check {
   readonly what: string;
   readonly isRight: boolean;
   readonly told: string;
