@@ -12,109 +12,92 @@ type Match = Exclude<ParsedRequest, { kind: 'refused' }>['match'];
 /** Body of the answer: plain data, 64-bit numbers as text. */
 type RequestExplanation = Readonly<Record<string, unknown>>;
 
-/** Explains described requests. */
-export class Explainer {
-  readonly #parts: ProcessParts;
-
-  constructor(parts: ProcessParts) {
-    this.#parts = parts;
+/** Explains a described request. */
+export async function explain(parts: ProcessParts, request: DescribedRequest): Promise<RequestExplanation> {
+  const parsed = parts.routes.parse(request);
+  if (parsed.kind === 'refused') {
+    const { status, body } = parsed.error;
+    return { answer: { status, body: JSON.parse(body) as unknown } };
   }
-
-  async explain(request: DescribedRequest): Promise<RequestExplanation> {
-    const parsed = this.#parts.routes.parse(request);
-    if (parsed.kind === 'refused') {
-      const { status, body } = parsed.error;
-      return { answer: { status, body: JSON.parse(body) as unknown } };
-    }
-    const { match } = parsed;
-    const route = match.route.name;
-    switch (parsed.kind) {
-      case 'read':
-      case 'wait':
-        return isOfLatest(parsed.read) ? this.#latestRead(route, parsed.read) : this.#read(route, parsed.read);
-      case 'shared':
-        return { route, kept: sharedTexts[parsed.shared], ...this.#nodes({ kind: 'head' }, 'read') };
-      case 'passed':
-        return this.#passed(match);
-      case 'ledger info':
-        return { route, kept: 'never: made anew from reports of nodes', latest: this.#latest() };
-      case 'submission':
-        return { route, kept: 'never: one node is asked, once', ...this.#nodes({ kind: 'head' }) };
-      case 'preflight':
-        return { route, kept: 'never: answered here' };
-    }
+  const { match } = parsed;
+  const route = match.route.name;
+  switch (parsed.kind) {
+    case 'read':
+    case 'wait':
+      return isOfLatest(parsed.read) ? latestRead(parts, route, parsed.read) : pinnedRead(parts, route, parsed.read);
+    case 'shared':
+      return { route, kept: sharedTexts[parsed.shared], ...nodesFor(parts, { kind: 'head' }, 'read') };
+    case 'passed':
+      return passed(parts, match);
+    case 'ledger info':
+      return { route, kept: 'never: made anew from reports of nodes', latest: latestOf(parts) };
+    case 'submission':
+      return { route, kept: 'never: one node is asked, once', ...nodesFor(parts, { kind: 'head' }) };
+    case 'preflight':
+      return { route, kept: 'never: answered here' };
   }
+}
 
-  async #read(route: string, read: Read): Promise<RequestExplanation> {
-    const key = this.#parts.reads.reader.keyOf(read);
-    const head = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
-    const nodes = this.#nodes(read.need, read.atOnce === undefined ? kindOf(read) : undefined);
-    if (key === undefined) return { ...head, key: 'none yet: no node has reported its chain', ...nodes };
-    const { names, memory, store, redis } = await this.#parts.cache.tiers.inspect(key);
-    return {
-      ...head,
-      key: names,
-      memory: memory === undefined ? { state: 'absent' } : heldOf(memory),
-      store: { state: store },
-      redis: redis === undefined ? { reference: 'off' } : redis,
-      ...nodes,
-    };
-  }
+async function pinnedRead(parts: ProcessParts, route: string, read: Read): Promise<RequestExplanation> {
+  const { fleet, cache, reads } = parts;
+  const key = reads.reader.keyOf(read);
+  const head = { route, read: readOf(read), kept: keptOf(read, fleet.head?.version) };
+  const nodes = nodesFor(parts, read.need, read.atOnce === undefined ? kindOf(read) : undefined);
+  if (key === undefined) return { ...head, key: 'none yet: no node has reported its chain', ...nodes };
+  const { names, memory, store, redis } = await cache.tiers.inspect(key);
+  return {
+    ...head,
+    key: names,
+    memory: memory === undefined ? { state: 'absent' } : heldOf(memory),
+    store: { state: store },
+    redis: redis === undefined ? { reference: 'off' } : redis,
+    ...nodes,
+  };
+}
 
-  /** Explains an unpinned read at the version that the gateway would pin it to now. */
-  async #latestRead(route: string, read: Read): Promise<RequestExplanation> {
-    const latest = this.#parts.fleet.latest.peek();
-    const { maxStalenessMs } = this.#parts.settings.latest;
-    if (maxStalenessMs === 0 || latest === undefined) {
-      return {
-        route,
-        read: readOf(read),
-        latest: this.#latest(),
-        kept: maxStalenessMs === 0 ? 'never: each read goes to a node' : 'under the version that is found',
-        ...this.#nodes({ kind: 'head' }, kindOf(read)),
-      };
-    }
-    return {
-      latest: this.#latest(),
-      ...(await this.#read(route, this.#parts.reads.freshness.pinned(read, latest.version))),
-    };
-  }
+/** Explains an unpinned read at the version that the gateway would pin it to now. */
+async function latestRead(parts: ProcessParts, route: string, read: Read): Promise<RequestExplanation> {
+  const { maxStalenessMs } = parts.settings.latest;
+  const version = pinOf(parts);
+  const latest = latestOf(parts);
+  if (version !== undefined)
+    return { latest, ...(await pinnedRead(parts, route, parts.reads.freshness.pinned(read, version))) };
+  const kept = maxStalenessMs === 0 ? 'never: each read goes to a node' : 'under the version that is found';
+  return { route, read: readOf(read), latest, kept, ...nodesFor(parts, { kind: 'head' }, kindOf(read)) };
+}
 
-  #latest(): RequestExplanation {
-    const { fleet, settings } = this.#parts;
-    const { maxStalenessMs } = settings.latest;
-    const bound = `${maxStalenessMs} ms`;
-    if (maxStalenessMs === 0) return { state: 'not shared: latest.maxStaleness is 0' };
-    const found = fleet.latest.peek();
-    if (found === undefined) return { state: 'unknown: a node is asked for its ledger first', bound };
-    const { version, ageMs, isUsable } = found;
-    return {
-      state: isUsable ? 'in use' : 'too old: a node is asked for its ledger first, and the version may be a later one',
-      version: String(version),
-      ageMs: Math.round(ageMs),
-      bound,
-    };
-  }
+/** The version that reads of the latest state share; `undefined`: none is known, or they share none. */
+function pinOf({ fleet, settings }: ProcessParts): LedgerVersion | undefined {
+  return settings.latest.maxStalenessMs === 0 ? undefined : fleet.latest.peek()?.version;
+}
 
-  #passed({ route: { name: route }, need, isReadOfLatest }: Match): RequestExplanation {
-    const isEncoding = route === 'encode_submission';
-    const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
-    if (!isReadOfLatest) return { route, kept, ...this.#nodes(need) };
-    const version =
-      this.#parts.settings.latest.maxStalenessMs === 0 ? undefined : this.#parts.fleet.latest.peek()?.version;
-    return {
-      route,
-      kept,
-      latest: this.#latest(),
-      ...this.#nodes(version === undefined ? { kind: 'head' } : { kind: 'version', version }, 'read'),
-    };
-  }
+function latestOf({ fleet, settings }: ProcessParts): RequestExplanation {
+  const { maxStalenessMs } = settings.latest;
+  const bound = `${maxStalenessMs} ms`;
+  if (maxStalenessMs === 0) return { state: 'not shared: latest.maxStaleness is 0' };
+  const found = fleet.latest.peek();
+  if (found === undefined) return { state: 'unknown: a node is asked for its ledger first', bound };
+  const { version, ageMs, isUsable } = found;
+  return {
+    state: isUsable ? 'in use' : 'too old: a node is asked for its ledger first, and the version may be a later one',
+    version: String(version),
+    ageMs: Math.round(ageMs),
+    bound,
+  };
+}
 
-  /** `kind`: of a read of state, for which nodes may be ejected. */
-  #nodes(need: Need, kind?: 'read' | 'view'): RequestExplanation {
-    const { fleet, settings } = this.#parts;
-    return { nodes: { ...fleet.explain(need, kind), maxAttempts: settings.sender.maxAttempts } };
-  }
+function passed(parts: ProcessParts, { route: { name: route }, need, isReadOfLatest }: Match): RequestExplanation {
+  const isEncoding = route === 'encode_submission';
+  const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
+  if (!isReadOfLatest) return { route, kept, ...nodesFor(parts, need) };
+  const version = pinOf(parts);
+  const pinned: Need = version === undefined ? { kind: 'head' } : { kind: 'version', version };
+  return { route, kept, latest: latestOf(parts), ...nodesFor(parts, pinned, 'read') };
+}
+
+/** `kind`: of a read of state, for which nodes may be ejected. */
+function nodesFor({ fleet, settings }: ProcessParts, need: Need, kind?: 'read' | 'view'): RequestExplanation {
+  return { nodes: { ...fleet.explain(need, kind), maxAttempts: settings.sender.maxAttempts } };
 }
 
 function kindOf({ operation }: Read): 'read' | 'view' {

@@ -3,14 +3,8 @@ import { z } from 'zod';
 import { cacheKey, type PurgeScope } from '../../cache/index.ts';
 import { familiesOf, type FamilyData } from '../../metrics/index.ts';
 import { Address, quote } from '../../ledger/index.ts';
-import { Explainer } from './explain.ts';
-import {
-  type NodeStatus,
-  type ProcessParts,
-  type ProcessStatus,
-  type Readiness,
-  StatusSource,
-} from './status/report.ts';
+import { explain } from './explain.ts';
+import { type ProcessParts, StatusSource } from './status/report.ts';
 import { reportUsage } from './usage-report.ts';
 import {
   AdminFault,
@@ -40,54 +34,24 @@ export interface DrainRequest {
 const maxPurges = 4;
 
 /** Reports the state of one process, and answers operators' requests with its cache, its nodes and its usage. */
-export class ProcessOperations {
-  readonly #parts: ProcessParts;
-  readonly #status: StatusSource;
-  readonly #explainer: Explainer;
+export class ProcessOperations extends StatusSource {
   #purges = 0;
 
-  constructor(parts: ProcessParts) {
-    this.#parts = parts;
-    this.#status = new StatusSource(parts);
-    this.#explainer = new Explainer(parts);
-  }
-
-  /** Begins to sample the metrics each second. */
-  start(): void {
-    this.#status.start();
-  }
-
-  close(): void {
-    this.#status.close();
-  }
-
-  nodes(): readonly NodeStatus[] {
-    return this.#status.readiness().nodes;
-  }
-
-  readiness(): Readiness {
-    return this.#status.readiness();
-  }
-
-  report(): { readonly status: ProcessStatus } {
-    return { status: this.#status.report() };
-  }
-
   families(): Promise<readonly FamilyData[]> {
-    return familiesOf(this.#parts.registry);
+    return familiesOf(this.parts.registry);
   }
 
   /** Purges memory, Redis and replicas. */
   purge({ request, from }: OperatorPurge): Promise<AdminAnswer> {
     return answered(async () => {
-      const scope = scopeOf(parsePurgeRequest(request), this.#parts);
+      const scope = scopeOf(parsePurgeRequest(request), this.parts);
       if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are in flight: try again`);
       this.#purges += 1;
       try {
-        const { scope: text, ...purged } = await this.#parts.cache.purge(scope);
-        this.#parts.cache.metrics.purged(scope.kind === 'versions' ? 'read' : scope.kind);
+        const { scope: text, ...purged } = await this.parts.cache.purge(scope);
+        this.parts.cache.metrics.purged(scope.kind === 'versions' ? 'read' : scope.kind);
         const fields = { from, purge: text, ...purged };
-        this.#parts.journal.record('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
+        this.parts.journal.record('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
         const { isComplete, ...counts } = purged;
         return { purged: scopeText(scope, text), complete: isComplete, ...counts };
       } finally {
@@ -99,8 +63,8 @@ export class ProcessOperations {
   /** Purges this process and the store: neither Redis nor other replicas. */
   purgeHere(request: unknown): Promise<AdminAnswer> {
     return answered(async () => {
-      const scope = scopeOf(parsePurgeRequest(request), this.#parts);
-      const { reads, isStoreClear } = await this.#parts.cache.purgeHere(scope);
+      const scope = scopeOf(parsePurgeRequest(request), this.parts);
+      const { reads, isStoreClear } = await this.parts.cache.purgeHere(scope);
       // Without the number the purge is not complete.
       return isStoreClear === false ? {} : { memory: reads };
     });
@@ -109,7 +73,7 @@ export class ProcessOperations {
   /** Drains or resumes a node in this process, and logs the operator's address. */
   setDrained({ upstream: name, isDrained, from }: DrainRequest): Promise<AdminAnswer> {
     return answered(async () => {
-      const { fleet, journal } = this.#parts;
+      const { fleet, journal } = this.parts;
       const drained = fleet.drain(name, isDrained);
       if (drained === undefined) throw new AdminFault(404, 'no upstream of the config has this name');
       const { isNews, inFlight } = drained;
@@ -121,12 +85,12 @@ export class ProcessOperations {
 
   /** Explains the request that the query describes. */
   explain(request: unknown): Promise<AdminAnswer> {
-    return answered(() => this.#explainer.explain(parseDescribed(request, 'the query')));
+    return answered(() => explain(this.parts, parseDescribed(request, 'the query')));
   }
 
   /** Reports usage; `request` is the parsed query. */
   usage(request: unknown): Promise<AdminAnswer> {
-    return answered(() => reportUsage(this.#parts.usage, request, Date.now()));
+    return answered(() => reportUsage(this.parts.usage, request, Date.now()));
   }
 }
 

@@ -1,22 +1,19 @@
 /** The operations of several processes as those of one: a purge reaches every process before the response. */
-import { Journal, type FamilyData } from '../../metrics/index.ts';
+import { type FamilyData, Journal } from '../../metrics/index.ts';
 import type { AdminAnswer } from './admin-request.ts';
 import type { OperationsSource } from './operations-server.ts';
-import { type DrainRequest, type OperatorPurge, orFault, parsePurgeRequest, type PurgeRequest } from './process.ts';
-import { mergeReadiness, mergeStatus, type ProcessStatus, type Readiness } from './status/report.ts';
+import { orFault, parsePurgeRequest, type ProcessOperations, type PurgeRequest } from './process.ts';
+import { mergeReadiness, mergeStatus, type Readiness } from './status/report.ts';
 import { mergeUsage } from './usage-report.ts';
 
+type Calls = 'readiness' | 'report' | 'families' | 'purge' | 'purgeHere' | 'setDrained' | 'explain' | 'usage';
+
 /** The operations of a serving process, called from another one; a call without an answer in time rejects. */
-export interface ProcessCalls {
-  readiness(): Promise<Readiness>;
-  report(): Promise<{ readonly status: ProcessStatus }>;
-  families(): Promise<readonly FamilyData[]>;
-  purge(purge: OperatorPurge): Promise<AdminAnswer>;
-  purgeHere(request: unknown): Promise<AdminAnswer>;
-  setDrained(request: DrainRequest): Promise<AdminAnswer>;
-  explain(request: unknown): Promise<AdminAnswer>;
-  usage(request: unknown): Promise<AdminAnswer>;
-}
+export type ProcessCalls = {
+  readonly [Call in Calls]: (
+    ...given: Parameters<ProcessOperations[Call]>
+  ) => Promise<Awaited<ReturnType<ProcessOperations[Call]>>>;
+};
 
 /** A process that serves, or starts. */
 interface ServingProcess {
@@ -92,16 +89,14 @@ export function joinProcesses({ wanted, processes, families, journal, drained }:
       const failed = answered.find(({ status }) => status !== 200);
       return failed ?? { ...first, body: { ...first.body, inFlight } };
     },
-    async explain(request) {
-      const [chosen] = serving();
-      if (chosen === undefined) return noWorker;
-      return chosen.operations.explain(request).catch(() => noAnswer);
-    },
+    explain: (request) =>
+      serving()[0]
+        ?.operations.explain(request)
+        .catch(() => noAnswer) ?? Promise.resolve(noWorker),
     async usage(request) {
       const [chosen, ...others] = serving();
-      if (chosen === undefined) return noWorker;
       const ask = ({ operations }: ServingProcess) => operations.usage(request).catch(() => noAnswer);
-      const answer = await ask(chosen);
+      const answer = chosen === undefined ? noWorker : await ask(chosen);
       // Redis has the usage of all processes.
       if (answer.status !== 200 || answer.body['source'] !== 'memory') return answer;
       return { ...answer, body: mergeUsage(answer.body, await Promise.all(others.map(ask))) };

@@ -94,15 +94,15 @@ export interface ProcessParts {
   };
 }
 
-/** Samples the metrics of this process once a second, and builds its report. */
+/** Samples the metrics of this process once a second, and reports on it. */
 export class StatusSource {
-  readonly #parts: ProcessParts;
+  protected readonly parts: ProcessParts;
   readonly #windows = new Windows(performance.now());
   readonly #startedAtMs = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(parts: ProcessParts) {
-    this.#parts = parts;
+    this.parts = parts;
   }
 
   start(): void {
@@ -114,12 +114,16 @@ export class StatusSource {
     clearInterval(this.#timer);
   }
 
-  report(): ProcessStatus {
-    const { fleet, cache, clientPort, settings, journal } = this.#parts;
+  nodes(): readonly NodeStatus[] {
+    return this.parts.fleet.report().nodes;
+  }
+
+  report(): { readonly status: ProcessStatus } {
+    const { fleet, cache, clientPort, settings, journal } = this.parts;
     const nowMs = performance.now();
     const total = this.#sample(nowMs);
     const { chainId, head, oldest, headSpeed } = fleet.report();
-    return {
+    const status = {
       ...this.readiness(),
       startedAtMs: this.#startedAtMs,
       chainId,
@@ -135,10 +139,11 @@ export class StatusSource {
       certificateExpiresMs: clientPort.certificate?.expiresMs(),
       events: journal.events,
     };
+    return { status };
   }
 
   readiness(): Readiness {
-    const { fleet, cache, clientPort, routes, reads } = this.#parts;
+    const { fleet, cache, clientPort, routes, reads } = this.parts;
     const { redis, store } = cache.status();
     const { isReady, outage, nodes, lost } = fleet.report();
     const certificateRefused = clientPort.certificate?.refused();
@@ -158,7 +163,7 @@ export class StatusSource {
 
   /** Reads the metric families, and records a snapshot when a window needs one. */
   #sample(nowMs: number): Counts {
-    const { registry, usage } = this.#parts;
+    const { registry, usage } = this.parts;
     const counts = countsOf(readFamilies(registry, countedFamilies), tenantCells(usage?.tenants ?? []));
     this.#windows.record(counts, nowMs, Date.now());
     return counts;
