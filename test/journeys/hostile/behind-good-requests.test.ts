@@ -26,82 +26,55 @@ const viewOne = post('/v1/view?ledger_version=601', view);
 const passOne = get('/v1/accounts/0x1?ledger_version=602&x=1');
 const chunkedView = `POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
 
-/** `asked`: complete requests that need a node. */
-interface Row {
-  readonly title: string;
-  readonly bytes: string;
-  readonly asked: number;
-  readonly statuses: readonly number[];
-}
-
 const garbage = 'Q\r\n\r\n';
 
-const rows: readonly Row[] = [
-  { title: 'garbage behind a submission', bytes: submit + garbage, asked: 1, statuses: [202, 400] },
-  { title: 'garbage behind a read', bytes: readOne + garbage, asked: 1, statuses: [200, 400] },
-  { title: 'garbage behind a view', bytes: viewOne + garbage, asked: 1, statuses: [200, 400] },
-  { title: 'garbage behind a passed read', bytes: passOne + garbage, asked: 1, statuses: [200, 400] },
-  {
-    title: 'garbage behind three requests',
-    bytes: viewOne + submit + passOne + garbage,
-    asked: 3,
-    statuses: [200, 202, 200, 400],
-  },
-  {
-    title: 'garbage behind a refusal behind a submission',
-    bytes: `${submit}${get('/v1/a//b')}${garbage}`,
-    asked: 1,
-    statuses: [202, 400, 400],
-  },
-  {
-    title: 'a head that is too large behind a submission',
-    bytes: `${submit}GET /v1 HTTP/1.1\r\nHost: a\r\nX: ${'y'.repeat(60_000)}\r\n\r\n`,
-    asked: 1,
-    statuses: [202, 431],
-  },
-  {
-    title: 'a broken chunk behind a submission',
-    bytes: `${submit}${chunkedView}xyz\r\n`,
-    asked: 1,
-    statuses: [202, 400],
-  },
-  {
-    title: 'a broken chunk behind two requests',
-    bytes: `${viewOne}${submit}${chunkedView}xyz\r\n`,
-    asked: 2,
-    statuses: [200, 202, 400],
-  },
-  {
-    title: 'chunk extensions that are too large behind a submission',
-    bytes: `${submit}${chunkedView}5;${'a'.repeat(20_000)}\r\n`,
-    asked: 1,
-    statuses: [202, 413],
-  },
-  {
-    title: 'two lengths behind a submission',
-    bytes: `${submit}POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}`,
-    asked: 1,
-    statuses: [202, 400],
-  },
-  {
-    title: 'an ambiguous request, and garbage, behind a submission',
-    bytes: `${submit}GET /v1 HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${garbage}`,
-    asked: 1,
-    statuses: [202, 400],
-  },
-  { title: 'a tunnel behind a submission', bytes: `${submit}CONNECT a:1 ${tail}`, asked: 1, statuses: [202, 405] },
-  {
-    title: 'garbage behind a request that ends its connection',
-    bytes: `${submit.replace('Host: a', 'Host: a\r\nConnection: close')}${garbage}`,
-    asked: 1,
-    statuses: [202],
-  },
-  {
-    title: 'garbage behind 40 requests',
-    bytes: submit + get('/v1/a//b').repeat(39) + garbage,
-    asked: 1,
-    statuses: [202, ...Array.from({ length: 40 }, () => 400)],
-  },
+/** `asked`: complete requests that need a node. */
+const rows: readonly (readonly [title: string, bytes: string, asked: number, statuses: readonly number[]])[] = [
+  ['garbage behind a submission', submit + garbage, 1, [202, 400]],
+  ['garbage behind a read', readOne + garbage, 1, [200, 400]],
+  ['garbage behind a view', viewOne + garbage, 1, [200, 400]],
+  ['garbage behind a passed read', passOne + garbage, 1, [200, 400]],
+  ['garbage behind three requests', viewOne + submit + passOne + garbage, 3, [200, 202, 200, 400]],
+  ['garbage behind a refusal behind a submission', `${submit}${get('/v1/a//b')}${garbage}`, 1, [202, 400, 400]],
+  [
+    'a head that is too large behind a submission',
+    `${submit}GET /v1 HTTP/1.1\r\nHost: a\r\nX: ${'y'.repeat(60_000)}\r\n\r\n`,
+    1,
+    [202, 431],
+  ],
+  ['a broken chunk behind a submission', `${submit}${chunkedView}xyz\r\n`, 1, [202, 400]],
+  ['a broken chunk behind two requests', `${viewOne}${submit}${chunkedView}xyz\r\n`, 2, [200, 202, 400]],
+  [
+    'chunk extensions that are too large behind a submission',
+    `${submit}${chunkedView}5;${'a'.repeat(20_000)}\r\n`,
+    1,
+    [202, 413],
+  ],
+  [
+    'two lengths behind a submission',
+    `${submit}POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}`,
+    1,
+    [202, 400],
+  ],
+  [
+    'an ambiguous request, and garbage, behind a submission',
+    `${submit}GET /v1 HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${garbage}`,
+    1,
+    [202, 400],
+  ],
+  ['a tunnel behind a submission', `${submit}CONNECT a:1 ${tail}`, 1, [202, 405]],
+  [
+    'garbage behind a request that ends its connection',
+    `${submit.replace('Host: a', 'Host: a\r\nConnection: close')}${garbage}`,
+    1,
+    [202],
+  ],
+  [
+    'garbage behind 40 requests',
+    submit + get('/v1/a//b').repeat(39) + garbage,
+    1,
+    [202, ...Array.from({ length: 40 }, () => 400)],
+  ],
 ];
 
 type Way = 'with the fast path' | 'without the fast path' | 'under TLS';
@@ -110,7 +83,7 @@ const ways: readonly Way[] = ['with the fast path', 'without the fast path', 'un
 
 for (const way of ways) {
   test(`${way}, complete requests to slow nodes are answered ahead of the refusal of the bytes behind them`, async (t) => {
-    for (const { title, bytes, asked, statuses } of rows) {
+    for (const [title, bytes, asked, statuses] of rows) {
       await t.test(title, async (t) => {
         const world = await slowWorld(t, way);
         const client = world.open();
@@ -141,7 +114,7 @@ for (const way of ways) {
   });
 
   test(`${way}, a half-close behind a submission leaves the answers up to that one`, async (t) => {
-    const halves: readonly (readonly [string, string, number, readonly number[]])[] = [
+    const halves: typeof rows = [
       ['nothing behind', submit, 1, [202]],
       ['a read ahead', viewOne + submit, 2, [200, 202]],
       ['a cut-off request behind', `${submit}GET /v1/accounts/0x1 HT`, 1, [202, 400]],

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { eventually } from '../../support/eventually.ts';
+import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { assertSpecified } from '../../support/hostile.ts';
@@ -112,47 +112,25 @@ async function twoPipelines(t: TestContext, fastPath: boolean) {
   return { node, gateway, polite, received: () => received, flood, release };
 }
 
-test('without the fast path, few requests of a pipeline at a time reach a node, and all are answered', async (t) => {
-  const { node, gateway, received, flood, release } = await twoPipelines(t, false);
+for (const [fastPath, most] of [
+  [false, 64],
+  [true, 2],
+] as const) {
+  test(`${most / 2} requests of a pipeline at a time reach a node, and all are answered, fastPath: ${fastPath}`, async (t) => {
+    const { node, gateway, received, flood, release } = await twoPipelines(t, fastPath);
 
-  await eventually(
-    () => Promise.resolve(node.reads),
-    (reads) => reads === 64,
-  );
-  // The gateway has read the bytes ahead by the end of these.
-  for (let count = 0; count < 3; count += 1) await gateway.get('/a//b');
-  assert.equal(node.reads, 64);
+    await until(() => node.reads === most);
+    // The gateway has read the bytes ahead by the end of these.
+    for (let count = 0; count < 3; count += 1) await gateway.get('/a//b');
+    assert.equal(node.reads, most);
 
-  flood.destroy();
-  release();
-  await eventually(
-    () => Promise.resolve(answersIn(received()).length),
-    (count) => count === 100,
-  );
+    flood.destroy();
+    release();
+    await until(() => answersIn(received()).length === 100);
 
-  assert.deepEqual(new Set(answersIn(received()).map(({ status }) => status)), new Set([200]));
-});
-
-test('with the fast path, one request of a pipeline at a time reaches a node, and all are answered', async (t) => {
-  const { node, gateway, received, flood, release } = await twoPipelines(t, true);
-
-  await eventually(
-    () => Promise.resolve(node.reads),
-    (reads) => reads === 2,
-  );
-  // The gateway has read the bytes ahead by the end of these.
-  for (let count = 0; count < 3; count += 1) await gateway.get('/a//b');
-  assert.equal(node.reads, 2);
-
-  flood.destroy();
-  release();
-  await eventually(
-    () => Promise.resolve(answersIn(received()).length),
-    (count) => count === 100,
-  );
-
-  assert.deepEqual(new Set(answersIn(received()).map(({ status }) => status)), new Set([200]));
-});
+    assert.deepEqual(new Set(answersIn(received()).map(({ status }) => status)), new Set([200]));
+  });
+}
 
 test('endless pipelines of hits do not delay other clients', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);
@@ -183,10 +161,7 @@ test('a connection above the bound gets 503 and is counted, and the others are s
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: released };
   const busy = [1, 2, 3, 4].map((index) => gateway.get(`/accounts/0x1?ledger_version=${index}`));
-  await eventually(
-    () => Promise.resolve(node.reads),
-    (reads) => reads === 4,
-  );
+  await until(() => node.reads === 4);
 
   const [refused] = answersIn(await exchangeRaw(gateway.port, get(held)));
   release();

@@ -14,8 +14,7 @@ import type { TakeStream, TlsListener } from '../server/tls-server.ts';
 import type { ServerParts } from '../service.ts';
 import type { CachedTarget, PreparedHead, SharedHead } from '../target-cache.ts';
 import { pieceBytes } from '../unsent-answers.ts';
-import { type HitRequest, type HitWriter, largestCopied } from './hit-text.ts';
-import { PreparedHits, type SharedHeads } from './prepared-hits.ts';
+import { type HitRequest, type HitWriter, largestCopied, PreparedHits, type SharedHeads } from './prepared-hits.ts';
 import type { FastPathParts } from './request-answers.ts';
 import type { HeaderBlock, HeaderBlocks } from './request-head.ts';
 

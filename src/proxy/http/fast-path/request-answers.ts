@@ -9,10 +9,9 @@ import { answerDecided } from '../serve.ts';
 import type { ServerParts } from '../service.ts';
 import { CachedTarget, type DirectMatches, postedName } from '../target-cache.ts';
 import { longestTarget, ownCopy } from '../target.ts';
-import type { AnswerQueue, AnswerTurn } from './answer-queue.ts';
+import { type AnswerQueue, type AnswerTurn, FastResponse } from './answer-queue.ts';
 import type { PreparedHits, PreparedInfo } from './prepared-hits.ts';
 import type { HeaderBlocks, PlainHead } from './request-head.ts';
-import { FastResponse } from './response.ts';
 
 /** Parts shared by all connections of the fast path. */
 export interface FastPathParts {

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { AnswerTurn, arenaBytes } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
-import { FastConnection } from '../../../../src/proxy/http/fast-path/connection.ts';
-import { FastResponse } from '../../../../src/proxy/http/fast-path/response.ts';
+import { AnswerTurn, arenaBytes, FastResponse } from '../../../../src/proxy/http/fast-path/answer-queue.ts';
+import { FastConnection, type FastPath } from '../../../../src/proxy/http/fast-path/fast-path.ts';
 import { HeaderBlocks } from '../../../../src/proxy/http/fast-path/request-head.ts';
 import { pieceBytes, UnsentAnswers } from '../../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
@@ -24,7 +23,7 @@ async function fastConnection(t: TestContext) {
   const budget = new ByteBudget({ largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 });
   const unsent = new UnsentAnswers(budget, { refused: () => undefined, ended: () => undefined });
   const parts = { proxy: { unsent }, blocks, turn: new AnswerTurn() } as unknown as FastPathParts;
-  const owner = { handOver: unexpected, refuse: unexpected, onClose: () => undefined };
+  const owner = { handOver: unexpected, refuse: unexpected, onClose: () => undefined } as unknown as FastPath;
   return { connection: new FastConnection(socket, parts, owner), client, unsent, budget };
 }
 

@@ -65,6 +65,8 @@ test('a client that closes its connection with hits in flight harms no other one
 test('a connection has at most 100 hits in flight', async (t) => {
   const { gateway, ca } = await hitsOverTls(t);
   const session = h2Client(t, gateway, ca, 0);
+  await once(session, 'remoteSettings');
+  assert.equal(session.remoteSettings.maxConcurrentStreams, 100);
   const before = await gateway.metric(known);
   const answers = Array.from({ length: 150 }, () => askH2(session, { path }));
   await until(async () => (await gateway.metric(known)) === before + 100);
@@ -112,7 +114,7 @@ test('a newcomer displaces an idle connection, and not one with an unread hit', 
   assert.equal((await answer).status, 200);
 });
 
-test('rapid resets of hits cost their client the connection, and no other client anything', async (t) => {
+test('rapid resets of hits and misses cost their client the connection, and no other client anything', async (t) => {
   const { gateway, ca } = await hitsOverTls(t);
   const hostile = await tlsSocket(t, gateway.port, { ca, ALPNProtocols: ['h2'] });
   hostile.on('error', () => undefined);
@@ -124,12 +126,14 @@ test('rapid resets of hits cost their client the connection, and no other client
   let made = 0;
   for (; made < 100_000 && !hostile.destroyed; made += 1) {
     const id = 2 * made + 1;
+    const asked = made % 2 === 0 ? path : `/v1${probe}?ledger_version=${made % 700}`;
     const reset = frame(3, 0, id, Buffer.from([0, 0, 0, made % 12]));
-    if (hostile.writable) hostile.write(Buffer.concat([frame(1, 5, id, headOf(path)), reset]));
+    if (hostile.writable) hostile.write(Buffer.concat([frame(1, 5, id, headOf(asked)), reset]));
     if (made % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
   await gone;
   assert.ok(made < 100_000, `${made} requests`);
+  assert.ok((await gateway.metric('ledgergate_upstream_attempts_total{upstream="full-0",outcome="answered"}')) < 1_000);
   assert.equal((await askH2(h2Client(t, gateway, ca), { path })).status, 200);
 });
 
