@@ -153,7 +153,7 @@ export class OpenSession implements PacedWork {
       const { stream, isDecided, handle } = waiting[done] as WaitingStream;
       done += 1;
       const isGone = stream.closed || stream.destroyed;
-      // An aborted stream with unread data would stay open.
+      // As in `begin`: Node below 26 awaits its answer, which nothing makes any more.
       if (isGone) stream.destroy();
       if (!isGone || isDecided) handle();
       if (isOver()) break;
@@ -169,9 +169,10 @@ export class OpenSession implements PacedWork {
   begin(stream: ServerHttp2Stream): void {
     this.#note(1);
     stream.setTimeout(this.#sessions.times.inactivityMs, () => stream.close(constants.NGHTTP2_CANCEL));
-    // An aborted stream with unread data would stay open for ever.
+    // Reset with NO_ERROR, a stream with unread data would stay open for ever: Node's `onStreamClose`
+    // (internal/http2/core) awaits its 'end'.
     stream.once('aborted', () => queueMicrotask(() => stream.destroy()));
-    // After a reset with NO_ERROR, Node destroys no stream that has unsent data, and clears its time-out.
+    // With NO_ERROR, Node below 26 destroys no stream that has unsent data, and clears its time-out (hostile/tls.test.ts).
     stream.once('end', () => {
       if (stream.closed) setImmediate(() => stream.destroy());
     });

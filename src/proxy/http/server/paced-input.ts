@@ -141,7 +141,8 @@ class PacedInput implements PacedWork {
   }
 
   #endIfLast(): void {
-    // In a later turn, as from the kernel: by then a submission has its body, and is marked to survive the end.
+    // In a later turn, as from the kernel: by then a submission has its body, and is marked to survive the end
+    // (hostile/behind-good-requests.test.ts).
     if (this.#isLast) setImmediate(() => this.#socket.destroyed || this.#socket.emit('end'));
   }
 
