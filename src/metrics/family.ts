@@ -1,6 +1,8 @@
 /**
- * A family of metrics: its name, its labels and its samples. The registry of prom-client holds families beside those of
- * Node itself; `join.ts` and `exposition.ts` turn them into the answer to a scrape.
+ * Families of metrics: counters, gauges and histograms, with their labels and samples. A count is one addition, and an
+ * observation a short search and two additions, so that a request can make many; a gauge is read at each scrape alone. The
+ * registry of prom-client holds families beside those of Node itself; `join.ts` and `exposition.ts` turn them into the
+ * answer to a scrape.
  */
 import type { Metric, Registry } from 'prom-client';
 
@@ -81,6 +83,207 @@ export abstract class Family<D extends Declared> {
   }
 }
 
+/** A family whose series count from their first use on; workers' values add up. */
+abstract class CountedFamily<D extends Declared, Series> extends Family<D> {
+  readonly aggregator = 'sum';
+  readonly #names: readonly string[];
+  readonly #series = new Map<string, { readonly labels: LabelsOf<D>; readonly series: Series }>();
+
+  constructor(registry: Registry, options: FamilyOptions<D>) {
+    super(registry, options);
+    this.#names = Object.keys(this.declared);
+  }
+
+  protected abstract make(): Series;
+
+  /** The series with these labels, created when missing; a frequent caller keeps it. */
+  of(labels: LabelsOf<D>): Series {
+    let key = '';
+    for (const name of this.#names) key += `${labels[name]}\n`;
+    let found = this.#series.get(key);
+    if (found === undefined) this.#series.set(key, (found = { labels, series: this.make() }));
+    return found.series;
+  }
+
+  /** Ends the series that match; a caller that kept one would count on in vain. */
+  remove(matches: (labels: LabelsOf<D>) => boolean): void {
+    for (const [key, { labels }] of this.#series) if (matches(labels)) this.#series.delete(key);
+  }
+
+  protected get all() {
+    return [...this.#series.values()];
+  }
+}
+
+/** One series of a counter. */
+export class Count {
+  // Not 0: V8 keeps a small integer apart from a double, and increments beyond 2^31 (bytes) would cost 0.3 µs each.
+  #value = -0;
+
+  get value(): number {
+    return this.#value + 0;
+  }
+
+  inc(by = 1): void {
+    this.#value += by;
+  }
+}
+
+interface CounterOptions<D extends Declared> extends FamilyOptions<D> {
+  /**
+   * Series that exist before their first count, read at each scrape, so that alerts see the first event as an increase.
+   * Default: every combination, where all values of all labels are declared.
+   */
+  readonly known?: () => Iterable<LabelsOf<NoInfer<D>>>;
+  /** Reads the count of each known series from another part, at each scrape. */
+  readonly counted?: (labels: LabelsOf<NoInfer<D>>) => number;
+}
+
+/** A family of counters. */
+export class Counter<const D extends Declared = Unlabelled> extends CountedFamily<D, Count> {
+  readonly type = 'counter';
+  readonly #known: () => Iterable<LabelsOf<D>>;
+  readonly #counted: ((labels: LabelsOf<D>) => number) | undefined;
+
+  constructor(registry: Registry, options: CounterOptions<D>) {
+    super(registry, options);
+    const { declared } = this;
+    const isClosed = Object.values(declared).every((values) => typeof values !== 'string');
+    const all = isClosed ? (combinations(declared) as LabelsOf<D>[]) : [];
+    this.#known = options.known ?? (() => all);
+    this.#counted = options.counted;
+  }
+
+  inc(labels: LabelsOf<D>, by = 1): void {
+    this.of(labels).inc(by);
+  }
+
+  /** A function that counts events by the value of the family's one label. */
+  by<Name extends keyof D & string>(label: Name): (value: LabelsOf<D>[Name]) => void {
+    return (value) => this.of({ [label]: value } as LabelsOf<D>).inc();
+  }
+
+  protected override make(): Count {
+    return new Count();
+  }
+
+  protected override samples(): readonly Sample[] {
+    for (const labels of this.#known()) this.of(labels);
+    return this.all.map(({ labels, series }) => ({ labels, value: this.#counted?.(labels) ?? series.value }));
+  }
+}
+
+/** A sampled span as hexadecimal text (W3C trace context). */
+export interface TraceReference {
+  readonly traceId: string;
+  readonly spanId: string;
+}
+
+/** One series of a histogram. */
+export class Distribution {
+  readonly #bounds: readonly number[];
+  /** By bucket, not cumulative; the last one is beyond every bound. */
+  readonly #counts: number[];
+  #sum = 0;
+  /** By bucket; `undefined` in most series, which never have one. */
+  #exemplars: Exemplar[] | undefined;
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.#counts = [...bounds.map(() => 0), 0];
+  }
+
+  observe(value: number, trace?: TraceReference): void {
+    const bounds = this.#bounds;
+    let bucket = 0;
+    while (bucket < bounds.length && value > (bounds[bucket] ?? Infinity)) bucket += 1;
+    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1;
+    this.#sum += value;
+    if (trace !== undefined) this.#remember(bucket, value, trace);
+  }
+
+  #remember(bucket: number, value: number, { traceId, spanId }: TraceReference): void {
+    this.#exemplars ??= [];
+    const labels = { trace_id: traceId, span_id: spanId };
+    this.#exemplars[bucket] = { labels, value, timestamp: Date.now() / 1000 };
+  }
+
+  samples(name: string, labels: Readonly<Record<string, string>>): Sample[] {
+    let count = 0;
+    const buckets = this.#counts.map((here, bucket): Sample => {
+      count += here;
+      const le = this.#bounds[bucket] ?? '+Inf';
+      const exemplar = this.#exemplars?.[bucket];
+      return {
+        metricName: `${name}_bucket`,
+        labels: { ...labels, le },
+        value: count,
+        ...(exemplar === undefined ? {} : { exemplar }),
+      };
+    });
+    return [
+      ...buckets,
+      { metricName: `${name}_sum`, labels, value: this.#sum },
+      { metricName: `${name}_count`, labels, value: count },
+    ];
+  }
+}
+
+interface HistogramOptions<D extends Declared> extends FamilyOptions<D> {
+  /** Upper bounds, included, rising. */
+  readonly buckets: readonly number[];
+}
+
+/** A family of histograms. */
+export class Histogram<const D extends Declared = Unlabelled> extends CountedFamily<D, Distribution> {
+  readonly type = 'histogram';
+  readonly buckets: readonly number[];
+
+  constructor(registry: Registry, options: HistogramOptions<D>) {
+    super(registry, options);
+    this.buckets = options.buckets;
+    // The one series of a family without labels exists from the start.
+    if (options.labels === undefined) this.of({} as LabelsOf<D>);
+  }
+
+  protected override make(): Distribution {
+    return new Distribution(this.buckets);
+  }
+
+  protected override samples(): readonly Sample[] {
+    return this.all.flatMap(({ labels, series }) => series.samples(this.name, labels));
+  }
+}
+
+/** A value of a gauge; `undefined`: no series. Above 2^53 a bigint is rounded to a float. */
+type Reading = number | bigint | undefined;
+
+interface GaugeOptions<D extends Declared> extends FamilyOptions<D> {
+  /** How values of several workers are joined. Default `sum`. */
+  readonly join?: Join;
+  /** One value, or one by series. */
+  readonly read: () => Reading | Iterable<readonly [LabelsOf<NoInfer<D>>, Reading]>;
+}
+
+/** A family of gauges. */
+export class Gauge<const D extends Declared = Unlabelled> extends Family<D> {
+  readonly type = 'gauge';
+  readonly aggregator: Join;
+  readonly #read: GaugeOptions<D>['read'];
+
+  constructor(registry: Registry, options: GaugeOptions<D>) {
+    super(registry, options);
+    this.aggregator = options.join ?? 'sum';
+    this.#read = options.read;
+  }
+
+  protected override samples(): readonly Sample[] {
+    const read = this.#read();
+    const series = typeof read === 'object' ? [...read] : [[{}, read] as const];
+    return series.flatMap(([labels, value]) => (value === undefined ? [] : [{ labels, value: Number(value) }]));
+  }
+}
+
 /** All families of a registry at a scrape, Node's own among them. */
 export function familiesOf(registry: Registry): Promise<readonly FamilyData[]> {
   return registry.getMetricsAsJSON() as Promise<unknown> as Promise<readonly FamilyData[]>;
@@ -92,36 +295,6 @@ export function readFamilies(registry: Registry, names: readonly string[]): read
     const family = registry.getSingleMetric(name) as unknown as Family<Declared> | undefined;
     return family === undefined ? [] : [family.get()];
   });
-}
-
-/** Series of a family by their labels. */
-export class SeriesMap<D extends Declared, Series> {
-  readonly #names: readonly string[];
-  readonly #make: () => Series;
-  readonly #series = new Map<string, { readonly labels: LabelsOf<D>; readonly series: Series }>();
-
-  constructor(declared: Declared, make: () => Series) {
-    this.#names = Object.keys(declared);
-    this.#make = make;
-  }
-
-  /** The series with these labels, created when missing. */
-  of(labels: LabelsOf<D>): Series {
-    let key = '';
-    for (const name of this.#names) key += `${labels[name]}\n`;
-    let found = this.#series.get(key);
-    if (found === undefined) this.#series.set(key, (found = { labels, series: this.#make() }));
-    return found.series;
-  }
-
-  /** Ends the series that match; a caller that kept one would count on in vain. */
-  remove(matches: (labels: LabelsOf<D>) => boolean): void {
-    for (const [key, { labels }] of this.#series) if (matches(labels)) this.#series.delete(key);
-  }
-
-  [Symbol.iterator](): IterableIterator<{ readonly labels: LabelsOf<D>; readonly series: Series }> {
-    return this.#series.values();
-  }
 }
 
 /** Descriptions of open labels, as docs/metrics.md has them. */

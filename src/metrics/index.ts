@@ -1,10 +1,17 @@
 /** Counters, gauges and histograms with the families of the gateway, the journal of events, and traces. */
-export { Count, Counter } from './counter.ts';
 export { ejectionText } from './event-kinds.ts';
 export { expose } from './exposition.ts';
-export { combinations, familiesOf, type FamilyData, labelSources, readFamilies } from './family.ts';
-export { Gauge } from './gauge.ts';
-export { Histogram } from './histogram.ts';
+export {
+  combinations,
+  Count,
+  Counter,
+  familiesOf,
+  type FamilyData,
+  Gauge,
+  Histogram,
+  labelSources,
+  readFamilies,
+} from './family.ts';
 export { joinFamilies } from './join.ts';
 export { describeEvent, Journal } from './journal.ts';
 export {

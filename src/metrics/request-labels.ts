@@ -1,5 +1,5 @@
 /** Words of client requests that metrics, traces, log lines and the status page share. */
-import type { TraceReference } from './histogram.ts';
+import type { TraceReference } from './family.ts';
 
 /** Route templates: a closed set, never a path. */
 export const routes = [

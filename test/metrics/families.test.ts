@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
-import { Counter } from '../../src/metrics/counter.ts';
-import { combinations, familiesOf, type Sample } from '../../src/metrics/family.ts';
-import { Gauge } from '../../src/metrics/gauge.ts';
-import { Histogram } from '../../src/metrics/histogram.ts';
+import { Counter, Gauge, Histogram, combinations, familiesOf, type Sample } from '../../src/metrics/family.ts';
 
 const options = { name: 'things_total', help: 'Things.' };
 

@@ -2,10 +2,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Registry } from 'prom-client';
-import { Counter } from '../../src/metrics/counter.ts';
-import { familiesOf, type Exemplar, type FamilyData, type Join, type Sample } from '../../src/metrics/family.ts';
-import { Gauge } from '../../src/metrics/gauge.ts';
-import { Histogram } from '../../src/metrics/histogram.ts';
+import {
+  Counter,
+  Gauge,
+  Histogram,
+  familiesOf,
+  type Exemplar,
+  type FamilyData,
+  type Join,
+  type Sample,
+} from '../../src/metrics/family.ts';
 import { joinFamilies } from '../../src/metrics/join.ts';
 import { WorkerMetrics } from '../../src/workers/workers.ts';
 

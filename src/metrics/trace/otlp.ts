@@ -16,7 +16,7 @@ import {
 } from '@opentelemetry/sdk-trace';
 import type { Registry } from 'prom-client';
 import type { Logger } from 'pino';
-import { Counter } from '../counter.ts';
+import { Counter } from '../family.ts';
 import { type Attributes, scope, type Sdk } from './span.ts';
 
 /** `exported`: the collector took it. `failed`: it did not. `dropped`: too many spans waited for the collector. */
