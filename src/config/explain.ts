@@ -26,27 +26,6 @@ interface ExplainContext {
   readonly isSecret: boolean;
 }
 
-/** Further problems than those of text and schema, and whether values are kept out of messages. */
-interface CheckOptions {
-  readonly further: readonly Problem[];
-  readonly isSecret?: boolean;
-}
-
-/**
- * The value of `root` by its schema. Throws ConfigError with all problems: those of the text, of the schema, and `further`
- * ones. `root`: the text's value, overridden by flags and variables.
- */
-export function checkRoot<Schema extends z.ZodType>(
-  schema: Schema,
-  root: unknown,
-  source: YamlSource,
-  options: CheckOptions,
-): z.output<Schema> {
-  const { data, problems } = explainRoot(schema, root, source, options);
-  if (data === undefined || problems.length > 0) throw new ConfigError(problems);
-  return data;
-}
-
 /**
  * The value of another YAML file by its schema, absent when that refuses it, and all problems, which quote no value.
  * Throws ConfigError when the text is not YAML. `furtherOf`: finds further problems of `root`, the text's value.
@@ -61,15 +40,19 @@ export function explainFile<Schema extends z.ZodType>(
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
   const root = source.value ?? {};
   const further = furtherOf(root, (path) => source.positions.ofValue(path));
-  return { root, ...explainRoot(schema, root, source, { further, isSecret: true }) };
+  return { root, ...explainRoot(schema, root, source, further, true) };
 }
 
-/** `checkRoot` with all problems beside the value, which is absent when the schema refuses it. */
-function explainRoot<Schema extends z.ZodType>(
+/**
+ * The value of `root` by its schema, absent when that refuses it, and all problems: those of the text, of the schema, and
+ * `further` ones. `root`: the text's value, overridden by flags and variables. `isSecret`: no problem quotes a value.
+ */
+export function explainRoot<Schema extends z.ZodType>(
   schema: Schema,
   root: unknown,
   { problems: known, positions }: YamlSource,
-  { further, isSecret = false }: CheckOptions,
+  further: readonly Problem[],
+  isSecret = false,
 ): { readonly data: z.output<Schema> | undefined; readonly problems: readonly Problem[] } {
   const { data, error } = schema.safeParse(root);
   if (error === undefined) return { data, problems: [...known, ...further] };

@@ -4,7 +4,7 @@ export type { AccessConfig, Config, RedisConfig, UpstreamConfig } from './config
 export { explainFile } from './explain.ts';
 export { packageVersion } from './package-version.ts';
 export { keySchema } from './schema/access-schema.ts';
-export { logChange } from './schema/telemetry-schema.ts';
+export { logChange } from './schema/schema.ts';
 export { loadConfig, type LoadedConfig } from './source/load.ts';
 export { ConfigError, type Problem } from './source/problem.ts';
 export { WatchedFiles } from './source/watched-files.ts';

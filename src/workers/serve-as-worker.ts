@@ -1,10 +1,8 @@
 /** A worker: serves clients with the setup of the primary, and handles its messages. */
 import cluster from 'node:cluster';
-import { GatewayLog, type PeerWorkers, startServing } from '../gateway/index.ts';
+import { GatewayLog, type PeerWorkers, type Serving, startServing } from '../gateway/index.ts';
 import { Channel, type PrimaryHandlers, type Setup, type StartFailure, type WorkerHandlers } from './channel.ts';
 import { PeerLink } from './peers.ts';
-
-type Serving = Awaited<ReturnType<typeof startServing>>;
 
 /** Longest wait of a request for the primary to count it. */
 const countedMs = 100;

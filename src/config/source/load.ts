@@ -3,12 +3,21 @@ import { dirname, resolve } from 'node:path';
 import process from 'node:process';
 import { type Config, toConfig } from '../config.ts';
 import { findContradictions } from '../schema/consistency.ts';
-import { checkRoot } from '../explain.ts';
+import { explainRoot } from '../explain.ts';
 import { type Environment, escapeInterpolation, readYaml, type YamlSource } from './yaml-source.ts';
 import { type KeyPath, Positions, ConfigError, isMapping, type Where } from './problem.ts';
-import { applyOverrides, type GivenSettings, type Override, overridesOf } from './overrides.ts';
 import { WatchedFiles } from './watched-files.ts';
 import { configSchema, type FileConfig } from '../schema/schema.ts';
+
+/** One value from outside the file; `origin`: the flag or variable as typed. */
+export interface Override {
+  readonly path: KeyPath;
+  readonly value: unknown;
+  readonly origin: string;
+}
+
+/** Values of flags and variables, by name of the flag. */
+export type GivenSettings = ReadonlyMap<string, { readonly values: readonly string[]; readonly origin: string }>;
 
 /** The sources of a config. */
 export interface LoadOptions {
@@ -54,8 +63,9 @@ export function loadConfig({
   const overrides = [...preset, ...overridesOf(given)];
   const counted = isOfOperations ? overrides.filter(({ path }) => path[0] === 'operations') : overrides;
   const root = applyOverrides(source.value ?? {}, counted, positions);
-  const checked = checkRoot(configSchema, root, source, { further: findContradictions(root, positions) });
-  const config = toConfig(checked, file === undefined ? process.cwd() : dirname(resolve(file)));
+  const { data, problems } = explainRoot(configSchema, root, source, findContradictions(root, positions));
+  if (data === undefined || problems.length > 0) throw new ConfigError(problems);
+  const config = toConfig(data, file === undefined ? process.cwd() : dirname(resolve(file)));
   return {
     config,
     warnings: [
@@ -64,9 +74,78 @@ export function loadConfig({
       ...hostWarnings(config.operations),
       ...storeWarnings(config.cache.store, process.versions.node),
     ],
-    redacted: redactConfig(checked, positions),
+    redacted: redactConfig(data, positions),
     whereIs: (path) => positions.ofValue(path),
   };
+}
+
+/** Flags of one config key each. */
+const keyOfFlag: Readonly<Record<string, KeyPath>> = {
+  host: ['listen', 'host'],
+  port: ['listen', 'port'],
+  'operations-host': ['operations', 'host'],
+  'operations-port': ['operations', 'port'],
+  dialect: ['dialect'],
+  'chain-id': ['chainId'],
+  'log-level': ['log', 'level'],
+  'log-format': ['log', 'format'],
+};
+
+/** Flags as overrides, unchecked: the schema reports a wrong value by the flag's name. */
+function overridesOf(given: GivenSettings): readonly Override[] {
+  const overrides: Override[] = [];
+  for (const [flag, path] of Object.entries(keyOfFlag)) {
+    const setting = given.get(flag);
+    const text = setting?.values.at(-1);
+    if (setting === undefined || text === undefined) continue;
+    overrides.push({ path, value: /^\d+$/.test(text) ? Number(text) : text, origin: setting.origin });
+  }
+  return [...overrides, ...upstreamOverrides(given)];
+}
+
+/** `--upstream` and `--archival` together replace the file's list; names are derived. */
+function upstreamOverrides(given: GivenSettings): readonly Override[] {
+  const list: Override[] = [];
+  for (const [flag, tier] of [
+    ['upstream', 'full'],
+    ['archival', 'archival'],
+  ] as const) {
+    const setting = given.get(flag);
+    setting?.values.forEach((url, index) => {
+      list.push({
+        path: ['upstreams', list.length],
+        value: { name: `${flag}-${index + 1}`, url, tier },
+        origin: setting.origin,
+      });
+    });
+  }
+  const first = list[0];
+  return first === undefined ? [] : [{ path: ['upstreams'], value: [], origin: first.origin }, ...list];
+}
+
+/** A copy of `root` with the overrides in order; their places are recorded in `positions`. */
+function applyOverrides(root: unknown, overrides: readonly Override[], positions: Positions): unknown {
+  let result = root;
+  for (const { path, value, origin } of overrides) {
+    const laid = withValue(result, path, value);
+    // The section is no mapping, which the schema reports.
+    if (laid === undefined) continue;
+    result = laid;
+    positions.replace(path, { kind: 'setting', name: origin });
+  }
+  return result;
+}
+
+function withValue(target: unknown, path: KeyPath, value: unknown): unknown {
+  const [part, ...rest] = path;
+  if (part === undefined) return value;
+  if (typeof part === 'number') {
+    return Array.isArray(target) ? [...target.slice(0, part), value, ...target.slice(part + 1)] : undefined;
+  }
+  const mapping = target === undefined ? {} : target;
+  if (!isMapping(mapping)) return undefined;
+  const laid = withValue(mapping[part], rest, value);
+  return laid === undefined ? undefined : { ...mapping, [part]: laid };
 }
 
 /** The source without its other sections; the schema demands a node. */
