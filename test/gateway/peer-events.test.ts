@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { PeerEvent } from '../../src/gateway/bus.ts';
+import { keyOn } from '../../src/cache/key.ts';
+import { Bus, type PeerEvent } from '../../src/gateway/bus.ts';
 import { buildServing, startServing } from '../../src/gateway/serving.ts';
 import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../../src/ledger/version.ts';
+import { LedgerVersion } from '../../src/ledger/version.ts';
 import { eventually } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, testConfig } from '../support/gateway.ts';
@@ -138,4 +139,30 @@ test('a worker publishes no replacement of the ledger before its first reports a
     published.map(({ kind }) => kind),
     ['ledger replaced'],
   );
+});
+
+test('an event goes as far as its row says: to replicas those of a served or refused version alone', () => {
+  const version = LedgerVersion.of(900n);
+  const served = { kind: 'served', version } as const;
+  const refused = { kind: 'refused', fingerprint: 'a', version } as const;
+  const events: readonly PeerEvent[] = [
+    served,
+    refused,
+    snapshot(at(900n)),
+    { kind: 'head', upstream: 'full-0', info: at(900n) },
+    { kind: 'ledger replaced', reports: [] },
+    { kind: 'submitted', hash: '0x1', upstream: 'full-0' },
+    { kind: 'distrusted', functionId: '0x1::coin::transfer' },
+    { kind: 'fork found' },
+    { kind: 'dropped', key: keyOn('a page', 0) },
+  ];
+  const [{ peers, published }, news] = [recordingPeers(), [] as unknown[]];
+  const cache = { publish: (one: unknown) => void news.push(one), purgeHere: () => assert.fail() };
+  const routes = { recordSubmission: () => assert.fail(), distrust: () => assert.fail() };
+  const bus = new Bus({ cache, fleet: { onNews: () => assert.fail() }, routes }, peers);
+
+  for (const event of events) void bus.publish(event);
+
+  assert.deepEqual(published, events);
+  assert.deepEqual(news, [served, refused, served]);
 });
