@@ -44,8 +44,6 @@ export const silentMs = 500;
 const silentChecksUntilDown = 3;
 /** A node that fails a look provides no newest state for a while, until it answers one. */
 const newestPolicy = { firstMs: 1_000, longestMs: 30_000, calmMs: 0 };
-/** Last retries at once, and in a second. */
-const lastRetries = { most: 32, perSecond: 5 };
 /** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
 /** Share of the connections that long polls may hold. */
@@ -78,8 +76,6 @@ export class Upstream {
   /** When the first request of a client was sent since its last answer; as above. */
   #askedSinceMs = Infinity;
   #silentChecks = 0;
-  /** Retries here of reads that would fail otherwise, once those of all nodes together are used up. */
-  readonly lastRetries = new Allowance(lastRetries.perSecond, lastRetries.most);
   readonly allowance: Allowance;
   weight: number;
   readonly latencies: Readonly<Record<ReadClass | 'look', LatencyHistogram>> = {

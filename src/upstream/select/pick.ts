@@ -86,17 +86,17 @@ export function pick<N>(
     best = ofNode;
     alike.push(node);
   }
+  // A node whose head is not believed has nothing to add to the answers of believed ones, but data that they lack.
+  if (bestAnswer !== undefined && prunedAt.size === 0) alike = alike.filter(({ isSuspect }) => isSuspect !== true);
   const [first] = alike;
   const position = positionOf(need);
   // After a 410, only a node that may hold the version has more to add.
   const isFutile = anyPruned && position !== undefined && holdingOf(first?.window, position) === 'pruned';
-  // A node whose head is not believed has nothing to add to the answers of believed ones, but data that they lack.
-  const isDoubtful = first?.isSuspect === true && bestAnswer !== undefined && prunedAt.size === 0;
   if (reasons !== undefined)
     for (const node of left)
       if (isFutile) reasons.set(node, 'pruned');
       else if (!alike.includes(node)) reasons.set(node, ruleAgainst(node, best, round));
-  if (first === undefined || isFutile || isDoubtful) return undefined;
+  if (first === undefined || isFutile) return undefined;
   const preferred = isMissed && need.kind !== 'head' ? 'archival' : 'full';
   const tier = alike.some((node) => node.tier === preferred) ? preferred : first.tier;
   const hasPlace = (node: Candidate): boolean => (node.tier === tier ? node.isFull : node.isHalfFull) !== true;

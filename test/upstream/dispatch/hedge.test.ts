@@ -15,7 +15,7 @@ test('a hedge that HTTP forbids at its node takes the first attempt along', asyn
   );
   const read = { ...request('/x'), need: { kind: 'head', min: LedgerVersion.of(0n) } } as const;
   for (const { latencies } of fleet.upstreams)
-    for (let count = 0; count < 30; count += 1) latencies.head.record(50, performance.now());
+    for (let count = 0; count < 30; count += 1) latencies.head.record(500, performance.now());
 
   await assert.rejects(sender.whole(read, never), /cannot be sent on/);
 
