@@ -307,7 +307,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     if (outcome.kind === 'final') {
       if (history.anyPruned) metrics.prunedRepaired.inc();
       // The nodes that failed a read that this one answered are compared with it.
-      if (this.#readClass !== undefined)
+      if (this.#readClass !== undefined && (history.failures.length > 0 || outliers.hasOut))
         outliers.compare(this.#request, this.#fetch, this.#readClass, upstream, history.failures);
       return outcome.answer;
     }

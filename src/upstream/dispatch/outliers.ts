@@ -45,6 +45,11 @@ export class Outliers {
     this.#background = background;
   }
 
+  /** Whether a node may be ejected for a class. */
+  get hasOut(): boolean {
+    return this.#out.size > 0;
+  }
+
   /** Compares the nodes that failed a read with `answering`, and sends a copy to an ejected one when its trial is due. */
   compare<A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
@@ -54,7 +59,7 @@ export class Outliers {
     failures: readonly NodeFailure[],
   ): void {
     if (failures.length > 0) this.#blame(readClass, failures);
-    if (this.#out.size === 0) return;
+    if (!this.hasOut) return;
     const upstream = this.#dueForTrial(readClass, request.need);
     if (upstream === undefined || upstream === answering) return;
     void this.#try(request, fetch, upstream, readClass);
@@ -62,7 +67,8 @@ export class Outliers {
 
   /**
    * Repeats a read that no node answered, in the background and at the newest version of the other nodes: a node that is
-   * far ahead of them, and fails reads, could be compared with none of them otherwise.
+   * far ahead of them, and fails reads, could be compared with none of them otherwise. It is a client's read, and no probe
+   * of a resource that all ledgers have: a node that fails views alone answers that (test/journeys/faults/failing-leader).
    */
   repeat(request: FleetRequest, readClass: ReadClass, [failure]: readonly NodeFailure[]): void {
     if (failure === undefined) return;

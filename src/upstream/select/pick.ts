@@ -130,12 +130,16 @@ function shallowest<C extends Candidate>(nodes: readonly C[], reasons: Map<Candi
   if (nodes.length < 2) return nodes;
   let heaviest = 0;
   let least = Infinity;
+  let most = 0;
   for (const node of nodes) {
     const weight = weightOf(node);
+    const depth = depthOf(node);
+    most = Math.max(most, depth);
     if (weight < heaviest) continue;
-    least = weight > heaviest ? depthOf(node) : Math.min(least, depthOf(node));
+    least = weight > heaviest ? depth : Math.min(least, depth);
     heaviest = weight;
   }
+  if (most <= least * depthTolerance) return nodes;
   return narrow(nodes, (node) => depthOf(node) <= least * depthTolerance, 'depth', reasons);
 }
 
