@@ -17,11 +17,9 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'hint !== undefined => true': 'for types alone: `undefined` is in no range',
     'elected === undefined => false': 'for types alone: `undefined` has no votes',
   },
-  'src/access/limits/memory-counter.ts': {
+  'src/access/limits/window.ts': {
     'extraCost > 0 => extraCost >= 0': 'nothing is added',
     '-Infinity => +Infinity': 'the owner sets the time of the first use as soon as the account is made',
-  },
-  'src/access/limits/window.ts': {
     'this.#used <= 0 => this.#used < 0': equal,
     'part < this.#newest => part <= this.#newest': 'the result after the loop is that of its last part',
     'steps <= 0 => steps < 0': 'sums the same amounts anew',

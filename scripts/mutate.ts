@@ -11,10 +11,6 @@ import { explained } from './mutants-explained.ts';
 
 /** Each file of decisions, with the tests that have to notice when it is wrong. */
 const decisions: Readonly<Record<string, readonly string[]>> = {
-  'src/access/limits/memory-counter.ts': [
-    'test/access/limits/window.test.ts',
-    'test/access/limits/limits-memory.test.ts',
-  ],
   'src/access/limits/cost.ts': ['test/access/limits/cost.test.ts'],
   'src/access/limits/window.ts': ['test/access/limits/window.test.ts'],
   'src/cache/epoch/epoch.ts': ['test/cache/epoch/epoch.test.ts'],

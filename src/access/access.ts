@@ -57,16 +57,8 @@ interface Admission {
 /** Ends an admission that needs a response: the request waits for its limits, or is refused. */
 type LateAdmission = (response: Answer, ends: Admission) => void;
 
-/** Reads the keys file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
-export function createAccess(config: AccessConfig, dependencies: AccessDependencies) {
-  return new AccessControl(config, dependencies);
-}
-
-/** Access control of this process. */
-export type Access = ReturnType<typeof createAccess>;
-
-/** Admits requests by key, rights and limits, and counts their usage. */
-class AccessControl {
+/** Admits the requests of this process by key, rights and limits, and counts their usage. */
+export class Access {
   /** Usage since the start, by key. */
   readonly usage: Usage;
   /** Resolves when Redis is reachable, or known not to be. */
@@ -77,6 +69,7 @@ class AccessControl {
   readonly #fileKeys: FileKeys | undefined;
   readonly #redisKeys: RedisKeys | undefined;
 
+  /** Reads the keys file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
   constructor(config: AccessConfig, { registry, journal, processes, peers, redis }: AccessDependencies) {
     const { file } = config.keys;
     const keysRedis = config.keys.redis ? redis : undefined;

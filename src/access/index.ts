@@ -7,5 +7,5 @@ export type { AdmittedRequest } from './limits/limits.ts';
 export { LimitService } from './limits/primary-counter.ts';
 export { mergeRows } from './usage/usage-store.ts';
 
-/** Loads `createAccess`: only configs with `access` need it. */
-export const loadAccess = async () => (await import('./access.ts')).createAccess;
+/** Loads the class `Access`: only configs with `access` need it. */
+export const loadAccess = async () => (await import('./access.ts')).Access;

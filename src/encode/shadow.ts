@@ -36,8 +36,8 @@ export class ShadowProof {
   readonly #now: () => number;
   readonly #standings = new Map<string, Trust>();
   readonly #distrusted: DistrustedFunctions;
-  /** Functions whose difference is being looked into, and how many comparisons look. */
-  readonly #doubted = new Map<string, number>();
+  /** Functions with a difference that is being examined, and the number of these. */
+  readonly #suspended = new Map<string, number>();
 
   /** `settings.share`: of the requests that are checked, 0 to 1. Read at each, so it may change. */
   constructor(
@@ -59,7 +59,7 @@ export class ShadowProof {
   }
 
   isTrusted(functionId: string): boolean {
-    return !this.#doubted.has(functionId) && !this.#distrusted.has(functionId);
+    return !this.#suspended.has(functionId) && !this.#distrusted.has(functionId);
   }
 
   /**
@@ -89,16 +89,16 @@ export class ShadowProof {
     this.#remember(functionId, { signature, askAgainAtMs: Infinity });
   }
 
-  /** A node's answer differed, and its cause is being looked into: until `settle` the function is not trusted. */
-  doubt(functionId: string): void {
-    this.#doubted.set(functionId, (this.#doubted.get(functionId) ?? 0) + 1);
+  /** A node's answer differed, and its cause is being examined: until `resume` the function is not trusted. */
+  suspend(functionId: string): void {
+    this.#suspended.set(functionId, (this.#suspended.get(functionId) ?? 0) + 1);
   }
 
-  /** Ends one `doubt`. */
-  settle(functionId: string): void {
-    const others = (this.#doubted.get(functionId) ?? 0) - 1;
-    if (others > 0) this.#doubted.set(functionId, others);
-    else this.#doubted.delete(functionId);
+  /** Ends one `suspend`. */
+  resume(functionId: string): void {
+    const others = (this.#suspended.get(functionId) ?? 0) - 1;
+    if (others > 0) this.#suspended.set(functionId, others);
+    else this.#suspended.delete(functionId);
   }
 
   /** A node gave other bytes, or refused the meaning of what was encoded here. No later proof takes it back. */

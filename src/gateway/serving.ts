@@ -107,10 +107,8 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
   const { redis } = config.cache;
   const access =
     config.access &&
-    optional.createAccess?.(config.access, {
-      ...context,
-      redis: redis && redisConnections(redis, settings.redis),
-    });
+    optional.Access &&
+    new optional.Access(config.access, { ...context, redis: redis && redisConnections(redis, settings.redis) });
   const reads = createReads({
     fleet,
     cache,
@@ -233,12 +231,12 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
 }
 
 /**
- * Builders of the parts that only some configs need; other configs do not load their modules. A part that is absent at the
+ * Parts that only some configs need; other configs do not load their modules. A part that is absent at the
  * start needs a restart.
  */
 async function loadOptional({ access, tracing }: Config) {
   return {
-    createAccess: access && (await loadAccess()),
+    Access: access && (await loadAccess()),
     // A registered SDK is the operator's own choice.
     createTracing: tracing && !Tracer.findSdk() ? (await loadOtlp()).createTracing : undefined,
   };

@@ -150,17 +150,17 @@ test('a process that starts later leaves to nodes all that another one leaves to
   assert.deepEqual([later.isTrusted('0xcafe::m::f'), proof.isTrusted('0x1::m::f')], [true, true]);
 });
 
-test('a function that is doubted is left to nodes until every doubt is settled', () => {
+test('a suspended function is left to nodes until every difference is examined', () => {
   const { proof } = proofWith();
   const trusted: boolean[] = [];
   const note = (): void => void trusted.push(proof.isTrusted('f'));
 
-  proof.doubt('f');
-  proof.doubt('f');
+  proof.suspend('f');
+  proof.suspend('f');
   note();
-  proof.settle('f');
+  proof.resume('f');
   note();
-  proof.settle('f');
+  proof.resume('f');
   note();
 
   assert.deepEqual(trusted, [false, false, true]);

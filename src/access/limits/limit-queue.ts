@@ -30,12 +30,12 @@ interface TenantQueue {
 const pollMs = 25;
 
 /** Longest queue of one tenant, and requests in all queues together. */
-const maxInLine = 256;
+const maxOfTenant = 256;
 const maxWaiting = 4_096;
 
 /** Requests over a limit wait in a FIFO queue per tenant. One whose wait cannot succeed is refused at once. */
 export class LimitQueue {
-  readonly #lines = new Map<string, TenantQueue>();
+  readonly #queues = new Map<string, TenantQueue>();
   #waiting = 0;
 
   /** Requests that wait now. */
@@ -45,8 +45,8 @@ export class LimitQueue {
 
   /** Attempts `request`, behind waiting requests of `subject`; queues it while its wait may succeed. */
   take(subject: string, request: LimitedRequest): Counted | Promise<Counted> {
-    const line = this.#lines.get(subject);
-    if (line !== undefined) return this.#wait(line, request);
+    const queue = this.#queues.get(subject);
+    if (queue !== undefined) return this.#wait(queue, request);
     const taken = request.attempt();
     if (taken instanceof Promise) return taken.then((late) => this.#orWait(subject, request, late));
     return this.#orWait(subject, request, taken);
@@ -54,36 +54,36 @@ export class LimitQueue {
 
   /** Wakes the tenant's queue after the end of one of its requests. */
   wake(subject: string): void {
-    const line = this.#lines.get(subject);
-    if (line === undefined || freeInMsOf(line.last) > 0) return;
+    const queue = this.#queues.get(subject);
+    if (queue === undefined || freeInMsOf(queue.last) > 0) return;
     // After the counter has recorded the end.
-    setImmediate(() => line.wake());
+    setImmediate(() => queue.wake());
   }
 
   /** Refuses all waiting requests. */
   close(): void {
-    for (const line of this.#lines.values()) refuse(line, line.waiters);
+    for (const queue of this.#queues.values()) refuse(queue, queue.waiters);
   }
 
   #orWait(subject: string, request: LimitedRequest, taken: Counted): Counted | Promise<Counted> {
     if (!isOver(taken)) return taken;
-    const known = this.#lines.get(subject);
+    const known = this.#queues.get(subject);
     if (known !== undefined) return this.#wait(known, request);
     if (isHopeless(taken, request.waitMs)) return taken;
-    const line: TenantQueue = { waiters: [], last: taken, tryAtMs: tryAtMsOf(taken), wake: () => undefined };
-    const turn = this.#wait(line, request);
-    if (line.waiters.length > 0) {
-      this.#lines.set(subject, line);
-      void this.#serve(subject, line);
+    const queue: TenantQueue = { waiters: [], last: taken, tryAtMs: tryAtMsOf(taken), wake: () => undefined };
+    const waiting = this.#wait(queue, request);
+    if (queue.waiters.length > 0) {
+      this.#queues.set(subject, queue);
+      void this.#serve(subject, queue);
     }
-    return turn;
+    return waiting;
   }
 
-  #wait(line: TenantQueue, { waitMs, signal, attempt }: LimitedRequest): Counted | Promise<Counted> {
-    const isFull = line.waiters.length >= maxInLine || this.#waiting >= maxWaiting;
-    if (isFull || signal.aborted) return line.last;
+  #wait(queue: TenantQueue, { waitMs, signal, attempt }: LimitedRequest): Counted | Promise<Counted> {
+    const isFull = queue.waiters.length >= maxOfTenant || this.#waiting >= maxWaiting;
+    if (isFull || signal.aborted) return queue.last;
     return new Promise<Counted>((resolve) => {
-      const onAbort = (): void => waiter.leave(line.last);
+      const onAbort = (): void => waiter.leave(queue.last);
       const waiter: QueuedRequest = {
         attempt,
         untilMs: performance.now() + waitMs,
@@ -93,60 +93,60 @@ export class LimitQueue {
           waiter.hasLeft = true;
           this.#waiting -= 1;
           signal.removeEventListener('abort', onAbort);
-          const index = line.waiters.indexOf(waiter);
-          line.waiters.splice(index, 1);
-          if (index === 0) line.wake();
+          const index = queue.waiters.indexOf(waiter);
+          queue.waiters.splice(index, 1);
+          if (index === 0) queue.wake();
           resolve(taken);
         },
       };
       signal.addEventListener('abort', onAbort, { once: true });
-      line.waiters.push(waiter);
+      queue.waiters.push(waiter);
       this.#waiting += 1;
     });
   }
 
   /** Attempts the first request repeatedly until the queue is empty; then removes the queue in the same step. */
-  async #serve(subject: string, line: TenantQueue): Promise<void> {
-    for (let first = line.waiters[0]; first !== undefined; first = line.waiters[0]) {
-      await pause(line, first.untilMs);
-      if (!first.hasLeft) await attemptFirst(line, first);
+  async #serve(subject: string, queue: TenantQueue): Promise<void> {
+    for (let first = queue.waiters[0]; first !== undefined; first = queue.waiters[0]) {
+      await pause(queue, first.untilMs);
+      if (!first.hasLeft) await attemptFirst(queue, first);
     }
-    this.#lines.delete(subject);
+    this.#queues.delete(subject);
   }
 }
 
-async function attemptFirst(line: TenantQueue, first: QueuedRequest): Promise<void> {
+async function attemptFirst(queue: TenantQueue, first: QueuedRequest): Promise<void> {
   const taken = await first.attempt();
   if (!isOver(taken)) {
     // The request left during its attempt: its count is returned.
     if (first.hasLeft) taken.settle(0);
     first.leave(taken);
     // There may be room for more than one.
-    line.tryAtMs = 0;
+    queue.tryAtMs = 0;
     return;
   }
-  line.last = taken;
-  line.tryAtMs = tryAtMsOf(taken);
+  queue.last = taken;
+  queue.tryAtMs = tryAtMsOf(taken);
   const nowMs = performance.now();
   refuse(
-    line,
-    line.waiters.filter(({ untilMs }) => isHopeless(taken, untilMs - nowMs)),
+    queue,
+    queue.waiters.filter(({ untilMs }) => isHopeless(taken, untilMs - nowMs)),
   );
 }
 
-function refuse(line: TenantQueue, waiters: readonly QueuedRequest[]): void {
-  for (const waiter of waiters.slice()) waiter.leave(line.last);
+function refuse(queue: TenantQueue, waiters: readonly QueuedRequest[]): void {
+  for (const waiter of waiters.slice()) waiter.leave(queue.last);
 }
 
 /** Resolves at the time of the next attempt, at `untilMs`, or by `wake`. */
-function pause(line: TenantQueue, untilMs: number): Promise<void> {
-  const pauseMs = Math.ceil(Math.min(line.tryAtMs, untilMs) - performance.now());
+function pause(queue: TenantQueue, untilMs: number): Promise<void> {
+  const pauseMs = Math.ceil(Math.min(queue.tryAtMs, untilMs) - performance.now());
   if (pauseMs <= 0) return Promise.resolve();
   return new Promise((resolve) => {
-    const timer = setTimeout(() => line.wake(), pauseMs);
-    line.wake = () => {
+    const timer = setTimeout(() => queue.wake(), pauseMs);
+    queue.wake = () => {
       clearTimeout(timer);
-      line.wake = () => undefined;
+      queue.wake = () => undefined;
       resolve();
     };
   });

@@ -40,11 +40,11 @@ interface LimitsDependencies {
 /** The decision on a request: admitted, or 429 or 503. `undefined`: the client hung up during its wait. */
 type Decision = AdmittedRequest | GatewayError;
 
-/** A request of a plan with bounds. */
+/** A request with its charge; absent in a plan without bounds. */
 interface ChargedRequest {
   readonly principal: Principal;
   readonly operation: AccessOperation;
-  readonly charge: Charge;
+  readonly charge: Charge | undefined;
 }
 
 /** `Retry-After` in seconds where the time of room is unknown. */
@@ -91,7 +91,7 @@ export class PlanLimits {
   ): Decision | Promise<Decision | undefined> {
     const { plan } = principal;
     const bounds = boundsOf(plan);
-    if (!isBounded(bounds)) return new AdmittedRequest(this, principal, operation);
+    if (!isBounded(bounds)) return new AdmittedRequest(this, { principal, operation, charge: undefined });
     const cost = leastCostOf(operation, this.#config.costs);
     const charge = { subject: subjectOf(principal), hasKey: principal.name !== undefined, bounds, cost };
     const request = { principal, operation, charge };
@@ -103,8 +103,8 @@ export class PlanLimits {
     return taken instanceof Promise ? this.#decideLate(request, taken, signal) : this.#decide(request, taken);
   }
 
-  /** Charges an admitted request; of a plan with bounds it has been `charged` its least cost before. */
-  settle(principal: Principal, settled: Settled, charge?: Charge, count?: Counted): void {
+  /** Charges an admitted request. `count`: of a plan with bounds. */
+  settle({ principal, charge }: ChargedRequest, settled: Settled, count: Counted | undefined): void {
     const cost = costOf(settled, this.#config.costs);
     if (charge !== undefined && count !== undefined) {
       count.settle(Math.max(0, cost - charge.cost));
@@ -167,10 +167,11 @@ export class PlanLimits {
     return undefined;
   }
 
-  #decide({ principal, operation, charge }: ChargedRequest, taken: Counted): Decision {
+  #decide(request: ChargedRequest, taken: Counted): Decision {
+    const { principal, operation } = request;
     const { count } = taken;
-    const headers = limitHeaders(charge.bounds, count.standings);
-    if (count.isAdmitted) return new AdmittedRequest(this, principal, operation, headers, charge, taken);
+    const headers = limitHeaders(boundsOf(principal.plan), count.standings);
+    if (count.isAdmitted) return new AdmittedRequest(this, request, headers, taken);
     this.usage.addRefusal(principal, operation);
     this.#metrics.limited(principal, count.over);
     return refusalOf(count, headers);
@@ -220,7 +221,7 @@ export class AdmittedRequest {
   /** `RateLimit` and `RateLimit-Policy`, flat: every answer to it carries them. */
   readonly headers: readonly string[];
   readonly #limits: PlanLimits;
-  readonly #charge: Charge | undefined;
+  readonly #request: ChargedRequest;
   readonly #count: Counted | undefined;
   #isSettled = false;
   #isWorkedOn = false;
@@ -229,20 +230,13 @@ export class AdmittedRequest {
   #result = nothingYet;
   #waitsSinceMs: number | undefined;
 
-  /** `charge` and `count`: of a plan with bounds. */
-  constructor(
-    limits: PlanLimits,
-    principal: Principal,
-    operation: AccessOperation,
-    headers: readonly string[] = [],
-    charge?: Charge,
-    count?: Counted,
-  ) {
-    this.#limits = limits;
-    this.principal = principal;
-    this.operation = operation;
+  /** `count`: of a plan with bounds. */
+  constructor(limits: PlanLimits, request: ChargedRequest, headers: readonly string[] = [], count?: Counted) {
+    this.principal = request.principal;
+    this.operation = request.operation;
     this.headers = headers;
-    this.#charge = charge;
+    this.#limits = limits;
+    this.#request = request;
     this.#count = count;
   }
 
@@ -287,7 +281,7 @@ export class AdmittedRequest {
     const settled: Settled = this.#isAnswered
       ? { operation, outcome: charged[outcome], status: statusCode, upstreamMs, gasUsed, bytes, bodyBytes }
       : { operation, outcome: 'error', status: hungUp, upstreamMs: this.#waitedMs(), gasUsed, bytes, bodyBytes };
-    this.#limits.settle(this.principal, settled, this.#charge, this.#count);
+    this.#limits.settle(this.#request, settled, this.#count);
   }
 
   /**

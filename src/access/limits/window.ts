@@ -1,8 +1,5 @@
-/**
- * A sliding window, counted in parts: its memory is constant. It is conservative: an amount stays until its whole part
- * is older than the span, so that no span, wherever it begins, exceeds the limit. In return an amount is freed up to
- * one twentieth of the span late.
- */
+/** The use of a plan over time, in sliding windows. Pure. */
+import { type BoundName, type Bounds, type BoundStanding, burstMs, type LimitCount } from './counter.ts';
 
 /** Parts of a span. The Lua script of `limits-script.ts` counts the same way. */
 export const partsOfSpan = 20;
@@ -15,7 +12,12 @@ export function partMsOf(spanMs: number): number {
 /** The parts of the span, and the current one. */
 const kept = partsOfSpan + 1;
 
-/** Times are milliseconds of one clock. A clock that goes back counts as standing still until it has caught up. */
+/**
+ * A sliding window, counted in parts: its memory is constant. It is conservative: an amount stays until its whole part
+ * is older than the span, so that no span, wherever it begins, exceeds the limit. In return an amount is freed up to
+ * one twentieth of the span late. Times are milliseconds of one clock. A clock that goes back counts as standing still
+ * until it has caught up.
+ */
 export class Window {
   readonly #partMs: number;
   readonly #amounts = new Float64Array(kept);
@@ -76,4 +78,78 @@ export class Window {
 
 function slotOf(part: number): number {
   return ((part % kept) + kept) % kept;
+}
+
+interface ExceededBound {
+  readonly name: BoundName;
+  readonly freeInMs: number;
+}
+
+/** Windows and requests in flight of one tenant. Bounds come with every request, since plans change. */
+export class LimitAccount {
+  readonly #requests: Window;
+  readonly #cost: Window;
+  readonly #burst: Window;
+  #inFlight = 0;
+  readonly windowMs: number;
+  /** Last use that the order of eviction knows. */
+  usedAtMs = -Infinity;
+
+  constructor(windowMs: number) {
+    this.windowMs = windowMs;
+    this.#requests = new Window(windowMs);
+    this.#cost = new Window(windowMs);
+    this.#burst = new Window(burstMs);
+  }
+
+  /** Counts the request if all bounds have room for it. */
+  take(bounds: Bounds, charge: number, nowMs: number): LimitCount {
+    const over = this.#findOver(bounds, charge, nowMs);
+    if (over === undefined) this.add(charge, nowMs);
+    const { requests, cost, burst } = bounds;
+    const standings: BoundStanding[] = [];
+    if (requests !== undefined) standings.push(standingOf('requests', this.#requests, requests, nowMs));
+    if (cost !== undefined) standings.push(standingOf('cost', this.#cost, cost, nowMs));
+    if (burst !== undefined) standings.push(standingOf('burst', this.#burst, burst, nowMs));
+    if (over === undefined) return { isAdmitted: true, standings };
+    return { isAdmitted: false, over: over.name, freeInMs: over.freeInMs, standings };
+  }
+
+  /** Counts an admitted request, also one that Redis or another process admitted. */
+  add(cost: number, nowMs: number): void {
+    this.#requests.add(nowMs, 1);
+    this.#burst.add(nowMs, 1);
+    this.#cost.add(nowMs, cost);
+    this.#inFlight += 1;
+  }
+
+  /** Ends a request. Its extra cost may exceed the limit: then later requests wait. */
+  settle(extraCost: number, nowMs: number): void {
+    this.#inFlight -= 1;
+    if (extraCost > 0) this.#cost.add(nowMs, extraCost);
+  }
+
+  /** The exceeded bound that takes longest to have room. */
+  #findOver({ requests, cost, burst, concurrency }: Bounds, charge: number, nowMs: number): ExceededBound | undefined {
+    let over: ExceededBound | undefined;
+    if (requests !== undefined) over = laterOf(over, 'requests', this.#requests.freeAtMs(nowMs, requests - 1) - nowMs);
+    if (cost !== undefined) {
+      // An empty window admits a request that costs more than the whole window.
+      const most = cost - Math.min(charge, cost);
+      over = laterOf(over, 'cost', this.#cost.freeAtMs(nowMs, most) - nowMs);
+    }
+    if (burst !== undefined) over = laterOf(over, 'burst', this.#burst.freeAtMs(nowMs, burst - 1) - nowMs);
+    if (over !== undefined || concurrency === undefined || this.#inFlight < concurrency) return over;
+    return { name: 'concurrency', freeInMs: 0 };
+  }
+}
+
+function laterOf(over: ExceededBound | undefined, name: BoundName, freeInMs: number): ExceededBound | undefined {
+  return freeInMs > (over?.freeInMs ?? 0) ? { name, freeInMs } : over;
+}
+
+function standingOf(name: BoundStanding['name'], window: Window, limit: number, nowMs: number): BoundStanding {
+  const freeAtMs = window.nextFreeAtMs(nowMs);
+  const remaining = Math.max(0, Math.floor(limit - window.used(nowMs)));
+  return { name, remaining, freeInMs: freeAtMs === undefined ? undefined : freeAtMs - nowMs };
 }

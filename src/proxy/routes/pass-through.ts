@@ -21,11 +21,6 @@ import type { Reads } from '../reads/index.ts';
 import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';
 
-interface PassThroughContext {
-  readonly fleet: Fleet;
-  readonly reads: Pick<Reads, 'freshness'>;
-}
-
 /** Passes requests to nodes, and their answers to clients. Methods reject with `GatewayError`. */
 export class PassThrough {
   readonly #fleet: Fleet;
@@ -33,7 +28,11 @@ export class PassThrough {
   readonly #router: Router;
   readonly #submissions: Submissions;
 
-  constructor({ fleet, reads }: PassThroughContext, router: Router, submissions: Submissions) {
+  constructor(
+    { fleet, reads }: { readonly fleet: Fleet; readonly reads: Pick<Reads, 'freshness'> },
+    router: Router,
+    submissions: Submissions,
+  ) {
     this.#fleet = fleet;
     this.#freshness = reads.freshness;
     this.#router = router;

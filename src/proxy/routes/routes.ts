@@ -177,14 +177,14 @@ export class Routes implements Service {
   }
 
   /**
-   * A long poll: callers of one hash share one wait at a node. Its node may be behind: what a look-up found committed
+   * A long poll: callers of one hash share one wait at a node. Its node may be behind: what another read found committed
    * meanwhile is the newer answer.
    */
   #answerWait(exchange: Exchange, match: Match): void | Promise<void> {
     const { reader } = this.#reads;
     const read = match.parse(exchange.request.headers.accept) as Read;
-    const held = reader.find(read);
-    if (held !== undefined) return this.#write(exchange, held);
+    const hit = reader.find(read);
+    if (hit !== undefined) return this.#write(exchange, hit);
     exchange.requireTime();
     return reader
       .load(read, exchange)

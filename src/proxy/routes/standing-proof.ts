@@ -133,14 +133,14 @@ export class StandingProof {
   /** Nodes encode the function while its mismatch is examined; for good unless an upgrade explains it. */
   async #explainMismatch(local: LocalEncoding, answer: NodeEncoding): Promise<'mismatch' | 'inconclusive'> {
     const { functionId } = local;
-    this.trust.doubt(functionId);
+    this.trust.suspend(functionId);
     try {
       if (await this.#isOfUpgrade(local, answer)) return 'inconclusive';
-      // Before `settle`: in between, another request would receive the doubtful bytes.
+      // Before `resume`: in between, another request would receive the doubtful bytes.
       this.trust.distrust(functionId);
       return 'mismatch';
     } finally {
-      this.trust.settle(functionId);
+      this.trust.resume(functionId);
     }
   }
 

@@ -1,8 +1,7 @@
 /** Windows against an exact log of what was let in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LimitAccount } from '../../../src/access/limits/memory-counter.ts';
-import { partMsOf, Window } from '../../../src/access/limits/window.ts';
+import { LimitAccount, partMsOf, Window } from '../../../src/access/limits/window.ts';
 import { fc } from '../../support/fast-check.ts';
 
 interface Step {

@@ -57,12 +57,12 @@ test('other bytes from a node are counted, logged and reported, and no client re
   assert.equal(await gateway.metric(forwarded), 3);
 });
 
-test('a doubted function that turns out different is trusted at no moment in between', async (t) => {
+test('a suspended function that turns out different is trusted at no moment in between', async (t) => {
   const trusted: boolean[] = [];
-  const settle: unknown = Reflect.get(ShadowProof.prototype, 'settle');
-  assert.ok(typeof settle === 'function');
-  t.mock.method(ShadowProof.prototype, 'settle', function (this: ShadowProof, functionId: string) {
-    Reflect.apply(settle, this, [functionId]);
+  const resume: unknown = Reflect.get(ShadowProof.prototype, 'resume');
+  assert.ok(typeof resume === 'function');
+  t.mock.method(ShadowProof.prototype, 'resume', function (this: ShadowProof, functionId: string) {
+    Reflect.apply(resume, this, [functionId]);
     // A request that waits for the same module goes on between two steps of the comparison.
     queueMicrotask(() => trusted.push(this.isTrusted(functionId)));
   });
