@@ -22,20 +22,6 @@ const newsMs = 1_000;
 const lostCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
 /**
- * Runs `exchange`, and once more when its connection was lost before a byte of the answer. A second loss is a failure.
- */
-export function overLiveConnection<T>(
-  exchange: () => Promise<T>,
-  progress: Progress,
-  signal: CancelSignal,
-): Promise<T> {
-  return exchange().catch(async (error: unknown) => {
-    if (!(await wasLostIdle(error, progress, signal))) throw error;
-    return exchange();
-  });
-}
-
-/**
  * Whether an exchange failed because its idle connection was lost, and may be sent once more; then `progress` is that of
  * the repeat. `mayRepeat` bounds repeats: nodes that close every connection must not get every request twice.
  */

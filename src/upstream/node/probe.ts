@@ -5,7 +5,7 @@ import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole } from '../dispatch/fetch-whole.ts';
 import type { FleetState } from '../fleet-state.ts';
 import { faultOfError, faultOfLook, NodeFaultError } from './node-fault.ts';
-import { overLiveClient, overLiveConnection } from './live-connection.ts';
+import { overLiveClient, wasLostIdle } from './live-connection.ts';
 import type { NodeClient, Purpose } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
 import { type LedgerInfo, settlesWithin } from '../../ledger/index.ts';
@@ -288,7 +288,10 @@ export class Prober {
       return fetchWhole(upstream, wire, context, purpose, client);
     };
     try {
-      return await overLiveConnection(exchange, progress, signal);
+      return await exchange();
+    } catch (error) {
+      if (!(await wasLostIdle(error, progress, signal))) throw error;
+      return await exchange();
     } finally {
       signal.end();
     }

@@ -6,7 +6,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { Progress } from '../../../src/upstream/dispatch/exchange.ts';
-import { overLiveConnection } from '../../../src/upstream/node/live-connection.ts';
+import { wasLostIdle } from '../../../src/upstream/node/live-connection.ts';
 import type { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { ask, nodeAt, textOf } from '../../support/node-client.ts';
 import { never } from '../../support/sender.ts';
@@ -47,7 +47,11 @@ async function fromSocket<T>(t: TestContext, work: () => Promise<T>): Promise<T>
 /** A read, as attempts and probes send it. */
 function read(node: Upstream, path: string): Promise<string> {
   const progress: Progress = { sentAtMs: undefined, isAnswered: false };
-  return overLiveConnection(() => textOf(ask(node, path, { progress })), progress, never);
+  const exchange = (): Promise<string> => textOf(ask(node, path, { progress }));
+  return exchange().catch(async (error: unknown) => {
+    if (!(await wasLostIdle(error, progress, never))) throw error;
+    return exchange();
+  });
 }
 
 const submission = { purpose: 'submission', method: 'POST', body: Buffer.from('signed') } as const;
