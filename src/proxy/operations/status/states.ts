@@ -4,9 +4,6 @@ import { bucketsOf, totalOf } from './counts.ts';
 import { duration, grouped, percent, short } from './format.ts';
 import type { GatewayStatus, NodeStatus, ProcessStatus } from './report.ts';
 
-/** State of the whole gateway; `degraded`: it serves, with problems. */
-type OverallState = 'ready' | 'degraded' | 'outage' | 'starting' | 'draining';
-
 /** Tone of a colour on the page. */
 type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 
@@ -17,13 +14,19 @@ interface NodeWording {
   readonly tone: NodeTone;
 }
 
-/** A state that needs an operator's attention. */
-interface NodeTrouble extends NodeWording {
-  /** The predicate of a clause whose subject is the node. */
-  readonly predicate: string;
+/** A problem, one step towards its end, and the alert whose section of the runbook has the others. */
+interface Problem {
+  readonly text: string;
   readonly remedy: string;
-  readonly alert: string;
+  readonly runbook: string;
 }
+
+function problem(text: string, remedy: string, alert: string): Problem {
+  return { text, remedy, runbook: `Ledgergate${alert}` };
+}
+
+/** A state that needs an operator's attention; `text`: the predicate of a clause whose subject is the node. */
+type NodeTrouble = NodeWording & Problem;
 
 /** The troubles of a node, worst first. Beside one that is more than a warning no other counts. */
 function nodeTroubles(node: NodeStatus): readonly NodeTrouble[] {
@@ -79,7 +82,7 @@ function trouble(
   predicate: string,
   [remedy, alert]: readonly [string, string],
 ): NodeTrouble {
-  return { tone, sign, word, predicate, remedy, alert };
+  return { tone, sign, word, ...problem(predicate, remedy, alert) };
 }
 
 /** How far a node is behind, time first: `60 s behind (11.4k versions)`. */
@@ -106,14 +109,21 @@ export function unusableFor({ since }: Pick<NodeStatus, 'since'>, at: string): s
   return since === undefined ? undefined : `for ${duration((Date.parse(at) - Date.parse(since)) / 1_000)}`;
 }
 
-/** The tone of an overall state. */
-export const stateTones: Readonly<Record<OverallState, NodeTone>> = {
-  ready: 'good',
-  degraded: 'warn',
-  outage: 'bad',
-  starting: 'idle',
-  draining: 'idle',
-};
+/** Sign, tone and a sentence of each overall state; `degraded`: it serves, with problems. */
+export const overallStates = {
+  ready: { sign: '●', tone: 'good', summary: 'All is well.' },
+  degraded: { sign: '▲', tone: 'warn', summary: 'The gateway serves, with problems.' },
+  outage: {
+    sign: '■',
+    tone: 'bad',
+    summary:
+      'No node answers: the cache answers pinned reads, other requests fail. Do not restart: a gateway that starts without a node answers nothing.',
+  },
+  starting: { sign: '○', tone: 'idle', summary: 'No node has answered yet.' },
+  draining: { sign: '◇', tone: 'idle', summary: 'The gateway drains: it finishes the requests in flight.' },
+} as const;
+
+type OverallState = keyof typeof overallStates;
 
 /** Sign, tone and name of a level. */
 export const levels = {
@@ -132,37 +142,16 @@ const certificateMs = 7 * 24 * 3_600_000;
 
 /** Shares of requests with a status that are a problem, and so many of them. */
 const limits = [
-  {
-    status: '503',
-    share: 0.01,
-    least: 10,
-    remedy: 'end the other problems first; the runbook has their kinds',
-    runbook: 'LedgergateErrorsFast',
-  },
-  {
-    status: '410',
-    share: 0.05,
-    least: 20,
-    remedy: 'they ask below every window: add a deeper node, or inform their senders',
-    runbook: 'LedgergateWindowShrinking',
-  },
+  ['503', 0.01, 10, 'end the other problems first; the runbook has their kinds', 'ErrorsFast'],
+  ['410', 0.05, 20, 'they ask below every window: add a deeper node, or inform their senders', 'WindowShrinking'],
 ] as const;
-
-const summaries: Readonly<Record<OverallState, string>> = {
-  ready: 'All is well.',
-  degraded: 'The gateway serves, with problems.',
-  outage:
-    'No node answers: the cache answers pinned reads, other requests fail. Do not restart: a gateway that starts without a node answers nothing.',
-  starting: 'No node has answered yet.',
-  draining: 'The gateway drains: it finishes the requests in flight.',
-};
 
 /** The overall state; `status` is `undefined` while no process answers. */
 export function overall(status: ProcessStatus | undefined, gateway: GatewayStatus) {
   const problems = problemsOf(status, gateway);
   const state = stateOf(status, gateway, problems.length);
   const isSilent = status === undefined && state === 'starting';
-  const summary = isSilent ? 'No worker has reported in time.' : summaries[state];
+  const summary = isSilent ? 'No worker has reported in time.' : overallStates[state].summary;
   return { state, summary, problems: problems.map(({ text }) => text), actions: problems };
 }
 
@@ -172,18 +161,11 @@ function stateOf(status: ProcessStatus | undefined, { isDraining }: GatewayStatu
   return problems === 0 ? 'ready' : 'degraded';
 }
 
-/** A problem, one step towards its end, and the alert whose section of the runbook has the others. */
-interface Problem {
-  readonly text: string;
-  readonly remedy: string;
-  readonly runbook: string;
-}
-
 /** Problems that an operator can act on, worst first. */
 function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs }: GatewayStatus): readonly Problem[] {
   const problems: Problem[] = [];
   const add = (text: string, remedy: string, alert: string): void => {
-    problems.push({ text, remedy, runbook: `Ledgergate${alert}` });
+    problems.push(problem(text, remedy, alert));
   };
   if (workers !== undefined && workers.answering < workers.wanted) {
     const remedy = 'lost ones are started again; the log has the reason';
@@ -239,11 +221,13 @@ function problemsOfNodes(nodes: readonly NodeStatus[]): readonly Problem[] {
   const troubles = nodes
     .toSorted(byProblem)
     .flatMap((node) => nodeTroubles(node).map((found) => ({ name: node.name, found })));
-  return [...Map.groupBy(troubles, ({ found }) => found.predicate)].flatMap(([predicate, same]) => {
+  return [...Map.groupBy(troubles, ({ found }) => found.text).values()].flatMap((same) => {
     const names = same.map(({ name }) => name);
-    const text =
-      names.length === 1 ? `${names[0]} ${predicate}` : `${names.length} nodes ${plural(predicate)} (${listed(names)})`;
-    return same.slice(0, 1).map(({ found }) => ({ text, remedy: found.remedy, runbook: `Ledgergate${found.alert}` }));
+    return same.slice(0, 1).map(({ name, found: { text, remedy, runbook } }) => ({
+      text: names.length === 1 ? `${name} ${text}` : `${names.length} nodes ${plural(text)} (${listed(names)})`,
+      remedy,
+      runbook,
+    }));
   });
 }
 
@@ -270,16 +254,15 @@ function placesOf([first, ...others]: readonly string[] = []): string {
 function problemsOfRequests({ windows, nodes }: ProcessStatus): readonly Problem[] {
   const { counts, seconds } = windows[1] ?? { counts: new Map<string, number>(), seconds: 0 };
   const all = totalOf(bucketsOf(counts, 'requests'));
-  const shares = limits.flatMap(({ status, share, least, remedy, runbook }) => {
+  const shares = limits.flatMap(([status, share, least, remedy, alert]) => {
     const count = counts.get(`status ${status}`) ?? 0;
     if (count < least || count < all * share) return [];
-    return [{ text: `${percent(count / all)} of requests in ${seconds} s got ${status}`, remedy, runbook }];
+    return [problem(`${percent(count / all)} of requests in ${seconds} s got ${status}`, remedy, alert)];
   });
   const spent = nodes.flatMap(({ name }) => {
     const count = counts.get(`allowance ${name}`) ?? 0;
     const text = `the allowance of ${name} is used up: ${short(count)} refused in ${seconds} s`;
-    const runbook = 'LedgergateUpstreamAllowanceUsedUp';
-    return count === 0 ? [] : [{ text, remedy: 'raise maxRequestsPerSecond, or add nodes', runbook }];
+    return count === 0 ? [] : [problem(text, 'raise maxRequestsPerSecond, or add nodes', 'UpstreamAllowanceUsedUp')];
   });
   return [...shares, ...spent];
 }

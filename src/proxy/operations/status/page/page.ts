@@ -8,7 +8,7 @@ import { axisSection } from './axis.ts';
 import { fleetSection, nodesOf, tableViewOf, type TableView } from './fleet.ts';
 import { outcomeSection, routeSection, trendSection, windowSection } from './traffic.ts';
 import { clock, duration } from '../format.ts';
-import { stateTones } from '../states.ts';
+import { overallStates } from '../states.ts';
 
 /** Content-Security-Policy: the page loads from its own address alone; style and script are allowed by hash. */
 export const pagePolicy = [
@@ -33,7 +33,6 @@ const scripting = new Markup(`<script>${script}</script>`);
 /** Problems on the page at once; the others are one click away. */
 const mostProblems = 8;
 
-const signs = { ready: '●', degraded: '▲', outage: '■', starting: '○', draining: '◇' } as const;
 /** The icon has the colour of the state, visible in a background tab. */
 const iconColours = { good: '1d8348', warn: 'b9770e', bad: 'c0392b', idle: '6c7a89' } as const;
 
@@ -41,7 +40,7 @@ const iconColours = { good: '1d8348', warn: 'b9770e', bad: 'c0392b', idle: '6c7a
 export function statusPage(facts: StatusFacts, view: TableView = tableViewOf({})): string {
   const { state } = facts;
   const nodes = nodesOf(facts.nodes, view);
-  const icon = `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%23${iconColours[stateTones[state]]}'/%3E%3C/svg%3E`;
+  const icon = `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%23${iconColours[overallStates[state].tone]}'/%3E%3C/svg%3E`;
   const page = html`<!doctype html>
     <html lang="en">
       <head>
@@ -108,9 +107,10 @@ function headerOf(facts: StatusFacts): Markup {
 
 function stateOf({ state, summary, actions }: StatusFacts): Markup {
   const [first, more] = [actions.slice(0, mostProblems), actions.slice(mostProblems)];
-  return html`<div class="state ${stateTones[state]}" role="status">
+  const { sign, tone } = overallStates[state];
+  return html`<div class="state ${tone}" role="status">
     <p class="word">
-      <span class="sign" aria-hidden="true">${signs[state]}</span> <strong>${state}</strong>
+      <span class="sign" aria-hidden="true">${sign}</span> <strong>${state}</strong>
       <span class="summary">${summary}</span>
     </p>
     ${first.length === 0 ? undefined : listOf(first)}
