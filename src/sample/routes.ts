@@ -1,6 +1,7 @@
 /** Routes of a sample node. Any other path is a 404, as on a real node. */
 import type { SampleAnswer } from './answer.ts';
 import type { SampleCall } from './call.ts';
+import { frameworkError, type NodeError } from './node-error.ts';
 import * as history from './operations/history-operations.ts';
 import * as events from './operations/event-operations.ts';
 import * as node from './operations/ledger-operations.ts';
@@ -14,17 +15,13 @@ export type SampleRouteName = (typeof table)[number][0];
 /** Answers one call; throws `NodeError`. */
 type SampleOperation = (call: SampleCall) => SampleAnswer | Promise<SampleAnswer>;
 
-/** Outcome of routing a method and a path. */
-export type Routing =
-  | {
-      readonly kind: 'found';
-      readonly name: SampleRouteName;
-      readonly operation: SampleOperation;
-      readonly params: readonly string[];
-    }
-  | { readonly kind: 'unknown path' }
-  | { readonly kind: 'wrong method' }
-  | { readonly kind: 'bad encoding' };
+/** The operation of a method and a path. */
+export interface SampleRoute {
+  readonly name: SampleRouteName;
+  readonly operation: SampleOperation;
+  /** The holes of the path, percent-decoded. */
+  readonly params: readonly string[];
+}
 
 const table = [
   ['ledgerInfo', 'GET', '/', node.answerLedgerInfo],
@@ -63,16 +60,16 @@ const routes = table.map(([name, method, path, operation]) => {
   return { name, method, segments: path.split('/').slice(1), operation };
 });
 
-/** `path` is below the base path, still percent-encoded; HEAD means GET. */
-export function findRoute(method: string, path: string): Routing {
+/** `path` is below the base path, still percent-encoded; HEAD means GET. The fault of a request without an operation. */
+export function findRoute(method: string, path: string): SampleRoute | NodeError {
   const segments = path === '' ? [''] : path.split('/').slice(1);
   const matching = routes.filter((route) => matches(route.segments, segments));
   const route = matching.find((candidate) => candidate.method === (method === 'HEAD' ? 'GET' : method));
-  if (matching.length === 0) return { kind: 'unknown path' };
-  if (route === undefined) return { kind: 'wrong method' };
+  if (matching.length === 0) return frameworkError(404, 'not found');
+  if (route === undefined) return frameworkError(405, 'method not allowed');
   const params = decodedParams(route.segments, segments);
-  if (params === undefined) return { kind: 'bad encoding' };
-  return { kind: 'found', name: route.name, operation: route.operation, params };
+  if (params === undefined) return frameworkError(400, 'failed to parse path: bad percent-encoding');
+  return { name: route.name, operation: route.operation, params };
 }
 
 function matches(pattern: readonly string[], segments: readonly string[]): boolean {

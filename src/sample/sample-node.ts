@@ -18,7 +18,7 @@ import { SampleCall } from './call.ts';
 import { advancingClock, type LedgerClock } from './ledger-clock.ts';
 import { Mempool } from './mempool.ts';
 import { bareError, frameworkError, NodeError } from './node-error.ts';
-import { findRoute, type SampleRouteName, type Routing } from './routes.ts';
+import { findRoute, type SampleRoute, type SampleRouteName } from './routes.ts';
 
 /** Clock, chain, dialect and address of a node. */
 export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> {
@@ -143,8 +143,8 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     // Not `new URL`: it would rewrite the path, and take one that starts with two slashes for a host.
     const [path = '', ...rest] = url.split('?');
     const query = new URLSearchParams(rest.join('?'));
-    const routing = routeOf(method, path);
-    const route = routing.kind === 'found' ? routing.name : 'none';
+    const found = routeOf(method, path);
+    const route = found instanceof NodeError ? 'none' : found.name;
     const refusal = lengthRefusal(request);
     // A body that is too large is refused unread, by its announced length.
     const body = refusal === undefined ? await readBody(request) : Buffer.alloc(0);
@@ -152,7 +152,9 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     const change = await this.change(received, request);
     if (change === undefined) return;
     const { ledger = this.ledger() } = change;
-    const answer = refusal?.answer ?? change.answer ?? (await this.#operate(routing, received, { query, ledger }));
+    const own = async (): Promise<SampleAnswer> =>
+      found instanceof NodeError ? found.answer : this.#operate(found, received, { query, ledger });
+    const answer = refusal?.answer ?? change.answer ?? (await own());
     await writeAnswer(response, answer, { ...change, ledger, dialect: this.#dialect, request: request.headers });
   }
 
@@ -167,16 +169,13 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
   }
 
   async #operate(
-    routing: Routing,
-    request: ReceivedRequest,
+    { params, operation }: SampleRoute,
+    { headers, body }: ReceivedRequest,
     { query, ledger }: { readonly query: URLSearchParams; readonly ledger: LedgerInfo },
   ): Promise<SampleAnswer> {
+    const { clock, mempool } = this;
+    const { signal } = this.#closing;
     try {
-      if (routing.kind !== 'found') throw routingError(routing);
-      const { params, operation } = routing;
-      const { headers, body } = request;
-      const { clock, mempool } = this;
-      const { signal } = this.#closing;
       const call = new SampleCall({ params, query, headers, body, ledger, clock, mempool, signal });
       return await operation(call);
     } catch (error) {
@@ -188,20 +187,11 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
   }
 }
 
-function routeOf(method: string, path: string): Routing {
+function routeOf(method: string, path: string): SampleRoute | NodeError {
   if (path === basePath || path === `${basePath}/`) return findRoute(method, '/');
-  return path.startsWith(`${basePath}/`) ? findRoute(method, path.slice(basePath.length)) : { kind: 'unknown path' };
-}
-
-function routingError(routing: Exclude<Routing, { kind: 'found' }>): NodeError {
-  switch (routing.kind) {
-    case 'unknown path':
-      return frameworkError(404, 'not found');
-    case 'wrong method':
-      return frameworkError(405, 'method not allowed');
-    case 'bad encoding':
-      return frameworkError(400, 'failed to parse path: bad percent-encoding');
-  }
+  return path.startsWith(`${basePath}/`)
+    ? findRoute(method, path.slice(basePath.length))
+    : frameworkError(404, 'not found');
 }
 
 /** Protocol 2.4: a POST must declare its length, and not too much of it. */
