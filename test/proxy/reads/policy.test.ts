@@ -23,419 +23,183 @@ const bcs = { form: 'bcs' } as const;
 const json = 'application/json; charset=utf-8';
 const xbcs = 'application/x-bcs';
 
-interface Row {
-  readonly claim: string;
-  readonly read: ReadFacts;
-  /** Chain of the fleet; default 4. */
-  readonly chainId?: number;
-  readonly status?: number;
-  readonly body: string | Buffer;
-  readonly contentType?: string;
-  readonly facts?: Partial<AnswerFacts>;
-  readonly decision: Decision;
+/** Claim, body and further facts of an answer to one read. */
+type Case = readonly [claim: string, body: string | Buffer, facts?: Partial<AnswerFacts>];
+
+/** Tests the decision on each answer to `read`, in the form that was asked for unless a case says otherwise. */
+function decides(decision: Decision, read: ReadFacts, status: number, cases: readonly Case[], chainId = 4): void {
+  for (const [claim, body, facts] of cases) {
+    test(`${claim} (${read.operation}, ${status}): ${decision}`, () => {
+      const bytes = Buffer.from(body);
+      const answer = {
+        status,
+        ...as(read.form === 'bcs' && status === 200 ? xbcs : json),
+        coding: undefined,
+        body: bytes,
+        json: new JsonBody(bytes),
+        isFramed: true,
+        ...headOf(1000n),
+        ...facts,
+      };
+      assert.equal(decide(read, answer, { chainId, head: answer.info }), decision);
+    });
+  }
+}
+
+function as(contentType: string): Pick<AnswerFacts, 'headers'> {
+  return { headers: { 'content-type': contentType } };
 }
 
 function error(code: string): string {
   return JSON.stringify({ message: 'm', error_code: code, vm_error_code: null });
 }
 
-function headOf(version: bigint): Partial<AnswerFacts> {
-  return { info: ledgerInfo({ version, oldest: 100n }) };
+function headOf(version: bigint, oldest = 100n): Pick<AnswerFacts, 'info'> {
+  return { info: ledgerInfo({ version, oldest }) };
 }
 
 function committed(more: object = {}): string {
   return JSON.stringify({ type: 'user_transaction', version: '499', success: true, hash: '0xab', ...more });
 }
 
-const answered: readonly Row[] = [
-  { claim: 'a resource', read: resource, body: '{"type":"0x1::a::B","data":{}}', decision: 'stored' },
-  { claim: 'a module', read: module, body: '{"bytecode":"0x"}', decision: 'stored' },
-  { claim: 'a view', read: view, body: '["1"]', decision: 'stored' },
-  { claim: 'a bare JSON number', read: view, body: '18446744073709551615', decision: 'stored' },
-  { claim: 'a resource in BCS', read: { ...resource, ...bcs }, body: '\0', contentType: xbcs, decision: 'stored' },
-  { claim: 'a view in BCS', read: { ...view, ...bcs }, body: '\x01\x01', contentType: xbcs, decision: 'stored' },
-  { claim: 'an answer at the head of its node', read: resource, body: '{}', facts: headOf(500n), decision: 'stored' },
-  {
-    claim: 'an answer from above the head',
-    read: resource,
-    body: '{}',
-    facts: headOf(499n),
-    decision: 'version not reached',
-  },
-  { claim: 'an unpinned resource', read: { ...resource, version: undefined }, body: '{}', decision: 'no version' },
-  { claim: 'an unpinned view', read: { ...view, version: undefined }, body: '[]', decision: 'no version' },
-  { claim: 'no ledger headers', read: resource, body: '{}', facts: { info: undefined }, decision: 'no ledger headers' },
-  {
-    claim: 'the ledger headers of another chain',
-    read: resource,
-    body: '{}',
-    facts: { info: ledgerInfo({ version: 1000n, chainId: 5 }) },
-    decision: 'other chain',
-  },
-  { claim: 'before the chain is known', read: resource, chainId: -1, body: '{}', decision: 'other chain' },
-  {
-    claim: 'a body that ends with the connection',
-    read: resource,
-    body: '{}',
-    facts: { isFramed: false },
-    decision: 'unframed body',
-  },
-  {
-    claim: 'a compressed body, which nobody asked for',
-    read: { ...resource, ...bcs },
-    body: '\x1f\x8b',
-    contentType: xbcs,
-    facts: { coding: 'gzip' },
-    decision: 'encoded body',
-  },
-];
+const unpinned = { version: undefined };
+const noHeaders = { info: undefined };
+const otherChain = { info: ledgerInfo({ version: 1000n, chainId: 5 }) };
 
-const misshapen: readonly Row[] = [
-  { claim: 'JSON that breaks off', read: resource, body: '{"type":"0x1::a::B","da', decision: 'other form' },
-  { claim: 'JSON that breaks off after a value', read: view, body: '[{"a":1}', decision: 'other form' },
-  { claim: 'an empty body', read: resource, body: '', decision: 'other form' },
-  { claim: 'two JSON texts in one body', read: resource, body: '{}{}', decision: 'other form' },
-  { claim: 'a web page', read: resource, body: '<html>', contentType: 'text/html', decision: 'other form' },
-  { claim: 'a web page said to be JSON', read: resource, body: '<html>', decision: 'other form' },
-  { claim: 'JSON said to be text', read: resource, body: '{}', contentType: 'text/plain', decision: 'other form' },
-  { claim: 'JSON where BCS was asked', read: { ...resource, ...bcs }, body: '{}', decision: 'other form' },
-  { claim: 'BCS where JSON was asked', read: resource, body: '{}', contentType: xbcs, decision: 'other form' },
-  { claim: 'no content type', read: resource, body: '{}', facts: { headers: {} }, decision: 'other form' },
-];
+decides('stored', resource, 200, [
+  ['a resource', '{"type":"0x1::a::B","data":{}}'],
+  ['an answer at the head of its node', '{}', headOf(500n)],
+]);
+decides('stored', module, 200, [['a module', '{"bytecode":"0x"}']]);
+decides('stored', view, 200, [
+  ['a view', '["1"]'],
+  ['a bare JSON number', '18446744073709551615'],
+]);
+decides('stored', { ...resource, ...bcs }, 200, [['a resource in BCS', '\0']]);
+decides('stored', { ...view, ...bcs }, 200, [['a view in BCS', '\x01\x01']]);
+decides('version not reached', resource, 200, [['an answer from above the head', '{}', headOf(499n)]]);
+decides('no version', { ...resource, ...unpinned }, 200, [['an unpinned resource', '{}']]);
+decides('no version', { ...view, ...unpinned }, 200, [['an unpinned view', '[]']]);
+decides('no ledger headers', resource, 200, [['no ledger headers', '{}', noHeaders]]);
+decides('other chain', resource, 200, [['the ledger headers of another chain', '{}', otherChain]]);
+decides('other chain', resource, 200, [['a chain that is not the fleet\u2019s', '{}']], -1);
+decides('unframed body', resource, 200, [['a body that ends with the connection', '{}', { isFramed: false }]]);
+decides('encoded body', { ...resource, ...bcs }, 200, [
+  ['a compressed body, which nobody asked for', '\x1f\x8b', { coding: 'gzip' }],
+]);
 
-const notFound: readonly Row[] = [
-  ...(['table_item', 'raw_table_item'] as const).map((operation) => ({
-    claim: 'no such table item',
-    read: { ...resource, operation },
-    status: 404,
-    body: error('table_item_not_found'),
-    decision: 'stored' as const,
-  })),
-  { claim: 'no such resource', read: resource, status: 404, body: error('resource_not_found'), decision: 'stored' },
-  { claim: 'no such module', read: module, status: 404, body: error('module_not_found'), decision: 'stored' },
-  {
-    claim: 'no such resource, asked in BCS (errors are JSON)',
-    read: { ...resource, ...bcs },
-    status: 404,
-    body: error('resource_not_found'),
-    decision: 'stored',
-  },
-  {
-    claim: 'no such resource, at the head',
-    read: resource,
-    status: 404,
-    body: error('resource_not_found'),
-    facts: headOf(500n),
-    decision: 'stored',
-  },
-  {
-    claim: 'no such resource, above the head',
-    read: resource,
-    status: 404,
-    body: error('resource_not_found'),
-    facts: headOf(499n),
-    decision: 'version not reached',
-  },
-  {
-    claim: 'no such module, above the head',
-    read: module,
-    status: 404,
-    body: error('module_not_found'),
-    facts: headOf(499n),
-    decision: 'version not reached',
-  },
-  {
-    claim: 'no such resource, unpinned',
-    read: { ...resource, version: undefined },
-    status: 404,
-    body: error('resource_not_found'),
-    decision: 'no version',
-  },
-  {
-    claim: 'no such resource, without ledger headers',
-    read: resource,
-    status: 404,
-    body: error('resource_not_found'),
-    facts: { info: undefined },
-    decision: 'no ledger headers',
-  },
-  // The pruner may have removed the version while the node looked it up.
-  ...[
-    { claim: 'below the oldest version', oldest: 501n, decision: 'version pruned' as const },
-    { claim: 'at the oldest version', oldest: 500n, decision: 'stored' as const },
-  ].map(({ claim, oldest, decision }) => ({
-    claim: `no such resource, ${claim}`,
-    read: resource,
-    status: 404,
-    body: error('resource_not_found'),
-    facts: { info: ledgerInfo({ version: 1000n, oldest }) },
-    decision,
-  })),
-  { claim: 'not found, of a view without a code', read: view, status: 404, body: '{}', decision: 'error not final' },
-  {
-    claim: 'no such version',
-    read: resource,
-    status: 404,
-    body: error('version_not_found'),
-    decision: 'error not final',
-  },
-  {
-    claim: 'no such account',
-    read: resource,
-    status: 404,
-    body: error('account_not_found'),
-    decision: 'error not final',
-  },
-  {
-    claim: 'no such module, for a resource',
-    read: resource,
-    status: 404,
-    body: error('module_not_found'),
-    decision: 'error not final',
-  },
-  {
-    claim: 'no such resource, for a module',
-    read: module,
-    status: 404,
-    body: error('resource_not_found'),
-    decision: 'error not final',
-  },
-  {
-    claim: 'no such resource, for a view',
-    read: view,
-    status: 404,
-    body: error('resource_not_found'),
-    decision: 'error not final',
-  },
-  {
-    claim: 'no such route',
-    read: resource,
-    status: 404,
-    body: error('web_framework_error'),
-    decision: 'error not final',
-  },
-  { claim: 'not found, with a page', read: resource, status: 404, body: '<html>', decision: 'error not final' },
-  {
-    claim: 'not found, body cut off',
-    read: resource,
-    status: 404,
-    body: '{"error_code":"resource_not_found"',
-    decision: 'error not final',
-  },
-  {
-    claim: 'not found, not an object',
-    read: resource,
-    status: 404,
-    body: '"resource_not_found"',
-    decision: 'error not final',
-  },
-  { claim: 'not found, null', read: resource, status: 404, body: 'null', decision: 'error not final' },
-];
+test('no answer is stored before the chain is known', () => {
+  const body = Buffer.from('{}');
+  const answer = { status: 200, ...as(json), coding: undefined, body, json: new JsonBody(body), isFramed: true };
+  const believed = { chainId: undefined, head: headOf(1000n).info };
+  assert.equal(decide(resource, { ...answer, ...headOf(1000n) }, believed), 'other chain');
+});
 
-const errorStatuses: readonly Row[] = [
-  { claim: 'pruned', read: resource, status: 410, body: error('version_pruned'), decision: 'status' },
-  { claim: 'refused input', read: resource, status: 400, body: error('invalid_input'), decision: 'status' },
-  { claim: 'a view that aborts', read: view, status: 400, body: error('invalid_input'), decision: 'status' },
-  {
-    claim: 'an output form switched off',
-    read: resource,
-    status: 403,
-    body: error('api_disabled'),
-    decision: 'status',
-  },
-  {
-    claim: 'a view that the filter refuses',
-    read: view,
-    status: 403,
-    body: error('invalid_input'),
-    decision: 'status',
-  },
-  { claim: 'too many requests', read: resource, status: 429, body: error('rate_limited'), decision: 'status' },
-  { claim: 'a broken node', read: resource, status: 500, body: error('internal_error'), decision: 'status' },
-  {
-    claim: 'a broken node that names a final error',
-    read: resource,
-    status: 500,
-    body: error('resource_not_found'),
-    decision: 'status',
-  },
-  { claim: 'a bad gateway', read: resource, status: 502, body: '<html>', decision: 'status' },
-  { claim: 'an overloaded node', read: resource, status: 503, body: error('internal_error'), decision: 'status' },
-  { claim: 'a redirection', read: resource, status: 302, body: '{}', decision: 'status' },
-  { claim: 'accepted', read: resource, status: 202, body: '{}', decision: 'status' },
-  { claim: 'a part of the content', read: resource, status: 206, body: '{}', decision: 'status' },
-  { claim: 'no content', read: resource, status: 204, body: '', decision: 'status' },
-];
+decides('other form', resource, 200, [
+  ['JSON that breaks off', '{"type":"0x1::a::B","da'],
+  ['an empty body', ''],
+  ['two JSON texts in one body', '{}{}'],
+  ['a web page', '<html>', as('text/html')],
+  ['a web page said to be JSON', '<html>'],
+  ['JSON said to be text', '{}', as('text/plain')],
+  ['BCS where JSON was asked', '{}', as(xbcs)],
+  ['no content type', '{}', { headers: {} }],
+]);
+decides('other form', view, 200, [['JSON that breaks off after a value', '[{"a":1}']]);
+decides('other form', { ...resource, ...bcs }, 200, [['JSON where BCS was asked', '{}', as(json)]]);
+
+const noResource = error('resource_not_found');
+const noModule = error('module_not_found');
+
+for (const operation of ['table_item', 'raw_table_item'] as const)
+  decides('stored', { ...resource, operation }, 404, [['no such table item', error('table_item_not_found')]]);
+decides('stored', resource, 404, [
+  ['no such resource', noResource],
+  ['no such resource, at the head', noResource, headOf(500n)],
+  ['no such resource, at the oldest version', noResource, headOf(1000n, 500n)],
+]);
+decides('stored', module, 404, [['no such module', noModule]]);
+decides('stored', { ...resource, ...bcs }, 404, [['no such resource, asked in BCS (errors are JSON)', noResource]]);
+// The pruner may have removed the version while the node looked it up.
+decides('version pruned', resource, 404, [
+  ['no such resource, below the oldest version', noResource, headOf(1000n, 501n)],
+]);
+decides('version not reached', resource, 404, [['no such resource, above the head', noResource, headOf(499n)]]);
+decides('version not reached', module, 404, [['no such module, above the head', noModule, headOf(499n)]]);
+decides('no version', { ...resource, ...unpinned }, 404, [['no such resource, unpinned', noResource]]);
+decides('no ledger headers', resource, 404, [['no such resource, without ledger headers', noResource, noHeaders]]);
+decides('error not final', resource, 404, [
+  ['no such version', error('version_not_found')],
+  ['no such account', error('account_not_found')],
+  ['no such module, for a resource', noModule],
+  ['no such route', error('web_framework_error')],
+  ['not found, with a page', '<html>'],
+  ['not found, body cut off', '{"error_code":"resource_not_found"'],
+  ['not found, not an object', '"resource_not_found"'],
+  ['not found, null', 'null'],
+]);
+decides('error not final', module, 404, [['no such resource, for a module', noResource]]);
+decides('error not final', view, 404, [
+  ['no such resource, for a view', noResource],
+  ['not found, of a view without a code', '{}'],
+]);
+
+decides('status', resource, 410, [['pruned', error('version_pruned')]]);
+decides('status', resource, 400, [['refused input', error('invalid_input')]]);
+decides('status', view, 400, [['a view that aborts', error('invalid_input')]]);
+decides('status', resource, 403, [['an output form switched off', error('api_disabled')]]);
+decides('status', view, 403, [['a view that the filter refuses', error('invalid_input')]]);
+decides('status', resource, 429, [['too many requests', error('rate_limited')]]);
+decides('status', resource, 500, [
+  ['a broken node', error('internal_error')],
+  ['a broken node that names a final error', noResource],
+]);
+decides('status', resource, 502, [['a bad gateway', '<html>']]);
+decides('status', resource, 503, [['an overloaded node', error('internal_error')]]);
+decides('status', resource, 302, [['a redirection', '{}']]);
+decides('status', resource, 202, [['accepted', '{}']]);
+decides('status', resource, 206, [['a part of the content', '{}']]);
+decides('status', resource, 204, [['no content', '']]);
 
 const committedTypes = [
   ['user_transaction', 'genesis_transaction', 'block_metadata_transaction', 'state_checkpoint_transaction'],
   ['block_epilogue_transaction', 'validator_transaction', 'a_type_of_later_days'],
 ].flat();
 
-const transactions: readonly Row[] = [
-  ...committedTypes.map((type) => ({
-    claim: `a committed ${type}`,
-    read: transaction,
-    body: committed({ type }),
-    decision: 'stored' as const,
-  })),
-  {
-    claim: 'a committed transaction that failed',
-    read: transaction,
-    body: committed({ success: false }),
-    decision: 'stored',
-  },
-  {
-    claim: 'a pending transaction',
-    read: transaction,
-    body: '{"type":"pending_transaction","hash":"0xab"}',
-    decision: 'not committed',
-  },
-  {
-    claim: 'a pending transaction, whatever else it tells',
-    read: transaction,
-    body: committed({ type: 'pending_transaction' }),
-    decision: 'not committed',
-  },
-  {
-    claim: 'a transaction without `success`',
-    read: transaction,
-    body: committed({ success: undefined }),
-    decision: 'not committed',
-  },
-  {
-    claim: 'a transaction whose `success` is null',
-    read: transaction,
-    body: committed({ success: null }),
-    decision: 'not committed',
-  },
-  {
-    claim: 'a transaction without version',
-    read: transaction,
-    body: committed({ version: undefined }),
-    decision: 'not committed',
-  },
-  {
-    claim: 'a transaction whose version is a number',
-    read: transaction,
-    body: committed({ version: 499 }),
-    decision: 'not committed',
-  },
-  {
-    claim: 'a transaction at the head of its node',
-    read: transaction,
-    body: committed(),
-    facts: headOf(499n),
-    decision: 'stored',
-  },
-  {
-    claim: 'a transaction from above the head of its node',
-    read: transaction,
-    body: committed(),
-    facts: headOf(498n),
-    decision: 'not committed',
-  },
-  {
-    claim: 'a transaction whose version is no u64',
-    read: transaction,
-    body: committed({ version: '18446744073709551616' }),
-    decision: 'not committed',
-  },
-  {
-    claim: 'a transaction without type',
-    read: transaction,
-    body: committed({ type: undefined }),
-    decision: 'not committed',
-  },
-  { claim: 'a list instead of a transaction', read: transaction, body: `[${committed()}]`, decision: 'not committed' },
-  { claim: 'a transaction cut off', read: transaction, body: committed().slice(0, -1), decision: 'other form' },
-  {
-    claim: 'an unknown transaction',
-    read: transaction,
-    status: 404,
-    body: error('transaction_not_found'),
-    decision: 'status',
-  },
-  {
-    claim: 'a transaction lookup that failed',
-    read: transaction,
-    status: 500,
-    body: error('internal_error'),
-    decision: 'status',
-  },
-  {
-    claim: 'a transaction without ledger headers',
-    read: transaction,
-    body: committed(),
-    facts: { info: undefined },
-    decision: 'no ledger headers',
-  },
-  {
-    claim: 'a transaction that ends with the connection',
-    read: transaction,
-    body: committed(),
-    facts: { isFramed: false },
-    decision: 'unframed body',
-  },
-  {
-    claim: 'a transaction of another chain',
-    read: transaction,
-    chainId: 5,
-    body: committed(),
-    decision: 'other chain',
-  },
-  {
-    claim: 'a committed transaction in BCS',
-    read: { ...transaction, ...bcs },
-    body: '\0\x01',
-    contentType: xbcs,
-    decision: 'stored',
-  },
-  {
-    claim: 'a pending transaction in BCS',
-    read: { ...transaction, ...bcs },
-    body: '\x01\x01',
-    contentType: xbcs,
-    decision: 'not committed',
-  },
-  {
-    claim: 'a transaction in BCS of an unknown variant',
-    read: { ...transaction, ...bcs },
-    body: '\x02',
-    contentType: xbcs,
-    decision: 'not committed',
-  },
-  {
-    claim: 'a transaction in BCS without a byte',
-    read: { ...transaction, ...bcs },
-    body: '',
-    contentType: xbcs,
-    decision: 'not committed',
-  },
-  {
-    claim: 'a transaction in JSON where BCS was asked',
-    read: { ...transaction, ...bcs },
-    body: committed(),
-    decision: 'other form',
-  },
-];
-
-for (const row of [...answered, ...misshapen, ...notFound, ...errorStatuses, ...transactions]) {
-  const { claim, read, chainId = 4, status = 200, body, contentType = json, facts, decision } = row;
-  test(`${claim} (${read.operation}, ${status}): ${decision}`, () => {
-    const answer = {
-      status,
-      headers: { 'content-type': contentType },
-      coding: undefined,
-      body: Buffer.from(body),
-      json: new JsonBody(Buffer.from(body)),
-      isFramed: true,
-      info: undefined,
-    };
-    const answered = { ...answer, ...headOf(1000n), ...facts };
-    assert.equal(decide(read, answered, { chainId, head: answered.info }), decision);
-  });
-}
+decides('stored', transaction, 200, [
+  ...committedTypes.map((type) => [`a committed ${type}`, committed({ type })] as const),
+  ['a committed transaction that failed', committed({ success: false })],
+  ['a transaction at the head of its node', committed(), headOf(499n)],
+]);
+decides('not committed', transaction, 200, [
+  ['a pending transaction', '{"type":"pending_transaction","hash":"0xab"}'],
+  ['a pending transaction, whatever else it has', committed({ type: 'pending_transaction' })],
+  ['a transaction without `success`', committed({ success: undefined })],
+  ['a transaction whose `success` is null', committed({ success: null })],
+  ['a transaction without version', committed({ version: undefined })],
+  ['a transaction whose version is a number', committed({ version: 499 })],
+  ['a transaction whose version is no u64', committed({ version: '18446744073709551616' })],
+  ['a transaction from above the head of its node', committed(), headOf(498n)],
+  ['a transaction without type', committed({ type: undefined })],
+  ['a list instead of a transaction', `[${committed()}]`],
+]);
+decides('other form', transaction, 200, [['a transaction cut off', committed().slice(0, -1)]]);
+decides('status', transaction, 404, [['an unknown transaction', error('transaction_not_found')]]);
+decides('status', transaction, 500, [['a transaction lookup that failed', error('internal_error')]]);
+decides('no ledger headers', transaction, 200, [['a transaction without ledger headers', committed(), noHeaders]]);
+decides('unframed body', transaction, 200, [
+  ['a transaction that ends with the connection', committed(), { isFramed: false }],
+]);
+decides('other chain', transaction, 200, [['a transaction of another chain', committed(), otherChain]]);
+decides('stored', { ...transaction, ...bcs }, 200, [['a committed transaction in BCS', '\0\x01']]);
+decides('not committed', { ...transaction, ...bcs }, 200, [
+  ['a pending transaction in BCS', '\x01\x01'],
+  ['a transaction in BCS of an unknown variant', '\x02'],
+  ['a transaction in BCS without a byte', ''],
+]);
+decides('other form', { ...transaction, ...bcs }, 200, [
+  ['a transaction in JSON where BCS was asked', committed(), as(json)],
+]);
 
 const largestList = 8 * 1024 * 1024;
 
