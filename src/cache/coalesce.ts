@@ -13,29 +13,50 @@ export interface FlightCaller {
 
 type Load<T> = (signal: CancelSignal, span: Span | undefined) => Promise<T>;
 
-/** A load in flight, and its callers in the order of arrival: the first one leads. */
-interface Flight<T> {
+const nothing = (): void => undefined;
+
+/**
+ * A load in flight, and its callers in the order of arrival: the first one leads. A class, like `Waiter`: V8 counts how many
+ * objects of a literal outlive a collection, and would allocate all work of a miss where only a full collection frees it.
+ */
+class Flight<T> {
   readonly key: string;
   readonly span: Span | undefined;
-  readonly stop: CancelToken;
-  readonly waiters: Waiter<T>[];
+  readonly stop = new CancelToken();
+  readonly waiters: Waiter<T>[] = [];
+
+  constructor(key: string, span: Span | undefined) {
+    this.key = key;
+    this.span = span;
+  }
 }
 
-interface Waiter<T> {
+class Waiter<T> {
   readonly caller: FlightCaller;
   readonly load: Load<T>;
   readonly land: (value: T, isLeader: boolean) => void;
   readonly fail: (error: unknown) => void;
   /** Flights that it has joined. */
-  joined: number;
+  joined = 0;
   wait: Span | undefined;
-  onAbort: () => void;
+  onAbort: () => void = nothing;
+
+  constructor(
+    caller: FlightCaller,
+    load: Load<T>,
+    land: (value: T, isLeader: boolean) => void,
+    fail: (error: unknown) => void,
+  ) {
+    this.caller = caller;
+    this.load = load;
+    this.land = land;
+    this.fail = fail;
+  }
 }
 
 const role = 'ledgergate.flight.role';
 /** Loads that one caller joins, one after another. */
 const mostJoined = 3;
-const nothing = (): void => undefined;
 
 /** Single flight: concurrent loads of one key share one upstream read. */
 export class Coalescer<T> {
@@ -50,7 +71,7 @@ export class Coalescer<T> {
   run<R>(key: string, caller: FlightCaller, load: Load<T>, resultOf: (value: T, isLeader: boolean) => R): Promise<R> {
     return new Promise((resolve, reject) => {
       const land = (value: T, isLeader: boolean): void => resolve(resultOf(value, isLeader));
-      this.#join(key, { caller, load, land, fail: reject, joined: 0, wait: undefined, onAbort: nothing });
+      this.#join(key, new Waiter(caller, load, land, reject));
     });
   }
 
@@ -61,7 +82,7 @@ export class Coalescer<T> {
       link: running?.span,
       attributes: { [role]: running === undefined ? 'leader' : 'follower' },
     });
-    const flight = running ?? { key, span, stop: new CancelToken(), waiters: [] };
+    const flight = running ?? new Flight<T>(key, span);
     waiter.joined += 1;
     waiter.wait = running && span;
     waiter.onAbort = () => this.#leave(flight, waiter);

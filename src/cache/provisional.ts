@@ -44,7 +44,7 @@ export class ProvisionalReads {
 
   /** Ends the read, if it is provisional, because another answer or none takes its place. */
   drop(key: CacheKey): void {
-    const read = this.#reads.get(nameOf(key));
+    const read = this.#reads.size === 0 ? undefined : this.#reads.get(nameOf(key));
     if (read !== undefined) this.#end(read, 'dropped');
   }
 

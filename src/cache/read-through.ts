@@ -19,28 +19,27 @@ interface ReadThroughParts {
   readonly onAwaited?: () => void;
 }
 
-/** A load, and the result that each of its callers gets. `isLeased`: one replica, or one worker, loads for all. */
-interface TierLoad<R> {
+/** How a load asks a node. */
+interface NodeLoad {
   readonly load: AnswerLoad;
   readonly isLeased: boolean;
-  readonly resultOf: (loaded: Loaded, isLeader: boolean) => R;
-}
-
-/** How a load that is in flight asks a node. */
-interface NodeLoad extends Pick<TierLoad<unknown>, 'load' | 'isLeased'> {
   readonly signal: CancelSignal;
   readonly span: Span | undefined;
 }
 
-/** State of a load in flight, which a purge changes. */
-interface RunningLoad {
+/** State of a load in flight, which a purge changes. A class, as `Flight` is. */
+class RunningLoad {
   readonly key: CacheKey;
   /** Its answer must not be stored. */
-  isPurged: boolean;
+  isPurged = false;
   /** Why the store gave no answer; a damaged row is overwritten. */
   storeMiss: Miss | undefined;
   /** Redis holds a damaged entry, which is overwritten. */
-  isDamaged: boolean;
+  isDamaged = false;
+
+  constructor(key: CacheKey) {
+    this.key = key;
+  }
 }
 
 /** Longest wait in ms of other workers for an answer to be written to the store. */
@@ -64,14 +63,19 @@ export class ReadThrough {
   }
 
   /**
-   * Looks in the store, in Redis, and else loads, once for concurrent calls of one key and `flight`. Resolves and rejects
-   * as `Coalescer.run` does.
+   * Looks in the store, in Redis, and else loads, once for concurrent calls of one key and `flight`. `isLeased`: one
+   * replica, or one worker, loads for all. Resolves to `resultOf`, and rejects, as `Coalescer.run` does.
    */
-  load<R>(key: CacheKey, flight: string, caller: FlightCaller, { load, isLeased, resultOf }: TierLoad<R>): Promise<R> {
+  load<R>(
+    key: CacheKey,
+    flight: string,
+    caller: FlightCaller,
+    load: AnswerLoad,
+    isLeased: boolean,
+    resultOf: (loaded: Loaded, isLeader: boolean) => R,
+  ): Promise<R> {
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
-    const lead = (signal: CancelSignal, span: Span | undefined): Promise<Loaded> =>
-      this.#lead({ key, isPurged: false, storeMiss: undefined, isDamaged: false }, { load, isLeased, signal, span });
-    return this.#loads.run(name, caller, lead, resultOf);
+    return this.#loads.run(name, caller, (signal, span) => this.#lead(key, load, isLeased, signal, span), resultOf);
   }
 
   /** Purges so far, part of a flight's name: a later request does not join a load from before a purge. */
@@ -137,17 +141,24 @@ export class ReadThrough {
     return this.#kept(running, { answer: found.answer, origin: 'store' }, found);
   }
 
-  async #lead(running: RunningLoad, asked: NodeLoad): Promise<Loaded> {
+  async #lead(
+    key: CacheKey,
+    load: AnswerLoad,
+    isLeased: boolean,
+    signal: CancelSignal,
+    span: Span | undefined,
+  ): Promise<Loaded> {
     const { stored, shared } = this.#parts;
-    const { load, isLeased, signal, span } = asked;
+    const running = new RunningLoad(key);
     this.#running.add(running);
     try {
       const held = stored && (await this.#findStored(running, stored));
       if (held !== undefined) return held;
-      if (shared !== undefined) return await this.#loadForReplicas(running, asked, shared);
+      if (shared !== undefined) return await this.#loadForReplicas(running, { load, isLeased, signal, span }, shared);
       // Without the store the other workers would wait for an answer that they cannot find.
       const flights = isLeased && running.storeMiss !== 'unavailable' ? stored?.flights : undefined;
-      if (stored && flights) return await this.#loadForWorkers(running, asked, stored, flights);
+      if (stored && flights)
+        return await this.#loadForWorkers(running, { load, isLeased, signal, span }, stored, flights);
       return this.#kept(running, await load(signal, span));
     } finally {
       this.#running.delete(running);

@@ -33,5 +33,5 @@ export function keyAt(version: bigint, subject = '0x1/0x1::coin::CoinStore'): Ca
 /** Loads one read through the tiers, for one caller. */
 export function loadThrough(reads: ReadThrough, key: CacheKey, load: AnswerLoad): Promise<Loaded> {
   const caller = { signal: new AbortController().signal, client: 'a client' };
-  return reads.load(key, '', caller, { load, isLeased: true, resultOf: (loaded) => loaded });
+  return reads.load(key, '', caller, load, true, (loaded) => loaded);
 }

@@ -24,7 +24,7 @@ import {
   type Decision,
 } from './policy.ts';
 import type { AnswerContent, CancelSignal, LedgerVersion } from '../../ledger/index.ts';
-import type { Count } from '../../metrics/index.ts';
+import type { Count, Span } from '../../metrics/index.ts';
 import { type Fleet, LargeAnswerError, type NodeAnswer } from '../../upstream/index.ts';
 import type { StoredRead } from './audits.ts';
 import { Compressor } from './compressor.ts';
@@ -99,15 +99,21 @@ export class Reader {
     const { tiers, metrics } = this.#cache;
     metrics.miss(read.operation);
     const { client } = caller;
-    return tiers.load(keyed.key, `|${this.generation}${flightOf(read, min)}`, caller, {
-      load: (signal, span) => this.#fetchPast(min, read, keyed, { client, signal, span }),
-      // A lease for a long poll would hold up reads of the same hash at other replicas.
-      isLeased: read.atOnce === undefined,
-      resultOf: (loaded, isLeader) => {
+    const load = (signal: CancelSignal, span: Span | undefined): Promise<Loaded> =>
+      this.#fetchPast(min, read, keyed, { client, signal, span });
+    // A lease for a long poll would hold up reads of the same hash at other replicas.
+    const isLeased = read.atOnce === undefined;
+    return tiers.load(
+      keyed.key,
+      `|${this.generation}${flightOf(read, min)}`,
+      caller,
+      load,
+      isLeased,
+      (loaded, isLeader) => {
         if (!isLeader) metrics.coalesced.inc();
         return resultOf(read, loaded, !isLeader);
       },
-    });
+    );
   }
 
   /** Asks the fleet for this caller alone; nothing is stored. */

@@ -4,12 +4,12 @@
  */
 import { LRUCache } from 'lru-cache';
 import { isContentOf, type AskedRead } from './asked-content.ts';
-import { type Cache, type CachedResponse, Coalescer, ownBytes } from '../../cache/index.ts';
+import { type Cache, Coalescer, type Loaded, ownBytes } from '../../cache/index.ts';
 import type { AnswerContent, AnswerForm, CancelSignal, LedgerVersion } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
 import type { Fleet, FleetRequest, Need } from '../../upstream/index.ts';
 import type { Freshness } from './freshness.ts';
-import { type Caller, type DemandingCaller, entryOf, retryAfterOf, type ReadResult } from './read.ts';
+import { type Caller, type DemandingCaller, entryOf, retryAfterOf, type ReadResult, resultOf } from './read.ts';
 
 /**
  * Time for which an answer is shared. `latest`: while the shared latest version is the same, so that the demands of
@@ -28,11 +28,7 @@ export interface SharedRead {
 }
 
 /** A node's answer, and the time of its request in ms of `performance.now()`. */
-interface SharedAnswer {
-  readonly entry: CachedResponse;
-  readonly upstream: string;
-  readonly tookMs: number;
-  readonly retryAfter: string | undefined;
+interface SharedAnswer extends Loaded {
   readonly askedAtMs: number;
 }
 
@@ -52,7 +48,7 @@ export class Shares {
     max: bounds.entries,
     maxSize: bounds.all,
     maxEntrySize: bounds.one,
-    sizeCalculation: ({ entry }, name) => entry.body.length + name.length + 1_000,
+    sizeCalculation: ({ answer }, name) => answer.body.length + name.length + 1_000,
   });
   readonly #flights = new Coalescer<SharedAnswer>();
 
@@ -80,7 +76,7 @@ export class Shares {
     const answer = await latest.aboveFloor(demand.min, exchange.signal, (min, isChosen) =>
       this.#ask(read, { kind: 'head', min, isChosen }, exchange),
     );
-    return resultOf(answer, false, false);
+    return sharedResultOf(answer, false);
   }
 
   async #loadAt(read: SharedRead, min: LedgerVersion | undefined, caller: Caller): Promise<ReadResult> {
@@ -89,14 +85,15 @@ export class Shares {
     const name = `${this.#fleet.generation}|${this.#tiers.purges}|${time}|${read.form ?? ''}|${read.wire.path}`;
     const ttl = this.#ttlMs(read.shared);
     const held = this.#held.get(name);
-    if (held !== undefined && performance.now() - held.askedAtMs < ttl) return resultOf(held, true, false);
+    if (held !== undefined && performance.now() - held.askedAtMs < ttl)
+      return { ...sharedResultOf(held, false), source: { kind: 'memory' } };
     const { client } = caller;
     const lead = async (signal: CancelSignal, span: Span | undefined): Promise<SharedAnswer> => {
       const answer = await this.#ask(read, { kind: 'head', min, isChosen: true }, { client, signal, span });
-      if (answer.entry.digest !== '' && ttl > 0) this.#held.set(name, answer);
+      if (answer.answer.digest !== '' && ttl > 0) this.#held.set(name, answer);
       return answer;
     };
-    return this.#flights.run(name, caller, lead, (answer, isLeader) => resultOf(answer, false, !isLeader));
+    return this.#flights.run(name, caller, lead, (answer, isLeader) => sharedResultOf(answer, !isLeader));
   }
 
   #ttlMs(time: ShareTime): number {
@@ -117,19 +114,16 @@ export class Shares {
     const sent = { wire, need, promised, isContent, isIdempotent: true, mayStream: true } as const;
     const request = { ...sent, client, span, onPlace };
     const answer = await fleet.sender.whole(request, signal);
-    const { upstream, tookMs } = answer;
     // A success alone has a digest, by which clients revalidate it; nothing else is shared after its flight.
     const isShared = answer.status === 200 && answer.coding === undefined && answer.isFramed;
     const entry = entryOf(fleet, { ...answer, body: ownBytes(answer.body) }, { lifetimeMs: 0, isShared });
-    return { entry, upstream: upstream.name, tookMs, retryAfter: retryAfterOf(answer), askedAtMs };
+    const { upstream, tookMs } = answer;
+    const origin = { upstream: upstream.name, tookMs, version: undefined, retryAfter: retryAfterOf(answer) };
+    return { answer: entry, origin, askedAtMs };
   }
 }
 
-function resultOf(answer: SharedAnswer, isHeld: boolean, isCollapsed: boolean): ReadResult {
-  const { entry, upstream, tookMs, retryAfter, askedAtMs } = answer;
-  const ageSeconds = Math.max(0, Math.floor((performance.now() - askedAtMs) / 1000));
-  const source = isHeld
-    ? ({ kind: 'memory' } as const)
-    : ({ kind: 'upstream', name: upstream, isCollapsed, tookMs, retryAfter } as const);
-  return { entry, version: undefined, isProvisional: false, isLatest: true, ageSeconds, source };
+function sharedResultOf(shared: SharedAnswer, isCollapsed: boolean): ReadResult {
+  const ageSeconds = Math.max(0, Math.floor((performance.now() - shared.askedAtMs) / 1000));
+  return { ...resultOf({ version: undefined }, shared, isCollapsed), isLatest: true, ageSeconds };
 }
