@@ -37,6 +37,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     '\'\' => "Stryker was here!"': 'for types alone: a group of a match, or no match and no number',
     '[] => ["Stryker was here"]': 'no number either way',
     'version === undefined => false': 'undefined is at or below no version',
+    'head !== undefined => true': 'for types alone: undefined is at or above no version',
   },
   'src/proxy/reads/policy.ts': {
     'height === undefined => false': 'for types alone: undefined is below no height',

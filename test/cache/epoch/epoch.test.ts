@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  admits,
   continued,
   endedField,
   everyEpoch,
   formatEpoch,
   readEpochs,
+  surplusFields,
   epochAt,
   type Epoch,
 } from '../../../src/cache/epoch/epoch.ts';
@@ -97,4 +99,23 @@ test('an epoch keeps the names of 64 before it', () => {
   assert.deepEqual(readEpochs({ [epoch.id]: formatEpoch(epoch) }).open, [epoch]);
   // Versions of dropped names belong to the oldest that is left: they are read anew.
   assert.equal(epochAt(epoch, 0n), epoch.before[0]?.id);
+});
+
+test('beyond sixteen epochs the fields of ended ones go first, then those of the oldest', () => {
+  const ids = Array.from({ length: 16 }, (_, index) => `a${String(index).padStart(7, '0')}`);
+  const fields = Object.fromEntries(ids.map((id, index) => [id, formatEpoch(epochOf(id, 1n, index))]));
+  assert.deepEqual(surplusFields(readEpochs(fields)), []);
+  const [ended, oldest] = ['zzzzzzzz', ids[0] ?? ''];
+  const one = readEpochs({ ...fields, [endedField(ended)]: '1' });
+  assert.deepEqual(surplusFields(one), [ended, endedField(ended)]);
+  const two = readEpochs({ ...fields, [endedField(ended)]: '1', bbbbbbbb: formatEpoch(epochOf('bbbbbbbb', 1n, 99)) });
+  assert.deepEqual(surplusFields(two), [ended, endedField(ended), oldest, endedField(oldest)]);
+});
+
+test('an answer is stored from the checkpoint on, where the node reported its head', () => {
+  const epoch = epochOf('aaaaaaaa', 100n);
+  assert.deepEqual(
+    [99n, 100n, 101n, undefined].map((head) => admits(epoch, head)),
+    [false, true, true, false],
+  );
 });
