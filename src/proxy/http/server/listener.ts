@@ -79,16 +79,12 @@ function createHttpServer(parts: ServerParts): Server {
   /** Runs `serve` in the request's place in the pipeline, unless the connection is refused. */
   const take = (request: IncomingMessage, response: ServerResponse, serve: RequestListener): void => {
     if (!enterPipeline(request.socket, response)) return;
-    const isOverLimit = stateOf(request.socket).isRefused;
+    if (!stateOf(request.socket).isRefused) return serve(request, response);
     // Node then writes `Connection: close`, and closes the connection after the answer.
-    if (isOverLimit) response.shouldKeepAlive = false;
-    if (isOverLimit)
-      refuse(
-        parts,
-        { request, response },
-        new GatewayError('unavailable', 'there are too many connections; try again', { reason: 'connections' }),
-      );
-    else serve(request, response);
+    response.shouldKeepAlive = false;
+    const reason = { reason: 'connections' } as const;
+    const error = new GatewayError('unavailable', 'there are too many connections; try again', reason);
+    return refuse(parts, { request, response }, error);
   };
   const serve: RequestListener = (request, response) =>
     take(request, response, (...received) => handle(parts, ...received));

@@ -27,6 +27,7 @@ import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 import { bindToCarrier } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
+import { intercept } from './paced-input.ts';
 import type { TurnShares } from './turn-shares.ts';
 
 /** Certificate chain and private key, as PEM text. */
@@ -105,13 +106,8 @@ export class TlsListener {
   wrap(server: Server, handlers: H2Handlers): Server {
     const h2 = this.#createH2(server, handlers);
     this.#takeStreams(h2);
-    const plain = server.listeners('connection') as ((this: Server, socket: Socket) => void)[];
-    server.removeAllListeners('connection');
-    this.#takeHttp1 = (socket) => {
-      for (const listener of plain) listener.call(server, socket);
-    };
     const raw = new Map<string, Socket>();
-    server.on('connection', (socket: Socket) => {
+    this.#takeHttp1 = intercept(server, (socket) => {
       const name = nameOf(socket);
       raw.set(name, socket);
       socket.once('close', () => raw.delete(name));
