@@ -23,13 +23,8 @@ export interface BodyCrowdOptions {
   readonly kind: 'unfinished' | 'again';
 }
 
-export interface BodyCrowd {
-  /** Answers by status; 0: the connection ended without one. */
-  readonly statuses: ReadonlyMap<number, number>;
-}
-
-/** Starts them; they end with the test. */
-export function bodyCrowd(t: TestContext, options: BodyCrowdOptions): BodyCrowd {
+/** Starts them; they end with the test. `statuses`: answers by status; 0: the connection ended without one. */
+export function bodyCrowd(t: TestContext, options: BodyCrowdOptions) {
   const statuses = new Map<number, number>();
   const worker = new Worker(new URL(import.meta.url), { workerData: options });
   worker.on('message', (status: number) => statuses.set(status, (statuses.get(status) ?? 0) + 1));

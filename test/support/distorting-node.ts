@@ -28,14 +28,8 @@ export interface Asked {
 /** `hang`: no answer ever comes. `reset`: the connection is reset instead. */
 export type Distort = (said: Said, asked: Asked) => Said | 'hang' | 'reset';
 
-export interface DistortingNode {
-  readonly url: string;
-  /** Requests for anything but the ledger info. */
-  readonly reads: number;
-}
-
 /** Stands in front of `node`; ends with the test. */
-export async function distortingNode(t: TestContext, node: SampleNode, distort: Distort): Promise<DistortingNode> {
+export async function distortingNode(t: TestContext, node: SampleNode, distort: Distort) {
   const pool = new Pool(new URL(node.url).origin, { connections: 64 });
   const closing = new AbortController();
   let reads = 0;
@@ -69,6 +63,7 @@ export async function distortingNode(t: TestContext, node: SampleNode, distort: 
   });
   return {
     url: `http://127.0.0.1:${port}/v1`,
+    /** Requests for anything but the ledger info. */
     get reads() {
       return reads;
     },

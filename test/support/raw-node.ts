@@ -4,12 +4,6 @@ import type { TestContext } from 'node:test';
 import { ledgerHeaders, type MadeUpLedger } from './ledger-info.ts';
 import { listen } from './listen.ts';
 
-export interface RawNode {
-  readonly url: string;
-  /** Requests for anything but the ledger info. */
-  readonly reads: number;
-}
-
 /** The seven headers as lines of a raw answer. */
 export function headerLines(ledger: MadeUpLedger): string {
   return Object.entries(ledgerHeaders(ledger))
@@ -18,7 +12,7 @@ export function headerLines(ledger: MadeUpLedger): string {
 }
 
 /** `answer`: head and body as they go over the wire; the connection ends after it. */
-export async function rawNode(t: TestContext, ledger: MadeUpLedger, answer: string | Buffer): Promise<RawNode> {
+export async function rawNode(t: TestContext, ledger: MadeUpLedger, answer: string | Buffer) {
   const info = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n${headerLines(ledger)}\r\n{}`;
   let reads = 0;
   const server = createServer((socket) => {
@@ -31,6 +25,7 @@ export async function rawNode(t: TestContext, ledger: MadeUpLedger, answer: stri
   });
   return {
     url: `http://127.0.0.1:${await listen(t, server)}/v1`,
+    /** Requests for anything but the ledger info. */
     get reads() {
       return reads;
     },

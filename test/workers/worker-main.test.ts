@@ -1,20 +1,19 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Setup } from '../../src/workers/channel.ts';
 import { testConfig } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 
 const exec = fileURLToPath(new URL('../../src/workers/worker-main.ts', import.meta.url));
 
 test('a worker that gets a connection from an exiting primary ends without output', async (t) => {
   const server = createServer({ pauseOnConnect: true });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const client = connect(await listen(t, server), '127.0.0.1');
   client.on('error', () => undefined);
   const [accepted] = (await once(server, 'connection')) as [Socket];
   const env = { ...process.env, NODE_UNIQUE_ID: '1' };
@@ -22,7 +21,6 @@ test('a worker that gets a connection from an exiting primary ends without outpu
   t.after(() => {
     worker.kill('SIGKILL');
     client.destroy();
-    server.close();
   });
   const said = text(worker.stderr ?? assert.fail());
   await once(worker, 'message');
@@ -39,18 +37,12 @@ test('a worker that gets a connection from an exiting primary ends without outpu
 });
 
 test('a worker that cannot start reports the reason alone', async (t) => {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const port = await listen(t, createServer());
   // Forked without the cluster module, so that it listens itself, on a port in use.
   const worker = fork(exec, [], { serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
-  t.after(() => {
-    worker.kill('SIGKILL');
-    server.close();
-  });
+  t.after(() => worker.kill('SIGKILL'));
   const said = text(worker.stderr ?? assert.fail());
   await once(worker, 'message');
-  const { port } = server.address() as AddressInfo;
   const config = testConfig({ full: [{ url: 'http://127.0.0.1:1/v1' }], config: { listen: { port } } });
   const distrusted = { names: [], marked: { salt: '', table: undefined } };
   const setup: Setup = {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { configFile } from '../../config/config-file.ts';
@@ -9,6 +8,7 @@ import { start } from '../../commands/command-line.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
+import { listen } from '../../support/listen.ts';
 import { get, isAlive, metric, noWorker } from '../../support/workers.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
@@ -194,10 +194,7 @@ test('all workers together share the memory of the cache', async (t) => {
 
 test('a port in use is one line and exit code 2, with workers too', async (t) => {
   const node = await fakeNode(t, {});
-  const taken = createServer().listen(0, '127.0.0.1');
-  t.after(() => taken.close());
-  await once(taken, 'listening');
-  const { port } = taken.address() as AddressInfo;
+  const port = await listen(t, createServer());
   const file = configFile(t, `workers: 2\nlog: { level: silent }\nupstreams: [{ name: a, url: "${node.url}" }]\n`);
 
   const args = ['--host', '127.0.0.1', '--port', String(port), '--operations-port', '0'];
