@@ -94,26 +94,24 @@ const longestWaitMs = 2_000;
 /** Throughput is measured over this span. */
 const spanMs = 1_000;
 
-/** Options of a `PlaceQueue`. */
-export interface PlaceQueueOptions {
-  /** Requests that may always wait. Default 64. */
-  readonly fewest?: number;
-  /** Requests that may wait at most. Default 1,000. */
-  readonly most?: number;
-  /** Called with each wait, in seconds, with or without a place at its end. */
-  readonly onWaited?: (seconds: number) => void;
-}
-
 /** Grants the places of all nodes. */
 export class PlaceQueue {
-  readonly #options: Required<PlaceQueueOptions>;
+  readonly #onWaited: (seconds: number) => void;
+  readonly #fewest: number;
+  readonly #most: number;
   /** Clients in the order of their turns; each one's requests in the order of arrival. */
   readonly #clients = new Map<string, Set<PlaceRequest>>();
   #waiting = 0;
   readonly #freed = new Spans(spanMs);
 
-  constructor({ fewest = 64, most = 1_000, onWaited = () => undefined }: PlaceQueueOptions = {}) {
-    this.#options = { fewest, most, onWaited };
+  /**
+   * `onWaited`: called with each wait, in seconds, with or without a place at its end. `fewest`: requests that may always
+   * wait; `most`: that may wait at most.
+   */
+  constructor(onWaited: (seconds: number) => void, fewest = 64, most = 1_000) {
+    this.#onWaited = onWaited;
+    this.#fewest = fewest;
+    this.#most = most;
   }
 
   get waiting(): number {
@@ -122,9 +120,8 @@ export class PlaceQueue {
 
   /** Most requests that may wait: half a second of recent throughput, within the bounds. */
   bound(nowMs: number): number {
-    const { fewest, most } = this.#options;
     const perMs = this.#freed.at(nowMs).most() / spanMs;
-    return Math.min(most, Math.max(fewest, Math.floor(perMs * usualWaitMs)));
+    return Math.min(this.#most, Math.max(this.#fewest, Math.floor(perMs * usualWaitMs)));
   }
 
   /** A permit at `upstream` whether or not a place is free, as for the few requests in the background. */
@@ -139,7 +136,7 @@ export class PlaceQueue {
     if (areWithheld(choice, startedMs)) return 'withheld';
     if (this.#waiting >= this.bound(startedMs) && !this.#makeRoom(wait.client)) return 'full';
     const outcome = await this.#wait(choice, wait);
-    if (outcome !== 'full') this.#options.onWaited((performance.now() - startedMs) / 1000);
+    if (outcome !== 'full') this.#onWaited((performance.now() - startedMs) / 1000);
     return outcome;
   }
 

@@ -43,7 +43,7 @@ export class Sender {
       ...parts,
       budget: parts.budget ?? createAnswerBudget(),
       retries: new Allowance(retriesPerSecond, mostRetries),
-      queue: new PlaceQueue({ onWaited: (seconds) => metrics.waited(seconds) }),
+      queue: new PlaceQueue((seconds) => metrics.waited(seconds)),
       hedging: new Hedging(limits.hedge, fleet),
       outliers: new Outliers(parts, {
         send: async (request, fetch, upstream, readClass) => {

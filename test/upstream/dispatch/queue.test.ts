@@ -13,6 +13,7 @@ import { quietEvents } from '../../support/fleet-events.ts';
 import { request, senderOf } from '../../support/sender.ts';
 
 const patient = { client: 'a', signal: new AbortController().signal, withinMs: 10_000, kind: 'read' } as const;
+const ignore = (): void => undefined;
 const settled = (): Promise<void> => new Promise(setImmediate);
 
 /** The choice among nodes that nothing is sent to. */
@@ -39,10 +40,10 @@ function taken(place: Permit | string | undefined): Permit {
 }
 
 /** One place, which is taken; outcomes are noted by the names of the requests. */
-function oneTakenPlace(t: TestContext, options: { readonly fewest: number; readonly most: number }) {
+function oneTakenPlace(t: TestContext, most: number) {
   const one = [{ tier: 'full', connections: 1 }] as const;
   const [nodes, others] = [choiceOf(t, one), choiceOf(t, one)];
-  const queue = new PlaceQueue(options);
+  const queue = new PlaceQueue(ignore, most, most);
   let holder = queue.take(nodes.node.upstream, 'read');
   const otherHolder = queue.take(others.node.upstream, 'read');
   const outcomes: string[] = [];
@@ -64,7 +65,7 @@ function oneTakenPlace(t: TestContext, options: { readonly fewest: number; reado
 }
 
 test('clients take turns, each in its own order', async (t) => {
-  const { queue, outcomes, wait, serve } = oneTakenPlace(t, { fewest: 10, most: 10 });
+  const { queue, outcomes, wait, serve } = oneTakenPlace(t, 10);
   for (const name of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) wait(name.charAt(0), name);
   await serve(6);
   assert.deepEqual(outcomes, ['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
@@ -72,7 +73,7 @@ test('clients take turns, each in its own order', async (t) => {
 });
 
 test('a place goes only to a request that its node can answer', async (t) => {
-  const { others, otherHolder, outcomes, wait, serve } = oneTakenPlace(t, { fewest: 10, most: 10 });
+  const { others, otherHolder, outcomes, wait, serve } = oneTakenPlace(t, 10);
   wait('a', 'a1', others);
   wait('a', 'a2');
   await serve(2);
@@ -83,7 +84,7 @@ test('a place goes only to a request that its node can answer', async (t) => {
 });
 
 test('beyond the bound a request is refused, unless another client has clearly more waiting', async (t) => {
-  const { queue, outcomes, wait } = oneTakenPlace(t, { fewest: 4, most: 4 });
+  const { queue, outcomes, wait } = oneTakenPlace(t, 4);
   for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) wait('a', name);
   await settled();
   assert.deepEqual(outcomes, ['a5 full']);
@@ -97,7 +98,7 @@ test('beyond the bound a request is refused, unless another client has clearly m
 });
 
 test('as many may wait as can be served soon, within fixed bounds', () => {
-  const queue = new PlaceQueue({ fewest: 10, most: 1_000 });
+  const queue = new PlaceQueue(ignore, 10);
   assert.equal(queue.bound(0), 10);
   for (let count = 0; count < 400; count += 1) queue.noteFreed(500);
   assert.equal(queue.bound(1_500), 200);
@@ -107,7 +108,7 @@ test('as many may wait as can be served soon, within fixed bounds', () => {
 });
 
 test('a request is late after its bound or an abort, and leaves nothing behind', async (t) => {
-  const { queue, nodes } = oneTakenPlace(t, { fewest: 10, most: 10 });
+  const { queue, nodes } = oneTakenPlace(t, 10);
   const gone = new AbortController();
   const leaving = { ...patient, signal: gone.signal };
   const outcomes = [queue.acquire(nodes, { ...patient, withinMs: 5 }), queue.acquire(nodes, leaving)];
@@ -122,7 +123,7 @@ test('a request for a full node gets a place of the archival one only while half
     { tier: 'full', connections: 1 },
     { tier: 'archival', connections: 4 },
   ]);
-  const queue = new PlaceQueue();
+  const queue = new PlaceQueue(ignore);
   const [first, second] = choice.alike;
   assert.ok(first !== undefined && second !== undefined);
   const full = queue.take(first.upstream, 'read');
@@ -141,7 +142,7 @@ test('a request for a full node gets a place of the archival one only while half
 
 test('a waiting request gets the place of a background request', async (t) => {
   const choice = choiceOf(t, [{ tier: 'full', connections: 1 }]);
-  const queue = new PlaceQueue();
+  const queue = new PlaceQueue(ignore);
   const { upstream } = choice.node;
   const background = queue.take(upstream, 'read');
   const waiting = queue.acquire(choice, { ...patient, withinMs: 1_000 });
