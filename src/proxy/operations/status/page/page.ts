@@ -1,5 +1,9 @@
-/** The status page: one self-contained answer. Its script fetches it again, so that only the server renders facts. */
+/**
+ * The status page: one self-contained answer, whose script fetches it again, so that only the server renders facts; and the
+ * runbook beside it.
+ */
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import type { StatusFacts } from '../present.ts';
 import { html, Markup, type Piece } from './html.ts';
 import { encodeSection, eventSection, limitSection, storeSection } from './details.ts';
@@ -41,42 +45,78 @@ export function statusPage(facts: StatusFacts, view: TableView = tableViewOf({})
   const { state } = facts;
   const nodes = nodesOf(facts.nodes, view);
   const icon = `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%23${iconColours[overallStates[state].tone]}'/%3E%3C/svg%3E`;
-  const page = html`<!doctype html>
+  const head = html`<meta name="robots" content="noindex" />
+    <link rel="icon" href="${icon}" />
+    <noscript><meta http-equiv="refresh" content="10" /></noscript>`;
+  const body = html`<body>
+    <a class="skip" href="#content">Skip to the status</a>
+    ${headerOf(facts)}
+    <main id="content" tabindex="-1">
+      ${section('state', undefined, stateOf(facts))} ${section('fleet', 'Fleet', fleetSection(facts, nodes, view))}
+      ${section('trends', 'Last 15 minutes', trendSection(facts))}
+      ${section('axis', 'Retention windows', axisSection(facts, nodes))}
+      ${section('windows', 'Traffic', windowSection(facts))}
+      ${section('outcomes', 'Sources of answers', outcomeSection(facts))}
+      ${section('routes', 'Requests by class', routeSection(facts))}
+      ${section('store', 'Cache and Redis', storeSection(facts))}
+      ${section('encode', 'Signing messages', encodeSection(facts))}
+      ${section('limits', 'Limits and repairs', limitSection(facts))}
+      ${section('events', 'Recent events', eventSection(facts))}
+    </main>
+    <footer>
+      <p>
+        The same for programs: <a href="status.json">status.json</a>. In a terminal: <code>ledgergate status</code>.
+      </p>
+    </footer>
+    ${scripting}
+  </body>`;
+  return documentOf(state, head, body);
+}
+
+/** A page of the operations port with its style. */
+function documentOf(title: string, head: Markup | undefined, body: Markup): string {
+  return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <meta name="robots" content="noindex" />
-        <title>${state} · Ledgergate</title>
-        <link rel="icon" href="${icon}" />
-        <noscript><meta http-equiv="refresh" content="10" /></noscript>
-        ${styling}
+        <title>${title} · Ledgergate</title>
+        ${head} ${styling}
       </head>
-      <body>
-        <a class="skip" href="#content">Skip to the status</a>
-        ${headerOf(facts)}
-        <main id="content" tabindex="-1">
-          ${section('state', undefined, stateOf(facts))} ${section('fleet', 'Fleet', fleetSection(facts, nodes, view))}
-          ${section('trends', 'Last 15 minutes', trendSection(facts))}
-          ${section('axis', 'Retention windows', axisSection(facts, nodes))}
-          ${section('windows', 'Traffic', windowSection(facts))}
-          ${section('outcomes', 'Sources of answers', outcomeSection(facts))}
-          ${section('routes', 'Requests by class', routeSection(facts))}
-          ${section('store', 'Cache and Redis', storeSection(facts))}
-          ${section('encode', 'Signing messages', encodeSection(facts))}
-          ${section('limits', 'Limits and repairs', limitSection(facts))}
-          ${section('events', 'Recent events', eventSection(facts))}
-        </main>
-        <footer>
-          <p>
-            The same for programs: <a href="status.json">status.json</a>. In a terminal: <code>ledgergate status</code>.
-          </p>
-        </footer>
-        ${scripting}
-      </body>
-    </html> `;
-  return page.text;
+      ${body}
+    </html> `.text;
+}
+
+const runbookFile = new URL('../../../../../docs/runbook.md', import.meta.url);
+
+/**
+ * The runbook as a page: at night its links lead nowhere else, and need no other network. The sections of
+ * `docs/runbook.md`, as they are written, each with its alert as anchor; where the file is missing, a line.
+ */
+export function runbookPage(): string {
+  const [first = '', ...sections] = textOfRunbook().split(/^## /m);
+  const body = html`<body class="runbook">
+    <p><a href="status">Status</a></p>
+    ${[first.replace(/^# /, ''), ...sections].map(runbookSection)}
+  </body>`;
+  return documentOf('Runbook', undefined, body);
+}
+
+function runbookSection(text: string): Markup {
+  const [title = ''] = text.split('\n', 1);
+  return html`<section id="${title.toLowerCase()}" class="card">
+    <h2>${title}</h2>
+    <pre>${text.slice(title.length).trim()}</pre>
+  </section>`;
+}
+
+function textOfRunbook(): string {
+  try {
+    return readFileSync(runbookFile, 'utf8');
+  } catch {
+    return '# Runbook\n\nThis build has no docs/runbook.md: read that of its release.';
+  }
 }
 
 /** A part of the page that the script replaces on its own. */
