@@ -13,7 +13,7 @@ type ChargedOutcome = (typeof chargedOutcomes)[number];
 const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
 
 /** A client: its plan, and the name of its key, if any. */
-interface Client {
+interface ChargedClient {
   readonly plan: { readonly name: string };
   readonly name: string | undefined;
 }
@@ -87,7 +87,7 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
     help: 'Requests over a limit that wait for their turn.',
     read: waiting,
   });
-  const countsOf = ({ plan, name }: Client): readonly ChargeCounts[] =>
+  const countsOf = ({ plan, name }: ChargedClient): readonly ChargeCounts[] =>
     ofKey === undefined || name === undefined ? [ofPlan(plan.name)] : [ofPlan(plan.name), ofKey(name)];
   return {
     /** A request without a client, or whose client lacks the right. */
@@ -95,14 +95,14 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
       refusals.inc({ reason, plan }),
     reloaded: (source: 'file' | 'redis', result: 'ok' | 'failed') => reloads.inc({ source, result }),
     /** A request was served or failed, at a cost of `amount`. */
-    answered: (client: Client, outcome: ChargedOutcome, amount: number) => {
+    answered: (client: ChargedClient, outcome: ChargedOutcome, amount: number) => {
       for (const { requests, cost } of countsOf(client)) {
         requests[outcome].inc();
         cost.inc(amount);
       }
     },
     /** A request over a bound of its plan, or one that no part could count. */
-    limited: (client: Client, bound: (typeof limitBounds)[number]) => {
+    limited: (client: ChargedClient, bound: (typeof limitBounds)[number]) => {
       const plan = client.plan.name;
       for (const { requests } of countsOf(client)) requests.refused.inc();
       limitRefusals.inc({ plan, bound });

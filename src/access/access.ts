@@ -43,7 +43,7 @@ export interface AccessPeers extends KeysPeers {
 type Request = Pick<IncomingMessage, 'url' | 'headers' | 'socket'>;
 
 /** The operation of a request, computed for authenticated requests only. */
-interface Match {
+interface Routed {
   readonly operation: AccessOperation;
 }
 
@@ -104,7 +104,7 @@ export class Access {
    * Decides on a request by its key or address, its rights and its limits. `known`: for headers that come again. Never
    * throws.
    */
-  decide(request: Request, match: Match, known?: KnownKey): AdmittedRequest | LateAdmission {
+  decide(request: Request, match: Routed, known?: KnownKey): AdmittedRequest | LateAdmission {
     try {
       const principal = this.#identify(request, known);
       const { operation } = match;

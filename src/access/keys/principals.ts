@@ -93,10 +93,8 @@ export interface KnownKey {
 /** The part of the config that authentication depends on. */
 type AuthenticationConfig = Pick<AccessConfig, 'header' | 'plans' | 'anonymous' | 'trustedProxies'>;
 
-/** A socket. Node computes the address at each call. */
-interface Connection {
-  readonly remoteAddress?: string | undefined;
-}
+/** A connection. Node computes the address at each call. */
+type Peer = { readonly remoteAddress?: string | undefined };
 
 /** `no key`: none was sent, and one is required. `unread`: no match, but not all sources have been read yet. */
 export type KeyRejection = 'no key' | 'bad key' | 'unread';
@@ -163,7 +161,7 @@ export class Principals {
    */
   find(
     headers: IncomingHttpHeaders,
-    connection: Connection | undefined,
+    connection: Peer | undefined,
     nowMs: number,
     known?: KnownKey,
   ): Principal | KeyRejection {
@@ -182,7 +180,7 @@ export class Principals {
     return this.#records.file === undefined || this.#records.redis === undefined ? 'unread' : 'bad key';
   }
 
-  #withoutKey(headers: IncomingHttpHeaders, connection: Connection | undefined): Principal | 'no key' {
+  #withoutKey(headers: IncomingHttpHeaders, connection: Peer | undefined): Principal | 'no key' {
     const plan = this.#anonymous;
     if (plan === undefined) return 'no key';
     const forwarded = headers['x-forwarded-for'];

@@ -38,7 +38,7 @@ interface LimitsDependencies {
 }
 
 /** The decision on a request: admitted, or 429 or 503. `undefined`: the client hung up during its wait. */
-type Decision = AdmittedRequest | GatewayError;
+type LimitDecision = AdmittedRequest | GatewayError;
 
 /** A request with its charge; absent in a plan without bounds. */
 interface ChargedRequest {
@@ -88,7 +88,7 @@ export class PlanLimits {
     principal: Principal,
     operation: AccessOperation,
     signal: CancelSignal,
-  ): Decision | Promise<Decision | undefined> {
+  ): LimitDecision | Promise<LimitDecision | undefined> {
     const { plan } = principal;
     const bounds = boundsOf(plan);
     if (!isBounded(bounds)) return new AdmittedRequest(this, { principal, operation, charge: undefined });
@@ -160,14 +160,14 @@ export class PlanLimits {
     request: ChargedRequest,
     counting: Promise<Counted>,
     signal: CancelSignal,
-  ): Promise<Decision | undefined> {
+  ): Promise<LimitDecision | undefined> {
     const taken = await counting;
     if (!signal.aborted) return this.#decide(request, taken);
     taken.settle(0);
     return undefined;
   }
 
-  #decide(request: ChargedRequest, taken: Counted): Decision {
+  #decide(request: ChargedRequest, taken: Counted): LimitDecision {
     const { principal, operation } = request;
     const { count } = taken;
     const headers = limitHeaders(boundsOf(principal.plan), count.standings);

@@ -16,7 +16,7 @@ export function handle(parts: ServerParts, request: IncomingMessage, response: S
   try {
     const { url: given = '' } = request;
     const origin = originForm(given);
-    // Of an absolute target a slice would keep all of it in memory.
+    // A slice of an absolute target would keep all of it in memory.
     request.url = origin === given ? given : ownCopy(origin);
     const { url: target, method = '' } = request;
     const fault = faultOfHead(request) ?? parts.service.faultOfMethod(method, target);
