@@ -58,13 +58,13 @@ export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSe
   const log = { debug: () => undefined, record: () => undefined };
   const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
   const sender = new Sender({ fleet, limits: bounds, metrics, log, onDoubt: () => undefined });
-  const counted = async (name: string, label: string, value: string): Promise<number> => {
+  const counted = async (name: string, label = '', value?: string): Promise<number> => {
     const metric = await registry.getSingleMetric(name)?.get();
     return metric?.values.find(({ labels }) => labels[label] === value)?.value ?? 0;
   };
   const failures = (kind: string) => counted('ledgergate_upstream_failures_total', 'kind', kind);
   const refusals = (reason: string) => counted('ledgergate_upstream_queue_refusals_total', 'reason', reason);
-  return { sender, fleet, ...first, failures, refusals };
+  return { sender, fleet, ...first, counted, failures, refusals };
 }
 
 /** A client that stays. */

@@ -23,6 +23,7 @@ import {
   choose,
   chooseFinalAnswer,
   isChosen,
+  type NonFinalOutcome,
   plan,
   reasonOf,
   type Step,
@@ -52,6 +53,8 @@ interface Hedge<A extends NodeAnswer | StreamedAnswer> {
   readonly ended: Promise<AttemptOutcome<A>>;
   /** It has answered while the first one was in flight. */
   hasWon: boolean;
+  /** Its outcome, when it ended without an answer while the first one was in flight. */
+  failure: NonFinalOutcome | undefined;
 }
 
 /** One call of the fleet. `A`: the answer that `fetch` resolves with. */
@@ -228,7 +231,9 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
       clearTimeout(timer);
     }
     if (hedge === undefined) return this.#settle(first, outcome);
-    const { attempt } = hedge;
+    const { attempt, failure } = hedge;
+    // Outcomes are recorded in the order of their ends: the node of the hedge is compared with one that answers.
+    if (failure !== undefined) this.#settle(attempt, failure);
     if (outcome.kind === 'final') {
       attempt.cancel();
       metrics.hedge('lost');
@@ -236,9 +241,9 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     }
     if (hedge.hasWon) this.#recordOutpaced(first);
     else this.#settle(first, outcome);
-    const ofHedge = await hedge.ended;
+    const ofHedge = failure ?? (await hedge.ended);
     metrics.hedge(ofHedge.kind === 'final' ? 'won' : 'failed');
-    return this.#settle(attempt, ofHedge);
+    return failure === undefined ? this.#settle(attempt, ofHedge) : undefined;
   }
 
   /** Begins a hedge, which ends `first` when it answers before it; `undefined`: no node or no budget is left for one. */
@@ -246,12 +251,15 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     const permit = this.#permitForHedge();
     if (permit === undefined) return undefined;
     const attempt = this.#begin(permit, 'hedge');
-    const hedge = { attempt, hasWon: false, ended: attempt.run(this.#fetch) };
+    const hedge: Hedge<A> = { attempt, ended: attempt.run(this.#fetch), hasWon: false, failure: undefined };
     hedge.ended.then(
-      ({ kind }) => {
-        if (kind !== 'final' || first.hasEnded) return;
-        hedge.hasWon = true;
-        first.cancel();
+      (outcome) => {
+        if (first.hasEnded) return;
+        if (outcome.kind !== 'final') hedge.failure = outcome;
+        else {
+          hedge.hasWon = true;
+          first.cancel();
+        }
       },
       // A request that HTTP forbids at one node: no reader would take the answer of the other.
       () => first.cancel(),
