@@ -87,7 +87,8 @@ export function pick<N>(
     alike.push(node);
   }
   // A node whose head is not believed has nothing to add to the answers of believed ones, but data that they lack.
-  if (bestAnswer !== undefined && prunedAt.size === 0) alike = alike.filter(({ isSuspect }) => isSuspect !== true);
+  if (bestAnswer !== undefined && prunedAt.size === 0 && !anyPruned)
+    alike = alike.filter(({ isSuspect }) => isSuspect !== true);
   const [first] = alike;
   const position = positionOf(need);
   // After a 410, only a node that may hold the version has more to add.

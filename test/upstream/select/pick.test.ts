@@ -568,6 +568,11 @@ test('a node that is not believed adds nothing to the answer of one that is', ()
   assert.equal(after([full, suspect], at(800), { asked: ['full'] }), 'suspect');
   const pruned = { asked: ['full'], bestAnswer: 'an answer', prunedAt: ['full'] };
   assert.equal(after([full, suspect], at(800), pruned), 'suspect');
+  // One of several nodes at an address has pruned the data.
+  const shared = { asked: ['full'], bestAnswer: 'an answer', anyPruned: true };
+  assert.equal(after([full, suspect], at(800), shared), 'suspect');
+  const deeper = node('deeper', { head: 1000, isSuspect: true });
+  assert.equal(after([full, deeper], { kind: 'head' }, shared), 'deeper');
   assert.equal(after([full, middle], at(800), { asked: ['full'], bestAnswer: 'an answer' }), 'middle');
   assert.equal(after([], at(800), { bestAnswer: 'an answer' }), '');
 });
