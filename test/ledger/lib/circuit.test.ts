@@ -20,8 +20,8 @@ const policies: readonly Policy[] = [
   // A node that refuses for load without a wait: last choice, the first request after the pause tries. Deferral also
   // bounds the pause to 1 s while the node answers in between, which no policy states.
   { firstMs: 100, longestMs: 30_000, calmMs: 10_000 },
-  // A node whose answers contradict its head: not believed, all pauses are of one length. Disproofs also asks that one
-  // contradiction follows the other within 10 s, and has no trials.
+  // A node whose answers contradict its head: not believed, all pauses are of one length. `FleetLedger.contradict` also
+  // asks that one contradiction follows the other within 10 s, and has no trials.
   { opensAfter: { one: 3 }, firstMs: 600_000, longestMs: 600_000, calmMs: 600_000 },
 ];
 
