@@ -239,7 +239,7 @@ export class Routes implements Service {
   }
 
   #answerLedgerInfo(exchange: Exchange, match: Match): void | Promise<void> {
-    const { request, signal } = exchange;
+    const { request } = exchange;
     if (answerForm(request.headers.accept) === 'bcs') {
       exchange.requireTime();
       return this.#passThrough.ledgerInfo(exchange, match);
@@ -247,7 +247,7 @@ export class Routes implements Service {
     const { freshness } = this.#reads;
     const info = freshness.findLedgerInfo(request);
     if (info !== undefined) return exchange.answerInfo(info);
-    return freshness.ledgerInfo(request, signal).then((found) => exchange.answerInfo(found));
+    return freshness.ledgerInfo(request, exchange.signal).then((found) => exchange.answerInfo(found));
   }
 
   #answerPassed(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
