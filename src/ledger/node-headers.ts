@@ -9,7 +9,7 @@ import { Dialect } from './ledger-headers.ts';
  * A list of needed headers, not of forbidden ones, because credentials come under any name (`X-Api-Key`,
  * `X-Auth-Token`), and so do addresses, paths and methods that frameworks believe in place of the request's
  * (`X-Forwarded-*`, `X-Original-URL`, `X-HTTP-Method-Override`, `X_Real_IP`).
- * `Accept-Encoding` is not among them: it is written anew (`proxy/routes/passed-headers.ts`).
+ * `Accept-Encoding` is not among them: it is written anew (`proxy/routes/pass-through.ts`).
  */
 const body = ['content-type', 'content-encoding'];
 const descriptive = ['user-agent', 'x-request-id'];

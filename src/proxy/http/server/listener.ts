@@ -6,7 +6,6 @@ import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerRes
 import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { GatewayError } from '../../../ledger/index.ts';
 import { keepAliveMs } from '../heads.ts';
-
 import { answerBrokenRequest, enterPipeline, refuseBehind, stateOf } from './connection-state.ts';
 import { createServer, schemaController } from './lean-http.ts';
 import { paceInput } from './paced-input.ts';

@@ -190,7 +190,7 @@ export class TlsListener {
       maxHeaderListPairs: 2 * mostHeaders,
       maxSessionMemory: mostSessionMegabytes,
       maxSessionInvalidFrames: 100,
-      // Resets of several turns; `PacedStreams` notices those of one, which this would see behind all that is read.
+      // Resets of several turns; `OpenSession` notices those of one, which this would see behind all that is read.
       streamResetBurst: 200,
       streamResetRate: 50,
     });
