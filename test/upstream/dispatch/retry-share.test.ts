@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Dialect } from '../../../src/ledger/ledger-headers.ts';
+import { ledgerInfo } from '../../support/ledger-info.ts';
 import { never, request, senderOf } from '../../support/sender.ts';
 
 test('nodes that close every connection are not asked everything twice', async (t) => {
@@ -25,4 +27,21 @@ test('nodes that close every connection are not asked everything twice', async (
   // A share of the requests, and ten a second.
   const earned = 300 * 0.2 + ((performance.now() - startedMs) / 1000) * 10;
   assert.ok(arrived <= 300 + earned + 1, `${arrived} requests for 300`);
+});
+
+test('a look, which many requests wait for, goes on at another node when the share of retries is used up', async (t) => {
+  let looks = 0;
+  const { sender, counted } = await senderOf(
+    t,
+    ({ url }, response) => {
+      const isAnswered = url === '/v1' && (looks += 1) === 2;
+      if (isAnswered) response.writeHead(200, [...new Dialect('node').list(ledgerInfo({ version: 900n }))]).end('{}');
+      else response.socket?.destroy();
+    },
+    { nodes: 2, connections: 16 },
+  );
+  while ((await counted('ledgergate_retries_total', 'outcome', 'refused')) === 0)
+    await Promise.allSettled(Array.from({ length: 16 }, () => sender.whole(request('/x'), never)));
+
+  assert.equal((await sender.whole({ ...request(''), isLook: true }, never)).status, 200);
 });
