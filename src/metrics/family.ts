@@ -180,7 +180,7 @@ export interface TraceReference {
 }
 
 /** One series of a histogram. */
-export class Distribution {
+class Distribution {
   readonly #bounds: readonly number[];
   /** By bucket, not cumulative; the last one is beyond every bound. */
   readonly #counts: number[];

@@ -270,7 +270,7 @@ export class FleetState {
     this.refresh();
   }
 
-  /** The headers of a node's answer that belong to it alone (see `textOfFields`). */
+  /** The headers of a node's answer that belong to it alone (see `familyText`). */
   ownHeadersOf(answer: AnswerHead): string | undefined {
     return this.headersOfLedger.ownOf(answer);
   }

@@ -122,7 +122,7 @@ export class LedgerWideHeaders {
     this.#needLook(upstream);
   }
 
-  /** The headers of an answer to a read that belong to it alone (`textOfFields`); `undefined`: none. */
+  /** The headers of an answer to a read that belong to it alone (`familyText`); `undefined`: none. */
   ownOf(answer: FamilyAnswer): string | undefined {
     const { fields } = this.#familyOf(answer);
     const own = new Map<string, string>();

@@ -12,7 +12,7 @@ import type { Config } from '../../config/index.ts';
 export type AccessRules = Readonly<Pick<Config['operations'], 'host' | 'hosts' | 'token'>>;
 
 /** 400: the request does not name one host. 401: the token is missing or wrong. 403: no token could help. 421: another host. */
-export interface Refusal {
+interface Refusal {
   readonly status: 400 | 401 | 403 | 421;
   readonly message: string;
 }
