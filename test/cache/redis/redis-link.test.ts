@@ -1,7 +1,9 @@
 /** The link to a Redis server that hangs, ends, or answers late. */
 import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
 import { test, type TestContext } from 'node:test';
-import type { LinkOptions, TroubleChange } from '../../../src/cache/redis/redis-link.ts';
+import type { RedisClient } from '../../../src/cache/redis/redis-client.ts';
+import { type LinkOptions, RedisLink, type TroubleChange } from '../../../src/cache/redis/redis-link.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { until } from '../../support/redis-replica.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
@@ -83,17 +85,44 @@ test('the bound of a read counts from its start, not from each command', { skip:
   server.resume();
 });
 
-test('a closed link sends no trial and reports no change', { skip: noRedis }, async (t) => {
-  const { server, link, reported } = await linked(t);
-  await server.kill();
-  await until('it is reported', () => reported.length === 1);
-  link.close();
-  await server.start();
-  // A link that is not closed has tried by then.
-  const other = await linked(t);
-  await other.server.kill();
-  await until('the other one is reported', () => other.reported.length === 1);
-  await other.server.start();
-  await until('the other one is used again', () => other.reported.length === 2);
-  assert.equal(reported.length, 1);
+/** A link in trouble, before a client of which every trial is recorded. */
+function troubled(t: TestContext) {
+  const state = { isWell: false, trials: [] as number[], changes: [] as boolean[] };
+  const hget = async () => {
+    state.trials.push(performance.now());
+    if (!state.isWell) throw new Error('gone');
+  };
+  const client = Object.assign(new EventEmitter(), { hget, disconnect: () => {} });
+  const link = new RedisLink(() => client as unknown as RedisClient, {
+    timeoutMs: 50,
+    trialKey: 'trial',
+    onFailure: () => {},
+    onTrouble: ({ isOn }) => state.changes.push(isOn),
+  });
+  t.after(() => link.close());
+  client.emit('ready');
+  const fail = () => link.read('key', () => Promise.reject(new Error('gone')));
+  return { link, state, fail };
+}
+
+test('a server in trouble gets trials at growing pauses, the first good one ends them', async (t) => {
+  const { link, state, fail } = troubled(t);
+  const startMs = performance.now();
+  await Promise.all([fail(), fail()]);
+  await until('two trials', () => state.trials.length === 2);
+  const [first = 0, second = 0] = state.trials;
+  assert.ok(first >= startMs + 95 && second >= startMs + 290, state.trials.map((ms) => ms - startMs).join());
+  state.isWell = true;
+  await until('it is used again', () => link.trouble('circuit open') === undefined);
+  assert.deepEqual(state.changes, [true, false]);
+});
+
+test('a closed link sends no trial and reports no change', async (t) => {
+  const [closed, other] = [troubled(t), troubled(t)];
+  await closed.fail();
+  closed.link.close();
+  closed.state.isWell = true;
+  await other.fail();
+  await until('the other one has tried', () => other.state.trials.length === 2);
+  assert.deepEqual([closed.state.trials, closed.state.changes], [[], [true]]);
 });
