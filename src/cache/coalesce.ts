@@ -23,7 +23,8 @@ class Flight<T> {
   readonly key: string;
   readonly span: Span | undefined;
   readonly stop = new CancelToken();
-  readonly waiters: Waiter<T>[] = [];
+  /** A set: thousands that leave one flight at once cost no more each than one. */
+  readonly waiters = new Set<Waiter<T>>();
 
   constructor(key: string, span: Span | undefined) {
     this.key = key;
@@ -86,7 +87,7 @@ export class Coalescer<T> {
     waiter.joined += 1;
     waiter.wait = running && span;
     waiter.onAbort = () => this.#leave(flight, waiter);
-    flight.waiters.push(waiter);
+    flight.waiters.add(waiter);
     if (running === undefined) {
       this.#flights.set(key, flight);
       void this.#fly(flight, load);
@@ -104,13 +105,12 @@ export class Coalescer<T> {
       this.#end(flight);
       span?.fail(stop.aborted ? 'abandoned' : 'failed');
       span?.end();
-      for (const waiter of waiters.splice(0)) this.#fail(flight, waiter, error);
+      for (const waiter of taken(waiters)) this.#fail(flight, waiter, error);
       return;
     }
     this.#end(flight);
     span?.end();
-    // Emptied: V8's old tables of a Map keep flights, with all that they refer to, until the next full collection.
-    for (const [index, waiter] of waiters.splice(0).entries()) {
+    for (const [index, waiter] of taken(waiters).entries()) {
       release(waiter);
       waiter.land(value, index === 0);
     }
@@ -127,9 +127,9 @@ export class Coalescer<T> {
   #leave(flight: Flight<T>, waiter: Waiter<T>): void {
     const { waiters, stop } = flight;
     release(waiter);
-    waiters.splice(waiters.indexOf(waiter), 1);
+    waiters.delete(waiter);
     waiter.fail(CancelToken.reasonOf(waiter.caller.signal));
-    if (waiters.length > 0) return;
+    if (waiters.size > 0) return;
     this.#end(flight);
     stop.abort(new Error('the last caller of this read has left'));
   }
@@ -138,6 +138,13 @@ export class Coalescer<T> {
   #end(flight: Flight<T>): void {
     if (this.#flights.get(flight.key) === flight) this.#flights.delete(flight.key);
   }
+}
+
+/** Emptied: V8's old tables of a Map keep flights, with all that they refer to, until the next full collection. */
+function taken<T>(waiters: Set<Waiter<T>>): readonly Waiter<T>[] {
+  const all = [...waiters];
+  waiters.clear();
+  return all;
 }
 
 function release<T>({ caller, onAbort, wait }: Waiter<T>): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Coalescer } from '../../src/cache/coalesce.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import type { CancelSignal } from '../../src/ledger/stop.ts';
+import { type CancelSignal, CancelToken } from '../../src/ledger/stop.ts';
 
 const key = 'a';
 const never = new AbortController().signal;
@@ -198,4 +198,27 @@ test('a follower joins three loads at most', async () => {
   }
   await failed;
   assert.equal(starts.length, 3);
+});
+
+/** A load without an end. */
+const waiting = (): Promise<string> => new Promise(() => undefined);
+
+test('thousands of callers that leave one load at once cost no more each than hundreds', async () => {
+  const count = 50_000;
+  /** Ms of the thread in which the callers of so many loads leave, in the order of arrival. */
+  const leaveMs = async (keys: number): Promise<number> => {
+    const loads = new Coalescer<string>();
+    const callers = Array.from({ length: count }, () => new CancelToken());
+    const calls = callers.map((caller, index) =>
+      assert.rejects(run(loads, caller, waiting, String(index % keys)), /gone/),
+    );
+    const gone = new Error('gone');
+    const before = process.threadCpuUsage();
+    for (const caller of callers) caller.abort(gone);
+    const { user, system } = process.threadCpuUsage(before);
+    await Promise.all(calls);
+    return (user + system) / 1_000;
+  };
+  const [hundreds, thousands] = [await leaveMs(100), await leaveMs(1)];
+  assert.ok(thousands < 5 * hundreds, `${thousands} ms, ${hundreds} ms in loads of ${count / 100} callers`);
 });
