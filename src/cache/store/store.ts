@@ -30,8 +30,8 @@ const slowMs = 5;
 const restFactor = 10;
 
 /**
- * The tier between memory and Redis: answers on the machine's disk, for all its workers, and after a restart. Look-ups read the file at once; a thread writes it, in batches. It is only speed: no
- * method rejects, and a fault is a miss.
+ * The tier between memory and Redis: answers on the machine's disk, for all its workers, and after a restart. Look-ups
+ * read the file at once; a thread writes it, in batches. It is only speed: no method rejects, and a fault is a miss.
  */
 export class AnswerStore {
   readonly #setup: ThreadSetup;
