@@ -16,7 +16,7 @@ interface CacheDeps extends Omit<
   'memory' | 'ledger' | 'news' | 'onReplaced' | 'onForeign'
 > {
   readonly chainId: () => number | undefined;
-  /** The first transaction's hash tells ledgers of one chain id apart. Looked up at the start, closed with the cache. */
+  /** The first transaction's hash distinguishes ledgers of one chain id. Looked up at the start, closed with the cache. */
   readonly identity: { readonly name: string | undefined; look(): Promise<void>; close(): void };
   /** All nodes report a new root at `version`. */
   readonly replaceHistory: (version: bigint) => void;

@@ -33,7 +33,7 @@ interface EventRow<Event> {
   readonly toReplicas?: (event: Event) => Parameters<Cache['publish']>[0];
   /** `ledger`: a replacement of the ledger ends it. */
   readonly of?: 'ledger';
-  /** Of ledger state that clients are answered with: older state is no news. */
+  /** Orders events about the ledger state that clients get: an older state is dropped. */
   readonly newness?: (event: Event) => Newness;
   /** Its sender waits until the peers have applied it. */
   readonly isAwaited?: true;

@@ -10,7 +10,7 @@ import { startServing, type Serving, type ServingOptions } from './serving.ts';
 /** A listening gateway. */
 export type RunningGateway = Awaited<ReturnType<typeof openGateway>>;
 
-/** What surrounds a gateway beside its config: its log, and else settings of tests. */
+/** The surroundings of a gateway beside its config: its log, and else settings of tests. */
 export type GatewayOptions = Omit<ServingOptions, 'processes' | 'peers'>;
 
 /** The part that serves clients and listens: this process, or several workers. */

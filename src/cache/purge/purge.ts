@@ -27,7 +27,7 @@ export interface PurgeResult {
 /** The other replicas that a purge reached. */
 interface NotifiedReplicas {
   readonly notified: number;
-  /** Those that acknowledged in time. */
+  /** Replicas that acknowledged the purge in time. */
   readonly acknowledged: number;
 }
 

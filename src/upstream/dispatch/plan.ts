@@ -1,6 +1,6 @@
 /**
  * The plan of a call: the attempts so far, the next step after them, and the answer when no node has more to add. The
- * plan asks nobody and changes nothing: `FleetCall` carries it out.
+ * plan sends no request and changes nothing: `FleetCall` carries it out.
  */
 import { type CancelSignal, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import type { FleetState } from '../fleet-state.ts';

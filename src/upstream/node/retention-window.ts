@@ -110,7 +110,7 @@ export class RetentionWindow {
     } else if (known !== undefined && isOlder(info, known)) {
       this.#olderSinceMs ??= nowMs;
       this.#older = info;
-      // Of several nodes behind one address, another one may have answered.
+      // Another one of several nodes behind the address may have answered.
       if (!isLook || this.#address.isShared || !this.maySeemRestored(nowMs)) return false;
       this.#forget();
       hasGoneBack = info.version < known.version;

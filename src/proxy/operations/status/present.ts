@@ -193,8 +193,8 @@ const withoutNode: readonly Outcome[] = ['memory', 'store', 'redis', 'collapsed'
 const withNode: readonly Outcome[] = ['miss', 'passed', 'failed'];
 
 /**
- * Of the requests that a node can answer, by whether they needed one: refusals and preflights are neither. A request that
- * needed one may be several attempts.
+ * Counts the requests that a node can answer by whether they needed one: refusals and preflights are neither. A request
+ * that needed one may be several attempts.
  */
 function nodeNeed(count: CountOf, window: WindowCounts) {
   const [without, needing] = [sumOf(count, withoutNode), sumOf(count, withNode)];

@@ -244,7 +244,7 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
 /** The best report, the newest of equals; sums and maxima come from all. `reports` is not empty. */
 function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
   const bestRank = Math.min(...reports.map(({ state }) => ranks[state]));
-  // Of two reports on one class the first counts.
+  // The first of two reports on one class counts.
   const ejected = new Map(
     reports
       .flatMap((one) => one.ejected)
