@@ -128,3 +128,27 @@ test('another replica that no second head helps reads for itself', { skip: noRed
   }
   assert.deepEqual(one.written, []);
 });
+
+for (const [end, lease] of [
+  ['fails', 'nothing'],
+  ['is abandoned by its last caller', null],
+] as const) {
+  test(`a load that ${end} leaves no lease that other replicas wait for`, { skip: noRedis }, async (t) => {
+    const { server, reads } = await tiers(t);
+    const caller = new AbortController();
+    const begun = Promise.withResolvers<void>();
+    const load: AnswerLoad = (signal) =>
+      new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(new Error('aborted')), { once: true });
+        begun.resolve();
+        if (end === 'fails') reject(new Error('no node answered'));
+      });
+    const read = reads.load(key, '', { signal: caller.signal, client: 'a client' }, load, true, () => undefined);
+    const failed = assert.rejects(read);
+    await begun.promise;
+    if (end !== 'fails') caller.abort(new Error('gone'));
+    await failed;
+    const held = () => server.run((client) => client.get(keys.lease(key)));
+    await until('the lease has ended', async () => (await held()) === lease);
+  });
+}
