@@ -44,6 +44,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
     'test/upstream/node/shared-address.test.ts',
   ],
   'src/upstream/select/pick.ts': ['test/upstream/select/pick.test.ts'],
+  'src/upstream/dispatch/plan.ts': ['test/upstream/dispatch/plan.test.ts'],
   'src/upstream/dispatch/classify.ts': [
     'test/upstream/dispatch/classify.test.ts',
     'test/upstream/dispatch/validate.test.ts',

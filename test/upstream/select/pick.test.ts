@@ -577,6 +577,26 @@ test('a node that is not believed adds nothing to the answer of one that is', ()
   assert.equal(after([], at(800), { bestAnswer: 'an answer' }), '');
 });
 
+test('explain gives each node as plain data, with the rule that put it behind or left it out', () => {
+  const marks = ['isDrained', 'isSuspect', 'isEjected', 'isDeferred', 'isWithheld', 'isLagging', 'isFull'] as const;
+  const marked = (value: boolean) => Object.fromEntries(marks.map((mark) => [mark, value]));
+  const usable = { tier: 'full', health: 'usable', ...marked(false), weight: undefined };
+  const known = { oldest: '500', safeOldest: '520', head: '1000', because: undefined };
+  const sure = node('sure', { oldest: 500, safe: 510, head: 1000, cost: 2.04 });
+  const edge = node('edge', { oldest: 500, safe: 520, head: 1000, cost: 1.26, weight: 2 });
+  const drained = node('drained', { ...archival, ...down, ...marked(true) });
+  const whole = { ...usable, name: 'sure', ...known, safeOldest: '510', holding: 'held', cost: 2, behind: undefined };
+  const behind = 'holding: it holds the version less surely';
+  const unknown = { holding: 'unknown', oldest: undefined, safeOldest: undefined, head: undefined, behind: undefined };
+  const because = 'drained: an operator has drained it';
+  assert.deepEqual(explainNodes([edge, drained, sure], at(510)), {
+    asked: [whole, { ...usable, name: 'edge', ...known, weight: 2, holding: 'edge', cost: 1.3, behind }],
+    leftOut: [{ ...usable, name: 'drained', ...archival, ...down, ...marked(true), ...unknown, cost: 1, because }],
+  });
+  // No window decides about the newest state.
+  assert.deepEqual(explainNodes([sure], { kind: 'head' }).asked, [{ ...whole, holding: undefined }]);
+});
+
 test('a read is of the archive when some full node has pruned its version or block, or may have on arrival', () => {
   const windowOf = (candidate: Candidate, ofBlocks = archive) => ({
     tier: candidate.tier,
