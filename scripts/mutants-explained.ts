@@ -7,6 +7,9 @@ const typesAlone = 'for types alone';
 const noSuchName = 'no parameter has that name';
 const bodyAndJson = 'for types alone: a body that was read comes with its JSON';
 const plainPath = 'spares plain paths the decoding; `pathBelow` refuses plain dot segments';
+const noHeadBelow = 'for types alone: no head is below undefined';
+const recordedTogether = 'for types alone: the last outcome and its node are recorded together';
+const othersAreKnown = 'the nodes that are not drained are listed already';
 const shortcut = 'spares the usual case the work, with the same result';
 
 export const explained: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -88,6 +91,24 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'json === undefined => false': bodyAndJson,
     'body === undefined || json === undefined => body === undefined && json === undefined': bodyAndJson,
     "typeof value !== 'string' => false": 'for types alone: an absent or repeated value has neither form',
+  },
+  'src/upstream/dispatch/plan.ts': {
+    'version !== undefined => true': 'for types alone: a wait is for a version',
+    'repeated === undefined => false': shortcut,
+    '{ isLast } => {}': 'a repeat precedes the last attempt, or follows a miss, which leaves it to the deepest as well',
+    'last === undefined || lastAsked === undefined => last === undefined && lastAsked === undefined': recordedTogether,
+    'last === undefined => false': recordedTogether,
+    'lastAsked === undefined => false': recordedTogether,
+    'version === undefined => false': 'for types alone: no head reaches undefined, and no wait is without a version',
+    "last.kind === 'failed' => true": 'for types alone: only a failure has a sign',
+    "need.kind === 'version' || need.kind === 'head' => true": 'for types alone: no other need has `isChosen`',
+    'candidatesOf(fleet, performance.now(), need).filter(({ isDrained }) => isDrained === true) => candidatesOf(fleet, performance.now(), need)':
+      othersAreKnown,
+    'isDrained === true => true': othersAreKnown,
+    "need.kind === 'head' && need.min !== undefined => true": noHeadBelow,
+    "need.kind === 'head' && need.min !== undefined => need.kind === 'head' || need.min !== undefined": noHeadBelow,
+    "need.kind === 'head' => true": noHeadBelow,
+    'need.min !== undefined => true': noHeadBelow,
   },
   'src/upstream/select/ranking.ts': {
     "need.kind === 'transaction' => true": 'for types alone: no other need has a submission',

@@ -97,12 +97,15 @@ const outcomes: Readonly<Record<string, Partial<NonFinalOutcome> & { readonly st
   pruned: { kind: 'pruned', status: 410 },
   unread: { kind: 'pruned' },
   absent: { kind: 'absent', status: 404 },
+  blank: { kind: 'absent', status: 404 },
   refused: { kind: 'refused', status: 403 },
 };
 
 function outcomeOf(name: string, upstream: Upstream): NonFinalOutcome {
   const { status, ...rest } = outcomes[name] ?? {};
-  const body = Buffer.from(name === 'garbled' ? '<html>' : '{"message":"m","error_code":"c","vm_error_code":null}');
+  const body = Buffer.from(
+    ['garbled', 'blank'].includes(name) ? '<html>' : '{"message":"m","error_code":"c","vm_error_code":null}',
+  );
   const head = { upstream, headers: {}, info: undefined, coding: undefined, tookMs: 1, isFramed: true };
   const answer = status === undefined ? undefined : { ...head, status, body, sent: body, json: new JsonBody(body) };
   return { kind: 'failed', mayHaveArrived: true, ...rest, answer };
@@ -177,7 +180,8 @@ function stepOf(...given: Parameters<typeof callIn>): string {
   const lost = step.isLost ? ' lost' : '';
   if (step.kind === 'done') return `done${lost}`;
   if (step.kind === 'wait') return `wait for ${step.version} until ${step.untilMs}${lost}`;
-  const { choice, repeats, isRetry } = step;
+  const { kind, choice, repeats, isRetry } = step;
+  assert.equal(kind, 'ask');
   if (repeats !== undefined) assert.deepEqual([repeats, isRetry], [choice.node.upstream, true]);
   const how = isRetry ? ' (retry)' : '';
   return `${repeats === undefined ? `${choice.node.name}${how}` : `again ${repeats.name}`}${lost}`;
@@ -202,6 +206,7 @@ the state of a token is waited for as well | head 100 | a 99 | a behind | | wait
 a chosen version is not waited for | chosen 100 | a 99 | a behind | | done lost
 nor a chosen state | min 100 | a 99 | a behind | | done lost
 a chosen version is asked for at another node | chosen 100 | a 99, b 100 | a behind | | b
+a chosen version is asked for at a node that is passed over | chosen 100 | a 50, b 100 ejected | a behind | | b
 its only holder is repeated, and is lost meanwhile | chosen 100 | a 100, b 50 | a error | | again a lost
 and what the repeat finds is kept | chosen 100 | a 100, b 50 | a error, again a, lost | | a (retry) lost
 a version that the client chose is never lost | 100 | a 99, b 50 | a behind, until 0 | | done
@@ -254,6 +259,7 @@ not after its time-out | block 3 | a 10/0, b 10/5 | a timeout, b pruned | | done
 not while it is down | block 3 | a 10/0 down, b 10/5 | a error, b pruned | | done
 not once it has refused as well | block 3 | a 10/0, b 10/5, c 10/0 drained | a error, b pruned, a pruned | | done
 nor when it has pruned the block | block 3 | a 10/4, b 10/5, c 10/0 drained | a error, b pruned | | done
+another that may hold it is repeated instead | block 3 | c 10/4, a 10/0, b 10/5 | c error, a error, b pruned | | again a
 nor without a 410 of another | block 3 | a 10/0, b 10/0 | a error, b error | | done
 the one that failed, not the first | block 3 | b 10/5, c 10/0, a 10/0 | c timeout, a error, b pruned | | again a
 the node of a submission as well | hash a | a 100/50, b 100/0 | a error, b absent | | again a
@@ -299,6 +305,7 @@ function messageIn(text: string): string {
 const ends = `
 a 410 is the answer when all have pruned it | 30 | a 100/50, b 100/40 | a pruned, b pruned | | b 410
 a 404 as well | hash a | a 100/50, b 100/0 | a absent, b absent | | b 404
+a refusal without an error code as well | hash a | a 100 | a blank | | a 404
 a version above the ledger is not there yet | 101 | a 100 | a behind | | a 404
 one that the ledger has reached is there | 100 | a 99 | a behind | | not reached - 1 to a - held by none - unreached
 a block above the ledger is not there yet | block 11 | a 10 | a behind | | a 404
@@ -355,12 +362,13 @@ a drained node of another chain holds nothing | 30 | a 100/50, b 100/0 drained f
 an archival node of another chain may | 30 | a 100/50, b 100/50 archival foreign | a pruned | | holders away - 1 to a - away(ledger version 30; 1 asked)
 a full one does not | 30 | a 100/50, b 100/0 foreign | a pruned | | a 410
 a node without a report may hold it | 30 | a 100/50, b ? down | a pruned | | holders away - 1 to a - away(ledger version 30; 1 asked)
-its own refusal counts | 30 | a 100/50, b 100/0 | a pruned, b pruned | | b 410
+its own refusal counts | 30 | a 100/50, b 100/0 archival | a pruned, b pruned | | b 410
 unless several nodes answer there | 30 | a 100/50, b 100/0 shared | a pruned, b pruned | | holders away - 1 to a - away(ledger version 30; 1 asked)
 a refusal without a body leaves none to pass on | 30 | a 100/50 | a unread | | nodes failed - 1 to a - none(ledger version 30; 1 asked)
 the node of a submission is away | hash b | a 100/0, b 100/50 down | a absent | | holders away - 1 to a - away(this request; 1 asked)
 the deepest is away from a transaction | hash a | a 100/50, b 100/0 down | a absent | | holders away - 1 to a - away(this request; 1 asked)
 a shallower one does not matter | hash a | a 100/0, b 100/50 down | a absent | | a 404
+a node that has left the chain holds no transaction | hash a | a 100 foreign, b 100/0 foreign | a absent | | a 404
 nor a submission to a removed node | hash gone | a 100/0 | a absent | | a 404
 a list of old entries is pruned | head | a 100/50, b 100/60 | a pruned | | a 410
 not while a deeper node is away | head | a 100/50, b 100/0 down | a pruned | | holders away - 1 to a - away(this request; 1 asked)
@@ -425,6 +433,12 @@ test('a node has arrived by a report newer than its answer, and never after a fa
   assert.deepEqual(arrived('a behind'), [false, false]);
   assert.deepEqual(arrived('a behind, a = 101'), [true, false]);
   assert.deepEqual(arrived('a error, a = 101'), [false, false]);
+});
+
+test('an attempt ends the permission for one more than the last', () => {
+  const events = ['', 'a error, again a', 'a error, again a, a error'];
+  const mayRepeat = events.map((each) => callIn('100', 'a 100', each).history.isRepeating);
+  assert.deepEqual(mayRepeat, [false, true, false]);
 });
 
 test('failures are recorded with their signs, for the comparison with other nodes', () => {
