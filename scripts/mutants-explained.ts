@@ -7,6 +7,8 @@ const typesAlone = 'for types alone';
 const noSuchName = 'no parameter has that name';
 const bodyAndJson = 'for types alone: a body that was read comes with its JSON';
 const plainPath = 'spares plain paths the decoding; `pathBelow` refuses plain dot segments';
+const sparesSearch = 'spares the search for the deepest; the score asks the same';
+const missIsMiss = 'without an answer to keep, a 410 and a 404 leave the same choice of transactions';
 const noHeadBelow = 'for types alone: no head is below undefined';
 const recordedTogether = 'for types alone: the last outcome and its node are recorded together';
 const othersAreKnown = 'the nodes that are not drained are listed already';
@@ -116,6 +118,16 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   },
   'src/upstream/select/pick.ts': {
     'asked.size === 0 => false': shortcut,
+    "anyPruned && need.kind === 'head' => true": sparesSearch,
+    "anyPruned && need.kind === 'head' => anyPruned || need.kind === 'head'": sparesSearch,
+    "need.kind === 'head' => true": sparesSearch,
+    'best >= prunedScore => best > prunedScore': 'the holding of such a node adds to its score',
+    'nodes.length < 2 || nodes.every(isBetter) => false': shortcut,
+    'nodes.length < 2 || nodes.every(isBetter) => nodes.length < 2 && nodes.every(isBetter)': shortcut,
+    'most <= least * depthTolerance => most < least * depthTolerance': shortcut,
+    'least * depthTolerance => least / depthTolerance': shortcut,
+    "need.kind !== 'transaction' => true": missIsMiss,
+    '\'transaction\' => ""': missIsMiss,
     'nodes.length < 2 => false': shortcut,
     'most <= least * depthTolerance => false': shortcut,
     '() => 0 => () => undefined': 'the nodes are in order of cost already',

@@ -227,6 +227,8 @@ test('only nodes that are as good for a request stand in for the best, and their
   assert.equal(standIns([full, archive, lagging], { kind: 'head' }), 'full archive');
   assert.equal(standIns([bad, broken], at(800)), 'bad');
   assert.equal(standIns([], at(800)), '');
+  // Where all have pruned it, one 410 is as good as another.
+  assert.match(standIns([full, { ...full, name: 'other' }], at(100)), /^(full|other)$/);
 });
 
 const twin = node('twin', { oldest: 480, head: 1000, cost: 9 });
@@ -284,6 +286,8 @@ test('after a 410 or 404, the deepest node that may hold the data is asked', () 
   assert.equal(missed([full, second, middle, archive], block(800n)), 'archive');
   assert.equal(missed([full, second, middle, archive], hash), 'archive');
   assert.equal(missed([full, second, middle], hash), 'middle');
+  // The newest state is as new at a full node.
+  assert.equal(missed([archive, full], { kind: 'head' }), 'full');
   assert.equal(missed([second, full, gone], hash), 'full');
   // A sure holder comes before a possible one.
   assert.equal(missed([middle, node('y', archival)], at(800)), 'middle');
@@ -358,6 +362,7 @@ test('a light node that holds little gets no more than its share; of its weight,
   const deep = node('deep', { oldest: 0, head: 1000 });
   const light = node('light', { oldest: 900, head: 1000, weight: 0.05 });
   assert.deepEqual(firstPlaces(at(950), deep, light), { deep: 2_000, light: 100 });
+  assert.deepEqual(firstPlaces(at(950), light, deep), { deep: 2_000, light: 100 });
   assert.deepEqual(firstPlaces(at(950), { ...deep, weight: 0.05 }, light), { light: 2_100 });
   // Among heavy nodes of two depths, the light one counts as one of the shallower.
   const shallow = node('shallow', { oldest: 800, head: 1000 });
@@ -403,6 +408,8 @@ test('of two nodes of one cost the first drawn is first, so that equal nodes sha
   const equal = alike.map((candidate) => ({ ...candidate, cost: 1 }));
   const firsts = [0, 0.2, 0.4, 0.6, 0.8].map((drawn) => first(equal, at(800), () => drawn));
   assert.deepEqual(firsts, ['n0', 'n1', 'n2', 'n3', 'n4']);
+  assert.deepEqual(firstPlaces(at(800), ...equal.slice(0, 2)), { n0: 1_050, n1: 1_050 });
+  assert.deepEqual(firstPlaces(at(800), ...alike.slice(0, 2)), { n1: 2_100 });
 });
 
 test('power of two choices: the dearest node is never first, and the cheaper the likelier', () => {
@@ -568,6 +575,8 @@ test('a node that is not believed adds nothing to the answer of one that is', ()
   assert.equal(after([full, suspect], at(800), { asked: ['full'] }), 'suspect');
   const pruned = { asked: ['full'], bestAnswer: 'an answer', prunedAt: ['full'] };
   assert.equal(after([full, suspect], at(800), pruned), 'suspect');
+  const unknown = { ...pruned, anyPruned: false };
+  assert.equal(after([full, suspect], { kind: 'transaction' }, unknown), 'suspect');
   // One of several nodes at an address has pruned the data.
   const shared = { asked: ['full'], bestAnswer: 'an answer', anyPruned: true };
   assert.equal(after([full, suspect], at(800), shared), 'suspect');
@@ -575,6 +584,14 @@ test('a node that is not believed adds nothing to the answer of one that is', ()
   assert.equal(after([full, deeper], { kind: 'head' }, shared), 'deeper');
   assert.equal(after([full, middle], at(800), { asked: ['full'], bestAnswer: 'an answer' }), 'middle');
   assert.equal(after([], at(800), { bestAnswer: 'an answer' }), '');
+});
+
+test('each node that is not chosen has a reason, and the chosen one has none', () => {
+  const reasons = new Map<Candidate, Rule>();
+  pick([full, twin, middle, archive, lagging], at(950), noAnswers, { random: () => 0, reasons });
+  const named = [...reasons].map(([{ name }, rule]) => [name, rule]);
+  const expected = { twin: 'load', middle: 'depth', archive: 'tier', lagging: 'holding' };
+  assert.deepEqual(Object.fromEntries(named), expected);
 });
 
 test('explain gives each node as plain data, with the rule that put it behind or left it out', () => {
