@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { RedisCounter } from '../../../src/access/limits/redis-counter.ts';
 import type { Charge } from '../../../src/access/limits/counter.ts';
-import { connectRedis } from '../../../src/cache/redis/redis-client.ts';
-import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
 import { eventually } from '../../support/eventually.ts';
 import { isAdmitted, planOf, principalOf, replica, type Replica, settle } from '../../support/limits.ts';
+import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { redisCluster } from '../../support/redis-topology.ts';
 import { watchStalls } from '../../support/stalls.ts';
@@ -107,22 +106,13 @@ test('cost, burst and concurrency are those of all replicas, and settlements cou
   );
 });
 
-async function linkTo(t: TestContext, url: string, timeoutMs = 2_000): Promise<RedisLink> {
-  const link = new RedisLink((onError) => connectRedis({ kind: 'single', url }, onError), {
-    timeoutMs,
-    trialKey: 'lg:trial',
-    onFailure: () => undefined,
-    onTrouble: () => undefined,
-  });
-  t.after(() => link.close());
-  await link.started;
-  return link;
-}
-
 test('a replica that dies holds its places no longer than its leases', { skip: noRedis }, async (t) => {
   const stalls = watchStalls(t);
   const { url } = await redisServer(t);
-  const [dying, living] = [await linkTo(t, url), await linkTo(t, url)];
+  const [dying, living] = [
+    await linkTo(t, { url }, { timeoutMs: 2_000 }),
+    await linkTo(t, { url }, { timeoutMs: 2_000 }),
+  ];
   const [one, other] = [dying, living].map((link) => new RedisCounter(link, 'lg', () => undefined, 300)) as [
     RedisCounter,
     RedisCounter,
@@ -147,7 +137,7 @@ test(
   { skip: noRedis },
   async (t) => {
     const server = await redisServer(t);
-    const link = await linkTo(t, server.url, 50);
+    const link = await linkTo(t, server, { timeoutMs: 50 });
     const counter = new RedisCounter(link, 'lg', () => undefined, 2_000);
     t.after(() => counter.close());
     const charge: Charge = { subject: 'a', hasKey: true, bounds: { windowMs: 1_000, concurrency: 3 }, cost: 1 };

@@ -1,12 +1,12 @@
 /** Usage: of this process, in Redis, and of all replicas. */
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { Usage } from '../../../src/access/usage/usage.ts';
 import type { Store, StoreClient, StoreOutcome } from '../../../src/access/redis.ts';
 import { mergeRows, UsageStore } from '../../../src/access/usage/usage-store.ts';
-import { connectRedis } from '../../../src/cache/redis/redis-client.ts';
-import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
+import type { RedisLink } from '../../../src/cache/redis/redis-link.ts';
 import { anonymousOf, hit, planOf, principalOf, replica, type Replica, settle } from '../../support/limits.ts';
+import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 
 const plan = planOf({ requests: 5 });
@@ -126,21 +126,9 @@ function losing(link: RedisLink, loses: () => boolean): Store {
   return { write, read: (key, command) => link.read(key, command) };
 }
 
-async function linkTo(t: TestContext, url: string): Promise<RedisLink> {
-  const link = new RedisLink((onError) => connectRedis({ kind: 'single', url }, onError), {
-    timeoutMs: 2_000,
-    trialKey: 'lg:trial',
-    onFailure: () => undefined,
-    onTrouble: () => undefined,
-  });
-  t.after(() => link.close());
-  await link.started;
-  return link;
-}
-
 test('a report is idempotent: one whose answer is lost is added once', { skip: noRedis }, async (t) => {
   const { url } = await redisServer(t);
-  const link = await linkTo(t, url);
+  const link = await linkTo(t, { url }, { timeoutMs: 2_000 });
   let writes = 0;
   // A report is two commands: now the first one's answer is lost, now the second one's.
   const isLost = () => [false, true, false, false, true][(writes += 1) % 5] === true;
