@@ -2,7 +2,7 @@ import type { CacheKey } from './key.ts';
 import type { Awaited } from './tiers.ts';
 
 /** `final`: a second head has passed the answer in time. `unproven`: none has. `dropped`: memory no longer has it. */
-export type ProvisionalEnd = 'final' | 'unproven' | 'dropped';
+type ProvisionalEnd = 'final' | 'unproven' | 'dropped';
 
 interface ProvisionalRead {
   readonly key: CacheKey;

@@ -182,7 +182,7 @@ async function expand(stored: Buffer, length: number): Promise<Buffer | undefine
 }
 
 /** A read's entry: the digest of its answer, and the end of a mutable one (seconds since 1970). */
-export interface Reference {
+interface Reference {
   readonly digest: string;
   readonly expiresAt: number | undefined;
 }

@@ -1,4 +1,5 @@
 /** The parts of a command, its inputs from the outside, and tables for its output. */
+import type { GivenSetting } from '../config/index.ts';
 
 /** 0: fine. 1: something failed while running. 2: bad usage or config. */
 export type ExitCode = 0 | 1 | 2;
@@ -9,13 +10,11 @@ export type CommandRun = (call: CommandCall) => Promise<ExitCode>;
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Values of flags and variables, by name of the flag. */
-export type GivenSettings = ReadonlyMap<string, { readonly values: readonly string[]; readonly origin: string }>;
-
 /** One parsed call of a command. */
 export interface CommandCall {
   readonly operand: string | undefined;
-  readonly given: GivenSettings;
+  /** Flags and variables, by name of the flag. */
+  readonly given: ReadonlyMap<string, GivenSetting>;
   readonly terminal: Terminal;
 }
 

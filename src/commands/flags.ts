@@ -3,8 +3,9 @@
  * variable: `--operations-port` is LEDGERGATE_OPERATIONS_PORT.
  */
 import { parseArgs } from 'node:util';
+import type { GivenSetting } from '../config/index.ts';
 import { nearMissHint } from '../ledger/index.ts';
-import { type CommandRun, type Environment, type GivenSettings, UsageError } from './command.ts';
+import { type CommandRun, type Environment, UsageError } from './command.ts';
 
 /** One flag: its help, and the values it takes. */
 export interface Flag {
@@ -137,7 +138,7 @@ export function strayVariables(env: Environment): readonly string[] {
 }
 
 /** Flags so far, to be added to. */
-type Given = Map<string, GivenSettings extends ReadonlyMap<string, infer Setting> ? Setting : never>;
+type Given = Map<string, GivenSetting>;
 
 /** Parses flags and LEDGERGATE_* variables; a flag wins over its variable. Throws `UsageError`. */
 export function parseArguments(command: CliCommand, args: readonly string[], env: Environment) {

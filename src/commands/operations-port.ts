@@ -84,7 +84,7 @@ async function operationsUrl(command: string, path: string, call: CommandCall): 
 }
 
 /** Member `name` of the answer of `/admin`, at the port and with the token of the config, if given. Throws RuntimeFailure. */
-export async function askAdmin(path: string, name: string, call: CommandCall, timeoutMs: number): Promise<unknown> {
+async function askAdmin(path: string, name: string, call: CommandCall, timeoutMs: number): Promise<unknown> {
   const address = await operationsAddress('this command', { ...call, operand: undefined });
   const headers = address.token === undefined ? {} : { authorization: `Bearer ${address.token}` };
   const url = urlOf(address, path);

@@ -191,7 +191,7 @@ export function overview(): string {
 }
 
 /** Help of one command: usage, flags and their environment variables. */
-export function commandHelp(command: CliCommand): string {
+function commandHelp(command: CliCommand): string {
   const rows = command.flags.map((name) => {
     const flag: Flag = flags[name];
     const value = flag.value === undefined ? '' : ` ${flag.value}`;

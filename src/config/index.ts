@@ -5,7 +5,7 @@ export { explainFile } from './explain.ts';
 export { packageVersion } from './package-version.ts';
 export { keySchema } from './schema/access-schema.ts';
 export { logChange } from './schema/schema.ts';
-export { loadConfig, type LoadedConfig } from './source/load.ts';
+export { type GivenSetting, loadConfig, type LoadedConfig } from './source/load.ts';
 export { ConfigError, type Problem } from './source/problem.ts';
 export { WatchedFiles } from './source/watched-files.ts';
 export { TlsPair } from './tls-pair.ts';

@@ -17,7 +17,7 @@ export interface CompiledModule {
 }
 
 /** Functions and structs of one ABI by name, compiled at the first use. */
-export interface CompiledAbi {
+interface CompiledAbi {
   /** Entry functions of any visibility (protocol 5.3). Throws `Handover` for one that takes too many steps. */
   findEntryFunction(name: string, steps: Steps): CompiledFunction | undefined;
   /** A struct whose layout is its fields. Enums and native structs are not found. Throws as `findEntryFunction` does. */

@@ -26,7 +26,7 @@ export type LoadModule = (
 ) => Promise<CompiledModule | undefined>;
 
 /** Inputs of an encoding beside the request: the ledger, and a source of modules. */
-export interface EncodeContext {
+interface EncodeContext {
   /** The ledger's chain id, a u8. */
   readonly chainId: number;
   /** `APTOS` on Aptos ledgers. */

@@ -36,7 +36,7 @@ export const forwardReasons = [
 ] as const;
 
 /** Reason why a node is asked. */
-export type ForwardReason = (typeof forwardReasons)[number];
+type ForwardReason = (typeof forwardReasons)[number];
 
 /** The `error_code` of a refusal: at the level of the JSON shape, or of its meaning (protocol 3.2, 3.4). */
 export type RefusalCode = 'web_framework_error' | 'invalid_input';
@@ -57,7 +57,7 @@ export type EncodeOutcome =
   | { readonly kind: 'refused'; readonly message: string; readonly code: RefusalCode };
 
 /** Every outcome but success. */
-export type Unencoded = Exclude<EncodeOutcome, { kind: 'encoded' }>;
+type Unencoded = Exclude<EncodeOutcome, { kind: 'encoded' }>;
 
 /** The outcome of a `Handover` or an `EncodeRefusal`; throws any other error again. */
 export function unencodedBy(error: unknown): Unencoded {

@@ -116,7 +116,7 @@ export class ShadowProof {
 }
 
 /** Functions and accounts with a place of their own, which operators see listed. */
-export const maxDistrusted = 1_000;
+const maxDistrusted = 1_000;
 /** With more functions of one account than this, all of its functions are left to nodes. */
 const maxOfAccount = 100;
 

@@ -14,7 +14,7 @@ export type RunningGateway = Awaited<ReturnType<typeof openGateway>>;
 export type GatewayOptions = Omit<ServingOptions, 'processes' | 'peers'>;
 
 /** The part that serves clients and listens: this process, or several workers. */
-export interface ServingPart extends Pick<
+interface ServingPart extends Pick<
   Serving,
   'port' | 'isDraining' | 'registry' | 'journal' | 'apply' | 'close' | 'stop'
 > {

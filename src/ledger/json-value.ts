@@ -5,13 +5,13 @@
  */
 
 /** A number as its source text: `1`, `1.0`, `1e0` and `18446744073709551616` all stay what they are. */
-export interface JsonNumber {
+interface JsonNumber {
   readonly kind: 'number';
   readonly text: string;
 }
 
 /** A JSON array, items in source order. */
-export interface JsonArray {
+interface JsonArray {
   readonly kind: 'array';
   readonly items: readonly JsonValue[];
 }

@@ -39,15 +39,15 @@ export interface FamilyData {
 export type Declared = Readonly<Record<string, readonly string[] | string>>;
 
 /** No labels: one series. */
-export type Unlabelled = Readonly<Record<string, never>>;
+type Unlabelled = Readonly<Record<string, never>>;
 
 /** The labels of one series. */
-export type LabelsOf<D extends Declared> = {
+type LabelsOf<D extends Declared> = {
   readonly [Name in keyof D]: D[Name] extends readonly string[] ? D[Name][number] : string;
 };
 
 /** Name, help text and labels of a family. */
-export interface FamilyOptions<D extends Declared> {
+interface FamilyOptions<D extends Declared> {
   readonly name: string;
   readonly help: string;
   readonly labels?: D;

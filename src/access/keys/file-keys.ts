@@ -137,7 +137,7 @@ const keysFileSchema = z.strictObject({ keys: z.array(keySchema, { error: 'must 
 const mostKeysInFile = 5_000;
 
 /** A warning for a file of too many keys. */
-export function keysFileWarnings(file: string, { keys }: KeysFile): readonly string[] {
+function keysFileWarnings(file: string, { keys }: KeysFile): readonly string[] {
   if (keys.length <= mostKeysInFile) return [];
   return [
     `${file} has ${keys.length} keys: keep more than ${mostKeysInFile} in Redis (access.keys.redis), since requests wait while the file is parsed`,

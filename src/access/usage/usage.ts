@@ -16,7 +16,7 @@ import {
 } from './usage-store.ts';
 
 /** The answer to a query. */
-export interface UsageReport {
+interface UsageReport {
   /** `redis`: all replicas' usage. `memory`: this process's. */
   readonly source: 'redis' | 'memory';
   /** False when some usage is known to be missing. */

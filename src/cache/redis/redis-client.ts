@@ -8,7 +8,7 @@ import { Allowance } from '../../ledger/index.ts';
 const require = createRequire(import.meta.url);
 
 /** The topology of Redis, and the URLs to connect to. */
-export type RedisServers =
+type RedisServers =
   | { readonly kind: 'single'; readonly url: string }
   | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
   | { readonly kind: 'cluster'; readonly urls: readonly string[] };

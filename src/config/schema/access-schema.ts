@@ -143,7 +143,7 @@ const clientHeaders: ReadonlySet<string> = new Set(
 );
 
 /** Whether clients may send keys in it (lower case). The gateway must not forward it: keys never reach a node. */
-export function isFitForKeys(name: string): boolean {
+function isFitForKeys(name: string): boolean {
   return (
     !isForNodes(name) &&
     !reserved.has(name) &&

@@ -16,8 +16,14 @@ export interface Override {
   readonly origin: string;
 }
 
-/** Values of flags and variables, by name of the flag. */
-export type GivenSettings = ReadonlyMap<string, { readonly values: readonly string[]; readonly origin: string }>;
+/** The values of one flag, or of its variable. `origin`: the flag or variable as typed. */
+export interface GivenSetting {
+  readonly values: readonly string[];
+  readonly origin: string;
+}
+
+/** Flags and variables, by name of the flag. */
+type GivenSettings = ReadonlyMap<string, GivenSetting>;
 
 /** The sources of a config. */
 export interface LoadOptions {
