@@ -157,8 +157,8 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     isRetry,
   }: Extract<Step, { kind: 'ask' }>): Permit | Promise<Permit | undefined> | undefined {
     const { history } = this.#state;
-    if (repeats !== undefined) history.repeatAtOnce(repeats);
     if (isRetry && !this.#mayRetry(choice.node.upstream)) return undefined;
+    if (repeats !== undefined) history.repeatAtOnce(repeats);
     return choice.isFree ? this.#context.queue.take(choice.node.upstream, this.#kind) : this.#wait(choice);
   }
 

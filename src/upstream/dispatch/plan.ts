@@ -62,7 +62,11 @@ const mostElsewhere = 16;
 export class CallHistory {
   /** Nodes that the call does not ask again. */
   readonly asked = new Set<Upstream>();
+  /** Nodes that were asked, and may be once more. */
+  #repeatable: readonly Upstream[] = [];
   attempts = 0;
+  /** The node of the last attempt, which may be in flight. */
+  lastTried: Upstream | undefined;
   /** Nodes that had not reached the version, with the heads that they reported then. */
   readonly behind = new Map<Upstream, bigint>();
   /** Nodes that gave no usable answer. */
@@ -95,8 +99,14 @@ export class CallHistory {
     return this.#sharedMisses > 0;
   }
 
+  /** All nodes that were asked, also those that may be asked once more. */
+  get tried(): readonly Upstream[] {
+    return [...new Set([...this.asked, ...this.#repeatable])];
+  }
+
   ask(upstream: Upstream): void {
     this.asked.add(upstream);
+    this.lastTried = upstream;
     this.attempts += 1;
     this.isRepeating = false;
   }
@@ -104,7 +114,7 @@ export class CallHistory {
   /** Lets the call ask the node once more, which it does at once after one failure only. */
   repeatAtOnce(upstream: Upstream): void {
     this.hasRepeated = true;
-    this.asked.delete(upstream);
+    this.#allow(upstream);
     this.isRepeating = true;
   }
 
@@ -115,7 +125,7 @@ export class CallHistory {
   endWait(version: bigint, isReached: boolean, nodes: readonly Candidate<Upstream>[]): void {
     const early = [...this.asked].filter((upstream) => this.hasArrived(upstream, version));
     const last = isReached ? undefined : nearest(nodes);
-    for (const upstream of last === undefined ? early : [last]) this.asked.delete(upstream);
+    for (const upstream of last === undefined ? early : [last]) this.#allow(upstream);
     // The node that arrived may be one that was not asked.
     this.isRepeating = true;
     if (!isReached) this.waitUntilMs = -Infinity;
@@ -151,6 +161,11 @@ export class CallHistory {
     this.prunedAt.delete(upstream);
     this.#missAtShared(upstream);
     this.isRepeating = true;
+  }
+
+  /** The budget, a full queue or the deadline may still prevent the repeat: the attempt before it counts. */
+  #allow(upstream: Upstream): void {
+    if (this.asked.delete(upstream)) this.#repeatable = [...this.#repeatable, upstream];
   }
 
   /** The attempt counts for none: another connection may lead to another node. */
@@ -349,8 +364,10 @@ export function chooseFinalAnswer(call: CallState): NodeAnswer {
 }
 
 /** The attempts so far; nothing before the first. */
-function callOf({ history: { attempts, asked } }: CallState): { readonly call?: NonNullable<GatewayError['call']> } {
-  return attempts === 0 ? {} : { call: { attempts, upstream: [...asked].at(-1)?.name } };
+function callOf({ history: { attempts, lastTried } }: CallState): {
+  readonly call?: NonNullable<GatewayError['call']>;
+} {
+  return attempts === 0 ? {} : { call: { attempts, upstream: lastTried?.name } };
 }
 
 /** Whether the ledger has reached the version, and a believed node that has not failed here is behind it. */
@@ -360,8 +377,8 @@ function areOthersBehind({ fleet: { head }, nodes, history: { failed } }: CallSt
 }
 
 /** The nodes that hold the version by their reports, and gave no answer. */
-function failedHolders({ history: { asked } }: CallState, version: bigint): readonly Upstream[] {
-  return [...asked].filter(({ head }) => head >= version);
+function failedHolders({ history: { tried } }: CallState, version: bigint): readonly Upstream[] {
+  return tried.filter(({ head }) => head >= version);
 }
 
 /** Ms until one of the nodes that may answer takes requests again; `undefined`: one does now, or none is known. */
@@ -408,17 +425,17 @@ function mayStillBeHeld({ fleet, need, nodes: nodesNow, history: { prunedAt, any
 
 /** The word of log lines for `explain`. */
 function unavailableReason(
-  { fleet, need, history: { prunedAt, asked } }: CallState,
+  { fleet, need, history: { prunedAt, tried } }: CallState,
   isPaused: boolean,
 ): NonNullable<GatewayError['reason']> {
   if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'other chain';
   if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';
   if (isPaused) return 'nodes paused';
   if (prunedAt.size > 0) return 'holders away';
-  return asked.size === 0 ? 'no node' : 'nodes failed';
+  return tried.length === 0 ? 'no node' : 'nodes failed';
 }
 
-function explain({ fleet, need, history: { prunedAt, asked, unrouted } }: CallState): string {
+function explain({ fleet, need, history: { prunedAt, tried, unrouted } }: CallState): string {
   if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'all nodes report another chain';
   const head = fleet.head?.version ?? 0n;
   if (need.kind === 'head' && need.min !== undefined && head < need.min) {
@@ -427,7 +444,7 @@ function explain({ fleet, need, history: { prunedAt, asked, unrouted } }: CallSt
   const position = positionOf(need);
   const subject =
     position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
-  const counts = [`${asked.size} asked`, ...(unrouted > 0 ? [`${unrouted} without this route`] : [])];
+  const counts = [`${tried.length} asked`, ...(unrouted > 0 ? [`${unrouted} without this route`] : [])];
   const why = [...counts, ...faultsOf(fleet)].join(', ');
   if (prunedAt.size > 0)
     return `the nodes that may hold ${subject} cannot be reached or are drained (${why}); try again`;

@@ -328,6 +328,10 @@ no place was free | 100 | a 100 | queue tenant | | nodes full - tenant - the nod
 also for a retry | 100 | a 100, b 100 | a error, queue tenant | | nodes full - 1 to a - tenant - the nodes are at capacity; try again
 an answer needs no place | 100 | a 100, b 100 | a internal, queue tenant | | a 500
 none was asked | 100 | a 100 | | | no node - none(ledger version 100; 0 asked)
+the only holder is not repeated after all | chosen 100 | a 100, b 99 | a error, again a | | not reached - 1 to a - held by a - unreached
+nor the one of a block | block 5 | a 10 | a error, again a | | nodes failed - 1 to a - none(block 5; 1 asked)
+nor is a node after the wait for it | 100 | a 98, b 99 | b error, a error, wait vain | | nodes failed - 2 to a - none(ledger version 100; 2 asked)
+the node that is repeated counts once, and is the last | block 5 | a 10, b 10 | a error, b error, again a, a error | | nodes failed - 3 to a - none(block 5; 2 asked)
 all failed | 100 | a 100, b 100 | a error, b error | | nodes failed - 2 to b - none(ledger version 100; 2 asked)
 a block | block 5 | a 10 | a error | | nodes failed - 1 to a - none(block 5; 1 asked)
 older software | head | a 100, b 100 | a unrouted, b unrouted | | nodes failed - 2 to b - none(this request; 2 asked, 2 without this route)
@@ -363,7 +367,7 @@ an archival node of another chain may | 30 | a 100/50, b 100/50 archival foreign
 a full one does not | 30 | a 100/50, b 100/0 foreign | a pruned | | a 410
 a node without a report may hold it | 30 | a 100/50, b ? down | a pruned | | holders away - 1 to a - away(ledger version 30; 1 asked)
 its own refusal counts | 30 | a 100/50, b 100/0 archival | a pruned, b pruned | | b 410
-unless several nodes answer there | 30 | a 100/50, b 100/0 shared | a pruned, b pruned | | holders away - 1 to a - away(ledger version 30; 1 asked)
+unless several nodes answer there | 30 | a 100/50, b 100/0 shared | a pruned, b pruned | | holders away - 1 to b - away(ledger version 30; 1 asked)
 a refusal without a body leaves none to pass on | 30 | a 100/50 | a unread | | nodes failed - 1 to a - none(ledger version 30; 1 asked)
 the node of a submission is away | hash b | a 100/0, b 100/50 down | a absent | | holders away - 1 to a - away(this request; 1 asked)
 the deepest is away from a transaction | hash a | a 100/50, b 100/0 down | a absent | | holders away - 1 to a - away(this request; 1 asked)

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Dialect } from '../../../src/ledger/ledger-headers.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
+import { UnreachedError } from '../../../src/upstream/dispatch/fleet-request.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 import { never, request, senderOf } from '../../support/sender.ts';
 
@@ -44,4 +46,28 @@ test('a look, which many requests wait for, goes on at another node when the sha
     await Promise.allSettled(Array.from({ length: 16 }, () => sender.whole(request('/x'), never)));
 
   assert.equal((await sender.whole({ ...request(''), isLook: true }, never)).status, 200);
+});
+
+test('the holder that failed stays one that was asked when the share of retries is used up', async (t) => {
+  const { sender, fleet, upstream, counted } = await senderOf(t, (_, response) => response.writeHead(502).end(), {
+    nodes: 2,
+    connections: 16,
+  });
+  for (const [index, node] of fleet.upstreams.entries())
+    fleet.observe(node, ledgerInfo({ version: index === 0 ? 900n : 500n }), performance.now());
+  fleet.ledger.settle();
+  const read = {
+    ...request('/x'),
+    need: { kind: 'version', version: LedgerVersion.of(800n), isChosen: true },
+  } as const;
+  const asked = new Set<unknown>();
+  while ((await counted('ledgergate_retries_total', 'outcome', 'refused')) < 16) {
+    const ends = await Promise.allSettled(Array.from({ length: 16 }, () => sender.whole(read, never)));
+    for (const end of ends) {
+      assert.ok(end.status === 'rejected' && end.reason instanceof UnreachedError);
+      asked.add(end.reason.failed.map(({ name }) => name).join());
+    }
+  }
+
+  assert.deepEqual([...asked], [upstream.name]);
 });
