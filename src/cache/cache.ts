@@ -1,6 +1,7 @@
 /** The cache of one process: memory, the store, Redis, and the events between replicas that share Redis. */
 import type { Config } from '../config/index.ts';
 import { createCacheMetrics } from './cache-metrics.ts';
+import { type ComparedLedger, EpochRegistry, epochTimes } from './epoch/registry.ts';
 import { MemoryCache } from './memory/memory.ts';
 import type { PurgeScope } from './purge/purge-scope.ts';
 import { purge } from './purge/purge.ts';
@@ -8,12 +9,11 @@ import { ReadThrough } from './read-through.ts';
 import { createSharedCache, type SharedCacheParts } from './redis/shared-cache.ts';
 import type { NewsListener, ReplicaNews } from './redis/shared-state.ts';
 import { createStoredCache, type StoreParts } from './store/stored-cache.ts';
-import type { TierParts } from './tiers.ts';
 
 /** The process that the cache is a part of, and the nodes' ledger. */
 interface CacheDeps extends Omit<
-  StoreParts & SharedCacheParts,
-  'memory' | 'ledger' | 'news' | 'onReplaced' | 'onForeign'
+  StoreParts & SharedCacheParts & ComparedLedger,
+  'memory' | 'epochs' | 'ledger' | 'news' | 'onReplaced' | 'onForeign'
 > {
   readonly chainId: () => number | undefined;
   /** The first transaction's hash distinguishes ledgers of one chain id. Looked up at the start, closed with the cache. */
@@ -37,9 +37,8 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
     onEvict: (reads) => metrics.evictions.inc(reads),
     onNeverRead: (kind) => metrics.neverRead(kind),
   });
-  const parts: TierParts = {
+  const compared: ComparedLedger = {
     ...deps,
-    memory,
     ledger: () => {
       const [chainId, { name }] = [deps.chainId(), identity];
       return chainId === undefined || name === undefined ? undefined : `${chainId}.${name}`;
@@ -50,14 +49,11 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
     },
     onForeign: () => void tiers.purge({ kind: 'everything' }),
   };
-  const stored = config.store && createStoredCache(config.store, { ...deps, ...parts });
-  const shared =
-    config.redis &&
-    createSharedCache(config.redis, {
-      ...deps,
-      ...parts,
-      news: { onNews, onPurge: (scope) => tiers.purge(scope), purgeMark: stored?.purgeMark },
-    });
+  const epochs = new EpochRegistry(compared, epochTimes(deps.processes));
+  const parts = { ...deps, memory, epochs };
+  const stored = config.store && createStoredCache(config.store, parts);
+  const news: NewsListener = { onNews, onPurge: (scope) => tiers.purge(scope), purgeMark: stored?.purgeMark };
+  const shared = config.redis && createSharedCache(config.redis, { ...parts, news });
   const tiers: ReadThrough = new ReadThrough({ memory, stored, shared, onAwaited: deps.onAwaited });
   const forget = (scope: PurgeScope) => tiers.purge(scope);
   return {
@@ -72,8 +68,7 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
     purge: (scope: PurgeScope) => purge(scope, forget, shared),
     /** The ledger was rolled back: see `EpochRegistry.rolledBack`. */
     rolledBack: () => {
-      stored?.epochs.rolledBack();
-      shared?.epochs.rolledBack();
+      epochs.rolledBack();
       shared?.news.forgetServed();
     },
     /** Publishes to the other replicas; without Redis, there are none. Never waits. */
@@ -88,11 +83,12 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
     start: async () => {
       if (shared === undefined && stored === undefined) return;
       await Promise.all([identity.look(), shared?.started, stored?.started]);
-      await Promise.all([shared?.epochs.check(), stored?.epochs.check()]);
+      await epochs.check();
       await shared?.news.follow();
     },
     close: async () => {
       identity.close();
+      epochs.close();
       shared?.close();
       await stored?.close();
     },

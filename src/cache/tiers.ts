@@ -3,20 +3,19 @@ import type { Registry } from 'prom-client';
 import type { CancelSignal, LedgerVersion } from '../ledger/index.ts';
 import type { Journal, Span } from '../metrics/index.ts';
 import type { CachedResponse } from './entry.ts';
-import type { ComparedLedger } from './epoch/registry.ts';
+import type { EpochRegistry } from './epoch/registry.ts';
 import type { MemoryCache } from './memory/memory.ts';
 import type { Miss } from './record.ts';
 import type { Leases } from './redis/leases.ts';
 import type { SharedTier } from './redis/shared-tier.ts';
 import type { AnswerStore } from './store/store.ts';
 
-/** The process that a tier beside memory is a part of, and the nodes' ledger. */
-export interface TierParts extends ComparedLedger {
+/** The process that a tier beside memory is a part of, and its epochs of the nodes' ledger. */
+export interface TierParts {
   readonly memory: MemoryCache;
   readonly registry: Registry;
   readonly journal: Journal;
-  /** Processes of this gateway, which share its rates. */
-  readonly processes: number;
+  readonly epochs: EpochRegistry;
 }
 
 /** The node that answered, and facts of its answer that are not the read's. */

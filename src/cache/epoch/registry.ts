@@ -36,6 +36,11 @@ export interface CheckpointReport {
   readonly next: Checkpoint | undefined;
 }
 
+/** A report with the time of the request, on the clock of `performance.now()`: a pause of the process may delay the answer. */
+interface TimedReport extends CheckpointReport {
+  readonly askedMs: number;
+}
+
 /** The nodes' ledger, as the epochs of every tier depend on it. */
 export interface ComparedLedger {
   /** Chain id and first transaction, `4.1a2b3c4d`; `undefined` while they are not known. */
@@ -52,7 +57,7 @@ export interface ComparedLedger {
   readonly onForeign: () => void;
 }
 
-/** Times of a tier's epochs, in ms. */
+/** Times of the epochs of all tiers, in ms. */
 interface EpochTimes {
   /** Between two comparisons. */
   readonly intervalMs: number;
@@ -99,10 +104,8 @@ interface Membership {
 }
 
 /** An epoch with the checkpoint that nodes compared. */
-interface Comparison extends Partial<CheckpointReport> {
+interface Comparison extends Partial<CheckpointReport>, Pick<TimedReport, 'askedMs'> {
   readonly epoch: Epoch;
-  /** Time of the request to nodes, on the clock of `performance.now()`: a pause of the process may delay the answer. */
-  readonly askedMs: number;
 }
 
 /** An epoch that this process ended. */
@@ -119,18 +122,82 @@ const mostEnded = 16;
 const idBytes = 5;
 
 /**
+ * Compares the history of the nodes' ledger with the epochs of every tier of this process that outlives it: one loop, in
+ * which a checkpoint that tiers have in common is read from nodes once.
+ */
+export class EpochRegistry {
+  readonly nodes: ComparedLedger;
+  readonly times: EpochTimes;
+  readonly #tiers: TierEpoch[] = [];
+  /** Reports of the present round, by the request for them. */
+  readonly #reports = new Map<string, Promise<TimedReport>>();
+  #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(nodes: ComparedLedger, times: EpochTimes) {
+    this.nodes = nodes;
+    this.times = times;
+  }
+
+  /** The epoch in the tier with these fields, which the loop compares from now on. */
+  join(fields: EpochFields): TierEpoch {
+    const tier = new TierEpoch(fields, this);
+    this.#tiers.push(tier);
+    return tier;
+  }
+
+  /** Ends the earlier epoch of each tier for every replica after a rollback, whichever root nodes report. */
+  rolledBack(): void {
+    for (const tier of this.#tiers) tier.rolledBack();
+    void this.check();
+  }
+
+  /** Compares the history with nodes and other replicas now, each tier once at a time. Never rejects. */
+  async check(): Promise<void> {
+    if (this.#isClosed) return;
+    clearTimeout(this.#timer);
+    // A report of an earlier generation confirms nothing in this one.
+    this.#reports.clear();
+    await Promise.all(this.#tiers.map((tier) => tier.check()));
+  }
+
+  /** `ComparedLedger.readRoots`, once a round for equal requests of several tiers. */
+  readRoots(known: Checkpoint | undefined, wantsNext: boolean): Promise<TimedReport> {
+    const request = `${known?.version} ${known?.root} ${wantsNext}`;
+    const found = this.#reports.get(request);
+    if (found !== undefined) return found;
+    const askedMs = performance.now();
+    const report = this.nodes.readRoots(known, wantsNext).then((answer) => ({ ...answer, askedMs }));
+    this.#reports.set(request, report);
+    return report;
+  }
+
+  /** A tier's check has ended. The next one waits for no other tier: a disk that hangs takes Redis from nobody. */
+  schedule(): void {
+    if (this.#isClosed) return;
+    const pauseMs = Math.min(this.times.intervalMs, ...this.#tiers.map((tier) => tier.pauseMs));
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.check(), pauseMs).unref();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+  }
+}
+
+/**
  * The epoch of the ledger's history that this process is in, whose name it may use in a tier that outlives it: Redis, or
  * the store. It confirms the epoch with nodes, joins that of another process, or begins one. An accumulator root that
  * nodes report again and again identifies the history (docs/redis.md has the argument). It fails closed: without a recent
  * confirmation by nodes the tier is not used, because a wrong name means a wrong answer.
  */
-export class EpochRegistry {
+export class TierEpoch {
   readonly #fields: EpochFields;
+  readonly #registry: EpochRegistry;
   readonly #nodes: ComparedLedger;
   readonly #times: EpochTimes;
-  #timer: NodeJS.Timeout | undefined;
   #checking: Promise<void> | undefined;
-  #isClosed = false;
   #membership: Membership | undefined;
   /** The last epoch of an earlier generation. */
   #left: CurrentEpoch | undefined;
@@ -139,10 +206,11 @@ export class EpochRegistry {
   /** Consecutive checks without a result: they lengthen the pause, for nodes that report no root. */
   #fruitless = 0;
 
-  constructor(fields: EpochFields, nodes: ComparedLedger, times: EpochTimes) {
+  constructor(fields: EpochFields, registry: EpochRegistry) {
     this.#fields = fields;
-    this.#nodes = nodes;
-    this.#times = times;
+    this.#registry = registry;
+    this.#nodes = registry.nodes;
+    this.#times = registry.times;
   }
 
   /** The epoch in use now; `undefined`: this process must not use the tier. */
@@ -151,7 +219,7 @@ export class EpochRegistry {
     if (own?.epoch === undefined) return undefined;
     if (!this.#isCurrent(own)) {
       this.#renew();
-      void this.check();
+      void this.#registry.check();
       return undefined;
     }
     // In an outage no node replaces the history: the confirmation holds until one answers.
@@ -166,7 +234,7 @@ export class EpochRegistry {
     return fields && everyEpoch(readEpochs(fields), this.current?.epoch);
   }
 
-  /** Ends the earlier epoch for every replica after a rollback, whichever root nodes report. */
+  /** See `EpochRegistry.rolledBack`, which checks afterwards. */
   rolledBack(): void {
     this.#renew();
     if (this.#left !== undefined)
@@ -174,32 +242,21 @@ export class EpochRegistry {
     const [oldest] = this.#ended.keys();
     if (this.#ended.size > mostEnded && oldest !== undefined) this.#ended.delete(oldest);
     this.#left = undefined;
-    void this.check();
   }
 
-  /** Compares the history with nodes and other replicas now. Never rejects. */
+  /** Called by the registry's loop. Never rejects. */
   check(): Promise<void> {
-    if (this.#isClosed) return Promise.resolve();
-    clearTimeout(this.#timer);
     this.#checking ??= this.#check().finally(() => {
       this.#checking = undefined;
-      this.#schedule();
+      this.#fruitless = this.current === undefined ? this.#fruitless + 1 : 0;
+      this.#registry.schedule();
     });
     return this.#checking;
   }
 
-  close(): void {
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
-  }
-
-  #schedule(): void {
-    if (this.#isClosed) return;
-    const { intervalMs } = this.#times;
-    this.#fruitless = this.current === undefined ? this.#fruitless + 1 : 0;
-    const pauseMs = this.#fruitless === 0 ? intervalMs : Math.min(intervalMs, retryMs * this.#fruitless);
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.check(), pauseMs).unref();
+  /** Longest pause in ms until the next check; none follows one that has not ended. */
+  get pauseMs(): number {
+    return this.#checking === undefined && this.#fruitless > 0 ? retryMs * this.#fruitless : Infinity;
   }
 
   /** Whether ledger and generation are unchanged; otherwise no result of a step counts. */
@@ -266,14 +323,9 @@ export class EpochRegistry {
    * Compares an epoch's checkpoint with nodes; `undefined`: the membership ended meanwhile. A checkpoint above the nodes
    * is compared until they reach it, although the epoch's own moves on.
    */
-  async #compare(
-    own: Membership,
-    epoch: Epoch,
-    wantsNext = false,
-  ): Promise<(Comparison & CheckpointReport) | undefined> {
+  async #compare(own: Membership, epoch: Epoch, wantsNext = false): Promise<(Comparison & TimedReport) | undefined> {
     const checkpoint = own.awaited.get(epoch.id) ?? epoch.checkpoint;
-    const askedMs = performance.now();
-    const { agreement, next } = await this.#nodes.readRoots(checkpoint, wantsNext);
+    const { agreement, next, askedMs } = await this.#registry.readRoots(checkpoint, wantsNext);
     if (!this.#isCurrent(own)) return undefined;
     if (agreement === 'unknown') own.awaited.set(epoch.id, checkpoint);
     else own.awaited.delete(epoch.id);
@@ -313,8 +365,7 @@ export class EpochRegistry {
   /** Nodes here are behind another replica's: for `patienceMs` the last checkpoint that they confirmed is enough. */
   async #confirmBehind(own: Membership, before: Epoch): Promise<void> {
     if (this.#hasWaitedLong(own)) return;
-    const askedMs = performance.now();
-    const { agreement } = await this.#nodes.readRoots(before.checkpoint, false);
+    const { agreement, askedMs } = await this.#registry.readRoots(before.checkpoint, false);
     if (!this.#isCurrent(own)) return;
     if (agreement === 'other') return this.#leave(own, before, before.checkpoint);
     if (agreement === 'same') own.confirmedAtMs = askedMs;
@@ -325,7 +376,7 @@ export class EpochRegistry {
     own.denied.add(id);
     own.epoch = undefined;
     const isOwn = known === checkpoint;
-    const agreement = isOwn ? 'other' : (await this.#nodes.readRoots(checkpoint, false)).agreement;
+    const agreement = isOwn ? 'other' : (await this.#registry.readRoots(checkpoint, false)).agreement;
     if (!this.#isCurrent(own)) return;
     if (agreement === 'other') this.#nodes.onReplaced(checkpoint.version);
     else this.#nodes.onForeign();
@@ -376,8 +427,7 @@ export class EpochRegistry {
     }
     // Nodes are behind, or the ledger rolled back while no replica ran: roots differ only from the checkpoint on.
     if (!this.#hasWaitedLong(own) && isUndecided) return;
-    const askedMs = performance.now();
-    const { next } = await this.#nodes.readRoots(undefined, true);
+    const { next, askedMs } = await this.#registry.readRoots(undefined, true);
     if (next === undefined || !this.#isCurrent(own)) return;
     await this.#begin(own, { epoch: { id: newId(), bornMs: Date.now(), checkpoint: next, before: [] }, askedMs }, kept);
   }

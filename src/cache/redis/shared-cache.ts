@@ -1,7 +1,7 @@
 /** Builds the shared tier: answers, leases and events in Redis. */
 import type { RedisConfig } from '../../config/index.ts';
 import type { Journal } from '../../metrics/index.ts';
-import { EpochRegistry, epochTimes, unverified, type EpochFields } from '../epoch/registry.ts';
+import { type TierEpoch, unverified, type EpochFields } from '../epoch/registry.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
 import { createRedisMetrics } from '../cache-metrics.ts';
 import type { SecondTier, TierParts } from '../tiers.ts';
@@ -23,10 +23,11 @@ export interface SharedCacheParts extends TierParts {
 
 /** The cache that replicas share in Redis, with its news and the epochs that it belongs to. Connects in the background. */
 export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, parts: SharedCacheParts) {
-  const { memory, journal, ledger } = parts;
+  const { memory, journal, epochs } = parts;
+  const { ledger } = epochs.nodes;
   const settings = parts.settings.redis;
   const metrics = createRedisMetrics(parts.registry, () => ({
-    isUp: link.trouble('circuit open') === undefined && epochs.current !== undefined,
+    isUp: link.trouble('circuit open') === undefined && epoch.current !== undefined,
     isWritable: link.trouble('read-only') === undefined,
     pendingWrites: tier.size.writes,
     pendingBytes: tier.size.bytes,
@@ -42,9 +43,9 @@ export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, pa
       if (change.trouble === 'circuit open' && !change.isOn) void epochs.check();
     },
   });
-  const epochs: EpochRegistry = new EpochRegistry(epochsIn(link, prefix), parts, epochTimes(parts.processes));
+  const epoch: TierEpoch = epochs.join(epochsIn(link, prefix));
   const names = (): AnswerNames | undefined => {
-    const { current } = epochs;
+    const { current } = epoch;
     return current && new AnswerNames(prefix, current.ledger, current.epoch);
   };
   const tier: SharedTier = new SharedTier(link, settings, {
@@ -57,7 +58,7 @@ export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, pa
   const state = new SharedState(link, subscriber, parts.news, {
     prefix,
     ledger,
-    epoch: () => epochs.current?.epoch.id,
+    epoch: () => epoch.current?.epoch.id,
   });
   const second: SecondTier = {
     tier,
@@ -70,21 +71,19 @@ export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, pa
     /** Resolves when Redis is reachable, or its absence is certain. */
     started: link.started,
     news: state,
-    epochs,
     publishPurge: (scope: PurgeScope) => state.publishPurge(scope),
     /** Deletes the scope in every epoch of the ledger; see `SharedTier.clear`. */
     clear: async (scope: PurgeScope) => {
       const name = ledger();
-      const ids = name === undefined ? undefined : await epochs.everyId(name);
+      const ids = name === undefined ? undefined : await epoch.everyId(name);
       if (name === undefined || ids === undefined) return undefined;
       return scope.kind === 'read'
         ? tier.clearRead(scope.key, pagesIn(prefix, name, scope.key, ids))
         : tier.clear(patternsOf(prefix, name, scope));
     },
     /** The present fault of Redis, without its addresses. */
-    trouble: () => troubleOf(link) ?? (epochs.current === undefined ? unverified : undefined),
+    trouble: () => troubleOf(link) ?? (epoch.current === undefined ? unverified : undefined),
     close: () => {
-      epochs.close();
       state.close();
       link.close();
     },

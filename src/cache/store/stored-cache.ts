@@ -1,6 +1,6 @@
 /** Builds the store: answers on the machine's disk, and the epochs that they belong to. */
 import type { Config } from '../../config/index.ts';
-import { EpochRegistry, epochTimes, unverified, type EpochFields } from '../epoch/registry.ts';
+import { type TierEpoch, unverified, type EpochFields } from '../epoch/registry.ts';
 import type { PurgeMark } from '../purge/purge.ts';
 import { createStoreMetrics } from '../cache-metrics.ts';
 import type { ReadFlights, StoreTier, TierParts } from '../tiers.ts';
@@ -10,6 +10,8 @@ import { AnswerStore } from './store.ts';
 export interface StoreParts extends TierParts {
   /** The name of this start of the gateway, which its processes share. */
   readonly run: string;
+  /** Processes of this gateway, which share the store. */
+  readonly processes: number;
   /** The other workers; absent in a single process. */
   readonly peers: { readonly flights: ReadFlights } | undefined;
   /** Live settings of the config; `timeoutMs`: longest wait for another worker's read. */
@@ -18,14 +20,14 @@ export interface StoreParts extends TierParts {
 
 /** The store in use, with the epochs that its answers belong to. Opens in the background. */
 export function createStoredCache(config: NonNullable<Config['cache']['store']>, parts: StoreParts) {
-  const { memory, journal, run, peers, processes, settings } = parts;
-  const trouble = (): string | undefined => store.fault ?? (epochs.current === undefined ? unverified : undefined);
+  const { memory, journal, epochs, run, peers, processes, settings } = parts;
+  const trouble = (): string | undefined => store.fault ?? (epoch.current === undefined ? unverified : undefined);
   const metrics = createStoreMetrics(parts.registry, () => ({ ...store.size, isUp: trouble() === undefined }));
   const started = Promise.withResolvers<void>();
   let fault: string | undefined;
   const setup = { folder: config.path, maxBytes: config.maxBytes, isShared: processes > 1, run };
   const store: AnswerStore = new AnswerStore(setup, {
-    place: () => epochs.current,
+    place: () => epoch.current,
     findAnswer: (digest) => memory.findAnswer(digest),
     onWritten: (outcome, answers) => metrics.wrote(outcome, answers),
     onFault: (next) => {
@@ -38,7 +40,7 @@ export function createStoredCache(config: NonNullable<Config['cache']['store']>,
       } else journal.record('store away', { reason: next }, 'the store is not in full use: answers go on without it');
     },
   });
-  const epochs: EpochRegistry = new EpochRegistry(epochsIn(store, run), parts, epochTimes(processes));
+  const epoch: TierEpoch = epochs.join(epochsIn(store, run));
   const tier: StoreTier = {
     store,
     flights: peers?.flights,
@@ -49,7 +51,6 @@ export function createStoredCache(config: NonNullable<Config['cache']['store']>,
     ...tier,
     /** Resolves when the file is open, or its absence is certain. */
     started: started.promise,
-    epochs,
     /** The mark of the newest purge of a ledger's replicas, among the store's fields. */
     purgeMark: (ledger: string): PurgeMark => ({
       read: () => store.reader?.fields(`purges ${ledger}`)?.['newest'],
@@ -61,10 +62,7 @@ export function createStoredCache(config: NonNullable<Config['cache']['store']>,
     }),
     /** The present fault, without its path. */
     trouble,
-    close: () => {
-      epochs.close();
-      return store.close();
-    },
+    close: () => store.close(),
   };
 }
 

@@ -2,7 +2,12 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { epochAt, type Checkpoint, type Epoch } from '../../../src/cache/epoch/epoch.ts';
-import { EpochRegistry, type CheckpointReport, type EpochFields } from '../../../src/cache/epoch/registry.ts';
+import {
+  EpochRegistry,
+  type CheckpointReport,
+  type EpochFields,
+  type TierEpoch,
+} from '../../../src/cache/epoch/registry.ts';
 import { epochsIn } from '../../../src/cache/redis/shared-cache.ts';
 import { until } from '../../support/eventually.ts';
 import { linkTo } from '../../support/redis-link.ts';
@@ -44,6 +49,7 @@ const times = { intervalMs: 3_600_000, beatMs: 60_000, trustedMs: 3_600_000, pat
 class Replica {
   readonly nodes: Nodes;
   readonly registry: EpochRegistry;
+  readonly #tier: TierEpoch;
   readonly replaced: bigint[] = [];
   /** How often others turned out to be on another history. */
   foreign = 0;
@@ -69,12 +75,13 @@ class Replica {
         this.foreign += 1;
       },
     };
-    this.registry = new EpochRegistry(fields, ledger, { ...times, ...changes });
+    this.registry = new EpochRegistry(ledger, { ...times, ...changes });
+    this.#tier = this.registry.join(fields);
   }
 
   /** The epoch in use. */
   get epoch(): Epoch | undefined {
-    return this.registry.current?.epoch;
+    return this.#tier.current?.epoch;
   }
 
   check(): Promise<void> {
@@ -481,15 +488,55 @@ scene('nodes without roots are compared at growing pauses', async ({ replica }) 
   assert.ok(third - second > 1.5 * (second - first), `${second - first} ms, ${third - second} ms`);
 });
 
-test('a check survives a rollback during its write to the tier', async () => {
-  const ends: (() => void)[] = [];
-  const fields: EpochFields = {
-    read: async () => ({}),
-    put: (_ledger, field) =>
-      field.startsWith('ended:') ? new Promise((resolve) => ends.push(() => resolve(true))) : Promise.resolve(true),
+/** A tier without other processes. */
+function ownTier(fields: Record<string, string> = {}): EpochFields {
+  return {
+    read: async () => fields,
+    put: async (_, field, value) => Boolean((fields[field] = value)),
     delete: async () => true,
     beat: async () => true,
     hasMembers: async () => false,
+  };
+}
+
+test('two tiers of one process have epochs of their own, and read a common checkpoint from nodes once', async () => {
+  const a = new Replica(ownTier(), { head: 100n });
+  const second = a.registry.join(ownTier());
+  await a.check();
+  let asked = 0;
+  a.nodes.head = 200n;
+  a.nodes.answering = async () => void (asked += 1);
+  await a.check();
+  assert.equal(asked, 1);
+  const [one, other] = [a.epoch, second.current?.epoch];
+  assert.deepEqual([one?.checkpoint.version, other?.checkpoint], [200n, one?.checkpoint]);
+  assert.notEqual(one?.id, other?.id);
+
+  a.rollBack();
+  await until(async () => (await a.id()) !== undefined);
+  assert.ok(a.epoch?.id !== one?.id && second.current?.epoch.id !== other?.id);
+  a.registry.close();
+});
+
+test('a tier that never answers does not end the comparisons of another', async () => {
+  const a = new Replica(ownTier(), { head: 100n }, { intervalMs: 20 });
+  await a.check();
+  const second = a.registry.join({ ...ownTier(), read: () => new Promise(() => undefined) });
+  for (const head of [200n, 300n]) {
+    a.nodes.head = head;
+    await until(() => a.epoch?.checkpoint.version === head);
+  }
+  assert.equal(second.current, undefined);
+  a.registry.close();
+});
+
+test('a check survives a rollback during its write to the tier', async () => {
+  const ends: (() => void)[] = [];
+  const fields: EpochFields = {
+    ...ownTier(),
+    read: async () => ({}),
+    put: (_ledger, field) =>
+      field.startsWith('ended:') ? new Promise((resolve) => ends.push(() => resolve(true))) : Promise.resolve(true),
   };
   const a = new Replica(fields, { head: 100n });
   await a.check();
