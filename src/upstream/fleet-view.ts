@@ -70,8 +70,8 @@ interface FleetNodes {
 }
 
 /** Whether better nodes are asked first. A look chooses the version of reads, so it prefers nodes that answer reads. */
-function isEjectedFor(upstream: Upstream, need: Need, readClass: ReadClass | undefined): boolean {
-  if (upstream.isSilent || (need.kind === 'head' && upstream.failsNewest)) return true;
+function isEjectedFor(upstream: Upstream, { nowMs, need, readClass }: Moment): boolean {
+  if (upstream.silence.isOn(nowMs) || (need.kind === 'head' && upstream.failsNewest)) return true;
   return readClass !== undefined && upstream.ejections[readClass].isOut;
 }
 
@@ -118,7 +118,7 @@ class NodeNow implements Candidate<Upstream> {
   }
 
   get isEjected(): boolean {
-    return isEjectedFor(this.upstream, this.#moment.need, this.#moment.readClass);
+    return isEjectedFor(this.upstream, this.#moment);
   }
 
   get isDeferred(): boolean {

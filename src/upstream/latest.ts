@@ -18,7 +18,8 @@ import { UnreachedError } from './dispatch/fleet-request.ts';
 import type { NodeAnswer } from './dispatch/exchange.ts';
 import type { Sender } from './dispatch/sender.ts';
 import type { FleetState } from './fleet-state.ts';
-import { silentMs, type Upstream } from './node/upstream.ts';
+import { silentMs } from './node/circuits.ts';
+import type { Upstream } from './node/upstream.ts';
 
 /** A state that a node has reported. `asOfMs`: it was current then or later, in ms of `performance.now()`. */
 export interface ReportedState {

@@ -4,8 +4,7 @@ import { type Allowance, doneOrStopped, GatewayError, type LedgerInfo } from '..
 import type { Span } from '../../metrics/index.ts';
 import { type ByteBudget, OverBudgetError, TooLargeError } from '../byte-budget.ts';
 import type { Deadline } from '../deadline.ts';
-import type { Shedding } from '../node/deferral.ts';
-import type { FailureSign } from '../node/ejection.ts';
+import type { FailureSign, Shedding } from '../node/circuits.ts';
 import { wasLostIdle } from '../node/live-connection.ts';
 import { faultOfError, type NodeFault } from '../node/node-fault.ts';
 import type { Upstream } from '../node/upstream.ts';
@@ -124,7 +123,7 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
       }
     }
     permit.answered();
-    this.upstream.endSilence();
+    this.upstream.silence.end();
     if ('stream' in answer) {
       onceClosed(answer.stream, () => {
         this.signal.end();
@@ -276,7 +275,7 @@ export class Attempt<A extends NodeAnswer | StreamedAnswer> implements ExchangeC
     const { name, latencies, deferral, places, ejections } = this.upstream;
     const timed = this.#request.isLook === true ? 'look' : this.#readClass;
     const elapsedMs = nowMs - this.startedMs;
-    if (timed !== 'look') deferral.answered(this.startedMs);
+    if (timed !== 'look') deferral.answered(this.startedMs, nowMs);
     if (timed === undefined) return;
     latencies[timed].record(elapsedMs, nowMs);
     if (timed === 'look') return;

@@ -297,11 +297,8 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     history.ask(upstream);
     const nowMs = performance.now();
     // A node may answer looks and refuse all other requests.
-    if (this.#kind === 'look') upstream.lookSent(nowMs);
-    else {
-      upstream.deferral.asked(nowMs);
-      upstream.requestSent(nowMs);
-    }
+    if (this.#kind === 'look') upstream.silence.looked(nowMs);
+    else upstream.silence.asked(nowMs);
     const { timeoutMs = Infinity, isIdempotent } = this.#request;
     const longestMs = upstream.health === 'down' && isIdempotent ? longestTrialMs : limits.timeoutMs;
     const boundMs = Math.max(0, Math.min(timeoutMs, limits.timeoutMs, longestMs, deadlineAtMs - nowMs));
@@ -346,8 +343,8 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   }
 }
 
-function isAnswering({ health, isSilent, isDrained }: Upstream): boolean {
-  return health === 'usable' && !isSilent && !isDrained;
+function isAnswering({ health, silence, isDrained }: Upstream): boolean {
+  return health === 'usable' && !silence.isOn(performance.now()) && !isDrained;
 }
 
 /** Largest burst of hedges: for the first seconds of a node that hangs, at a few hundred reads a second. */

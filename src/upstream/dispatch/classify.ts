@@ -13,7 +13,7 @@ import {
   type HeaderValues,
   JsonBody,
 } from '../../ledger/index.ts';
-import type { Shedding } from '../node/deferral.ts';
+import type { Shedding } from '../node/circuits.ts';
 import type { Need } from '../select/ranking.ts';
 import type { FleetRequest, PromisedForm } from './fleet-request.ts';
 import { isFramed, type AnswerHead, type NodeAnswer } from './exchange.ts';

@@ -6,7 +6,7 @@ import { fetchWhole } from './fetch-whole.ts';
 import type { FleetRequest, SenderParts } from './fleet-request.ts';
 import type { AttemptOutcome, NodeFailure, NonFinalOutcome } from './plan.ts';
 import { Allowance, LedgerVersion, withVersion } from '../../ledger/index.ts';
-import { longestPauseMs } from '../node/ejection.ts';
+import { longestPauseMs } from '../node/circuits.ts';
 import { positionOf, readClasses, type Need, type ReadClass, holdingOf } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 

@@ -5,7 +5,7 @@
 import { type CancelSignal, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import type { FleetState } from '../fleet-state.ts';
 import { candidatesOf } from '../fleet-view.ts';
-import type { FailureSign } from '../node/ejection.ts';
+import type { FailureSign } from '../node/circuits.ts';
 import type { Upstream } from '../node/upstream.ts';
 import { type Choice, deepest, deepestUnasked, pick } from '../select/pick.ts';
 import {

@@ -12,7 +12,8 @@ import { type LedgerInfo, settlesWithin } from '../../ledger/index.ts';
 import { Deadline } from '../deadline.ts';
 import type { UpstreamLog } from '../dispatch/fleet-request.ts';
 import { sharedAddressMessage } from './shared-address.ts';
-import { silentMs, type Upstream } from './upstream.ts';
+import { silentMs } from './circuits.ts';
+import type { Upstream } from './upstream.ts';
 
 /** Options of a `Prober`, read at each use, so they may change; after a change of the interval see `reschedule`. */
 export interface ProberOptions {
@@ -180,12 +181,13 @@ export class Prober {
     const earlyMs = Math.max(earlyLook.leastMs, this.#options.intervalMs * earlyLook.share);
     for (const upstream of upstreams) {
       if (upstream.health !== 'usable' || upstream.isDrained) continue;
-      const isQuiet = upstream.quietForMs(nowMs) >= earlyMs;
+      const { silence } = upstream;
+      const isQuiet = silence.quietForMs(nowMs) >= earlyMs;
       if (!this.#looks.has(upstream)) {
-        if ((isQuiet || upstream.isSilent) && upstream.mayBeAskedMore(nowMs)) void this.look(upstream);
-      } else if (upstream.isSilent) {
-        upstream.foundSilent();
-        if (!upstream.isHung) continue;
+        if ((isQuiet || silence.isOn(nowMs)) && upstream.mayBeAskedMore(nowMs)) void this.look(upstream);
+      } else if (silence.isOn(nowMs)) {
+        silence.found();
+        if (!silence.isTotal) continue;
         noteHealth({ fleet: this.#fleet, log: this.#log }, upstream, { cause: 'it answers nothing' });
         // Nodes hang together, behind one network or one release.
         for (const other of upstreams) if (other.health === 'usable' && isStale(other, nowMs)) void this.look(other);
@@ -250,11 +252,11 @@ export class Prober {
   async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerAnswer | undefined> {
     const { timeoutMs } = this.#options;
     const asked = overLiveClient(upstream, timeoutMs, (client) => this.ask(upstream, '', timeoutMs, client));
-    upstream.lookSent(startedMs);
+    upstream.silence.looked(startedMs);
     // Reads of the newest state that wait for a silent node go on at another one.
     if (!(await settlesWithin(asked, silentMs)) && this.#fleet.isReplaceable(upstream)) upstream.expireNewestReads();
     const answer = await asked;
-    upstream.endSilence();
+    upstream.silence.end();
     const { status } = answer;
     const info = answer.info ?? this.#fleet.takeDialectOf(answer);
     if (status === 200 && info !== undefined) return { ...answer, info };

@@ -2,9 +2,8 @@
 import { hash } from 'node:crypto';
 import { Allowance, Circuit, type LedgerInfo } from '../../ledger/index.ts';
 import type { Deadline } from '../deadline.ts';
+import { Deferral, Ejection, Silence } from './circuits.ts';
 import { LedgerInfoReader } from './ledger-info-reader.ts';
-import { Deferral } from './deferral.ts';
-import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
 import { ConcurrencyLimit, type PlaceKind, Semaphore } from './limits.ts';
@@ -38,10 +37,6 @@ const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
 /** Least latency of a failure: a quick one must not make a node seem cheap. */
 const failureMs = 50;
-/** Nodes answer looks within milliseconds: one that leaves a look unanswered for longer, in ms, hangs or is overloaded. */
-export const silentMs = 500;
-/** Checks of the prober at which a node is silent, one after the other, after which it is down. */
-const silentChecksUntilDown = 3;
 /** A node that fails a look provides no newest state for a while, until it answers one. */
 const newestPolicy = { firstMs: 1_000, longestMs: 30_000, calmMs: 0 };
 /** Share of the connections that streamed answers may hold. */
@@ -67,15 +62,11 @@ export class Upstream {
   readonly window = new RetentionWindow(this.address);
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
   readonly deferral = new Deferral();
+  readonly silence = new Silence();
   /** Reads of the newest state in flight here; a look that the node does not answer ends them. */
   readonly newestReads = new Set<Deadline>();
   /** Open after looks that it failed. The first look after the pause is the trial. */
   readonly newest = new Circuit<'look'>(newestPolicy);
-  /** When the first look was sent since its last answer, in ms of `performance.now()`; `Infinity`: none was. */
-  #unansweredSinceMs = Infinity;
-  /** When the first request of a client was sent since its last answer; as above. */
-  #askedSinceMs = Infinity;
-  #silentChecks = 0;
   readonly allowance: Allowance;
   weight: number;
   readonly latencies: Readonly<Record<ReadClass | 'look', LatencyHistogram>> = {
@@ -153,14 +144,14 @@ export class Upstream {
 
   get health(): Health {
     if (this.isForeign) return 'foreign';
-    if (this.#failures >= failuresUntilDown || this.isHung) return 'down';
+    if (this.#failures >= failuresUntilDown || this.silence.isTotal) return 'down';
     return this.#answered ? 'usable' : 'unproven';
   }
 
   /** Why it is not usable; `undefined`: it is, or it was not asked yet. */
   get fault(): NodeFault | undefined {
     if (this.isForeign) return 'other chain';
-    return this.health === 'usable' ? undefined : (this.#fault ?? (this.isHung ? 'time-out' : undefined));
+    return this.health === 'usable' ? undefined : (this.#fault ?? (this.silence.isTotal ? 'time-out' : undefined));
   }
 
   /** Whether it answers and serves, and its head is believed. */
@@ -186,43 +177,6 @@ export class Upstream {
   /** Whether reads of the newest state may be of its head. */
   get providesNewest(): boolean {
     return this.isTrusted && !this.failsNewest;
-  }
-
-  /** Whether it has answered nothing since a look was sent to it, for so long that others are asked first. */
-  get isSilent(): boolean {
-    return this.#unansweredSinceMs !== Infinity && performance.now() - this.#unansweredSinceMs >= silentMs;
-  }
-
-  /** Whether it has stayed silent: it answers nothing, whatever it is asked. */
-  get isHung(): boolean {
-    return this.#silentChecks >= silentChecksUntilDown;
-  }
-
-  /** Ms since a request of a client was sent that nothing has been answered after; `-Infinity`: there is none. */
-  quietForMs(nowMs: number): number {
-    return nowMs - this.#askedSinceMs;
-  }
-
-  /** Records that a request of a client is sent to it. */
-  requestSent(nowMs: number): void {
-    if (this.#askedSinceMs === Infinity) this.#askedSinceMs = nowMs;
-  }
-
-  /** Records a check that finds it silent, with a look in flight. */
-  foundSilent(): void {
-    this.#silentChecks += 1;
-  }
-
-  /** Records that a look is sent to it. */
-  lookSent(nowMs: number): void {
-    if (this.#unansweredSinceMs === Infinity) this.#unansweredSinceMs = nowMs;
-  }
-
-  /** Records that it has answered, be it by an error. */
-  endSilence(): void {
-    this.#askedSinceMs = Infinity;
-    this.#silentChecks = 0;
-    this.#unansweredSinceMs = Infinity;
   }
 
   /** Ends the attempts of reads of the newest state here, as a time-out does. */
@@ -293,7 +247,7 @@ export class Upstream {
   /** Records an answer of any status: the node is alive. */
   recordAnswer(elapsedMs: number, nowMs: number): void {
     this.#answered = true;
-    this.endSilence();
+    this.silence.end();
     this.#failures = 0;
     this.#fault = undefined;
     this.#isDoubted = false;

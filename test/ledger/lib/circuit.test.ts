@@ -15,11 +15,10 @@ const policies: readonly Policy[] = [
   { firstMs: 100, longestMs: 2_000, calmMs: 10_000 },
   // A node for a class of reads, by ejection: last choice, a copy of an answered read tries.
   { opensAfter: { one: 5, other: 2 }, closesAfter: { one: 3 }, firstMs: 1_000, longestMs: 30_000, calmMs: 60_000 },
-  // A node that failed a look (provides no newest state), or named a wait (`heldUntilMs`; a read of its own tries).
+  // A node that failed a look: it provides no newest state.
   { firstMs: 1_000, longestMs: 30_000, calmMs: 0 },
-  // A node that refuses for load without a wait: last choice, the first request after the pause tries. Deferral also
-  // bounds the pause to 1 s while the node answers in between, which no policy states.
-  { firstMs: 100, longestMs: 30_000, calmMs: 10_000 },
+  // A node that refuses for load: last choice, the first request after the pause tries; or held for the wait it names.
+  { firstMs: 100, longestMs: 30_000, longestBetweenMs: 1_000, calmMs: 10_000 },
   // A node whose answers contradict its head: not believed, all pauses are of one length. `FleetLedger.contradict` also
   // asks that one contradiction follows the other within 10 s, and has no trials.
   { opensAfter: { one: 3 }, firstMs: 600_000, longestMs: 600_000, calmMs: 600_000 },
@@ -177,8 +176,8 @@ test('a circuit that opens again soon goes on with longer pauses; after its calm
 });
 
 test('while it is held, answers bring trials nearer without closing it', () => {
-  const circuit = opened(policies[1]!);
-  circuit.heldUntilMs = 60_000;
+  const circuit = opened(policies[3]!);
+  circuit.hold('one', 60_000, 1_000, 0);
 
   const waits = [1_000, 3_000, 7_000].map((nowMs) => {
     assert.deepEqual([circuit.beginTrial(nowMs - 1, 0), circuit.beginTrial(nowMs, 0)], [false, true]);
@@ -197,9 +196,71 @@ test('while it is held, answers bring trials nearer without closing it', () => {
 
 test('after the time that it is held for a trial closes it', () => {
   const circuit = opened(policies[0]!);
-  circuit.heldUntilMs = 5_000;
+  circuit.hold('one', 5_000, 0, 0);
   assert.deepEqual([circuit.succeed(4_999, 4_999), circuit.isOpen], [false, true]);
   assert.deepEqual([circuit.succeed(4_999, 5_000), circuit.isOpen], [true, false]);
+});
+
+test('a hold opens it, and a longer or shorter one replaces it', () => {
+  const circuit = new Circuit(policies[3]!);
+  assert.equal(circuit.heldUntilMs, -Infinity);
+  circuit.hold('other', 60_000, 1_000, 0);
+  assert.deepEqual([circuit.cause, circuit.heldUntilMs], ['other', 60_000]);
+  assert.deepEqual([circuit.state(999), circuit.state(1_000)], ['open', 'half open']);
+  for (const untilMs of [90_000, 30_000]) {
+    circuit.hold('one', untilMs, 5_000, 10);
+    assert.deepEqual([circuit.cause, circuit.heldUntilMs, circuit.state(1_000)], ['other', untilMs, 'half open']);
+  }
+  // After its end, a hold of an open circuit lengthens a pause that is shorter.
+  circuit.hold('one', 60_000, 5_000, 40_000);
+  assert.deepEqual([circuit.cause, circuit.state(44_999), circuit.state(45_000)], ['other', 'open', 'half open']);
+});
+
+test('at the end of the time that it is held for a trial is due, whatever the pause and its trials', () => {
+  fc.assert(
+    fc.property(anyPolicy, fc.integer({ min: 1, max: 100_000 }), fc.nat(12), (policy, heldMs, trials) => {
+      const circuit = opened(policy);
+      circuit.hold('one', heldMs, 1_000, 0);
+      for (let nowMs = 0, trial = 0; trial < trials && nowMs < heldMs; trial += 1, nowMs += 5_000) {
+        const isTrial = circuit.beginTrial(nowMs, 1_000);
+        if (isTrial && trial % 3 > 0) circuit.endTrial(false, nowMs);
+      }
+      assert.equal(circuit.state(heldMs), 'half open');
+      assert.equal(circuit.beginTrial(heldMs, 1_000), true);
+      assert.equal(circuit.state(heldMs + 1_000), 'open');
+    }),
+  );
+});
+
+test('a resource that limits a rate: answers close nothing within a pause, and bound it and the next one', () => {
+  const limited = opened(policies[3]!);
+  for (let nowMs = 100, pauseMs = 100; pauseMs < 6_400; nowMs += pauseMs) {
+    pauseMs = limited.fail('one', nowMs, nowMs) ?? NaN;
+  }
+  // The pause of 6.4 s began at 6,300 ms.
+  assert.deepEqual([limited.succeed(6_299, 6_400), limited.state(12_699)], [false, 'open']);
+  assert.deepEqual([limited.succeed(6_300, 6_400), limited.isOpen], [false, true]);
+  assert.deepEqual([limited.state(7_299), limited.state(7_300)], ['open', 'half open']);
+  assert.equal(limited.beginTrial(7_300, 1_000), true);
+  // One that was sent in the pause leaves the trial in flight alone.
+  assert.deepEqual(
+    [limited.succeed(7_299, 7_400), limited.state(9_299), limited.state(9_300)],
+    [false, 'open', 'half open'],
+  );
+  assert.deepEqual([limited.fail('one', 7_299, 7_450), limited.fail('one', 7_300, 7_500)], [undefined, 1_000]);
+  // Without an answer in between, the pause after it grows.
+  assert.equal(limited.fail('one', 8_500, 8_500), 2_000);
+  assert.deepEqual([limited.succeed(10_500, 10_600), limited.isOpen], [true, false]);
+  assert.equal(limited.fail('one', 10_700, 10_700), 1_000);
+});
+
+test('it is calm when it has been without a pause for so long', () => {
+  const circuit = new Circuit(policies[0]!);
+  assert.equal(circuit.isCalm(0), true);
+  circuit.fail('one', 0, 0);
+  assert.deepEqual([circuit.isCalm(10_099), circuit.isCalm(10_100)], [false, true]);
+  circuit.endTrial(true, 5_000);
+  assert.deepEqual([circuit.isCalm(14_999), circuit.isCalm(15_000)], [false, true]);
 });
 
 test('whatever happens: between two trials of a circuit that stays open is the pause that the first one began', () => {
@@ -207,8 +268,8 @@ test('whatever happens: between two trials of a circuit that stays open is the p
   fc.assert(
     fc.property(anyPolicy, fc.array(step), fc.nat(1_000_000), (policy, steps, heldMs) => {
       const circuit = opened(policy);
-      circuit.heldUntilMs = heldMs;
-      let [nowMs, leastMs] = [0, policy.firstMs];
+      circuit.hold('one', heldMs, 0, 0);
+      let [nowMs, leastMs] = [0, Math.min(policy.firstMs, heldMs === 0 ? Infinity : heldMs)];
       for (const { afterMs, isAnswered } of steps) {
         nowMs += afterMs;
         const isHeld = nowMs < heldMs;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Deferral, type Shedding } from '../../../src/upstream/node/deferral.ts';
+import { Deferral, Ejection, type FailureSign, type Shedding, Silence } from '../../../src/upstream/node/circuits.ts';
 
 /** A refusal of a node that names this wait. */
 const after = (retryAfterMs?: number): Shedding => ({ retryAfterMs, isOfNode: true });
@@ -34,7 +34,7 @@ test('a node that answers between its refusals is deferred for a second at most'
   const deferral = new Deferral();
   let nowMs = 0;
   const pauses = Array.from({ length: 6 }, () => {
-    deferral.answered(nowMs);
+    deferral.answered(nowMs, nowMs);
     const pauseMs = deferral.refused(nowMs, after(), nowMs) ?? NaN;
     nowMs += pauseMs;
     return pauseMs;
@@ -68,35 +68,39 @@ test('after ten seconds without a refusal the pauses begin with the shortest aga
   assert.equal(deferral.isForgiven(0), true);
   pausesOf(deferral, 3);
   assert.equal(deferral.isForgiven(400), false);
-  // The last pause began at 300 ms and took 400 ms.
-  assert.equal(deferral.refused(10_700, after(), 10_700), 800);
-  assert.equal(deferral.refused(21_501, after(), 21_501), 100);
+  // The last pause began at 300 ms and took 400 ms; an answer 50 ms later ended the deferral.
+  deferral.answered(700, 750);
+  assert.deepEqual([deferral.isForgiven(10_749), deferral.isForgiven(10_750)], [false, true]);
+  assert.equal(deferral.refused(10_749, after(), 10_749), 800);
+  deferral.answered(11_549, 11_550);
+  assert.equal(deferral.refused(21_550, after(), 21_550), 100);
 });
 
 test('after a pause one request tries the node, and the others follow when it is answered', () => {
   const deferral = new Deferral();
-  deferral.asked(0);
+  deferral.beginTrial(0);
   assert.equal(deferral.isOn(0), false);
   deferral.refused(0, after(), 0);
 
-  deferral.asked(50);
+  deferral.beginTrial(50);
   assert.deepEqual([deferral.isOn(99), deferral.isOn(100)], [true, false]);
-  deferral.asked(100);
-  assert.deepEqual([deferral.isOn(100), deferral.isOn(1_099), deferral.isOn(1_100)], [true, true, false]);
+  // Without an outcome another follows after a second and the pause.
+  deferral.beginTrial(100);
+  assert.deepEqual([deferral.isOn(100), deferral.isOn(1_199), deferral.isOn(1_200)], [true, true, false]);
 
   // It was sent during the pause, when no other node could answer.
-  deferral.answered(50);
+  deferral.answered(50, 150);
   assert.equal(deferral.isOn(200), true);
-  deferral.answered(100);
+  deferral.answered(100, 150);
   assert.equal(deferral.isOn(200), false);
-  deferral.asked(200);
+  deferral.beginTrial(200);
   assert.equal(deferral.isOn(200), false);
 });
 
 test('a trial that is refused begins the next pause', () => {
   const deferral = new Deferral();
   deferral.refused(0, after(), 0);
-  deferral.asked(100);
+  deferral.beginTrial(100);
   assert.equal(deferral.refused(100, after(), 110), 200);
   assert.deepEqual([deferral.isOn(309), deferral.isOn(310)], [true, false]);
 });
@@ -105,19 +109,17 @@ test('a long pause shrinks to a second when the node answers a request sent afte
   const deferral = new Deferral();
   // 25.6 s, from 25,500 ms on. With no better node left it is asked meanwhile.
   pausesOf(deferral, 9);
-  deferral.answered(25_499);
+  deferral.answered(25_499, 25_650);
   assert.equal(deferral.isOn(51_099), true);
 
-  deferral.answered(25_600);
+  deferral.answered(25_600, 25_650);
   assert.deepEqual([deferral.isOn(26_499), deferral.isOn(26_500)], [true, false]);
-  deferral.refused(25_700, after(), 26_000);
-  assert.deepEqual([deferral.isOn(26_999), deferral.isOn(27_000)], [true, false]);
 });
 
 test('an answer during the pause does not shorten the wait that the node asks for', () => {
   const deferral = new Deferral();
   deferral.refused(0, after(20_000), 0);
-  deferral.answered(10);
+  deferral.answered(10, 20);
   assert.deepEqual([deferral.isOn(19_999), deferral.isOn(20_000)], [true, false]);
 });
 
@@ -128,7 +130,7 @@ function trialsWithin(deferral: Deferral, untilMs: number, isAnswered: (trial: n
   for (let nowMs = 0; nowMs < untilMs; nowMs += 1) {
     if (nowMs === endMs) {
       deferral.endTrial();
-      if (isAnswered(begun.length)) deferral.answered(nowMs - 10);
+      if (isAnswered(begun.length)) deferral.answered(nowMs - 10, nowMs);
       else deferral.refused(nowMs - 10, after(), nowMs);
     }
     if (deferral.heldForMs(nowMs) === 0 || !deferral.mayTry(nowMs)) continue;
@@ -145,7 +147,7 @@ test('a held node gets a first trial after a second; refusals double the gap', (
 
   const trials = trialsWithin(deferral, 130_000, () => false);
 
-  assert.deepEqual(trials, [1_000, 3_000, 7_000, 15_000, 31_000, 61_000, 91_000, 121_000]);
+  assert.deepEqual(trials, [1_000, 3_010, 7_020, 15_030, 31_040, 61_050, 91_060, 121_070]);
   assert.equal(deferral.heldForMs(130_000), 470_000);
 });
 
@@ -155,7 +157,7 @@ test('answers halve the gap between trials, and one at a time is the most', () =
 
   const trials = trialsWithin(deferral, 2_050, () => true);
 
-  assert.deepEqual(trials.slice(0, 6), [1_000, 1_500, 1_750, 1_875, 1_938, 1_970]);
+  assert.deepEqual(trials.slice(0, 6), [1_000, 1_510, 1_770, 1_905, 1_978, 2_020]);
   assert.ok(trials.every((beganMs, at) => at === 0 || beganMs - (trials[at - 1] ?? 0) >= 10));
 });
 
@@ -169,15 +171,15 @@ test('a trial in flight is the only one, however long it takes', () => {
   assert.equal(deferral.mayTry(50_000), true);
 });
 
-test('the end of the wait ends the hold, and the next one begins with the first gap', () => {
+test('the end of the wait ends the hold, and gaps of the next one go on growing', () => {
   const deferral = new Deferral();
   deferral.refused(0, after(5_000), 0);
   trialsWithin(deferral, 5_000, () => false);
 
   assert.deepEqual([deferral.heldForMs(4_999), deferral.heldForMs(5_000)], [1, 0]);
   assert.deepEqual([deferral.mayTry(5_000), deferral.beginTrial(5_000)], [true, false]);
-  deferral.refused(6_000, after(5_000), 6_000);
-  assert.deepEqual([deferral.mayTry(6_999), deferral.mayTry(7_000)], [false, true]);
+  deferral.refused(6_000, after(60_000), 6_000);
+  assert.deepEqual([deferral.mayTry(13_999), deferral.mayTry(14_000)], [false, true]);
 });
 
 test('of refusals of one moment the longest wait counts; that of a later request replaces it', () => {
@@ -199,4 +201,135 @@ test('a refused probe prolongs the hold and leaves the gap between trials', () =
 
   assert.equal(deferral.heldForMs(800), 60_000);
   assert.deepEqual([deferral.mayTry(999), deferral.mayTry(1_000)], [false, true]);
+});
+
+for (const [sign, enough] of [
+  ['timeout', 2],
+  ['error', 5],
+  ['outpaced', 5],
+] as const) {
+  test(`${enough} signs "${sign}" in a row put a node out, one less does not`, () => {
+    const ejection = new Ejection();
+    for (let count = 1; count < enough; count += 1) assert.equal(ejection.failed(sign, count, count + 1), undefined);
+    assert.equal(ejection.isOut, false);
+    assert.equal(ejection.failed(sign, enough, enough + 1), 1_000);
+    assert.deepEqual([ejection.isOut, ejection.reason], [true, sign]);
+  });
+
+  test(`an answer between two signs "${sign}" begins the row anew`, () => {
+    const ejection = new Ejection();
+    for (let round = 0; round < 4; round += 1) {
+      const atMs = round * 1_000;
+      for (let count = 1; count < Math.min(enough, 3); count += 1) ejection.failed(sign, atMs + 1, atMs + 2);
+      ejection.answered(atMs + 3);
+    }
+    assert.equal(ejection.isOut, false);
+  });
+}
+
+test('a time-out of a read that was sent before a later answer came is slowness, not silence', () => {
+  const ejection = new Ejection();
+  for (let atMs = 0; atMs < 100_000; atMs += 5_000) {
+    ejection.answered(atMs + 100);
+    assert.equal(ejection.failed('timeout', atMs, atMs + 5_000), undefined);
+  }
+});
+
+/** Asks so many reads of which every fifth fails; returns whether the node is out then. */
+function ask(ejection: Ejection, reads: number, othersShare: number): boolean {
+  for (let read = 1; read <= reads && !ejection.isOut; read += 1) {
+    if (read % 5 === 0) ejection.failed('error', read, read, othersShare);
+    else ejection.answered(read);
+  }
+  return ejection.isOut;
+}
+
+test('a fifth of errors puts a node out when the others do better, and not when they do the same', () => {
+  const ejection = new Ejection();
+  assert.equal(ask(ejection, 49, 0), false);
+  assert.equal(ask(ejection, 50, 0), true);
+  assert.equal(ejection.reason, 'error share');
+  assert.equal(ask(new Ejection(), 4_000, 0.15), false);
+});
+
+test('a node that is out is tried after its pause, once at a time', () => {
+  const ejection = new Ejection();
+  ejection.failed('timeout', 0, 5_000);
+  assert.equal(ejection.failed('timeout', 1, 5_000), 1_000);
+  assert.deepEqual([ejection.beginTrial(5_999, 5_000), ejection.beginTrial(6_000, 5_000)], [false, true]);
+  // Reads that clients send it meanwhile are no trial.
+  assert.deepEqual([ejection.failed('timeout', 6_001, 7_000), ejection.beginTrial(11_999, 5_000)], [undefined, false]);
+  assert.deepEqual([ejection.endTrial(false, 11_000), ejection.beginTrial(13_000, 5_000)], [2_000, true]);
+  assert.deepEqual([ejection.endTrial(true, 13_001), ejection.isOut], [undefined, false]);
+});
+
+test('a node with occasional errors must pass three trials in a row', () => {
+  const ejection = new Ejection();
+  ask(ejection, 50, 0);
+  let nowMs = 2_000;
+  assert.deepEqual([ejection.beginTrial(nowMs, 100), ejection.endTrial(true, nowMs)], [true, 0]);
+  assert.deepEqual([ejection.beginTrial(nowMs, 100), ejection.endTrial(false, nowMs)], [true, 2_000]);
+  nowMs += 2_000;
+  for (const nextMs of [0, 0, undefined]) {
+    assert.deepEqual([ejection.beginTrial(nowMs, 100), ejection.endTrial(true, nowMs)], [true, nextMs]);
+  }
+  // It begins with a clean sheet, but the next pause is longer, until it has stayed in for a minute.
+  assert.equal(ejection.errorShare(nowMs), 0);
+  const again = (sentAtMs: number): number | undefined => {
+    let pauseMs: number | undefined;
+    for (let count = 0; count < 5; count += 1) pauseMs = ejection.failed('error', sentAtMs, sentAtMs) ?? pauseMs;
+    return pauseMs;
+  };
+  assert.equal(again(nowMs + 1), 4_000);
+  ejection.beginTrial(nowMs + 5_000, 100);
+  ejection.endTrial(true, nowMs + 5_000);
+  assert.equal(again(nowMs + 70_000), 1_000);
+});
+
+test('failures of reads sent before the return of a node do not count', () => {
+  const ejection = new Ejection();
+  const sign: FailureSign = 'timeout';
+  ejection.failed(sign, 0, 5_000);
+  ejection.failed(sign, 0, 5_000);
+  ejection.beginTrial(6_000, 1_000);
+  ejection.endTrial(true, 6_001);
+  for (let count = 0; count < 50; count += 1) assert.equal(ejection.failed(sign, 4_000, 9_000), undefined);
+});
+
+test('an answer to a real read ends silence at once', () => {
+  const ejection = new Ejection();
+  ejection.failed('timeout', 0, 1_000);
+  ejection.failed('timeout', 0, 1_000);
+  assert.equal(ejection.answered(1_100), true);
+  assert.deepEqual([ejection.isOut, ejection.answered(1_200)], [false, false]);
+});
+
+test('a node is silent half a second after the first look that nothing was answered since', () => {
+  const silence = new Silence();
+  assert.equal(silence.isOn(1e9), false);
+  silence.looked(100);
+  silence.looked(500);
+  assert.deepEqual([silence.isOn(599), silence.isOn(600)], [false, true]);
+  silence.end();
+  assert.equal(silence.isOn(1e9), false);
+});
+
+test('three checks in a row that find it silent show that it hangs', () => {
+  const silence = new Silence();
+  for (const isTotal of [false, false, true]) {
+    silence.found();
+    assert.equal(silence.isTotal, isTotal);
+  }
+  silence.end();
+  assert.equal(silence.isTotal, false);
+});
+
+test('it is quiet since the first request of a client that nothing was answered after', () => {
+  const silence = new Silence();
+  assert.equal(silence.quietForMs(1e9), -Infinity);
+  silence.asked(100);
+  silence.asked(500);
+  assert.equal(silence.quietForMs(600), 500);
+  silence.end();
+  assert.equal(silence.quietForMs(600), -Infinity);
 });
