@@ -90,7 +90,11 @@ export class Circuit<Cause extends string = string> {
   hold(cause: Cause, untilMs: number, gapMs: number, nowMs: number): void {
     const isHeld = nowMs < this.#heldUntilMs;
     this.#heldUntilMs = untilMs;
-    if (isHeld) return;
+    if (isHeld || untilMs <= nowMs) {
+      this.#pausedUntilMs = this.#within(this.#pausedUntilMs, nowMs);
+      this.#dueAtMs = this.#within(this.#dueAtMs, nowMs);
+      return;
+    }
     if (!this.isOpen) this.#open(cause, nowMs);
     this.#pauseMs = Math.max(this.#pauseMs, gapMs);
     this.#wait(nowMs);
@@ -151,7 +155,7 @@ export class Circuit<Cause extends string = string> {
   }
 
   #pause(nowMs: number): number {
-    this.#pauseMs = this.#pauseMs === 0 ? this.#policy.firstMs : Math.min(this.#pauseMs * 2, this.#longestMs);
+    this.#pauseMs = Math.min(Math.max(this.#policy.firstMs, this.#pauseMs * 2), this.#longestMs);
     this.#longestMs = this.#policy.longestMs;
     this.#changedAtMs = nowMs;
     this.#trialsLeft = this.#trialsToClose;

@@ -194,7 +194,9 @@ export class Deferral {
     if (retryAfterMs !== undefined) {
       this.#hold(sentAtMs, nowMs + Math.min(retryAfterMs, isOfNode ? longestHoldMs : longestPauseMs), nowMs);
     }
-    return wasHeld || pauseMs === undefined ? undefined : Math.max(pauseMs, this.heldForMs(nowMs));
+    if (wasHeld || pauseMs === undefined) return undefined;
+    // Its own word counts, however often it has refused.
+    return this.heldForMs(nowMs) || pauseMs;
   }
 
   /** Among refusals of one moment the longest wait counts; a later refusal replaces it. */

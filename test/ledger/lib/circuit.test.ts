@@ -192,6 +192,9 @@ test('while it is held, answers bring trials nearer without closing it', () => {
     [1_000, 500, 1_000],
   );
   assert.equal(circuit.cause, 'one');
+  // Outside of the time that it is held for, no pause is shorter than the first.
+  for (let nowMs = 22_000; nowMs < 22_010; nowMs += 1) circuit.endTrial(true, nowMs);
+  assert.equal(circuit.fail('one', 60_000, 60_000), 100);
 });
 
 test('after the time that it is held for a trial closes it', () => {
@@ -211,6 +214,10 @@ test('a hold opens it, and a longer or shorter one replaces it', () => {
     circuit.hold('one', untilMs, 5_000, 10);
     assert.deepEqual([circuit.cause, circuit.heldUntilMs, circuit.state(1_000)], ['other', untilMs, 'half open']);
   }
+  // One that is over already leaves pauses alone.
+  const free = opened(policies[0]!);
+  free.hold('one', 50, 5_000, 50);
+  assert.deepEqual([free.state(99), free.state(100)], ['open', 'half open']);
   // After its end, a hold of an open circuit lengthens a pause that is shorter.
   circuit.hold('one', 60_000, 5_000, 40_000);
   assert.deepEqual([circuit.cause, circuit.state(44_999), circuit.state(45_000)], ['other', 'open', 'half open']);
@@ -218,17 +225,24 @@ test('a hold opens it, and a longer or shorter one replaces it', () => {
 
 test('at the end of the time that it is held for a trial is due, whatever the pause and its trials', () => {
   fc.assert(
-    fc.property(anyPolicy, fc.integer({ min: 1, max: 100_000 }), fc.nat(12), (policy, heldMs, trials) => {
-      const circuit = opened(policy);
-      circuit.hold('one', heldMs, 1_000, 0);
-      for (let nowMs = 0, trial = 0; trial < trials && nowMs < heldMs; trial += 1, nowMs += 5_000) {
-        const isTrial = circuit.beginTrial(nowMs, 1_000);
-        if (isTrial && trial % 3 > 0) circuit.endTrial(false, nowMs);
-      }
-      assert.equal(circuit.state(heldMs), 'half open');
-      assert.equal(circuit.beginTrial(heldMs, 1_000), true);
-      assert.equal(circuit.state(heldMs + 1_000), 'open');
-    }),
+    fc.property(
+      anyPolicy,
+      fc.integer({ min: 1, max: 100_000 }),
+      manyMs,
+      fc.nat(12),
+      (policy, heldMs, firstMs, trials) => {
+        const circuit = opened(policy);
+        circuit.hold('one', firstMs, 1_000, 0);
+        circuit.hold('one', heldMs, 1_000, 0);
+        for (let nowMs = 0, trial = 0; trial < trials && nowMs < heldMs; trial += 1, nowMs += 5_000) {
+          const isTrial = circuit.beginTrial(nowMs, 1_000);
+          if (isTrial && trial % 3 > 0) circuit.endTrial(false, nowMs);
+        }
+        assert.equal(circuit.state(heldMs), 'half open');
+        assert.equal(circuit.beginTrial(heldMs, 1_000), true);
+        assert.equal(circuit.state(heldMs + 1_000), 'open');
+      },
+    ),
   );
 });
 

@@ -52,11 +52,14 @@ test('requests that were sent before the pause began or during it do not double 
 });
 
 test('the wait that the node asks for counts from any refusal, an hour at most, 30 s of a proxy', () => {
-  assert.deepEqual(pausesOf(new Deferral(), 2, 0, 2_000), [2_000, 2_000]);
+  assert.deepEqual(
+    pausesOf(new Deferral(), 9, 0, 1_000),
+    Array.from({ length: 9 }, () => 1_000),
+  );
   assert.deepEqual(pausesOf(new Deferral(), 1, 0, 3_600_000), [3_600_000]);
   assert.deepEqual(pausesOf(new Deferral(), 1, 0, 3_600_001), [3_600_000]);
   assert.equal(new Deferral().refused(0, { retryAfterMs: 3_600_000, isOfNode: false }, 0), 30_000);
-  assert.deepEqual(pausesOf(new Deferral(), 1, 0, 0), [100]);
+  assert.deepEqual(pausesOf(new Deferral(), 4, 0, 0), [100, 200, 400, 800]);
   const deferral = new Deferral();
   deferral.refused(0, after(), 0);
   deferral.refused(0, after(5_000), 50);
