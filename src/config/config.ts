@@ -5,6 +5,7 @@
 import { resolve } from 'node:path';
 import { chainIds, durationMs, sizeBytes } from './schema/schema-parts.ts';
 import type { FileConfig } from './schema/schema.ts';
+import { findFunctions } from './schema/staleness-overrides.ts';
 
 /** A checked config with every default, deeply frozen. */
 export type Config = ReturnType<typeof toConfig>;
@@ -68,12 +69,18 @@ export function toConfig(file: FileConfig, folder: string) {
       waitForVersionMs: durationMs(latest.waitForVersion),
       minClientStalenessMs: durationMs(latest.minClientStaleness),
       maxClientStalenessMs: durationMs(latest.maxClientStaleness),
+      overrides: latest.overrides.map(overrideOf),
     },
     access: file.access && accessOf(file.access, folder),
     encode: file.encode,
     log: logOf(log),
     tracing: file.tracing && tracingOf(file.tracing),
   });
+}
+
+/** `consistency.ts` ensures that exactly one of `view` and `route` is set. */
+function overrideOf({ view, route, maxStaleness }: FileConfig['latest']['overrides'][number]) {
+  return { view: view && findFunctions(view), route, maxStalenessMs: durationMs(maxStaleness) };
 }
 
 function logOf({ level, format, access: { slow, ...access } }: FileConfig['log']) {
@@ -90,8 +97,9 @@ function tlsOf(file: NonNullable<FileConfig['listen']['tls']>, folder: string) {
 }
 
 function accessOf(file: NonNullable<FileConfig['access']>, folder: string) {
-  const plans = Object.entries(file.plans).map(([name, { window, wait, ...plan }]) => {
-    return [name, { ...plan, windowMs: durationMs(window), waitMs: durationMs(wait) }] as const;
+  const plans = Object.entries(file.plans).map(([name, { window, wait, maxStaleness, ...plan }]) => {
+    const maxStalenessMs = maxStaleness === undefined ? undefined : durationMs(maxStaleness);
+    return [name, { ...plan, windowMs: durationMs(window), waitMs: durationMs(wait), maxStalenessMs }] as const;
   });
   const keys = { ...file.keys, file: file.keys.file && resolve(folder, file.keys.file) };
   return { ...file, keys, plans: Object.fromEntries(plans) };

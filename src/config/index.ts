@@ -5,6 +5,7 @@ export { explainFile } from './explain.ts';
 export { packageVersion } from './package-version.ts';
 export { keySchema } from './schema/access-schema.ts';
 export { logChange } from './schema/schema.ts';
+export { type StalenessOverride, StalenessOverrides } from './schema/staleness-overrides.ts';
 export { type GivenSetting, loadConfig, type LoadedConfig } from './source/load.ts';
 export { ConfigError, type Problem } from './source/problem.ts';
 export { WatchedFiles } from './source/watched-files.ts';

@@ -34,6 +34,13 @@ const cases: readonly (readonly [
   ['', 'upstream: { hedge: false, connections: 7 }', ['upstream.hedge'], ['upstream.connections']],
   ['', 'upstream: { timeout: 1s, deadline: 2s }', ['upstream.deadline', 'upstream.timeout'], []],
   ['', 'latest: { maxStaleness: 1s }', ['latest'], []],
+  ['', 'latest: { overrides: [{ route: view, maxStaleness: 1s }] }', ['latest'], []],
+  [
+    'access: { anonymous: p, plans: { p: {} } }',
+    'access: { anonymous: p, plans: { p: { maxStaleness: 1s } } }',
+    ['access.plans'],
+    [],
+  ],
   ['', 'cache: { memory: { maxBytes: 1MiB } }', ['cache.memory.maxBytes'], []],
   ['', 'cache: { redis: { url: "redis://a:1" } }', [], ['cache.redis']],
   ['cache: { redis: { url: "redis://a:1" } }', '', [], ['cache.redis']],

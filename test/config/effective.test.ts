@@ -25,7 +25,13 @@ test('absent keys have the defaults of the contract, in ms and bytes', (t) => {
       audit: 0.001,
     },
     cache: { gasPriceTtlMs: 1_000, memory: { maxBytes: 256 * 2 ** 20 } },
-    latest: { maxStalenessMs: 200, waitForVersionMs: 500, minClientStalenessMs: 0, maxClientStalenessMs: 10_000 },
+    latest: {
+      maxStalenessMs: 200,
+      waitForVersionMs: 500,
+      minClientStalenessMs: 0,
+      maxClientStalenessMs: 10_000,
+      overrides: [],
+    },
     encode: { enabled: true, shadow: 0.01, signingDomain: 'APTOS' },
     log: { level: 'info', format: 'auto', access: { share: 0, slowMs: 2_000, failed: true } },
   });
@@ -75,6 +81,59 @@ test('a wrong flag is reported by its name, whatever the file has', (t) => {
     ].join('\n'),
   });
 });
+
+test('bounds of plans and overrides are ms, and views have one spelling', (t) => {
+  const text = `${oneUpstream}access: { anonymous: free, plans: { free: { maxStaleness: 1h }, exact: { maxStaleness: 0ms }, none: {} } }
+latest:
+  overrides:
+    - { view: "0x${'1'.padStart(64, '0')}::coin::*", maxStaleness: 5s }
+    - { view: "1::coin::name", maxStaleness: 0ms }
+    - { view: "0xaBc::a::b", maxStaleness: 1ms }
+    - { route: resource, maxStaleness: 1s }
+`;
+
+  const { config } = loadText(t, text);
+
+  const plans = Object.values(config.access?.plans ?? {}) as { readonly maxStalenessMs?: number }[];
+  assert.deepEqual(
+    plans.map(({ maxStalenessMs }) => maxStalenessMs),
+    [3_600_000, 0, undefined],
+  );
+  assert.deepEqual(config.latest.overrides, [
+    { view: '0x1::coin::*', maxStalenessMs: 5_000 },
+    { view: '0x1::coin::name', maxStalenessMs: 0 },
+    { view: '0xabc::a::b', maxStalenessMs: 1 },
+    { route: 'resource', maxStalenessMs: 1_000 },
+  ]);
+});
+
+/** Overrides as `view` or `route`, each with the sentence about it, if any. */
+const overrideCases: readonly (readonly [overrides: readonly string[], ...warnings: string[]])[] = [
+  [['resource', 'resources', 'view']],
+  [['0x1::coin::name', '0x1::coin::symbol', '0x1::coin::*', '0x1::coins::name', '0x2::coin::name', 'view']],
+  [['0x1::coin::*', '0x01::coin::name'], '[1] view 0x1::coin::name never applies: [0] view 0x1::coin::*'],
+  [['0x1::coin::name', '0x1::coin::name'], '[1] view 0x1::coin::name never applies: [0] view 0x1::coin::name'],
+  [['resource', 'view', 'resource'], '[2] route resource never applies: [0] route resource'],
+  [
+    ['view', '0x1::coin::*', '0x1::coin::*'],
+    '[1] view 0x1::coin::* never applies: [0] route view',
+    '[2] view 0x1::coin::* never applies: [0] route view',
+  ],
+];
+
+for (const [overrides, ...warnings] of overrideCases) {
+  test(`${overrides.join(', ')}: ${warnings.length} override(s) never apply`, (t) => {
+    const list = overrides.map((name) => `{ ${name.includes(':') ? 'view' : 'route'}: "${name}", maxStaleness: 1s }`);
+
+    const found = loadText(t, `${oneUpstream}latest: { overrides: [${list.join()}] }`).warnings;
+
+    const expected = warnings.map((text) => `${text} matches all of its reads, and comes first`);
+    assert.deepEqual(
+      found.map((text) => text.replaceAll('latest.overrides', '')),
+      expected,
+    );
+  });
+}
 
 test('a config without a second attempt is a warning', (t) => {
   const text = `${oneUpstream}upstream: { maxAttempts: 1 }

@@ -111,6 +111,7 @@ export function testConfig(options: TestGatewayOptions): Config {
       waitForVersionMs: 100,
       minClientStalenessMs: 0,
       maxClientStalenessMs: 10_000,
+      overrides: [],
       ...config.latest,
     },
     encode: { enabled: true, shadow: 0, signingDomain: 'APTOS', ...config.encode },

@@ -1,7 +1,19 @@
 /** The schema of `access`: keys, plans and costs; and the headers that keys and node credentials may use. */
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { duration, filled, filledList, flag, hour, live, named, part, pattern, whole } from './schema-parts.ts';
+import {
+  duration,
+  filled,
+  filledList,
+  flag,
+  hour,
+  live,
+  named,
+  part,
+  pattern,
+  requiredDuration,
+  whole,
+} from './schema-parts.ts';
 import { isForNodes } from '../../ledger/index.ts';
 
 const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
@@ -54,6 +66,11 @@ const plan = z.strictObject({
     .default([...operationNames])
     .describe('Allowed operations: read (resources, modules, transactions, ledger info), view, encode, submit, pass.'),
   origins: origins.optional().describe('Allowed origins of pages (Origin). Absent: any.'),
+  maxStaleness: requiredDuration(0, hour)
+    .optional()
+    .describe(
+      'Age of the shared state for reads without a version, in place of latest.maxStaleness; of an override that matches and this, the smaller one. Absent: no bound of the plan.',
+    ),
 });
 
 const amount = (fallback: number) => part(0, 1_000_000, fallback);

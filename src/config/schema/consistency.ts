@@ -34,6 +34,7 @@ export function findContradictions(root: unknown, positions: Positions): readonl
     ...ownAddress(read),
     ...discoveredAddresses(read),
     ...redisServers(read),
+    ...overrideKeys(root),
     ...missingSqlite(read),
     ...access(root),
     ...credentialNames(read),
@@ -118,6 +119,18 @@ function redisServers(read: ReadValue): readonly Contradiction[] {
   if (given.length === 1) return [];
   const met = given.length === 0 ? 'none of them' : given.join(' and ');
   return [{ path, message: `needs exactly one of url, cluster, sentinel; got ${met}`, atKey: true }];
+}
+
+/** An override is of a function, or of a route. */
+function overrideKeys(root: unknown): readonly Contradiction[] {
+  const overrides = findValue(root, ['latest', 'overrides']);
+  return (Array.isArray(overrides) ? overrides : []).flatMap((override: unknown, index) => {
+    if (!isMapping(override)) return [];
+    const given = ['view', 'route'].filter((key) => override[key] !== undefined);
+    if (given.length === 1) return [];
+    const met = given.length === 0 ? 'neither' : 'both';
+    return [{ path: ['latest', 'overrides', index], message: `needs exactly one of view, route; got ${met}` }];
+  });
 }
 
 /** Missing plans, keys without Redis, and an endpoint that would refuse every request. */

@@ -70,13 +70,16 @@ export function share(fallback: number) {
 
 /** A text such as `5s`, from `minMs` to `maxMs`. */
 export function duration(fallback: string, minMs: number, maxMs: number) {
+  return requiredDuration(minMs, maxMs).default(fallback);
+}
+
+/** A `duration` without a default. */
+export function requiredDuration(minMs: number, maxMs: number) {
   const error = 'expected a duration with a unit (ms, s, m, h, d), such as "5s" or "200ms"';
-  return pattern(durationPattern, error)
-    .refine((text) => isBetween(findDurationMs(text), minMs, maxMs), {
-      // Node's timers fire at once above 2^31 ms.
-      error: `expected a duration from ${shortDuration(minMs)} to ${shortDuration(maxMs)}`,
-    })
-    .default(fallback);
+  return pattern(durationPattern, error).refine((text) => isBetween(findDurationMs(text), minMs, maxMs), {
+    // Node's timers fire at once above 2^31 ms.
+    error: `expected a duration from ${shortDuration(minMs)} to ${shortDuration(maxMs)}`,
+  });
 }
 
 /** A text such as `256MiB`. */

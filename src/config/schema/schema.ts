@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { access } from './access-schema.ts';
+import { stalenessOverrides } from './staleness-overrides.ts';
 import {
   baseAddress,
   credentials,
@@ -232,6 +233,7 @@ const latest = z
       'Least Ledgergate-Max-Staleness: a smaller one counts as this. Above 0ms a client cannot have each of its reads sent to an upstream.',
     ),
     maxClientStaleness: duration('10s', 0, hour).describe('Most Ledgergate-Max-Staleness of clients.'),
+    overrides: stalenessOverrides,
   })
   .prefault({})
   .describe('Reads without a version.');

@@ -8,6 +8,7 @@ import { type Environment, escapeInterpolation, readYaml, type YamlSource } from
 import { type KeyPath, Positions, ConfigError, isMapping, type Where } from './problem.ts';
 import { WatchedFiles } from './watched-files.ts';
 import { configSchema, type FileConfig } from '../schema/schema.ts';
+import { StalenessOverrides } from '../schema/staleness-overrides.ts';
 
 /** One value from outside the file; `origin`: the flag or variable as typed. */
 export interface Override {
@@ -79,6 +80,7 @@ export function loadConfig({
       ...sameAddressWarnings(config.upstreams),
       ...hostWarnings(config.operations),
       ...storeWarnings(config.cache.store, process.versions.node),
+      ...StalenessOverrides.warnings(config.latest.overrides),
     ],
     redacted: redactConfig(data, positions),
     whereIs: (path) => positions.ofValue(path),

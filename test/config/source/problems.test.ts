@@ -50,6 +50,38 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
     'workers: atuo',
     'F:2:10: workers: expected a whole number from 1 to 1024, or "auto", got "atuo" (did you mean "auto"?)',
   ],
+  ...['0x1::coin', '0xg::coin::name', '0x1::coin::na*', '0x1::*::name', '*', '0x1::coin::'].map(
+    (view) =>
+      [
+        `latest: { overrides: [{ view: "${view}", maxStaleness: 1s }] }`,
+        `F:2:31: latest.overrides[0].view: expected a function such as "0x1::coin::balance", or "0x1::coin::*" for every one of a module, got "${view}"`,
+      ] as const,
+  ),
+  [
+    'latest: { overrides: [{ route: resorce, maxStaleness: 1s }, { route: submit, maxStaleness: 1s }] }',
+    ...[
+      'F:2:32: latest.overrides[0].route: expected LIST, got "resorce" (did you mean "resource"?)',
+      'F:2:70: latest.overrides[1].route: expected LIST, got "submit"',
+    ].map((text) =>
+      text.replace(
+        'LIST',
+        '"resource", "module", "view", "account", "balance", "resources", "modules", "table_item", "raw_table_item", "transactions", "account_transactions", "transaction_summaries" or "ledger_info"',
+      ),
+    ),
+  ],
+  [
+    'latest: { overrides: [{ route: view }, { route: view, maxStalenes: 1s }] }',
+    'F:2:23: latest.overrides[0].maxStaleness: is required',
+    'F:2:55: latest.overrides[1].maxStalenes: unknown key (did you mean "maxStaleness"?)',
+  ],
+  [
+    `latest: { overrides: [${Array.from({ length: 101 }, () => '{ route: view, maxStaleness: 1h }').join()}] }`,
+    'F:2:22: latest.overrides: must have at most 100 overrides',
+  ],
+  [
+    'latest: { overrides: [{ route: view, maxStaleness: 61m }] }',
+    'F:2:52: latest.overrides[0].maxStaleness: expected a duration from 0ms to 1h, got "61m"',
+  ],
   // Wrong forms
   ['listen: 8080', 'F:2:9: listen: expected a mapping of keys (host, port, basePath, ...), got 8080'],
   ['listen: [8080]', 'F:2:9: listen: expected a mapping of keys (host, port, basePath, ...), got a list'],
@@ -121,6 +153,11 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
   [
     'cache: { redis: { ttl: 1d } }',
     'F:2:10: cache.redis: needs exactly one of url, cluster, sentinel; got none of them',
+  ],
+  [
+    'latest: { overrides: [{ maxStaleness: 1s }, { view: "0x1::a::b", route: view, maxStaleness: 1s }] }',
+    'F:2:23: latest.overrides[0]: needs exactly one of view, route; got neither',
+    'F:2:45: latest.overrides[1]: needs exactly one of view, route; got both',
   ],
   // YAML itself
   ['listen: {}\nlisten: {}', 'F:3:1: listen: the key is given twice, first at line 2, column 1'],

@@ -4,7 +4,11 @@ import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
 import type { AccessOperation } from '../../../src/access/keys/principals.ts';
+import { latestRoutes } from '../../../src/config/schema/staleness-overrides.ts';
+import { type PathRow, routeTable, type TableRoute } from '../../../src/proxy/routes/route-table.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
+import { Submissions } from '../../../src/proxy/routes/submissions.ts';
+import { isOfLatest } from '../../../src/proxy/reads/read.ts';
 import type { RouteKind } from '../../../src/proxy/http/message.ts';
 import { longestTarget } from '../../../src/proxy/http/target.ts';
 import { fc } from '../../support/fast-check.ts';
@@ -293,4 +297,20 @@ test('a refused request has a fault, and counts as the operation that a node wou
   const undecodable = routers['/v1'].match('POST', '/v1/view%ff');
   assert.deepEqual([outside.fault?.status, outside.route.name], [404, 'none']);
   assert.deepEqual([undecodable.fault?.status, undecodable.operation], [400, 'view']);
+});
+
+test('latest.overrides names the routes with reads of the latest state, and no other', () => {
+  const parameters = { address: '0x1', type: '0x1::a::B', hash: `0x${'1'.repeat(64)}`, name: 'a' };
+  const hasLatest = ({ isState = false }: PathRow, { kind, parse }: TableRoute): boolean => {
+    if (isState || kind === 'ledger info') return true;
+    if (kind !== 'read') return false;
+    const read = parse?.(parameters, { target: '/v1', accept: undefined });
+    return read !== undefined && ('shared' in read ? read.shared === 'latest' : isOfLatest(read));
+  };
+  const names = routeTable(new Submissions()).flatMap((row) => {
+    const { GET, POST } = row.routes ?? {};
+    return [GET, POST].flatMap((route) => (route !== undefined && hasLatest(row, route) ? [route.name] : []));
+  });
+
+  assert.deepEqual([...new Set(names)].sort(), [...latestRoutes].sort());
 });
