@@ -78,6 +78,9 @@ function createHttpServer(parts: ServerParts): Server {
   /** Runs `serve` in the request's place in the pipeline, unless the connection is refused. */
   const take = (request: IncomingMessage, response: ServerResponse, serve: RequestListener): void => {
     if (!enterPipeline(request.socket, response)) return;
+    // Node destroys the socket behind a request of this method, with its unsent answers (`onParserExecuteCommon` in
+    // lib/_http_server.js). Its parser lets the method pass without a version alone, which is refused.
+    if (request.method === 'PRI') request.method = '';
     if (!stateOf(request.socket).isRefused) return serve(request, response);
     // Node then writes `Connection: close`, and closes the connection after the answer.
     response.shouldKeepAlive = false;

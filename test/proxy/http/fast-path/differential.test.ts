@@ -94,3 +94,15 @@ test('an expectation behind other requests is met with and without the fast path
   const statuses = [...received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => status);
   assert.deepEqual(statuses, ['200', '200', '200', '100', '400', '200']);
 });
+
+test('answers ahead of a PRI without a version are sent, with and without the fast path', async (t) => {
+  const both = await bothWays(t);
+  const bytes = Buffer.from(
+    `GET  ${knownTargets[3]} HTTP/1.1\r\nHost: a\r\n\r\nPRI ${knownTargets[0]}\r\nHost: a\r\n\r\n`,
+  );
+
+  assert.equal(await both.differenceOf([bytes]), undefined);
+  const received = await exchangeRaw(both.server.port, bytes);
+  const statuses = [...received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => status);
+  assert.deepEqual(statuses, ['200', '400']);
+});
