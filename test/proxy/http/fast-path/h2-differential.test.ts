@@ -6,7 +6,7 @@ import { until } from '../../../support/eventually.ts';
 import { accessConfig, keysFile, planConfig, testKey, type KeysFile } from '../../../support/keys.ts';
 import { askH2, authority } from '../../../support/tls.ts';
 import { bothWays, type BothWays } from './both-ways.ts';
-import { h2Answer, h2Client, h2Requests, type H2Request } from './h2-requests.ts';
+import { h2Answer, h2Client, h2Requests, mayBeDropped, type H2Request } from './h2-requests.ts';
 import { knownTargets, streamKeys } from './streams.ts';
 
 const count = Math.ceil(Number(process.env['LEDGERGATE_FAST_PATH_STREAMS'] ?? 600) / 10);
@@ -30,13 +30,41 @@ test(`${count} HTTP/2 sessions with keys, good and bad, get the same answers wit
   const both = await secureWays(t, { free: generous, file: keysFile(t, keys) });
   assert.equal(await firstDifference(t, both, true), undefined);
   assert.ok((await both.fastPath.metric('ledgergate_fast_path_requests_total{kind="known"}')) > count);
-  for (const sample of [
-    'ledgergate_access_refusals_total{reason="bad key",plan=""}',
-    'ledgergate_access_refusals_total{reason="no key",plan=""}',
-  ]) {
+  const seeds = Array.from({ length: count }, (_, at) => first + at);
+  const dropped = seeds.flatMap((seed) => h2Requests(seed, perSession, true)).filter(mayBeDropped);
+  for (const reason of ['bad key', 'no key']) {
+    const sample = `ledgergate_access_refusals_total{reason="${reason}",plan=""}`;
     const [actual, expected] = [await both.fastPath.metric(sample), await both.server.metric(sample)];
-    // node:http2 resets a malformed stream behind its head; the server drops it, and the fast path has decided by then.
-    assert.ok(actual >= expected && actual - expected < 10, `${sample}: ${actual}, ${expected}`);
+    // The server drops a stream that is reset in the turn it begins, and the fast path has decided by then.
+    const most = dropped.filter(({ raw }) => reasonFor(raw) === reason).length;
+    assert.ok(actual >= expected && actual - expected <= most, `${sample}: ${actual}, ${expected}, ${most} dropped`);
+  }
+});
+
+// Of its own session the other streams may be lost: `OnInvalidFrame` in src/node_http2.cc makes this stream error an error of
+// the session, as RFC 9113 5.4.1 allows.
+test('a body beyond its content-length ends no other session, with and without the fast path', async (t) => {
+  const both = await secureWays(t);
+  const malformed = [
+    ':method',
+    'POST',
+    ':scheme',
+    'https',
+    ':authority',
+    'a',
+    ':path',
+    '/v1/view',
+    'content-length',
+    '4',
+  ];
+  for (const gateway of [both.fastPath, both.server]) {
+    const other = h2Client(t, gateway, both.ca);
+    const hit = { raw: keyedHit.raw.slice(0, 8) };
+    const answered = await h2Answer(other, hit);
+    const refused = await h2Answer(h2Client(t, gateway, both.ca), { raw: malformed, body: 'hello' });
+    assert.match(refused, /^[12]\r\n\r\n/);
+    assert.match(answered, /^0\r\n:status: 200\r\n/);
+    assert.equal(await h2Answer(other, hit), answered);
   }
 });
 
@@ -77,6 +105,12 @@ test('a hit above its limit is refused, with and without the fast path', async (
   }
   assert.deepEqual([statuses[0], statuses.at(-1)], ['200', '429']);
 });
+
+/** Why a request is refused by its key, if it is. */
+function reasonFor(raw: readonly string[]): string {
+  if (!raw.includes('authorization')) return 'no key';
+  return raw.includes(`Bearer ${streamKeys.all.text}`) ? 'none' : 'bad key';
+}
 
 const keyedHit: H2Request = {
   raw: [':method', 'GET', ':scheme', 'https', ':authority', 'a', ':path', knownTargets[0] ?? ''].concat(
