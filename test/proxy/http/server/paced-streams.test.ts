@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { until } from '../../../support/eventually.ts';
 import type { FakeNode } from '../../../support/fake-node.ts';
-import { nodeAndGateway, probeAt, type TestGateway } from '../../../support/gateway.ts';
+import { nodeAndGateway, patient, probeAt, type TestGateway } from '../../../support/gateway.ts';
 import { frame, headOf } from '../../../support/h2-frames.ts';
 import { askH2, authority, h2Session, tlsSocket } from '../../../support/tls.ts';
 
@@ -39,7 +39,7 @@ for (const fastPath of [true, false]) {
     const { gateway, ca } = await overTls(t, fastPath);
     const session = await h2Session(t, new URL(gateway.url).origin, ca);
     const ask = async (at: number): Promise<void> => {
-      const version = 500 + (at % 20);
+      const version = 500 + (at % 300);
       const stream = session.request({ ':path': `/v1${probeAt(version)}` });
       let body = '';
       stream.on('data', (chunk) => (body += String(chunk)));
@@ -66,7 +66,7 @@ interface Over {
 
 async function overTls(t: TestContext, fastPath: boolean): Promise<Over> {
   const root = authority(t);
-  const config = { listen: { fastPath, tls: root.certify('gateway') }, upstream: { connections: 200 } };
+  const config = { listen: { fastPath, tls: root.certify('gateway') }, upstream: { connections: 200, ...patient } };
   const { node, gateway } = await nodeAndGateway(t, { config });
   return { node, gateway, ca: root.ca };
 }
