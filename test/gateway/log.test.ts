@@ -111,9 +111,8 @@ test('the buffer is bounded, dropped lines are counted, and one report follows w
 test('a flush waits for the stream, within its bound', async () => {
   const output = new LogOutput(new Stuck());
   output.write(line(1));
-  const startedMs = performance.now();
+  // Without the bound it does not resolve.
   await output.flush(50);
-  assert.ok(performance.now() - startedMs < 1_000);
 });
 
 test('a closed reader loses lines and nothing else', async () => {

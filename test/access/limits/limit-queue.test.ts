@@ -105,7 +105,8 @@ test('a place that another replica gives back is found', { skip: noRedis }, asyn
   settle(first);
   const startMs = performance.now();
   assert.ok(isAdmitted(await second));
-  assert.ok(performance.now() - startMs < 2_000);
+  // Long before its own wait ends.
+  assert.ok(performance.now() - startMs < 8_000);
 });
 
 test('a request refused at the moment in which a queue ends is not left in it', async () => {

@@ -203,7 +203,8 @@ test('with every node hanging the client gets 503 with the specified body within
   const reply = await gateway.get(probeAt(600));
 
   assert.equal(reply.status, 503);
-  assert.ok(performance.now() - startedMs < 2_000);
+  // The usual bounds are 5 and 10 s.
+  assert.ok(performance.now() - startedMs < 4_500);
   assert.deepEqual(Object.keys(JSON.parse(reply.text) as object), ['message', 'error_code', 'vm_error_code']);
   assert.equal(reply.headers['x-node-ledger-version'], '900');
   assert.doesNotMatch(reply.text, /127\.0\.0\.1|full-0/);

@@ -86,7 +86,7 @@ test('a token above every reported head is looked up before it is waited for', a
 });
 
 test('while a token is waited for, nodes without news are probed', async (t) => {
-  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 3_000 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 9_000 } } });
   const startedMs = performance.now();
 
   const reply = gateway.get(probe, { 'ledgergate-min-version': '940' });
@@ -94,7 +94,7 @@ test('while a token is waited for, nodes without news are probed', async (t) => 
   node.clock.advance(50n);
 
   assert.equal((await reply).headers['ledgergate-served-version'], '950');
-  assert.ok(performance.now() - startedMs < 2_500);
+  assert.ok(performance.now() - startedMs < 8_000);
 });
 
 test('a version the fleet does not reach in time is 503 with both versions, never older data', async (t) => {
@@ -187,14 +187,14 @@ function answersLists(node: FakeNode, answer: { status: number; body: string; he
 test('a fresh node that hangs delays reads of latest by one short probe only', async (t) => {
   const fresh = await fakeNode(t, { head: 901n });
   const other = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [fresh, other], config: { upstream: { timeoutMs: 3_900 } } });
+  const gateway = await testGateway(t, { full: [fresh, other], config: { upstream: { timeoutMs: 9_000 } } });
   fresh.fault = { kind: 'hang' };
   const startedMs = performance.now();
 
   const reply = await gateway.get(probe);
 
   assert.match(reply.text, /"ledger_version":"900"/);
-  assert.ok(performance.now() - startedMs < 2_500);
+  assert.ok(performance.now() - startedMs < 8_000);
 });
 
 test('Ledgergate-Max-Staleness tightens and loosens the bound; a malformed duration is refused', async (t) => {

@@ -7,6 +7,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { probeAt, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
+import { watchStalls } from '../../support/stalls.ts';
 import { statusOf, statusWhen } from '../../support/status.ts';
 import { authority } from '../../support/tls.ts';
 
@@ -93,6 +94,7 @@ test('a node that hangs is down by name within about a second, and reads go on',
   let version = 0;
   const read = () => void gateway.get(probeAt((version += 1))).catch(() => undefined);
   hung.faults.add({ kind: 'hang' });
+  const stalls = watchStalls(t);
   const hungAtMs = performance.now();
 
   const { problems } = await eventually(
@@ -105,7 +107,7 @@ test('a node that hangs is down by name within about a second, and reads go on',
   const tookMs = performance.now() - hungAtMs;
 
   t.diagnostic(`${tookMs.toFixed(0)} ms`);
-  assert.ok(tookMs < 4_000, 'two probes that time out take longer');
+  stalls.judge(tookMs < 4_000, 'two probes that time out take longer');
   assert.equal(JSON.stringify(problems).includes('full-0 is down: time-out'), true);
   assert.equal((await readinessOf(gateway)).upstreams[0]?.reason, 'time-out');
   assert.equal(lines.filter(({ msg }) => msg === 'upstream is down').length, 1);
@@ -116,6 +118,7 @@ test('when all nodes hang an outage is declared at once, and no client is asked 
   const gateway = await testGateway(t, { full: nodes, config: usualProbes });
   await gateway.get(probeAt(1));
   for (const node of nodes) node.faults.add({ kind: 'hang' });
+  const stalls = watchStalls(t);
   const hungAtMs = performance.now();
 
   const replies = Promise.all(Array.from({ length: 40 }, (_, index) => gateway.get(probeAt(index + 2))));
@@ -127,7 +130,7 @@ test('when all nodes hang an outage is declared at once, and no client is asked 
   const texts = (await replies).map(({ status, text }) => `${status} ${text}`);
 
   t.diagnostic(`${tookMs.toFixed(0)} ms`);
-  assert.ok(tookMs < 4_000, 'two probes that time out take longer');
+  stalls.judge(tookMs < 4_000, 'two probes that time out take longer');
   assert.deepEqual(
     texts.filter((text) => text.includes('at capacity') || !text.startsWith('503')),
     [],

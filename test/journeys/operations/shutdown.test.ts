@@ -106,7 +106,7 @@ test('idle and silent connections do not hold up the end', async (t) => {
 
   await gateway.close();
 
-  assert.ok(performance.now() - startedMs < 1_000);
+  assert.ok(performance.now() - startedMs < 5_000);
   assert.ok(idle.destroyed || idle.readableEnded || (await once(idle, 'close')).length >= 0);
   silent.destroy();
 });

@@ -98,7 +98,7 @@ test('410s, 503s and a used-up allowance are problems', async (t) => {
   const full = await fakeNode(t, { oldest: 500n, head: 1_000n });
   const gateway = await testGateway(t, { full: [{ url: full.url, maxRequestsPerSecond: 30 }] });
 
-  const replies = await Promise.all(Array.from({ length: 120 }, (_, version) => gateway.get(at(version))));
+  const replies = await Promise.all(Array.from({ length: 400 }, (_, version) => gateway.get(at(version))));
 
   const { problems } = await statusOf(gateway);
   const count = (wanted: number) => replies.filter(({ status }) => status === wanted).length;
