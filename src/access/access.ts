@@ -9,9 +9,9 @@ import { FileKeys, type KeysPeers } from './keys/file-keys.ts';
 import {
   type AccessOperation,
   holdsKey,
-  isBearer,
   type KeyRejection,
   type KnownKey,
+  parseBearer,
   type Principal,
   Principals,
 } from './keys/principals.ts';
@@ -204,7 +204,7 @@ function unauthorized(why: KeyRejection, header: string, given: string | readonl
     return new GatewayError('unavailable', 'the keys are not loaded yet; try again', { reason: 'keys unread' });
   const isStandard = header === 'authorization';
   // Without credentials, or with another scheme, the challenge has no error code (RFC 6750 3.1).
-  const isToken = given !== undefined && (!isStandard || isBearer(String(given)));
+  const isToken = given !== undefined && (!isStandard || parseBearer(String(given)) !== undefined);
   const challenge = `Bearer realm="ledgergate"${isToken ? ', error="invalid_token"' : ''}`;
   const form = isStandard ? 'Authorization: Bearer KEY' : `${header}: KEY`;
   const message = why === 'no key' ? `a key is needed: ${form}` : 'the key is not valid, or has expired';

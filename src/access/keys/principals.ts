@@ -54,9 +54,13 @@ export function hashKey(key: string): string {
   return hash('sha256', key, 'hex');
 }
 
-/** Whether the text of an `Authorization` header is of the scheme `Bearer`, token or not. */
-export function isBearer(authorization: string): boolean {
-  return /^Bearer(?: |$)/i.test(authorization);
+/**
+ * The token in the text of an `Authorization` header; empty: the scheme `Bearer` without a readable one; `undefined`:
+ * another scheme. One space or more precede the token (RFC 9110 11.4, RFC 6750 2.1).
+ */
+export function parseBearer(authorization: string): string | undefined {
+  const form = /^Bearer(?: +(\S+) *$| |$)/i.exec(authorization);
+  return form === null ? undefined : (form[1] ?? '');
 }
 
 /** A key's stored record. */
@@ -170,7 +174,7 @@ export class Principals {
     }
     const value = headers[this.header];
     if (value === undefined) return this.#withoutKey(headers, connection);
-    const key = this.header === 'authorization' ? bearerForm.exec(String(value))?.[1] : String(value);
+    const key = this.header === 'authorization' ? parseBearer(String(value)) : String(value);
     const entry = key === undefined ? undefined : this.#findKey(key, nowMs);
     if (known !== undefined) {
       known.generation = this.#generation;
@@ -214,8 +218,6 @@ export class Principals {
     this.#entries = entries;
   }
 }
-
-const bearerForm = /^Bearer +([^\s,]+) *$/i;
 
 function planOf(name: string, { operations, origins, ...bounds }: AccessConfig['plans'][string]): Plan {
   return { name, ...bounds, operations: new Set(operations), origins: origins && new Set(origins) };

@@ -1,6 +1,6 @@
 /** `/admin/*` on the operations port. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { isBearer } from '../../access/index.ts';
+import { parseBearer } from '../../access/index.ts';
 import type { DrainRequest, OperatorPurge } from './process.ts';
 import type { AdminAnswer } from './admin-request.ts';
 import type { LogAdmin } from './log-admin.ts';
@@ -51,7 +51,8 @@ function guard(rules: () => AccessRules) {
     const refusal = findRefusal(rules(), headers);
     if (refusal === undefined) return undefined;
     // RFC 6750 3.1: a request without credentials gets no error code.
-    const challenge = isBearer(headers.authorization ?? '') ? 'Bearer error="invalid_token"' : 'Bearer';
+    const isToken = parseBearer(headers.authorization ?? '') !== undefined;
+    const challenge = isToken ? 'Bearer error="invalid_token"' : 'Bearer';
     if (refusal.status === 401) reply.header('WWW-Authenticate', challenge);
     return reply.code(refusal.status).send({ message: refusal.message });
   };

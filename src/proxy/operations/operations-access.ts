@@ -6,6 +6,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
+import { parseBearer } from '../../access/index.ts';
 import type { Config } from '../../config/index.ts';
 
 /** Keys of `operations` that decide on access; `hosts` in lower case: names, or `*.` and a domain for every name below it. */
@@ -64,7 +65,7 @@ export function findRefusal(
   headers: Pick<IncomingHttpHeaders, 'authorization' | 'origin' | 'host'>,
 ): Refusal | undefined {
   if (token !== undefined) {
-    if (isSame(/^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1] ?? '', token)) return undefined;
+    if (isSame(parseBearer(headers.authorization ?? '') ?? '', token)) return undefined;
     return { status: 401, message: 'this needs the header "Authorization: Bearer TOKEN", with operations.token' };
   }
   if (!isLoopback(host)) {

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createKey, hashKey, type KeyRecord, longestKey, Principals } from '../../../src/access/keys/principals.ts';
+import {
+  createKey,
+  hashKey,
+  type KeyRecord,
+  longestKey,
+  parseBearer,
+  Principals,
+} from '../../../src/access/keys/principals.ts';
 import { planConfig } from '../../support/keys.ts';
 
 const every = planConfig().operations;
@@ -40,6 +47,12 @@ test('a new key says what it is, is never the same twice, and is found by its te
     assert.equal(find(key.slice(0, -1)), undefined);
     assert.equal(find(hashKey(key)), undefined, 'the hash is no key');
   }
+});
+
+test('keys and tokens are read from `Authorization` by one form', () => {
+  const forms = ['Bearer k', 'bearer  k ', 'BEARER a,b', 'Bearer', 'Bearer ', 'Bearer k l', 'Basic k', 'Bearerk', ''];
+
+  assert.deepEqual(forms.map(parseBearer), ['k', 'k', 'a,b', '', '', '', undefined, undefined, undefined]);
 });
 
 test('the hash is the one that any other tool makes', () => {

@@ -20,6 +20,8 @@ const cases: readonly (readonly [string, string, string | undefined, Headers, nu
   ['a private address, without a token', '10.0.0.1', undefined, { host: '10.0.0.1' }, 403],
   ['the token, anywhere', '0.0.0.0', token, { authorization: `Bearer ${token}`, host: 'gateway.example' }, undefined],
   ['the token, the scheme in small letters', '0.0.0.0', token, { authorization: `bearer ${token}` }, undefined],
+  ['the token between spaces', '0.0.0.0', token, { authorization: `Bearer  ${token} ` }, undefined],
+  ['the token with a comma', '0.0.0.0', 'one,two-and-more', { authorization: 'Bearer one,two-and-more' }, undefined],
   ['no token where one is asked for', '0.0.0.0', token, {}, 401],
   ['no token on loopback where one is asked for', '127.0.0.1', token, { host: 'localhost' }, 401],
   ['another token', '0.0.0.0', token, { authorization: `Bearer ${token}x` }, 401],
