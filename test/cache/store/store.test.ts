@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
+import { mutableTtlMs } from '../../../src/cache/entry.ts';
 import type { CurrentEpoch } from '../../../src/cache/epoch/registry.ts';
 import { Address } from '../../../src/ledger/address.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
@@ -108,6 +109,24 @@ test('a record whose type is damaged is a miss, and is overwritten', async (t) =
   assert.equal(await find(key), 'damaged');
   assert.equal(await write(key, answer, true), true);
   assert.equal(await find(key), answer.body.toString());
+});
+
+test('a mutable answer is found while its lifetime lasts, and not once a clock set back has made that longer', async (t) => {
+  const { write, find } = await openStore(t, { folder: storeFolder(t) });
+  await write(key, answerOf('mutable', { lifetimeMs: mutableTtlMs }));
+  await write(keyAt(8n), answerOf('final'));
+  const now = Date.now();
+  const foundAfter = async (ms: number): Promise<readonly string[]> => {
+    t.mock.timers.enable({ apis: ['Date'], now: now + ms });
+    const found = [await find(key), await find(keyAt(8n))];
+    t.mock.timers.reset();
+    return found;
+  };
+
+  assert.deepEqual(await foundAfter(mutableTtlMs / 2), ['mutable', 'final']);
+  assert.deepEqual(await foundAfter(0), ['mutable', 'final']);
+  assert.deepEqual(await foundAfter(mutableTtlMs + 60_000), ['absent', 'final']);
+  assert.deepEqual(await foundAfter(-mutableTtlMs), ['absent', 'final']);
 });
 
 test('a file that is damaged while it is used is replaced by the next one, and a purge of it holds', async (t) => {
