@@ -38,7 +38,10 @@ export async function prometheus(t: TestContext, url: string): Promise<Prometheu
   return prometheusOn(t, JSON.stringify(config));
 }
 
-/** One on a config in YAML. It ends with the test. */
+/** The last characters of its errors that a failure prints: some lines. */
+const longestErrors = 2_000;
+
+/** One on a config in YAML. `until` rejects with its last errors once it has ended. It ends with the test. */
 export async function prometheusOn(t: TestContext, config: string): Promise<Prometheus> {
   const folder = mkdtempSync(join(tmpdir(), 'ledgergate-prometheus-'));
   writeFileSync(join(folder, 'prometheus.yml'), config);
@@ -52,8 +55,14 @@ export async function prometheusOn(t: TestContext, config: string): Promise<Prom
       '--enable-feature=exemplar-storage',
       '--log.level=error',
     ],
-    { stdio: 'ignore' },
+    { stdio: ['ignore', 'ignore', 'pipe'] },
   );
+  let lastErrors = '';
+  child.stderr
+    .setEncoding('utf8')
+    .on('data', (text: string) => (lastErrors = (lastErrors + text).slice(-longestErrors)));
+  let isOver = false;
+  child.once('close', () => (isOver = true));
   t.after(async () => {
     if (child.exitCode === null) {
       child.kill('SIGKILL');
@@ -71,6 +80,7 @@ export async function prometheusOn(t: TestContext, config: string): Promise<Prom
     query,
     async until(path, parameters) {
       for (;;) {
+        if (isOver) throw new Error(`prometheus has ended: ${lastErrors}`);
         const found = listOf(await query(path, parameters).catch(() => undefined));
         if (found.length > 0) return found;
         await sleep(50);

@@ -19,7 +19,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probe } from '../../support/gateway.ts';
 import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
 import { keysFile, testKey } from '../../support/keys.ts';
-import { lintMetrics, noPrometheus, prometheus } from '../../support/prometheus.ts';
+import { lintMetrics, noPrometheus, prometheus, prometheusOn } from '../../support/prometheus.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { storeFolder } from '../../support/stores.ts';
 import { askH1, authority } from '../../support/tls.ts';
@@ -249,3 +249,9 @@ function assertDeclared(family: string, labels: Series['labels'], declared: Decl
       assert.ok(names[name as keyof typeof names].includes(value), `${family}{${name}="${value}"}`);
   }
 }
+
+test('a Prometheus that ends at its start is reported with its last errors', { skip: noPrometheus }, async (t) => {
+  const scraper = await prometheusOn(t, 'no_such_key: 1');
+
+  await assert.rejects(scraper.until('query', { query: 'up' }), /prometheus has ended: .*no_such_key/s);
+});
