@@ -112,6 +112,10 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     "need.kind === 'head' => true": noHeadBelow,
     'need.min !== undefined => true': noHeadBelow,
   },
+  'src/upstream/node/circuits.ts': {
+    '\'refused\' => ""': 'a deferral has one cause, which nothing shows',
+    '-Infinity => +Infinity': 'nothing is named before, so the longer wait is the new one',
+  },
   'src/upstream/select/ranking.ts': {
     "need.kind === 'transaction' => true": 'for types alone: no other need has a submission',
     '\'holding\' => ""': 'shown after a miss for transactions alone, which have no position to hold',

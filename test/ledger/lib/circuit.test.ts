@@ -268,6 +268,16 @@ test('a resource that limits a rate: answers close nothing within a pause, and b
   assert.equal(limited.fail('one', 10_700, 10_700), 1_000);
 });
 
+test('the answer that comes as the trial begins leaves it alone, and a hold may begin as another ends', () => {
+  const limited = opened(policies[3]!);
+  assert.equal(limited.beginTrial(100, 1_000), true);
+  assert.deepEqual([limited.succeed(50, 100), limited.state(100)], [false, 'open']);
+  const held = opened(policies[3]!);
+  held.hold('one', 500, 100, 0);
+  held.hold('one', 60_000, 5_000, 500);
+  assert.deepEqual([held.state(5_499), held.state(5_500)], ['open', 'half open']);
+});
+
 test('it is calm when it has been without a pause for so long', () => {
   const circuit = new Circuit(policies[0]!);
   assert.equal(circuit.isCalm(0), true);

@@ -18,7 +18,7 @@ function pausesOf(deferral: Deferral, count: number, fromMs = 0, retryAfterMs?: 
 
 test('a node is deferred from the first refusal on, until the pause is over', () => {
   const deferral = new Deferral();
-  assert.equal(deferral.isOn(5), false);
+  assert.deepEqual([deferral.isOn(5), deferral.mayTry(5)], [false, true]);
 
   assert.equal(deferral.refused(0, after(), 5), 100);
 
@@ -62,7 +62,8 @@ test('the wait that the node asks for counts from any refusal, an hour at most, 
   assert.deepEqual(pausesOf(new Deferral(), 4, 0, 0), [100, 200, 400, 800]);
   const deferral = new Deferral();
   deferral.refused(0, after(), 0);
-  deferral.refused(0, after(5_000), 50);
+  // It begins no pause: there is one already.
+  assert.equal(deferral.refused(0, after(5_000), 50), undefined);
   assert.deepEqual([deferral.isOn(5_049), deferral.isOn(5_050)], [true, false]);
 });
 
@@ -170,6 +171,8 @@ test('a trial in flight is the only one, however long it takes', () => {
   deferral.beginTrial(1_000);
 
   assert.equal(deferral.mayTry(50_000), false);
+  // Its refusal is no news of the deferral.
+  assert.equal(deferral.refused(1_000, after(), 1_010), undefined);
   deferral.endTrial();
   assert.equal(deferral.mayTry(50_000), true);
 });
@@ -188,10 +191,10 @@ test('the end of the wait ends the hold, and gaps of the next one go on growing'
 test('of refusals of one moment the longest wait counts; that of a later request replaces it', () => {
   const deferral = new Deferral();
   deferral.refused(0, after(100_000), 10);
-  deferral.refused(5, after(1_000), 20);
+  for (const sentAtMs of [5, 10]) assert.equal(deferral.refused(sentAtMs, after(1_000), 20), undefined);
   assert.equal(deferral.heldForMs(20), 99_990);
 
-  deferral.refused(2_000, after(3_000), 2_010);
+  assert.equal(deferral.refused(2_000, after(3_000), 2_010), undefined);
 
   assert.equal(deferral.heldForMs(2_010), 3_000);
   assert.deepEqual([deferral.isOn(5_009), deferral.isOn(5_010)], [true, false]);
@@ -253,6 +256,90 @@ test('a fifth of errors puts a node out when the others do better, and not when 
   assert.equal(ask(ejection, 50, 0), true);
   assert.equal(ejection.reason, 'error share');
   assert.equal(ask(new Ejection(), 4_000, 0.15), false);
+});
+
+/** Ten errors among so many reads, none five in a row; returns why the node is out. */
+function reasonAfter(reads: number, othersShare: number): string | undefined {
+  const ejection = new Ejection();
+  for (let read = reads; read > 0; read -= 1) {
+    if (read % (reads / 10) > 0) ejection.answered(1);
+    else ejection.failed('error', 1, 1, othersShare);
+  }
+  ejection.failed('error', 1, 1, othersShare);
+  return ejection.reason;
+}
+
+test('errors count as a share from a tenth of ten failures on, and from twice the share of the others', () => {
+  const asked = [
+    [110, 0, 'error share'],
+    [120, 0, undefined],
+    [50, 11 / 51 / 2, 'error share'],
+    [50, 0.11, undefined],
+  ] as const;
+  for (const [reads, othersShare, reason] of asked) assert.equal(reasonAfter(reads, othersShare), reason, `${reads}`);
+});
+
+test('its share of errors counts errors alone, from ten reads on, and time-outs never eject it for their share', () => {
+  const ejection = new Ejection();
+  for (let read = 0; read < 8; read += 1) ejection.failed(read < 4 ? 'error' : 'outpaced', 0, 1, 1);
+  for (let read = 0; read < 5; read += 1) ejection.answered(1);
+  assert.equal(ejection.errorShare(1), 0);
+  ejection.answered(1);
+  assert.equal(ejection.errorShare(1), 0.4);
+  // A trial that nobody has begun changes nothing.
+  assert.deepEqual([ejection.endTrial(true, 1), ejection.errorShare(1)], [undefined, 0.4]);
+  for (let read = 0; read < 20; read += 1) {
+    ejection.failed('error', 0, 1, 1);
+    ejection.answered(1);
+  }
+  assert.deepEqual([ejection.failed('timeout', 0, 1, 0), ejection.isOut], [undefined, false]);
+});
+
+test('a failed trial keeps the share of errors, and an answer that ends an ejection clears it', () => {
+  const ejection = new Ejection();
+  ask(ejection, 50, 0);
+  assert.deepEqual([ejection.endTrial(false, 60), ejection.errorShare(60)], [2_000, 0.2]);
+  const other = new Ejection();
+  ask(other, 50, 1);
+  for (const sentAtMs of [51, 52]) other.failed('timeout', sentAtMs, 60);
+  assert.deepEqual([other.reason, other.answered(70)], ['timeout', true]);
+  for (let read = 0; read < 10; read += 1) other.answered(80);
+  assert.equal(other.errorShare(80), 0);
+});
+
+for (const [sign, isTotal] of [
+  ['timeout', false],
+  ['outpaced', false],
+  ['error', true],
+  ['refused', true],
+] as const) {
+  test(`a node that is out by signs "${sign}" ${isTotal ? 'answers no read' : 'may answer some reads'}`, () => {
+    const ejection = new Ejection();
+    assert.equal(ejection.isTotal, false);
+    for (let count = 1; count <= 5; count += 1) ejection.failed(sign, count, count);
+    assert.deepEqual([ejection.reason, ejection.isTotal], [sign, isTotal]);
+  });
+}
+
+test('time-outs of reads that were sent before an answer are no row, and errors are', () => {
+  const ejection = new Ejection();
+  ejection.answered(100);
+  for (const sentAtMs of [50, 99, 100, 100]) assert.equal(ejection.failed('timeout', sentAtMs, 200), undefined);
+  for (let count = 1; count < 5; count += 1) assert.equal(ejection.failed('error', 50, 200), undefined);
+  assert.equal(ejection.failed('error', 50, 200), 1_000);
+});
+
+test('a node has answered lately until a read is left unanswered', () => {
+  const ejection = new Ejection();
+  assert.equal(ejection.hasAnsweredWithin(1_000, 0), false);
+  ejection.answered(100);
+  assert.deepEqual([ejection.hasAnsweredWithin(1_000, 1_100), ejection.hasAnsweredWithin(1_000, 1_101)], [true, false]);
+  ejection.unanswered(100);
+  assert.equal(ejection.hasAnsweredWithin(1_000, 100), true);
+  ejection.unanswered(101);
+  assert.equal(ejection.hasAnsweredWithin(1_000, 101), false);
+  ejection.answered(102);
+  assert.equal(ejection.hasAnsweredWithin(1_000, 102), true);
 });
 
 test('a node that is out is tried after its pause, once at a time', () => {
