@@ -70,6 +70,7 @@ export function toConfig(file: FileConfig, folder: string) {
       minClientStalenessMs: durationMs(latest.minClientStaleness),
       maxClientStalenessMs: durationMs(latest.maxClientStaleness),
       overrides: latest.overrides.map(overrideOf),
+      floor: latest.floor,
     },
     access: file.access && accessOf(file.access, folder),
     encode: file.encode,

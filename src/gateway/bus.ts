@@ -55,6 +55,7 @@ const toFleet = ({ fleet }: Rooms, news: FleetNews): void => fleet.onNews(news);
 const rows: { readonly [Kind in PeerEvent['kind']]: RowOf<Kind> } = {
   head: { of: 'ledger', newness: ({ info }) => info, apply: toFleet },
   served: { of: 'ledger', newness: (event) => event, toReplicas: (event) => event, apply: toFleet },
+  floor: { of: 'ledger', apply: toFleet },
   snapshot: {
     of: 'ledger',
     newness: ({ snapshot }) => ({ version: snapshot.info.version, asOfMs: snapshot.asOfMs }),

@@ -57,7 +57,7 @@ function valuesOf({ upstream, latest, encode, cache }: Config) {
     fleet: { maxLagMs },
     discovery: { intervalMs: upstream.discoverIntervalMs },
     probes: { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, longestProbeMs) },
-    latest: { ...latest },
+    latest: { ...latest, bounds: [latest.maxStalenessMs].filter((bound) => bound > 0) },
     audits: { share: audit },
     encode: { enabled: encode.enabled, share: encode.shadow },
     redis: redisOf(cache.redis, timeoutMs),

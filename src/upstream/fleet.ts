@@ -14,7 +14,7 @@ import { createSenderMetrics } from './dispatch/sender-metrics.ts';
 import { Sender } from './dispatch/sender.ts';
 import { type FleetEvents, FleetState, type LedgerReport } from './fleet-state.ts';
 import { candidatesOf } from './fleet-view.ts';
-import { Latest, type LatestOptions, type PublishedState } from './latest.ts';
+import { Latest, type LatestOptions } from './latest.ts';
 import { LedgerIdentity } from './node/ledger-identity.ts';
 import { Prober, type ProberOptions } from './node/probe.ts';
 import { Upstream } from './node/upstream.ts';
@@ -30,16 +30,19 @@ import {
 import { Roots, type RootsOptions } from './roots.ts';
 import { explainNodes } from './select/pick.ts';
 import { type Need, readClassOf } from './select/ranking.ts';
+import type { PublishedState } from './shared-states.ts';
 import { createUpstreamMetrics, limitsOf, reportOf } from './upstream-metrics.ts';
 
 /** Knowledge of nodes that one process of the gateway publishes to the others. */
 export type FleetNews =
   /** Answers carry this head in their headers; the node named `upstream` reported it. */
   | { readonly kind: 'head'; readonly upstream: string; readonly info: LedgerInfo }
-  /** A read without a version is answered with this version. */
+  /** A read without a version is answered with this version, a floor for every client. */
   | { readonly kind: 'served'; readonly version: LedgerVersion }
-  /** Reads without a version share this state. */
-  | { readonly kind: 'snapshot'; readonly snapshot: PublishedState }
+  /** This client gets this version, a floor for itself. */
+  | { readonly kind: 'floor'; readonly client: string; readonly version: LedgerVersion }
+  /** Reads without a version share this state, those whose bound on its age is one of `bounds`, in ms. */
+  | { readonly kind: 'snapshot'; readonly snapshot: PublishedState; readonly bounds: readonly number[] }
   /** The node with this fingerprint refused `version` as pruned. */
   | { readonly kind: 'refused'; readonly fingerprint: string; readonly version: LedgerVersion }
   /** The ledger was rolled back or replaced: every process drops its state of the ledger. */
@@ -154,8 +157,9 @@ export class Fleet extends FleetState {
     });
     this.latest = new Latest(this, this.sender, settings.latest, {
       lookAround,
-      onServed: (version, snapshot) =>
-        publish(snapshot === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot }),
+      onServed: (version) => publish({ kind: 'served', version }),
+      onShared: (snapshot, bounds) => publish({ kind: 'snapshot', snapshot, bounds }),
+      onFloor: (client, version) => publish({ kind: 'floor', client, version }),
       onUnreached: (version) => {
         metrics.unreached.inc();
         const fields = { version, head: this.head?.version };
@@ -239,8 +243,12 @@ export class Fleet extends FleetState {
       case 'served':
         this.latest.onPeerVersion(news.version);
         break;
+      case 'floor':
+        this.latest.onPeerFloor(news.client, news.version);
+        break;
       case 'snapshot':
-        if (this.#observeOfPeer(news.snapshot.upstream, news.snapshot.info)) this.latest.onPeerState(news.snapshot);
+        if (this.#observeOfPeer(news.snapshot.upstream, news.snapshot.info))
+          this.latest.onPeerState(news.snapshot, news.bounds);
         break;
       case 'refused':
         this.onPeerRefusal(news.fingerprint, news.version, performance.now());

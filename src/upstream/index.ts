@@ -7,6 +7,7 @@ export type { NodeAnswer, StreamedAnswer } from './dispatch/exchange.ts';
 export { type FleetRequest, LargeAnswerError } from './dispatch/fleet-request.ts';
 export { createFleet, Fleet, type FleetDeps, type FleetNews } from './fleet.ts';
 export { inspectNodes } from './inspect-nodes.ts';
-export type { Demand, PublishedState, ReportedState } from './latest.ts';
+
 export { connectionFault } from './node/node-fault.ts';
 export type { Need } from './select/ranking.ts';
+export type { Demand, PublishedState, ReportedState } from './shared-states.ts';

@@ -1,9 +1,9 @@
 /**
  * The version of reads of "latest". One look at the freshest node (`GET {url}`) gives a coherent state of the ledger.
  * While it is younger than the caller's bound, every read of "latest" is a read at its version, so that clients share
- * upstream reads and see one state. Its floor is the newest version that a client of this gateway has got and the newest
- * that a client of a peer has got (another worker or replica). Within a generation of the fleet the version goes backward
- * only when every node that has reached it fails or is gone, and then only for clients that have not seen it.
+ * upstream reads and see one state (`SharedStates`). A client that has got a newer one reads no older one (`ClientFloors`);
+ * with `latest.floor: gateway`, nobody does. Within a generation of the fleet the version goes backward only when every
+ * node that has reached it fails or is gone, and then only for connections that have not seen it.
  */
 import {
   type AnswerContent,
@@ -18,27 +18,19 @@ import { UnreachedError } from './dispatch/fleet-request.ts';
 import type { NodeAnswer } from './dispatch/exchange.ts';
 import type { Sender } from './dispatch/sender.ts';
 import type { FleetState } from './fleet-state.ts';
+import { ClientFloors } from './client-floors.ts';
 import { silentMs } from './node/circuits.ts';
 import type { Upstream } from './node/upstream.ts';
-
-/** A state that a node has reported. `asOfMs`: it was current then or later, in ms of `performance.now()`. */
-export interface ReportedState {
-  readonly info: LedgerInfo;
-  readonly asOfMs: number;
-}
-
-/** A ledger state that reads of "latest" share: the ledger info of a node, from one answer. */
-export interface PublishedState extends ReportedState {
-  /** The node's answer to the look, undecoded JSON. */
-  readonly body: Buffer;
-  /** Name of the node. */
-  readonly upstream: string;
-}
+import { type Demand, type PublishedState, type ReportedState, SharedStates } from './shared-states.ts';
 
 /** Connections of a `Latest` to the process around it. */
 interface LatestEvents {
-  /** Called before a client gets a newer version than any before, or reads share `state`. */
-  onServed(version: LedgerVersion, state?: PublishedState): void;
+  /** Called before a client gets this version, a floor for every client. */
+  onServed(version: LedgerVersion): void;
+  /** Called before reads with one of `bounds` share the state. */
+  onShared(state: PublishedState, bounds: readonly number[]): void;
+  /** Called before the client gets this version, a floor for itself. */
+  onFloor(client: string, version: LedgerVersion): void;
   /** No node here reached the version that a client of a peer has got: clients here get an older one. */
   onUnreached(version: LedgerVersion): void;
   /** Looks at the heads of all nodes (see `Prober.compareHeads`). Default: never. */
@@ -49,21 +41,14 @@ interface LatestEvents {
 export interface LatestOptions {
   /** Largest age of a state by default. */
   readonly maxStalenessMs: number;
+  /** All bounds above 0 ms that the config names, ascending: reads with one of them share a state. */
+  readonly bounds: readonly number[];
+  /** Whom a version binds that a client has got: the client alone, or every client of the gateway. */
+  readonly floor: 'client' | 'gateway';
   /** Longest wait for a version that a client has seen already. */
   readonly waitForVersionMs: number;
 }
 
-/** The state that a caller demands: at most `maxStalenessMs` old at its call, and at or past version `min`. */
-export interface Demand {
-  /** 0: the state at the moment of the call, from a node. */
-  readonly maxStalenessMs: number;
-  readonly min: LedgerVersion | undefined;
-}
-
-/** Share of the bound after which the next look begins: late, as it costs a request, but before a read waits for it. */
-const renewAt = 0.98;
-/** Without reads of "latest" for this many bounds, the looks end. */
-const idleBounds = 5;
 /** Most looks of one caller: a look misses at a node that is behind, or when it began too early. */
 const maxLooks = 3;
 /** Most states that one caller reads at, each after the nodes that hold the one before have failed. */
@@ -80,10 +65,11 @@ export class Latest {
   readonly #events: LatestEvents;
   readonly #options: LatestOptions;
   readonly #closing = new AbortController();
-  /** The fleet's generation that the next three are of. */
+  /** The fleet's generation that the next four are of. */
   #generation = 0;
-  #state: PublishedState | undefined;
-  /** The newest version that clients have got, here and at peers. */
+  readonly #states: SharedStates;
+  readonly #floors = new ClientFloors();
+  /** The newest version that binds every client, of clients here and at peers. */
   #served: LedgerVersion | undefined;
   #peers: LedgerVersion | undefined;
   #ignorePeersUntilMs = -Infinity;
@@ -97,24 +83,41 @@ export class Latest {
     this.#sender = sender;
     this.#options = options;
     this.#events = events;
+    this.#states = new SharedStates((state, bounds) => {
+      this.#onShared(state.info.version);
+      events.onShared(state, bounds);
+      this.#schedule();
+    });
   }
 
-  /** The shared state, when it satisfies the demand now. Sends no look and makes no promise. */
-  find({ maxStalenessMs, min }: Demand): PublishedState | undefined {
+  /** The state that satisfies the demand now: a shared one, or the newest. Sends no look and makes no promise. */
+  find({ maxStalenessMs, min, floor }: Demand): PublishedState | undefined {
     const nowMs = performance.now();
     this.askedAtMs = nowMs;
-    const state = this.#current;
-    if (state === undefined || nowMs - state.asOfMs > maxStalenessMs) return undefined;
-    return isAtLeast(state, this.#floorAbove(min)) ? state : undefined;
+    return this.#shared.find(maxStalenessMs, newer(this.#floorAbove(min), floor), nowMs);
   }
 
-  /** The shared state, for a report. `isUsable`: a read now would be pinned to it, without a look first. */
-  peek(): { readonly version: LedgerVersion; readonly ageMs: number; readonly isUsable: boolean } | undefined {
-    const state = this.#current;
+  /** The state that reads with this bound share, for a report. `isUsable`: a read now would need no look first. */
+  peek(
+    boundMs = this.#options.maxStalenessMs,
+  ): { readonly version: LedgerVersion; readonly ageMs: number; readonly isUsable: boolean } | undefined {
+    const state = this.#shared.sharedWithin(boundMs);
     if (state === undefined) return undefined;
+    const { version } = state.info;
     const ageMs = performance.now() - state.asOfMs;
-    const isUsable = ageMs <= this.#options.maxStalenessMs && isAtLeast(state, this.#floorAbove(undefined));
-    return { version: state.info.version, ageMs, isUsable };
+    const isUsable = ageMs <= boundMs && version >= (this.#floorAbove(undefined) ?? version);
+    return { version, ageMs, isUsable };
+  }
+
+  /** Whether any client is ahead of the shared states. */
+  get hasFloors(): boolean {
+    return this.#floors.size > 0;
+  }
+
+  /** The floor of a client that is ahead of the shared states. */
+  floorOf(client: string): LedgerVersion | undefined {
+    this.#forgetOldLedger();
+    return this.#floors.of(client);
   }
 
   /**
@@ -125,7 +128,7 @@ export class Latest {
     const { maxStalenessMs, min } = demand;
     return (
       this.find(demand) ??
-      this.aboveFloor(min, signal, (floor) => this.#lookFor({ maxStalenessMs, min: floor }, min, signal))
+      this.aboveFloor(demand, signal, (floor) => this.#lookFor({ maxStalenessMs, min: floor }, min, signal))
     );
   }
 
@@ -153,15 +156,15 @@ export class Latest {
   }
 
   /**
-   * Runs `ask` with the floor for a client that has seen `min`: a version that a client of this gateway, or of a peer, has
-   * got. When no node here reaches it, runs `ask` with `min` alone (`isChosen` is false). `signal`: the client's.
+   * Runs `ask` with the lowest version for the demand: any client may have got the shared state, and this one's floor.
+   * When no node here reaches it, runs `ask` with `min` alone (`isChosen` is false). `signal`: the client's.
    */
   async aboveFloor<T>(
-    min: LedgerVersion | undefined,
+    { min, floor: own }: Pick<Demand, 'min' | 'floor'>,
     signal: CancelSignal,
     ask: (floor: LedgerVersion | undefined, isChosen: boolean) => Promise<T>,
   ): Promise<T> {
-    const floor = this.#floorAbove(min);
+    const floor = newer(newer(this.#floorAbove(min), this.#shared.newestShared), own);
     if (floor === undefined || floor === min) return ask(floor, false);
     try {
       return await ask(floor, true);
@@ -172,8 +175,8 @@ export class Latest {
       if (floor > (this.#head ?? -1n)) {
         this.#ignorePeers();
         this.#events.onUnreached(floor);
-        const own = this.#floorAbove(min);
-        return ask(own, own !== min);
+        const reached = newer(this.#floorAbove(min), this.#shared.newestShared);
+        return ask(reached, reached !== min);
       }
       this.#giveUpLost();
       return ask(min, false);
@@ -190,27 +193,50 @@ export class Latest {
       throw new UnreachedError(version);
   }
 
-  /** Records that a client is about to get a state of this version: later answers are never older. */
+  /** Records that a client is about to get this version of a node's head: a floor for every client, where none is shared. */
   recordServed(version: LedgerVersion): void {
+    const { floor, bounds } = this.#options;
+    if (floor === 'client' && bounds.length > 0) return;
     // A version above the head comes from before a rollback, or from a node that is not believed.
     if (this.#head !== undefined && version > this.#head) return;
     if (this.#raise(version)) this.#events.onServed(version);
   }
 
-  /** Records that a client of a peer (another worker or replica) has got this version. */
+  /**
+   * Records that a client is about to get this version, on a connection that had none as new. Returns whether it is ahead
+   * of the state that reads with bound `boundMs` share: other connections of the client get no older one either.
+   */
+  recordGiven(client: string, version: LedgerVersion, boundMs: number): boolean {
+    const shared = newer(this.#shared.sharedWithin(boundMs)?.info.version, this.#served);
+    if (shared !== undefined && version <= shared) return false;
+    if (this.#options.floor === 'client' && (this.#head === undefined || version <= this.#head)) {
+      if (this.#raiseFloor(client, version)) this.#events.onFloor(client, version);
+    }
+    return true;
+  }
+
+  /** Records that a client of a peer (another worker or replica) has got this version, a floor for every client. */
   onPeerVersion(version: LedgerVersion): void {
-    this.#forgetOldLedger();
-    const head = this.#head;
-    if (head === undefined || version > head + believableVersions) return;
+    if (!this.#isBelievable(version)) return;
     if (performance.now() >= this.#ignorePeersUntilMs) this.#peers = newer(this.#peers, version);
   }
 
+  /** Records that this client has got this version at a peer. */
+  onPeerFloor(client: string, version: LedgerVersion): void {
+    const passed = this.#shared.passedBy(performance.now());
+    if (this.#isBelievable(version) && (passed === undefined || version > passed)) this.#raiseFloor(client, version);
+  }
+
   /**
-   * Takes over the state that another worker published, `asOfMs` on this process's clock. That worker renews it; this
-   * one does only when a read finds it too old, so that one look serves all workers.
+   * Takes over the state that another worker shares, `asOfMs` on this process's clock. That worker renews it; this one
+   * does only when a read finds it too old, so that one look serves all workers.
    */
-  onPeerState(state: PublishedState): void {
-    if (this.#isProvided(state.info.version) && this.#publish(state)) clearTimeout(this.#timer);
+  onPeerState(state: PublishedState, bounds: readonly number[]): void {
+    const { version } = state.info;
+    if (!this.#isProvided(version) || version > (this.#head ?? -1n)) return;
+    this.#shared.adopt(state, bounds);
+    this.#onShared(version);
+    this.#schedule();
   }
 
   close(): void {
@@ -222,9 +248,10 @@ export class Latest {
     return this.#fleet.head?.version;
   }
 
-  get #current(): PublishedState | undefined {
+  get #shared(): SharedStates {
     this.#forgetOldLedger();
-    return this.#state;
+    this.#states.follow(this.#options.bounds);
+    return this.#states;
   }
 
   /** The lowest version for a client that has seen `min`. */
@@ -233,12 +260,37 @@ export class Latest {
     return newer(newer(min, this.#served), this.#peers);
   }
 
-  /** Records that a client gets a state of this version. Returns whether it is newer than any before. */
+  /** Records that every client is bound to this version. Returns whether it is newer than any before. */
   #raise(version: LedgerVersion): boolean {
     this.#forgetOldLedger();
     if (this.#served !== undefined && version <= this.#served) return false;
     this.#served = version;
+    if (this.#floors.size > 0) this.#floors.forgetUpTo(version);
     return true;
+  }
+
+  /** Returns whether the floor was lower. Beyond the bound on clients, one floor binds them all. */
+  #raiseFloor(client: string, version: LedgerVersion): boolean {
+    this.#forgetOldLedger();
+    const raised = this.#floors.raise(client, version);
+    if (raised !== 'full') return raised;
+    const all = newer(version, this.#floors.clear()) ?? version;
+    if (this.#raise(all)) this.#events.onServed(all);
+    return false;
+  }
+
+  /** Reads share a state of this version from now on. */
+  #onShared(version: LedgerVersion): void {
+    if (this.#options.floor === 'gateway') this.#raise(version);
+    if (this.#floors.size === 0) return;
+    const passed = this.#states.passedBy(performance.now());
+    if (passed !== undefined) this.#floors.forgetUpTo(passed);
+  }
+
+  #isBelievable(version: LedgerVersion): boolean {
+    this.#forgetOldLedger();
+    const head = this.#head;
+    return head !== undefined && version <= head + believableVersions;
   }
 
   /** Ignores versions of peers for a while, because no node here has reached one. */
@@ -252,7 +304,8 @@ export class Latest {
     const { generation } = this.#fleet;
     if (generation === this.#generation) return;
     this.#generation = generation;
-    this.#state = undefined;
+    this.#states.clear();
+    this.#floors.clear();
     this.#served = undefined;
     this.#peers = undefined;
   }
@@ -267,8 +320,8 @@ export class Latest {
     // A look in flight may have begun before the bound; one that begins after it always satisfies the bound.
     for (let looks = 0; looks < maxLooks && !signal.aborted; looks += 1) {
       await this.#renew(min);
-      const state = this.#current;
-      if (state !== undefined && state.asOfMs >= askedMs - maxStalenessMs && isAtLeast(state, min)) return state;
+      const state = this.#shared.find(maxStalenessMs, min, askedMs);
+      if (state !== undefined) return state;
       if (min === undefined || this.#isProvided(min)) continue;
       const isAwaited = min === seen || this.#isAboveHead(min);
       if (!isAwaited || !(await this.#isReached(min, signal))) break;
@@ -330,6 +383,13 @@ export class Latest {
     return providers.length === 0 ? version <= (this.#head ?? -1n) : providers.some(({ head }) => head >= version);
   }
 
+  /** The newest version that a node that can be reached holds. */
+  #newestProvided(): LedgerVersion {
+    let newest = -1n as LedgerVersion;
+    for (const { head } of this.#providers()) if (head > newest) newest = head as LedgerVersion;
+    return newest === -1n ? (this.#head ?? newest) : newest;
+  }
+
   #ifProvided(version: LedgerVersion | undefined): LedgerVersion | undefined {
     return version !== undefined && this.#isProvided(version) ? version : undefined;
   }
@@ -341,7 +401,8 @@ export class Latest {
       this.#served = undefined;
       this.#ignorePeers();
     }
-    if (this.#state !== undefined && !this.#isProvided(this.#state.info.version)) this.#state = undefined;
+    this.#states.drop((version) => !this.#isProvided(version));
+    if (this.#floors.size > 0) this.#floors.forgetAbove(this.#newestProvided());
   }
 
   /** Whether no believed node has reported the version yet. */
@@ -359,7 +420,7 @@ export class Latest {
 
   async #lookNow(min: LedgerVersion | undefined): Promise<void> {
     const asOfMs = performance.now();
-    const current = this.#current?.info.version;
+    const current = this.#shared.newest?.info.version;
     // While no node provides a version, the look reads the head of the freshest one instead.
     const floor = newer(this.#ifProvided(current), this.#ifProvided(min));
     const answer = await this.#askInfo(floor).catch((error: unknown) => {
@@ -372,8 +433,9 @@ export class Latest {
     if (status !== 200 || info === undefined || !this.#providers().includes(upstream)) return;
     upstream.newest.succeed(asOfMs, performance.now());
     this.#giveUpLost();
-    const state = { info, body, asOfMs, upstream: upstream.name };
-    if (this.#publish(state)) this.#events.onServed(info.version, state);
+    // Above the believed head no state is shared.
+    if (info.version > (this.#head ?? -1n)) return;
+    this.#shared.take({ info, body, asOfMs, upstream: upstream.name }, this.#options.floor === 'gateway');
   }
 
   /** The ledger info of the freshest node that has reached `min`. Rejects with `GatewayError` 503 without one. */
@@ -385,30 +447,14 @@ export class Latest {
     return this.#sender.whole(look, this.#closing.signal);
   }
 
-  /** Returns whether reads share the state from now on; an older one, or one above the believed head, is refused. */
-  #publish(state: PublishedState): boolean {
-    const { version } = state.info;
-    const current = this.#current;
-    const isOld =
-      version === current?.info.version ? state.asOfMs <= current.asOfMs : version < (current?.info.version ?? 0n);
-    if (isOld || version > (this.#head ?? -1n)) return false;
-    this.#state = state;
-    this.#raise(version);
-    return true;
-  }
-
-  /** Schedules the next look before the bound is reached, while reads of "latest" come, so that none waits for it. */
+  /** Schedules the next look before a bound is reached, while reads come for its state, so that none waits for it. */
   #schedule(): void {
     clearTimeout(this.#timer);
-    const bound = this.#options.maxStalenessMs;
-    if (bound === 0 || performance.now() - this.askedAtMs > bound * idleBounds) return;
+    const inMs = this.#states.renewalInMs(performance.now());
+    if (inMs === undefined) return;
     // After a failure the next read repeats the look, and its client gets the error.
-    this.#timer = setTimeout(() => void this.#renew(undefined).catch(() => undefined), bound * renewAt).unref();
+    this.#timer = setTimeout(() => void this.#renew(undefined).catch(() => undefined), inMs).unref();
   }
-}
-
-function isAtLeast({ info }: PublishedState, min: LedgerVersion | undefined): boolean {
-  return min === undefined || info.version >= min;
 }
 
 /** Whether a body is a ledger info, of the chain in its headers: clients sign for the chain that it names. */

@@ -112,6 +112,7 @@ export function testConfig(options: TestGatewayOptions): Config {
       minClientStalenessMs: 0,
       maxClientStalenessMs: 10_000,
       overrides: [],
+      floor: 'client',
       ...config.latest,
     },
     encode: { enabled: true, shadow: 0, signingDomain: 'APTOS', ...config.encode },

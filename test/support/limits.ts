@@ -86,12 +86,12 @@ export function planOf(bounds: Partial<Plan>): Plan {
 }
 
 export function principalOf(plan: Plan, name: string | undefined = 'wallet-a', tenant = 'acme'): Principal {
-  return { name, tenant, plan, operations: all, origins: undefined };
+  return { name, tenant, client: `${tenant} ${name}`, plan, operations: all, origins: undefined };
 }
 
 /** Without a key: `address` is counted for itself. */
 export function anonymousOf(plan: Plan, address: string): Principal {
-  return { name: undefined, tenant: address, plan, operations: all, origins: undefined };
+  return { name: undefined, tenant: address, client: address, plan, operations: all, origins: undefined };
 }
 
 export const hit: Settled = {

@@ -4,14 +4,16 @@ import { test, type TestContext } from 'node:test';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
 import type { FleetState } from '../../src/upstream/fleet-state.ts';
-import { Latest, type PublishedState } from '../../src/upstream/latest.ts';
+import { Latest } from '../../src/upstream/latest.ts';
+import type { PublishedState } from '../../src/upstream/shared-states.ts';
 import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';
 import { never, senderOf } from '../support/sender.ts';
 
 const at = (version: bigint): LedgerVersion => LedgerVersion.of(version);
 
 const late = new GatewayError('unavailable', 'try again');
-const options = { maxStalenessMs: 0, waitForVersionMs: 20 };
+const options = { maxStalenessMs: 0, waitForVersionMs: 20, floor: 'gateway', bounds: [10_000] } as const;
+const anyClient = { min: undefined };
 
 async function refuse(): Promise<never> {
   return Promise.reject(late);
@@ -29,11 +31,13 @@ function latestAt(head?: bigint) {
   };
   const events = {
     onServed: (version: LedgerVersion) => void served.push(version),
+    onShared: () => undefined,
+    onFloor: () => undefined,
     onUnreached: (version: LedgerVersion) => void unreached.push(version),
   };
   const latest = new Latest(fleet as unknown as FleetState, { whole: refuse }, options, events);
   const floorNow = (min?: bigint) =>
-    latest.aboveFloor(min === undefined ? undefined : at(min), never, async (floor) => Promise.resolve(floor));
+    latest.aboveFloor({ min: min === undefined ? undefined : at(min) }, never, async (floor) => Promise.resolve(floor));
   return { fleet, latest, served, unreached, floorNow };
 }
 
@@ -48,7 +52,7 @@ function withPeer(head: bigint) {
 test('the version of a peer that no node here reaches is ignored and reported once; the own one stays', async () => {
   const { latest, unreached, floorNow } = withPeer(900n);
   const asked: (LedgerVersion | undefined)[] = [];
-  const answer = await latest.aboveFloor(undefined, never, async (floor) => {
+  const answer = await latest.aboveFloor(anyClient, never, async (floor) => {
     asked.push(floor);
     return floor === 905n ? refuse() : Promise.resolve('answer');
   });
@@ -60,7 +64,7 @@ test('a client that hangs up does not cost the version of a peer', async () => {
   const { latest, unreached, floorNow } = withPeer(900n);
   const client = new AbortController();
   let asks = 0;
-  const gone = latest.aboveFloor(undefined, client.signal, () => {
+  const gone = latest.aboveFloor(anyClient, client.signal, () => {
     asks += 1;
     client.abort(new Error('hung up'));
     return refuse();
@@ -72,7 +76,7 @@ test('a client that hangs up does not cost the version of a peer', async () => {
 test('overloaded nodes do not cost the version of a peer', async () => {
   const { latest, unreached, floorNow } = withPeer(905n);
   let asks = 0;
-  const refused = latest.aboveFloor(undefined, never, () => {
+  const refused = latest.aboveFloor(anyClient, never, () => {
     asks += 1;
     return refuse();
   });
@@ -87,8 +91,8 @@ test("the gateway's own floor is asked for once, and never given up", async () =
     asked.push(floor);
     return refuse();
   };
-  await assert.rejects(latest.aboveFloor(undefined, never, failing), late);
-  await assert.rejects(latest.aboveFloor(at(900n), never, failing), late);
+  await assert.rejects(latest.aboveFloor(anyClient, never, failing), late);
+  await assert.rejects(latest.aboveFloor({ min: at(900n) }, never, failing), late);
   assert.deepEqual([asked, unreached], [[undefined, 900n], []]);
 });
 
@@ -100,7 +104,7 @@ test('only a version that no node has costs a floor: the client gets other failu
   ]) {
     const { latest, unreached, floorNow } = withPeer(900n);
     await assert.rejects(
-      latest.aboveFloor(undefined, never, () => Promise.reject(error)),
+      latest.aboveFloor(anyClient, never, () => Promise.reject(error)),
       (thrown) => thrown === error,
     );
     assert.deepEqual([unreached, await floorNow()], [[], 905n]);
@@ -111,7 +115,7 @@ test('without a head the version of a peer is asked for first, then any', async 
   const { fleet, latest, unreached } = latestAt(900n);
   latest.onPeerVersion(at(905n));
   Object.assign(fleet, { head: undefined });
-  const answer = await latest.aboveFloor(undefined, never, (floor) =>
+  const answer = await latest.aboveFloor(anyClient, never, (floor) =>
     floor === undefined ? Promise.resolve('answer') : refuse(),
   );
   assert.deepEqual([answer, unreached], ['answer', [905n]]);
@@ -151,7 +155,7 @@ test('versions of peers are ignored for ten seconds after no node reached one', 
   t.mock.method(performance, 'now', () => nowMs);
   let nowMs = 5_000;
   const { latest, floorNow } = withPeer(900n);
-  await latest.aboveFloor(undefined, never, (floor) => (floor === 905n ? refuse() : Promise.resolve(floor)));
+  await latest.aboveFloor(anyClient, never, (floor) => (floor === 905n ? refuse() : Promise.resolve(floor)));
   for (const [ms, floorThen] of [
     [5_000, 900n],
     [14_999, 900n],
@@ -179,7 +183,7 @@ function stateAt(version: bigint): PublishedState {
 test('the state of another worker is shared and raises the floor, unless it is older', async () => {
   const { fleet, latest, served, floorNow } = latestAt(1_000n);
   const demand = { maxStalenessMs: 10_000, min: undefined };
-  for (const version of [950n, 900n]) latest.onPeerState(stateAt(version));
+  for (const version of [950n, 900n]) latest.onPeerState(stateAt(version), [10_000]);
   assert.deepEqual([latest.find(demand)?.info.version, await floorNow(), served], [950n, 950n, []]);
   fleet.generation += 1;
   assert.deepEqual([latest.find(demand), latest.peek(), await floorNow()], [undefined, undefined, undefined]);
@@ -198,8 +202,14 @@ async function latestOf(t: TestContext) {
     { connections: 8 },
   );
   const states: PublishedState[] = [];
-  const onServed = (_version: LedgerVersion, state?: PublishedState): void => void (state && states.push(state));
-  const latest = new Latest(fleet, sender, options, { onServed, onUnreached: () => undefined });
+  const nothing = (): void => undefined;
+  const onShared = (state: PublishedState): void => void states.push(state);
+  const latest = new Latest(fleet, sender, options, {
+    onShared,
+    onServed: nothing,
+    onFloor: nothing,
+    onUnreached: nothing,
+  });
   t.after(() => latest.close());
   return { ledger, latest, fleet, upstream, states };
 }
@@ -216,7 +226,7 @@ test('after a rollback the floor from before delays no client', async (t) => {
   const laterMs = performance.now() + 10_000;
   fleet.observe(upstream, rolledBack, laterMs, laterMs);
 
-  const floorNow = () => latest.aboveFloor(undefined, never, async (floor) => Promise.resolve(floor));
+  const floorNow = () => latest.aboveFloor(anyClient, never, async (floor) => Promise.resolve(floor));
   assert.equal(await floorNow(), undefined);
   assert.equal((await latest.reach(demand, never)).info.version, 500n);
   // An answer in flight since before the rollback reports the ledger before it.

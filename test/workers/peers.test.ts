@@ -48,6 +48,7 @@ const replaced: PeerEvent = { kind: 'ledger replaced', reports: [] };
 const snapshot = (version: bigint, asOfMs: number): PeerEvent => ({
   kind: 'snapshot',
   snapshot: { info: ledgerInfo({ version }), body: Buffer.from('{}'), asOfMs, upstream: 'a' },
+  bounds: [200],
 });
 
 test('an event reaches every peer of its worker, older state none', async () => {

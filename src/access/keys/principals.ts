@@ -24,6 +24,8 @@ export interface Principal {
   readonly name: string | undefined;
   /** The unit of limits: several keys may share one. Without a key, the client's `countedNetwork`. */
   readonly tenant: string;
+  /** The client: the key by tenant and name; without one, the tenant. */
+  readonly client: string;
   readonly plan: Plan;
   readonly operations: ReadonlySet<AccessOperation>;
   readonly origins: ReadonlySet<string> | undefined;
@@ -191,7 +193,8 @@ export class Principals {
     const claimed = forwarded === undefined ? undefined : String(forwarded);
     const address = clientAddress(connection?.remoteAddress, claimed, this.#proxies);
     const { operations, origins } = plan;
-    return { name: undefined, tenant: countedNetwork(address), plan, operations, origins };
+    const tenant = countedNetwork(address);
+    return { name: undefined, tenant, client: tenant, plan, operations, origins };
   }
 
   /** The entry of a key; `undefined` for an unknown or expired one. `nowMs`: Unix time. */
@@ -228,6 +231,8 @@ function principalOf({ name, tenant, operations, origins }: KeyRecord, plan: Pla
   return {
     name,
     tenant,
+    // Neither name holds a space, and no address does.
+    client: `${tenant} ${name}`,
     plan,
     operations:
       operations === undefined ? plan.operations : new Set(operations.filter((one) => plan.operations.has(one))),

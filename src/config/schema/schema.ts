@@ -234,6 +234,12 @@ const latest = z
     ),
     maxClientStaleness: duration('10s', 0, hour).describe('Most Ledgergate-Max-Staleness of clients.'),
     overrides: stalenessOverrides,
+    floor: z
+      .enum(['client', 'gateway'])
+      .default('client')
+      .describe(
+        'Reach of a version that a client has got: client, no older state for this client alone; gateway, for nobody, so that each commit that a client reads ages the state that all share.',
+      ),
   })
   .prefault({})
   .describe('Reads without a version.');

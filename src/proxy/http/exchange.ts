@@ -98,6 +98,14 @@ export class Exchange implements Caller, RequestSummary {
     return this.#abort;
   }
 
+  get headers(): Incoming['headers'] {
+    return this.request.headers;
+  }
+
+  get socket(): Incoming['socket'] {
+    return this.request.socket;
+  }
+
   get client(): string {
     return clientOf(this.request.socket, this.admitted);
   }

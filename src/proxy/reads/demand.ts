@@ -12,11 +12,15 @@ export interface StalenessLimits {
   readonly maxClientStalenessMs: number;
 }
 
-/** Parses the demand of a connection that received version `seen`. Throws `GatewayError` 400 for malformed headers. */
+/**
+ * Parses the demand of a connection that received version `seen`, of a client with this floor. Throws `GatewayError` 400
+ * for malformed headers.
+ */
 export function parseDemand(
   headers: DemandSource['headers'],
   limits: StalenessLimits,
   seen: LedgerVersion | undefined,
+  floor?: LedgerVersion,
 ): Demand {
   const version = headers['ledgergate-min-version'];
   const staleness = headers['ledgergate-max-staleness'];
@@ -24,6 +28,7 @@ export function parseDemand(
   return {
     maxStalenessMs: staleness === undefined ? limits.maxStalenessMs : boundOf(String(staleness), limits),
     min: asked === undefined || (seen !== undefined && seen > asked) ? seen : asked,
+    floor,
   };
 }
 

@@ -4,6 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import type { Registry } from 'prom-client';
+import { clientOf } from '../../access/index.ts';
 import {
   type CancelSignal,
   GatewayError,
@@ -17,13 +18,22 @@ import { parseDemand, type StalenessLimits } from './demand.ts';
 import type { DemandingCaller, DemandSource, Read, ReadResult } from './read.ts';
 import type { Reader } from './reader.ts';
 
-/** Newest version that the client of a connection has received, and the fleet's generation that it is of. */
+/** Newest version that a connection has received, and the fleet's generation that it is of. */
 interface SeenVersion {
   readonly version: LedgerVersion;
   readonly generation: number;
+  /**
+   * The client that got it, where it was ahead of the shared state: a proxy's connection is that of many clients, and
+   * binds the others to `before` alone.
+   */
+  readonly client: string | undefined;
+  readonly before: LedgerVersion | undefined;
 }
 
-const seenKey = Symbol('newest version that the client has received');
+const seenKey = Symbol('newest version that the connection has received');
+
+/** A request whose client receives a version. */
+type Received = Pick<DemandSource, 'socket' | 'admitted'>;
 
 /** A client's connection: a member costs a hit a tenth of a map look-up. */
 type SeeingSocket = Socket & { [seenKey]?: SeenVersion };
@@ -58,15 +68,24 @@ export class Freshness {
   }
 
   /** The demand of a request and its connection. Throws `GatewayError` 400 for malformed headers. */
-  demandOf({ headers, socket }: DemandSource): Demand {
-    return parseDemand(headers, this.#limits, this.#seenOn(socket));
+  demandOf(source: DemandSource): Demand {
+    const floor = this.#latest.hasFloors ? this.#latest.floorOf(nameOf(source)) : undefined;
+    return parseDemand(source.headers, this.#limits, this.#seenBy(source), floor);
   }
 
-  /** Records a version that the connection received: its later reads are at or past `version`. */
-  recordSeen({ socket }: Pick<DemandSource, 'socket'>, version: LedgerVersion): void {
-    const seen = this.#seenOn(socket);
+  /** Records a version that the client received: its later reads are at or past `version`. */
+  recordSeen(source: Received, version: LedgerVersion): void {
+    const seen = this.#seenBy(source);
     if (seen !== undefined && seen >= version) return;
-    (socket as SeeingSocket)[seenKey] = { version, generation: this.#fleet.generation };
+    const socket: SeeingSocket = source.socket;
+    const { generation } = this.#fleet;
+    const client = nameOf(source);
+    const isAhead = this.#latest.recordGiven(client, version, this.#limits.maxStalenessMs);
+    const last = socket[seenKey];
+    const before = last?.generation !== generation ? undefined : last.client === undefined ? last.version : last.before;
+    socket[seenKey] = isAhead
+      ? { version, generation, client, before }
+      : { version, generation, client: undefined, before: undefined };
   }
 
   /** The shared state, if it satisfies the demand. Synchronous: a hit costs no promise. */
@@ -87,13 +106,13 @@ export class Freshness {
   async load(read: Read, exchange: DemandingCaller): Promise<ReadResult> {
     const reader = this.#reader;
     const latest = this.#latest;
-    const demand = this.demandOf(exchange.request);
+    const demand = this.demandOf(exchange);
     if (demand.maxStalenessMs === 0) return this.#readAtHead(read, demand, exchange);
     return latest.at(demand, exchange, async (state) => {
       const pinned = this.pinned(read, state.info.version);
       const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
       latest.requireVersion(served.entry, state.info.version);
-      this.recordServed(exchange.request, state, performance.now());
+      this.recordServed(exchange, state, performance.now());
       return { ...served, isLatest: true, ageSeconds: this.ageOf(state, performance.now()) };
     });
   }
@@ -139,32 +158,28 @@ export class Freshness {
   }
 
   /** Records an answer from this state. `nowMs`: of `performance.now()`; default: the time at which `find` chose it. */
-  recordServed(
-    request: Pick<DemandSource, 'socket'>,
-    { info, asOfMs }: ReportedState,
-    nowMs = this.#latest.askedAtMs,
-  ): void {
+  recordServed(request: Received, { info, asOfMs }: ReportedState, nowMs = this.#latest.askedAtMs): void {
     this.recordSeen(request, info.version);
     this.#metrics.observeStaleness((nowMs - asOfMs) / 1000);
     this.#noteLag(info.version);
   }
 
   /** Records that the client receives a state at a node's head next: no later answer is older, while a node holds it. */
-  recordHead(request: Pick<DemandSource, 'socket'>, version: LedgerVersion): void {
-    this.recordSeen(request, version);
+  recordHead(request: Received, version: LedgerVersion): void {
     this.#latest.recordServed(version);
+    this.recordSeen(request, version);
     this.#noteLag(version);
   }
 
   /** Without staleness, a node answers that has reached every version that was served. */
-  async #readAtHead(read: Read, { min }: Demand, exchange: DemandingCaller): Promise<ReadResult> {
+  async #readAtHead(read: Read, demand: Demand, exchange: DemandingCaller): Promise<ReadResult> {
     const reader = this.#reader;
     const latest = this.#latest;
-    const served = await latest.aboveFloor(min, exchange.signal, (floor, isChosen) =>
+    const served = await latest.aboveFloor(demand, exchange.signal, (floor, isChosen) =>
       reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true, isChosen } }, exchange),
     );
     latest.requireVersion(served.entry);
-    if (served.version !== undefined) this.recordHead(exchange.request, served.version);
+    if (served.version !== undefined) this.recordHead(exchange, served.version);
     return served;
   }
 
@@ -179,10 +194,16 @@ export class Freshness {
     this.#metrics.observeLag(this.#lag);
   }
 
-  #seenOn(socket: SeeingSocket): LedgerVersion | undefined {
-    const seen = socket[seenKey];
-    return seen?.generation === this.#fleet.generation ? seen.version : undefined;
+  #seenBy(source: Received): LedgerVersion | undefined {
+    const seen = (source.socket as SeeingSocket)[seenKey];
+    if (seen?.generation !== this.#fleet.generation) return undefined;
+    return seen.client === undefined || seen.client === nameOf(source) ? seen.version : seen.before;
   }
+}
+
+/** The client that a version binds: the key, or the address as limits count it. */
+function nameOf({ socket, admitted }: Received): string {
+  return admitted?.principal.client ?? clientOf(socket);
 }
 
 const infoMember =

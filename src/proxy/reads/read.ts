@@ -1,5 +1,6 @@
 /** A read, its client, and its result: the answer, its source, and the facts that response headers report. */
 import type { IncomingMessage } from 'node:http';
+import type { AdmittedRequest } from '../../access/index.ts';
 import { type CachedResponse, type CacheKey, createEntry, type Loaded } from '../../cache/index.ts';
 import { isOfState, type ReadFacts } from './policy.ts';
 import { type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
@@ -41,13 +42,14 @@ export interface Caller {
   readonly onPlace?: (() => void) | undefined;
 }
 
-/** Headers and connection of a client's request: both may demand a version or an age (docs/consistency.md). */
-export type DemandSource = Pick<IncomingMessage, 'headers' | 'socket'>;
+/** A client's request, as far as it demands a version or an age (docs/consistency.md). */
+export interface DemandSource extends Pick<IncomingMessage, 'headers' | 'socket'> {
+  /** `undefined`: the endpoint is open. */
+  readonly admitted: AdmittedRequest | undefined;
+}
 
 /** A caller whose request may demand a version or an age. */
-export interface DemandingCaller extends Caller {
-  readonly request: DemandSource;
-}
+export interface DemandingCaller extends Caller, DemandSource {}
 
 /** Source of an answer, for `Cache-Status`. */
 export type Source =

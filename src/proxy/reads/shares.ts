@@ -65,15 +65,15 @@ export class Shares {
     const { latest } = this.#fleet;
     const freshness = this.#freshness;
     if (read.shared !== 'latest') return this.#loadAt(read, undefined, exchange);
-    const demand = freshness.demandOf(exchange.request);
+    const demand = freshness.demandOf(exchange);
     if (demand.maxStalenessMs > 0)
       return latest.at(demand, exchange, async ({ info: { version } }) => {
         const answer = await this.#loadAt(read, version, exchange);
-        freshness.recordSeen(exchange.request, version);
+        freshness.recordSeen(exchange, version);
         return answer;
       });
     // Each such caller wants the state at its own call.
-    const answer = await latest.aboveFloor(demand.min, exchange.signal, (min, isChosen) =>
+    const answer = await latest.aboveFloor(demand, exchange.signal, (min, isChosen) =>
       this.#ask(read, { kind: 'head', min, isChosen }, exchange),
     );
     return sharedResultOf(answer, false);

@@ -15,7 +15,7 @@ import {
   ofTraces,
   withVersion,
 } from '../../ledger/index.ts';
-import type { Fleet, FleetRequest, NodeAnswer, StreamedAnswer } from '../../upstream/index.ts';
+import type { Demand, Fleet, FleetRequest, NodeAnswer, StreamedAnswer } from '../../upstream/index.ts';
 import { type Exchange, readAccept } from '../http/index.ts';
 import type { Reads } from '../reads/index.ts';
 import type { Match, Router } from './router.ts';
@@ -54,8 +54,8 @@ export class PassThrough {
   async ledgerInfo(exchange: Exchange, match: Match): Promise<void> {
     const request = this.#requestOf(exchange, match, undefined);
     const wire = { ...request.wire, path: '', headers: withoutConditions(request.wire.headers) };
-    const { min } = this.#freshness.demandOf(exchange.request);
-    return this.#serveHead(exchange, { ...request, wire, promised: 'bcs', isOfClient: false }, min);
+    const demand = this.#freshness.demandOf(exchange);
+    return this.#serveHead(exchange, { ...request, wire, promised: 'bcs', isOfClient: false }, demand);
   }
 
   /** Sends a submission to one node, once. */
@@ -74,15 +74,15 @@ export class PassThrough {
   async #serveLatest(exchange: Exchange, request: FleetRequest): Promise<void> {
     const wire = { ...request.wire, headers: withoutConditions(request.wire.headers) };
     const { latest, sender } = this.#fleet;
-    const demand = this.#freshness.demandOf(exchange.request);
-    if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand.min);
+    const demand = this.#freshness.demandOf(exchange);
+    if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand);
     const { answer, version } = await latest.at(demand, exchange, async (state) => {
       const { version: chosen } = state.info;
       const path = withVersion(wire.path, chosen);
       const need = { kind: 'version', version: chosen, isChosen: true } as const;
       const answered = await sender.stream({ ...request, wire: { ...wire, path }, need }, exchange.signal);
       latest.requireVersion(answered, chosen);
-      if (answered.status < 300) this.#freshness.recordServed(exchange.request, state, performance.now());
+      if (answered.status < 300) this.#freshness.recordServed(exchange, state, performance.now());
       return { answer: answered, version: chosen };
     });
     const headers = withoutFreshness(answer.headers);
@@ -90,15 +90,14 @@ export class PassThrough {
   }
 
   /** Without staleness, state is read at a node's head. */
-  async #serveHead(exchange: Exchange, request: FleetRequest, seen: LedgerVersion | undefined): Promise<void> {
+  async #serveHead(exchange: Exchange, request: FleetRequest, demand: Demand): Promise<void> {
     const { latest, sender } = this.#fleet;
-    const answer = await latest.aboveFloor(seen, exchange.signal, (min, isChosen) =>
+    const answer = await latest.aboveFloor(demand, exchange.signal, (min, isChosen) =>
       sender.stream({ ...request, need: { kind: 'head', min, isExact: true, isChosen } }, exchange.signal),
     );
     latest.requireVersion(answer);
     const { status, info, upstream } = answer;
-    if (status < 300 && info !== undefined && !upstream.isSuspect)
-      this.#freshness.recordHead(exchange.request, info.version);
+    if (status < 300 && info !== undefined && !upstream.isSuspect) this.#freshness.recordHead(exchange, info.version);
     const headers = withoutFreshness(answer.headers);
     return this.#reply(exchange, { ...answer, headers }, status < 300 ? info?.version : undefined);
   }

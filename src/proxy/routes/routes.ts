@@ -144,14 +144,13 @@ export class Routes implements Service {
   /** Answers a read from memory at once, or from the fleet. */
   #answerRead(exchange: Exchange, read: Read): void | Promise<void> {
     const { reader, freshness } = this.#reads;
-    const { request } = exchange;
-    const hit = isOfLatest(read) ? freshness.findRead(read, request) : reader.find(read);
+    const hit = isOfLatest(read) ? freshness.findRead(read, exchange) : reader.find(read);
     if (hit !== undefined) return this.#write(exchange, hit);
     exchange.requireTime();
     // An answer of history grows with the ledger until it is final: no client gets one of before its own reads.
     const load = isOfLatest(read)
       ? freshness.load(read, exchange)
-      : reader.load(read, exchange, read.extent === undefined ? undefined : freshness.demandOf(request).min);
+      : reader.load(read, exchange, read.extent === undefined ? undefined : freshness.demandOf(exchange).min);
     return load.then(
       (served) => this.#write(exchange, served),
       (error: unknown) => this.#stream(exchange, read.form, error),
@@ -194,7 +193,7 @@ export class Routes implements Service {
   /** Writes the answer. After a committed transaction its connection reads no older state. */
   #write(exchange: Exchange, served: ReadResult): void | Promise<void> {
     const { committedAt } = served.entry;
-    if (committedAt !== undefined) this.#reads.freshness.recordSeen(exchange.request, committedAt);
+    if (committedAt !== undefined) this.#reads.freshness.recordSeen(exchange, committedAt);
     return exchange.answerRead(served);
   }
 
@@ -245,9 +244,9 @@ export class Routes implements Service {
       return this.#passThrough.ledgerInfo(exchange, match);
     }
     const { freshness } = this.#reads;
-    const info = freshness.findLedgerInfo(request);
+    const info = freshness.findLedgerInfo(exchange);
     if (info !== undefined) return exchange.answerInfo(info);
-    return freshness.ledgerInfo(request, exchange.signal).then((found) => exchange.answerInfo(found));
+    return freshness.ledgerInfo(exchange, exchange.signal).then((found) => exchange.answerInfo(found));
   }
 
   #answerPassed(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {

@@ -22,7 +22,7 @@ const bounds: readonly (readonly [text: string, expectedMs: number])[] = [
 for (const [text, expectedMs] of bounds) {
   test(`Ledgergate-Max-Staleness ${JSON.stringify(text)} is a bound of ${expectedMs} ms`, () => {
     const demand = parseDemand({ 'ledgergate-max-staleness': text }, unlimited, undefined);
-    assert.deepEqual(demand, { maxStalenessMs: expectedMs, min: undefined });
+    assert.deepEqual(demand, { maxStalenessMs: expectedMs, min: undefined, floor: undefined });
   });
 }
 

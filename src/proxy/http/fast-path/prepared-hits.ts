@@ -8,7 +8,7 @@ import { performance } from 'node:perf_hooks';
 import type { AdmittedRequest } from '../../../access/index.ts';
 import type { ContentCoding } from '../../../cache/index.ts';
 import type { Fleet, ReportedState } from '../../../upstream/index.ts';
-import { type InfoBody, isOfLatest, type Read, type ReadResult } from '../../reads/index.ts';
+import { type DemandSource, type InfoBody, isOfLatest, type Read, type ReadResult } from '../../reads/index.ts';
 import { type CacheScope, type Cors, fieldLines, headText, ownLines, unchangedHead } from '../heads.ts';
 import type { Route } from '../message.ts';
 import { conditionalTag, matchesTag, smallestCompressed } from '../negotiate.ts';
@@ -120,7 +120,8 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     const { headers } = block;
     const { target } = request;
     const isLatest = isOfLatest(target.read);
-    const snapshot = isLatest ? freshness.find({ headers, socket: request.connection.socket }) : undefined;
+    const source = { headers, socket: request.connection.socket, admitted: request.admitted };
+    const snapshot = isLatest ? freshness.find(source) : undefined;
     if (isLatest && snapshot === undefined) return false;
     const version = snapshot === undefined ? target.read.version : snapshot.info.version;
     const { prepared } = target;
@@ -131,12 +132,12 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
       prepared?.ageSeconds === ageSeconds &&
       this.#isUsable(prepared, block, request)
     ) {
-      return this.#serve(prepared, request, snapshot);
+      return this.#serve(prepared, request, snapshot, source);
     }
     const read = snapshot === undefined ? target.read : freshness.pinned(target.read, snapshot.info.version);
     const made = this.#prepare(read, isLatest, ageSeconds, block.coding, request);
     target.prepared = made;
-    return made !== undefined && this.#isUsable(made, block, request) && this.#serve(made, request, snapshot);
+    return made !== undefined && this.#isUsable(made, block, request) && this.#serve(made, request, snapshot, source);
   }
 
   /** `wanted`: the coding that the client prefers. `undefined`: memory lacks the answer, or its head is long. */
@@ -208,7 +209,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
   }
 
   /** Writes the answer and reports it; false: the writer has not answered. */
-  #serve(prepared: PreparedHead, request: HitRequest<Sink>, snapshot?: ReportedState): boolean {
+  #serve(prepared: PreparedHead, request: HitRequest<Sink>, snapshot?: ReportedState, source?: DemandSource): boolean {
     const { memory, observer, freshness } = this.#proxy;
     const { target, nowMs, admitted, bodyBytes, isHead, isUnchanged } = request;
     if (!this.#writer.write(prepared, request)) return false;
@@ -219,7 +220,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
       memory.use(prepared);
     }
     prepared.hits.inc();
-    if (snapshot !== undefined) freshness.recordServed(request.connection, snapshot);
+    if (snapshot !== undefined && source !== undefined) freshness.recordServed(source, snapshot);
     const hit = this.#hit;
     hit.method = isHead ? 'HEAD' : target.scope === 'none' ? 'POST' : 'GET';
     hit.route = target.route.name;
@@ -287,7 +288,7 @@ export class PreparedInfo {
     if (isDemanding || form === 'bcs' || !view.isPlain || view.oldest === undefined) return false;
     if (heads.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
-    const info = freshness.findLedgerInfo({ headers, socket: connection.socket });
+    const info = freshness.findLedgerInfo({ headers, socket: connection.socket, admitted });
     if (info === undefined) return false;
     const { body, version } = info;
     const isHead = head.method === 'HEAD';

@@ -1,0 +1,200 @@
+/**
+ * The states that reads of "latest" share: one for each bound on their age that the config names, renewed once a bound
+ * while it is asked for, and the newest state that a look has found, for the demands that no shared one satisfies.
+ * Clients with equal bounds see one state, whatever others demand. Pure: the times come from the caller.
+ */
+import type { LedgerInfo, LedgerVersion } from '../ledger/index.ts';
+
+/** A state that a node has reported. `asOfMs`: it was current then or later, in ms of `performance.now()`. */
+export interface ReportedState {
+  readonly info: LedgerInfo;
+  readonly asOfMs: number;
+}
+
+/** A ledger state that reads of "latest" share: the ledger info of a node, from one answer. */
+export interface PublishedState extends ReportedState {
+  /** The node's answer to the look, undecoded JSON. */
+  readonly body: Buffer;
+  /** Name of the node. */
+  readonly upstream: string;
+}
+
+/** The state that a caller demands: at most `maxStalenessMs` old at its call, and at or past version `min`. */
+export interface Demand {
+  /** 0: the state at the moment of the call, from a node. */
+  readonly maxStalenessMs: number;
+  /** Of the connection or the client's token: nothing older is an answer. */
+  readonly min: LedgerVersion | undefined;
+  /** Of the client's other connections: nothing older is an answer while a node with it can be reached. */
+  readonly floor?: LedgerVersion | undefined;
+}
+
+/** The shared state of one bound. */
+interface Lane {
+  readonly boundMs: number;
+  state: PublishedState | undefined;
+  /** Time of the last read with this bound. */
+  askedAtMs: number;
+  /** This process found the state, and renews it. */
+  isOwn: boolean;
+}
+
+/** Share of the bound after which the next look begins: late, as it costs a request, but before a read waits for it. */
+const renewAt = 0.98;
+/** A look this share of the bound after the last one renews the state as well. */
+const dueAt = 0.9;
+/** Without reads for this many bounds, the looks end. */
+const idleBounds = 5;
+
+/** Holds the shared states of one ledger. */
+export class SharedStates {
+  readonly #onShared: (state: PublishedState, bounds: readonly number[]) => void;
+  /** By bound, ascending. */
+  #lanes: readonly Lane[] = [];
+  #bounds: readonly number[] = [];
+  #newest: PublishedState | undefined;
+
+  /** `onShared`: called before reads with one of `bounds` share a state that this process has found. */
+  constructor(onShared: (state: PublishedState, bounds: readonly number[]) => void) {
+    this.#onShared = onShared;
+  }
+
+  /** The newest state, shared or not. */
+  get newest(): PublishedState | undefined {
+    return this.#newest;
+  }
+
+  /** Follows the config: states of bounds that stay are kept. `bounds`: in ms, ascending, each above 0. */
+  follow(bounds: readonly number[]): void {
+    if (bounds === this.#bounds) return;
+    this.#bounds = bounds;
+    const before = new Map(this.#lanes.map((lane) => [lane.boundMs, lane]));
+    this.#lanes = bounds.map((boundMs) => {
+      return before.get(boundMs) ?? { boundMs, state: undefined, askedAtMs: -Infinity, isOwn: false };
+    });
+  }
+
+  /** The state of the loosest bound within `maxStalenessMs` that is young enough and at or past `min`, else the newest. */
+  find(maxStalenessMs: number, min: LedgerVersion | undefined, nowMs: number): PublishedState | undefined {
+    let isFirst = true;
+    for (let place = this.#lanes.length - 1; place >= 0; place -= 1) {
+      const lane = this.#lanes[place]!;
+      if (lane.boundMs > maxStalenessMs) continue;
+      if (isFirst) lane.askedAtMs = nowMs;
+      isFirst = false;
+      this.#promote(lane, nowMs);
+      if (satisfies(lane.state, maxStalenessMs, min, nowMs)) return lane.state;
+    }
+    return satisfies(this.#newest, maxStalenessMs, min, nowMs) ? this.#newest : undefined;
+  }
+
+  /** The state that reads of this bound share now, whatever its age. */
+  sharedWithin(boundMs: number): PublishedState | undefined {
+    return this.#lanes.findLast((lane) => lane.boundMs <= boundMs)?.state;
+  }
+
+  /** The newest version that reads of any bound share. */
+  get newestShared(): LedgerVersion | undefined {
+    let newest: LedgerVersion | undefined;
+    for (const { state } of this.#lanes) if (isAbove(state, newest)) newest = state?.info.version;
+    return newest;
+  }
+
+  /** A version that no read of a bound in use is below from now on; `undefined`: unknown. */
+  passedBy(nowMs: number): LedgerVersion | undefined {
+    let least: LedgerVersion | undefined;
+    for (const { state, boundMs } of this.#lanes) {
+      // One beyond its bound is replaced by the newest at its next read.
+      if (state === undefined || nowMs - state.asOfMs > boundMs) continue;
+      if (least === undefined || state.info.version < least) least = state.info.version;
+    }
+    return least;
+  }
+
+  /** Takes the result of a look. `forAll`: reads of every bound share it from now on. False: it is older than the newest. */
+  take(state: PublishedState, forAll: boolean): boolean {
+    if (!isNewer(state, this.#newest)) return false;
+    this.#newest = state;
+    const due = this.#lanes.filter((lane) => forAll || isDue(lane, state.asOfMs));
+    for (const lane of due) fill(lane, state);
+    if (due.length > 0)
+      this.#onShared(
+        state,
+        due.map(({ boundMs }) => boundMs),
+      );
+    return true;
+  }
+
+  /** Takes over the state that reads with one of `bounds` share in another process, which renews it. */
+  adopt(state: PublishedState, bounds: readonly number[]): void {
+    if (isNewer(state, this.#newest)) this.#newest = state;
+    for (const lane of this.#lanes) {
+      if (!bounds.includes(lane.boundMs) || !isNewer(state, lane.state)) continue;
+      lane.state = state;
+      lane.isOwn = false;
+    }
+  }
+
+  /** Ms until the next look has to begin for a state that reads come for; `undefined`: none. */
+  renewalInMs(nowMs: number): number | undefined {
+    let next: number | undefined;
+    for (const { boundMs, state, askedAtMs, isOwn } of this.#lanes) {
+      if (state === undefined || !isOwn || nowMs - askedAtMs > boundMs * idleBounds) continue;
+      const inMs = Math.max(0, state.asOfMs + boundMs * renewAt - nowMs);
+      if (next === undefined || inMs < next) next = inMs;
+    }
+    return next;
+  }
+
+  /** Drops the states whose version `isLost`. */
+  drop(isLost: (version: LedgerVersion) => boolean): void {
+    const isLostState = (state: PublishedState | undefined): boolean =>
+      state !== undefined && isLost(state.info.version);
+    if (isLostState(this.#newest)) this.#newest = undefined;
+    for (const lane of this.#lanes) if (isLostState(lane.state)) lane.state = undefined;
+  }
+
+  clear(): void {
+    this.drop(() => true);
+  }
+
+  /** Beyond its bound a state gives way to the newest, which saves a look. */
+  #promote(lane: Lane, nowMs: number): void {
+    const { state, boundMs } = lane;
+    const newest = this.#newest;
+    if (newest === undefined || newest === state) return;
+    if (state !== undefined && (nowMs - state.asOfMs <= boundMs || !isNewer(newest, state))) return;
+    fill(lane, newest);
+    this.#onShared(newest, [boundMs]);
+  }
+}
+
+function fill(lane: Lane, state: PublishedState): void {
+  lane.state = state;
+  lane.isOwn = true;
+}
+
+function isDue({ state, boundMs }: Lane, asOfMs: number): boolean {
+  return state === undefined || asOfMs - state.asOfMs >= boundMs * dueAt;
+}
+
+function isAbove(state: PublishedState | undefined, version: LedgerVersion | undefined): boolean {
+  return state !== undefined && (version === undefined || state.info.version > version);
+}
+
+/** Whether the state has a higher version, or the same at a later time: a quiet ledger keeps its version. */
+function isNewer(state: PublishedState, than: PublishedState | undefined): boolean {
+  if (than === undefined) return true;
+  if (state.info.version !== than.info.version) return state.info.version > than.info.version;
+  return state.asOfMs > than.asOfMs;
+}
+
+function satisfies(
+  state: PublishedState | undefined,
+  maxStalenessMs: number,
+  min: LedgerVersion | undefined,
+  nowMs: number,
+): boolean {
+  if (state === undefined || nowMs - state.asOfMs > maxStalenessMs) return false;
+  return min === undefined || state.info.version >= min;
+}

@@ -1,0 +1,158 @@
+/** The shared states by bound: which state each demand gets, when one is renewed, and what a peer's state changes. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { LedgerVersion } from '../../src/ledger/version.ts';
+import { type PublishedState, SharedStates } from '../../src/upstream/shared-states.ts';
+import { ledgerInfo } from '../support/ledger-info.ts';
+
+const body = Buffer.from('{}');
+
+function stateAt(version: bigint, asOfMs: number): PublishedState {
+  return { info: ledgerInfo({ version }), body, asOfMs, upstream: 'full-0' };
+}
+
+/** States of these bounds, with every publication recorded as version and bounds. */
+function statesOf(...bounds: number[]) {
+  const shared: [bigint, readonly number[]][] = [];
+  const states = new SharedStates((state, of) => void shared.push([state.info.version, of]));
+  states.follow(bounds);
+  const find = (boundMs: number, nowMs: number, min?: bigint): bigint | undefined =>
+    states.find(boundMs, min === undefined ? undefined : LedgerVersion.of(min), nowMs)?.info.version;
+  const look = (version: bigint, asOfMs: number, forAll = false): boolean =>
+    states.take(stateAt(version, asOfMs), forAll);
+  return { states, shared, find, look };
+}
+
+test('a look for one client leaves the state that the others share, until nine tenths of its bound', () => {
+  const { shared, find, look } = statesOf(1_000);
+  look(10n, 0);
+  for (const [version, asOfMs] of [
+    [11n, 100],
+    [12n, 899],
+  ] as const) {
+    assert.ok(look(version, asOfMs));
+    assert.deepEqual([find(1_000, 900), find(1_000, 900, version)], [10n, version]);
+  }
+  look(13n, 900);
+  assert.deepEqual([find(1_000, 900), find(1_000, 900, 14n)], [13n, undefined]);
+  assert.deepEqual(shared, [
+    [10n, [1_000]],
+    [13n, [1_000]],
+  ]);
+});
+
+test('each bound has a state of its own, and a demand the loosest within its bound that satisfies it', () => {
+  const { shared, find, look } = statesOf(200, 5_000);
+  look(10n, 0);
+  look(11n, 190);
+  look(12n, 380);
+  const rows: readonly (readonly [bound: number, min: bigint | undefined, expected: bigint | undefined])[] = [
+    [5_000, undefined, 10n],
+    [9_000, undefined, 10n],
+    [4_999, undefined, 12n],
+    [200, undefined, 12n],
+    [5_000, 11n, 12n],
+    [5_000, 13n, undefined],
+    [199, undefined, 12n],
+    [50, undefined, 12n],
+    [9, undefined, undefined],
+  ];
+  for (const [bound, min, expected] of rows) assert.equal(find(bound, 390, min), expected, `${bound} ${min}`);
+  assert.deepEqual(shared, [
+    [10n, [200, 5_000]],
+    [11n, [200]],
+    [12n, [200]],
+  ]);
+});
+
+test('beyond its bound a state gives way to the newest, which is shared from then on', () => {
+  const { shared, find, look } = statesOf(200, 1_000);
+  look(10n, 0);
+  look(11n, 190);
+  assert.equal(find(1_000, 1_000), 10n);
+  assert.equal(find(1_000, 1_001), 11n);
+  assert.deepEqual(shared.at(-1), [11n, [1_000]]);
+  // A client may loosen the bound: while nothing newer is known, it gets the old state.
+  assert.deepEqual([find(1_000, 1_191), find(3_000, 1_191)], [undefined, 11n]);
+});
+
+test('a state is taken when it is newer than the newest: a higher version, or the same later', () => {
+  const { look } = statesOf(200);
+  const taken = [look(10n, 0), look(10n, 0), look(10n, 1), look(9n, 2), look(11n, 0)];
+  assert.deepEqual(taken, [true, false, true, false, true]);
+});
+
+test('for all, every bound shares the look', () => {
+  const { shared, look } = statesOf(200, 1_000);
+  look(10n, 0);
+  look(11n, 1, true);
+  assert.deepEqual(shared.at(-1), [11n, [200, 1_000]]);
+});
+
+test('a state is renewed at 98 % of its bound while reads came within five bounds, and by the process that found it', () => {
+  const { states, find, look } = statesOf(200, 1_000);
+  assert.equal(states.renewalInMs(0), undefined);
+  look(10n, 0);
+  assert.equal(states.renewalInMs(0), undefined);
+  find(1_000, 100);
+  assert.equal(states.renewalInMs(100), 880);
+  find(200, 100);
+  assert.equal(states.renewalInMs(100), 96);
+  assert.equal(states.renewalInMs(300), 0);
+  assert.equal(states.renewalInMs(1_101), 0);
+  find(200, 1_200);
+  states.adopt(stateAt(11n, 1_200), [200, 1_000]);
+  assert.equal(states.renewalInMs(1_200), undefined);
+  find(200, 1_401);
+  assert.equal(states.renewalInMs(1_401), undefined);
+  look(12n, 1_401);
+  assert.equal(states.renewalInMs(1_401), 196);
+  assert.equal(states.renewalInMs(2_402), undefined);
+});
+
+test('the state of a peer is shared where it is newer, by its bounds alone', () => {
+  const { states, shared, find, look } = statesOf(200, 1_000);
+  look(10n, 0);
+  states.adopt(stateAt(12n, 10), [1_000]);
+  states.adopt(stateAt(11n, 20), [1_000, 400]);
+  assert.deepEqual([find(1_000, 20), find(200, 20), find(20, 20)], [12n, 10n, 12n]);
+  assert.equal(shared.length, 1);
+});
+
+test('the versions that are shared: of a bound, the newest, and the one that all in use have passed', () => {
+  const { states, look } = statesOf(200, 5_000);
+  assert.deepEqual(
+    [states.newestShared, states.passedBy(0), states.sharedWithin(200)],
+    [undefined, undefined, undefined],
+  );
+  look(10n, 0);
+  look(11n, 190);
+  assert.deepEqual([states.newestShared, states.passedBy(390), states.passedBy(391)], [11n, 10n, 10n]);
+  assert.deepEqual(
+    [199, 200, 4_999, 5_000].map((bound) => states.sharedWithin(bound)?.info.version),
+    [undefined, 11n, 11n, 10n],
+  );
+  look(12n, 4_999);
+  assert.deepEqual([states.passedBy(4_999), states.passedBy(5_001), states.passedBy(10_000)], [12n, 12n, undefined]);
+});
+
+test('states of versions that are lost go, and states of bounds that the config keeps stay', () => {
+  const { states, find, look } = statesOf(200, 1_000);
+  look(10n, 0);
+  look(11n, 190);
+  states.drop((version) => version > 10n);
+  assert.deepEqual([find(1_000, 190), find(200, 190), states.newest], [10n, undefined, undefined]);
+  states.follow([1_000, 2_000]);
+  assert.deepEqual([find(1_000, 190), find(2_000, 190)], [10n, 10n]);
+  states.clear();
+  assert.equal(find(2_000, 190), undefined);
+});
+
+test('without bounds only the newest state is found', () => {
+  const { states, shared, find, look } = statesOf();
+  look(10n, 0);
+  assert.deepEqual(
+    [find(5, 5), find(4, 5), shared, states.newestShared, states.passedBy(0)],
+    [10n, undefined, [], undefined, undefined],
+  );
+});
