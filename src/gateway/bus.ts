@@ -55,12 +55,13 @@ const toFleet = ({ fleet }: Rooms, news: FleetNews): void => fleet.onNews(news);
 const rows: { readonly [Kind in PeerEvent['kind']]: RowOf<Kind> } = {
   head: { of: 'ledger', newness: ({ info }) => info, apply: toFleet },
   served: { of: 'ledger', newness: (event) => event, toReplicas: (event) => event, apply: toFleet },
-  floor: { of: 'ledger', apply: toFleet },
+  floor: { of: 'ledger', toReplicas: (event) => event, apply: toFleet },
+  shared: { of: 'ledger', apply: toFleet },
   snapshot: {
     of: 'ledger',
     newness: ({ snapshot }) => ({ version: snapshot.info.version, asOfMs: snapshot.asOfMs }),
-    // Replicas look themselves: their clients get the version, not the body.
-    toReplicas: ({ snapshot }) => ({ kind: 'served', version: snapshot.info.version }),
+    toReplicas: ({ snapshot: { info }, bounds, floor }) =>
+      floor === 'gateway' ? { kind: 'served', version: info.version } : { kind: 'shared', info, bounds },
     apply: toFleet,
   },
   refused: { of: 'ledger', toReplicas: (event) => event, apply: toFleet },

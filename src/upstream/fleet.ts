@@ -41,8 +41,18 @@ export type FleetNews =
   | { readonly kind: 'served'; readonly version: LedgerVersion }
   /** This client gets this version, a floor for itself. */
   | { readonly kind: 'floor'; readonly client: string; readonly version: LedgerVersion }
-  /** Reads without a version share this state, those whose bound on its age is one of `bounds`, in ms. */
-  | { readonly kind: 'snapshot'; readonly snapshot: PublishedState; readonly bounds: readonly number[] }
+  /**
+   * Reads without a version share this state, those whose bound on its age is one of `bounds`, in ms. `floor`: whom its
+   * version binds.
+   */
+  | {
+      readonly kind: 'snapshot';
+      readonly snapshot: PublishedState;
+      readonly bounds: readonly number[];
+      readonly floor: LatestOptions['floor'];
+    }
+  /** Reads with one of `bounds` share this state at another replica. */
+  | { readonly kind: 'shared'; readonly info: LedgerInfo; readonly bounds: readonly number[] }
   /** The node with this fingerprint refused `version` as pruned. */
   | { readonly kind: 'refused'; readonly fingerprint: string; readonly version: LedgerVersion }
   /** The ledger was rolled back or replaced: every process drops its state of the ledger. */
@@ -158,7 +168,7 @@ export class Fleet extends FleetState {
     this.latest = new Latest(this, this.sender, settings.latest, {
       lookAround,
       onServed: (version) => publish({ kind: 'served', version }),
-      onShared: (snapshot, bounds) => publish({ kind: 'snapshot', snapshot, bounds }),
+      onShared: (snapshot, bounds, floor) => publish({ kind: 'snapshot', snapshot, bounds, floor }),
       onFloor: (client, version) => publish({ kind: 'floor', client, version }),
       onUnreached: (version) => {
         metrics.unreached.inc();
@@ -249,6 +259,9 @@ export class Fleet extends FleetState {
       case 'snapshot':
         if (this.#observeOfPeer(news.snapshot.upstream, news.snapshot.info))
           this.latest.onPeerState(news.snapshot, news.bounds);
+        break;
+      case 'shared':
+        this.latest.onReplicaState(news.info, news.bounds);
         break;
       case 'refused':
         this.onPeerRefusal(news.fingerprint, news.version, performance.now());

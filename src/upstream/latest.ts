@@ -21,14 +21,14 @@ import type { FleetState } from './fleet-state.ts';
 import { ClientFloors } from './client-floors.ts';
 import { silentMs } from './node/circuits.ts';
 import type { Upstream } from './node/upstream.ts';
-import { type Demand, type PublishedState, type ReportedState, SharedStates } from './shared-states.ts';
+import { type Demand, newer, type PublishedState, type ReportedState, SharedStates } from './shared-states.ts';
 
 /** Connections of a `Latest` to the process around it. */
 interface LatestEvents {
   /** Called before a client gets this version, a floor for every client. */
   onServed(version: LedgerVersion): void;
   /** Called before reads with one of `bounds` share the state. */
-  onShared(state: PublishedState, bounds: readonly number[]): void;
+  onShared(state: PublishedState, bounds: readonly number[], floor: LatestOptions['floor']): void;
   /** Called before the client gets this version, a floor for itself. */
   onFloor(client: string, version: LedgerVersion): void;
   /** No node here reached the version that a client of a peer has got: clients here get an older one. */
@@ -83,11 +83,14 @@ export class Latest {
     this.#sender = sender;
     this.#options = options;
     this.#events = events;
-    this.#states = new SharedStates((state, bounds) => {
-      this.#onShared(state.info.version);
-      events.onShared(state, bounds);
-      this.#schedule();
-    });
+    this.#states = new SharedStates(
+      (state, bounds) => {
+        this.#onShared(state.info.version);
+        events.onShared(state, bounds, options.floor);
+        this.#schedule();
+      },
+      (version) => this.#isReached(version),
+    );
   }
 
   /** The state that satisfies the demand now: a shared one, or the newest. Sends no look and makes no promise. */
@@ -224,7 +227,8 @@ export class Latest {
   /** Records that this client has got this version at a peer. */
   onPeerFloor(client: string, version: LedgerVersion): void {
     const passed = this.#shared.passedBy(performance.now());
-    if (this.#isBelievable(version) && (passed === undefined || version > passed)) this.#raiseFloor(client, version);
+    if (!this.#isBelievable(version) || performance.now() < this.#ignorePeersUntilMs) return;
+    if (passed === undefined || version > passed) this.#raiseFloor(client, version);
   }
 
   /**
@@ -233,10 +237,16 @@ export class Latest {
    */
   onPeerState(state: PublishedState, bounds: readonly number[]): void {
     const { version } = state.info;
-    if (!this.#isProvided(version) || version > (this.#head ?? -1n)) return;
+    if (!this.#isReached(version)) return;
     this.#shared.adopt(state, bounds);
     this.#onShared(version);
     this.#schedule();
+  }
+
+  /** Records the state that reads with one of `bounds` share at another replica. */
+  onReplicaState(info: LedgerInfo, bounds: readonly number[]): void {
+    if (this.#isBelievable(info.version) && performance.now() >= this.#ignorePeersUntilMs)
+      this.#shared.offer(info, bounds);
   }
 
   close(): void {
@@ -296,6 +306,8 @@ export class Latest {
   /** Ignores versions of peers for a while, because no node here has reached one. */
   #ignorePeers(): void {
     this.#peers = undefined;
+    this.#states.refuseOffers();
+    if (this.#head !== undefined) this.#floors.forgetAbove(this.#head);
     this.#ignorePeersUntilMs = performance.now() + ignorePeersMs;
   }
 
@@ -324,7 +336,7 @@ export class Latest {
       if (state !== undefined) return state;
       if (min === undefined || this.#isProvided(min)) continue;
       const isAwaited = min === seen || this.#isAboveHead(min);
-      if (!isAwaited || !(await this.#isReached(min, signal))) break;
+      if (!isAwaited || !(await this.#comesTo(min, signal))) break;
     }
     if (this.#isAboveHead(min)) {
       throw new GatewayError(
@@ -354,7 +366,7 @@ export class Latest {
   ): Promise<ReportedState> {
     await this.#events.lookAround?.();
     const isFit = (upstream: Upstream): boolean => !failed.has(upstream);
-    if (min !== undefined && !(await this.#isReached(min, signal, isFit))) throw new UnreachedError(min);
+    if (min !== undefined && !(await this.#comesTo(min, signal, isFit))) throw new UnreachedError(min);
     let newest: Upstream | undefined;
     for (const upstream of this.#providers(isFit)) {
       if (upstream.head > (newest?.head ?? -1n)) newest = upstream;
@@ -364,8 +376,13 @@ export class Latest {
     return { info, asOfMs: newest.window.observedAtMs };
   }
 
+  /** Whether a node that can be reached holds the version, and the ledger is believed to. */
+  #isReached(version: LedgerVersion): boolean {
+    return version <= (this.#head ?? -1n) && this.#isProvided(version);
+  }
+
   /** Resolves when a node that provides the newest state has reached the version, or to false after `waitForVersionMs`. */
-  #isReached(version: LedgerVersion, signal: CancelSignal, isFit?: (upstream: Upstream) => boolean): Promise<boolean> {
+  #comesTo(version: LedgerVersion, signal: CancelSignal, isFit?: (upstream: Upstream) => boolean): Promise<boolean> {
     const isProvider = (upstream: Upstream): boolean => this.#providers(isFit).includes(upstream);
     return this.#fleet.waitFor(version, this.#options.waitForVersionMs, signal, isProvider);
   }
@@ -461,9 +478,4 @@ export class Latest {
 function isInfoOf({ json }: AnswerContent, { chainId }: LedgerInfo): boolean {
   const { chain_id: named = chainId } = json.members;
   return json.isObject && !json.isError && named === chainId;
-}
-
-/** The newer of two versions; `undefined`: neither is known. */
-function newer(one: LedgerVersion | undefined, other: LedgerVersion | undefined): LedgerVersion | undefined {
-  return one === undefined || (other !== undefined && other > one) ? other : one;
 }

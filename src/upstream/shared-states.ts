@@ -33,6 +33,8 @@ export interface Demand {
 interface Lane {
   readonly boundMs: number;
   state: PublishedState | undefined;
+  /** The newer state that clients of another replica share; no read of this bound is below it. */
+  offered: LedgerInfo | undefined;
   /** Time of the last read with this bound. */
   askedAtMs: number;
   /** This process found the state, and renews it. */
@@ -49,14 +51,22 @@ const idleBounds = 5;
 /** Holds the shared states of one ledger. */
 export class SharedStates {
   readonly #onShared: (state: PublishedState, bounds: readonly number[]) => void;
-  /** By bound, ascending. */
+  readonly #isReached: (version: LedgerVersion) => boolean;
+  /** By bound, the loosest first. */
   #lanes: readonly Lane[] = [];
   #bounds: readonly number[] = [];
   #newest: PublishedState | undefined;
 
-  /** `onShared`: called before reads with one of `bounds` share a state that this process has found. */
-  constructor(onShared: (state: PublishedState, bounds: readonly number[]) => void) {
+  /**
+   * `onShared`: called before reads with one of `bounds` share a state that this process has found. `isReached`: whether a
+   * node here holds the version.
+   */
+  constructor(
+    onShared: (state: PublishedState, bounds: readonly number[]) => void,
+    isReached: (version: LedgerVersion) => boolean,
+  ) {
     this.#onShared = onShared;
+    this.#isReached = isReached;
   }
 
   /** The newest state, shared or not. */
@@ -69,34 +79,39 @@ export class SharedStates {
     if (bounds === this.#bounds) return;
     this.#bounds = bounds;
     const before = new Map(this.#lanes.map((lane) => [lane.boundMs, lane]));
-    this.#lanes = bounds.map((boundMs) => {
-      return before.get(boundMs) ?? { boundMs, state: undefined, askedAtMs: -Infinity, isOwn: false };
+    this.#lanes = bounds.toReversed().map((boundMs) => {
+      const lane = { boundMs, state: undefined, offered: undefined, askedAtMs: -Infinity, isOwn: false };
+      return before.get(boundMs) ?? lane;
     });
   }
 
   /** The state of the loosest bound within `maxStalenessMs` that is young enough and at or past `min`, else the newest. */
   find(maxStalenessMs: number, min: LedgerVersion | undefined, nowMs: number): PublishedState | undefined {
     let isFirst = true;
-    for (let place = this.#lanes.length - 1; place >= 0; place -= 1) {
-      const lane = this.#lanes[place]!;
+    let least = min;
+    for (const lane of this.#lanes) {
       if (lane.boundMs > maxStalenessMs) continue;
       if (isFirst) lane.askedAtMs = nowMs;
       isFirst = false;
+      if (lane.offered !== undefined) {
+        this.#accept(lane);
+        least = newer(least, lane.offered?.version);
+      }
       this.#promote(lane, nowMs);
-      if (satisfies(lane.state, maxStalenessMs, min, nowMs)) return lane.state;
+      if (satisfies(lane.state, maxStalenessMs, least, nowMs)) return lane.state;
     }
-    return satisfies(this.#newest, maxStalenessMs, min, nowMs) ? this.#newest : undefined;
+    return satisfies(this.#newest, maxStalenessMs, least, nowMs) ? this.#newest : undefined;
   }
 
   /** The state that reads of this bound share now, whatever its age. */
   sharedWithin(boundMs: number): PublishedState | undefined {
-    return this.#lanes.findLast((lane) => lane.boundMs <= boundMs)?.state;
+    return this.#lanes.find((lane) => lane.boundMs <= boundMs)?.state;
   }
 
-  /** The newest version that reads of any bound share. */
+  /** The newest version that reads of any bound share, here or at another replica. */
   get newestShared(): LedgerVersion | undefined {
     let newest: LedgerVersion | undefined;
-    for (const { state } of this.#lanes) if (isAbove(state, newest)) newest = state?.info.version;
+    for (const { state, offered } of this.#lanes) newest = newer(newer(newest, state?.info.version), offered?.version);
     return newest;
   }
 
@@ -117,6 +132,7 @@ export class SharedStates {
     this.#newest = state;
     const due = this.#lanes.filter((lane) => forAll || isDue(lane, state.asOfMs));
     for (const lane of due) fill(lane, state);
+    for (const lane of this.#lanes) if (lane.offered !== undefined) this.#accept(lane);
     if (due.length > 0)
       this.#onShared(
         state,
@@ -135,6 +151,22 @@ export class SharedStates {
     }
   }
 
+  /**
+   * Records the state that reads with one of `bounds` share at another replica. It becomes the shared state here once a node
+   * here holds it, so that replicas do not renew it in turn; until then it is a floor.
+   */
+  offer(info: LedgerInfo, bounds: readonly number[]): void {
+    for (const lane of this.#lanes) {
+      const known = newer(lane.state?.info.version, lane.offered?.version);
+      if (bounds.includes(lane.boundMs) && (known === undefined || info.version > known)) lane.offered = info;
+    }
+  }
+
+  /** Forgets the states of other replicas: no node here reaches one. */
+  refuseOffers(): void {
+    for (const lane of this.#lanes) lane.offered = undefined;
+  }
+
   /** Ms until the next look has to begin for a state that reads come for; `undefined`: none. */
   renewalInMs(nowMs: number): number | undefined {
     let next: number | undefined;
@@ -151,11 +183,29 @@ export class SharedStates {
     const isLostState = (state: PublishedState | undefined): boolean =>
       state !== undefined && isLost(state.info.version);
     if (isLostState(this.#newest)) this.#newest = undefined;
-    for (const lane of this.#lanes) if (isLostState(lane.state)) lane.state = undefined;
+    for (const lane of this.#lanes) {
+      if (isLostState(lane.state)) lane.state = undefined;
+      if (lane.offered !== undefined && isLost(lane.offered.version)) lane.offered = undefined;
+    }
   }
 
   clear(): void {
     this.drop(() => true);
+  }
+
+  /**
+   * Takes the offered state over where a node holds it. No clock is shared with the other replica: it was current when the
+   * older state of this process was, or later.
+   */
+  #accept(lane: Lane): void {
+    const { offered, state } = lane;
+    if (offered === undefined) return;
+    if (state !== undefined && offered.version <= state.info.version) lane.offered = undefined;
+    else if (state !== undefined && this.#isReached(offered.version)) {
+      lane.offered = undefined;
+      lane.state = { ...state, info: offered };
+      if (isNewer(lane.state, this.#newest)) this.#newest = lane.state;
+    }
   }
 
   /** Beyond its bound a state gives way to the newest, which saves a look. */
@@ -178,8 +228,9 @@ function isDue({ state, boundMs }: Lane, asOfMs: number): boolean {
   return state === undefined || asOfMs - state.asOfMs >= boundMs * dueAt;
 }
 
-function isAbove(state: PublishedState | undefined, version: LedgerVersion | undefined): boolean {
-  return state !== undefined && (version === undefined || state.info.version > version);
+/** The newer of two versions; `undefined`: neither is known. */
+export function newer(one: LedgerVersion | undefined, other: LedgerVersion | undefined): LedgerVersion | undefined {
+  return one === undefined || (other !== undefined && other > one) ? other : one;
 }
 
 /** Whether the state has a higher version, or the same at a later time: a quiet ledger keeps its version. */

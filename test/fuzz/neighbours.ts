@@ -6,7 +6,7 @@ import { findScope, formatScope, keyMatcher } from '../../src/cache/purge/purge-
 import { decodeRecord, decodeReference, encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import type { RedisClient } from '../../src/cache/redis/redis-client.ts';
 import type { RedisLink } from '../../src/cache/redis/redis-link.ts';
-import { SharedState } from '../../src/cache/redis/shared-state.ts';
+import { type ReplicaNews, SharedState } from '../../src/cache/redis/shared-state.ts';
 import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { answerOf, keyAt } from '../support/answers.ts';
@@ -95,7 +95,7 @@ async function newsListener() {
   });
   const link = { write: nothing, read: nothing, runFor: nothing, servers: () => [] };
   const listener = {
-    onNews: ({ version }: { readonly version: bigint }) => heard.push(version),
+    onNews: (news: ReplicaNews) => heard.push(news.kind === 'shared' ? news.info.version : news.version),
     onPurge: () => Promise.resolve(true),
   };
   const options = { ledger: () => '4', prefix: 'lg', epoch: () => undefined };

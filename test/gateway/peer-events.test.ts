@@ -55,7 +55,12 @@ async function worker(t: TestContext) {
 
 function snapshot(info: LedgerInfo, { upstream = 'full-0', ageMs = 0 } = {}): PeerEvent {
   const asOfMs = performance.now() - ageMs;
-  return { kind: 'snapshot', snapshot: { info, body: Buffer.from('{}'), asOfMs, upstream }, bounds: [200] };
+  return {
+    kind: 'snapshot',
+    snapshot: { info, body: Buffer.from('{}'), asOfMs, upstream },
+    bounds: [200],
+    floor: 'client',
+  };
 }
 
 const now = BigInt(Date.now()) * 1_000n;

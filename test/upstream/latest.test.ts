@@ -189,6 +189,8 @@ test('the state of another worker is shared and raises the floor, unless it is o
   assert.deepEqual([latest.find(demand), latest.peek(), await floorNow()], [undefined, undefined, undefined]);
 });
 
+const nothing = (): void => undefined;
+
 /** A gateway with one node at 900; `ledger` is moved by the test. */
 async function latestOf(t: TestContext) {
   const ledger = { version: 900n };
@@ -202,7 +204,6 @@ async function latestOf(t: TestContext) {
     { connections: 8 },
   );
   const states: PublishedState[] = [];
-  const nothing = (): void => undefined;
   const onShared = (state: PublishedState): void => void states.push(state);
   const latest = new Latest(fleet, sender, options, {
     onShared,

@@ -14,13 +14,15 @@ function stateAt(version: bigint, asOfMs: number): PublishedState {
 /** States of these bounds, with every publication recorded as version and bounds. */
 function statesOf(...bounds: number[]) {
   const shared: [bigint, readonly number[]][] = [];
-  const states = new SharedStates((state, of) => void shared.push([state.info.version, of]));
+  const reached = { version: 0n };
+  const isReached = (version: bigint): boolean => version <= reached.version;
+  const states = new SharedStates((state, of) => void shared.push([state.info.version, of]), isReached);
   states.follow(bounds);
   const find = (boundMs: number, nowMs: number, min?: bigint): bigint | undefined =>
     states.find(boundMs, min === undefined ? undefined : LedgerVersion.of(min), nowMs)?.info.version;
   const look = (version: bigint, asOfMs: number, forAll = false): boolean =>
     states.take(stateAt(version, asOfMs), forAll);
-  return { states, shared, find, look };
+  return { states, shared, find, look, reached };
 }
 
 test('a look for one client leaves the state that the others share, until nine tenths of its bound', () => {
@@ -59,7 +61,7 @@ test('each bound has a state of its own, and a demand the loosest within its bou
   ];
   for (const [bound, min, expected] of rows) assert.equal(find(bound, 390, min), expected, `${bound} ${min}`);
   assert.deepEqual(shared, [
-    [10n, [200, 5_000]],
+    [10n, [5_000, 200]],
     [11n, [200]],
     [12n, [200]],
   ]);
@@ -86,7 +88,7 @@ test('for all, every bound shares the look', () => {
   const { shared, look } = statesOf(200, 1_000);
   look(10n, 0);
   look(11n, 1, true);
-  assert.deepEqual(shared.at(-1), [11n, [200, 1_000]]);
+  assert.deepEqual(shared.at(-1), [11n, [1_000, 200]]);
 });
 
 test('a state is renewed at 98 % of its bound while reads came within five bounds, and by the process that found it', () => {
@@ -155,4 +157,43 @@ test('without bounds only the newest state is found', () => {
     [find(5, 5), find(4, 5), shared, states.newestShared, states.passedBy(0)],
     [10n, undefined, [], undefined, undefined],
   );
+});
+
+test('the state of another replica is a floor, and the shared state from the time on at which a node here holds it', () => {
+  const { states, shared, find, look, reached } = statesOf(200, 1_000);
+  look(10n, 0);
+  states.offer(ledgerInfo({ version: 12n }), [1_000]);
+  assert.deepEqual([find(1_000, 10), find(200, 10), states.newestShared], [undefined, 10n, 12n]);
+  reached.version = 12n;
+  assert.deepEqual([find(1_000, 20), find(200, 20), find(20, 20), find(19, 20)], [12n, 10n, 12n, undefined]);
+  // Its age is that of the state before: no look is saved, and none is added.
+  assert.deepEqual([find(1_000, 1_000), find(1_000, 1_001)], [12n, undefined]);
+  assert.deepEqual(shared, [
+    [10n, [1_000, 200]],
+    [12n, [200]],
+  ]);
+});
+
+test('a look for a floor of another replica makes its state the shared one, not that of the look', () => {
+  const { states, find, look, reached } = statesOf(1_000);
+  look(10n, 0);
+  states.offer(ledgerInfo({ version: 12n }), [1_000]);
+  reached.version = 14n;
+  look(14n, 100);
+  assert.deepEqual([find(1_000, 100), find(1_000, 100, 13n)], [12n, 14n]);
+});
+
+test('older states of other replicas change nothing, and those that no node reaches are forgotten', () => {
+  const { states, find, look } = statesOf(1_000);
+  states.offer(ledgerInfo({ version: 9n }), [1_000]);
+  look(10n, 0);
+  assert.deepEqual([find(1_000, 0), states.newestShared], [10n, 10n]);
+  states.offer(ledgerInfo({ version: 10n }), [1_000]);
+  assert.equal(find(1_000, 0), 10n);
+  states.offer(ledgerInfo({ version: 12n }), [1_000]);
+  states.refuseOffers();
+  assert.equal(find(1_000, 0), 10n);
+  states.offer(ledgerInfo({ version: 12n }), [1_000]);
+  states.drop((version) => version > 11n);
+  assert.equal(find(1_000, 0), 10n);
 });

@@ -49,6 +49,7 @@ const snapshot = (version: bigint, asOfMs: number): PeerEvent => ({
   kind: 'snapshot',
   snapshot: { info: ledgerInfo({ version }), body: Buffer.from('{}'), asOfMs, upstream: 'a' },
   bounds: [200],
+  floor: 'client',
 });
 
 test('an event reaches every peer of its worker, older state none', async () => {

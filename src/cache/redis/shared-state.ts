@@ -1,12 +1,12 @@
 /**
- * News between replicas, beside answers: the highest version served to a client, so that the next answer of another
- * replica is not older, and versions that nodes have pruned. Receivers verify news themselves, and without Redis each
+ * News between replicas, beside answers: the states that reads without a version share and the floors of clients ahead of
+ * them, so that the next answer of another replica is not older, and versions that nodes have pruned. Receivers verify news themselves, and without Redis each
  * replica goes on alone.
  *
  * The version has one small key without a TTL, which the recommended eviction policy (`volatile-*`) never evicts: every
  * answer has a TTL (docs/redis.md).
  */
-import { Allowance, findU64, LedgerVersion } from '../../ledger/index.ts';
+import { Allowance, findU64, type LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
 import { PurgeNews, type PurgeMark } from '../purge/purge.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
 import type { RedisClient } from './redis-client.ts';
@@ -14,8 +14,12 @@ import type { RedisLink } from './redis-link.ts';
 
 /** News for the other replicas. */
 export type ReplicaNews =
-  /** A client was answered with this version. */
+  /** A client was answered with this version, a floor for every client. */
   | { readonly kind: 'served'; readonly version: LedgerVersion }
+  /** Reads whose bound on staleness is one of `bounds`, in ms, share this state. */
+  | { readonly kind: 'shared'; readonly info: LedgerInfo; readonly bounds: readonly number[] }
+  /** This client was answered with this version, a floor for itself. */
+  | { readonly kind: 'floor'; readonly client: string; readonly version: LedgerVersion }
   /** The node with this fingerprint refused this version as pruned. */
   | { readonly kind: 'refused'; readonly fingerprint: string; readonly version: LedgerVersion };
 
@@ -48,12 +52,16 @@ interface FollowedLedger {
   published: bigint;
   /** The last version received: not to be published again by every replica that serves it next. */
   received: bigint;
+  /** The newest version of a state received, of which `served` is no news. */
+  shared: bigint;
 }
 
 /** Ms from a served version to its publication: the highest of that time is published. */
 const publishDelayMs = 2;
 /** Longer messages are ignored. */
-const longestMessage = 128;
+const longestMessage = 1_024;
+/** Floors of clients between two publications; beyond, their newest is published as a floor for all. */
+const mostFloors = 1_000;
 /** Scores are doubles, exact up to here. */
 const largestScore = BigInt(Number.MAX_SAFE_INTEGER);
 
@@ -66,6 +74,8 @@ export class SharedState {
   #followed: FollowedLedger | undefined;
   /** The highest version to publish. */
   #pending = -1n;
+  /** The floors to publish, by client. */
+  readonly #floors = new Map<string, bigint>();
   #timer: NodeJS.Timeout | undefined;
   /** A moving edge makes a few refusals a second. */
   readonly #refusals = new Allowance(20);
@@ -88,6 +98,7 @@ export class SharedState {
     if (name === before?.name) return before?.hasFloor === false ? this.#readFloor(before) : undefined;
     if (before !== undefined) {
       this.#pending = -1n;
+      this.#floors.clear();
       this.#subscriber.unsubscribe(before.channel).catch(() => undefined);
       before.purges.close();
     }
@@ -102,16 +113,18 @@ export class SharedState {
       mark: this.#listener.purgeMark?.(name),
     });
     const key = `${prefix}:state:${name}`;
-    const ledger = { name, channel, key, purges, hasFloor: false, published: -1n, received: -1n };
+    const ledger = { name, channel, key, purges, hasFloor: false, published: -1n, received: -1n, shared: -1n };
     this.#followed = ledger;
     this.#subscribe();
     void purges.catchUp();
     await this.#readFloor(ledger);
   }
 
-  /** Publishes news; that of a served version after `publishDelayMs`. Never waits. */
+  /** Publishes news; that of a served version and of floors after `publishDelayMs`. Never waits. */
   publish(news: ReplicaNews): void {
     if (news.kind === 'served') this.#publishServed(news.version);
+    else if (news.kind === 'shared') this.#publishShared(news.info, news.bounds);
+    else if (news.kind === 'floor') this.#publishFloor(news.client, news.version);
     else if (this.#refusals.withdraw(performance.now())) this.#send(`refused ${news.fingerprint} ${news.version}`);
   }
 
@@ -119,9 +132,11 @@ export class SharedState {
   forgetServed(): void {
     const ledger = this.#followed;
     this.#pending = -1n;
+    this.#floors.clear();
     if (ledger === undefined) return;
     ledger.published = -1n;
     ledger.received = -1n;
+    ledger.shared = -1n;
     void this.#link.write(ledger.key, (client) => client.unlink(ledger.key));
   }
 
@@ -150,11 +165,30 @@ export class SharedState {
     if (version !== undefined) this.#listener.onNews({ kind: 'served', version: LedgerVersion.of(version) });
   }
 
+  /** A state, and its version for replicas that know no states, or start later. */
+  #publishShared(info: LedgerInfo, bounds: readonly number[]): void {
+    void this.follow();
+    const { chainId, epoch, version, oldestVersion, timestampUsec, blockHeight, oldestBlockHeight } = info;
+    const facts = [chainId, epoch, version, oldestVersion, timestampUsec, blockHeight, oldestBlockHeight];
+    this.#send(`shared ${this.#options.epoch() ?? '-'} ${bounds.join(',')} ${facts.join(' ')}`);
+    this.#publishServed(version);
+  }
+
+  #publishFloor(client: string, version: bigint): void {
+    if (client.length > longestMessage / 2 || this.#floors.size >= mostFloors) return this.#publishServed(version);
+    this.#floors.set(client, version);
+    this.#publishSoon();
+  }
+
   #publishServed(version: bigint): void {
     if (version > largestScore) return;
-    void this.follow();
     // Workers may publish in any order: the highest counts.
     if (version > this.#pending) this.#pending = version;
+    this.#publishSoon();
+  }
+
+  #publishSoon(): void {
+    void this.follow();
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       this.#publishPending();
@@ -165,6 +199,9 @@ export class SharedState {
   #publishPending(): void {
     void this.follow();
     const [ledger, version] = [this.#followed, this.#pending];
+    const epochOfFloors = this.#options.epoch() ?? '-';
+    for (const [client, floor] of this.#floors) this.#send(`floor ${epochOfFloors} ${floor} ${client}`);
+    this.#floors.clear();
     if (ledger === undefined || version <= ledger.published) return;
     ledger.published = version;
     // Only an equal version is skipped: a wrong higher one must not suppress a true one.
@@ -182,21 +219,58 @@ export class SharedState {
   #onMessage(channel: string, message: string): void {
     const ledger = this.#followed;
     if (channel !== ledger?.channel) return;
+    if (message.length > longestMessage) return;
     ledger.purges.onMessage(message);
-    const [, kind, node = '', number = '', theirs] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
+    if (message.startsWith('shared ')) return this.#onShared(ledger, message);
+    if (message.startsWith('floor ')) return this.#onFloor(message);
+    const [, kind, node = '', number = '', theirs = '-'] = form.exec(message) ?? [];
     const found = findU64(number);
     if (found === undefined) return;
     const version = LedgerVersion.of(found);
     if (kind === 'served') {
-      const epoch = this.#options.epoch();
-      // A version of another history is no floor here. With one epoch unknown, it counts.
-      if (theirs !== undefined && epoch !== undefined && theirs !== epoch) return;
+      if (!this.#isOurs(theirs) || version <= ledger.shared) return;
       ledger.received = version;
       this.#listener.onNews({ kind, version });
     } else this.#listener.onNews({ kind: 'refused', fingerprint: node.trim(), version });
+  }
+
+  #onShared(ledger: FollowedLedger, message: string): void {
+    const [, epoch = '', bounds = '', facts = ''] = sharedForm.exec(message) ?? [];
+    const [chainId, ledgerEpoch, version, oldest, timestampUsec, blockHeight, oldestBlockHeight] = facts
+      .split(' ')
+      .map(findU64);
+    if (!this.#isOurs(epoch) || chainId === undefined || ledgerEpoch === undefined || version === undefined) return;
+    if (oldest === undefined || timestampUsec === undefined || blockHeight === undefined) return;
+    if (oldestBlockHeight === undefined) return;
+    const info = {
+      chainId: Number(chainId),
+      epoch: ledgerEpoch,
+      version: LedgerVersion.of(version),
+      oldestVersion: LedgerVersion.of(oldest),
+      timestampUsec,
+      blockHeight,
+      oldestBlockHeight,
+    };
+    if (version > ledger.shared) ledger.shared = version;
+    this.#listener.onNews({ kind: 'shared', info, bounds: bounds.split(',').map(Number) });
+  }
+
+  #onFloor(message: string): void {
+    const [, epoch = '', number = '', client = ''] = floorForm.exec(message) ?? [];
+    const version = findU64(number);
+    if (version === undefined || !this.#isOurs(epoch)) return;
+    this.#listener.onNews({ kind: 'floor', client, version: LedgerVersion.of(version) });
+  }
+
+  /** Whether a version of this epoch is of the history here. With one epoch unknown, it counts. */
+  #isOurs(theirs: string): boolean {
+    const epoch = this.#options.epoch();
+    return theirs === '-' || epoch === undefined || theirs === epoch;
   }
 }
 
 /** Member of the sorted set whose score is the highest version served: `ZADD GT` raises it and never lowers it. */
 const member = 'served';
+const sharedForm = /^shared ([\da-z]{8}|-) ([\d,]{1,900}) ([\d ]{13,200})$/;
+const floorForm = /^floor ([\da-z]{8}|-) (\d{1,20}) (.{1,600})$/;
 const form = /^(served|refused) ([\w-]{22} )?(\d{1,20})(?: ([0-9a-z]{8}))?$/;

@@ -13,11 +13,13 @@ interface ReplicaOptions {
   readonly full: readonly FakeNode[];
   readonly archival?: readonly FakeNode[];
   readonly maxStalenessMs?: number;
+  readonly floor?: 'client' | 'gateway';
 }
 
-function replica(t: TestContext, { server, full, archival = [], maxStalenessMs = 10_000 }: ReplicaOptions) {
+function replica(t: TestContext, { server, full, archival = [], ...bounds }: ReplicaOptions) {
+  const { maxStalenessMs = 10_000, floor = 'client' } = bounds;
   const redis = redisAt(server.url);
-  return testGateway(t, { full, archival, config: { cache: { redis }, latest: { maxStalenessMs } } });
+  return testGateway(t, { full, archival, config: { cache: { redis }, latest: { maxStalenessMs, floor } } });
 }
 
 async function servedVersion(gateway: TestGateway, headers: Record<string, string> = {}): Promise<bigint> {
@@ -42,32 +44,66 @@ test('a version that one replica served is the floor of another', { skip: noRedi
   await until(async () => (await servedVersion(b)) === 1500n);
 });
 
-test('a version is published once, by the replica that served it first', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t);
-  const node = await fakeNode(t, { head: 1000n });
-  const replicas = [];
-  for (let count = 0; count < 4; count += 1) replicas.push(await replica(t, { server, full: [node] }));
-  const [first] = replicas;
-  assert.ok(first);
-  await untilSubscribed(server, replicas.length);
-  const published = () =>
-    server.run(async (client) => {
-      const calls = /cmdstat_publish:calls=(\d+)/.exec(await client.info('commandstats'))?.[1];
-      return Number(calls ?? 0);
-    });
-  const before = await published();
+test(
+  'a version that binds every client is published once, by the replica that served it first',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const node = await fakeNode(t, { head: 1000n });
+    const replicas = [];
+    for (let count = 0; count < 4; count += 1)
+      replicas.push(await replica(t, { server, full: [node], floor: 'gateway' }));
+    const [first] = replicas;
+    assert.ok(first);
+    await untilSubscribed(server, replicas.length);
+    const published = () =>
+      server.run(async (client) => {
+        const calls = /cmdstat_publish:calls=(\d+)/.exec(await client.info('commandstats'))?.[1];
+        return Number(calls ?? 0);
+      });
+    const before = await published();
 
-  for (const head of [1500n, 1600n, 1700n]) {
-    node.clock.head = head;
-    assert.equal(await servedVersion(first, { 'ledgergate-max-staleness': '0' }), head);
-    for (const other of replicas) {
-      await until(async () => (await servedVersion(other)) === head);
+    for (const head of [1500n, 1600n, 1700n]) {
+      node.clock.head = head;
+      assert.equal(await servedVersion(first, { 'ledgergate-max-staleness': '0' }), head);
+      for (const other of replicas) {
+        await until(async () => (await servedVersion(other)) === head);
+      }
     }
-  }
-  // Messages of the others are in flight for a few milliseconds.
-  await sleep(50);
-  assert.equal((await published()) - before, 3);
-});
+    // Messages of the others are in flight for a few milliseconds.
+    await sleep(50);
+    assert.equal((await published()) - before, 3);
+  },
+);
+
+test(
+  'the state of one replica becomes that of the other: none goes back, and none renews in turn',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const node = await fakeNode(t, { head: 1000n });
+    const nodes = { server, full: [node], maxStalenessMs: 1_000 };
+    const replicas = [await replica(t, nodes), await replica(t, nodes)];
+    await untilSubscribed(server, 2);
+
+    const startMs = performance.now();
+    const versions: bigint[] = [];
+    for (let round = 0; round < 60; round += 1) {
+      for (const gateway of replicas) versions.push(await servedVersion(gateway));
+      node.clock.head += 1n;
+      // The event is on its way for a millisecond or two.
+      await sleep(20);
+    }
+
+    assert.deepEqual(
+      versions.toSorted((a, b) => Number(a - b)),
+      versions,
+    );
+    const seconds = (performance.now() - startMs) / 1_000;
+    const states = new Set(versions).size;
+    assert.ok(states <= 2 * (seconds + 1), `${states} states in ${seconds} s`);
+  },
+);
 
 test('a replica that starts without Redis receives versions once Redis is back', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
