@@ -166,14 +166,16 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
    * A retry after a failure is within a budget: when every node fails, no node gets each request three times. Beyond it, a
    * node that answers such reads gets them: a refused retry is a refused comparison as well, so the nodes that fail would
    * never be passed over (test/journeys/faults/hanging-nodes.test.ts fails without it). Looks are few, many requests wait
-   * for each, and no node is proven to answer them.
+   * for each, and no node is proven to answer them. An attempt that never left cost no node anything: a submission goes
+   * on after no other failure.
    */
   #mayRetry(upstream: Upstream): boolean {
     const { retries, metrics } = this.#context;
     const nowMs = performance.now();
     const ejection = this.#readClass === undefined ? undefined : upstream.ejections[this.#readClass];
     const isProven = ejection?.hasAnsweredWithin(provenMs, nowMs) === true;
-    const may = this.#kind === 'look' || retries.withdraw(nowMs) || isProven;
+    const wasSent = this.#state.history.last?.mayHaveArrived !== false;
+    const may = this.#kind === 'look' || !wasSent || retries.withdraw(nowMs) || isProven;
     metrics.retry(may ? 'sent' : 'refused');
     return may;
   }

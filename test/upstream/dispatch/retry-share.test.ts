@@ -71,3 +71,24 @@ test('the holder that failed stays one that was asked when the share of retries 
 
   assert.deepEqual([...asked], [upstream.name]);
 });
+
+test('a submission that never left goes to another node when the share of retries is used up', async (t) => {
+  const headers = [...new Dialect('node').list(ledgerInfo({ version: 900n }))];
+  const { sender, server, counted } = await senderOf(
+    t,
+    ({ method }, response) => {
+      if (method === 'POST') response.writeHead(202, headers).end('{}');
+      else response.writeHead(502).end();
+    },
+    { nodes: 2, connections: 64 },
+  );
+  while ((await counted('ledgergate_retries_total', 'outcome', 'refused')) < 16)
+    await Promise.allSettled(Array.from({ length: 16 }, () => sender.whole(request('/x'), never)));
+  server.close().closeAllConnections();
+  const wire = { method: 'POST', path: '/transactions', headers: {}, body: Buffer.from('{}') } as const;
+  const submission = { wire, need: { kind: 'head' }, isIdempotent: false } as const;
+
+  const answers = await Promise.all(Array.from({ length: 40 }, () => sender.whole(submission, never)));
+
+  assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([202]));
+});
