@@ -18,7 +18,7 @@ export interface CrowdOptions {
   readonly clients: number;
   /** Whether every request has a connection of its own. Default false. */
   readonly shortLived?: boolean;
-  /** Between two requests of a client, on average. Default 20: more of them would only measure the machine. */
+  /** Between two requests of a client, on average. Default 60: more of them would only measure the machine. */
   readonly restMs?: number;
   /** Versions from here up are read, and every one of them is held. */
   readonly from: number;
@@ -67,7 +67,7 @@ export class Crowd {
 
   async #live(client: number, agent: Agent): Promise<void> {
     const random = new Random(client);
-    const { restMs = 20 } = this.#options;
+    const { restMs = 60 } = this.#options;
     while (!this.#isOver) {
       await this.#ask(client, agent, this.#pathFor(random));
       await sleep(random.below(2 * restMs));

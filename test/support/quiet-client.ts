@@ -12,8 +12,8 @@ export interface QuietClientOptions {
   readonly url: string;
   /** PEM text; absent without TLS. */
   readonly ca?: string;
-  /** How long it asks. */
-  readonly forMs: number;
+  /** How many hits it asks for. */
+  readonly count: number;
   /** A path that the gateway has in memory, or reads into it first. */
   readonly hit: string;
 }
@@ -42,7 +42,7 @@ function cpuMsOf(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
 }
 
-async function ask({ pid, url, ca, forMs, hit }: QuietClientOptions): Promise<Asked> {
+async function ask({ pid, url, ca, count, hit }: QuietClientOptions): Promise<Asked> {
   const dispatcher = new Agent({ connections: 2, ...(ca === undefined ? {} : { connect: { ca } }) });
   const told = async (method: Dispatcher.HttpMethod, path: string, body: string | null = null) => {
     const headers = { 'content-type': 'application/json' };
@@ -54,8 +54,7 @@ async function ask({ pid, url, ca, forMs, hit }: QuietClientOptions): Promise<As
   // Loading and compiling, here and there, are no part of the times.
   for (let warm = 0; warm < 20; warm += 1) await told('GET', hit);
   const [hitsMs, hitsCpuMs, hits, posts] = [[] as number[], [] as number[], new Set<number>(), new Set<string>()];
-  const endMs = performance.now() + forMs;
-  while (performance.now() < endMs) {
+  while (hitsMs.length < count) {
     const [startedMs, startedCpuMs] = [performance.now(), cpuMsOf(pid)];
     hits.add((await told('GET', hit)).status);
     hitsMs.push(performance.now() - startedMs);

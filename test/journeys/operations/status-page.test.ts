@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
-import { openBrowser, withoutChromium } from '../../support/chromium.ts';
+import { newPage, withoutChromium } from '../../support/chromium.ts';
 import { contrastOf } from '../../support/contrast.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
@@ -26,9 +26,7 @@ async function scene(t: TestContext, options: BrowserContextOptions = {}): Promi
     { oldest: 4_000_000n, head: 5_000_000n },
   );
   for (const version of [4_999_000, 4_999_000, 4_500_000, 20]) await gateway.get(probeAt(version));
-  const browser = await openBrowser(t);
-  const context = await browser.newContext(options);
-  const page = await context.newPage();
+  const page = await newPage(t, options);
   const complaints: string[] = [];
   page.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())));
   page.on('pageerror', (error) => complaints.push(error.message));
@@ -190,7 +188,7 @@ test(
   async (t) => {
     const nodes = await Promise.all(Array.from({ length: 7 }, () => fakeNode(t)));
     const gateway = await testGateway(t, { full: nodes });
-    const page = await (await openBrowser(t)).newPage();
+    const page = await newPage(t);
     // The root of the port leads to the page.
     await page.goto(`${gateway.operationsUrl}/`);
     const names = page.locator('#fleet tbody .name');

@@ -37,8 +37,16 @@ function firstOf(block: Buffer): Buffer {
 async function ask(url: string): Promise<readonly [status: number | undefined, bytes: number]> {
   const [response] = (await once(get(url, { agent: false }), 'response')) as [IncomingMessage];
   let bytes = 0;
-  for await (const part of response) bytes += (part as Buffer).length;
+  response.on('data', (part: Buffer) => (bytes += part.length));
+  await once(response, 'end');
   return [response.statusCode, bytes];
+}
+
+/** Status of an answer whose body the client gives up. */
+async function askHead(url: string): Promise<number | undefined> {
+  const [response] = (await once(get(url, { agent: false }), 'response')) as [IncomingMessage];
+  response.destroy();
+  return response.statusCode;
 }
 
 const lists = {
@@ -54,17 +62,18 @@ for (const isAnnounced of [true, false]) {
     test(`lists that are too large to be read whole are streamed, ${how}`, async (t) => {
       const node = await largeNode(t, isAnnounced);
       const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath }, upstream: patient } });
-      for (const [what, target] of Object.entries(lists)) {
+      // Each list meets both ways of framing and both ways of answering.
+      const some = isAnnounced === fastPath ? Object.entries(lists) : Object.entries(lists).slice(0, 1);
+      for (const [what, target] of some) {
         node.targets.length = 0;
-        for (let round = 0; round < 2; round += 1) {
-          assert.deepEqual(await ask(gateway.url + target), [200, size], `${what}, ${round}`);
-        }
+        assert.deepEqual(await ask(gateway.url + target), [200, size], what);
+        assert.equal(await askHead(gateway.url + target), 200, what);
         // One that the gateway began to read whole, and one for each client.
         assert.equal(node.targets.length, 3, what);
       }
       // At every version.
       node.targets.length = 0;
-      assert.deepEqual(await ask(`${gateway.url}/accounts/0x1/resources?ledger_version=6`), [200, size]);
+      assert.equal(await askHead(`${gateway.url}/accounts/0x1/resources?ledger_version=6`), 200);
       assert.equal(node.targets.length, 1);
       assert.deepEqual(await ask(`${gateway.url}/accounts/0x1/transactions`), [200, size]);
     });

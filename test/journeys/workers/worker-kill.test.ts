@@ -29,8 +29,8 @@ test(`${rounds} workers killed under load: only their requests in flight fail, a
   const node = await fakeNode(t, { head: 10_000_000n, keepRequests: 1 });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'silent' } } });
   const { url } = gateway;
-  const kept = new Crowd(t, { url, clients, from, restMs: 60 });
-  const short = new Crowd(t, { url, clients: 4, from: 2 * from, restMs: 60, shortLived: true });
+  const kept = new Crowd(t, { url, clients, from });
+  const short = new Crowd(t, { url, clients: 4, from: 2 * from, shortLived: true });
 
   const stalls = watchStalls(t);
   const kills: Killed[] = [];
