@@ -118,7 +118,7 @@ function boundsOf(sections: readonly Section[]): string[] {
     ...rows.map(([open, times, how]) => `| ${by.get(open) ?? 0} | ${times} | ${how} |`),
     '',
     'Durations and bytes by route and outcome exist only for what has happened: after a bit of everything a gateway with two',
-    'upstreams, two plans, Redis, TLS and two workers has some 1,000 series (`test/journeys/operations/metrics-prometheus.test.ts`).',
+    'upstreams, two plans, Redis, TLS and two workers has some 1,000 series (`test/journeys/operations/metrics.test.ts`).',
   ];
 }
 

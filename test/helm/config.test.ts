@@ -1,13 +1,17 @@
 /** The gateway accepts the chart's config, and no secret is in it. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { parse } from 'yaml';
+import { generatedFiles } from '../../scripts/generate-chart.ts';
 import { liveKeys } from '../../src/config/changes.ts';
 import { findHostRefusal } from '../../src/proxy/operations/operations-access.ts';
+import { loadText } from '../config/config-file.ts';
 import {
-  container,
+  chartFolder,
   ciFile,
+  container,
   matrix,
   only,
   own,
@@ -16,7 +20,6 @@ import {
   withoutHelm,
   type KubernetesObject,
 } from '../support/helm.ts';
-import { loadText } from '../config/config-file.ts';
 
 const skip = withoutHelm();
 const upstreams = [{ name: 'a', url: 'http://10.0.0.1/v1' }];
@@ -164,4 +167,84 @@ test('the keys that need no new pod are those that the gateway takes over while 
   const listed = parse(readFileSync(new URL('../../helm/ledgergate/live-keys.yaml', import.meta.url), 'utf8'));
 
   assert.deepEqual(listed, liveKeys);
+});
+
+// Values of another form are refused with a helpful message, and generated files match their sources.
+
+const readOfChart = (file: string): string => readFileSync(join(chartFolder, file), 'utf8');
+
+for (const [file, write] of Object.entries(generatedFiles)) {
+  test(`helm/ledgergate/${file} is current (npm run generate)`, () => {
+    assert.equal(readOfChart(file), write());
+  });
+}
+
+test("the chart's versions are the package's", () => {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  const chart = parse(readOfChart('Chart.yaml'));
+
+  assert.deepEqual([chart.version, chart.appVersion], [version, version]);
+});
+
+const wrong: Readonly<Record<string, readonly [unknown, string]>> = {
+  'a number that is a word': [{ replicaCount: 'two' }, "at '/replicaCount': got string, want integer"],
+  'a switch that is a word': [{ ingress: { enabled: 'yes' } }, "at '/ingress/enabled': got string, want boolean"],
+  'a list that is a word': [{ ingress: { hosts: 'a.example' } }, "at '/ingress/hosts': got string, want array"],
+  'an unknown value': [{ replicas: 3 }, "additional properties 'replicas' not allowed"],
+  'an unknown value further down': [{ image: { tagg: '1' } }, "at '/image': additional properties 'tagg' not allowed"],
+  'a word that is none of those': [{ configChange: 'sometimes' }, "at '/configChange': value must be one of 'always'"],
+  'memory without a unit that there is': [
+    { resources: { limits: { memory: '2GB' } } },
+    "at '/resources/limits/memory': '2GB' does not match pattern",
+  ],
+  'an unknown key of the config': [
+    { config: { upstream: { timout: '5s' } } },
+    "at '/config/upstream': additional properties 'timout' not allowed",
+  ],
+  'a time without a unit': [
+    { config: { upstream: { timeout: 5 } } },
+    "at '/config/upstream/timeout': got number, want string",
+  ],
+  'a node without an address': [
+    { config: { upstreams: [{ name: 'a' }] } },
+    "at '/config/upstreams/0': missing property 'url'",
+  ],
+  'no nodes': [{ config: { upstreams: [] } }, "at '/config/upstreams': minItems"],
+};
+
+for (const [what, [values, message]] of Object.entries(wrong)) {
+  test(`${what} is refused, and the place is named`, { skip }, () => {
+    const said = refusal({ values });
+
+    assert.ok(said.includes(message), said);
+  });
+}
+
+// Values in the documents render, and figures in the documents are the chart's.
+
+const readDocument = (name: string): string => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
+const guide = readDocument('docs/kubernetes.md');
+
+for (const name of ['docs/kubernetes.md', 'helm/ledgergate/README.md']) {
+  test(`the values in ${name} are values of the chart`, { skip }, () => {
+    const blocks = [...readDocument(name).matchAll(/^```yaml\n([^]*?)^```$/gm)].map(([, text = '']) => text);
+
+    assert.ok(blocks.length > 0);
+    for (const text of blocks) assert.ok(render({ values: parse(text) }).length > 5);
+  });
+}
+
+function graceOf(values: unknown): number {
+  return only(render({ values }), 'Deployment').spec.template.spec.terminationGracePeriodSeconds;
+}
+
+test('the sums in docs/kubernetes.md are those of the chart', { skip }, () => {
+  const workers = { config: { workers: 2 }, resources: { limits: { memory: '8Gi' } } };
+  const [, least] = /at least (\d+)Mi/.exec(refusal({ values: { resources: { limits: { memory: '1Gi' } } } })) ?? [];
+  const [, heap] = /=(\d+)$/.exec(container(render()).env[0].value) ?? [];
+
+  assert.ok(guide.includes(`| **least limit** | **${least}** | |`), least);
+  assert.ok(guide.includes(`(\`--max-old-space-size\`) | ${heap} | what is left |`), heap);
+  assert.ok(guide.includes(`| ${graceOf({})}, with workers ${graceOf(workers)} | the sum`));
+  assert.ok(guide.includes(`the limit has to be ${Math.floor((10_000 * (125 - 35) * 1000) / 2 ** 20)} higher`));
 });

@@ -1,8 +1,31 @@
 /** The chart renders under every set of values in `ci/`, and Kubernetes takes what comes of it. */
 import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { chartFolder, ciFile, matrix, only, own, release, render, runHelm, withoutHelm } from '../support/helm.ts';
+import { parse } from 'yaml';
+import { call } from '../commands/command-line.ts';
+import { fakeNode } from '../support/fake-node.ts';
+import { gatewayProcess } from '../support/gateway-process.ts';
+import {
+  chartFolder,
+  chartWith,
+  ciFile,
+  container,
+  matrix,
+  only,
+  own,
+  refusal,
+  release,
+  render,
+  runHelm,
+  withoutHelm,
+  type KubernetesObject,
+} from '../support/helm.ts';
+import { keysFile, testKey } from '../support/keys.ts';
 import { assertValid } from '../support/kubernetes.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const skip = withoutHelm();
 
@@ -91,3 +114,259 @@ function isPod({ kind }: { readonly kind: string }): boolean {
 function isSelected(selector: Readonly<Record<string, string>>, labels: Readonly<Record<string, string>>): boolean {
   return Object.entries(selector).every(([key, value]) => labels[key] === value);
 }
+
+// Rules and dashboard of `files/` reach the cluster as they are; this holds whatever is in them.
+
+const all = {
+  metrics: { serviceMonitor: { enabled: true }, prometheusRule: { enabled: true }, dashboard: { enabled: true } },
+};
+
+interface Group {
+  readonly name: string;
+  readonly rules: readonly { readonly alert?: string }[];
+}
+
+const files = {
+  'alerts.yaml': [
+    'groups:',
+    '  - name: one',
+    '    interval: 30s',
+    '    rules:',
+    "      - { alert: First, expr: 'up == 0', for: 2m, annotations: { summary: '{{ $labels.pod }} has {{ $value }}' } }",
+    "      - { alert: Second, expr: 'up == 1' }",
+    '  - name: two',
+    '    rules:',
+    "      - { alert: Third, expr: 'up > 1' }",
+  ].join('\n'),
+  'recording-rules.yaml': "groups: [{ name: three, rules: [{ record: 'a:b', expr: 'sum(up)' }] }]\n",
+  'dashboard.json': '{ "title": "{{instance}} $__rate_interval", "panels": [] }\n',
+};
+
+const groupsOf = (options: Parameters<typeof render>[0]): readonly Group[] =>
+  only(render(options), 'PrometheusRule').spec.groups;
+
+test('every group of every rule file is in the PrometheusRule, word for word', { skip }, async (t) => {
+  const chart = chartWith(t, files);
+  const objects = render({ chart, values: all });
+
+  for (const object of objects) await assertValid(object);
+  const written = ['alerts.yaml', 'recording-rules.yaml'].flatMap((name) => parse(files[name as 'alerts.yaml']).groups);
+  assert.deepEqual(only(objects, 'PrometheusRule').spec.groups, written);
+});
+
+test('the dashboard is in a ConfigMap with the label that Grafana looks for, byte for byte', { skip }, (t) => {
+  const objects = render({ chart: chartWith(t, files), values: all });
+  const dashboard = objects.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name.endsWith('-dashboard'));
+
+  assert.equal(dashboard?.metadata.labels['grafana_dashboard'], '1');
+  assert.equal(dashboard?.data?.['ledgergate-dashboard.json'], files['dashboard.json']);
+});
+
+test('alerts can be left out by name, and a name that is none is refused', { skip }, (t) => {
+  const chart = chartWith(t, files);
+  const without = (...disabledAlerts: string[]) => ({
+    chart,
+    values: { metrics: { prometheusRule: { enabled: true, disabledAlerts } } },
+  });
+
+  const groups = groupsOf(without('Second', 'Third'));
+
+  assert.deepEqual(
+    groups.map(({ name, rules }) => [name, rules.length]),
+    [
+      ['one', 1],
+      ['three', 1],
+    ],
+  );
+  assert.match(refusal(without('Secnd')), /disabledAlerts: there is no alert Secnd/);
+});
+
+function linksOf(options: Parameters<typeof render>[0]): ReadonlySet<string> {
+  const links = JSON.stringify(groupsOf(options)).matchAll(/"runbook_url":"([^#"]*)#\w+"/g);
+  return new Set([...links].map(([, link = '']) => link));
+}
+
+test(
+  'links of alerts begin with the given address of the runbook, or with that of the gateway itself',
+  { skip },
+  () => {
+    const runbookUrl = 'https://wiki.example/ledgergate/runbook';
+    // The chart's release in tests is `rel`, in the namespace `default`.
+    const [own = ''] = linksOf({ values: all });
+    assert.match(own, /^http:\/\/[\w-]+-operations\.[\w-]+\.svc:\d+\/runbook$/);
+    const given = linksOf({ values: { metrics: { prometheusRule: { enabled: true, runbookUrl } } } });
+    assert.deepEqual(given, new Set([runbookUrl]));
+  },
+);
+
+test('a rule file that is no rule file is refused', { skip }, (t) => {
+  const chart = chartWith(t, { 'alerts.yaml': 'groups: none\n' });
+
+  assert.match(refusal({ chart, values: all }), /files\/alerts.yaml has no list of groups/);
+});
+
+test(
+  'what is in files/ is in the chart',
+  { skip: skip || (existsSync(join(chartFolder, 'files')) ? false : 'there are none') },
+  async () => {
+    const objects = render({ values: all });
+    const names = readdirSync(join(chartFolder, 'files'));
+    const groups = names
+      .filter((name) => name.endsWith('.yaml'))
+      .flatMap((name) => parse(readFileSync(join(chartFolder, 'files', name), 'utf8')).groups as Group[]);
+    const dashboards = names.filter((name) => name.endsWith('.json'));
+
+    for (const object of objects) await assertValid(object);
+    const rendered = objects
+      .filter(({ kind }) => kind === 'PrometheusRule')
+      .flatMap(({ spec }) => spec.groups as Group[]);
+    assert.deepEqual(
+      rendered.map(({ name }) => name),
+      groups.map(({ name }) => name),
+    );
+    assert.deepEqual(
+      rendered.map(({ rules }) => rules.length),
+      groups.map(({ rules }) => rules.length),
+    );
+    assert.equal(objects.filter(({ kind }) => kind === 'ConfigMap').length, 1 + dashboards.length);
+  },
+);
+
+test('pods are annotated for a Prometheus without the operator, or watched by one with it, not both', { skip }, () => {
+  const { annotations } = only(render({ ci: 'workers' }), 'Deployment').spec.template.metadata;
+
+  assert.equal(annotations['prometheus.io/scrape'], 'true');
+  assert.equal(annotations['prometheus.io/port'], '9090');
+  assert.match(
+    refusal({ values: { metrics: { podAnnotations: true, serviceMonitor: { enabled: true } } } }),
+    /scraped twice/,
+  );
+});
+
+test('the monitor finds the Service of operators, whose port is the one that serves /metrics', { skip }, () => {
+  const objects = render({ values: all });
+  const operations = objects.find(({ kind, metadata }) => kind === 'Service' && metadata.name.endsWith('-operations'));
+  const ports: { name: string; containerPort: number }[] = container(objects).ports;
+
+  assert.equal(operations?.spec.ports[0].targetPort, 'operations');
+  assert.equal(ports.find(({ name }) => name === 'operations')?.containerPort, 9090);
+  assert.equal(own(objects, 'Service').spec.ports.length, 1);
+});
+
+// The chart as it is handed out, and the pod of `helm test` as it runs.
+
+test('helm package makes an archive that renders as the folder does, without the values of tests', { skip }, (t) => {
+  const folder = temporaryFolder(t);
+
+  const { code, err } = runHelm(['package', chartFolder, '--destination', folder]);
+
+  assert.equal(code, 0, err);
+  const [archive = ''] = readdirSync(folder);
+  assert.match(archive, /^ledgergate-\d+\.\d+\.\d+\.tgz$/);
+  const files = execFileSync('tar', ['-tzf', join(folder, archive)], { encoding: 'utf8' });
+  assert.match(files, /^ledgergate\/live-keys\.yaml$/m);
+  assert.doesNotMatch(files, /\/ci\//);
+  assert.deepEqual(render({ chart: join(folder, archive), ci: 'full' }), render({ ci: 'full' }));
+});
+
+interface Container {
+  readonly args: readonly string[];
+}
+
+function containers(objects: readonly KubernetesObject[]): readonly [Container, Container] {
+  return only(objects, 'Pod').spec.containers;
+}
+
+/** The exit code of the client's container, sent to another address. */
+function ask({ args }: Container, url: string): Promise<number | null> {
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, ['-e', args[0] ?? '', url, args[2] ?? ''], () => resolve(child.exitCode));
+  });
+}
+
+test('the containers of helm test distinguish a ready gateway from one that is not', { skip }, async (t) => {
+  const objects = render();
+  const [operations, client] = containers(objects);
+  const name = own(objects, 'Service').metadata.name;
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await gatewayProcess(t, { full: [node] });
+
+  assert.deepEqual(operations.args, ['health', `http://${name}-operations:9090`]);
+  assert.equal(client.args[1], `http://${name}:80/v1`);
+  assert.equal((await call(['health', gateway.operationsUrl])).code, 0);
+  assert.equal(await ask(client, gateway.url), 0);
+  await gateway.kill();
+  assert.equal((await call(['health', gateway.operationsUrl])).code, 1);
+  assert.equal(await ask(client, gateway.url), 1);
+});
+
+test('helm test takes 401 for a sign of life only where keys are asked for', { skip }, async (t) => {
+  const [, open] = containers(render());
+  const [, closed] = containers(render({ ci: 'access' }));
+  const node = await fakeNode(t, {});
+  const keys = { file: keysFile(t, [testKey('wallet')]).path };
+  const gateway = await gatewayProcess(t, { full: [node], config: { access: { keys, plans: { free: {} } } } });
+
+  assert.deepEqual([open.args[2], closed.args[2]], ['open', 'closed']);
+  assert.deepEqual([await ask(open, gateway.url), await ask(closed, gateway.url)], [1, 0]);
+});
+
+// Values that other charts have in the same form.
+
+test('extraObjects are templates, as values and as texts', { skip }, () => {
+  const text = 'apiVersion: v1\nkind: Secret\nmetadata: { name: "{{ .Release.Name }}-text" }';
+  const value = { apiVersion: 'v1', kind: 'Service', metadata: { name: '{{ include "ledgergate.fullname" . }}-more' } };
+  const objects = render({ values: { extraObjects: [text, value] } });
+  const named = (kind: string, name: string): boolean =>
+    objects.some((object) => object.kind === kind && object.metadata.name === name);
+
+  assert.ok(named('Secret', 'prod-text'));
+  assert.ok(named('Service', 'prod-ledgergate-more'));
+});
+
+test('global.imageRegistry beats image.registry, in the test pod too', { skip }, () => {
+  const image = { registry: 'own.example', repository: 'ledger/gate', tag: '7' };
+  const objects = render({ values: { image, global: { imageRegistry: 'mirror.example' } } });
+  const tested = (only(objects, 'Pod').spec.containers as readonly { image: string }[]).map((each) => each.image);
+
+  assert.equal(container(render({ values: { image } })).image, 'own.example/ledger/gate:7');
+  assert.deepEqual([container(objects).image, ...tested], Array<string>(3).fill('mirror.example/ledger/gate:7'));
+});
+
+test('hosts of an ingress are names, or hosts with paths', { skip }, () => {
+  const paths = [{ path: '/v1/view', pathType: 'Exact' }, { path: '/v1/accounts' }];
+  const ingress = { enabled: true, hosts: ['a.example', { host: 'b.example' }, { host: 'c.example', paths }] };
+  const { rules } = only(render({ values: { ingress } }), 'Ingress').spec as {
+    readonly rules: readonly { host: string; http: { paths: readonly { path: string; pathType: string }[] } }[];
+  };
+
+  assert.deepEqual(
+    rules.flatMap(({ host, http }) => http.paths.map(({ path, pathType }) => `${host} ${path} ${pathType}`)),
+    ['a.example /v1 Prefix', 'b.example /v1 Prefix', 'c.example /v1/view Exact', 'c.example /v1/accounts Prefix'],
+  );
+  assert.match(
+    refusal({ values: { ingress: { enabled: true, hosts: [{ name: 'a.example' }] } } }),
+    /\/ingress\/hosts\/0/,
+  );
+});
+
+test('every container has bounds for memory and ephemeral storage', { skip }, () => {
+  const objects = render();
+  const containers = [container(objects), ...only(objects, 'Pod').spec.containers];
+
+  assert.equal(containers.length, 3);
+  for (const { resources } of containers) {
+    assert.ok(resources.limits.memory !== undefined && resources.limits['ephemeral-storage'] !== undefined);
+    assert.ok(resources.requests.cpu !== undefined && resources.requests['ephemeral-storage'] !== undefined);
+  }
+});
+
+test('the notes name the status page, and each host of the ingress', { skip }, () => {
+  const hosts = '--set=ingress.enabled=true,ingress.hosts[0]=a.example,ingress.hosts[1].host=b.example';
+  const { code, out, err } = runHelm(['install', 'prod', chartFolder, '--dry-run=client', hosts]);
+
+  assert.equal(code, 0, err);
+  const notes = out.slice(out.indexOf('NOTES:'));
+  assert.match(notes, /http:\/\/127\.0\.0\.1:9090\/status/);
+  assert.match(notes, /^ +a\.example\/v1\n +b\.example\/v1$/m);
+});

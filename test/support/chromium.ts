@@ -2,8 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
 import process from 'node:process';
-import { after, type TestContext } from 'node:test';
-import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+import type { TestContext } from 'node:test';
+import { chromium, type Browser, type Page } from 'playwright-core';
 import { listen } from './listen.ts';
 
 const executablePath = spawnSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).stdout.trim();
@@ -14,16 +14,11 @@ export function withoutChromium(): string | false {
   return 'NOT TESTED IN A BROWSER: chromium is not installed (apt-get install chromium)';
 }
 
-/** One for all tests of a file: a start of it costs more than most of them. */
-let browser: Promise<Browser> | undefined;
-after(async () => (await browser)?.close());
-
-/** A page that shares nothing with pages of other tests. It is closed after the test. */
-export async function newPage(t: TestContext, options: BrowserContextOptions = {}): Promise<Page> {
-  browser ??= chromium.launch({ executablePath, args: ['--no-sandbox'] });
-  const context = await (await browser).newContext(options);
-  t.after(() => context.close());
-  return context.newPage();
+/** A browser that is closed after the test, or after those of a file (`{ after }` of node:test). */
+export async function openBrowser(t: { after(close: () => Promise<void>): void }): Promise<Browser> {
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+  t.after(() => browser.close());
+  return browser;
 }
 
 /** A page of an origin of its own, empty. The browser believes any certificate; it is closed after the test. */
@@ -32,7 +27,9 @@ export async function openPage(t: TestContext): Promise<Page> {
     response.setHeader('content-type', 'text/html').end('<!doctype html><title>wallet</title>');
   });
   const port = await listen(t, site);
-  const page = await newPage(t, { ignoreHTTPSErrors: true });
+  const browser = await openBrowser(t);
+  const context = await browser.newContext({ ignoreHTTPSErrors: true });
+  const page = await context.newPage();
   await page.goto(`http://localhost:${port}/`);
   return page;
 }

@@ -165,7 +165,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   /**
    * A retry after a failure is within a budget: when every node fails, no node gets each request three times. Beyond it, a
    * node that answers such reads gets them: a refused retry is a refused comparison as well, so the nodes that fail would
-   * never be passed over (test/journeys/faults/hanging-nodes.test.ts fails without it). Looks are few, many requests wait
+   * never be passed over (test/journeys/faults/hedging.test.ts fails without it). Looks are few, many requests wait
    * for each, and no node is proven to answer them. An attempt that never left cost no node anything: a submission goes
    * on after no other failure.
    */

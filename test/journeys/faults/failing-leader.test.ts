@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Agent, request as send } from 'undici';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { probe, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, probe, testGateway, type TestGateway } from '../../support/gateway.ts';
 import type { FaultLimits, SampleFault } from '../../support/sample-faults.ts';
 
 /** Versions by which the other nodes are behind the freshest. */
@@ -86,3 +88,132 @@ test('the freshest node fails reads above the others alone: they answer, it is a
 
   assert.equal(await isEjected(gateway, 'head')(), false);
 });
+
+// The leading node is lost while the others are behind it. Clients that have not seen its versions read on; clients that
+// have wait for another node to reach them. `LEDGERGATE_LEADS=all` runs and prints every lead, kind and rate.
+
+const versionsPerSecond = 190;
+const start = 100_000n;
+
+const nodeError = JSON.stringify({ message: 'storage is broken', error_code: 'internal_error', vm_error_code: null });
+
+const losses: Readonly<Record<string, (leader: FakeNode) => unknown>> = {
+  kill: (leader) => leader.refuse(),
+  hang: (leader) => leader.faults.add({ kind: 'hang' }),
+  reset: (leader) => leader.faults.add({ kind: 'reset' }),
+  500: (leader) =>
+    leader.faults.add(
+      { kind: 'answer', status: 500, body: nodeError },
+      { when: ({ route }) => route !== 'ledgerInfo' },
+    ),
+};
+
+interface Case {
+  readonly loss: string;
+  readonly leadMs: number;
+  readonly perSecond: number;
+}
+
+/** Answers other than 200, by status and message with its numbers left out. */
+class Answers {
+  count = 0;
+  readonly failed: string[] = [];
+  slowestMs = 0;
+
+  async take(path: string, agent?: Agent): Promise<void> {
+    const startMs = performance.now();
+    const { status, text } = await (agent === undefined ? fetchReply(path, { method: 'GET' }) : overAgent(path, agent));
+    this.count += 1;
+    this.slowestMs = Math.max(this.slowestMs, performance.now() - startMs);
+    if (status !== 200) this.failed.push(`${status} ${messageOf(text)}`);
+  }
+
+  get kinds(): string {
+    const counts = Map.groupBy(this.failed, (kind) => kind);
+    return [...counts].map(([kind, all]) => `${all.length} times ${kind}`).join('; ');
+  }
+}
+
+function messageOf(text: string): string {
+  return text.replace(/^.*"message":"([^"]*)".*$/s, '$1').replaceAll(/\d+/g, 'N');
+}
+
+async function overAgent(path: string, agent: Agent) {
+  const response = await send(path, { dispatcher: agent });
+  return { status: response.statusCode, text: await response.body.text() };
+}
+
+function headAt(ms: number): bigint {
+  return start + BigInt(Math.round((ms * versionsPerSecond) / 1000));
+}
+
+/** Moves the ledgers of the nodes with the time; the first one is `leadMs` ahead of the others. */
+function move(t: TestContext, [leader, ...others]: readonly FakeNode[], leadMs: number): void {
+  const beganMs = performance.now();
+  const timer = setInterval(() => {
+    const ms = performance.now() - beganMs;
+    if (leader !== undefined) leader.clock.head = headAt(ms + leadMs);
+    for (const node of others) node.clock.head = headAt(ms);
+  }, 5);
+  t.after(() => clearInterval(timer));
+}
+
+async function lose(t: TestContext, { loss, leadMs, perSecond }: Case) {
+  const nodes = await Promise.all([0, 1, 2].map(() => fakeNode(t, { head: start, keepRequests: 1 })));
+  const [leader] = nodes;
+  assert.ok(leader);
+  move(t, nodes, leadMs);
+  const hedge = { quantile: 0.95, share: 0.04 };
+  const upstream = { timeoutMs: 5_000, deadlineMs: 10_000, probeIntervalMs: 1_000, hedge };
+  const gateway = await testGateway(t, { full: nodes, config: { upstream, latest: { waitForVersionMs: 500 } } });
+  const free = new Answers();
+  const bound = new Answers();
+  const agents = Array.from({ length: 5 }, () => new Agent({ connections: 1, pipelining: 1 }));
+  t.after(() => Promise.all(agents.map((agent) => agent.destroy())));
+  const running = new Set<Promise<void>>();
+  const track = (answer: Promise<void>): void => void running.add(answer.finally(() => running.delete(answer)));
+  const pathOf = (n: number): string => `${gateway.url}/accounts/0x1/balance/0x${n % 97}a`;
+  const untilMs = async (endMs: number): Promise<void> => {
+    for (let n = 0, nextMs = performance.now(); performance.now() < endMs; n += 1) {
+      track(free.take(pathOf(n)));
+      nextMs += 1_000 / perSecond;
+      await sleep(Math.max(0, nextMs - performance.now()));
+    }
+  };
+  await untilMs(performance.now() + 500);
+  await Promise.all(agents.map((agent) => bound.take(pathOf(1), agent)));
+  assert.deepEqual([free.kinds, bound.kinds], ['', '']);
+  await losses[loss]?.(leader);
+  const lostAtMs = performance.now();
+  const asBound = Promise.all(agents.map((agent, n) => bound.take(pathOf(n + 60), agent)));
+  await untilMs(lostAtMs + Math.max(1_500, leadMs + 500));
+  await asBound;
+  await Promise.all(running);
+  return { free, bound };
+}
+
+const leads = [100, 400, 900, 2_000, 5_000];
+const every = process.env['LEDGERGATE_LEADS'] === 'all';
+const some: readonly Case[] = Object.keys(losses).map((loss) => ({ loss, leadMs: 900, perSecond: 50 }));
+const losingCases = every
+  ? [50, 500].flatMap((perSecond) =>
+      Object.keys(losses).flatMap((loss) => leads.map((leadMs) => ({ loss, leadMs, perSecond }))),
+    )
+  : some;
+
+for (const one of losingCases) {
+  const { loss, leadMs, perSecond } = one;
+  test(`the leading node, ${leadMs} ms ahead, is lost by ${loss} at ${perSecond} reads a second: only clients that saw its versions wait`, async (t) => {
+    const { free, bound } = await lose(t, one);
+
+    if (every) {
+      const slowest = `${Math.round(free.slowestMs)} ms`;
+      console.log(
+        `| ${loss} | ${leadMs} | ${perSecond} | ${free.failed.length} of ${free.count} | ${slowest} | ${bound.failed.length} of ${bound.count} | ${[free.kinds, bound.kinds].filter(Boolean).join('; ')} |`,
+      );
+    }
+    assert.equal(free.kinds, '');
+    const lost = /^\d+ times 503 no node that can be reached holds ledger version N yet; try again$|^$/;
+    assert.match(bound.kinds, lost);
+  });
+}

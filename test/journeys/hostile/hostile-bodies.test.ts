@@ -1,9 +1,14 @@
 // Expensive bodies: by depth, number of values, decompressed size, or pace.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
+import { until } from '../../support/eventually.ts';
 import { nodeAndGateway } from '../../support/gateway.ts';
 import { assertWellFormed } from '../../support/hostile.ts';
+import { encodeRequest, submission } from '../../support/submission.ts';
 
 const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth);
 const type = (depth: number): string => `${'vector<'.repeat(depth)}u8${'>'.repeat(depth)}`;
@@ -114,4 +119,85 @@ test('the gateway never decompresses a body: a node gets it unchanged, within th
     assert.equal(request.headers['content-length'], String(body.length));
     assert.ok(request.body.equals(body.subarray(0, request.body.length)));
   }
+});
+
+// The time that a request's body, and the answer made of it, count as held.
+
+const large = encodeRequest('0x1::account::rotate_authentication_key_call', [`0x${'00'.repeat(40_000)}`]);
+
+function posted(target: string, body: string): string {
+  const head = `POST /v1${target} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`;
+  return `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
+}
+
+/** A node that withholds answers to `route` until `release`, and the gateway's count of held bytes. */
+async function world(t: TestContext, route: string, { shadow = 0, fastPath = true } = {}) {
+  const { node, gateway } = await nodeAndGateway(t, { config: { encode: { shadow }, listen: { fastPath } } });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: released }, { when: (request) => request.route === route });
+  const held = (): Promise<number> => gateway.metric('ledgergate_http_body_bytes');
+  return { node, gateway, release, held };
+}
+
+test("an unsent signing message counts beside its request's body", async (t) => {
+  const { gateway, release, held } = await world(t, 'tableItem', { fastPath: false });
+  const message = (JSON.parse((await gateway.post('/transactions/encode_submission', large)).text) as string).length;
+  assert.ok(message > 80_000);
+  await until(async () => (await held()) === 0);
+  const socket = connect(gateway.port, '127.0.0.1');
+  t.after(() => socket.destroy());
+
+  // Answers of the server's pipeline leave in order: this one waits for a node.
+  socket.write(posted('/tables/0x1/item?ledger_version=5&x=1', '{}'));
+  socket.write(posted('/transactions/encode_submission', large));
+  await until(async () => (await held()) === large.length + message);
+
+  release();
+  await until(async () => (await held()) === 0);
+});
+
+test('the body of a signing request counts while a shadow check sends it', async (t) => {
+  const { node, gateway, release, held } = await world(t, 'encodeSubmission', { shadow: 1 });
+
+  const answered = await gateway.post('/transactions/encode_submission', large);
+  assert.equal(answered.status, 200);
+  await until(() => node.requestsTo('encodeSubmission') === 1);
+  assert.ok((await held()) >= large.length);
+
+  release();
+  await until(async () => (await held()) === 0);
+});
+
+test('the body of a submission counts until its node answers, even after a hang-up', async (t) => {
+  const { node, gateway, release, held } = await world(t, 'submit');
+  const connections = (): Promise<number> => gateway.metric('ledgergate_http_connections');
+  const idle = await connections();
+  const socket = connect(gateway.port, '127.0.0.1');
+  const body = submission() + ' '.repeat(50_000);
+  socket.write(posted('/transactions', body));
+  await until(() => node.requestsTo('submit') === 1);
+  // A reset: after a half-close the gateway still answers a submission.
+  socket.resetAndDestroy();
+  await until(async () => (await connections()) === idle);
+  assert.equal(await held(), body.length);
+
+  release();
+  await until(async () => (await held()) === 0);
+});
+
+test('a submission whose body ends after its 408 reaches no node', async (t) => {
+  const { node, gateway } = await nodeAndGateway(t, { times: { headMs: 100, requestMs: 150, checkMs: 20 } });
+  const { hostname, port } = new URL(gateway.url);
+  const body = submission();
+  const client = connect(Number(port), hostname);
+  t.after(() => client.destroy());
+  client.write('POST /v1/transactions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n');
+  client.write(`Content-Length: ${body.length}\r\n\r\n${body.slice(0, -1)}`);
+
+  const [answer] = (await once(client, 'data')) as [Buffer];
+  client.write(body.slice(-1));
+  await sleep(300);
+
+  assert.match(answer.toString(), /^HTTP\/1.1 408 /);
+  assert.equal(node.requestsTo('submit'), 0);
 });

@@ -1,8 +1,8 @@
 /** The status page in a real browser: without scripts, with them, on a phone, in the dark, by keyboard, by screen reader. */
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { after, test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
-import { newPage, withoutChromium } from '../../support/chromium.ts';
+import { openBrowser, withoutChromium } from '../../support/chromium.ts';
 import { contrastOf } from '../../support/contrast.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
@@ -10,6 +10,16 @@ import { probeAt, testGateway, type TestGateway, twoTiers } from '../../support/
 import { statusWhen } from '../../support/status.ts';
 
 const skip = withoutChromium();
+/** One for all tests: a start costs more than most of them. */
+const browser = skip === false ? await openBrowser({ after }) : undefined;
+
+/** Shares nothing with pages of other tests. */
+async function newPage(t: TestContext, options: BrowserContextOptions = {}): Promise<Page> {
+  assert.ok(browser !== undefined);
+  const context = await browser.newContext(options);
+  t.after(() => context.close());
+  return context.newPage();
+}
 
 interface Scene {
   readonly gateway: TestGateway;

@@ -6,34 +6,42 @@ import { moduleText, moduleTexts, readGroup } from '../../encode/vectors.ts';
 import { collector, type CollectedSpan, type Collector } from '../../support/collector.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, type LogLine, type NodeAddress, probeAt, type Reply, testGateway } from '../../support/gateway.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
+import {
+  fetchReply,
+  nodeAndGateway,
+  probeAt,
+  testGateway,
+  type TestGateway,
+  type TestGatewayOptions,
+  type LogLine,
+  type NodeAddress,
+  type Reply,
+} from '../../support/gateway.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { vectorNode } from '../../support/vector-node.ts';
-import { metric } from '../../support/workers.ts';
 
-interface Scene {
+interface Scene<Gateway = { readonly url: string }> {
   readonly traces: Collector;
-  readonly gateway: GatewayProcess;
+  readonly gateway: Gateway;
 }
 
-/** `share` of the traces is recorded. */
-async function scene(
-  t: TestContext,
-  nodes: readonly NodeAddress[],
-  { config = {}, share = 1 }: { readonly config?: ConfigSections; readonly share?: number } = {},
-): Promise<Scene> {
+/** All traces are recorded. */
+async function scene(t: TestContext, options: TestGatewayOptions): Promise<Scene<TestGateway>> {
   const traces = await collector(t);
-  const gateway = await gatewayProcess(t, {
-    full: nodes,
-    config: {
-      upstream: { hedge: false, audit: 0 },
-      encode: { shadow: 0 },
-      tracing: { endpoint: traces.url, share },
-      ...config,
-    },
-  });
-  return { traces, gateway };
+  return { traces, gateway: await testGateway(t, { ...options, tracing: { endpoint: traces.url, share: 1 } }) };
+}
+
+/** The real binary; `share` of the traces is recorded. */
+async function processScene(
+  t: TestContext,
+  node: NodeAddress,
+  { config = {}, share = 1 }: { readonly config?: ConfigSections; readonly share?: number } = {},
+): Promise<Scene<GatewayProcess>> {
+  const traces = await collector(t);
+  const upstream = { hedge: false, audit: 0 };
+  const tracing = { endpoint: traces.url, share };
+  return { traces, gateway: await gatewayProcess(t, { full: [node], config: { upstream, tracing, ...config } }) };
 }
 
 /** A request within a trace of its own, with the trace's id. */
@@ -85,7 +93,7 @@ function named(spans: readonly CollectedSpan[], name: string): readonly Collecte
 
 test('a miss has spans for its flight and attempt, the hit after it one span; client and node are in the trace', async (t) => {
   const node = await fakeNode(t);
-  const the = await scene(t, [node], { config: { log: { access: { share: 1 } } } });
+  const the = await processScene(t, node, { config: { log: { access: { share: 1 } } } });
 
   const miss = await ask(the, probeAt(7), { headers: { tracestate: 'vendor=1', baggage: 'who=me' } });
   const hit = await ask(the, probeAt(7));
@@ -126,7 +134,7 @@ test('a miss has spans for its flight and attempt, the hit after it one span; cl
 test('a failed attempt and its retry have spans of their own', async (t) => {
   // The shallower node is asked first.
   const [failing, sound] = [await fakeNode(t, { oldest: 500n }), await fakeNode(t)];
-  const the = await scene(t, [failing, sound]);
+  const the = await scene(t, { full: [failing, sound] });
   failing.fault = { kind: 'unavailable' };
 
   const { reply, traceId } = await ask(the, probeAt(700));
@@ -146,7 +154,7 @@ test('a failed attempt and its retry have spans of their own', async (t) => {
 
 test('a request that no node answers is an error of its trace; a fault of the client is none', async (t) => {
   const node = await fakeNode(t);
-  const the = await scene(t, [node]);
+  const the = await scene(t, { full: [node] });
   node.fault = { kind: 'reset' };
 
   const failed = await ask(the, probeAt(7));
@@ -166,7 +174,10 @@ test('a request that no node answers is an error of its trace; a fault of the cl
 test('a hedge has a span beside the attempt that it overtakes, which is cancelled and no error', async (t) => {
   const first = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
   const second = await fakeNode(t, { head: 90_000n });
-  const the = await scene(t, [first, second], { config: { upstream: { hedge: { share: 0.5 }, audit: 0 } } });
+  const the = await scene(t, {
+    full: [first, second],
+    config: { upstream: { hedge: { quantile: 0.95, share: 0.5 } } },
+  });
   for (let version = 60_000; version < 60_030; version += 1) await ask(the, probeAt(version));
   first.fault = { kind: 'hang' };
 
@@ -187,7 +198,7 @@ test('a hedge has a span beside the attempt that it overtakes, which is cancelle
 
 test("a coalesced follower is linked to its leader's flight", async (t) => {
   const node = await fakeNode(t);
-  const the = await scene(t, [node]);
+  const the = await scene(t, { full: [node] });
   const held = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: held.promise };
 
@@ -195,7 +206,7 @@ test("a coalesced follower is linked to its leader's flight", async (t) => {
   const leading = ask(the, probeAt(7));
   await asked;
   const following = [ask(the, probeAt(7)), ask(the, probeAt(7))];
-  await until(async () => (await metric(the.gateway, 'ledgergate_http_in_flight_requests')) === 3);
+  await until(async () => (await the.gateway.metric('ledgergate_http_in_flight_requests')) === 3);
   held.resolve();
   const [leader, ...followers] = await Promise.all([leading, ...following]);
 
@@ -213,11 +224,7 @@ test("a coalesced follower is linked to its leader's flight", async (t) => {
 test('a pruned answer that another node repairs has a span, and is no error', async (t) => {
   const full = await fakeNode(t);
   const archive = await fakeNode(t, { archival: true });
-  const upstreams = [
-    { name: 'full', url: full.url },
-    { name: 'archive', url: archive.url, tier: 'archival' },
-  ];
-  const the = await scene(t, [], { config: { upstreams } });
+  const the = await scene(t, { full: [full], archival: [archive] });
   full.fault = { kind: 'pruned' };
 
   const { reply, traceId } = await ask(the, probeAt(7));
@@ -225,8 +232,8 @@ test('a pruned answer that another node repairs has a span, and is no error', as
   assert.equal(reply.status, 200);
   const { attempts, spans } = await story(the, traceId, 2);
   assert.deepEqual(attempts, [
-    ['full', 'first choice', 'pruned'],
-    ['archive', 'pruned elsewhere', 'final'],
+    ['full-0', 'first choice', 'pruned'],
+    ['archive-0', 'pruned elsewhere', 'final'],
   ]);
   assert.deepEqual(
     named(spans, 'attempt').map((span) => [span.attributes['http.response.status_code'], span.isError]),
@@ -239,7 +246,7 @@ test('a pruned answer that another node repairs has a span, and is no error', as
 
 test('a read of latest has a span for the wait for its version', async (t) => {
   const node = await fakeNode(t);
-  const the = await scene(t, [node]);
+  const the = await scene(t, { full: [node] });
 
   const { reply, traceId } = await ask(the, probeAt(7).replace(/\?.*/, ''));
 
@@ -252,11 +259,13 @@ test('a read of latest has a span for the wait for its version', async (t) => {
 test('a hit in Redis has spans of its commands, without keys', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t);
-  const config = { cache: { redis: { url: server.url, timeout: '500ms' } } };
-  const [one, other] = [await scene(t, [node], { config }), await scene(t, [node], { config })];
+  const target = { kind: 'single', url: server.url } as const;
+  const redis = { target, keyPrefix: 'lg', timeoutMs: 500, ttlMs: 60_000 };
+  const options = { full: [node], config: { cache: { redis } } };
+  const [one, other] = [await scene(t, options), await scene(t, options)];
 
   const missed = await ask(one, probeAt(7));
-  await until(async () => ((await metric(one.gateway, 'ledgergate_redis_writes_total{outcome="written"}')) ?? 0) > 0);
+  await until(async () => (await one.gateway.metric('ledgergate_redis_writes_total{outcome="written"}')) > 0);
   const found = await ask(other, probeAt(7));
 
   assert.equal(found.reply.headers['cache-status'], 'ledgergate; hit; detail=redis');
@@ -278,7 +287,7 @@ test('a signing message that is encoded here has no attempt; one that a node enc
   const node = await vectorNode(t, vector.chain_id);
   for (const text of [...moduleTexts, moduleText(vector.abi)]) node.publish(text);
   node.encode = () => ({ status: 200, body: '"0x00"' });
-  const the = await scene(t, [node]);
+  const the = await scene(t, { full: [node] });
   const path = '/transactions/encode_submission';
   const body = JSON.stringify(vector.request);
 
@@ -301,7 +310,7 @@ test('a signing message that is encoded here has no attempt; one that a node enc
 
 test('with sampling off nothing is sent to the collector, and the trace goes on at the node', async (t) => {
   const node = await fakeNode(t);
-  const the = await scene(t, [node], { share: 0 });
+  const the = await processScene(t, node, { share: 0 });
 
   const { reply, traceId } = await ask(the, probeAt(7));
 
@@ -316,7 +325,7 @@ test('with sampling off nothing is sent to the collector, and the trace goes on 
 for (const workers of [1, 2]) {
   test(`spans of the last moment are exported before the end; ${workers} processes`, async (t) => {
     const node = await fakeNode(t);
-    const the = await scene(t, [node], { config: { workers } });
+    const the = await processScene(t, node, { config: { workers } });
     const first = await ask(the, probeAt(7));
     const held = Promise.withResolvers<void>();
     node.fault = { kind: 'hold', until: held.promise };
@@ -401,7 +410,7 @@ test('a collector that refuses spans costs a count and one line; its credentials
 
 test('a collector that does not answer delays no request, and the end by a second at most', async (t) => {
   const node = await fakeNode(t);
-  const the = await scene(t, [node]);
+  const the = await processScene(t, node);
   the.traces.status = 'hang';
 
   const asked = await Promise.all([7, 8, 9].map((version) => ask(the, probeAt(version))));
@@ -417,4 +426,58 @@ test('a collector that does not answer delays no request, and the end by a secon
     performance.now() - startedMs < 2_000 + 1_000 + 4_000,
     'the drain, the flush, and some time for a busy machine',
   );
+});
+
+// The client's trace without a recorder: the node gets it, and no other part.
+
+const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+const another = '00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01';
+const tracestate = 'vendor=1';
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=7';
+
+function traced({ headers }: { readonly headers: Readonly<Record<string, unknown>> }): readonly unknown[] {
+  return [headers['traceparent'], headers['tracestate']];
+}
+
+test("reads, short shares, passed requests and submissions carry on their client's trace; a malformed one is dropped", async (t) => {
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
+  const headers = { traceparent, tracestate };
+  node.log.clear();
+
+  await gateway.get(probe, headers);
+  await gateway.get('/estimate_gas_price', headers);
+  await gateway.get('/estimate_gas_price?x=1', headers);
+  await gateway.post('/transactions', '{}', headers);
+  await gateway.get(`${probe}8`, { traceparent: `${traceparent}-x`, tracestate });
+  await gateway.get('/estimate_gas_price?x=1', { traceparent: 'none', tracestate });
+
+  const asked = node.log.received.filter(({ route }) => route !== 'ledgerInfo');
+  assert.deepEqual(asked.map(traced), [
+    [traceparent, tracestate],
+    [traceparent, tracestate],
+    [traceparent, tracestate],
+    [traceparent, tracestate],
+    [undefined, undefined],
+    [undefined, undefined],
+  ]);
+});
+
+test('a coalesced read carries on the trace of its leader', async (t) => {
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
+  const held = Promise.withResolvers<void>();
+  node.fault = { kind: 'hold', until: held.promise };
+
+  const asked = node.log.next();
+  const leading = gateway.get(probe, { traceparent });
+  const received = await asked;
+  const following = gateway.get(probe, { traceparent: another });
+  await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) >= 2);
+  held.resolve();
+  const answers = await Promise.all([leading, following]);
+  const hit = await gateway.get(probe, { traceparent: another });
+
+  assert.deepEqual(traced(received), [traceparent, undefined]);
+  assert.equal(node.reads, 1);
+  assert.deepEqual(answers[1]?.body, answers[0]?.body);
+  assert.equal(hit.headers['cache-status'], 'ledgergate; hit; detail=memory');
 });

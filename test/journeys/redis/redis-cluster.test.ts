@@ -3,9 +3,20 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import calculateSlot from 'cluster-key-slot';
 import { fakeNode } from '../../support/fake-node.ts';
-import { readProbe, redisTimeoutMs, replica, sourceOf, until, untilUp, written } from '../../support/redis-replica.ts';
+import {
+  readProbe,
+  readsThroughFault,
+  redisTimeoutMs,
+  replica,
+  sourceOf,
+  sourcesOf,
+  until,
+  untilUp,
+  versions,
+  written,
+} from '../../support/redis-replica.ts';
 import { noRedis } from '../../support/redis-server.ts';
-import { redisCluster, type TestCluster } from '../../support/redis-topology.ts';
+import { redisCluster, watchedServers, type TestCluster } from '../../support/redis-topology.ts';
 
 /** Accounts of which sample nodes have state. */
 const accounts = Array.from({ length: 40 }, (_, index) => `0x5a${(index + 1).toString(16).padStart(6, '0')}`);
@@ -92,4 +103,32 @@ test('one server of a cluster hangs: what the others hold still comes from Redis
   hung!.resume();
   await untilUp(b);
   await until('the closing is logged', () => b.redisLog.length === 2);
+});
+
+// Redis behind sentinels: a primary dies, and its successor is used.
+
+test('failover: reads go on, and writes go to the new primary', { skip: noRedis }, async (t) => {
+  const { target, primary, second } = await watchedServers(t);
+  const nodes = [await fakeNode(t)];
+  const [a, b] = [await replica(t, target, { nodes }), await replica(t, target, { nodes })];
+  await Promise.all([untilUp(a), untilUp(b)]);
+  await sourcesOf(a, versions(1, 5));
+  await written(a, 5);
+  assert.deepEqual(await sourcesOf(b, versions(1, 2)), new Set(['redis']));
+  await until('the replica has all', async () => (await second.run((client) => client.dbsize())) >= 6);
+
+  await primary.kill();
+  await Promise.all([readsThroughFault(a, versions(100, 20)), readsThroughFault(b, versions(200, 20))]);
+  await untilUp(a, false);
+  await until('the successor takes over', async () => (await second.run((client) => client.role()))[0] === 'master');
+  await Promise.all([untilUp(a), untilUp(b)]);
+
+  // Entries that the old primary had replicated are still found, and new ones are shared.
+  assert.deepEqual(await sourcesOf(b, versions(3, 3)), new Set(['redis']));
+  const before = await a.metric('ledgergate_redis_writes_total{outcome="written"}');
+  await readProbe(a, 300);
+  await written(a, before + 1);
+  assert.equal(sourceOf(await readProbe(b, 300)), 'redis');
+  assert.ok((await second.run((client) => client.keys('lg:*|resource|*'))).length > 0);
+  assert.equal((await a.readiness()).redis.state, 'up');
 });

@@ -3,13 +3,16 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { test } from 'node:test';
+import { connect, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { binary, start } from '../../commands/command-line.ts';
+import { configFile } from '../../config/config-file.ts';
 import { Crowd, type Failed } from '../../support/crowd.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
+import { childrenOf, gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
 import { watchStalls } from '../../support/stalls.ts';
-import { metric, noWorker } from '../../support/workers.ts';
+import { get, isAlive, metric, noWorker } from '../../support/workers.ts';
 
 const rounds = Number(process.env['LEDGERGATE_KILL_ROUNDS'] ?? 3);
 const clients = 12;
@@ -93,3 +96,71 @@ function wasInFlight({ startMs, endMs }: Failed, { atMs, goneMs }: Killed): bool
 function after(request: Failed, kill: Killed): number {
   return wasInFlight(request, kill) ? request.endMs - kill.goneMs : Infinity;
 }
+
+test('a worker that cannot be forked for lack of descriptors starts later', async (t) => {
+  const { url } = await fakeNode(t, { head: 900n });
+  const config = {
+    listen: { host: '127.0.0.1', port: 0 },
+    operations: { host: '127.0.0.1', port: 0 },
+    upstreams: [{ name: 'full', url }],
+    workers: 2,
+    log: { level: 'error' },
+  };
+  const serve = [process.execPath, binary, 'serve', '--config', configFile(t, JSON.stringify(config))];
+  const gateway = start(t, ['ulimit -n 64; exec "$0" "$@"', ...serve], { node: '/bin/sh', script: '-c' });
+  const [, operationsUrl = ''] = await gateway.line(/^Operations: +(\S+) /);
+  const workers = () => childrenOf(gateway.process.pid, 'ledgergate worker');
+  const sockets = Array.from({ length: 80 }, () => connect(Number(new URL(operationsUrl).port), '127.0.0.1'));
+  for (const socket of sockets) socket.on('error', () => undefined);
+  t.after(() => sockets.forEach((socket) => socket.destroy()));
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+
+  const victims = workers();
+  for (const victim of victims) process.kill(victim, 'SIGKILL');
+  await gateway.line(/EMFILE/);
+  for (const socket of sockets) socket.destroy();
+
+  await until(async () => {
+    const { text } = await get(`${operationsUrl}/metrics`);
+    return /^ledgergate_workers 2$/m.test(text);
+  });
+  assert.equal(workers().length, 2);
+  assert.ok(!workers().some((worker) => victims.includes(worker)));
+});
+
+const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
+
+function connection(t: TestContext, url: string): Socket {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  t.after(() => socket.destroy());
+  socket.on('error', () => undefined);
+  return socket;
+}
+
+test('a hung worker is killed and replaced, and its connections close', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'error' } } });
+  const [stuck = noWorker()] = gateway.workers();
+  process.kill(stuck, 'SIGSTOP');
+  t.after(() => isAlive(stuck) && process.kill(stuck, 'SIGKILL'));
+
+  // It gets one of two connections, and does not acknowledge it.
+  const sockets = [connection(t, gateway.url), connection(t, gateway.url)];
+  const answers = sockets.map(
+    (socket) =>
+      new Promise<string>((resolve) => {
+        socket.on('close', () => resolve('closed'));
+        socket.on('data', (data) => resolve(String(data).slice(0, 12)));
+        socket.write(`GET /v1${path} HTTP/1.1\r\nHost: gateway\r\n\r\n`);
+      }),
+  );
+  const [how] = await Promise.all([gateway.line(/a worker exited/), ...answers]);
+
+  assert.match(how.input, /no answer for 10 s/);
+  assert.deepEqual(new Set(await Promise.all(answers)), new Set(['closed', 'HTTP/1.1 200']));
+  await until(async () => (await metric(gateway, 'ledgergate_workers')) === 2);
+  assert.equal(await metric(gateway, 'ledgergate_worker_hangs_total'), 1);
+  assert.equal(await metric(gateway, 'ledgergate_worker_restarts_total'), 1);
+  assert.ok(!gateway.workers().includes(stuck));
+  for (let count = 0; count < 4; count += 1) assert.equal((await get(gateway.url + path)).status, 200);
+});
