@@ -12,6 +12,7 @@ const missIsMiss = 'without an answer to keep, a 410 and a 404 leave the same ch
 const noHeadBelow = 'for types alone: no head is below undefined';
 const recordedTogether = 'for types alone: the last outcome and its node are recorded together';
 const othersAreKnown = 'the nodes that are not drained are listed already';
+const cacheAlone = 'what the cache of tags holds, which is a shortcut';
 const shortcut = 'spares the usual case the work, with the same result';
 
 export const explained: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -64,7 +65,8 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   'src/proxy/reads/demand.ts': {
     '\'\' => "Stryker was here!"': 'a text without unit is refused as well',
     '[] => ["Stryker was here"]': 'without a match there is no number',
-    'version > other => version >= other': equal,
+    'seen !== undefined => true': 'for types alone: undefined is above no version',
+    'seen > asked => seen >= asked': equal,
   },
   'src/proxy/routes/parse-history.ts': {
     '[] => ["Stryker was here"]': noSuchName,
@@ -77,10 +79,16 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   'src/proxy/routes/parse-read.ts': {
     'cached !== undefined => false': shortcut,
     'contentType === undefined => false': 'for types alone: undefined is no media type',
-    'spelling.length <= longestCached => false': 'the cache is a shortcut',
-    'spelling.length <= longestCached => true': 'the size of the cache alone',
-    'spelling.length <= longestCached => spelling.length < longestCached': 'the size of the cache alone',
-    'spelling.length <= longestCached => spelling.length > longestCached': 'the size of the cache alone',
+    'copy === spelling => false': 'the memory of the cache alone',
+    'own === copy && own.length <= longestCached => true': cacheAlone,
+    'own === copy && own.length <= longestCached => false': cacheAlone,
+    'own === copy && own.length <= longestCached => own === copy || own.length <= longestCached': cacheAlone,
+    'own === copy => true': cacheAlone,
+    'own === copy => own !== copy': cacheAlone,
+    'own.length <= longestCached => true': cacheAlone,
+    'own.length <= longestCached => own.length < longestCached': cacheAlone,
+    'own.length <= longestCached => own.length > longestCached': cacheAlone,
+    '\'\' => "Stryker was here!"': 'for types alone: a path has the parameters of its route',
   },
   'src/upstream/dispatch/classify.ts': {
     'answer.status < 300 => false': 'spares a success the look into its body; the default is final as well',

@@ -40,7 +40,7 @@ const table = {
   block: { class: 'history', accounts: 'none', isList: true },
   block_by_version: { class: 'history', accounts: 'none' },
   events: { class: 'history', accounts: 'own' },
-} as const satisfies Record<string, Kind>;
+} satisfies Record<string, Kind>;
 
 /** A kind of read that has a key. */
 export type Operation = keyof typeof table;

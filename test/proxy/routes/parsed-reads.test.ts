@@ -171,6 +171,8 @@ const refused = ['/accounts/0xg', '/accounts/0xg/transactions', '/accounts/0xg/e
 
 for (const path of [
   ...refused,
+  // The low byte of U+0161 is an "a".
+  '/accounts/0x1/resource/0x1::%C5%A1::B',
   '/accounts/0x1/module/a-b',
   '/accounts/0x1?ledger_version=x',
   '/transactions/by_hash/0x1',

@@ -191,7 +191,7 @@ test('the end of the wait ends the hold, and gaps of the next one go on growing'
 test('of refusals of one moment the longest wait counts; that of a later request replaces it', () => {
   const deferral = new Deferral();
   deferral.refused(0, after(100_000), 10);
-  for (const sentAtMs of [5, 10]) assert.equal(deferral.refused(sentAtMs, after(1_000), 20), undefined);
+  for (const sentAtMs of [5, 10]) assert.equal(deferral.refused(sentAtMs, after(1_000), 10), undefined);
   assert.equal(deferral.heldForMs(20), 99_990);
 
   assert.equal(deferral.refused(2_000, after(3_000), 2_010), undefined);
@@ -273,7 +273,7 @@ test('errors count as a share from a tenth of ten failures on, and from twice th
   const asked = [
     [110, 0, 'error share'],
     [120, 0, undefined],
-    [50, 11 / 51 / 2, 'error share'],
+    [50, 10 / 46 / 2, 'error share'],
     [50, 0.11, undefined],
   ] as const;
   for (const [reads, othersShare, reason] of asked) assert.equal(reasonAfter(reads, othersShare), reason, `${reads}`);
