@@ -23,6 +23,10 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'hint !== undefined => true': 'for types alone: `undefined` is in no range',
     'elected === undefined => false': 'for types alone: `undefined` has no votes',
   },
+  'src/cache/kinds.ts': {
+    '\'history\' => ""': 'decisions ask for `state`; `explain` alone shows the other class',
+    "{ class: 'history', accounts: 'none' } => {}": 'the default of each decision',
+  },
   'src/access/limits/window.ts': {
     'extraCost > 0 => extraCost >= 0': 'nothing is added',
     '-Infinity => +Infinity': 'the owner sets the time of the first use as soon as the account is made',

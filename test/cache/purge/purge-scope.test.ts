@@ -1,8 +1,10 @@
 /** The scope of a purge: matching of keys, and its text in messages between replicas. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cacheKey, readText, type CacheKey } from '../../../src/cache/key.ts';
+import { cacheKey, digestMark, readText, type CacheKey } from '../../../src/cache/key.ts';
+import { operations } from '../../../src/cache/kinds.ts';
 import {
+  accountStarts,
   findScope,
   formatScope,
   keyMatcher,
@@ -58,6 +60,25 @@ test('an account covers its resources and modules, all views, and no account who
   // A digest as subject may belong to any account.
   const own = ['resource', 'later', 'bcs', 'generic', 'module', 'neighbourGeneric', 'view', 'viewBytes'];
   assert.deepEqual(covered(account), own);
+});
+
+/** The kinds whose reads of `subject` a purge of the account covers. */
+function kindsOf(subject: string): readonly string[] {
+  const covers = keyMatcher(account);
+  return operations.filter((operation) => covers(keyOf({ ...named.resource, operation, subject })));
+}
+
+test('an account covers each kind that may depend on its state, and no other', () => {
+  const ofItsOwn = ['resource', 'module', 'account', 'balance', 'modules', 'resources', 'events'];
+  const ofAny = ['view', 'table_item', 'raw_table_item'];
+  const starts = [
+    ...ofItsOwn.flatMap((kind) => [`4|${kind}|0x1/`, `4|${kind}|${digestMark}`]),
+    ...ofAny.map((kind) => `4|${kind}|`),
+  ];
+  assert.deepEqual(new Set(accountStarts(chainId, '0x1')), new Set(starts));
+  const long = `0x10/${'a'.repeat(1_000)}`;
+  for (const subject of ['0x1/a', long]) assert.deepEqual(new Set(kindsOf(subject)), new Set([...ofItsOwn, ...ofAny]));
+  assert.deepEqual(new Set(kindsOf('0x10/a')), new Set(ofAny));
 });
 
 test('an account of another chain is another account', () => {
