@@ -8,6 +8,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { createCacheMetrics } from '../src/cache/cache-metrics.ts';
 import { createHttpMetrics, type HttpMetrics } from '../src/proxy/http/http-metrics.ts';
+import { routeNames } from '../src/proxy/routes/route-table.ts';
 import { type CountedRequest } from '../src/metrics/request-labels.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { type AccessMetrics, createAccessMetrics } from '../src/access/access-metrics.ts';
@@ -104,7 +105,7 @@ function gatewayMetrics(): Counting {
   const registry = new Registry();
   const cache = createCacheMetrics(registry, () => ({ entries: 0, bytes: 0, maxBytes: 0 }));
   return {
-    http: createHttpMetrics(registry),
+    http: createHttpMetrics(registry, routeNames),
     cache: { hit: () => cache.hitsOf('resource').inc() },
     latest: createLatestMetrics(registry),
     limits: createAccessMetrics(registry, true, { keys: () => 0, waiting: () => 0, plans: () => [] }),

@@ -19,6 +19,7 @@ import {
   createOverloadMetrics,
   createTlsMetrics,
 } from '../src/proxy/http/http-metrics.ts';
+import { routeNames } from '../src/proxy/routes/route-table.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
 import { createPoolMetrics } from '../src/workers/workers.ts';
@@ -60,7 +61,12 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   [
     'Requests of clients',
     [
-      always(createHttpMetrics, (registry) => createBodyMetrics(registry, zero), createLatestMetrics, overload),
+      always(
+        (registry) => createHttpMetrics(registry, routeNames),
+        (registry) => createBodyMetrics(registry, zero),
+        createLatestMetrics,
+        overload,
+      ),
       { when: '`listen.fastPath`', add: createFastPathMetrics },
     ],
   ],

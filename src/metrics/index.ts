@@ -22,8 +22,6 @@ export {
   type Outcome,
   outcomes,
   requestSeconds,
-  type RouteName,
-  routes,
 } from './request-labels.ts';
 export { type Sdk, type Span, Tracer, within } from './trace/span.ts';
 

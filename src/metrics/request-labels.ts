@@ -1,38 +1,6 @@
 /** Words of client requests that metrics, traces, log lines and the status page share. */
 import type { TraceReference } from './family.ts';
 
-/** Route templates: a closed set, never a path. */
-export const routes = [
-  'resource',
-  'module',
-  'view',
-  'transaction_by_hash',
-  'wait_by_hash',
-  'encode_submission',
-  'submit',
-  'ledger_info',
-  'account',
-  'balance',
-  'resources',
-  'modules',
-  'table_item',
-  'raw_table_item',
-  'transaction_by_version',
-  'transactions',
-  'auxiliary_info',
-  'block_by_height',
-  'block_by_version',
-  'events',
-  'account_transactions',
-  'transaction_summaries',
-  'gas_price',
-  'build',
-  'pass_through',
-  'none',
-] as const;
-/** Name of a route in metrics and traces. */
-export type RouteName = (typeof routes)[number];
-
 /**
  * Sources of answers. `collapsed`: another client's upstream read. `miss`: a read of a node. `passed`: passed through to
  * a node, never cached. `local`: made here. `refused`: the client's error, or it hung up before the answer began.
@@ -63,7 +31,8 @@ export const hungUp = 499;
 
 /** An ended request: answered, or its client is gone. */
 export interface CountedRequest {
-  readonly route: RouteName;
+  /** `RouteLabel.name` of the client port. */
+  readonly route: string;
   /** Status of the answer, sent or not. */
   readonly status: number;
   /** Source of the answer, sent or not. */

@@ -30,7 +30,7 @@ export function readView(body: string | Buffer, options: ReadOptions & { readonl
 const noSubmissions = new Submissions();
 
 export function readTransaction(hash: string, options: ReadOptions = {}): Read {
-  return transactionRead(hash, request(options), noSubmissions);
+  return transactionRead({ hash }, request(options), noSubmissions);
 }
 
 /** The key a read has on chain 4. */

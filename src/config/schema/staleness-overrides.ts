@@ -1,7 +1,6 @@
 /** The list `latest.overrides`: bounds of the age of reads without a version, by function or route. */
 import { z } from 'zod';
 import { FunctionId } from '../../ledger/index.ts';
-import type { RouteName } from '../../metrics/index.ts';
 import { hour, pattern, requiredDuration } from './schema-parts.ts';
 
 /** Routes with reads of the latest state at a version that the gateway chooses. */
@@ -19,7 +18,7 @@ export const latestRoutes = [
   'account_transactions',
   'transaction_summaries',
   'ledger_info',
-] as const satisfies readonly RouteName[];
+] as const;
 
 const most = 100;
 const viewFault = 'expected a function such as "0x1::coin::balance", or "0x1::coin::*" for every one of a module';
@@ -58,7 +57,7 @@ export function findFunctions(text: string): string | undefined {
 /** An override of the config: exactly one of `view` (canonical) and `route` is set. */
 export interface StalenessOverride {
   readonly view?: string | undefined;
-  readonly route?: RouteName | undefined;
+  readonly route?: (typeof latestRoutes)[number] | undefined;
   readonly maxStalenessMs: number;
 }
 

@@ -70,7 +70,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
   const tracer = sdk && new Tracer(sdk);
   const observer = {
     spans: tracer && new RequestSpans(tracer, listen.tls === undefined ? 'http' : 'https', listen.basePath),
-    metrics: createHttpMetrics(registry),
+    metrics: createHttpMetrics(registry, service.routeNames),
     limits: settings.sender,
     onEnd: context.onEnd,
   };

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { type AdmittedRequest, clientOf } from '../../access/index.ts';
 import type { ContentCoding } from '../../cache/index.ts';
 import { type CancelSignal, CancelToken, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
-import { type Outcome, type RouteName, type Span, Tracer } from '../../metrics/index.ts';
+import { type Outcome, type Span, Tracer } from '../../metrics/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import type { Caller, InfoBody, ReadResult, Reads } from '../reads/index.ts';
 import type { BodyReservation } from './bodies.ts';
@@ -34,7 +34,7 @@ export interface ExchangeParts {
 export class Exchange implements Caller, RequestSummary {
   readonly request: Incoming;
   readonly response: Outgoing;
-  readonly route: RouteName;
+  readonly route: string;
   readonly admitted: AdmittedRequest | undefined;
   /** Source of the answer. */
   outcome: Outcome = 'local';

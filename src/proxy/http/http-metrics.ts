@@ -13,8 +13,6 @@ import {
   type Outcome,
   outcomes,
   requestSeconds,
-  type RouteName,
-  routes,
 } from '../../metrics/index.ts';
 
 /** Sources of answers that saved a request to a node. `local`: a signing message that was encoded here. */
@@ -34,8 +32,8 @@ interface RouteCounts {
 /** Statuses with a series per route from the start, because alerts use them. */
 const expected = ['200', '500', '503'];
 
-/** Registers the families of client requests. */
-export function createHttpMetrics(registry: Registry) {
+/** Registers the families of client requests. `routes`: the names of all. */
+export function createHttpMetrics(registry: Registry, routes: readonly string[]) {
   const byStatus = { route: routes, status: labelSources.status };
   const requests = new Counter(registry, {
     name: 'ledgergate_http_requests_total',
@@ -66,8 +64,8 @@ export function createHttpMetrics(registry: Registry) {
     help: 'Malformed requests of clients: not HTTP, too large a head, cut off, or not complete in time.',
   }).of({});
   const saved = createSavedMetrics(registry);
-  const counts: Partial<Record<RouteName, RouteCounts>> = {};
-  const countsOf = (route: RouteName): RouteCounts => (counts[route] ??= { byStatus: new Map(), byOutcome: {} });
+  const counts: Partial<Record<string, RouteCounts>> = {};
+  const countsOf = (route: string): RouteCounts => (counts[route] ??= { byStatus: new Map(), byOutcome: {} });
   return {
     started() {
       inFlight += 1;
@@ -99,7 +97,7 @@ function codeOf(status: number): string {
 }
 
 /** Counts the request that a cached or local answer saved. */
-function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Outcome) => void {
+function createSavedMetrics(registry: Registry): (route: string, outcome: Outcome) => void {
   const requests = new Counter(registry, {
     name: 'ledgergate_saved_upstream_requests_total',
     help: 'Requests that no upstream had to answer, by what did: memory, store, redis, collapsed (with the read of another client), local (a signing message encoded here).',

@@ -2,7 +2,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { AccessOperation, AdmittedRequest } from '../../access/index.ts';
 import type { GatewayError } from '../../ledger/index.ts';
-import type { RouteName } from '../../metrics/index.ts';
 
 /** The parts of Node's request that handlers use. */
 export type Incoming = Pick<
@@ -41,7 +40,7 @@ export interface IncomingExchange<Request extends Incoming, Response extends Out
 
 /** A route's name in metrics, log lines and spans. */
 export interface RouteLabel {
-  readonly name: RouteName;
+  readonly name: string;
   /** Path below the base path; undefined for a request without a route. */
   readonly template: string | undefined;
 }

@@ -4,7 +4,7 @@
  */
 import type { AdmittedRequest } from '../../access/index.ts';
 import type { GatewayError, LedgerVersion } from '../../ledger/index.ts';
-import type { CountedRequest, Outcome, RouteName, Span, Tracer } from '../../metrics/index.ts';
+import type { CountedRequest, Outcome, Span, Tracer } from '../../metrics/index.ts';
 import type { HttpMetrics } from './http-metrics.ts';
 import type { Incoming, RouteLabel } from './message.ts';
 
@@ -47,7 +47,7 @@ export class HitSummary implements RequestSummary {
   admitted: AdmittedRequest | undefined;
   bodyBytes = 0;
   method: 'GET' | 'HEAD' | 'POST' = 'GET';
-  route: RouteName = 'none';
+  route = 'none';
   status = 200;
   version: LedgerVersion | undefined;
   bytes = 0;

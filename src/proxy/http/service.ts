@@ -31,6 +31,8 @@ export interface Service {
   readonly targets: TargetCache;
   /** Label of a request that is refused ahead of its route. */
   readonly unrouted: RouteLabel;
+  /** Every `RouteLabel.name`. */
+  readonly routeNames: readonly string[];
   /** Never throws: a refused request matches a route of the kind `none`, with its fault. */
   match(method: string, target: string): MatchedRoute;
   /** 405 for a method that has no route. */

@@ -18,8 +18,7 @@ export const byVersionRead: ParseRead = ({ version: versionText = '' }, request)
   if (version === undefined || knownParameters(request.target, []) === undefined) return undefined;
   const path = `/transactions/by_version/${version}`;
   const extent = { kind: 'transaction', version } as const;
-  const need = needOf(version);
-  return readOf({ operation: 'by_version', subject: '', path, version, extent, need }, request.accept);
+  return readOf({ operation: 'by_version', subject: '', path, version, extent }, request.accept);
 };
 
 /**
@@ -77,9 +76,7 @@ export const blockByVersionRead: ParseRead = ({ version: versionText = '' }, req
   if (version === undefined || flag === undefined) return undefined;
   const extent = { kind: flag ? 'block' : 'bare block', height: undefined } as const;
   const path = `/blocks/by_version/${version}${flag ? '?with_transactions=true' : ''}`;
-  const need = needOf(version);
-  const subject = String(flag);
-  return readOf({ operation: 'block_by_version', subject, path, version, extent, need }, request.accept);
+  return readOf({ operation: 'block_by_version', subject: String(flag), path, version, extent }, request.accept);
 };
 
 function withTransactions(target: string): boolean | undefined {
@@ -115,29 +112,20 @@ function eventsRead(
   const { start, limit, query } = page;
   const item = `${address}/${stream.text}`;
   if (start === undefined) return newestList({ operation: 'events', subject: item, path, numbers: ['limit'] }, request);
-  const subject = item + query;
   const extent = { kind: 'page', first: start, limit } as const;
-  const need = { kind: 'head' } as const;
-  return readOf({ operation: 'events', subject, path: path + query, extent, need }, request.accept);
+  return readOf({ operation: 'events', subject: item + query, path: path + query, extent }, request.accept);
 }
 
-/** Parses a path without parameters, whose answer has ledger headers. */
+/** Parses a path without parameters. */
 export function sharedPath(shared: SharedRead['shared'], path: string): ParseRead {
   return (_, { target, accept }) =>
     knownParameters(target, []) === undefined ? undefined : sharedRead(shared, path, accept);
 }
 
-/** Parses a path of the node's build: documents of any media type, without ledger headers (protocol 1, rows 3 and 4). */
-export function buildPath(path: string): ParseRead {
-  return (_, { target }) =>
-    knownParameters(target, []) === undefined
-      ? undefined
-      : { shared: 'build', form: undefined, wire: { method: 'GET', path, headers: anyType } };
-}
-
+/** Answers of a node's build are documents of any media type, without ledger headers (protocol 1, rows 3 and 4). */
 function sharedRead(shared: SharedRead['shared'], path: string, accept: string | undefined): SharedRead {
-  const form = answerForm(accept);
-  return { shared, form, wire: { method: 'GET', path, headers: acceptOnly[form] } };
+  const form = shared === 'build' ? undefined : answerForm(accept);
+  return { shared, form, wire: { method: 'GET', path, headers: form === undefined ? anyType : acceptOnly[form] } };
 }
 
 const anyType = Object.freeze({ accept: '*/*' });

@@ -32,7 +32,11 @@ export interface PathRead {
 export type Parameters = Readonly<Record<string, string>>;
 
 /** Parses the read that a target asks for; `undefined` leaves it to a node. Throws `GatewayError` 400. */
-export type ParseRead = (parameters: Parameters, request: PathRead) => Read | SharedRead | undefined;
+export type ParseRead = (
+  parameters: Parameters,
+  request: PathRead,
+  submissions: Submissions,
+) => Read | SharedRead | undefined;
 
 /** Need of state at `version`; `undefined`: at a node's head. */
 export function needOf(version: LedgerVersion | undefined): Need {
@@ -59,7 +63,11 @@ export function moduleRead({ address: addressText = '', name = '' }: Parameters,
  * Parses `GET /transactions/by_hash/{hash}`. Its need names the node that accepted the submission, if one is recorded.
  * Throws `GatewayError` 400.
  */
-export function transactionRead(hashText: string, { accept }: PathRead, submissions: Submissions): Read {
+export function transactionRead(
+  { hash: hashText = '' }: Parameters,
+  { accept }: PathRead,
+  submissions: Submissions,
+): Read {
   const hash = parseTransactionHash(hashText);
   const path = `/transactions/by_hash/${hash}`;
   const need = { kind: 'transaction', submittedTo: submissions.submittedTo(hash) } as const;
@@ -67,8 +75,8 @@ export function transactionRead(hashText: string, { accept }: PathRead, submissi
 }
 
 /** `transactionRead` for `wait_by_hash`: the node waits up to a second while the transaction is pending. */
-export function transactionWait(hashText: string, request: PathRead, submissions: Submissions): Read {
-  const read = transactionRead(hashText, request, submissions);
+export function transactionWait(parameters: Parameters, request: PathRead, submissions: Submissions): Read {
+  const read = transactionRead(parameters, request, submissions);
   const wire = { ...read.wire, path: `/transactions/wait_by_hash/${read.subject}` };
   return { ...read, wire, atOnce: read.wire };
 }
@@ -150,15 +158,12 @@ interface CanonicalPath {
 /** A read of state by GET, at the version that the target names. Throws `GatewayError` 400. */
 export function pathRead({ operation, subject, path }: CanonicalPath, request: PathRead): Read {
   const version = versionParameter(request.target);
-  return readOf(
-    { operation, subject, path: withVersion(path, version), version, need: needOf(version) },
-    request.accept,
-  );
+  return readOf({ operation, subject, path: withVersion(path, version), version }, request.accept);
 }
 
-/** A read by GET; `path` with its query. */
+/** A read by GET; `path` with its query. Default of `need`: `version`. */
 export function readOf(
-  { operation, subject, path, version, need, extent }: CanonicalPath & Pick<Read, 'need' | 'extent'> & Partial<Read>,
+  { operation, subject, path, version, need = needOf(version), extent }: CanonicalPath & Partial<Read>,
   accept: string | undefined,
 ): Read {
   const form = answerForm(accept);

@@ -1,12 +1,10 @@
 /** The table of routes. A new kind of read takes a row here, a parser and a test. */
 import { findU64, type LedgerVersion } from '../../ledger/index.ts';
-import type { RouteName } from '../../metrics/index.ts';
 import type { Need } from '../../upstream/index.ts';
 import {
   accountList,
   blockByVersionRead,
   blockRead,
-  buildPath,
   byVersionRead,
   eventsByHandleRead,
   eventsByNumberRead,
@@ -33,7 +31,6 @@ import {
 import { type Route } from '../http/index.ts';
 import { numberParameter } from './target.ts';
 import type { Read } from '../reads/index.ts';
-import type { Submissions } from './submissions.ts';
 
 /** Parses a read whose request has a body. */
 export interface PostedRead {
@@ -86,16 +83,6 @@ export const preflightRoute: TableRoute = { kind: 'preflight', name: 'none', ope
 /** Route of a refused request. */
 export const noRoute: TableRoute = { kind: 'none', name: 'none', operation: 'pass', template: undefined };
 
-const ledgerInfo: TableRoute = { kind: 'ledger info', name: 'ledger_info', operation: 'read', template: '' };
-const view: TableRoute = {
-  kind: 'posted',
-  name: 'view',
-  operation: 'view',
-  template: '/view',
-  posted: { check: viewContentType, parse: (_, request) => viewRead(request) },
-};
-const encodePath = '/transactions/encode_submission';
-const encode: TableRoute = { kind: 'encode', name: 'encode_submission', operation: 'encode', template: encodePath };
 /** A batch shares the template of a single submission, a name in metrics and spans that is an outside contract. */
 const submit: TableRoute = { kind: 'submit', name: 'submit', operation: 'submit', template: '/transactions' };
 
@@ -103,7 +90,7 @@ const stateNeed = (_: Parameters, target: string): Need => needOf(numberParamete
 
 /** Traits of a read of state; `ledger_version` decides the node that gets it. */
 const state = { isState: true, isOfLedger: true, need: stateNeed } as const;
-const posted = { allow: 'POST', isReadingPost: true } as const;
+const byPost = { allow: 'POST', isReadingPost: true } as const;
 const ofLedger = { isOfLedger: true } as const;
 const ofVersion = {
   isOfLedger: true,
@@ -117,93 +104,98 @@ const ofHeight = {
   },
 } as const;
 
-/** All rows, the most general last. `submissions` supplies the first node of reads by hash. */
-export function routeTable(submissions: Submissions): readonly PathRow[] {
-  const byHash =
-    (parse: typeof transactionRead): ParseRead =>
-    ({ hash = '' }, request) =>
-      parse(hash, request, submissions);
-  return [
-    { path: '', routes: { GET: ledgerInfo, HEAD: ledgerInfo } },
-    readRow('resource', '/accounts/:address/resource/:type', resourceRead),
-    readRow('module', '/accounts/:address/module/:name', moduleRead),
-    readRow('transaction_by_hash', '/transactions/by_hash/:hash', byHash(transactionRead)),
-    readRow('wait_by_hash', '/transactions/wait_by_hash/:hash', byHash(transactionWait), 'wait'),
-    { path: '/view', ...state, ...posted, routes: { POST: view } },
-    { path: encodePath, ...posted, isOfLedger: true, routes: { POST: encode } },
-    ...stateRows(),
-    ...historyRows(),
-    { path: '/transactions/batch', isOfLedger: true, allow: 'POST', routes: { POST: submit } },
-    { path: '/transactions/simulate', ...posted, isOfLedger: true },
-    { path: '/transactions/*', isOfLedger: true },
-    { path: '/blocks/*', isOfLedger: true },
-    { path: '/accounts/*', isOfLedger: true },
-    { path: '/tables/*', isOfLedger: true },
-    keptRow('gas_price', '/estimate_gas_price', ofLedger, sharedPath('gas price', '/estimate_gas_price')),
-    ...['/spec', '/spec.json', '/spec.yaml', '/info'].map((path) => keptRow('build', path, {}, buildPath(path))),
-    { path: '/-/healthy', isHealthCheck: true },
-    { path: '/set_failpoint', isHidden: true },
-    { path: '/experimental/state_values/raw', isHidden: true },
-    { path: '/*' },
-  ];
+/** All rows. */
+export const rows: readonly PathRow[] = [
+  { path: '', routes: bothOf({ kind: 'ledger info', name: 'ledger_info', operation: 'read', template: '' }) },
+  read('account', '/accounts/:address', state, accountRead),
+  read('resource', '/accounts/:address/resource/:type', state, resourceRead, { operation: 'read' }),
+  read('module', '/accounts/:address/module/:name', state, moduleRead, { operation: 'read' }),
+  read('balance', '/accounts/:address/balance/:asset', state, balanceRead),
+  read('resources', '/accounts/:address/resources', state, accountPageRead('resources')),
+  read('modules', '/accounts/:address/modules', state, accountPageRead('modules')),
+  posted('table_item', '/tables/:handle/item', state, tableRead('table_item')),
+  posted('raw_table_item', '/tables/:handle/raw_item', state, tableRead('raw_table_item')),
+  posted('view', '/view', state, {
+    operation: 'view',
+    posted: { check: viewContentType, parse: (_, request) => viewRead(request) },
+  }),
+  read('transaction_by_hash', '/transactions/by_hash/:hash', ofLedger, transactionRead, { operation: 'read' }),
+  read('wait_by_hash', '/transactions/wait_by_hash/:hash', ofLedger, transactionWait, {
+    kind: 'wait',
+    operation: 'read',
+  }),
+  read('transaction_by_version', '/transactions/by_version/:version', ofVersion, byVersionRead),
+  withSubmit(list('transactions', '/transactions', 'start')),
+  list('auxiliary_info', '/transactions/auxiliary_info', 'start_version'),
+  read('block_by_height', '/blocks/by_height/:height', ofHeight, blockRead),
+  read('block_by_version', '/blocks/by_version/:version', ofVersion, blockByVersionRead),
+  read('events', '/accounts/:address/events/:number', ofLedger, eventsByNumberRead),
+  read('events', '/accounts/:address/events/:handle/:field', ofLedger, eventsByHandleRead),
+  read('account_transactions', '/accounts/:address/transactions', ofLedger, accountList('transactions')),
+  read(
+    'transaction_summaries',
+    '/accounts/:address/transaction_summaries',
+    ofLedger,
+    accountList('transaction_summaries'),
+  ),
+  read('gas_price', '/estimate_gas_price', ofLedger, sharedPath('gas price', '/estimate_gas_price')),
+  ...['/spec', '/spec.json', '/spec.yaml', '/info'].map((path) => read('build', path, {}, sharedPath('build', path))),
+  posted('encode_submission', '/transactions/encode_submission', ofLedger, { kind: 'encode', operation: 'encode' }),
+  { path: '/transactions/batch', ...ofLedger, allow: 'POST', routes: { POST: submit } },
+  { path: '/transactions/simulate', ...ofLedger, ...byPost },
+  { path: '/transactions/*', ...ofLedger },
+  { path: '/blocks/*', ...ofLedger },
+  { path: '/accounts/*', ...ofLedger },
+  { path: '/tables/*', ...ofLedger },
+  { path: '/-/healthy', isHealthCheck: true },
+  { path: '/set_failpoint', isHidden: true },
+  { path: '/experimental/state_values/raw', isHidden: true },
+  { path: '/*' },
+];
+
+/** Names of all routes: a closed set of labels. */
+export const routeNames: readonly string[] = [
+  ...new Set(
+    [...rows.flatMap(({ routes = {} }) => Object.values(routes)), passedRoute, noRoute].map(({ name }) => name),
+  ),
+];
+
+/** A row of a kept or shared read, which counts as a passed path in rights and plans unless `route` differs. */
+function read(
+  name: string,
+  path: string,
+  traits: Partial<PathRow>,
+  parse: ParseRead,
+  route: Partial<TableRoute> = {},
+): PathRow {
+  return {
+    path,
+    ...traits,
+    routes: bothOf({ kind: 'read', name, operation: 'pass', template: path, parse, ...route }),
+  };
 }
 
-function stateRows(): readonly PathRow[] {
-  return [
-    keptRow('account', '/accounts/:address', state, accountRead),
-    keptRow('balance', '/accounts/:address/balance/:asset', state, balanceRead),
-    keptRow('resources', '/accounts/:address/resources', state, accountPageRead('resources')),
-    keptRow('modules', '/accounts/:address/modules', state, accountPageRead('modules')),
-    tableRow('table_item', '/tables/:handle/item'),
-    tableRow('raw_table_item', '/tables/:handle/raw_item'),
-  ];
-}
-
-function historyRows(): readonly PathRow[] {
-  const list = listRow('transactions', '/transactions', 'start');
-  return [
-    { ...list, allow: 'GET, HEAD, POST', routes: { ...list.routes, POST: submit } },
-    listRow('auxiliary_info', '/transactions/auxiliary_info', 'start_version'),
-    keptRow('transaction_by_version', '/transactions/by_version/:version', ofVersion, byVersionRead),
-    keptRow('block_by_height', '/blocks/by_height/:height', ofHeight, blockRead),
-    keptRow('block_by_version', '/blocks/by_version/:version', ofVersion, blockByVersionRead),
-    keptRow('events', '/accounts/:address/events/:number', ofLedger, eventsByNumberRead),
-    keptRow('events', '/accounts/:address/events/:handle/:field', ofLedger, eventsByHandleRead),
-    keptRow('account_transactions', '/accounts/:address/transactions', ofLedger, accountList('transactions')),
-    keptRow(
-      'transaction_summaries',
-      '/accounts/:address/transaction_summaries',
-      ofLedger,
-      accountList('transaction_summaries'),
-    ),
-  ];
-}
-
-/** A row of a read whose answer the cache may keep; `kind` is `wait` for a long poll. */
-function readRow(name: RouteName, path: string, parse: ParseRead, kind: 'read' | 'wait' = 'read'): PathRow {
-  const route: TableRoute = { kind, name, operation: 'read', template: path, parse };
-  return { path, isOfLedger: true, routes: { GET: route, HEAD: route } };
-}
-
-/** A row of a kept or shared read that counts as a passed path in rights and plans. */
-function keptRow(name: RouteName, path: string, traits: Partial<PathRow>, parse: ParseRead): PathRow {
-  const route: TableRoute = { kind: 'read', name, operation: 'pass', template: path, parse };
-  return { path, ...traits, routes: { GET: route, HEAD: route } };
+/** A row of a POST that changes nothing. */
+function posted(name: string, path: string, traits: Partial<PathRow>, route: Partial<TableRoute>): PathRow {
+  const POST: TableRoute = { kind: 'posted', name, operation: 'pass', template: path, ...route };
+  return { path, ...traits, ...byPost, routes: { POST } };
 }
 
 /** A row of a list whose parameter `start` names its first version. */
-function listRow(
-  operation: 'transactions' | 'auxiliary_info',
-  path: string,
-  start: 'start' | 'start_version',
-): PathRow {
+function list(name: 'transactions' | 'auxiliary_info', path: string, start: 'start' | 'start_version'): PathRow {
   const need: PathRow['need'] = (_, target) => needOf(numberParameter(target, start));
-  return keptRow(operation, path, { ...ofLedger, isList: true, need }, transactionsRead(operation, path, start));
+  return read(name, path, { ...ofLedger, isList: true, need }, transactionsRead(name, path, start));
 }
 
-function tableRow(operation: 'table_item' | 'raw_table_item', path: string): PathRow {
+function withSubmit(row: PathRow): PathRow {
+  return { ...row, allow: 'GET, HEAD, POST', routes: { ...row.routes, POST: submit } };
+}
+
+function tableRead(operation: 'table_item' | 'raw_table_item'): Partial<TableRoute> {
   const parse: PostedRead['parse'] = (parameters, request) => tableItemRead(operation, parameters, request);
-  const reads = { check: requireJson, parse };
-  const route: TableRoute = { kind: 'posted', name: operation, operation: 'pass', template: path, posted: reads };
-  return { path, ...state, ...posted, routes: { POST: route } };
+  return { posted: { check: requireJson, parse } };
+}
+
+function bothOf(route: TableRoute) {
+  return { GET: route, HEAD: route };
 }

@@ -9,7 +9,7 @@ import {
   noRoute,
   passedRoute,
   preflightRoute,
-  routeTable,
+  rows,
   type PathRow,
   type PostedRead,
   type TableRoute,
@@ -36,11 +36,14 @@ const noRow: PathRow = { path: '/*' };
 /** Searches the route table by path alone; the method chooses the route within a row. */
 export class Router {
   readonly basePath: string;
+  /** Supplies the first node of reads by hash. */
+  readonly submissions: Submissions;
   readonly #tree;
 
   /** `basePath`: empty, or `/v1`. */
   constructor(basePath: string, submissions = new Submissions()) {
     this.basePath = basePath;
+    this.submissions = submissions;
     this.#tree = findMyWay({
       // Sockets bound the target. Beyond the default of 100 characters, reads of generic struct tags would be passed and
       // never cached.
@@ -49,7 +52,7 @@ export class Router {
       // A target that cannot be decoded finds this handler, which has no row.
       onBadUrl: () => undefined,
     });
-    for (const row of routeTable(submissions)) {
+    for (const row of rows) {
       const paths = row.path === '' ? new Set([basePath || '/', `${basePath}/`]) : [basePath + row.path];
       for (const path of paths) this.#tree.on('GET', path, () => undefined, row);
     }
@@ -121,7 +124,7 @@ export class Match implements MatchedRoute {
   parse(accept: string | undefined): Read | SharedRead | undefined {
     const { parse } = this.route;
     if (parse === undefined) throw new Error(`the route ${this.route.name} has no parser`);
-    return parse(this.#parameters, { target: this.target, accept });
+    return parse(this.#parameters, { target: this.target, accept }, this.#router.submissions);
   }
 
   /** The read of a route of the kind `posted`; `undefined`: a node has to answer. Throws `GatewayError` 400 or 415. */

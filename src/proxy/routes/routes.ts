@@ -9,7 +9,7 @@ import { Encoder, type EncoderContext } from './encoder.ts';
 import { type BodyRead, requireJson } from './parse-read.ts';
 import { type ParsedRequest, parseRequest } from './parse-request.ts';
 import { PassThrough } from './pass-through.ts';
-import { noRoute } from './route-table.ts';
+import { noRoute, routeNames } from './route-table.ts';
 import { type Match, Router } from './router.ts';
 import { Submissions } from './submissions.ts';
 
@@ -28,6 +28,7 @@ type Head = Parameters<Service['faultAheadOfBody']>[0];
 export class Routes implements Service {
   readonly targets = new TargetCache();
   readonly unrouted = noRoute;
+  readonly routeNames = routeNames;
   readonly #reads: Reads;
   readonly #submissions: Submissions;
   readonly #router: Router;

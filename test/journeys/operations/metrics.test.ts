@@ -11,6 +11,7 @@ import { contentTypes, expose } from '../../../src/metrics/exposition.ts';
 import { familiesOf, type Declared, type FamilyData } from '../../../src/metrics/family.ts';
 import type { CountedRequest } from '../../../src/metrics/request-labels.ts';
 import { createHttpMetrics } from '../../../src/proxy/http/http-metrics.ts';
+import { routeNames } from '../../../src/proxy/routes/route-table.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { WorkerMetrics } from '../../../src/workers/workers.ts';
 import { collector } from '../../support/collector.ts';
@@ -377,7 +378,7 @@ async function worker(
   answers: readonly (readonly [CountedRequest, seconds: number])[],
 ): Promise<readonly FamilyData[]> {
   const registry = new Registry();
-  const metrics = createHttpMetrics(registry);
+  const metrics = createHttpMetrics(registry, routeNames);
   for (const [request, seconds] of answers) {
     metrics.started();
     metrics.finished(request, seconds);

@@ -39,7 +39,11 @@ const taken = async (answer: { readonly status?: number; readonly body: string }
   const submissions = new Submissions();
   const body = Buffer.from(answer.body);
   await submissions.recordAnswer('full-0', { status: answer.status ?? 202, body, json: new JsonBody(body) });
-  const { need } = transactionRead(hash.toUpperCase().slice(2), { target: '', accept: undefined }, submissions);
+  const { need } = transactionRead(
+    { hash: hash.toUpperCase().slice(2) },
+    { target: '', accept: undefined },
+    submissions,
+  );
   return need.kind === 'transaction' ? need.submittedTo : undefined;
 };
 

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
 import type { AccessOperation } from '../../../src/access/keys/principals.ts';
 import { latestRoutes } from '../../../src/config/schema/staleness-overrides.ts';
-import { type PathRow, routeTable, type TableRoute } from '../../../src/proxy/routes/route-table.ts';
+import { type PathRow, rows, type TableRoute } from '../../../src/proxy/routes/route-table.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { isOfLatest } from '../../../src/proxy/reads/read.ts';
@@ -304,10 +304,10 @@ test('latest.overrides names the routes with reads of the latest state, and no o
   const hasLatest = ({ isState = false }: PathRow, { kind, parse }: TableRoute): boolean => {
     if (isState || kind === 'ledger info') return true;
     if (kind !== 'read') return false;
-    const read = parse?.(parameters, { target: '/v1', accept: undefined });
+    const read = parse?.(parameters, { target: '/v1', accept: undefined }, new Submissions());
     return read !== undefined && ('shared' in read ? read.shared === 'latest' : isOfLatest(read));
   };
-  const names = routeTable(new Submissions()).flatMap((row) => {
+  const names = rows.flatMap((row) => {
     const { GET, POST } = row.routes ?? {};
     return [GET, POST].flatMap((route) => (route !== undefined && hasLatest(row, route) ? [route.name] : []));
   });

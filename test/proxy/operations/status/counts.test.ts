@@ -8,6 +8,7 @@ import { createProofMetrics } from '../../../../src/proxy/routes/standing-proof.
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { lagVersions, outcomes, requestSeconds } from '../../../../src/metrics/request-labels.ts';
 import { createHttpMetrics } from '../../../../src/proxy/http/http-metrics.ts';
+import { routeNames } from '../../../../src/proxy/routes/route-table.ts';
 import { createLatestMetrics } from '../../../../src/proxy/reads/freshness.ts';
 import { createOverloadMetrics } from '../../../../src/proxy/http/http-metrics.ts';
 import { createSenderMetrics } from '../../../../src/upstream/dispatch/sender-metrics.ts';
@@ -40,7 +41,7 @@ function gatewayMetrics() {
     })),
     encode: createEncodeMetrics(registry),
     checked: createProofMetrics(registry, () => 0),
-    http: createHttpMetrics(registry),
+    http: createHttpMetrics(registry, routeNames),
     latest: createLatestMetrics(registry),
     overload: createOverloadMetrics(registry, { connections: zero, lagSeconds: zero, answerBytes: zero }),
     sender: createSenderMetrics(registry, () => gauges),
