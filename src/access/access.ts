@@ -12,6 +12,7 @@ import {
   type KeyRejection,
   type KnownKey,
   parseBearer,
+  type Plan,
   type Principal,
   Principals,
 } from './keys/principals.ts';
@@ -123,6 +124,16 @@ export class Access {
   tenantOf(request: Request, known: KnownKey): string | undefined {
     const found = this.#find(request, known);
     return typeof found === 'string' || holdsKey(request.url ?? '') ? undefined : found.tenant;
+  }
+
+  /** The plan of this name; without a name, that of requests without a key. `undefined`: there is none. */
+  planOf(name: string | undefined): Plan | undefined {
+    return this.#principals.planOf(name);
+  }
+
+  /** Names of the plans in force. */
+  get plans(): ReadonlySet<string> {
+    return this.#principals.plans;
   }
 
   /** Throws ConfigError when keys of the file name plans that `next` lacks. */

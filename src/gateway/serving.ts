@@ -157,7 +157,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     reads,
     routes,
     clientPort,
-    usage: access?.usage,
+    access,
   });
   /** Frees everything but the port: timers and connections to nodes and Redis included. */
   const free = async (): Promise<void> => {

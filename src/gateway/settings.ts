@@ -2,7 +2,7 @@
  * The config of one serving process: its share of the bounds, and the live values, which are plain objects that last as
  * long as the process and whose properties a reload replaces. A request reads a property, and a reload rebuilds no part.
  */
-import type { Config, RedisConfig, UpstreamConfig } from '../config/index.ts';
+import type { AccessConfig, Config, RedisConfig, UpstreamConfig } from '../config/index.ts';
 
 /** A slower probe counts as failed. */
 const longestProbeMs = 2_000;
@@ -48,7 +48,7 @@ export function createSettings(config: Config, stallMs: number) {
   };
 }
 
-function valuesOf({ upstream, latest, encode, cache }: Config) {
+function valuesOf({ upstream, latest, encode, cache, access }: Config) {
   const { timeoutMs, deadlineMs, maxAttempts, hedge = noHedge, probeIntervalMs, maxLagMs, audit } = upstream;
   return {
     connect: { connectTimeoutMs: Math.min(timeoutMs, longestConnectMs) },
@@ -57,11 +57,19 @@ function valuesOf({ upstream, latest, encode, cache }: Config) {
     fleet: { maxLagMs },
     discovery: { intervalMs: upstream.discoverIntervalMs },
     probes: { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, longestProbeMs) },
-    latest: { ...latest, bounds: [latest.maxStalenessMs].filter((bound) => bound > 0) },
+    latest: { ...latest, bounds: boundsOf(latest, access) },
     audits: { share: audit },
     encode: { enabled: encode.enabled, share: encode.shadow },
     redis: redisOf(cache.redis, timeoutMs),
   };
+}
+
+/** Bounds of staleness above 0 ms, ascending: reads that have one of them share a state. */
+function boundsOf({ maxStalenessMs, overrides }: Config['latest'], access: Config['access']): readonly number[] {
+  const plans: AccessConfig['plans'] = access?.plans ?? {};
+  const others = [...overrides, ...Object.values(plans)].map((source) => source.maxStalenessMs ?? 0);
+  const bounds = new Set([maxStalenessMs, ...others]);
+  return [...bounds].filter((boundMs) => boundMs > 0).sort((one, other) => one - other);
 }
 
 /** `followMs`: longest wait for another replica's read of the same key. */

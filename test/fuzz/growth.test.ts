@@ -54,8 +54,8 @@ const route = (target: string): unknown => parseRequest(router, { target });
 const passedPath = (target: string): string => router.match('GET', target).passedPath;
 const need = (target: string): unknown => router.match('GET', target).need;
 const readBlock = (lines: string): unknown => readHead(`GET /v1 HTTP/1.1\r\n${lines}\r\n`, 0, new HeaderBlocks());
-const limits = { maxStalenessMs: 200, minClientStalenessMs: 100, maxClientStalenessMs: 10_000 };
-const demand = (headers: IncomingHttpHeaders): unknown => parseDemand(headers, limits, undefined);
+const limits = { minClientStalenessMs: 100, maxClientStalenessMs: 10_000 };
+const demand = (headers: IncomingHttpHeaders): unknown => parseDemand(headers, limits, 200, undefined);
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const principals = new Principals(
   { header: 'authorization', plans: {}, anonymous: undefined, trustedProxies: [] },

@@ -7,7 +7,7 @@ import { loadConfig } from '../../src/config/source/load.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';
 import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
 import { parsePurgeRequest } from '../../src/proxy/operations/process.ts';
-import { AdminFault, parseDescribed } from '../../src/proxy/operations/admin-request.ts';
+import { AdminFault, parseExplained } from '../../src/proxy/operations/admin-request.ts';
 import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
 import { Router } from '../../src/proxy/routes/router.ts';
 import { fc } from '../support/fast-check.ts';
@@ -107,7 +107,7 @@ export const operatorTargets = [
     'query of the operations port',
     fc.oneof(fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.array(fc.string()))), described),
     (value) => {
-      const request = attempt(() => parseDescribed(value, 'the query'), isFault);
+      const request = attempt(() => parseExplained(value), isFault);
       if (request !== undefined) assert.equal(typeof request.target, 'string');
     },
   ),

@@ -155,6 +155,11 @@ export class Principals {
     this.#renew();
   }
 
+  /** See `Access.planOf`. */
+  planOf(name: string | undefined): Plan | undefined {
+    return name === undefined ? this.#anonymous : this.#plans.get(name);
+  }
+
   /** Number of keys in force. */
   get size(): number {
     return this.#entries.size;

@@ -71,7 +71,18 @@ export const described = fieldsOf({
 /** A client's request in plain data. */
 export type DescribedRequest = z.output<typeof described>;
 
-/** Parses a described request. Throws `AdminFault` 400; `where` names the place in its message. */
-export function parseDescribed(value: unknown, where: string): DescribedRequest {
-  return parseBy(described, value, where);
+const explained = fieldsOf({
+  ...described.shape,
+  // Of the client; default: that of requests without a key.
+  plan: text.optional(),
+  // Value of the client's header.
+  maxStaleness: text.optional(),
+});
+
+/** A request to explain: what a client with this plan and this `Ledgergate-Max-Staleness` would send. */
+export type ExplainedRequest = z.output<typeof explained>;
+
+/** Parses a request to explain. Throws `AdminFault` 400. */
+export function parseExplained(value: unknown): ExplainedRequest {
+  return parseBy(explained, value, 'the query');
 }

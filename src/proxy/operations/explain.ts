@@ -1,41 +1,83 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
 import { type CachedResponse, kinds } from '../../cache/index.ts';
-import { lifetimeOf, isOfLatest, type Read, type SharedRead } from '../reads/index.ts';
-import type { LedgerVersion } from '../../ledger/index.ts';
+import {
+  type BoundedRead,
+  type ExplainedBound,
+  lifetimeOf,
+  isOfLatest,
+  type Read,
+  type SharedRead,
+} from '../reads/index.ts';
+import { GatewayError, type LedgerVersion, nearMissHint } from '../../ledger/index.ts';
 import type { Need } from '../../upstream/index.ts';
-import type { DescribedRequest } from './admin-request.ts';
+import { AdminFault, type ExplainedRequest } from './admin-request.ts';
 import type { ParsedRequest } from '../routes/index.ts';
 import type { ProcessParts } from './status/report.ts';
-
-type Match = Exclude<ParsedRequest, { kind: 'refused' }>['match'];
 
 /** Body of the answer: plain data, 64-bit numbers as text. */
 type RequestExplanation = Readonly<Record<string, unknown>>;
 
-/** Explains a described request. */
-export async function explain(parts: ProcessParts, request: DescribedRequest): Promise<RequestExplanation> {
+/** Explains a described request. Throws `AdminFault` 400 for a plan that the config lacks. */
+export async function explain(parts: ProcessParts, request: ExplainedRequest): Promise<RequestExplanation> {
   const parsed = parts.routes.parse(request);
-  if (parsed.kind === 'refused') {
-    const { status, body } = parsed.error;
-    return { answer: { status, body: JSON.parse(body) as unknown } };
+  if (parsed.kind === 'refused') return refusal(parsed.error);
+  try {
+    return await explainParsed(parts, request, parsed);
+  } catch (error) {
+    if (error instanceof GatewayError) return refusal(error);
+    throw error;
   }
+}
+
+function refusal({ status, body }: GatewayError): RequestExplanation {
+  return { answer: { status, body: JSON.parse(body) as unknown } };
+}
+
+type Parsed = Exclude<ParsedRequest, { kind: 'refused' }>;
+
+async function explainParsed(
+  parts: ProcessParts,
+  request: ExplainedRequest,
+  parsed: Parsed,
+): Promise<RequestExplanation> {
   const { match } = parsed;
   const route = match.route.name;
+  const ofRoute = { operation: route };
   switch (parsed.kind) {
     case 'read':
-    case 'wait':
-      return isOfLatest(parsed.read) ? latestRead(parts, route, parsed.read) : pinnedRead(parts, route, parsed.read);
-    case 'shared':
-      return { route, kept: sharedTexts[parsed.shared], ...nodesFor(parts, { kind: 'head' }, 'read') };
+    case 'wait': {
+      const { read } = parsed;
+      if (!isOfLatest(read)) return pinnedRead(parts, route, read);
+      return latestRead(parts, route, read, boundOf(parts, request, read));
+    }
+    case 'shared': {
+      const kept = sharedTexts[parsed.shared];
+      const latest = parsed.shared === 'latest' ? latestOf(parts, boundOf(parts, request, ofRoute)) : undefined;
+      return { route, kept, latest, ...nodesFor(parts, { kind: 'head' }, 'read') };
+    }
     case 'passed':
-      return passed(parts, match);
-    case 'ledger info':
-      return { route, kept: 'never: made anew from reports of nodes', latest: latestOf(parts) };
+      return passed(parts, match, match.isReadOfLatest ? boundOf(parts, request, ofRoute) : undefined);
+    case 'ledger info': {
+      const latest = latestOf(parts, boundOf(parts, request, ofRoute));
+      return { route, kept: 'never: made anew from reports of nodes', latest };
+    }
     case 'submission':
       return { route, kept: 'never: one node is asked, once', ...nodesFor(parts, { kind: 'head' }) };
     case 'preflight':
       return { route, kept: 'never: answered here' };
   }
+}
+
+/** The staleness bound of a client of the described plan. Throws `GatewayError` 400 for a malformed header. */
+function boundOf(
+  { access, reads }: ProcessParts,
+  { plan: name, maxStaleness }: ExplainedRequest,
+  read: BoundedRead,
+): ExplainedBound {
+  const plan = access?.planOf(name);
+  if (name !== undefined && plan === undefined)
+    throw new AdminFault(400, `plan: there is none of this name${nearMissHint(name, access?.plans ?? [])}`);
+  return reads.freshness.explainBound(read, plan, maxStaleness);
 }
 
 async function pinnedRead(parts: ProcessParts, route: string, read: Read): Promise<RequestExplanation> {
@@ -56,43 +98,48 @@ async function pinnedRead(parts: ProcessParts, route: string, read: Read): Promi
 }
 
 /** Explains an unpinned read at the version that the gateway would pin it to now. */
-async function latestRead(parts: ProcessParts, route: string, read: Read): Promise<RequestExplanation> {
-  const { maxStalenessMs } = parts.settings.latest;
-  const version = pinOf(parts);
-  const latest = latestOf(parts);
+async function latestRead(
+  parts: ProcessParts,
+  route: string,
+  read: Read,
+  bound: ExplainedBound,
+): Promise<RequestExplanation> {
+  const version = pinOf(parts, bound);
+  const latest = latestOf(parts, bound);
   if (version !== undefined)
     return { latest, ...(await pinnedRead(parts, route, parts.reads.freshness.pinned(read, version))) };
-  const kept = maxStalenessMs === 0 ? 'never: each read goes to a node' : 'under the version that is found';
+  const kept = bound.maxStalenessMs === 0 ? 'never: each read goes to a node' : 'under the version that is found';
   return { route, read: readOf(read), latest, kept, ...nodesFor(parts, { kind: 'head' }, kindOf(read)) };
 }
 
-/** The version that reads of the latest state share; `undefined`: none is known, or they share none. */
-function pinOf({ fleet, settings }: ProcessParts): LedgerVersion | undefined {
-  return settings.latest.maxStalenessMs === 0 ? undefined : fleet.latest.peek()?.version;
+/** The version that reads with this bound share; `undefined`: none is known, or they share none. */
+function pinOf({ fleet }: ProcessParts, { maxStalenessMs }: ExplainedBound): LedgerVersion | undefined {
+  return maxStalenessMs === 0 ? undefined : fleet.latest.peek(maxStalenessMs)?.version;
 }
 
-function latestOf({ fleet, settings }: ProcessParts): RequestExplanation {
-  const { maxStalenessMs } = settings.latest;
-  const bound = `${maxStalenessMs} ms`;
-  if (maxStalenessMs === 0) return { state: 'not shared: latest.maxStaleness is 0' };
-  const found = fleet.latest.peek();
-  if (found === undefined) return { state: 'unknown: a node is asked for its ledger first', bound };
+function latestOf({ fleet }: ProcessParts, { maxStalenessMs, by }: ExplainedBound): RequestExplanation {
+  const held = { bound: `${maxStalenessMs} ms`, by };
+  if (maxStalenessMs === 0) return { state: 'not shared: the bound is 0', ...held };
+  const found = fleet.latest.peek(maxStalenessMs);
+  if (found === undefined) return { state: 'unknown: a node is asked for its ledger first', ...held };
   const { version, ageMs, isUsable } = found;
   return {
     state: isUsable ? 'in use' : 'too old: a node is asked for its ledger first, and the version may be a later one',
     version: String(version),
     ageMs: Math.round(ageMs),
-    bound,
+    ...held,
   };
 }
 
-function passed(parts: ProcessParts, { route: { name: route }, need, isReadOfLatest }: Match): RequestExplanation {
+/** `bound`: of a read of the latest state. */
+function passed(parts: ProcessParts, match: Parsed['match'], bound: ExplainedBound | undefined): RequestExplanation {
+  const route = match.route.name;
   const isEncoding = route === 'encode_submission';
   const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
-  if (!isReadOfLatest) return { route, kept, ...nodesFor(parts, need) };
-  const version = pinOf(parts);
+  if (bound === undefined) return { route, kept, ...nodesFor(parts, match.need) };
+  const version = pinOf(parts, bound);
   const pinned: Need = version === undefined ? { kind: 'head' } : { kind: 'version', version };
-  return { route, kept, latest: latestOf(parts), ...nodesFor(parts, pinned, 'read') };
+  return { route, kept, latest: latestOf(parts, bound), ...nodesFor(parts, pinned, 'read') };
 }
 
 /** `kind`: of a read of state, for which nodes may be ejected. */

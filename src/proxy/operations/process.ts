@@ -11,7 +11,7 @@ import {
   described,
   fieldsOf,
   parseBy,
-  parseDescribed,
+  parseExplained,
   type AdminAnswer,
   type DescribedRequest,
 } from './admin-request.ts';
@@ -85,12 +85,12 @@ export class ProcessOperations extends StatusSource {
 
   /** Explains the request that the query describes. */
   explain(request: unknown): Promise<AdminAnswer> {
-    return answered(() => explain(this.parts, parseDescribed(request, 'the query')));
+    return answered(() => explain(this.parts, parseExplained(request)));
   }
 
   /** Reports usage; `request` is the parsed query. */
   usage(request: unknown): Promise<AdminAnswer> {
-    return answered(() => reportUsage(this.parts.usage, request, Date.now()));
+    return answered(() => reportUsage(this.parts.access?.usage, request, Date.now()));
   }
 }
 

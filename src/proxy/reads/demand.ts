@@ -3,22 +3,20 @@ import { findU64, GatewayError, type LedgerVersion, quote } from '../../ledger/i
 import type { Demand } from '../../upstream/index.ts';
 import type { DemandSource } from './read.ts';
 
-/** Staleness bounds of the config, in milliseconds; read at each use. */
-export interface StalenessLimits {
-  /** Default of a request. */
-  readonly maxStalenessMs: number;
-  /** Limits of `Ledgergate-Max-Staleness`. */
+/** Limits of `Ledgergate-Max-Staleness`, in milliseconds; read at each use. */
+export interface HeaderLimits {
   readonly minClientStalenessMs: number;
   readonly maxClientStalenessMs: number;
 }
 
 /**
- * Parses the demand of a connection that received version `seen`, of a client with this floor. Throws `GatewayError` 400
- * for malformed headers.
+ * Parses the demand of a connection that received version `seen`, of a client with this floor. `usualMs`: the bound where
+ * the headers have none. Throws `GatewayError` 400 for malformed headers.
  */
 export function parseDemand(
   headers: DemandSource['headers'],
-  limits: StalenessLimits,
+  limits: HeaderLimits,
+  usualMs: number,
   seen: LedgerVersion | undefined,
   floor?: LedgerVersion,
 ): Demand {
@@ -26,7 +24,7 @@ export function parseDemand(
   const staleness = headers['ledgergate-max-staleness'];
   const asked = version === undefined ? undefined : parseMinVersion(String(version));
   return {
-    maxStalenessMs: staleness === undefined ? limits.maxStalenessMs : boundOf(String(staleness), limits),
+    maxStalenessMs: staleness === undefined ? usualMs : parseBound(String(staleness), limits),
     min: asked === undefined || (seen !== undefined && seen > asked) ? seen : asked,
     floor,
   };
@@ -34,8 +32,8 @@ export function parseDemand(
 
 const unitMs = { ms: 1, s: 1_000, m: 60_000 } as const;
 
-/** Parses `0`, `200ms`, `2s`, `1m`, and clamps it to the config's limits. */
-function boundOf(text: string, { minClientStalenessMs, maxClientStalenessMs }: StalenessLimits): number {
+/** Parses `0`, `200ms`, `2s`, `1m`, and clamps it to the config's limits. Throws `GatewayError` 400. */
+export function parseBound(text: string, { minClientStalenessMs, maxClientStalenessMs }: HeaderLimits): number {
   const [, number = '', unit] = /^(\d{1,9})(ms|s|m)?$/.exec(text.trim()) ?? [];
   if (number === '' || (unit === undefined && Number(number) !== 0)) {
     const fault = `Ledgergate-Max-Staleness is no duration such as 200ms or 2s: ${quote(text)}`;

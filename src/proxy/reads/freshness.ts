@@ -14,9 +14,16 @@ import {
 } from '../../ledger/index.ts';
 import { Histogram, lagVersions } from '../../metrics/index.ts';
 import type { Demand, Fleet, PublishedState, ReportedState } from '../../upstream/index.ts';
-import { parseDemand, type StalenessLimits } from './demand.ts';
+import { type HeaderLimits, parseBound, parseDemand } from './demand.ts';
 import type { DemandingCaller, DemandSource, Read, ReadResult } from './read.ts';
 import type { Reader } from './reader.ts';
+import {
+  type BoundedRead,
+  type BoundingPlan,
+  type ExplainedBound,
+  StalenessBounds,
+  type StalenessSettings,
+} from './staleness.ts';
 
 /** Newest version that a connection has received, and the fleet's generation that it is of. */
 interface SeenVersion {
@@ -49,8 +56,10 @@ export class Freshness {
   readonly #fleet: Fleet;
   readonly #latest: Fleet['latest'];
   readonly #reader: Reader;
-  readonly #limits: StalenessLimits;
+  readonly #limits: HeaderLimits;
+  readonly #bounds: StalenessBounds;
   readonly #metrics: LatestMetrics;
+  readonly #infoRead: BoundedRead = { operation: 'ledger_info' };
   /** Cached targets' reads, pinned to the version of their last use. */
   readonly #pins = new WeakMap<Read, Read>();
   /** The last ledger info, and its sources. */
@@ -59,28 +68,52 @@ export class Freshness {
   #version: LedgerVersion | undefined;
   #lag = 0;
 
-  constructor(fleet: Fleet, reader: Reader, limits: StalenessLimits, registry: Registry) {
+  constructor(fleet: Fleet, reader: Reader, limits: HeaderLimits & StalenessSettings, registry: Registry) {
     this.#fleet = fleet;
     this.#latest = fleet.latest;
     this.#reader = reader;
     this.#limits = limits;
+    this.#bounds = new StalenessBounds(limits);
     this.#metrics = createLatestMetrics(registry);
   }
 
-  /** The demand of a request and its connection. Throws `GatewayError` 400 for malformed headers. */
-  demandOf(source: DemandSource): Demand {
+  /**
+   * The demand of a request and its connection. `read`: absent where the age does not count. Throws `GatewayError` 400 for
+   * malformed headers.
+   */
+  demandOf(source: DemandSource, read?: BoundedRead): Demand {
     const floor = this.#latest.hasFloors ? this.#latest.floorOf(nameOf(source)) : undefined;
-    return parseDemand(source.headers, this.#limits, this.#seenBy(source), floor);
+    const usualMs = this.#bounds.of(read, source.admitted?.principal.plan);
+    return parseDemand(source.headers, this.#limits, usualMs, this.#seenBy(source), floor);
   }
 
-  /** Records a version that the client received: its later reads are at or past `version`. */
-  recordSeen(source: Received, version: LedgerVersion): void {
+  /**
+   * The bound of a read, and its origin. `given`: value of `Ledgergate-Max-Staleness`. `plan`: the client's. Throws
+   * `GatewayError` 400.
+   */
+  explainBound(read: BoundedRead, plan: BoundingPlan | undefined, given: string | undefined): ExplainedBound {
+    if (given === undefined) return this.#bounds.explain(read, plan);
+    return { maxStalenessMs: parseBound(given, this.#limits), by: 'Ledgergate-Max-Staleness' };
+  }
+
+  /**
+   * Records a version that the client received: later reads on its connection are at or past `version`, and those on its
+   * others where it is ahead of the state that reads share. `isShared`: it is of such a state, and is compared with that
+   * of the client's usual bound; else with that of the largest, so that the client reads its writes.
+   */
+  recordSeen(source: Received, version: LedgerVersion, isShared = false): void {
     const seen = this.#seenBy(source);
-    if (seen !== undefined && seen >= version) return;
+    const isSeen = seen !== undefined && seen >= version;
+    if (isSeen && isShared) return;
+    const plan = source.admitted?.principal.plan;
+    const usualMs = this.#bounds.of(undefined, plan);
+    const boundMs = isShared ? usualMs : this.#bounds.loosest(plan);
+    if (isSeen && boundMs === usualMs) return;
     const socket: SeeingSocket = source.socket;
     const { generation } = this.#fleet;
     const client = nameOf(source);
-    const isAhead = this.#latest.recordGiven(client, version, this.#limits.maxStalenessMs);
+    const isAhead = this.#latest.recordGiven(client, version, boundMs);
+    if (isSeen) return;
     const last = socket[seenKey];
     const before = last?.generation !== generation ? undefined : last.client === undefined ? last.version : last.before;
     socket[seenKey] = isAhead
@@ -89,13 +122,13 @@ export class Freshness {
   }
 
   /** The shared state, if it satisfies the demand. Synchronous: a hit costs no promise. */
-  find(request: DemandSource): PublishedState | undefined {
-    return this.#latest.find(this.demandOf(request));
+  find(request: DemandSource, read: BoundedRead): PublishedState | undefined {
+    return this.#latest.find(this.demandOf(request, read));
   }
 
   /** Memory's answer at the shared version, if that satisfies the demand. Synchronous, as `find`. */
   findRead(read: Read, request: DemandSource): ReadResult | undefined {
-    const state = this.find(request);
+    const state = this.find(request, read);
     const hit = state === undefined ? undefined : this.#reader.find(this.pinned(read, state.info.version));
     if (state === undefined || hit === undefined) return undefined;
     this.recordServed(request, state);
@@ -106,7 +139,7 @@ export class Freshness {
   async load(read: Read, exchange: DemandingCaller): Promise<ReadResult> {
     const reader = this.#reader;
     const latest = this.#latest;
-    const demand = this.demandOf(exchange);
+    const demand = this.demandOf(exchange, read);
     if (demand.maxStalenessMs === 0) return this.#readAtHead(read, demand, exchange);
     return latest.at(demand, exchange, async (state) => {
       const pinned = this.pinned(read, state.info.version);
@@ -119,7 +152,7 @@ export class Freshness {
 
   /** `ledgerInfo` of the shared state, if it satisfies the demand. Synchronous, as `find`. */
   findLedgerInfo(request: DemandSource): InfoBody | undefined {
-    const state = this.find(request);
+    const state = this.find(request, this.#infoRead);
     return state === undefined ? undefined : this.#infoOf(state, request);
   }
 
@@ -128,7 +161,7 @@ export class Freshness {
    * may reach further back (protocol 9), and with the snapshot of its headers. Rejects with `GatewayError`.
    */
   async ledgerInfo(request: DemandSource, signal: CancelSignal): Promise<InfoBody> {
-    return this.#infoOf(await this.#latest.reach(this.demandOf(request), signal), request);
+    return this.#infoOf(await this.#latest.reach(this.demandOf(request, this.#infoRead), signal), request);
   }
 
   #infoOf(state: PublishedState, request: DemandSource): InfoBody {
@@ -159,7 +192,7 @@ export class Freshness {
 
   /** Records an answer from this state. `nowMs`: of `performance.now()`; default: the time at which `find` chose it. */
   recordServed(request: Received, { info, asOfMs }: ReportedState, nowMs = this.#latest.askedAtMs): void {
-    this.recordSeen(request, info.version);
+    this.recordSeen(request, info.version, true);
     this.#metrics.observeStaleness((nowMs - asOfMs) / 1000);
     this.#noteLag(info.version);
   }

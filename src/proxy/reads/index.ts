@@ -5,3 +5,4 @@ export { lifetimeOf } from './policy.ts';
 export { type Caller, type DemandSource, isOfLatest, type Read, type ReadResult } from './read.ts';
 export { createReads, type Reads } from './reads.ts';
 export type { SharedRead } from './shares.ts';
+export type { BoundedRead, ExplainedBound } from './staleness.ts';

@@ -4,6 +4,7 @@ import type { AdmittedRequest } from '../../access/index.ts';
 import { type CachedResponse, type CacheKey, createEntry, type Loaded } from '../../cache/index.ts';
 import { isOfState, type ReadFacts } from './policy.ts';
 import { type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
+import type { BoundedRead } from './staleness.ts';
 import type { Span } from '../../metrics/index.ts';
 import type { Fleet, FleetRequest, Need, NodeAnswer } from '../../upstream/index.ts';
 
@@ -16,6 +17,8 @@ export interface Read extends ReadFacts {
   readonly atOnce?: FleetRequest['wire'];
   /** Its last cache key, stored here because a cached target's requests share one `Read`. */
   keyed?: Keyed | undefined;
+  /** See `BoundedRead`. */
+  matched?: BoundedRead['matched'];
 }
 
 /** The key under which the cache stores an answer of this chain. `of`: a copy of a read has the key of the other. */
@@ -49,7 +52,10 @@ export interface DemandSource extends Pick<IncomingMessage, 'headers' | 'socket'
 }
 
 /** A caller whose request may demand a version or an age. */
-export interface DemandingCaller extends Caller, DemandSource {}
+export interface DemandingCaller extends Caller, DemandSource {
+  /** Name of the request's route. */
+  readonly route: string;
+}
 
 /** Source of an answer, for `Cache-Status`. */
 export type Source =

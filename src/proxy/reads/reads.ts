@@ -3,17 +3,21 @@ import type { Registry } from 'prom-client';
 import type { Cache, CacheKey } from '../../cache/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import { Audits, type AuditReport } from './audits.ts';
-import type { StalenessLimits } from './demand.ts';
+import type { HeaderLimits } from './demand.ts';
 import { Freshness } from './freshness.ts';
 import { Reader } from './reader.ts';
 import { Shares } from './shares.ts';
+import type { StalenessSettings } from './staleness.ts';
 
 interface ReadsContext {
   readonly fleet: Fleet;
   readonly cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>;
   readonly registry: Registry;
   /** Live settings of the config. */
-  readonly settings: { readonly latest: StalenessLimits; readonly audits: { readonly share: number } };
+  readonly settings: {
+    readonly latest: HeaderLimits & StalenessSettings;
+    readonly audits: { readonly share: number };
+  };
   /** Time for which a gas price is shared. */
   readonly gasPriceTtlMs: number;
   /** Deletes a read that nodes answer differently from every tier. */

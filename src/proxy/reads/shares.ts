@@ -65,11 +65,11 @@ export class Shares {
     const { latest } = this.#fleet;
     const freshness = this.#freshness;
     if (read.shared !== 'latest') return this.#loadAt(read, undefined, exchange);
-    const demand = freshness.demandOf(exchange);
+    const demand = freshness.demandOf(exchange, { operation: exchange.route });
     if (demand.maxStalenessMs > 0)
       return latest.at(demand, exchange, async ({ info: { version } }) => {
         const answer = await this.#loadAt(read, version, exchange);
-        freshness.recordSeen(exchange, version);
+        freshness.recordSeen(exchange, version, true);
         return answer;
       });
     // Each such caller wants the state at its own call.

@@ -45,13 +45,20 @@ export class StalenessBounds {
     this.#settings = settings;
   }
 
-  /** In ms: the smaller of the plan's and the override's; without both, the default. */
-  of(read: BoundedRead, plan: BoundingPlan | undefined): number {
+  /** In ms: the smaller of the plan's and the override's; without both, the default. `read`: absent, of no override. */
+  of(read: BoundedRead | undefined, plan: BoundingPlan | undefined): number {
     const { overrides, maxStalenessMs } = this.#settings;
     const ofPlan = plan?.maxStalenessMs;
-    const ofRead = overrides.length === 0 ? undefined : overrideOf(read, overrides)?.maxStalenessMs;
+    const ofRead =
+      overrides.length === 0 || read === undefined ? undefined : overrideOf(read, overrides)?.maxStalenessMs;
     if (ofRead === undefined) return ofPlan ?? maxStalenessMs;
     return ofPlan === undefined || ofRead < ofPlan ? ofRead : ofPlan;
+  }
+
+  /** The largest bound that a read of this plan has without a header; in ms. */
+  loosest(plan: BoundingPlan | undefined): number {
+    const { overrides, maxStalenessMs } = this.#settings;
+    return plan?.maxStalenessMs ?? overrides.reduce((most, one) => Math.max(most, one.maxStalenessMs), maxStalenessMs);
   }
 
   /** `of`, with the key of the config that the bound comes from. */

@@ -74,7 +74,7 @@ export class PassThrough {
   async #serveLatest(exchange: Exchange, request: FleetRequest): Promise<void> {
     const wire = { ...request.wire, headers: withoutConditions(request.wire.headers) };
     const { latest, sender } = this.#fleet;
-    const demand = this.#freshness.demandOf(exchange);
+    const demand = this.#freshness.demandOf(exchange, { operation: exchange.route });
     if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand);
     const { answer, version } = await latest.at(demand, exchange, async (state) => {
       const { version: chosen } = state.info;

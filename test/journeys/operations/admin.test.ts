@@ -5,7 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { askExplain, askPurge, purge } from '../../support/admin.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, probe, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
+import { accessConfig, keysFile, planConfig } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
 const everything = '{"everything": true}';
@@ -79,7 +80,11 @@ interface Explanation {
     readonly version?: string;
     readonly form: string;
   };
-  readonly latest?: { readonly state: string; readonly version?: string; readonly ageMs?: number };
+  readonly latest?: Readonly<Record<string, unknown>> & {
+    readonly state: string;
+    readonly version?: string;
+    readonly ageMs?: number;
+  };
   readonly key?: { readonly text: string; readonly redis?: string; readonly field: string };
   readonly memory?: Readonly<Record<string, unknown>> & { readonly state: string };
   readonly redis?: Readonly<Record<string, unknown>> & { readonly reference: string };
@@ -176,6 +181,60 @@ test('a version above every head: no answer is cached before a node reaches it',
   assert.deepEqual(
     nodes?.asked.map(({ holding }) => holding),
     ['unknown', 'unknown'],
+  );
+});
+
+test('a read of latest: its bound by header, override, plan or default, and the state that reads of it share', async (t) => {
+  const access = accessConfig({
+    keys: { file: keysFile(t, []).path, redis: false },
+    plans: {
+      open: planConfig(),
+      slow: planConfig({ maxStalenessMs: 60_000 }),
+      exact: planConfig({ maxStalenessMs: 0 }),
+    },
+    anonymous: 'open',
+  });
+  const overrides = [
+    { view: '0x1::coin::*', maxStalenessMs: 5_000 },
+    { route: 'account', maxStalenessMs: 9_000 },
+  ] as const;
+  const { node, gateway } = await nodeAndGateway(t, {
+    access,
+    config: { latest: { maxStalenessMs: 1_000, overrides } },
+  });
+  const explained = async (query: Readonly<Record<string, string>>): Promise<string> => {
+    const { latest, answer } = await explain(gateway, query);
+    const { state, version } = latest ?? { state: '' };
+    return (
+      answer?.body.message ?? [state.split(':', 1)[0], version ?? '-', latest?.['bound'], latest?.['by']].join(', ')
+    );
+  };
+  await gateway.get('/accounts/0x1?x=1');
+  node.clock.advance(50n);
+  await gateway.get(probe, { 'ledgergate-max-staleness': '0', 'ledgergate-min-version': '950' });
+  const target = `/v1${probe}`;
+  const body = '{"function":"0x01::coin::balance","type_arguments":[],"arguments":[]}';
+  const cases: readonly (readonly [query: Readonly<Record<string, string>>, expected: string | RegExp])[] = [
+    [{ target: '/v1/accounts/0x1' }, 'in use, 900, 9000 ms, latest.overrides[1] route account'],
+    [{ target: '/v1/accounts/0x1?x=1' }, 'in use, 900, 9000 ms, latest.overrides[1] route account'],
+    [{ target: '/v1/accounts/0x1', plan: 'exact' }, 'not shared, -, 0 ms, access.plans.exact'],
+    [{ target: '/v1/view', body }, /, 5000 ms, latest\.overrides\[0\] view 0x1::coin::\*$/],
+    [{ target: '/v1/accounts/0x1/transactions' }, /, 1000 ms, latest\.maxStaleness$/],
+    [{ target: '/v1' }, /, 1000 ms, latest\.maxStaleness$/],
+    [{ target, plan: 'slow' }, /, 60000 ms, access\.plans\.slow$/],
+    [{ target, plan: 'slow', maxStaleness: '3s' }, /, 3000 ms, Ledgergate-Max-Staleness$/],
+    [{ target, maxStaleness: '1h' }, 'Ledgergate-Max-Staleness is no duration such as 200ms or 2s: "1h"'],
+  ];
+  for (const [query, expected] of cases) {
+    const found = await explained(query);
+    if (typeof expected === 'string') assert.equal(found, expected);
+    else assert.match(found, expected);
+  }
+
+  const unknown = await askExplain(gateway, { target, plan: 'slo' });
+  assert.deepEqual(
+    [unknown.status, JSON.parse(unknown.text)],
+    [400, { message: 'plan: there is none of this name (did you mean "slow"?)' }],
   );
 });
 

@@ -27,7 +27,7 @@ const noLog = { show: () => ({ status: 404, body: {} }), change: () => ({ status
 
 function serverOf(usage: Pick<Usage, 'report'> | undefined) {
   // Nothing but usage is asked for here.
-  const admin = new ProcessOperations({ usage } as ProcessParts);
+  const admin = new ProcessOperations({ access: usage && { usage } } as unknown as ProcessParts);
   const app = fastify();
   addAdminRoutes(app, admin, noLog, () => ({ token: 'a-token-of-16-chars', host: '127.0.0.1' }));
   return (path: string, token = 'a-token-of-16-chars') =>

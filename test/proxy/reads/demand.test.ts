@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { parseDemand } from '../../../src/proxy/reads/demand.ts';
 
-const limits = { maxStalenessMs: 200, minClientStalenessMs: 50, maxClientStalenessMs: 120_000 };
+const limits = { minClientStalenessMs: 50, maxClientStalenessMs: 120_000 };
 const unlimited = { ...limits, minClientStalenessMs: 0 };
 
 const bounds: readonly (readonly [text: string, expectedMs: number])[] = [
@@ -21,22 +21,22 @@ const bounds: readonly (readonly [text: string, expectedMs: number])[] = [
 
 for (const [text, expectedMs] of bounds) {
   test(`Ledgergate-Max-Staleness ${JSON.stringify(text)} is a bound of ${expectedMs} ms`, () => {
-    const demand = parseDemand({ 'ledgergate-max-staleness': text }, unlimited, undefined);
+    const demand = parseDemand({ 'ledgergate-max-staleness': text }, unlimited, 200, undefined);
     assert.deepEqual(demand, { maxStalenessMs: expectedMs, min: undefined, floor: undefined });
   });
 }
 
-test("the bound of a client stays within the config's limits, and the default is the config's", () => {
+test("the bound of a client stays within the config's limits, and the usual bound holds without one", () => {
   const boundsMs = ['0', '49ms', '51ms', '119s', '121s'].map(
-    (text) => parseDemand({ 'ledgergate-max-staleness': text }, limits, undefined).maxStalenessMs,
+    (text) => parseDemand({ 'ledgergate-max-staleness': text }, limits, 200, undefined).maxStalenessMs,
   );
   assert.deepEqual(boundsMs, [50, 50, 51, 119_000, 120_000]);
-  assert.equal(parseDemand({}, { ...limits, maxStalenessMs: 1 }, undefined).maxStalenessMs, 1);
+  assert.equal(parseDemand({}, limits, 1, undefined).maxStalenessMs, 1);
 });
 
 for (const text of ['', ' ', '5', 'ms', '-1s', '1.5s', '1 s', '2S', '1h', '2s;', 'x2s', '1000000000s', '0, 0']) {
   test(`Ledgergate-Max-Staleness ${JSON.stringify(text)} is refused with 400, and named`, () => {
-    assert.throws(() => parseDemand({ 'ledgergate-max-staleness': text }, limits, undefined), {
+    assert.throws(() => parseDemand({ 'ledgergate-max-staleness': text }, limits, 200, undefined), {
       status: 400,
       message: `Ledgergate-Max-Staleness is no duration such as 200ms or 2s: ${JSON.stringify(text)}`,
     });
@@ -46,7 +46,7 @@ for (const text of ['', ' ', '5', 'ms', '-1s', '1.5s', '1 s', '2S', '1h', '2s;',
 test('the least version is the newer of that of the client and of its connection', () => {
   const least = [undefined, '0', '899', '900', '901', '18446744073709551615'].map((text) => {
     const headers = text === undefined ? {} : { 'ledgergate-min-version': text };
-    return [undefined, LedgerVersion.of(900n)].map((seen) => parseDemand(headers, limits, seen).min);
+    return [undefined, LedgerVersion.of(900n)].map((seen) => parseDemand(headers, limits, 200, seen).min);
   });
   assert.deepEqual(least, [
     [undefined, 900n],
@@ -60,7 +60,7 @@ test('the least version is the newer of that of the client and of its connection
 
 for (const text of ['', '-1', '0x10', '18446744073709551616', '5, 6']) {
   test(`Ledgergate-Min-Version ${JSON.stringify(text)} is refused with 400, and named`, () => {
-    assert.throws(() => parseDemand({ 'ledgergate-min-version': text }, limits, LedgerVersion.of(5n)), {
+    assert.throws(() => parseDemand({ 'ledgergate-min-version': text }, limits, 200, LedgerVersion.of(5n)), {
       status: 400,
       message: `Ledgergate-Min-Version is not a u64: ${JSON.stringify(text)}`,
     });

@@ -81,6 +81,15 @@ for (const [claim, read, planMs, expectedMs, by] of cases) {
   });
 }
 
+test('the largest bound of a client is that of its plan, or else of the default and the overrides', () => {
+  const bounds = new StalenessBounds(settings);
+  const longDefault = new StalenessBounds({ ...settings, maxStalenessMs: 10_000 });
+  const found = [undefined, { name: 'p' }, { name: 'p', maxStalenessMs: 1 }].flatMap((plan) =>
+    [bounds, longDefault].map((one) => one.loosest(plan)),
+  );
+  assert.deepEqual(found, [9_000, 10_000, 9_000, 10_000, 1, 1]);
+});
+
 test('a reload replaces the bounds of reads that are known', () => {
   const live: { -readonly [Key in keyof StalenessSettings]: StalenessSettings[Key] } = { ...settings };
   const bounds = new StalenessBounds(live);

@@ -121,7 +121,7 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
     const { target } = request;
     const isLatest = isOfLatest(target.read);
     const source = { headers, socket: request.connection.socket, admitted: request.admitted };
-    const snapshot = isLatest ? freshness.find(source) : undefined;
+    const snapshot = isLatest ? freshness.find(source, target.read) : undefined;
     if (isLatest && snapshot === undefined) return false;
     const version = snapshot === undefined ? target.read.version : snapshot.info.version;
     const { prepared } = target;

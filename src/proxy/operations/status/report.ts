@@ -85,11 +85,10 @@ export interface ProcessParts {
   readonly registry: Registry;
   readonly journal: Journal;
   /** Absent without access control. */
-  readonly usage: Access['usage'] | undefined;
+  readonly access: Pick<Access, 'usage' | 'planOf' | 'plans'> | undefined;
   /** Live settings of the config. */
   readonly settings: {
     readonly encode: { readonly enabled: boolean };
-    readonly latest: { readonly maxStalenessMs: number };
     readonly sender: { readonly maxAttempts: number };
   };
 }
@@ -163,8 +162,8 @@ export class StatusSource {
 
   /** Reads the metric families, and records a snapshot when a window needs one. */
   #sample(nowMs: number): Counts {
-    const { registry, usage } = this.parts;
-    const counts = countsOf(readFamilies(registry, countedFamilies), tenantCells(usage?.tenants ?? []));
+    const { registry, access } = this.parts;
+    const counts = countsOf(readFamilies(registry, countedFamilies), tenantCells(access?.usage.tenants ?? []));
     this.#windows.record(counts, nowMs, Date.now());
     return counts;
   }
