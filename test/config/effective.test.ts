@@ -30,6 +30,7 @@ test('absent keys have the defaults of the contract, in ms and bytes', (t) => {
       waitForVersionMs: 500,
       minClientStalenessMs: 0,
       maxClientStalenessMs: 10_000,
+      floor: 'client',
       overrides: [],
     },
     encode: { enabled: true, shadow: 0.01, signingDomain: 'APTOS' },
