@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { hurried } from '../../scripts/ops/rules.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import {
   alertingRules,
@@ -94,4 +95,21 @@ test('the rules load without Helm by the commands of docs/operations.md', { skip
   assert.equal(status, 0, output);
   const copied = readFileSync(join(folder, 'alerts.yaml'), 'utf8');
   assert.equal(copied.split('https://wiki.example/ledgergate/runbook#ledgergate').length - 1, alertingRules.length);
+});
+
+test('windows, offsets and waits are shorter, and nothing else differs', () => {
+  const rules = 'expr: rate(a[5m]) > 0.1 unless a offset 1h and b[1d] > 3600 * c\nfor: 2m\nsummary: for 3 minutes';
+
+  const expected =
+    'expr: rate(a[10s]) > 0.1 unless a offset 120s and b[2880s] > 3600 * c\nfor: 4s\nsummary: for 3 minutes';
+  assert.equal(hurried(rules, 30), expected);
+});
+
+test('in the rules that are shipped every time is found', () => {
+  for (const file of [alertsFile, recordingRulesFile]) {
+    const text = hurried(readFileSync(file, 'utf8'), 30);
+
+    assert.doesNotMatch(text, /^\s*for: \d+[mhd]/m);
+    assert.doesNotMatch(text, /\[\d+[mhd]\]|offset \d+[mhd]/);
+  }
 });

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { flags } from '../../src/commands/flags.ts';
 import { commands } from '../../src/commands/run-command.ts';
+import { configSchema } from '../../src/config/schema/schema.ts';
+import { configFile } from '../config/config-file.ts';
+import { until } from '../support/eventually.ts';
+import { fakeNode } from '../support/fake-node.ts';
+import { noPty, onPty } from '../support/pty.ts';
 import { call } from './command-line.ts';
 
 test('--version, -v and version print the version of the package', async () => {
@@ -101,3 +109,108 @@ test('a wrong value is reported under the name of its flag', async () => {
     '--log-level: log.level: expected "trace", "debug", "info", "warn", "error", "fatal" or "silent", got "inf" (did you mean "info"?)',
   ]);
 });
+
+// Completion of shells: bash by its own machinery, the others by the words of their scripts.
+
+/** The proposals of bash for the last of these words. */
+async function proposals(...words: readonly string[]): Promise<readonly string[]> {
+  const { out } = await call(['completion', 'bash']);
+  const ask = `COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ledgergate; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const { stdout, stderr, status } = spawnSync('bash', ['-c', `${out}\n${ask}`, 'bash', 'ledgergate', ...words], {
+    encoding: 'utf8',
+  });
+  assert.deepEqual([status, stderr], [0, '']);
+  return stdout.split('\n').filter((word) => word !== '');
+}
+
+test('bash completes commands, flags, actions and values', async () => {
+  assert.deepEqual(await proposals('s'), ['serve', 'sample', 'status']);
+  assert.deepEqual(await proposals('status', '--f'), ['--format']);
+  assert.deepEqual(await proposals('status', '--format', ''), ['text', 'json']);
+  assert.deepEqual(await proposals('serve', '--log-level', 'w'), ['warn']);
+  assert.deepEqual(await proposals('keys', ''), ['create', 'list', 'revoke']);
+  assert.deepEqual(await proposals('completion', ''), ['bash', 'zsh', 'fish']);
+  assert.deepEqual(await proposals('help', 'dr'), ['drain']);
+  // Nothing of its own: the shell proposes files.
+  assert.deepEqual(await proposals('serve', ''), []);
+  assert.deepEqual(await proposals('serve', '--config', ''), []);
+});
+
+for (const shell of ['bash', 'zsh', 'fish']) {
+  test(`the script for ${shell} has every command with each of its flags`, async () => {
+    const { code, out } = await call(['completion', shell]);
+
+    assert.equal(code, 0);
+    // A shell that is not installed gives no status.
+    const { status, stderr } = spawnSync(shell, ['-n', '-c', out], { encoding: 'utf8' });
+    assert.ok(status === null || status === 0, stderr);
+    for (const command of commands) {
+      assert.match(out, new RegExp(`\\b${command.name}\\b`));
+      for (const flag of command.flags) {
+        const pattern = shell === 'fish' ? `from ${command.name}' -l ${flag} ` : `${command.name}\\)[^;]*--${flag}\\b`;
+        assert.match(out, new RegExp(pattern), `${command.name} --${flag}`);
+      }
+    }
+  });
+}
+
+test('a shell proposes the words that the config takes', () => {
+  const { dialect, log } = configSchema.parse({ upstreams: [{ name: 'a', url: 'http://a' }] });
+  const words: Readonly<Record<string, string>> = { dialect, 'log-level': log.level, 'log-format': log.format };
+  for (const [flag, word] of Object.entries(words)) {
+    const { proposed } = flags[flag as 'dialect'];
+    assert.ok((proposed as readonly string[]).includes(word), flag);
+    for (const one of proposed) {
+      const file = flag === 'dialect' ? { dialect: one } : { log: { [flag.slice(4)]: one } };
+      assert.ok(configSchema.safeParse({ upstreams: [{ name: 'a', url: 'http://a' }], ...file }).success, one);
+    }
+  }
+});
+
+// A person starts a gateway on a terminal.
+
+const cwd = fileURLToPath(new URL('../..', import.meta.url));
+const freePorts = '--host 127.0.0.1 --port 0 --operations-port 0';
+const isGone = (url: string): Promise<boolean> =>
+  fetch(url).then(
+    () => false,
+    () => true,
+  );
+
+test('Ctrl-C on npm start finishes what is in flight', { skip: noPty }, async (t) => {
+  const node = await fakeNode(t, {});
+  const terminal = onPty(t, `npm start -- serve --upstream ${node.url} ${freePorts}`, { cwd });
+  const [, base = ''] = await terminal.output(/^Clients: +(\S+) /m);
+  const release = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: release.promise }, { when: ({ url }) => url.includes('/accounts/') });
+  const reply = fetch(`${base}/accounts/0x1`, { headers: { connection: 'close' } });
+  await node.log.next(({ url }) => url.includes('/accounts/'));
+
+  terminal.type('\x03');
+  await terminal.output(/^(?:\^C)?Stopping/m);
+  release.resolve();
+
+  assert.equal((await reply).status, 200);
+  await until(() => isGone(base));
+});
+
+for (const workers of [1, 2]) {
+  test(
+    `a gateway of npm start ends with its terminal (workers: ${workers}), which shows the log as text`,
+    { skip: noPty },
+    async (t) => {
+      const node = await fakeNode(t, {});
+      node.faults.add({ kind: 'unavailable' });
+      const file = configFile(t, `workers: ${workers}\nupstreams: [{ name: a, url: "${node.url}" }]\n`);
+      const terminal = onPty(t, `npm start -- serve ${file} ${freePorts}`, { cwd });
+      const [, base = ''] = await terminal.output(/^Clients: +(\S+) /m);
+      const [, operations = ''] = await terminal.output(/^Operations: +(\S+) /m);
+      await terminal.output(/^\d\d:\d\d:\d\d\.\d{3} WARN {2}upstream is down {2}(?:worker=\d {2})?upstream=a {2}/m);
+
+      terminal.close();
+
+      await until(() => isGone(base));
+      await until(() => isGone(operations));
+    },
+  );
+}

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { test } from 'node:test';
-import { fakeNode } from '../support/fake-node.ts';
+import { Mempool } from '../../src/sample/mempool.ts';
+import { recordedTransactions } from '../../src/sample/recorded.ts';
+import { fakeNode, type FakeNode } from '../support/fake-node.ts';
+import { submission } from '../support/submission.ts';
 
 const viewPath = '/view?ledger_version=7';
 const bcsView = 'application/x.aptos.view_function+bcs';
@@ -153,4 +156,234 @@ test('the gas price is an estimate in three steps', async (t) => {
   const body = (await (await fetch(`${node.url}/estimate_gas_price`)).json()) as Record<string, number>;
 
   assert.deepEqual(Object.keys(body), ['deprioritized_gas_estimate', 'gas_estimate', 'prioritized_gas_estimate']);
+});
+
+interface Transaction {
+  readonly hash: string;
+  readonly type: string;
+  readonly version?: string;
+  readonly sender?: string;
+}
+
+async function submit(node: FakeNode): Promise<string> {
+  const headers = { 'content-type': 'application/json' };
+  const reply = await fetch(`${node.url}/transactions`, { method: 'POST', body: submission(), headers });
+  assert.deepEqual([reply.status, reply.headers.get('x-node-ledger-version')], [202, '1000']);
+  return ((await reply.json()) as Transaction).hash;
+}
+
+async function find(node: FakeNode, path: string): Promise<{ status: number; body: Transaction }> {
+  const reply = await fetch(`${node.url}/transactions/${path}`);
+  return { status: reply.status, body: (await reply.json()) as Transaction };
+}
+
+test('a submitted transaction is pending, then committed at a version', async (t) => {
+  const node = await fakeNode(t);
+  const hash = await submit(node);
+
+  const pending = await find(node, `by_hash/${hash}`);
+  node.mempool.commitAll(999n);
+  const committed = await find(node, `by_hash/${hash}`);
+
+  assert.deepEqual([pending.status, pending.body.type, pending.body.version], [200, 'pending_transaction', undefined]);
+  assert.deepEqual([committed.body.type, committed.body.version], ['user_transaction', '999']);
+  assert.deepEqual([committed.body.hash, committed.body.sender], [hash, '0x1']);
+});
+
+test('a transaction commits by itself at the head after its time', async (t) => {
+  let nowMs = 0;
+  const node = await fakeNode(t, { mempool: new Mempool({ pendingForMs: 300, now: () => nowMs }) });
+  const hash = await submit(node);
+
+  nowMs = 299;
+  const before = await find(node, `by_hash/${hash}`);
+  nowMs = 300;
+  const after = await find(node, `by_hash/${hash}`);
+  node.clock.advance(50n);
+  const later = await find(node, `by_hash/${hash}`);
+
+  assert.deepEqual(
+    [before, after, later].map(({ body }) => body.version),
+    [undefined, '1000', '1000'],
+  );
+});
+
+test('a node that has not reached the commit still calls the transaction pending', async (t) => {
+  const mempool = new Mempool({ pendingForMs: Infinity });
+  const [ahead, behind] = [await fakeNode(t, { mempool }), await fakeNode(t, { mempool, head: 900n })];
+  const hash = await submit(ahead);
+  mempool.commitAll(950n);
+
+  assert.equal((await find(ahead, `by_hash/${hash}`)).body.type, 'user_transaction');
+  assert.equal((await find(behind, `by_hash/${hash}`)).body.type, 'pending_transaction');
+});
+
+test('waiting ends when the transaction is committed', async (t) => {
+  const node = await fakeNode(t);
+  const hash = await submit(node);
+  const asked = node.log.next();
+
+  const waiting = find(node, `wait_by_hash/${hash}`);
+  await asked;
+  node.mempool.commitAll(1000n);
+
+  assert.equal((await waiting).body.type, 'user_transaction');
+});
+
+test('waiting for an unknown hash is a 404 at once', async (t) => {
+  const node = await fakeNode(t);
+
+  const { status } = await find(node, `wait_by_hash/${'ab'.repeat(32)}`);
+
+  assert.equal(status, 404);
+});
+
+test('a pruned transaction is a 404 by hash, and a 410 by version', async (t) => {
+  const recorded = recordedTransactions.find(({ version }) => version === 36n);
+  assert.ok(recorded);
+  const [full, archival] = [await fakeNode(t, { oldest: 37n }), await fakeNode(t, { archival: true })];
+
+  assert.equal((await find(full, `by_hash/${recorded.hash}`)).status, 404);
+  assert.equal((await find(full, 'by_version/36')).status, 410);
+  assert.equal((await find(archival, `by_hash/${recorded.hash}`)).status, 200);
+  assert.equal((await find(archival, 'by_version/36')).status, 200);
+});
+
+test('every held version has a transaction; above head there is none', async (t) => {
+  const node = await fakeNode(t);
+
+  const [held, above] = [await find(node, 'by_version/777'), await find(node, 'by_version/1001')];
+
+  assert.deepEqual([held.status, held.body.version], [200, '777']);
+  assert.deepEqual(above, {
+    status: 404,
+    body: {
+      message: 'Transaction not found by Ledger version(1001)',
+      error_code: 'transaction_not_found',
+      vm_error_code: null,
+    },
+  });
+});
+
+test('in BCS the first byte distinguishes a pending transaction from one on chain', async (t) => {
+  const node = await fakeNode(t);
+  const hash = await submit(node);
+  const firstByte = async (): Promise<number | undefined> => {
+    const reply = await fetch(`${node.url}/transactions/by_hash/${hash}`, { headers: { accept: 'application/x-bcs' } });
+    return new Uint8Array(await reply.arrayBuffer())[0];
+  };
+
+  const pending = await firstByte();
+  node.mempool.commitAll(1000n);
+
+  assert.deepEqual([pending, await firstByte()], [1, 0]);
+});
+
+/** Follows the cursors from the first page; one array for each page. */
+async function pagesOf(node: FakeNode, path: string, limit: number): Promise<readonly (readonly unknown[])[]> {
+  const pages: unknown[][] = [];
+  for (let start = ''; pages.length < 100;) {
+    const reply = await fetch(`${node.url}${path}?limit=${limit}${start}`);
+    assert.equal(reply.status, 200);
+    pages.push((await reply.json()) as unknown[]);
+    const cursor = reply.headers.get('x-node-cursor');
+    if (cursor === null) return pages;
+    assert.match(cursor, /^[0-9a-f]+$/);
+    start = `&start=${cursor}`;
+  }
+  throw new Error('the cursors do not end');
+}
+
+for (const name of ['resources', 'modules']) {
+  test(`pages of ${name} make up the whole, each once, and only the last has no cursor`, async (t) => {
+    const node = await fakeNode(t);
+    const path = `/accounts/0x1/${name}`;
+
+    const [whole] = await pagesOf(node, path, 9999);
+    const pages = await pagesOf(node, path, 7);
+
+    assert.ok(whole !== undefined && whole.length > 7);
+    assert.deepEqual(pages.flat(), whole);
+    assert.deepEqual(new Set(pages.slice(0, -1).map((page) => page.length)), new Set([7]));
+    const reply = await fetch(`${node.url}${path}?limit=3`, { headers: { accept: 'application/x-bcs' } });
+    assert.equal(Buffer.from(await reply.arrayBuffer())[0], 3);
+  });
+
+  test(`a page of ${name} is read at its version, and has the errors of one`, async (t) => {
+    const node = await fakeNode(t, { oldest: 400n });
+    const status = async (account: string, query: string): Promise<readonly unknown[]> => {
+      const reply = await fetch(`${node.url}/accounts/${account}/${name}?${query}`);
+      const { error_code } = (await reply.json()) as { error_code?: string };
+      return [reply.status, error_code];
+    };
+
+    assert.deepEqual(await status('0x1', 'ledger_version=500'), [200, undefined]);
+    assert.deepEqual(await status('0x1', 'ledger_version=399'), [410, 'version_pruned']);
+    assert.deepEqual(await status('0x1', 'ledger_version=1001'), [404, 'version_not_found']);
+    assert.deepEqual(await status('0x1', 'limit=0'), [400, 'invalid_input']);
+    assert.deepEqual(await status('0x1', 'start=0x'), [400, 'web_framework_error']);
+    assert.deepEqual(await status('0xdead', ''), [404, 'account_not_found']);
+  });
+}
+
+test('resources show the version that was read', async (t) => {
+  const node = await fakeNode(t);
+
+  const reply = await fetch(`${node.url}/accounts/0x5a000001/resources?ledger_version=77`);
+
+  assert.match(await reply.text(), /"ledger_version":"77"/);
+});
+
+function posted(body: string, accept = 'application/json'): RequestInit {
+  return { method: 'POST', body, headers: { accept, 'content-type': 'application/json' } };
+}
+
+test('an item of a computed table shows its key and version; a raw item is BCS only', async (t) => {
+  const node = await fakeNode(t);
+  const item = async (key: string, version: number): Promise<unknown> => {
+    const body = `{"key_type":"u64","value_type":"u8","key":${key}}`;
+    return (await fetch(`${node.url}/tables/0x5a000001/item?ledger_version=${version}`, posted(body))).json();
+  };
+  const raw = async (key: string, accept: string): Promise<readonly [number, string]> => {
+    const reply = await fetch(`${node.url}/tables/0x5a000001/raw_item`, posted(`{"key":"${key}"}`, accept));
+    return [reply.status, Buffer.from(await reply.arrayBuffer()).toString('hex')];
+  };
+
+  assert.deepEqual(await item('{"a":"1"}', 9), {
+    handle: '0x5a000001',
+    key: '{"a":"1"}',
+    value_type: 'u8',
+    ledger_version: '9',
+  });
+  assert.notDeepEqual(await item('"2"', 9), await item('"2"', 10));
+  assert.equal((await raw('0x01', 'application/json'))[0], 403);
+  const [first, other] = [await raw('0x01', 'application/x-bcs'), await raw('0x02', 'application/x-bcs')];
+  assert.deepEqual([first[0], other[0]], [200, 200]);
+  assert.notEqual(first[1], other[1]);
+});
+
+test('the specification and the build carry no ledger headers', async (t) => {
+  const node = await fakeNode(t);
+  const types = ['text/html', 'application/json', 'application/x-yaml', 'application/json'];
+
+  for (const [index, path] of ['/spec', '/spec.json', '/spec.yaml', '/info'].entries()) {
+    const reply = await fetch(node.url + path);
+    assert.deepEqual([reply.status, reply.headers.get('content-type')], [200, types[index]]);
+    assert.equal(reply.headers.get('x-node-ledger-version'), null);
+  }
+});
+
+test('a simulation is one transaction that used gas', async (t) => {
+  const node = await fakeNode(t);
+  const headers = { 'content-type': 'application/x.aptos.signed_transaction+bcs' };
+
+  const reply = await fetch(`${node.url}/transactions/simulate`, {
+    method: 'POST',
+    body: new Uint8Array([1]),
+    headers,
+  });
+
+  const [transaction] = (await reply.json()) as readonly { success: boolean }[];
+  assert.deepEqual([reply.status, transaction?.success], [200, true]);
+  assert.match(reply.headers.get('x-node-gas-used') ?? '', /^\d+$/);
 });

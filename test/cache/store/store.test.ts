@@ -1,14 +1,21 @@
 // The store with its thread, on real files.
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { test } from 'node:test';
-import { mutableTtlMs } from '../../../src/cache/entry.ts';
+import { test, type TestContext } from 'node:test';
+import { mutableTtlMs, type CachedResponse } from '../../../src/cache/entry.ts';
 import type { CurrentEpoch } from '../../../src/cache/epoch/registry.ts';
+import { MemoryCache } from '../../../src/cache/memory/memory.ts';
+import { ReadThrough } from '../../../src/cache/read-through.ts';
+import { Claim } from '../../../src/cache/store/thread.ts';
+import type { AnswerLoad } from '../../../src/cache/tiers.ts';
 import { Address } from '../../../src/ledger/address.ts';
-import { answerOf, keyAt } from '../../support/answers.ts';
-import { until } from '../../support/eventually.ts';
+import { answerOf, keyAt, loadThrough } from '../../support/answers.ts';
+import { eventually, until } from '../../support/eventually.ts';
 import { leastBytes, openStore, startStore, storeFolder } from '../../support/stores.ts';
 
 const key = keyAt(7n);
@@ -242,4 +249,167 @@ test('a thread that ends is started again, and its works fail meanwhile', async 
   t.mock.timers.tick(5_000);
   while (faults.length === 1) await new Promise(setImmediate);
   assert.equal(faults.length, 2);
+});
+
+// The claim of one gateway on the store's folder.
+
+function claimOf(t: TestContext, folder: string, run: string): Claim {
+  const claim = new Claim(folder, run);
+  t.after(() => claim.release());
+  return claim;
+}
+
+test('the processes of one gateway share a folder, and keep another gateway out until the last one has left', (t) => {
+  const folder = storeFolder(t);
+  const [first, second, other] = ['one', 'one', 'two'].map((run) => claimOf(t, folder, run));
+
+  assert.deepEqual([first?.take(), second?.take(), other?.take()], [true, true, false]);
+  first?.release();
+  assert.equal(other?.take(), false);
+  second?.release();
+  assert.equal(other?.take(), true);
+  assert.equal(first?.take(), false);
+});
+
+test('a claim whose file was replaced is taken anew: another gateway may have the other file', (t) => {
+  const folder = storeFolder(t);
+  const [first, other] = [claimOf(t, folder, 'one'), claimOf(t, folder, 'two')];
+  assert.equal(first.take(), true);
+
+  rmSync(join(folder, 'claim.db'));
+
+  assert.equal(other.take(), true);
+  assert.equal(first.take(), false);
+});
+
+test('a damaged claim is replaced, and so is one without its table', (t) => {
+  const folder = storeFolder(t);
+  const path = join(folder, 'claim.db');
+  writeFileSync(path, 'no database at all, but a text that is longer than its header'.repeat(20));
+  const claim = claimOf(t, folder, 'one');
+
+  assert.deepEqual([claim.take(), claim.take()], [false, true]);
+  claim.release();
+  rmSync(path);
+  const file = new DatabaseSync(path);
+  file.exec('create table claim (another text)');
+  file.close();
+  assert.deepEqual([claim.take(), claim.take()], [false, true]);
+});
+
+test('a file with a log of writes in place of the claim keeps the other gateway out as well', (t) => {
+  const folder = storeFolder(t);
+  const [path, swapped] = [join(folder, 'claim.db'), join(folder, 'swapped.db')];
+  const file = new DatabaseSync(swapped);
+  file.exec('pragma journal_mode = wal; create table claim (run text not null)');
+  file.close();
+  renameSync(swapped, path);
+
+  const [first, other] = [claimOf(t, folder, 'one'), claimOf(t, folder, 'two')];
+
+  assert.deepEqual([first.take(), other.take()], [true, false]);
+});
+
+// A disk without room: a small file system in memory, which root alone can mount.
+
+/** A folder of so many MiB; `undefined` where this user cannot mount one. */
+function smallDisk(t: TestContext, mebibytes: number): string | undefined {
+  const disk = mkdtempSync(join(tmpdir(), 'ledgergate-disk-'));
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m`, 'tmpfs', disk]);
+  t.after(() => {
+    spawnSync('umount', ['--lazy', disk]);
+    rmSync(disk, { recursive: true });
+  });
+  if (mounted.status !== 0) {
+    t.skip('needs root, to mount a small file system');
+    return undefined;
+  }
+  return disk;
+}
+
+test('on a full disk the oldest answers make room, purges hold, and no answer is wrong', async (t) => {
+  const disk = smallDisk(t, 12);
+  if (disk === undefined) return;
+  const folder = join(disk, 'store');
+  const bodies = Array.from({ length: 60 }, () => answerOf('', { body: randomBytes(400_000) }));
+  const { store, faults, write } = await openStore(t, { folder });
+
+  const kept: boolean[] = [];
+  for (const [index, answer] of bodies.entries()) {
+    kept.push(await write(keyAt(BigInt(index)), answer));
+    // A file that is given up has its room until every look-up has left it.
+    if (store.reader === undefined) await until(() => store.reader !== undefined, 10);
+  }
+
+  assert.ok(faults.includes('the disk is full'));
+  // An answer at most is lost each time that the disk is found full.
+  assert.ok(kept.slice(-20).filter(Boolean).length > 10, `${kept.map(Number).join('')} ${faults.join()}`);
+  const countFound = async (): Promise<number> => {
+    let found = 0;
+    for (const [index, answer] of bodies.entries()) {
+      const lookup = await store.find(keyAt(BigInt(index)));
+      if (!('answer' in lookup)) continue;
+      found += 1;
+      assert.ok(lookup.answer.body.equals(answer.body));
+    }
+    return found;
+  };
+  // The last write may have found the disk full, and begun the next file.
+  let next = 0;
+  await until(async () => {
+    await write(keyAt(BigInt(next)), bodies[next] as CachedResponse);
+    next = (next + 1) % bodies.length;
+    return (await countFound()) > 3;
+  });
+  assert.equal(await store.clear({ kind: 'everything' }), true);
+  // A renewal of what was found may have found the disk full as well, and begun the next file.
+  const lookup = await eventually(
+    () => store.find(keyAt(59n)),
+    (found) => !('miss' in found) || found.miss !== 'unavailable',
+  );
+  assert.deepEqual(lookup, { miss: 'absent' });
+});
+
+test('a disk that another program has filled is used as soon as it has room', async (t) => {
+  const disk = smallDisk(t, 4);
+  if (disk === undefined) return;
+  const other = join(disk, 'other');
+  try {
+    writeFileSync(other, randomBytes(5 * 2 ** 20));
+  } catch {
+    // It is full.
+  }
+  const { store, write, find } = startStore(t, { folder: join(disk, 'store') });
+  await until(() => store.fault === 'the disk is full');
+  assert.equal(await write(keyAt(7n), answerOf('a')), false);
+
+  rmSync(other);
+  await until(() => store.fault === undefined);
+
+  assert.deepEqual([await write(keyAt(7n), answerOf('a')), await find(keyAt(7n))], [true, 'a']);
+});
+
+// Purges of a process with a store, beside reads that the store answers.
+
+const origin = { upstream: 'node', tookMs: 1, version: undefined, retryAfter: undefined };
+const node: AnswerLoad = () => Promise.resolve({ answer: answerOf('after'), origin, head: 7n });
+
+test('a read that the store answers during a purge is not left in memory', async (t) => {
+  const { store, write } = await openStore(t, { folder: storeFolder(t) });
+  await write(key, answerOf('before'));
+  const memory = new MemoryCache({ maxBytes: 2 ** 20, onEvict: () => {} });
+  const reads = new ReadThrough({
+    memory,
+    stored: { store, followMs: () => 0, onLookup: () => {} },
+    shared: undefined,
+  });
+
+  const purged = reads.purge({ kind: 'everything' });
+  const during = await loadThrough(reads, key, node);
+  assert.deepEqual(during.origin, 'store');
+  assert.deepEqual(await purged, { reads: 1, isStoreClear: true });
+
+  assert.equal(memory.peek(key), undefined);
+  const next = await loadThrough(reads, key, node);
+  assert.equal(next.answer.body.toString(), 'after');
 });
