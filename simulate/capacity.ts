@@ -61,7 +61,7 @@ export function capacityOf(outcome: Outcome): Capacity {
   const newsCores = (shape.replicas * (redis?.news ?? 0) * measured.newsReceived.value) / 1e6;
   const cores = (microsecondsOf(outcome) * perSecond) / 1e6 + newsCores;
   const requests = sum([...tally.routes.values()].map((byServer) => sum([...byServer.values()]))) * perSecond;
-  const connections = (requests * assumed.connectionsPerRequest) / shape.replicas;
+  const connections = requests / shape.traffic.connectionRate / shape.replicas;
   return {
     shares: sharesOf(outcome),
     withoutNode: withoutNodeOf(outcome),

@@ -13,6 +13,7 @@ import { sharesTable, tablesOf, withTables } from './report.ts';
 import { simulate } from './run.ts';
 import { shapes } from './shape.ts';
 import { requestShapes } from './shapes.ts';
+import { studies, studyTable } from './studies.ts';
 
 const { values } = parseArgs({
   options: {
@@ -34,7 +35,8 @@ if (values.check) {
     const outcome = simulate(shape, { seed: Number(values.seed), requests });
     return { outcome, capacity: capacityOf(outcome) };
   });
-  const tables = tablesOf(outcomes);
+  const seconds = values.quick ? 2 : 20;
+  const tables = [...tablesOf(outcomes), ...studies.map((study) => studyTable(study, Number(values.seed), seconds))];
   const shares = sharesTable(requestShapes);
   if (values.write) {
     const text = withTables(readFileSync(page, 'utf8'), [shares], 'shares');

@@ -70,6 +70,4 @@ export const assumed = {
   archivalReads: 500,
   /** Share of a core, a Redis server or a node that is used when all is well. */
   load: 0.6,
-  /** Open connections for each request a second, with clients that ask every five seconds. */
-  connectionsPerRequest: 5,
 } as const;

@@ -20,7 +20,7 @@ export interface OthersOptions {
   /** Their part of all traffic. */
   readonly share: number;
   /** How long the group has answered reads of "latest" from a block until a moment, in milliseconds. */
-  readonly latestMs: (block: number, atMs: number) => number;
+  readonly latestMs: (subject: Subject, block: number, atMs: number) => number;
 }
 
 export class Others {
@@ -49,7 +49,7 @@ export class Others {
     if (block === undefined) return rate * this.#source.hashExposure(this.#source.committedMs(subject), atMs);
     if (subjects.kind !== 'state') return 0;
     if (subject.isDeep === true) return (rate * subjects.deep * (atMs + (redis?.historyMs ?? 0))) / 1000;
-    const latest = (1 - subjects.pinned) * (this.#options.latestMs(block, atMs) / 1000);
+    const latest = (1 - subjects.pinned) * (this.#options.latestMs(subject, block, atMs) / 1000);
     const head = (subjects.pinned - subjects.deep) * this.#source.headExposure(block, atMs);
     return rate * (latest + head);
   }

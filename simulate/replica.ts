@@ -5,11 +5,12 @@
 import { cacheKey, keyText } from '../src/cache/key.ts';
 import { MemoryCache } from '../src/cache/memory/memory.ts';
 import { answerTo, epochOf } from './answer.ts';
-import type { LatestBlock } from './latest.ts';
+import { HotReads } from './hot.ts';
+import type { Latest, Opening } from './latest.ts';
 import { chainId, type SimulatedLedger } from './ledger.ts';
 import { exponential, type Random } from './random.ts';
 import type { Server, Tally } from './tally.ts';
-import type { Shape } from './shape.ts';
+import { boundOf, type Shape } from './shape.ts';
 import type { Route } from './shapes.ts';
 import type { SharedRedis } from './shared-redis.ts';
 import type { Arrival, Subject } from './traffic.ts';
@@ -17,7 +18,7 @@ import type { Arrival, Subject } from './traffic.ts';
 export interface ReplicaParts {
   readonly shape: Shape;
   readonly ledger: SimulatedLedger;
-  readonly latest: LatestBlock;
+  readonly latest: Latest;
   readonly tally: Tally;
   readonly redis: SharedRedis | undefined;
   readonly random: Random;
@@ -31,11 +32,14 @@ export class Replica {
   readonly #parts: ReplicaParts;
   /** Ends of the reads in flight. Memory holds their answers from the beginning, a few milliseconds early. */
   readonly #flights = new Map<string, number>();
-  /** The block that reads of "latest" were answered from last. */
-  #shown = -1;
+
+  readonly #hot: HotReads | undefined;
+  /** The block of the shared state whose hot reads are counted. */
+  #counted = -1;
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
+    this.#hot = parts.shape.hot && new HotReads(parts.shape.hot);
     this.memory = new MemoryCache({ maxBytes: parts.shape.memoryBytes, onEvict: () => undefined });
   }
 
@@ -46,8 +50,10 @@ export class Replica {
     return server;
   }
 
-  #serve({ atMs, shape, subject, block, isLatest, minBlock = -1 }: Arrival): Server {
+  #serve({ atMs, shape, subject, block, isLatest, minBlock = -1, shows = -1, sender }: Arrival): Server {
     const { subjects } = shape;
+    const { latest } = this.#parts;
+    latest.recordShown(sender, shows);
     if (subjects.kind === 'local') return 'local';
     if (subjects.kind === 'shared') return this.#readShared(atMs, shape.route, subjects.forMs);
     if (subject === undefined) {
@@ -55,10 +61,18 @@ export class Replica {
       return 'upstream';
     }
     if (isLatest !== true) return this.#read(atMs, subject, block);
-    const latest = Math.max(minBlock, this.#parts.latest.at(atMs));
-    if (latest > this.#shown) this.#parts.tally.call(atMs, 'look');
-    this.#shown = Math.max(this.#shown, latest);
-    return this.#read(atMs, subject, latest);
+    const boundMs = boundOf(this.#parts.shape, shape.route, subject.text);
+    const state = latest.choose(atMs, { sender, boundMs, minBlock });
+    if (this.#hot !== undefined && state.isShared) this.#recordHot(this.#hot, subject, state);
+    return this.#read(atMs, subject, state.block);
+  }
+
+  #recordHot(hot: HotReads, subject: Subject, { atMs, block }: Opening): void {
+    if (block > this.#counted) {
+      this.#counted = block;
+      for (const read of hot.end()) this.#load(atMs, read, block);
+    }
+    hot.record(subject);
   }
 
   /** One answer for all clients of this replica. */
@@ -70,14 +84,26 @@ export class Replica {
   }
 
   #read(atMs: number, subject: Subject, block: number | undefined): Server {
-    const { ledger, tally, shape, redis } = this.#parts;
+    const { tally } = this.#parts;
+    if (tally.counts(atMs)) tally.sentBytes += subject.bytes;
+    const { server, readyMs } = this.#load(atMs, subject, block);
+    tally.wait(atMs, readyMs - atMs);
+    return server;
+  }
+
+  #load(
+    atMs: number,
+    subject: Subject,
+    block: number | undefined,
+  ): { readonly server: Server; readonly readyMs: number } {
+    const { ledger, shape, redis } = this.#parts;
     const version = block === undefined ? undefined : ledger.versionOf(block);
     const key = cacheKey({ chainId, operation: subject.operation, subject: subject.text, version, form: 'json' });
     const name = keyText(key);
-    if (tally.counts(atMs)) tally.sentBytes += subject.bytes;
-    if ((this.#flights.get(name) ?? 0) > atMs) return 'flight';
+    const inFlightMs = this.#flights.get(name) ?? 0;
+    if (inFlightMs > atMs) return { server: 'flight', readyMs: inFlightMs };
     this.#flights.delete(name);
-    if (this.memory.find(key) !== undefined) return 'memory';
+    if (this.memory.find(key) !== undefined) return { server: 'memory', readyMs: atMs };
     const epoch = block === undefined ? '' : epochOf(subject, block, ledger, shape.ledger);
     const answer = answerTo(subject, version, epoch, ledger.infoAt(block ?? ledger.blockAt(atMs), 0));
     const isHeld = answer !== undefined && this.memory.findAnswer(answer.digest) !== undefined;
@@ -86,12 +112,12 @@ export class Replica {
     const turn = redis?.take(read, atMs, isHeld);
     if (turn !== undefined && turn.kind !== 'lead') {
       this.#flights.set(name, turn.readyMs);
-      return turn.kind === 'found' ? 'redis' : 'followed';
+      return { server: turn.kind === 'found' ? 'redis' : 'followed', readyMs: turn.readyMs };
     }
     const endMs = this.#ask(turn?.readyMs ?? atMs, block);
     if (answer !== undefined) redis?.store(read, answer, endMs);
     this.#flights.set(name, endMs);
-    return 'upstream';
+    return { server: 'upstream', readyMs: endMs };
   }
 
   /** Asks a node that holds the block; the end of its answer. */

@@ -2,12 +2,12 @@
  * Runs a shape: one of its replicas, or a few, are simulated request by request; the reads of all others, as far as they
  * reach the shared Redis, follow from the traffic (`others.ts`).
  */
-import { LatestBlock } from './latest.ts';
+import { Lane, Latest } from './latest.ts';
 import { SimulatedLedger } from './ledger.ts';
 import { Others } from './others.ts';
 import { randomOf } from './random.ts';
 import { Replica } from './replica.ts';
-import { groupSize, type Shape } from './shape.ts';
+import { boundOf, boundsOf, groupSize, type Shape } from './shape.ts';
 import { SharedRedis } from './shared-redis.ts';
 import { Tally } from './tally.ts';
 import { TrafficSource } from './traffic.ts';
@@ -34,11 +34,10 @@ export function simulate(shape: Shape, { seed, requests, sample = 1 }: RunOption
   const endMs = (requests * 1000 * shape.replicas) / (shape.traffic.rate * sample);
   const tally = new Tally(endMs * warmUpShare, shape.redis?.shards);
   const replicas = replicasOf(shape, sample, { seed, tally });
-  const balancer = randomOf(seed, 2);
   const source = new TrafficSource(shape, new SimulatedLedger(shape.ledger));
   for (const arrival of source.stream(shape.replicas / sample, randomOf(seed, 100))) {
     if (arrival.atMs > endMs) break;
-    replicas[Math.floor(balancer() * sample)]?.serve(arrival);
+    replicas[(arrival.sender?.connection ?? 0) % sample]?.serve(arrival);
   }
   return { shape, tally, sample, seconds: (endMs * (1 - warmUpShare)) / 1000 };
 }
@@ -50,14 +49,22 @@ export function replicasOf(
   { seed, tally }: { readonly seed: number; readonly tally: Tally },
 ): readonly Replica[] {
   const ledger = new SimulatedLedger(shape.ledger);
-  const latest = new LatestBlock(shape, ledger, randomOf(seed, 3));
+  const lanes = boundsOf(shape).map(
+    (boundMs, index) => new Lane(shape, ledger, { boundMs, simulated: count, random: randomOf(seed, 3 + index) }),
+  );
   const others = new Others(shape, new TrafficSource(shape, ledger), {
     share: Math.max(0, groupSize(shape) - count) / shape.replicas,
-    latestMs: (block, atMs) => latest.shownMs(block, atMs),
+    latestMs: (subject, block, atMs) =>
+      lanes
+        .find(({ boundMs }) => boundMs === boundOf(shape, subject.shape.route, subject.text))
+        ?.shownMs(block, atMs) ?? 0,
   });
   const redis = shape.redis && new SharedRedis(shape.redis, { others, tally, readMs: shape.nodes.readMs });
-  return Array.from(
-    { length: count },
-    (_, index) => new Replica({ shape, ledger, latest, tally, redis, random: randomOf(seed, 1_000 + index) }),
-  );
+  const shared = new Map<number, number>();
+  return Array.from({ length: count }, (_, index) => {
+    const random = randomOf(seed, 1_000 + index);
+    const floors = redis === undefined ? new Map<number, number>() : shared;
+    const latest = new Latest({ shape, ledger, tally, random, lanes, floors });
+    return new Replica({ shape, ledger, latest, tally, redis, random });
+  });
 }

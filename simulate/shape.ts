@@ -1,8 +1,10 @@
 /** Deployments of docs/scaling.md: the traffic of all clients together, and the processes, nodes and Redis it meets. */
 
-import { latestShare, requestShapes, type RequestShape } from './shapes.ts';
+import type { ClientsShape } from './clients.ts';
+import { uniformOf } from './random.ts';
+import { latestShare, requestShapes, type RequestShape, type Route } from './shapes.ts';
 
-export interface Traffic {
+export interface Traffic extends ClientsShape {
   /** Requests a second, of all clients in all regions. */
   readonly rate: number;
   readonly requests: readonly RequestShape[];
@@ -37,6 +39,8 @@ export interface RedisShape {
   readonly rttMs: number;
   /** For how long answers have been gathered when the run begins, at most. */
   readonly historyMs: number;
+  /** News of a newer version: others look, when they are asked next; or of the state, which they answer from. */
+  readonly news: 'version' | 'state';
 }
 
 export interface NodesShape {
@@ -48,6 +52,14 @@ export interface NodesShape {
   readonly lookMs: number;
   /** Full nodes are behind the ledger by this. */
   readonly lagMs: number;
+}
+
+/** Reads that are made ahead of their first client. */
+export interface HotShape {
+  /** Times that a read is asked for within one state, at least. */
+  readonly times: number;
+  /** Most reads ahead, for each newer state: the most frequent ones. */
+  readonly most: number;
 }
 
 export interface Shape {
@@ -64,6 +76,12 @@ export interface Shape {
   readonly memoryBytes: number;
   /** `latest.maxStaleness`. */
   readonly maxStalenessMs: number;
+  /** `latest.overrides`, in milliseconds: a bound of its own for a route, or for this part of its items. */
+  readonly overrides?: Partial<Record<Route, { readonly boundMs: number; readonly ofItems: number }>> | undefined;
+  /** `latest.floor`: whom the newest version binds that a client has shown or got. */
+  readonly floor: 'client' | 'gateway';
+  /** Hot reads are repeated at the next shared state ahead of their first client; the product has none. */
+  readonly hot?: HotShape;
 }
 
 /** The clients of `shapes.ts`: how unevenly they read, and how old what they read is. */
@@ -82,9 +100,12 @@ export const usualTraffic: Omit<Traffic, 'rate'> = {
   linkSkew: 1,
   hashAgeMs: 5_000,
   commitSeenMs: 500,
+  clientRate: 0.2,
+  connectionRate: 0.2,
+  pageRequests: 1,
 };
 
-const redis: RedisShape = { shards: 1, rttMs: 0.5, historyMs: 3_600_000 };
+const redis: RedisShape = { shards: 1, rttMs: 0.5, historyMs: 3_600_000, news: 'version' };
 
 /** A deployment with everything at its usual value. */
 export function shapeOf(name: string, rate: number, changes: Partial<Shape> = {}): Shape {
@@ -97,15 +118,13 @@ export function shapeOf(name: string, rate: number, changes: Partial<Shape> = {}
     regions: 1,
     memoryBytes: 256 * 1024 * 1024,
     maxStalenessMs: 200,
+    floor: 'client',
     ...changes,
   };
 }
 
 const million = 1_000_000;
 const wide = { replicas: 1_000, regions: 5 } as const;
-
-/** Clients that only read; what they read is not affected by commits of their own. */
-const withoutWrites = requestShapes.filter(({ subjects }) => subjects.kind !== 'submit');
 
 /** Requests a second of which 1,000 read the newest state. */
 const thousandLatest = Math.round(1_000 / latestShare(requestShapes));
@@ -117,11 +136,10 @@ export const shapes: readonly Shape[] = [
   shapeOf('100 processes, Cluster of 12', million, { replicas: 100, redis: { ...redis, shards: 12 } }),
   shapeOf('1,000 processes, 5 regions', million, wide),
   shapeOf('5 regions, Cluster of 6 each', million, { ...wide, redis: { ...redis, shards: 6 } }),
-  shapeOf('the same, 1 s of staleness, no submissions', million, {
+  shapeOf('the same, 1 s of staleness', million, {
     ...wide,
     redis: { ...redis, shards: 6 },
     maxStalenessMs: 1_000,
-    traffic: { ...usualTraffic, rate: million, requests: withoutWrites },
   }),
 ];
 
@@ -133,4 +151,16 @@ export function groupSize({ replicas, regions, redis }: Shape): number {
 /** Milliseconds between two blocks. */
 export function blockMs({ blocksPerSecond }: LedgerShape): number {
   return 1000 / blocksPerSecond;
+}
+
+/** The bound of reads of an item's newest state. */
+export function boundOf({ maxStalenessMs, overrides }: Shape, route: Route, item: string): number {
+  const override = overrides?.[route];
+  return override !== undefined && uniformOf(item, 7) < override.ofItems ? override.boundMs : maxStalenessMs;
+}
+
+/** All bounds, the loosest first. */
+export function boundsOf({ maxStalenessMs, overrides = {} }: Shape): readonly number[] {
+  const bounds = new Set([maxStalenessMs, ...Object.values(overrides).map(({ boundMs }) => boundMs)]);
+  return [...bounds].sort((a, b) => b - a);
 }

@@ -20,6 +20,9 @@ export class Tally {
   storedBytes = 0;
   /** Bodies that are sent to clients. */
   sentBytes = 0;
+  /** Keyed reads that waited for a node or Redis, and their time together. */
+  waits = 0;
+  waitedMs = 0;
 
   constructor(fromMs: number, shards = 1) {
     this.#fromMs = fromMs;
@@ -40,6 +43,12 @@ export class Tally {
 
   call(atMs: number, call: Call): void {
     if (this.counts(atMs)) add(this.calls, call);
+  }
+
+  wait(atMs: number, forMs: number): void {
+    if (forMs <= 0 || !this.counts(atMs)) return;
+    this.waits += 1;
+    this.waitedMs += forMs;
   }
 
   command(atMs: number, shard: number, bytes: number): void {

@@ -52,7 +52,7 @@ export function traceOf(name: string, options: TraceOptions): Trace {
     // Nothing takes time, so that nothing depends on it; what is asked at once is still under way.
     nodes: { full: 1, archival: 1, readMs: 1e-6, lookMs: 0, lagMs: 0 },
     replicas,
-    redis: options.redis ? { shards: 1, rttMs: 0, historyMs: 0 } : undefined,
+    redis: options.redis ? { shards: 1, rttMs: 0, historyMs: 0, news: 'version' } : undefined,
     memoryBytes,
   };
   const ledger = new SimulatedLedger(shape.ledger);

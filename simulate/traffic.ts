@@ -4,6 +4,7 @@
  */
 import type { Operation } from '../src/cache/kinds.ts';
 import { parseViewBody } from '../src/proxy/routes/canonical-body.ts';
+import { Clients, type Sender } from './clients.ts';
 import { exponential, zipfOf, type Random, type Zipf } from './random.ts';
 import type { SimulatedLedger } from './ledger.ts';
 import { blockMs, type Shape, type Traffic } from './shape.ts';
@@ -34,6 +35,9 @@ export interface Arrival {
   readonly isLatest?: true;
   /** A read of "latest" after a commit was seen: of this block's state or a later one. */
   readonly minBlock?: number;
+  /** The block of the transaction that its client gets. */
+  readonly shows?: number;
+  readonly sender?: Sender;
 }
 
 const viewBytes = 120;
@@ -64,10 +68,11 @@ export class TrafficSource {
 
   /** The stream of one of `replicas` replicas; endless. */
   *stream(replicas: number, random: Random): Generator<Arrival, never> {
-    const gapMs = (1000 * replicas) / this.#traffic.rate;
+    const rate = this.#traffic.rate / replicas;
+    const clients = new Clients(this.#traffic, rate);
     for (let atMs = 0; ;) {
-      atMs += exponential(random()) * gapMs;
-      yield this.arrival(atMs, random);
+      atMs += (exponential(random()) * 1000) / rate;
+      yield { ...this.arrival(atMs, random), sender: clients.draw(random) };
     }
   }
 
@@ -80,9 +85,13 @@ export class TrafficSource {
       case 'history':
         return { atMs, shape, subject: this.#part(atMs, { shape, perBlock: subjects.perBlock }, random) };
       case 'hash':
-        // The answer is of a pending transaction, or a wait of this client alone.
-        if (random() < subjects.own) return { atMs, shape };
-        return { atMs, shape, subject: this.#transaction(atMs, shape, random) };
+        // The answer is of a pending transaction, or a wait of this client alone, which ends with the commit.
+        if (random() < subjects.own) {
+          return shape.route === 'waitByHash'
+            ? { atMs, shape, shows: this.#ledger.blockAt(atMs - this.#lagMs) }
+            : { atMs, shape };
+        }
+        return this.#transactionRead(atMs, shape, random);
       case 'shared':
       case 'local':
       case 'submit':
@@ -105,7 +114,7 @@ export class TrafficSource {
 
   /** When the transaction, or the block of the part, was committed. */
   committedMs(subject: Subject): number {
-    return this.#ledger.committedMs(Number.parseInt(subject.text.slice(2, 66), 16));
+    return this.#ledger.committedMs(blockOf(subject));
   }
 
   #shape(uniform: number): RequestShape {
@@ -155,10 +164,11 @@ export class TrafficSource {
   }
 
   /** One is read of each block: the rest are nobody's concern, or read by nobody twice. */
-  #transaction(atMs: number, shape: RequestShape, random: Random): Subject {
+  #transactionRead(atMs: number, shape: RequestShape, random: Random): Arrival {
     const text = this.#committedText(atMs, random);
     const wire = `/transactions/by_hash/${text}`;
-    return { operation: 'transaction', text, bytes: shape.bytes, shape, share: 1, wire };
+    const subject = { operation: 'transaction', text, bytes: shape.bytes, shape, share: 1, wire } as const;
+    return { atMs, shape, subject, shows: blockOf(subject) };
   }
 
   /** A block, or one of its parts. It is final, as a transaction is. */
@@ -177,6 +187,11 @@ export class TrafficSource {
     const block = this.#ledger.blockAt(atMs - this.#lagMs - exponential(random()) * this.#traffic.hashAgeMs);
     return `0x${block.toString(16).padStart(64, '0')}`;
   }
+}
+
+/** The block of a transaction, or of a part. */
+function blockOf({ text }: Subject): number {
+  return Number.parseInt(text.slice(2, 66), 16);
 }
 
 /** `0x5a000000` to `0x5affffff` are accounts of sample nodes. */

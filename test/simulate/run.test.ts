@@ -15,7 +15,7 @@ function run(shape: Shape, options: Partial<RunOptions> = {}) {
   return { outcome, capacity: capacityOf(outcome) };
 }
 
-const redis = { shards: 1, rttMs: 0.5, historyMs: 0 } as const;
+const redis = { shards: 1, rttMs: 0.5, historyMs: 0, news: 'version' } as const;
 const small = { ...usualTraffic, accounts: 1_000, links: 1_000, rate: 1_000 };
 
 test('one seed gives one outcome, another seed another', () => {
