@@ -4,7 +4,7 @@ import { connect as connectTls } from 'node:tls';
 import type { TestContext } from 'node:test';
 import { until } from '../../../support/eventually.ts';
 import { fakeNode } from '../../../support/fake-node.ts';
-import { testGateway, type TestGateway } from '../../../support/gateway.ts';
+import { patient, testGateway, type TestGateway } from '../../../support/gateway.ts';
 import type { AccessConfig } from '../../../../src/config/config.ts';
 import type { Authority, Certified } from '../../../support/tls.ts';
 import { knownTags, knownTargets, makeStream, streamKeys, type ClientStream } from './streams.ts';
@@ -52,6 +52,7 @@ export async function bothWays(
       ...(access && { access }),
       config: {
         listen: { fastPath, ...(tls && { tls }) },
+        upstream: patient,
         // Both gateways share one state for the whole run.
         latest: { maxStalenessMs: 10_000 },
       },
