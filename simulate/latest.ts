@@ -127,7 +127,7 @@ export interface LatestParts {
 /** One replica's choice of a state, for each client. */
 export class Latest {
   readonly #parts: LatestParts;
-  /** The newest block that a connection has got. */
+  /** The newest shared block that a connection has got: one ahead of it binds its client alone. */
   readonly #seen = new Map<number, number>();
   /** The block of each lane that this replica answered from last. */
   readonly #shown = new Map<Lane, number>();
@@ -150,7 +150,8 @@ export class Latest {
     const shared = this.#shared(atMs, boundMs, floor);
     const state = shared ?? this.#above(atMs, boundMs, floor);
     this.#served = Math.max(this.#served, state.block);
-    if (sender !== undefined) raise(this.#seen, sender.connection, state.block);
+    if (sender !== undefined && shared !== undefined) raise(this.#seen, sender.connection, state.block);
+    else if (sender !== undefined) raise(floors, sender.client, state.block);
     return { ...state, isShared: shared !== undefined };
   }
 
@@ -158,7 +159,6 @@ export class Latest {
   recordShown(sender: Sender | undefined, block: number): void {
     if (sender === undefined) return;
     raise(this.#parts.floors, sender.client, block);
-    raise(this.#seen, sender.connection, block);
   }
 
   /** The loosest lane within the bound that has reached the floor. */
