@@ -53,14 +53,14 @@ async function worker(t: TestContext) {
   };
 }
 
-function snapshot(info: LedgerInfo, { upstream = 'full-0', ageMs = 0 } = {}): PeerEvent {
+function snapshot(info: LedgerInfo, { upstream = 'full-0', ageMs = 0 } = {}, floor: 'client' | 'gateway' = 'client') {
   const asOfMs = performance.now() - ageMs;
   return {
     kind: 'snapshot',
     snapshot: { info, body: Buffer.from('{}'), asOfMs, upstream },
     bounds: [200],
-    floor: 'client',
-  };
+    floor,
+  } as const;
 }
 
 const now = BigInt(Date.now()) * 1_000n;
@@ -146,14 +146,18 @@ test('a worker publishes no replacement of the ledger before its first reports a
   );
 });
 
-test('an event goes as far as its row says: to replicas those of a served or refused version alone', () => {
+test('an event goes as far as its row says: to replicas those of states, floors and refused versions', () => {
   const version = LedgerVersion.of(900n);
   const served = { kind: 'served', version } as const;
   const refused = { kind: 'refused', fingerprint: 'a', version } as const;
+  const floor = { kind: 'floor', client: '10.0.0.1', version } as const;
+  const shared = { kind: 'shared', info: at(900n), bounds: [200] } as const;
   const events: readonly PeerEvent[] = [
     served,
     refused,
+    floor,
     snapshot(at(900n)),
+    snapshot(at(900n), {}, 'gateway'),
     { kind: 'head', upstream: 'full-0', info: at(900n) },
     { kind: 'ledger replaced', reports: [] },
     { kind: 'submitted', hash: '0x1', upstream: 'full-0' },
@@ -169,5 +173,5 @@ test('an event goes as far as its row says: to replicas those of a served or ref
   for (const event of events) void bus.publish(event);
 
   assert.deepEqual(published, events);
-  assert.deepEqual(news, [served, refused, served]);
+  assert.deepEqual(news, [served, refused, floor, shared, served]);
 });

@@ -40,12 +40,12 @@ test('a floor of the gateway moves everybody, a floor of a client that client al
   }
 });
 
-test('a transaction that a client got is a floor on its connections, and on a connection that it shares', () => {
+test('a transaction that a client got is a floor on all its connections, and for no other client of one', () => {
   const { latest, read, newest } = latestOf({});
   const shared = read(other);
   latest.recordShown(one, newest);
   assert.equal(read({ client: 1, connection: 3 }), newest);
-  assert.equal(read({ client: 4, connection: 1 }), newest);
+  assert.equal(read({ client: 4, connection: 1 }), shared);
   assert.equal(read(other), shared);
 });
 
