@@ -121,6 +121,7 @@ function upstreams(registry: Registry): void {
     head: undefined,
     oldest: undefined,
     outageSinceMs: undefined,
+    latest: { clientsAhead: 0 },
   });
 }
 

@@ -112,9 +112,9 @@ export class Latest {
     return { version, ageMs, isUsable };
   }
 
-  /** Whether any client is ahead of the shared states. */
-  get hasFloors(): boolean {
-    return this.#floors.size > 0;
+  /** Clients that are ahead of the shared states. */
+  get clientsAhead(): number {
+    return this.#floors.size;
   }
 
   /** The floor of a client that is ahead of the shared states. */

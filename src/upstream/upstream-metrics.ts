@@ -22,7 +22,9 @@ const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
 /** The fleet, as far as its figures go. */
-type MeasuredFleet = Pick<FleetState, 'upstreams' | 'head' | 'oldest' | 'outageSinceMs'>;
+type MeasuredFleet = Pick<FleetState, 'upstreams' | 'head' | 'oldest' | 'outageSinceMs'> & {
+  readonly latest: { readonly clientsAhead: number };
+};
 
 /** Counts attempts and their repairs. */
 export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
@@ -218,6 +220,13 @@ function createFleetGauges(registry: Registry, fleet: MeasuredFleet): void {
     help: 'Oldest ledger version the fleet can serve.',
     join: 'min',
     read: () => fleet.oldest?.oldestVersion,
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_latest_floors',
+    help: 'Clients that have got a newer version than the states that reads of the latest state share; at most 100,000, of the worker that has most.',
+    // A floor is held by every worker.
+    join: 'max',
+    read: () => fleet.latest.clientsAhead,
   });
 }
 

@@ -41,6 +41,7 @@ export function senderMetrics(registry: Registry): UpstreamMetrics & SenderMetri
       head: undefined,
       oldest: undefined,
       outageSinceMs: undefined,
+      latest: { clientsAhead: 0 },
     }),
     ...createSenderMetrics(registry, () => ({ waiting: 0, nodes: [] })),
   };

@@ -82,7 +82,7 @@ export class Freshness {
    * malformed headers.
    */
   demandOf(source: DemandSource, read?: BoundedRead): Demand {
-    const floor = this.#latest.hasFloors ? this.#latest.floorOf(nameOf(source)) : undefined;
+    const floor = this.#latest.clientsAhead > 0 ? this.#latest.floorOf(nameOf(source)) : undefined;
     const usualMs = this.#bounds.of(read, source.admitted?.principal.plan);
     return parseDemand(source.headers, this.#limits, usualMs, this.#seenBy(source), floor);
   }

@@ -50,6 +50,7 @@ function gatewayMetrics() {
       head: undefined,
       oldest: undefined,
       outageSinceMs: undefined,
+      latest: { clientsAhead: 0 },
     }),
     counts: () => countsOf(readFamilies(registry, countedFamilies)),
   };
