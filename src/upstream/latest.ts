@@ -74,6 +74,8 @@ export class Latest {
   #peers: LedgerVersion | undefined;
   #ignorePeersUntilMs = -Infinity;
   #look: Promise<void> | undefined;
+  /** Begin of the last look; `performance.now()`. */
+  #lookedAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
   /** Time of the last call of `find`; `performance.now()`. */
   askedAtMs = -Infinity;
@@ -178,11 +180,17 @@ export class Latest {
       if (floor > (this.#head ?? -1n)) {
         this.#ignorePeers();
         this.#events.onUnreached(floor);
-        const reached = newer(this.#floorAbove(min), this.#shared.newestShared);
+        const reached = newer(newer(this.#floorAbove(min), this.#shared.newestShared), this.#ifProvided(own));
         return ask(reached, reached !== min);
       }
       this.#giveUpLost();
-      return ask(min, false);
+      const kept = newer(min, this.#ifProvided(own));
+      if (kept === undefined || kept === min || kept >= floor) return ask(min, false);
+      // Another node holds what the client has got itself.
+      return ask(kept, true).catch((again: unknown) => {
+        if (again instanceof UnreachedError && !signal.aborted) return ask(min, false);
+        throw again;
+      });
     }
   }
 
@@ -206,11 +214,14 @@ export class Latest {
   }
 
   /**
-   * Records that a client is about to get this version, on a connection that had none as new. Returns whether it is ahead
-   * of the state that reads with bound `boundMs` share: other connections of the client get no older one either.
+   * Records that a client is about to get this version. Returns whether it is ahead of the state that reads with bound
+   * `boundMs` share (absent: with any): other connections of the client get no older one either.
    */
-  recordGiven(client: string, version: LedgerVersion, boundMs: number): boolean {
-    const shared = newer(this.#shared.sharedWithin(boundMs)?.info.version, this.#served);
+  recordGiven(client: string, version: LedgerVersion, boundMs: number | undefined): boolean {
+    const states = this.#shared;
+    const ofBound =
+      boundMs === undefined ? states.passedBy(performance.now()) : states.sharedWithin(boundMs)?.info.version;
+    const shared = newer(ofBound, this.#served);
     if (shared !== undefined && version <= shared) return false;
     if (this.#options.floor === 'client' && (this.#head === undefined || version <= this.#head)) {
       if (this.#raiseFloor(client, version)) this.#events.onFloor(client, version);
@@ -243,8 +254,13 @@ export class Latest {
     this.#schedule();
   }
 
-  /** Records the state that reads with one of `bounds` share at another replica. */
+  /**
+   * Records the state that reads with one of `bounds` share at another replica. Beside a config with other bounds its clients
+   * may read under any bound here: it is a floor for every client, as by a replica that knows no states.
+   */
   onReplicaState(info: LedgerInfo, bounds: readonly number[]): void {
+    const { floor, bounds: ours } = this.#options;
+    if (floor === 'gateway' || bounds.some((boundMs) => !ours.includes(boundMs))) this.onPeerVersion(info.version);
     if (this.#isBelievable(info.version) && performance.now() >= this.#ignorePeersUntilMs)
       this.#shared.offer(info, bounds);
   }
@@ -285,7 +301,9 @@ export class Latest {
     const raised = this.#floors.raise(client, version);
     if (raised !== 'full') return raised;
     const all = newer(version, this.#floors.clear()) ?? version;
-    if (this.#raise(all)) this.#events.onServed(all);
+    // Of clients of peers, whom no node here may ever reach.
+    if (this.#head !== undefined && all > this.#head) this.#peers = newer(this.#peers, all);
+    else if (this.#raise(all)) this.#events.onServed(all);
     return false;
   }
 
@@ -437,6 +455,7 @@ export class Latest {
 
   async #lookNow(min: LedgerVersion | undefined): Promise<void> {
     const asOfMs = performance.now();
+    this.#lookedAtMs = asOfMs;
     const current = this.#shared.newest?.info.version;
     // While no node provides a version, the look reads the head of the freshest one instead.
     const floor = newer(this.#ifProvided(current), this.#ifProvided(min));
@@ -467,7 +486,7 @@ export class Latest {
   /** Schedules the next look before a bound is reached, while reads come for its state, so that none waits for it. */
   #schedule(): void {
     clearTimeout(this.#timer);
-    const inMs = this.#states.renewalInMs(performance.now());
+    const inMs = this.#states.renewalInMs(performance.now(), this.#lookedAtMs);
     if (inMs === undefined) return;
     // After a failure the next read repeats the look, and its client gets the error.
     this.#timer = setTimeout(() => void this.#renew(undefined).catch(() => undefined), inMs).unref();

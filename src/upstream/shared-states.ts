@@ -98,7 +98,8 @@ export class SharedStates {
         least = newer(least, lane.offered?.version);
       }
       this.#promote(lane, nowMs);
-      if (satisfies(lane.state, maxStalenessMs, least, nowMs)) return lane.state;
+      // Beyond the lane's bound only the newest is young enough: a client's past may be above the lane (see `passedBy`).
+      if (satisfies(lane.state, lane.boundMs, least, nowMs)) return lane.state;
     }
     return satisfies(this.#newest, maxStalenessMs, least, nowMs) ? this.#newest : undefined;
   }
@@ -115,15 +116,15 @@ export class SharedStates {
     return newest;
   }
 
-  /** A version that no read of a bound in use is below from now on; `undefined`: unknown. */
+  /** A version that no read is below from now on; `undefined`: unknown. */
   passedBy(nowMs: number): LedgerVersion | undefined {
     let least: LedgerVersion | undefined;
     for (const { state, boundMs } of this.#lanes) {
-      // One beyond its bound is replaced by the newest at its next read.
+      // One that is absent or beyond its bound is replaced by the newest at its next read.
       if (state === undefined || nowMs - state.asOfMs > boundMs) continue;
       if (least === undefined || state.info.version < least) least = state.info.version;
     }
-    return least;
+    return least ?? this.#newest?.info.version;
   }
 
   /** Takes the result of a look. `forAll`: reads of every bound share it from now on. False: it is older than the newest. */
@@ -167,12 +168,17 @@ export class SharedStates {
     for (const lane of this.#lanes) lane.offered = undefined;
   }
 
-  /** Ms until the next look has to begin for a state that reads come for; `undefined`: none. */
-  renewalInMs(nowMs: number): number | undefined {
+  /**
+   * Ms until the next look has to begin for a state that reads come for; `undefined`: none. `lookedAtMs`: begin of the last
+   * look. One that was due and renewed nothing is not repeated at once: its node refused it, or is behind.
+   */
+  renewalInMs(nowMs: number, lookedAtMs: number): number | undefined {
     let next: number | undefined;
-    for (const { boundMs, state, askedAtMs, isOwn } of this.#lanes) {
+    for (const lane of this.#lanes) {
+      const { boundMs, state, askedAtMs, isOwn } = lane;
       if (state === undefined || !isOwn || nowMs - askedAtMs > boundMs * idleBounds) continue;
-      const inMs = Math.max(0, state.asOfMs + boundMs * renewAt - nowMs);
+      const fromMs = isDue(lane, lookedAtMs) ? lookedAtMs : state.asOfMs;
+      const inMs = Math.max(0, fromMs + boundMs * renewAt - nowMs);
       if (next === undefined || inMs < next) next = inMs;
     }
     return next;

@@ -1,10 +1,12 @@
 /** The shared state: its floor, and a ledger that goes back. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { LedgerVersion } from '../../src/ledger/version.ts';
+import { UnreachedError } from '../../src/upstream/dispatch/fleet-request.ts';
 import type { FleetState } from '../../src/upstream/fleet-state.ts';
-import { Latest } from '../../src/upstream/latest.ts';
+import { Latest, type LatestOptions } from '../../src/upstream/latest.ts';
 import type { PublishedState } from '../../src/upstream/shared-states.ts';
 import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';
 import { never, senderOf } from '../support/sender.ts';
@@ -20,7 +22,7 @@ async function refuse(): Promise<never> {
 }
 
 /** Over a ledger that the test moves, without nodes, and with all events recorded. */
-function latestAt(head?: bigint) {
+function latestAt(head?: bigint, changed: Partial<LatestOptions> = {}) {
   const served: bigint[] = [];
   const unreached: bigint[] = [];
   const known = head === undefined ? undefined : ledgerInfo({ version: head });
@@ -35,7 +37,8 @@ function latestAt(head?: bigint) {
     onFloor: () => undefined,
     onUnreached: (version: LedgerVersion) => void unreached.push(version),
   };
-  const latest = new Latest(fleet as unknown as FleetState, { whole: refuse }, options, events);
+  const settings = { ...options, ...changed };
+  const latest = new Latest(fleet as unknown as FleetState, { whole: refuse }, settings, events);
   const floorNow = (min?: bigint) =>
     latest.aboveFloor({ min: min === undefined ? undefined : at(min) }, never, async (floor) => Promise.resolve(floor));
   return { fleet, latest, served, unreached, floorNow };
@@ -189,28 +192,87 @@ test('the state of another worker is shared and raises the floor, unless it is o
   assert.deepEqual([latest.find(demand), latest.peek(), await floorNow()], [undefined, undefined, undefined]);
 });
 
+test("a client keeps its own floor when another replica's state is out of reach", async () => {
+  const { latest, unreached } = latestAt(900n, { floor: 'client' });
+  latest.onReplicaState(ledgerInfo({ version: 905n }), [10_000]);
+  const asked: (LedgerVersion | undefined)[] = [];
+  const answer = await latest.aboveFloor({ min: undefined, floor: at(890n) }, never, async (floor) => {
+    asked.push(floor);
+    return floor === 905n ? refuse() : Promise.resolve('answer');
+  });
+  assert.deepEqual([answer, asked, unreached], ['answer', [905n, 890n], [905n]]);
+});
+
+test('when the nodes at the shared state fail, a client keeps its own floor while another node holds it', async () => {
+  for (const failing of [[900n], [900n, 890n]]) {
+    const { fleet, latest, unreached } = latestAt(900n, { floor: 'client' });
+    latest.onPeerState(stateAt(900n), [10_000]);
+    Object.assign(fleet, { upstreams: [{ head: 895n, isTrusted: true, failsNewest: false }] });
+    const asked: (LedgerVersion | undefined)[] = [];
+    const answer = await latest.aboveFloor({ min: undefined, floor: at(890n) }, never, async (floor) => {
+      asked.push(floor);
+      if (floor !== undefined && failing.includes(floor)) throw new UnreachedError(floor);
+      return Promise.resolve('answer');
+    });
+    const expected = failing.length === 1 ? [900n, 890n] : [900n, 890n, undefined];
+    assert.deepEqual([answer, asked, unreached], ['answer', expected, []]);
+  }
+});
+
+test('beside bounds that the config lacks, or with one floor for all, the state of a replica is a floor of all', async () => {
+  for (const [floor, bounds, expected] of [
+    ['client', [10_000], [undefined, 905n]],
+    ['client', [10_000, 200], [905n, 905n]],
+    ['gateway', [10_000], [905n, 905n]],
+  ] as const) {
+    const { latest, floorNow } = latestAt(900n, { floor, bounds: [5_000, 10_000] });
+    latest.onPeerState(stateAt(900n), [5_000, 10_000]);
+    latest.onReplicaState(ledgerInfo({ version: 905n }), bounds);
+    const found = latest.find({ maxStalenessMs: 5_000, min: undefined })?.info.version;
+    assert.deepEqual([found === 900n ? undefined : 905n, await floorNow()], expected, `${floor} ${bounds.join()}`);
+  }
+});
+
+test('beyond the bound on clients, a floor that no node here reaches costs one wait, no answer', async () => {
+  const { latest, served, unreached } = latestAt(900n, { floor: 'client' });
+  for (let client = 0; client < 100_000; client += 1) latest.onPeerFloor(`client ${client}`, at(905n));
+  latest.onPeerFloor('one more', at(905n));
+  const asked: (LedgerVersion | undefined)[] = [];
+  const answer = await latest.aboveFloor(anyClient, never, async (floor) => {
+    asked.push(floor);
+    return floor === 905n ? refuse() : Promise.resolve('answer');
+  });
+  assert.deepEqual([answer, asked, unreached, served], ['answer', [905n, undefined], [905n], []]);
+});
+
 const nothing = (): void => undefined;
 
 /** A gateway with one node at 900; `ledger` is moved by the test. */
-async function latestOf(t: TestContext) {
-  const ledger = { version: 900n };
+async function latestOf(t: TestContext, changed: Partial<LatestOptions> = {}) {
+  const ledger = { version: 900n, status: 200, looks: 0 };
   const body = '{}';
   const { sender, fleet, upstream } = await senderOf(
     t,
     (_request, response) => {
       const headers = { ...ledgerHeaders(ledger), 'content-type': 'application/json', 'content-length': body.length };
-      response.writeHead(200, headers).end(body);
+      ledger.looks += 1;
+      response.writeHead(ledger.status, headers).end(body);
     },
     { connections: 8 },
   );
   const states: PublishedState[] = [];
   const onShared = (state: PublishedState): void => void states.push(state);
-  const latest = new Latest(fleet, sender, options, {
-    onShared,
-    onServed: nothing,
-    onFloor: nothing,
-    onUnreached: nothing,
-  });
+  const latest = new Latest(
+    fleet,
+    sender,
+    { ...options, ...changed },
+    {
+      onShared,
+      onServed: nothing,
+      onFloor: nothing,
+      onUnreached: nothing,
+    },
+  );
   t.after(() => latest.close());
   return { ledger, latest, fleet, upstream, states };
 }
@@ -237,4 +299,17 @@ test('after a rollback the floor from before delays no client', async (t) => {
     states.map(({ info }) => info.version),
     [900n, 500n],
   );
+});
+
+test('a node that refuses looks gets one for each bound', async (t) => {
+  const { ledger, latest } = await latestOf(t, { bounds: [200] });
+  const demand = { maxStalenessMs: 10_000, min: undefined };
+  await latest.reach(demand, never);
+  ledger.status = 404;
+  const endMs = performance.now() + 1_000;
+  while (performance.now() < endMs) {
+    assert.equal(latest.find(demand)?.info.version, 900n);
+    await setTimeout(20);
+  }
+  assert.ok(ledger.looks > 1 && ledger.looks <= 7, `${ledger.looks} looks`);
 });

@@ -93,23 +93,33 @@ test('for all, every bound shares the look', () => {
 
 test('a state is renewed at 98 % of its bound while reads came within five bounds, and by the process that found it', () => {
   const { states, find, look } = statesOf(200, 1_000);
-  assert.equal(states.renewalInMs(0), undefined);
+  assert.equal(states.renewalInMs(0, -Infinity), undefined);
   look(10n, 0);
-  assert.equal(states.renewalInMs(0), undefined);
+  assert.equal(states.renewalInMs(0, -Infinity), undefined);
   find(1_000, 100);
-  assert.equal(states.renewalInMs(100), 880);
+  assert.equal(states.renewalInMs(100, -Infinity), 880);
   find(200, 100);
-  assert.equal(states.renewalInMs(100), 96);
-  assert.equal(states.renewalInMs(300), 0);
-  assert.equal(states.renewalInMs(1_101), 0);
+  assert.equal(states.renewalInMs(100, -Infinity), 96);
+  assert.equal(states.renewalInMs(300, -Infinity), 0);
+  assert.equal(states.renewalInMs(1_101, -Infinity), 0);
   find(200, 1_200);
   states.adopt(stateAt(11n, 1_200), [200, 1_000]);
-  assert.equal(states.renewalInMs(1_200), undefined);
+  assert.equal(states.renewalInMs(1_200, -Infinity), undefined);
   find(200, 1_401);
-  assert.equal(states.renewalInMs(1_401), undefined);
+  assert.equal(states.renewalInMs(1_401, -Infinity), undefined);
   look(12n, 1_401);
-  assert.equal(states.renewalInMs(1_401), 196);
-  assert.equal(states.renewalInMs(2_402), undefined);
+  assert.equal(states.renewalInMs(1_401, -Infinity), 196);
+  assert.equal(states.renewalInMs(2_402, -Infinity), undefined);
+});
+
+test('a look that was due and renewed nothing is repeated after a bound', () => {
+  const { states, find, look } = statesOf(1_000);
+  look(10n, 0);
+  find(1_000, 900);
+  assert.deepEqual(
+    [0, 899, 900, 980].map((lookedAtMs) => states.renewalInMs(1_000, lookedAtMs)),
+    [0, 0, 880, 960],
+  );
 });
 
 test('the state of a peer is shared where it is newer, by its bounds alone', () => {
@@ -135,7 +145,18 @@ test('the versions that are shared: of a bound, the newest, and the one that all
     [undefined, 11n, 11n, 10n],
   );
   look(12n, 4_999);
-  assert.deepEqual([states.passedBy(4_999), states.passedBy(5_001), states.passedBy(10_000)], [12n, 12n, undefined]);
+  // None is in use: the next read of each gets the newest, or a newer one.
+  assert.deepEqual([states.passedBy(4_999), states.passedBy(5_001), states.passedBy(10_000)], [12n, 12n, 12n]);
+});
+
+test('a state beyond its bound is below the version that all have passed, and is no answer to a client that loosens it', () => {
+  const { states, find, look } = statesOf(200, 1_000);
+  look(10n, 0);
+  look(11n, 950);
+  look(12n, 1_040);
+  assert.equal(states.passedBy(1_041), 11n);
+  states.drop((version) => version > 10n);
+  assert.equal(find(10_000, 1_041), undefined);
 });
 
 test('states of versions that are lost go, and states of bounds that the config keeps stay', () => {
@@ -155,7 +176,7 @@ test('without bounds only the newest state is found', () => {
   look(10n, 0);
   assert.deepEqual(
     [find(5, 5), find(4, 5), shared, states.newestShared, states.passedBy(0)],
-    [10n, undefined, [], undefined, undefined],
+    [10n, undefined, [], undefined, 10n],
   );
 });
 

@@ -99,20 +99,17 @@ export class Freshness {
   /**
    * Records a version that the client received: later reads on its connection are at or past `version`, and those on its
    * others where it is ahead of the state that reads share. `isShared`: it is of such a state, and is compared with that
-   * of the client's usual bound; else with that of the largest, so that the client reads its writes.
+   * of the client's usual bound; else with those of all bounds, so that the client reads its writes under each.
    */
   recordSeen(source: Received, version: LedgerVersion, isShared = false): void {
     const seen = this.#seenBy(source);
     const isSeen = seen !== undefined && seen >= version;
     if (isSeen && isShared) return;
-    const plan = source.admitted?.principal.plan;
-    const usualMs = this.#bounds.of(undefined, plan);
-    const boundMs = isShared ? usualMs : this.#bounds.loosest(plan);
-    if (isSeen && boundMs === usualMs) return;
+    const usualMs = isShared ? this.#bounds.of(undefined, source.admitted?.principal.plan) : undefined;
     const socket: SeeingSocket = source.socket;
     const { generation } = this.#fleet;
     const client = nameOf(source);
-    const isAhead = this.#latest.recordGiven(client, version, boundMs);
+    const isAhead = this.#latest.recordGiven(client, version, usualMs);
     if (isSeen) return;
     const last = socket[seenKey];
     const before = last?.generation !== generation ? undefined : last.client === undefined ? last.version : last.before;

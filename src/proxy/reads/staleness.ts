@@ -55,12 +55,6 @@ export class StalenessBounds {
     return ofPlan === undefined || ofRead < ofPlan ? ofRead : ofPlan;
   }
 
-  /** The largest bound that a read of this plan has without a header; in ms. */
-  loosest(plan: BoundingPlan | undefined): number {
-    const { overrides, maxStalenessMs } = this.#settings;
-    return plan?.maxStalenessMs ?? overrides.reduce((most, one) => Math.max(most, one.maxStalenessMs), maxStalenessMs);
-  }
-
   /** `of`, with the key of the config that the bound comes from. */
   explain(read: BoundedRead, plan: BoundingPlan | undefined): ExplainedBound {
     const { overrides } = this.#settings;

@@ -184,6 +184,26 @@ test('a client that has its transaction reads it on other connections, also wher
   assert.deepEqual([others, await served()], ['900', '950']);
 });
 
+test('a client that has its transaction reads it on other connections, also where its header loosens the bound', async (t) => {
+  const { node, gateway, served } = await withPlans(
+    t,
+    { maxStalenessMs: 20, maxClientStalenessMs: hour },
+    { slow: hour },
+  );
+  const loosely = () => served('none', probe, { 'ledgergate-max-staleness': '60m' });
+  const { hash } = JSON.parse((await gateway.post('/transactions', submission())).text) as { hash: string };
+  assert.equal(await served('slow'), '900');
+  node.clock.advance(50n);
+  node.mempool.commitAll(940n);
+
+  // The state of the client's own bound has passed the transaction.
+  while ((await served('none', '/accounts/0x1/module/coin')) === '900') continue;
+  const before = await loosely();
+  assert.match((await gateway.get(`/transactions/by_hash/${hash}`)).text, /"type":"user_transaction"/);
+
+  assert.deepEqual([before, await loosely(), await served('slow')], ['900', '950', '900']);
+});
+
 /** Clients with a bound each: by plan, override or header. */
 const clients: readonly { plan: string; path: string; body?: string; header?: string; boundMs: number }[] = [
   { plan: 'none', path: probe, boundMs: 200 },

@@ -1,4 +1,4 @@
-/** The bound of a read's age by default, plan and override. */
+/** The bound of the age of a read, by default, plan and override. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StalenessBounds, type StalenessSettings } from '../../../src/proxy/reads/staleness.ts';
@@ -80,15 +80,6 @@ for (const [claim, read, planMs, expectedMs, by] of cases) {
     if (planMs === undefined) assert.equal(bounds.of(read, undefined), expectedMs);
   });
 }
-
-test('the largest bound of a client is that of its plan, or else of the default and the overrides', () => {
-  const bounds = new StalenessBounds(settings);
-  const longDefault = new StalenessBounds({ ...settings, maxStalenessMs: 10_000 });
-  const found = [undefined, { name: 'p' }, { name: 'p', maxStalenessMs: 1 }].flatMap((plan) =>
-    [bounds, longDefault].map((one) => one.loosest(plan)),
-  );
-  assert.deepEqual(found, [9_000, 10_000, 9_000, 10_000, 1, 1]);
-});
 
 test('a reload replaces the bounds of reads that are known', () => {
   const live: { -readonly [Key in keyof StalenessSettings]: StalenessSettings[Key] } = { ...settings };
