@@ -2,7 +2,7 @@
  * The version of reads of "latest". One look at the freshest node (`GET {url}`) gives a coherent state of the ledger.
  * While it is younger than the caller's bound, every read of "latest" is a read at its version, so that clients share
  * upstream reads and see one state (`SharedStates`). A client that has got a newer one reads no older one (`ClientFloors`);
- * with `latest.floor: gateway`, nobody does. Within a generation of the fleet the version goes backward only when every
+ * with `latest.floor: gateway`, no client does. Within a generation of the fleet the version goes backward only when every
  * node that has reached it fails or is gone, and then only for connections that have not seen it.
  */
 import {

@@ -23,9 +23,9 @@ export interface PublishedState extends ReportedState {
 export interface Demand {
   /** 0: the state at the moment of the call, from a node. */
   readonly maxStalenessMs: number;
-  /** Of the connection or the client's token: nothing older is an answer. */
+  /** The floor of the connection or the client's token: nothing older is an answer. */
   readonly min: LedgerVersion | undefined;
-  /** Of the client's other connections: nothing older is an answer while a node with it can be reached. */
+  /** The floor of the client's other connections: nothing older is an answer while a node with it can be reached. */
   readonly floor?: LedgerVersion | undefined;
 }
 

@@ -172,7 +172,7 @@ export class EpochRegistry {
     return report;
   }
 
-  /** A tier's check has ended. The next one waits for no other tier: a disk that hangs takes Redis from nobody. */
+  /** A tier's check has ended. The next one waits for no other tier: a disk that hangs keeps no other tier waiting. */
   schedule(): void {
     if (this.#isClosed) return;
     const pauseMs = Math.min(this.times.intervalMs, ...this.#tiers.map((tier) => tier.pauseMs));
