@@ -11,6 +11,9 @@ const mostClients = 100_000;
 export class ClientFloors {
   readonly #floors = new Map<string, LedgerVersion>();
   readonly #most: number;
+  /** No floor is below the first or above the second: a walk over 100,000 holds up the event loop for milliseconds. */
+  #least: LedgerVersion | undefined;
+  #newest: LedgerVersion | undefined;
 
   constructor(most = mostClients) {
     this.#most = most;
@@ -31,24 +34,42 @@ export class ClientFloors {
     if (before !== undefined && before >= version) return false;
     if (before === undefined && this.#floors.size >= this.#most) return 'full';
     this.#floors.set(client, version);
+    if (this.#least === undefined || version < this.#least) this.#least = version;
+    if (this.#newest === undefined || version > this.#newest) this.#newest = version;
     return true;
   }
 
   /** Forgets the floors that every shared state has passed: the client's next state is not older without them. */
   forgetUpTo(version: LedgerVersion): void {
-    for (const [client, floor] of this.#floors) if (floor <= version) this.#floors.delete(client);
+    if (this.#least === undefined || this.#newest === undefined || version < this.#least) return;
+    if (version >= this.#newest) {
+      this.clear();
+      return;
+    }
+    this.#forget((floor) => floor <= version);
+    this.#least = (version + 1n) as LedgerVersion;
   }
 
   /** Forgets the floors that no node reaches any more. */
   forgetAbove(version: LedgerVersion): void {
-    for (const [client, floor] of this.#floors) if (floor > version) this.#floors.delete(client);
+    if (this.#newest === undefined || version >= this.#newest) return;
+    this.#forget((floor) => floor > version);
+    this.#newest = version;
   }
 
-  /** Forgets all, and returns the newest. */
+  /** Forgets all, and returns a version that none was above. */
   clear(): LedgerVersion | undefined {
-    let newest: LedgerVersion | undefined;
-    for (const floor of this.#floors.values()) if (newest === undefined || floor > newest) newest = floor;
+    const newest = this.#newest;
     this.#floors.clear();
+    this.#least = undefined;
+    this.#newest = undefined;
     return newest;
+  }
+
+  /** `forEach` takes less than half the time of a loop, which makes a pair of each entry. */
+  #forget(isGone: (floor: LedgerVersion) => boolean): void {
+    this.#floors.forEach((floor, client) => {
+      if (isGone(floor)) this.#floors.delete(client);
+    });
   }
 }

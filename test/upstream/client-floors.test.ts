@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LedgerVersion } from '../../src/ledger/version.ts';
 import { ClientFloors } from '../../src/upstream/client-floors.ts';
+import { Random } from '../support/random.ts';
 
 const at = (version: bigint): LedgerVersion => LedgerVersion.of(version);
 
@@ -37,4 +38,38 @@ test('floors that the shared states have passed go, and those that no node reach
     [5n, 6n, 7n, 8n].map((version) => floors.of(`of ${version}`)),
     [undefined, 6n, 7n, undefined],
   );
+});
+
+test('in any order of rises and of states that pass or are lost, exactly the floors between remain', () => {
+  const random = new Random(36);
+  const floors = new ClientFloors();
+  const model = new Map<string, bigint>();
+  for (let step = 0; step < 20_000; step += 1) {
+    const version = at(BigInt(random.below(12)));
+    if (!random.chance(4)) {
+      const client = `client ${random.below(6)}`;
+      const rises = version > (model.get(client) ?? -1n);
+      if (rises) model.set(client, version);
+      assert.equal(floors.raise(client, version), rises);
+    } else {
+      const isPassed = random.chance(2);
+      if (isPassed) floors.forgetUpTo(version);
+      else floors.forgetAbove(version);
+      for (const [client, floor] of model) if (isPassed ? floor <= version : floor > version) model.delete(client);
+    }
+    for (let client = 0; client < 6; client += 1)
+      assert.equal(floors.of(`client ${client}`), model.get(`client ${client}`));
+    assert.equal(floors.size, model.size);
+  }
+});
+
+test('100,000 floors that a state has passed, or has not reached, go or stay without a walk over them', (t) => {
+  const floors = new ClientFloors();
+  for (let client = 0; client < 100_000; client += 1) floors.raise(String(client), at(BigInt(1_000 + (client % 9))));
+  const walks = t.mock.method(Map.prototype, 'forEach');
+  floors.forgetUpTo(at(999n));
+  floors.forgetAbove(at(1_008n));
+  const kept = floors.size;
+  floors.forgetUpTo(at(1_008n));
+  assert.deepEqual([kept, floors.size, walks.mock.callCount()], [100_000, 0, 0]);
 });
