@@ -8,7 +8,7 @@
  * Servers on core 0, load and nodes on core 1. `--quick` shows in short rounds whether it runs, and writes nothing
  * unless `--write` is there too; `--loads` leaves out loads that have none of its texts, parted by semicolons, in their title.
  * The last line of flags is of `mix`: a rate or a closed loop, and another checkout to measure beside this one, which
- * `shapes` takes too.
+ * `shapes` and `polls` take too.
  */
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
@@ -22,6 +22,7 @@ import { latest } from './latest.ts';
 import { memory } from './memory.ts';
 import { misses } from './misses.ts';
 import { mix } from './mix.ts';
+import { polls } from './polls.ts';
 import { pruned } from './pruned.ts';
 import { redis } from './redis.ts';
 import { shapes } from './shapes.ts';
@@ -39,6 +40,7 @@ const all: readonly Part[] = [
   coalescing,
   pruned,
   latest,
+  polls,
   mix,
   shapes,
   encode,
