@@ -13,6 +13,7 @@ const noHeadBelow = 'for types alone: no head is below undefined';
 const recordedTogether = 'for types alone: the last outcome and its node are recorded together';
 const othersAreKnown = 'the nodes that are not drained are listed already';
 const cacheAlone = 'what the cache of tags holds, which is a shortcut';
+const viewsAlone = 'only the subject of a view has that form, from its start';
 const shortcut = 'spares the usual case the work, with the same result';
 
 export const explained: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -65,6 +66,17 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'start > opening + 1 => true': 'spares strings without an escape, which are UTF-8',
     'start > opening + 1 => start >= opening + 1': 'spares strings without an escape, which are UTF-8',
     'opening + 1 => opening - 1': 'spares strings without an escape, which are UTF-8',
+  },
+  'src/proxy/reads/staleness.ts': {
+    'overrides.length === 0 => false': shortcut,
+    'ofRead < ofPlan => ofRead <= ofPlan': equal,
+    'matched?.list === list => false': shortcut,
+    '{ list, override } => {}': shortcut,
+    "operation === 'view' && subject !== undefined => true": viewsAlone,
+    "operation === 'view' && subject !== undefined => operation === 'view' || subject !== undefined": viewsAlone,
+    "operation === 'view' => true": viewsAlone,
+    'subject !== undefined => true': 'for types alone: undefined names no function',
+    '/^json:\\{"function":"([^"]+)"/ => /json:\\{"function":"([^"]+)"/': viewsAlone,
   },
   'src/proxy/reads/demand.ts': {
     '\'\' => "Stryker was here!"': 'a text without unit is refused as well',
@@ -127,6 +139,26 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   'src/upstream/node/circuits.ts': {
     '\'refused\' => ""': 'a deferral has one cause, which nothing shows',
     '-Infinity => +Infinity': 'nothing is named before, so the longer wait is the new one',
+  },
+  'src/upstream/client-floors.ts': {
+    'before !== undefined => true': 'for types alone: undefined is at or above no version',
+    'floor > newest => floor >= newest': equal,
+  },
+  'src/upstream/shared-states.ts': {
+    '[] => ["Stryker was here"]': 'bounds are followed before the first read',
+    'bounds === this.#bounds => false': shortcut,
+    'false => true': 'whoever sets the state sets whose it is',
+    'lane.offered !== undefined => true': shortcut,
+    'state.info.version < least => state.info.version <= least': equal,
+    'info.version > known => info.version >= known': equal,
+    'inMs < next => inMs <= next': equal,
+    'offered === undefined => false': 'for types alone: callers have an offered state',
+    'offered.version <= state.info.version => offered.version < state.info.version': 'a version has one state',
+    'newest === state => false': shortcut,
+    'other !== undefined => true': 'for types alone: undefined is above no version',
+    'other > one => other >= one': equal,
+    'state.info.version > than.info.version => state.info.version >= than.info.version':
+      'equal versions are compared by time before',
   },
   'src/upstream/select/ranking.ts': {
     "need.kind === 'transaction' => true": 'for types alone: no other need has a submission',

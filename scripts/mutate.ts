@@ -27,6 +27,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
     'test/cache/purge/purge-scope.test.ts',
   ],
   'src/proxy/reads/asked-content.ts': ['test/proxy/reads/asked-content.test.ts'],
+  'src/proxy/reads/staleness.ts': ['test/proxy/reads/staleness.test.ts'],
   'src/proxy/reads/policy.ts': ['test/proxy/reads/policy.test.ts', 'test/proxy/reads/history-policy.test.ts'],
   'src/ledger/json-skim.ts': ['test/ledger/json-skim.test.ts'],
   'src/ledger/json-value.ts': ['test/ledger/json-value.test.ts', 'test/proxy/routes/view-body.test.ts'],
@@ -39,6 +40,8 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/proxy/routes/parse-history.ts': ['test/proxy/routes/parsed-reads.test.ts'],
   'src/proxy/routes/parse-read.ts': ['test/proxy/routes/parsed-reads.test.ts', 'test/proxy/routes/parsers.test.ts'],
   'src/upstream/contradictions.ts': ['test/upstream/credible-head.test.ts', 'test/upstream/fork-rules.test.ts'],
+  'src/upstream/shared-states.ts': ['test/upstream/shared-states.test.ts'],
+  'src/upstream/client-floors.ts': ['test/upstream/client-floors.test.ts'],
   'src/upstream/select/ranking.ts': ['test/upstream/select/pick.test.ts'],
   'src/upstream/node/circuits.ts': ['test/upstream/node/circuits.test.ts'],
   'src/upstream/node/retention-window.ts': [

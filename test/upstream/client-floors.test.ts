@@ -22,10 +22,11 @@ test('a floor rises for its client alone, and reports each rise', () => {
 });
 
 test('beyond the bound another client has no room; all are forgotten for their newest', () => {
-  const floors = new ClientFloors(2);
-  floors.raise('a', at(7n));
-  floors.raise('b', at(5n));
-  assert.deepEqual([floors.raise('c', at(6n)), floors.raise('b', at(6n)), floors.size], ['full', true, 2]);
+  const floors = new ClientFloors(3);
+  floors.raise('a', at(4n));
+  floors.raise('b', at(7n));
+  floors.raise('c', at(5n));
+  assert.deepEqual([floors.raise('d', at(9n)), floors.raise('c', at(6n)), floors.size], ['full', true, 3]);
   assert.deepEqual([floors.clear(), floors.size, floors.clear()], [7n, 0, undefined]);
 });
 

@@ -69,13 +69,20 @@ test('each bound has a state of its own, and a demand the loosest within its bou
 
 test('beyond its bound a state gives way to the newest, which is shared from then on', () => {
   const { shared, find, look } = statesOf(200, 1_000);
-  look(10n, 0);
-  look(11n, 190);
-  assert.equal(find(1_000, 1_000), 10n);
-  assert.equal(find(1_000, 1_001), 11n);
+  look(10n, 5_000);
+  look(11n, 5_190);
+  assert.equal(find(1_000, 6_000), 10n);
+  assert.equal(find(1_000, 6_001), 11n);
   assert.deepEqual(shared.at(-1), [11n, [1_000]]);
   // A client may loosen the bound: while nothing newer is known, it gets the old state.
-  assert.deepEqual([find(1_000, 1_191), find(3_000, 1_191)], [undefined, 11n]);
+  assert.deepEqual([find(1_000, 6_191), find(3_000, 6_191)], [undefined, 11n]);
+});
+
+test('a bound that a reload adds begins with the newest state', () => {
+  const { states, shared, find, look } = statesOf(200);
+  look(10n, 0);
+  states.follow([200, 1_000]);
+  assert.deepEqual([find(1_000, 0), shared.at(-1)], [10n, [10n, [1_000]]]);
 });
 
 test('a state is taken when it is newer than the newest: a higher version, or the same later', () => {
@@ -122,6 +129,25 @@ test('a look that was due and renewed nothing is repeated after a bound', () => 
   );
 });
 
+test('a floor that a stricter bound satisfies renews no more than the bound of its read; the first to come due is first', () => {
+  const { states, find, look } = statesOf(200, 1_000);
+  look(10n, 0);
+  look(11n, 190);
+  assert.deepEqual([find(1_000, 190, 11n), states.renewalInMs(190, -Infinity)], [11n, 790]);
+  look(12n, 880);
+  find(200, 890);
+  assert.deepEqual([states.renewalInMs(890, -Infinity), states.renewalInMs(985, -Infinity)], [90, 0]);
+  states.drop(() => true);
+  assert.equal(states.renewalInMs(890, -Infinity), undefined);
+});
+
+test('the looks end when the last read is more than five bounds ago', () => {
+  const { states, find, look } = statesOf(200);
+  look(10n, 0);
+  find(200, 0);
+  assert.deepEqual([states.renewalInMs(1_000, -Infinity), states.renewalInMs(1_001, -Infinity)], [0, undefined]);
+});
+
 test('the state of a peer is shared where it is newer, by its bounds alone', () => {
   const { states, shared, find, look } = statesOf(200, 1_000);
   look(10n, 0);
@@ -129,6 +155,7 @@ test('the state of a peer is shared where it is newer, by its bounds alone', () 
   states.adopt(stateAt(11n, 20), [1_000, 400]);
   assert.deepEqual([find(1_000, 20), find(200, 20), find(20, 20)], [12n, 10n, 12n]);
   assert.equal(shared.length, 1);
+  assert.deepEqual([states.newest?.info.version, states.newestShared, states.passedBy(20)], [12n, 12n, 10n]);
 });
 
 test('the versions that are shared: of a bound, the newest, and the one that all in use have passed', () => {
@@ -163,8 +190,11 @@ test('states of versions that are lost go, and states of bounds that the config 
   const { states, find, look } = statesOf(200, 1_000);
   look(10n, 0);
   look(11n, 190);
+  states.drop((version) => version > 11n);
+  assert.equal(states.newest?.info.version, 11n);
   states.drop((version) => version > 10n);
   assert.deepEqual([find(1_000, 190), find(200, 190), states.newest], [10n, undefined, undefined]);
+  assert.equal(find(1_000, 1_001), undefined);
   states.follow([1_000, 2_000]);
   assert.deepEqual([find(1_000, 190), find(2_000, 190)], [10n, 10n]);
   states.clear();
@@ -201,7 +231,31 @@ test('a look for a floor of another replica makes its state the shared one, not 
   states.offer(ledgerInfo({ version: 12n }), [1_000]);
   reached.version = 14n;
   look(14n, 100);
+  assert.equal(states.sharedWithin(1_000)?.info.version, 12n);
   assert.deepEqual([find(1_000, 100), find(1_000, 100, 13n)], [12n, 14n]);
+});
+
+test('before the first state of a bound, that of another replica is a floor alone: its age is unknown', () => {
+  const { states, find, look, reached } = statesOf(1_000);
+  states.offer(ledgerInfo({ version: 12n }), [1_000]);
+  reached.version = 12n;
+  assert.deepEqual([find(1_000, 0), states.newestShared], [undefined, 12n]);
+  reached.version = 11n;
+  look(11n, 0);
+  assert.equal(find(1_000, 0), undefined);
+  reached.version = 12n;
+  assert.equal(find(1_000, 0), 12n);
+});
+
+test('of the states of other replicas the newest counts, until a look is newer', () => {
+  const { states, find, look, reached } = statesOf(1_000);
+  look(10n, 0);
+  for (const version of [12n, 11n]) states.offer(ledgerInfo({ version }), [1_000]);
+  states.drop((version) => version > 12n);
+  assert.deepEqual([find(1_000, 0), states.newestShared], [undefined, 12n]);
+  reached.version = 14n;
+  look(14n, 900);
+  assert.equal(find(1_000, 900), 14n);
 });
 
 test('older states of other replicas change nothing, and those that no node reaches are forgotten', () => {

@@ -81,6 +81,15 @@ for (const [claim, read, planMs, expectedMs, by] of cases) {
   });
 }
 
+test('a request without a plan is bounded by its override, and one that reads no state by its plan or the default', () => {
+  const bounds = new StalenessBounds(settings);
+  assert.deepEqual(bounds.explain({ operation: 'resource' }, undefined), {
+    maxStalenessMs: 1_000,
+    by: 'latest.overrides[4] route resource',
+  });
+  assert.deepEqual([bounds.of(undefined, { name: 'p', maxStalenessMs: 1 }), bounds.of(undefined, undefined)], [1, 200]);
+});
+
 test('a reload replaces the bounds of reads that are known', () => {
   const live: { -readonly [Key in keyof StalenessSettings]: StalenessSettings[Key] } = { ...settings };
   const bounds = new StalenessBounds(live);
