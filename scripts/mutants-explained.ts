@@ -161,6 +161,8 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
       'equal versions are compared by time before',
   },
   'src/upstream/select/ranking.ts': {
+    "need.kind === 'block' => true": 'for types alone: no other need has a height',
+    "need.kind === 'head' => true": 'no other need asks for the freshest, or has a least version',
     "need.kind === 'transaction' => true": 'for types alone: no other need has a submission',
     '\'holding\' => ""': 'shown after a miss for transactions alone, which have no position to hold',
   },

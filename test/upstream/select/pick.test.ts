@@ -16,10 +16,12 @@ import {
 import {
   type Candidate,
   holdingOf,
+  isSureOf,
   type Need,
   readClassOf,
   type Rule,
   rules,
+  versionOf,
 } from '../../../src/upstream/select/ranking.ts';
 import { fc } from '../../support/fast-check.ts';
 import { Draw, seed } from '../../support/spellings.ts';
@@ -111,6 +113,8 @@ const nodes: readonly Candidate[] = [
   node('beyond', { head: 979, headTolerance: 20, cost: 0 }),
   node('doubted', { head: 5000, isSuspect: true }),
   node('gone-ahead', { head: 5000, ...down }),
+  node('drained-ahead', { head: 5000, isDrained: true }),
+  node('past-ledgers', { head: 2 ** 45 }),
 ];
 
 function named(names: string): readonly Candidate[] {
@@ -165,6 +169,7 @@ a node not known before one that has pruned it | 400 | full unknown | unknown, f
 a node behind after the ones that hold it | 950 | lagging full archive | full, archive (tier), lagging (holding)
 above every head the nearest head first | 1020 | lagging full ahead | ahead, full (distance), lagging (distance)
 above every head, windows unknown last | 950 | unknown lagging | lagging, unknown (trust)
+above every head, a usable node without a report last | 950 | new lagging | lagging, new (distance)
 above equal heads the archival tier last | 1001 | archive full | full, archive (tier)
 a node that is down after all that answer | 800 | broken archive | archive, broken (trust)
 down and the only holder: it is asked | 800 | broken | broken
@@ -196,6 +201,8 @@ withheld after passed over | head | down withheld ejected full | full, ejected (
 heads within the tolerance are equally fresh | head | tolerant close beyond | close, tolerant (load), beyond (lag)
 the tolerance counts from believed heads | head | tolerant close beyond doubted | close, tolerant (load), beyond (lag), doubted (trust)
 and from usable nodes | head | tolerant close beyond gone-ahead | close, tolerant (load), beyond (lag), gone-ahead (trust)
+and from those that may be asked | head | tolerant close beyond drained-ahead | close, tolerant (load), beyond (lag), not drained-ahead (drained)
+a head past any ledger makes the others lag and no more | head | full past-ledgers | past-ledgers, full (lag)
 where it must be exact, a close node is not as fresh | exact | close tolerant | tolerant, close (lag)
 a full node first, then from the deepest up | hash | middle archive b | b, archive (tier), middle (deepest)
 the submission node first, then from the deepest up | hash middle | full middle archive | middle, archive (submission), full (deepest)
@@ -227,6 +234,8 @@ test('only nodes that are as good for a request stand in for the best, and their
   assert.equal(standIns([full, archive, lagging], { kind: 'head' }), 'full archive');
   assert.equal(standIns([bad, broken], at(800)), 'bad');
   assert.equal(standIns([], at(800)), '');
+  const archives = pick([archive, { ...archive, name: 'twin' }], at(800), noAnswers, { isLast: true });
+  assert.equal(names(archives), 'archive twin');
   // Where all have pruned it, one 410 is as good as another.
   assert.match(standIns([full, { ...full, name: 'other' }], at(100)), /^(full|other)$/);
 });
@@ -283,6 +292,9 @@ test('after a 410 or 404, the deepest node that may hold the data is asked', () 
   const hash: Need = { kind: 'transaction', submittedTo: undefined };
   const gone = node('gone', { oldest: 0, head: 1000, ...archival, ...down });
   assert.equal(missed([full, second, middle, archive], at(800)), 'archive');
+  assert.equal(missed([full, second, middle], at(800)), 'middle');
+  // One that has surely pruned the data comes after one that is down.
+  assert.equal(missed(named('late down0'), at(800)), 'down0');
   assert.equal(missed([full, second, middle, archive], block(800n)), 'archive');
   assert.equal(missed([full, second, middle, archive], hash), 'archive');
   assert.equal(missed([full, second, middle], hash), 'middle');
@@ -389,6 +401,32 @@ test('the holding of a version changes at the safe edge, the edge and the head',
   );
   assert.deepEqual(said, ['pruned', 'edge', 'edge', 'held', 'held', 'unknown']);
   assert.equal(holdingOf(undefined, LedgerVersion.of(5n)), 'unknown');
+});
+
+test('a node is sure of what it holds, and of the newest state, while nothing is against it', () => {
+  const head: Need = { kind: 'head' };
+  const rows: readonly (readonly [node: Candidate, need: Need, expected: boolean])[] = [
+    [full, at(520), true],
+    [full, at(519), false],
+    [full, at(499), false],
+    [full, at(1001), false],
+    [full, block(520n), true],
+    [full, block(519n), false],
+    [full, head, true],
+    [full, { kind: 'transaction' }, true],
+    [node('new', {}), head, true],
+    [node('new', {}), at(800), false],
+    ...[unknown, broken, { ...full, isEjected: true }, { ...full, isWithheld: true }].flatMap((each) =>
+      [at(800), head].map((need) => [each, need, false] as const),
+    ),
+  ];
+  for (const [each, need, expected] of rows) assert.equal(isSureOf(each, need), expected, `${each.name} ${need.kind}`);
+});
+
+test('answers must reach the version of a read, or the least of the newest state, and no height', () => {
+  const min = LedgerVersion.of(7n);
+  const needs: readonly Need[] = [at(5), { kind: 'head', min }, { kind: 'head' }, block(5n), { kind: 'transaction' }];
+  assert.deepEqual(needs.map(versionOf), [5n, 7n, undefined, undefined, undefined]);
 });
 
 const costs = [5, 1, 4, 2, 3];
