@@ -69,6 +69,8 @@ export class Latest {
   #generation = 0;
   readonly #states: SharedStates;
   readonly #floors = new ClientFloors();
+  /** The version up to which floors have been forgotten last. */
+  #passed: LedgerVersion | undefined;
   /** The newest version that binds every client, of clients here and at peers. */
   #served: LedgerVersion | undefined;
   #peers: LedgerVersion | undefined;
@@ -214,19 +216,20 @@ export class Latest {
   }
 
   /**
-   * Records that a client is about to get this version. Returns whether it is ahead of the state that reads with bound
-   * `boundMs` share (absent: with any): other connections of the client get no older one either.
+   * Records that a client is about to get this version: where reads with any bound share an older state, its other
+   * connections get none below it. Returns whether it is ahead of the state that reads with bound `boundMs` share (absent:
+   * with any), which the other processes are to know.
    */
   recordGiven(client: string, version: LedgerVersion, boundMs: number | undefined): boolean {
     const states = this.#shared;
-    const ofBound =
-      boundMs === undefined ? states.passedBy(performance.now()) : states.sharedWithin(boundMs)?.info.version;
-    const shared = newer(ofBound, this.#served);
-    if (shared !== undefined && version <= shared) return false;
+    const passed = newer(states.passedBy(performance.now()), this.#served);
+    if (passed !== undefined && version <= passed) return false;
+    const shared = boundMs === undefined ? undefined : states.sharedWithin(boundMs)?.info.version;
+    const isAhead = shared === undefined || version > shared;
     if (this.#options.floor === 'client' && (this.#head === undefined || version <= this.#head)) {
-      if (this.#raiseFloor(client, version)) this.#events.onFloor(client, version);
+      if (this.#raiseFloor(client, version) && isAhead) this.#events.onFloor(client, version);
     }
-    return true;
+    return isAhead;
   }
 
   /** Records that a client of a peer (another worker or replica) has got this version, a floor for every client. */
@@ -310,9 +313,10 @@ export class Latest {
   /** Reads share a state of this version from now on. */
   #onShared(version: LedgerVersion): void {
     if (this.#options.floor === 'gateway') this.#raise(version);
-    if (this.#floors.size === 0) return;
     const passed = this.#states.passedBy(performance.now());
-    if (passed !== undefined) this.#floors.forgetUpTo(passed);
+    if (passed === undefined || passed === this.#passed) return;
+    this.#passed = passed;
+    if (this.#floors.size > 0) this.#floors.forgetUpTo(passed);
   }
 
   #isBelievable(version: LedgerVersion): boolean {

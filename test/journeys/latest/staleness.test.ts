@@ -162,11 +162,11 @@ test('a reload replaces the bounds of plans and overrides, also of reads that ar
 test('a client that has its transaction reads it on other connections, also where an override has a longer bound', async (t) => {
   const config = { latest: { maxStalenessMs: 20, overrides: [override({ route: 'resource' })] } };
   const { node, gateway } = await nodeAndGateway(t, { config });
-  const agent = new Agent({ connections: 1, pipelining: 1 });
-  t.after(() => agent.close());
-  const module = async (): Promise<unknown> => {
-    const { headers, body } = await send(`${gateway.url}/accounts/0x1/module/coin`, { dispatcher: agent });
+  const at = async (localAddress: string, path: string): Promise<unknown> => {
+    const agent = new Agent({ connections: 1, localAddress });
+    const { headers, body } = await send(gateway.url + path, { dispatcher: agent });
     await body.dump();
+    await agent.close();
     return headers['ledgergate-served-version'];
   };
   const served = async () => (await gateway.get(probe)).headers['ledgergate-served-version'];
@@ -175,20 +175,20 @@ test('a client that has its transaction reads it on other connections, also wher
   node.clock.advance(50n);
   node.mempool.commitAll(940n);
 
-  // The state of the default has passed the transaction, and so has this connection.
-  while ((await module()) === '900') continue;
-  const others = await served();
-  const { body } = await send(`${gateway.url}/transactions/by_hash/${hash}`, { dispatcher: agent });
-  assert.match(await body.text(), /"type":"user_transaction"/);
+  // The state of the default has passed the transaction, for a client that reads under both bounds.
+  while ((await at('127.0.0.2', '/accounts/0x1/module/coin')) === '900') continue;
+  const before = await served();
+  assert.match((await gateway.get(`/transactions/by_hash/${hash}`)).text, /"type":"user_transaction"/);
 
-  assert.deepEqual([others, await served()], ['900', '950']);
+  const others = [await at('127.0.0.2', probe), await at('127.0.0.3', probe)];
+  assert.deepEqual([before, await served(), ...others], ['900', '950', '950', '900']);
 });
 
 test('a client that has its transaction reads it on other connections, also where its header loosens the bound', async (t) => {
   const { node, gateway, served } = await withPlans(
     t,
     { maxStalenessMs: 20, maxClientStalenessMs: hour },
-    { slow: hour },
+    { slow: hour, quick: 20 },
   );
   const loosely = () => served('none', probe, { 'ledgergate-max-staleness': '60m' });
   const { hash } = JSON.parse((await gateway.post('/transactions', submission())).text) as { hash: string };
@@ -197,7 +197,7 @@ test('a client that has its transaction reads it on other connections, also wher
   node.mempool.commitAll(940n);
 
   // The state of the client's own bound has passed the transaction.
-  while ((await served('none', '/accounts/0x1/module/coin')) === '900') continue;
+  while ((await served('quick', '/accounts/0x1/module/coin')) === '900') continue;
   const before = await loosely();
   assert.match((await gateway.get(`/transactions/by_hash/${hash}`)).text, /"type":"user_transaction"/);
 
