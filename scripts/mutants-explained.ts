@@ -16,6 +16,28 @@ const cacheAlone = 'what the cache of tags holds, which is a shortcut';
 const viewsAlone = 'only the subject of a view has that form, from its start';
 const shortcut = 'spares the usual case the work, with the same result';
 
+const abiHead = String.raw`/^"abi"\s*:\s*\{\s*"address"\s*:\s*"([^"\\]*)"\s*,\s*"name"\s*:\s*"([^"\\]*)"/`;
+/** Parts of the pattern, each with what a mutant has in its place. */
+const abiHeadMutants = [
+  ['"abi"\\s*:', '"abi"\\s:'],
+  [':\\s*\\{', ':\\s\\{'],
+  ['\\{\\s*', '\\{\\s'],
+  ['"address"\\s*:', '"address"\\s:'],
+  ['"address"\\s*:', '"address"\\S*:'],
+  ['"address"\\s*:\\s*', '"address"\\s*:\\s'],
+  ['"address"\\s*:\\s*', '"address"\\s*:\\S*'],
+  ['*)"\\s*,', ')"\\s*,'],
+  ['[^"\\\\]*)"\\s*,', '["\\\\]*)"\\s*,'],
+  [')"\\s*,', ')"\\s,'],
+  [')"\\s*,', ')"\\S*,'],
+  [',\\s*', ',\\s'],
+  ['"name"\\s*:', '"name"\\s:'],
+  ['"name"\\s*:\\s*', '"name"\\s*:\\s'],
+  ['*)"/', ')"/'],
+  ['[^"\\\\]*)"/', '["\\\\]*)"/'],
+] as const;
+const abiIsParsed = 'without a match the whole body is parsed, with the same result';
+
 export const explained: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'src/upstream/contradictions.ts': {
     'claim.timestampUsec < nowUsec => claim.timestampUsec <= nowUsec': equal,
@@ -49,6 +71,25 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     '[] => ["Stryker was here"]': 'no number either way',
     'version === undefined => false': 'undefined is at or below no version',
     'head !== undefined => true': 'for types alone: undefined is at or above no version',
+  },
+  'src/proxy/reads/asked-content.ts': {
+    '[] => ["Stryker was here"]': 'without a match there is no name and no address',
+    "typeof value === 'number' => true": 'for types alone: no other value is an integer',
+    '!isText(type) => false': 'for types alone: no other value is a tag',
+    'type === asked => false': shortcut,
+    'value === asked => false': shortcut,
+    'creation === number => false': shortcut,
+    'Math.max(body.indexOf(\'"abi"\'), 0) => Math.min(body.indexOf(\'"abi"\'), 0)': abiIsParsed,
+    '\'"abi"\' => ""': abiIsParsed,
+    'at + longestAbiHead => at - longestAbiHead': abiIsParsed,
+    'address === undefined => true': abiIsParsed,
+    ...Object.fromEntries(
+      abiHeadMutants.map(([part, mutant]) => [`${abiHead} => ${abiHead.replace(part, () => mutant)}`, abiIsParsed]),
+    ),
+    'byte === undefined => false': 'an absent byte ends no number, so the loop ends without a list',
+    '/^(0x[\\da-f]+)\\/(\\d+)(?:\\?|$)/ => /(0x[\\da-f]+)\\/(\\d+)(?:\\?|$)/':
+      'a subject begins with its only address ahead of a slash',
+    '\'\' => "Stryker was here!"': 'for types alone: a stream with an address has a number',
   },
   'src/proxy/reads/policy.ts': {
     'height === undefined => false': 'for types alone: undefined is below no height',

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isContentOf, type AskedRead } from '../../../src/proxy/reads/asked-content.ts';
 import { JsonBody, type AnswerForm } from '../../../src/ledger/answer-body.ts';
+import { Address } from '../../../src/ledger/address.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import moduleRows from '../../../src/sample/data/modules.json' with { type: 'json' };
 import resourceRows from '../../../src/sample/data/resources.json' with { type: 'json' };
@@ -27,6 +28,7 @@ const subjects: Partial<Record<AskedRead['operation'], string>> = {
   modules: '0xa/',
   transaction: hash,
   events: '0xa/7?start=5&limit=2',
+  account: '0xa/',
 };
 
 function read(operation: AskedRead['operation'], extent?: AskedRead['extent']): Asked {
@@ -42,6 +44,10 @@ const arrays: AskedRead['operation'][] = ['view', 'modules', 'resources', 'trans
 const ofBlock = '"block_height":"60","first_version":"600","last_version":"601"';
 const event = '"sequence_number":"5","guid":{"creation_number":"7","account_address"';
 const huge = 'a'.repeat(1024 * 1024);
+/** Above the size up to which objects are parsed. */
+const code = `"bytecode":"0x${'00'.repeat(16 * 1024)}"`;
+const handle = '0xa/0x1::a::B/put?start=5';
+const digits = { ...read('events', page), subject: '0x1b/17' };
 
 const rows: readonly (readonly [Asked, string, boolean])[] = [
   ...others.flatMap((operation) => [
@@ -129,7 +135,41 @@ const rows: readonly (readonly [Asked, string, boolean])[] = [
   [{ ...read('sent'), subject: '0xa' }, '[{"sender":"0x0A"},{"sender":"0xa","new":1}]', true],
   [{ ...read('sent'), subject: '0xa' }, '[{"sender":"0xa"},{"sender":"0xb"}]', false],
   [{ ...read('sent'), subject: '0xa' }, '[{}]', false],
+  [read('raw_table_item'), '"0x05"', true],
+  [read('raw_table_item'), error, false],
+  [read('resource'), '{"type":5,"data":{}}', false],
+  [read('resources'), '[{"type":"0x1::a::B"}]', false],
+  [read('resources'), '[{"data":{}}]', false],
+  [read('resources'), '[null]', false],
+  [read('module'), `{${code}}`, true],
+  [read('module'), `{${code},"abi":null}`, true],
+  [read('module'), `{${code},"abi":{"address":"0xa","name":"coin","structs":[]}}`, true],
+  [read('module'), `{${code},"abi":{"address":"0xb","name":"coin","structs":[]}}`, false],
+  [read('module'), `{${code},"abi":{"address":"0xa","name":"Coin","structs":[]}}`, false],
+  [read('module'), `{${code},"abi":{"name":"Coin","address":"0xa"}}`, false],
+  [read('module'), `{${code},"abi":{"name":"coin","abi":{"address":"0xb","name":"b"},"address":"0xa"}}`, true],
+  // Nodes write hashes of 64 digits; another text is no proof of another transaction.
+  [read('transaction'), `{"type":"new","hash":"0x${'12'.repeat(32)}"}`, false],
+  [read('transaction'), `{"type":"new","hash":"00x${'12'.repeat(32)}"}`, true],
+  [read('transaction'), `{"type":"new","hash":"0x${'12'.repeat(33)}"}`, true],
+  [read('transactions'), '[{"version":"7"},{"version":"8"},{"version":"9"}]', true],
+  [read('transactions'), `[{"version":"7","new":"${'a'.repeat(16 * 1024)}"},{"version":"8"}]`, true],
+  [read('transactions'), '[{}]', false],
+  [read('block_by_version'), `{${ofBlock}}`, true],
+  [read('block_by_version'), '{"first_version":"600","last_version":"601"}', false],
+  [{ ...read('block_by_version'), version: undefined }, `{${ofBlock.replace('600', '602')}}`, false],
+  [read('block', block), `{${ofBlock},"transactions":[{"version":"600"},{"version":"601"}]}`, true],
+  [read('events', { ...page, limit: 1 }), `[{${event}:"0xa"}},{${event.replace('5', '6')}:"0xa"}}]`, false],
+  [read('events', page), '[{"sequence_number":"5"}]', false],
+  [read('events', page), `[{${event.replace('7', '07')}:"0xa"}}]`, true],
+  [digits, `[{${event.replace('7', '17')}:"0x1b"}}]`, true],
+  [digits, `[{${event.replace('7', '17')}:"0x1c"}}]`, false],
+  [{ ...read('events', page), subject: handle }, '[{"sequence_number":"5","guid":{}}]', false],
+  [{ ...read('events', page), subject: handle }, '[{"sequence_number":"5","guid":{"account_address":"0xa"}}]', false],
   // Too large to be parsed: the first member alone.
+  [read('resource'), `{"data":{"type":"0x1::a::B"},"${huge}`, true],
+  [read('transactions', list), `[{"version":"601","${huge}`, false],
+  [read('block'), `{"block_height":"61","${huge}`, true],
   [read('resource'), `{"type":"${generic}","data":{"${huge}`, true],
   [read('resource'), `{"type":"0x1::a::B","data":{"${huge}`, false],
   [read('resource'), `{"data":{"${huge}`, true],
@@ -171,15 +211,19 @@ for (const [what, hashBytes] of [
       [Buffer.of(1, 0)],
       [Buffer.of(1, 1), u64(601n)],
       [Buffer.of(1, 3), u64(600n)],
+      [Buffer.of(2, 1), u64(600n)],
+      [Buffer.of(0, 0)],
+      [Buffer.of(1)],
     ];
     assert.deepEqual(
       ends.map((end) => isBlock(bare, [...numbers, ...end])),
-      [true, true, false, false, false, false],
+      [true, true, false, false, false, false, false, false, false],
     );
     assert.deepEqual(
       ends.map((end) => isBlock(block, [...numbers, ...end])),
-      [false, false, true, false, false, false],
+      [false, false, true, false, false, false, false, false, false],
     );
+    assert.equal(isContent({ ...read('block_by_version'), form: 'bcs' }, blockOf(...numbers)), true);
     assert.equal(isBlock(bare, [u64(601n), u64(600n)]), false);
     assert.equal(isBlock(bare, [u64(601n), u64(602n)]), false);
   });
@@ -192,14 +236,105 @@ test('BCS of a list has its count in as many bytes as it takes, ahead of its fir
     Buffer.of(0x80 | 45, 2),
     Buffer.of(0x80),
     Buffer.of(...Array.from({ length: 9 }, () => 255)),
+    // A u32 has five bytes at most.
+    Buffer.of(0x80, 0x80, 0x80, 0x80, 0x80, 0),
+    Buffer.of(0),
   ];
 
   assert.deepEqual(
     lists.map((count) => isContent(asked, Buffer.concat([count, u64(600n)]))),
-    [true, false, false, false],
+    [true, false, false, false, false, true],
   );
   assert.equal(isContent(asked, Buffer.concat([Buffer.of(0x80 | 44, 2), u64(601n)])), false);
 });
+
+/** An account's resource as nodes write it in BCS, from its recorded JSON, with its options as they are given. */
+function accountBytes(address: string, options: Buffer, made?: bigint): Buffer {
+  const row = resourceRows.find(({ path }) => path === `/accounts/${address}/resource/0x1::account::Account`);
+  const { data } = JSON.parse(row?.body ?? '') as { readonly data: RecordedAccount };
+  const handles = [data.coin_register_events, data.key_rotation_events].map(({ counter, guid: { id } }) =>
+    Buffer.concat([u64(BigInt(counter)), u64(BigInt(id.creation_num)), Address.bytes(Address.parse(id.addr))]),
+  );
+  const key = Buffer.from(data.authentication_key.slice(2), 'hex');
+  const numbers = [u64(BigInt(data.sequence_number)), u64(made ?? BigInt(data.guid_creation_num))];
+  return Buffer.concat([Buffer.of(key.length), key, ...numbers, ...handles, options]);
+}
+
+interface RecordedAccount {
+  readonly authentication_key: string;
+  readonly sequence_number: string;
+  readonly guid_creation_num: string;
+  readonly coin_register_events: RecordedHandle;
+  readonly key_rotation_events: RecordedHandle;
+}
+
+interface RecordedHandle {
+  readonly counter: string;
+  readonly guid: { readonly id: { readonly addr: string; readonly creation_num: string } };
+}
+
+/** One event in a list: its transaction's version, variant, creation number, account and sequence number. */
+function eventBytes({ variant = 0, creation = 7n, account = '0xa', sequence = 5n } = {}): Buffer {
+  const key = [u64(creation), Address.bytes(Address.parse(account))];
+  return Buffer.concat([Buffer.of(1), u64(9n), Buffer.of(variant), ...key, u64(sequence)]);
+}
+
+const none = Buffer.of(0, 0);
+const account4 = { ...read('account'), subject: '0x4/' };
+const events = read('events', page);
+const ofHandle = { ...events, subject: handle };
+const onChain = Buffer.of(0);
+const pending = Buffer.of(1);
+
+/** Layouts: protocol 5.6; the resource of an account and the event in the order of their Move fields. */
+const bcsRows: readonly (readonly [claim: string, asked: Asked, body: Buffer, isOfRead: boolean])[] = [
+  ['a u64 as a balance', read('balance'), u64(5n), true],
+  ['7 bytes as a balance', read('balance'), Buffer.alloc(7), false],
+  ['9 bytes as a balance', read('balance'), Buffer.alloc(9), false],
+  ['any bytes as a module', read('module'), Buffer.of(1), true],
+  ['the version of a transaction', read('by_version'), Buffer.concat([onChain, u64(600n), pending]), true],
+  ['another version', read('by_version'), Buffer.concat([onChain, u64(601n)]), false],
+  ['half a version', read('by_version'), Buffer.concat([onChain, u64(600n).subarray(0, 7)]), false],
+  ['a pending transaction for a version', read('by_version'), Buffer.concat([pending, u64(600n)]), false],
+  [
+    'a version that is not known',
+    { ...read('by_version'), version: undefined },
+    Buffer.concat([onChain, u64(601n)]),
+    true,
+  ],
+  [
+    'a transaction with its hash',
+    read('transaction'),
+    Buffer.concat([onChain, u64(6n), Buffer.alloc(32, 0xab), u64(6n)]),
+    true,
+  ],
+  ['another hash', read('transaction'), Buffer.concat([onChain, u64(6n), Buffer.alloc(32, 0xac)]), false],
+  ['a pending transaction', read('transaction'), Buffer.concat([pending, u64(6n)]), true],
+  ['two items of two', read('auxiliary_info', list), Buffer.of(2, 1), true],
+  ['three items of two', read('auxiliary_info', list), Buffer.of(3, 1), false],
+  ['no list', read('auxiliary_info', list), Buffer.alloc(0), false],
+  ['a recorded account', account4, accountBytes('0x4', none), true],
+  ['a recorded account with an option', account4, accountBytes('0x4', Buffer.of(1, ...Buffer.alloc(33))), true],
+  ["another account's resource", account4, accountBytes('0x6', none), false],
+  ['an account without resource, which its node makes up', account4, accountBytes('0x6', none, 0n), true],
+  ['an account cut short', account4, accountBytes('0x4', Buffer.of(0)), false],
+  ['a key of another length', account4, Buffer.concat([Buffer.of(33), accountBytes('0x4', none).subarray(1)]), false],
+  ['an event of the stream', events, eventBytes(), true],
+  ['no event', events, Buffer.of(0), true],
+  ['an event of another variant', events, eventBytes({ variant: 1 }), false],
+  ['an event of another handle', events, eventBytes({ creation: 8n }), false],
+  ["an event of another account's handle", events, eventBytes({ account: '0xb' }), false],
+  ['a later event', events, eventBytes({ sequence: 6n }), false],
+  ['an event cut short', events, eventBytes().subarray(0, -1), false],
+  ['an event of a handle by name', ofHandle, eventBytes({ creation: 8n, account: '0xb' }), true],
+  ['a later event of a handle by name', ofHandle, eventBytes({ sequence: 6n }), false],
+];
+
+for (const [claim, asked, body, isOfRead] of bcsRows) {
+  test(`in BCS, ${claim} ${isOfRead ? 'may answer' : 'answers no'} ${asked.operation}`, () => {
+    assert.equal(isContent({ ...asked, form: 'bcs' }, body), isOfRead);
+  });
+}
 
 function parts(path: string): readonly string[] {
   return path.split('/').slice(2);
