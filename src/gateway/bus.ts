@@ -35,6 +35,10 @@ interface EventRow<Event> {
   readonly of?: 'ledger';
   /** Orders events about the ledger state that clients get: an older state is dropped. */
   readonly newness?: (event: Event) => Newness;
+  /** The states that the event is the newest of, each ordered alone; absent: one. */
+  readonly states?: (event: Event) => readonly number[];
+  /** For an event without `newness`: the one that workers get which start later, the newest of its kind. */
+  readonly atStart?: (event: Event) => Extract<PeerEvent, { readonly kind: 'served' }>;
   /** Its sender waits until the peers have applied it. */
   readonly isAwaited?: true;
   readonly apply: (rooms: Rooms, event: Event) => void;
@@ -55,11 +59,17 @@ const toFleet = ({ fleet }: Rooms, news: FleetNews): void => fleet.onNews(news);
 const rows: { readonly [Kind in PeerEvent['kind']]: RowOf<Kind> } = {
   head: { of: 'ledger', newness: ({ info }) => info, apply: toFleet },
   served: { of: 'ledger', newness: (event) => event, toReplicas: (event) => event, apply: toFleet },
-  floor: { of: 'ledger', toReplicas: (event) => event, apply: toFleet },
+  floor: {
+    of: 'ledger',
+    atStart: ({ version }) => ({ kind: 'served', version }),
+    toReplicas: (event) => event,
+    apply: toFleet,
+  },
   shared: { of: 'ledger', apply: toFleet },
   snapshot: {
     of: 'ledger',
     newness: ({ snapshot }) => ({ version: snapshot.info.version, asOfMs: snapshot.asOfMs }),
+    states: ({ bounds }) => bounds,
     toReplicas: ({ snapshot: { info }, bounds, floor }) =>
       floor === 'gateway' ? { kind: 'served', version: info.version } : { kind: 'shared', info, bounds },
     apply: toFleet,

@@ -103,27 +103,36 @@ function moved<Event extends PeerEvent>(event: Event, byMs: number): Event {
 class LedgerState {
   /** Replacements of the ledger since the start. */
   ledger: number;
-  readonly #newest = new Map<PeerEvent['kind'], { readonly event: PeerEvent; readonly newness: Newness }>();
+  /** By kind and state. */
+  readonly #newest = new Map<string, { readonly event: PeerEvent; readonly newness: Newness }>();
 
   constructor(ledger = 0) {
     this.ledger = ledger;
   }
 
   get newest(): readonly Published[] {
-    return [...this.#newest.values()].map(({ event }) => ({ ledger: this.ledger, event }));
+    const events = new Set([...this.#newest.values()].map(({ event }) => event));
+    return [...events].map((event) => ({ ledger: this.ledger, event }));
   }
 
-  /** Records the event; false for one of another ledger, or that is not newer than the last of its kind. */
+  /** Records the event; false for one of another ledger, or that is newer than no state of its kind. */
   record({ ledger, event }: Published): boolean {
     if (event.kind === 'ledger replaced') return this.#enter(ledger);
-    const { of, newness: newnessOf } = rowOf(event);
+    const { of, newness: newnessOf, states, atStart } = rowOf(event);
     if (of !== 'ledger') return true;
     if (ledger !== this.ledger) return false;
+    const start = atStart?.(event);
+    if (start !== undefined) this.#keep(event.kind, start, start);
     const newness = newnessOf?.(event);
     if (newness === undefined) return true;
-    const before = this.#newest.get(event.kind)?.newness;
+    const names = states?.(event).map((state) => `${event.kind} ${state}`) ?? [event.kind];
+    return names.filter((name) => this.#keep(name, event, newness)).length > 0;
+  }
+
+  #keep(name: string, event: PeerEvent, newness: Newness): boolean {
+    const before = this.#newest.get(name)?.newness;
     if (before !== undefined && !isNewer(newness, before)) return false;
-    this.#newest.set(event.kind, { event, newness });
+    this.#newest.set(name, { event, newness });
     return true;
   }
 

@@ -45,10 +45,10 @@ function joined(count: number) {
 
 const served = (version: bigint): PeerEvent => ({ kind: 'served', version: LedgerVersion.of(version) });
 const replaced: PeerEvent = { kind: 'ledger replaced', reports: [] };
-const snapshot = (version: bigint, asOfMs: number): PeerEvent => ({
+const snapshot = (version: bigint, asOfMs: number, bounds = [200]): PeerEvent => ({
   kind: 'snapshot',
   snapshot: { info: ledgerInfo({ version }), body: Buffer.from('{}'), asOfMs, upstream: 'a' },
-  bounds: [200],
+  bounds,
   floor: 'client',
 });
 
@@ -80,6 +80,47 @@ test('of two snapshots of one version the later request wins', async () => {
 
   const asOf = two.applied.map((event) => (event.kind === 'snapshot' ? Math.round(event.snapshot.asOfMs) : undefined));
   assert.deepEqual(asOf, [10, 20]);
+});
+
+test('each bound has a snapshot: one of another bound, newer or equal, keeps none from the peers', async () => {
+  const { broadcast, workers, deliver } = joined(2);
+  const [one, two] = workers;
+  assert.ok(one !== undefined && two !== undefined);
+
+  for (const [version, bounds] of [
+    [110n, [200]],
+    [110n, [1_000]],
+    [100n, [5_000]],
+    [109n, [200, 5_000]],
+    [108n, [200, 5_000]],
+  ] as const)
+    void one.link.publish(snapshot(version, 10, [...bounds]));
+  await deliver();
+
+  const seen = two.applied.map((event) =>
+    event.kind === 'snapshot' ? [event.snapshot.info.version, event.bounds] : [],
+  );
+  assert.deepEqual(seen, [
+    [110n, [200]],
+    [110n, [1_000]],
+    [100n, [5_000]],
+    [109n, [200, 5_000]],
+  ]);
+  const ofNew = broadcast.setup.published.map(({ event }) => event.kind === 'snapshot' && event.snapshot.info.version);
+  assert.deepEqual(ofNew, [110n, 110n, 109n]);
+});
+
+test('a new worker starts with the newest floor of a client as that of all', async () => {
+  const { broadcast, workers, deliver } = joined(2);
+  const floor = (client: string, version: bigint): PeerEvent => ({
+    kind: 'floor',
+    client,
+    version: LedgerVersion.of(version),
+  });
+  for (const event of [floor('a', 7n), floor('b', 9n), floor('c', 8n)]) void workers[0]?.link.publish(event);
+  await deliver();
+  assert.equal(workers[1]?.applied.length, 3);
+  assert.deepEqual(broadcast.setup.published, [{ ledger: 0, event: served(9n) }]);
 });
 
 test('state of a replaced ledger is dropped in flight', async () => {
