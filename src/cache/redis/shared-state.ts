@@ -1,7 +1,7 @@
 /**
  * News between replicas, beside answers: the states that reads without a version share and the floors of clients ahead of
- * them, so that the next answer of another replica is not older, and versions that nodes have pruned. Receivers verify news themselves, and without Redis each
- * replica goes on alone.
+ * them, so that the next answer of another replica is not older, and versions that nodes have pruned. Receivers verify
+ * news themselves, and without Redis each replica goes on alone.
  *
  * The version has one small key without a TTL, which the recommended eviction policy (`volatile-*`) never evicts: every
  * answer has a TTL (docs/redis.md).
@@ -50,10 +50,10 @@ interface FollowedLedger {
   /** The version served before has been read. */
   hasFloor: boolean;
   published: bigint;
+  /** The newest version of a state published. */
+  shared: bigint;
   /** The last version received: not to be published again by every replica that serves it next. */
   received: bigint;
-  /** The newest version of a state received, of which `served` is no news. */
-  shared: bigint;
 }
 
 /** Ms from a served version to its publication: the highest of that time is published. */
@@ -72,8 +72,9 @@ export class SharedState {
   readonly #listener: NewsListener;
   readonly #options: SharedStateOptions;
   #followed: FollowedLedger | undefined;
-  /** The highest version to publish. */
+  /** The highest version to publish, as a floor for every client and of a state. */
   #pending = -1n;
+  #pendingShared = -1n;
   /** The floors to publish, by client. */
   readonly #floors = new Map<string, bigint>();
   #timer: NodeJS.Timeout | undefined;
@@ -98,6 +99,7 @@ export class SharedState {
     if (name === before?.name) return before?.hasFloor === false ? this.#readFloor(before) : undefined;
     if (before !== undefined) {
       this.#pending = -1n;
+      this.#pendingShared = -1n;
       this.#floors.clear();
       this.#subscriber.unsubscribe(before.channel).catch(() => undefined);
       before.purges.close();
@@ -132,6 +134,7 @@ export class SharedState {
   forgetServed(): void {
     const ledger = this.#followed;
     this.#pending = -1n;
+    this.#pendingShared = -1n;
     this.#floors.clear();
     if (ledger === undefined) return;
     ledger.published = -1n;
@@ -171,7 +174,9 @@ export class SharedState {
     const { chainId, epoch, version, oldestVersion, timestampUsec, blockHeight, oldestBlockHeight } = info;
     const facts = [chainId, epoch, version, oldestVersion, timestampUsec, blockHeight, oldestBlockHeight];
     this.#send(`shared ${this.#options.epoch() ?? '-'} ${bounds.join(',')} ${facts.join(' ')}`);
-    this.#publishServed(version);
+    if (version > largestScore) return;
+    if (version > this.#pendingShared) this.#pendingShared = version;
+    this.#publishSoon();
   }
 
   #publishFloor(client: string, version: bigint): void {
@@ -198,16 +203,25 @@ export class SharedState {
 
   #publishPending(): void {
     void this.follow();
-    const [ledger, version] = [this.#followed, this.#pending];
+    const [ledger, version, shared] = [this.#followed, this.#pending, this.#pendingShared];
     const epochOfFloors = this.#options.epoch() ?? '-';
     for (const [client, floor] of this.#floors) this.#send(`floor ${epochOfFloors} ${floor} ${client}`);
     this.#floors.clear();
-    if (ledger === undefined || version <= ledger.published) return;
-    ledger.published = version;
-    // Only an equal version is skipped: a wrong higher one must not suppress a true one.
-    if (version === ledger.received) return;
+    if (ledger === undefined) return;
+    if (version > ledger.published) {
+      ledger.published = version;
+      // Only an equal version is skipped: a wrong higher one must not suppress a true one.
+      if (version !== ledger.received) this.#sendServed(ledger, version, '');
+    }
+    if (shared > ledger.shared) {
+      ledger.shared = shared;
+      this.#sendServed(ledger, shared, ofState);
+    }
+  }
+
+  #sendServed(ledger: FollowedLedger, version: bigint, mark: string): void {
     const epoch = this.#options.epoch();
-    this.#send(epoch === undefined ? `served ${version}` : `served ${version} ${epoch}`);
+    this.#send(`served ${mark}${version}${epoch === undefined ? '' : ` ${epoch}`}`);
     void this.#link.write(ledger.key, (client) => client.zadd(ledger.key, 'GT', version.toString(), member));
   }
 
@@ -221,20 +235,20 @@ export class SharedState {
     if (channel !== ledger?.channel) return;
     if (message.length > longestMessage) return;
     ledger.purges.onMessage(message);
-    if (message.startsWith('shared ')) return this.#onShared(ledger, message);
+    if (message.startsWith('shared ')) return this.#onShared(message);
     if (message.startsWith('floor ')) return this.#onFloor(message);
     const [, kind, node = '', number = '', theirs = '-'] = form.exec(message) ?? [];
     const found = findU64(number);
     if (found === undefined) return;
     const version = LedgerVersion.of(found);
     if (kind === 'served') {
-      if (!this.#isOurs(theirs) || version <= ledger.shared) return;
+      if (!this.#isOurs(theirs) || node === ofState) return;
       ledger.received = version;
       this.#listener.onNews({ kind, version });
     } else this.#listener.onNews({ kind: 'refused', fingerprint: node.trim(), version });
   }
 
-  #onShared(ledger: FollowedLedger, message: string): void {
+  #onShared(message: string): void {
     const [, epoch = '', bounds = '', facts = ''] = sharedForm.exec(message) ?? [];
     const [chainId, ledgerEpoch, version, oldest, timestampUsec, blockHeight, oldestBlockHeight] = facts
       .split(' ')
@@ -251,7 +265,6 @@ export class SharedState {
       blockHeight,
       oldestBlockHeight,
     };
-    if (version > ledger.shared) ledger.shared = version;
     this.#listener.onNews({ kind: 'shared', info, bounds: bounds.split(',').map(Number) });
   }
 
@@ -271,6 +284,11 @@ export class SharedState {
 
 /** Member of the sorted set whose score is the highest version served: `ZADD GT` raises it and never lowers it. */
 const member = 'served';
+/**
+ * Marks a served version as that of a state, which `shared` has for this version of the gateway. It has the form of a node's
+ * fingerprint: replicas that know no states ignore one there, and take the version for a floor of every client.
+ */
+const ofState = 'of-a-state------------ ';
 const sharedForm = /^shared ([\da-z]{8}|-) ([\d,]{1,900}) ([\d ]{13,200})$/;
 const floorForm = /^floor ([\da-z]{8}|-) (\d{1,20}) (.{1,600})$/;
 const form = /^(served|refused) ([\w-]{22} )?(\d{1,20})(?: ([0-9a-z]{8}))?$/;

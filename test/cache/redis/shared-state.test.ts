@@ -2,15 +2,21 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
-import { SharedState } from '../../../src/cache/redis/shared-state.ts';
+import { type ReplicaNews, SharedState } from '../../../src/cache/redis/shared-state.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
-import { eventually } from '../../support/eventually.ts';
+import { eventually, until } from '../../support/eventually.ts';
+import { ledgerInfo } from '../../support/ledger-info.ts';
 import { linkTo } from '../../support/redis-link.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 
-async function stateOf(t: TestContext, server: RedisServer, ledger: () => string | undefined): Promise<SharedState> {
+async function stateOf(
+  t: TestContext,
+  server: RedisServer,
+  ledger: () => string | undefined,
+  onNews: (news: ReplicaNews) => void = () => {},
+): Promise<SharedState> {
   const link = await linkTo(t, server);
-  const listener = { onNews: () => {}, onPurge: () => Promise.resolve(true) };
+  const listener = { onNews, onPurge: () => Promise.resolve(true) };
   const subscriber = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);
   const state = new SharedState(link, subscriber, listener, { ledger, prefix: 'lg', epoch: () => undefined });
   t.after(() => state.close());
@@ -56,3 +62,65 @@ test('a version served on another ledger is not published for this one', { skip:
     (version) => version === '5',
   );
 });
+
+/** A replica that receives `messages` on its channel, in order, with the news that it takes from them. */
+async function receiving(t: TestContext, server: RedisServer) {
+  const news: ReplicaNews[] = [];
+  const state = await stateOf(
+    t,
+    server,
+    () => '4.aaaaaaaa',
+    (one) => void news.push(one),
+  );
+  await state.follow();
+  await until(async () => (await server.run((client) => client.pubsub('NUMSUB', 'lg:news:4.aaaaaaaa')))[1] === 1);
+  const receive = (...messages: string[]) =>
+    server.run(async (client) => {
+      for (const message of messages) await client.publish('lg:news:4.aaaaaaaa', message);
+    });
+  return { state, news, receive };
+}
+
+test('a wrong state of a replica suppresses no version that another served', { skip: noRedis }, async (t) => {
+  const { news, receive } = await receiving(t, await redisServer(t));
+  await receive('shared - 200 4 1 18446744073709551615 0 1 1 0', 'served 95');
+  await until(() => news.length === 2);
+  assert.deepEqual(
+    news.map(({ kind }) => kind),
+    ['shared', 'served'],
+  );
+});
+
+test(
+  'a floor of all beside a newer state reaches replicas, and the state those that know no states',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const { state, news } = await receiving(t, server);
+    const sent: string[] = [];
+    await server.run(async (client) => {
+      const subscriber = client.duplicate();
+      subscriber.on('message', (_, message: string) => void sent.push(message));
+      await subscriber.subscribe('lg:news:4.aaaaaaaa');
+      state.publish({ kind: 'shared', info: ledgerInfo({ version: 100n }), bounds: [200] });
+      serve(state, 95n);
+      await until(() => sent.length === 3);
+      subscriber.disconnect();
+    });
+
+    await until(() => news.length === 2);
+    assert.deepEqual(
+      news.map((one) => [one.kind, 'version' in one ? one.version : undefined]),
+      [
+        ['shared', undefined],
+        ['served', 95n],
+      ],
+    );
+    // The form that replicas without states parse.
+    const known = sent.flatMap(
+      (one) => /^(served|refused) ([\w-]{22} )?(\d{1,20})(?: ([0-9a-z]{8}))?$/.exec(one)?.[3] ?? [],
+    );
+    assert.deepEqual(known, ['95', '100']);
+    assert.equal(await served(server, '4.aaaaaaaa'), '100');
+  },
+);
