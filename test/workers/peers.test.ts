@@ -44,6 +44,11 @@ function joined(count: number) {
 }
 
 const served = (version: bigint): PeerEvent => ({ kind: 'served', version: LedgerVersion.of(version) });
+const floor = (client: string, version: bigint): PeerEvent => ({
+  kind: 'floor',
+  client,
+  version: LedgerVersion.of(version),
+});
 const replaced: PeerEvent = { kind: 'ledger replaced', reports: [] };
 const snapshot = (version: bigint, asOfMs: number, bounds = [200]): PeerEvent => ({
   kind: 'snapshot',
@@ -112,11 +117,6 @@ test('each bound has a snapshot: one of another bound, newer or equal, keeps non
 
 test('a new worker starts with the newest floor of a client as that of all', async () => {
   const { broadcast, workers, deliver } = joined(2);
-  const floor = (client: string, version: bigint): PeerEvent => ({
-    kind: 'floor',
-    client,
-    version: LedgerVersion.of(version),
-  });
   for (const event of [floor('a', 7n), floor('b', 9n), floor('c', 8n)]) void workers[0]?.link.publish(event);
   await deliver();
   assert.equal(workers[1]?.applied.length, 3);
