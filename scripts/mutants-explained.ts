@@ -14,6 +14,7 @@ const recordedTogether = 'for types alone: the last outcome and its node are rec
 const othersAreKnown = 'the nodes that are not drained are listed already';
 const cacheAlone = 'what the cache of tags holds, which is a shortcut';
 const viewsAlone = 'only the subject of a view has that form, from its start';
+const noFloors = 'without floors both limits are absent, and no floor is there to be forgotten';
 const shortcut = 'spares the usual case the work, with the same result';
 
 const abiHead = String.raw`/^"abi"\s*:\s*\{\s*"address"\s*:\s*"([^"\\]*)"\s*,\s*"name"\s*:\s*"([^"\\]*)"/`;
@@ -160,6 +161,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     "typeof value !== 'string' => false": 'for types alone: an absent or repeated value has neither form',
   },
   'src/upstream/dispatch/plan.ts': {
+    'lastTried?.name => lastTried.name': 'for types alone: each attempt is recorded with its node',
     'version !== undefined => true': 'for types alone: a wait is for a version',
     'repeated === undefined => false': shortcut,
     '{ isLast } => {}': 'a repeat precedes the last attempt, or follows a miss, which leaves it to the deepest as well',
@@ -183,7 +185,13 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   },
   'src/upstream/client-floors.ts': {
     'before !== undefined => true': 'for types alone: undefined is at or above no version',
-    'floor > newest => floor >= newest': equal,
+    'version < this.#least => version <= this.#least': equal,
+    'version > this.#newest => version >= this.#newest': equal,
+    'this.#least === undefined || this.#newest === undefined => false': noFloors,
+    'this.#least === undefined || this.#newest === undefined => this.#least === undefined && this.#newest === undefined':
+      noFloors,
+    'this.#least === undefined => false': noFloors,
+    'this.#newest === undefined => false': noFloors,
   },
   'src/upstream/shared-states.ts': {
     '[] => ["Stryker was here"]': 'bounds are followed before the first read',

@@ -28,6 +28,8 @@ test('beyond the bound another client has no room; all are forgotten for their n
   floors.raise('c', at(5n));
   assert.deepEqual([floors.raise('d', at(9n)), floors.raise('c', at(6n)), floors.size], ['full', true, 3]);
   assert.deepEqual([floors.clear(), floors.size, floors.clear()], [7n, 0, undefined]);
+  floors.forgetAbove(at(7n));
+  assert.equal(floors.clear(), undefined);
 });
 
 test('floors that the shared states have passed go, and those that no node reaches', () => {
