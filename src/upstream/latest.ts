@@ -68,7 +68,9 @@ export class Latest {
   /** The fleet's generation that the next four are of. */
   #generation = 0;
   readonly #states: SharedStates;
+  /** The floors that other processes know, and those beside them under several bounds, of this process alone. */
   readonly #floors = new ClientFloors();
+  readonly #ownFloors = new ClientFloors();
   /** The version up to which floors have been forgotten last. */
   #passed: LedgerVersion | undefined;
   /** The newest version that binds every client, of clients here and at peers. */
@@ -118,13 +120,13 @@ export class Latest {
 
   /** Clients that are ahead of the shared states. */
   get clientsAhead(): number {
-    return this.#floors.size;
+    return this.#floors.size + this.#ownFloors.size;
   }
 
   /** The floor of a client that is ahead of the shared states. */
   floorOf(client: string): LedgerVersion | undefined {
     this.#forgetOldLedger();
-    return this.#floors.of(client);
+    return newer(this.#floors.of(client), this.#ownFloors.of(client));
   }
 
   /**
@@ -227,7 +229,8 @@ export class Latest {
     const shared = boundMs === undefined ? undefined : states.sharedWithin(boundMs)?.info.version;
     const isAhead = shared === undefined || version > shared;
     if (this.#options.floor === 'client' && (this.#head === undefined || version <= this.#head)) {
-      if (this.#raiseFloor(client, version) && isAhead) this.#events.onFloor(client, version);
+      if (!isAhead) this.#raiseFloor(this.#ownFloors, client, version);
+      else if (this.#raiseFloor(this.#floors, client, version)) this.#events.onFloor(client, version);
     }
     return isAhead;
   }
@@ -242,7 +245,7 @@ export class Latest {
   onPeerFloor(client: string, version: LedgerVersion): void {
     const passed = this.#shared.passedBy(performance.now());
     if (!this.#isBelievable(version) || performance.now() < this.#ignorePeersUntilMs) return;
-    if (passed === undefined || version > passed) this.#raiseFloor(client, version);
+    if (passed === undefined || version > passed) this.#raiseFloor(this.#floors, client, version);
   }
 
   /**
@@ -294,16 +297,16 @@ export class Latest {
     this.#forgetOldLedger();
     if (this.#served !== undefined && version <= this.#served) return false;
     this.#served = version;
-    if (this.#floors.size > 0) this.#floors.forgetUpTo(version);
+    for (const floors of [this.#floors, this.#ownFloors]) floors.forgetUpTo(version);
     return true;
   }
 
   /** Returns whether the floor was lower. Beyond the bound on clients, one floor binds them all. */
-  #raiseFloor(client: string, version: LedgerVersion): boolean {
+  #raiseFloor(floors: ClientFloors, client: string, version: LedgerVersion): boolean {
     this.#forgetOldLedger();
-    const raised = this.#floors.raise(client, version);
+    const raised = floors.raise(client, version);
     if (raised !== 'full') return raised;
-    const all = newer(version, this.#floors.clear()) ?? version;
+    const all = newer(version, floors.clear()) ?? version;
     // Of clients of peers, whom no node here may ever reach.
     if (this.#head !== undefined && all > this.#head) this.#peers = newer(this.#peers, all);
     else if (this.#raise(all)) this.#events.onServed(all);
@@ -316,7 +319,11 @@ export class Latest {
     const passed = this.#states.passedBy(performance.now());
     if (passed === undefined || passed === this.#passed) return;
     this.#passed = passed;
-    if (this.#floors.size > 0) this.#floors.forgetUpTo(passed);
+    for (const floors of [this.#floors, this.#ownFloors]) floors.forgetUpTo(passed);
+  }
+
+  #forgetAbove(version: LedgerVersion): void {
+    for (const floors of [this.#floors, this.#ownFloors]) floors.forgetAbove(version);
   }
 
   #isBelievable(version: LedgerVersion): boolean {
@@ -329,7 +336,7 @@ export class Latest {
   #ignorePeers(): void {
     this.#peers = undefined;
     this.#states.refuseOffers();
-    if (this.#head !== undefined) this.#floors.forgetAbove(this.#head);
+    if (this.#head !== undefined) this.#forgetAbove(this.#head);
     this.#ignorePeersUntilMs = performance.now() + ignorePeersMs;
   }
 
@@ -340,6 +347,7 @@ export class Latest {
     this.#generation = generation;
     this.#states.clear();
     this.#floors.clear();
+    this.#ownFloors.clear();
     this.#served = undefined;
     this.#peers = undefined;
   }
@@ -441,7 +449,7 @@ export class Latest {
       this.#ignorePeers();
     }
     this.#states.drop((version) => !this.#isProvided(version));
-    if (this.#floors.size > 0) this.#floors.forgetAbove(this.#newestProvided());
+    this.#forgetAbove(this.#newestProvided());
   }
 
   /** Whether no believed node has reported the version yet. */

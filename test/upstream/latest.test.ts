@@ -25,6 +25,7 @@ async function refuse(): Promise<never> {
 function latestAt(head?: bigint, changed: Partial<LatestOptions> = {}) {
   const served: bigint[] = [];
   const unreached: bigint[] = [];
+  const floors: bigint[] = [];
   const known = head === undefined ? undefined : ledgerInfo({ version: head });
   const fleet: { generation: number; head: typeof known; upstreams: [] } = {
     generation: 0,
@@ -34,14 +35,14 @@ function latestAt(head?: bigint, changed: Partial<LatestOptions> = {}) {
   const events = {
     onServed: (version: LedgerVersion) => void served.push(version),
     onShared: () => undefined,
-    onFloor: () => undefined,
+    onFloor: (_client: string, version: LedgerVersion) => void floors.push(version),
     onUnreached: (version: LedgerVersion) => void unreached.push(version),
   };
   const settings = { ...options, ...changed };
   const latest = new Latest(fleet as unknown as FleetState, { whole: refuse }, settings, events);
   const floorNow = (min?: bigint) =>
     latest.aboveFloor({ min: min === undefined ? undefined : at(min) }, never, async (floor) => Promise.resolve(floor));
-  return { fleet, latest, served, unreached, floorNow };
+  return { fleet, latest, served, unreached, floors, floorNow };
 }
 
 /** A gateway whose nodes have reached `head`, that gave clients 900, and whose peer gave clients 905. */
@@ -231,6 +232,18 @@ test('beside bounds that the config lacks, or with one floor for all, the state 
     const found = latest.find({ maxStalenessMs: 5_000, min: undefined })?.info.version;
     assert.deepEqual([found === 900n ? undefined : 905n, await floorNow()], expected, `${floor} ${bounds.join()}`);
   }
+});
+
+test('under several bounds a write is published though the client has got a newer state, which is not', () => {
+  const { latest, floors } = latestAt(1_000n, { floor: 'client', bounds: [200, 5_000] });
+  latest.onPeerState(stateAt(40n), [200, 5_000]);
+  latest.onPeerState(stateAt(100n), [200]);
+  assert.equal(latest.recordGiven('c', at(100n), 200), false);
+  assert.deepEqual([floors, latest.floorOf('c')], [[], 100n]);
+  assert.equal(latest.recordGiven('c', at(95n), undefined), true);
+  assert.deepEqual([floors, latest.floorOf('c')], [[95n], 100n]);
+  latest.onPeerState(stateAt(100n), [5_000]);
+  assert.deepEqual([latest.floorOf('c'), latest.clientsAhead], [undefined, 0]);
 });
 
 test('beyond the bound on clients, a floor that no node here reaches costs one wait, no answer', async () => {
