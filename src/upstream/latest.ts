@@ -184,13 +184,14 @@ export class Latest {
       if (floor > (this.#head ?? -1n)) {
         this.#ignorePeers();
         this.#events.onUnreached(floor);
-        const reached = newer(newer(this.#floorAbove(min), this.#shared.newestShared), this.#ifProvided(own));
+        const left = own === undefined ? undefined : this.#providedOf(own);
+        const reached = newer(newer(this.#floorAbove(min), this.#shared.newestShared), left);
         return ask(reached, reached !== min);
       }
       this.#giveUpLost();
-      const kept = newer(min, this.#ifProvided(own));
+      const kept = own === undefined ? min : newer(min, this.#providedOf(own));
       if (kept === undefined || kept === min || kept >= floor) return ask(min, false);
-      // Another node holds what the client has got itself.
+      // Another node holds what the client has got itself, or a newer state than others share.
       return ask(kept, true).catch((again: unknown) => {
         if (again instanceof UnreachedError && !signal.aborted) return ask(min, false);
         throw again;
@@ -322,8 +323,8 @@ export class Latest {
     for (const floors of [this.#floors, this.#ownFloors]) floors.forgetUpTo(passed);
   }
 
-  #forgetAbove(version: LedgerVersion): void {
-    for (const floors of [this.#floors, this.#ownFloors]) floors.forgetAbove(version);
+  #lowerFloors(version: LedgerVersion): void {
+    for (const floors of [this.#floors, this.#ownFloors]) floors.lowerTo(version);
   }
 
   #isBelievable(version: LedgerVersion): boolean {
@@ -336,7 +337,7 @@ export class Latest {
   #ignorePeers(): void {
     this.#peers = undefined;
     this.#states.refuseOffers();
-    if (this.#head !== undefined) this.#forgetAbove(this.#head);
+    if (this.#head !== undefined) this.#lowerFloors(this.#head);
     this.#ignorePeersUntilMs = performance.now() + ignorePeersMs;
   }
 
@@ -437,6 +438,12 @@ export class Latest {
     return newest === -1n ? (this.#head ?? newest) : newest;
   }
 
+  /** The version, or while no node that can be reached holds it, the newest that one holds. */
+  #providedOf(version: LedgerVersion): LedgerVersion {
+    const newest = this.#newestProvided();
+    return version < newest ? version : newest;
+  }
+
   #ifProvided(version: LedgerVersion | undefined): LedgerVersion | undefined {
     return version !== undefined && this.#isProvided(version) ? version : undefined;
   }
@@ -449,7 +456,7 @@ export class Latest {
       this.#ignorePeers();
     }
     this.#states.drop((version) => !this.#isProvided(version));
-    this.#forgetAbove(this.#newestProvided());
+    this.#lowerFloors(this.#newestProvided());
   }
 
   /** Whether no believed node has reported the version yet. */

@@ -28,22 +28,22 @@ test('beyond the bound another client has no room; all are forgotten for their n
   floors.raise('c', at(5n));
   assert.deepEqual([floors.raise('d', at(9n)), floors.raise('c', at(6n)), floors.size], ['full', true, 3]);
   assert.deepEqual([floors.clear(), floors.size, floors.clear()], [7n, 0, undefined]);
-  floors.forgetAbove(at(7n));
+  floors.lowerTo(at(7n));
   assert.equal(floors.clear(), undefined);
 });
 
-test('floors that the shared states have passed go, and those that no node reaches', () => {
+test('floors that the shared states have passed go, and those that no node reaches are lowered', () => {
   const floors = new ClientFloors();
   for (const version of [5n, 6n, 7n, 8n]) floors.raise(`of ${version}`, at(version));
   floors.forgetUpTo(at(5n));
-  floors.forgetAbove(at(7n));
+  floors.lowerTo(at(7n));
   assert.deepEqual(
     [5n, 6n, 7n, 8n].map((version) => floors.of(`of ${version}`)),
-    [undefined, 6n, 7n, undefined],
+    [undefined, 6n, 7n, 7n],
   );
 });
 
-test('in any order of rises and of states that pass or are lost, exactly the floors between remain', () => {
+test('in any order of rises and of states that pass or are lost, exactly the floors between remain, and the lost ones are lowered', () => {
   const random = new Random(36);
   const floors = new ClientFloors();
   const model = new Map<string, bigint>();
@@ -57,8 +57,11 @@ test('in any order of rises and of states that pass or are lost, exactly the flo
     } else {
       const isPassed = random.chance(2);
       if (isPassed) floors.forgetUpTo(version);
-      else floors.forgetAbove(version);
-      for (const [client, floor] of model) if (isPassed ? floor <= version : floor > version) model.delete(client);
+      else floors.lowerTo(version);
+      for (const [client, floor] of model) {
+        if (isPassed && floor <= version) model.delete(client);
+        else if (!isPassed && floor > version) model.set(client, version);
+      }
     }
     for (let client = 0; client < 6; client += 1)
       assert.equal(floors.of(`client ${client}`), model.get(`client ${client}`));
@@ -71,7 +74,7 @@ test('100,000 floors that a state has passed, or has not reached, go or stay wit
   for (let client = 0; client < 100_000; client += 1) floors.raise(String(client), at(BigInt(1_000 + (client % 9))));
   const walks = t.mock.method(Map.prototype, 'forEach');
   floors.forgetUpTo(at(999n));
-  floors.forgetAbove(at(1_008n));
+  floors.lowerTo(at(1_008n));
   const kept = floors.size;
   floors.forgetUpTo(at(1_008n));
   assert.deepEqual([kept, floors.size, walks.mock.callCount()], [100_000, 0, 0]);

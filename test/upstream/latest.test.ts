@@ -234,6 +234,20 @@ test('beside bounds that the config lacks, or with one floor for all, the state 
   }
 });
 
+test("when the only node with a client's version is gone, the client gets the newest state that is left, and keeps it", async () => {
+  const { fleet, latest } = latestAt(900n, { floor: 'client' });
+  latest.onPeerState(stateAt(800n), [10_000]);
+  latest.recordGiven('c', at(900n), undefined);
+  Object.assign(fleet, { upstreams: [{ head: 890n, isTrusted: true, failsNewest: false }] });
+  const asked: (LedgerVersion | undefined)[] = [];
+  await latest.aboveFloor({ min: undefined, floor: latest.floorOf('c') }, never, async (floor) => {
+    asked.push(floor);
+    if (floor === 900n) throw new UnreachedError(floor);
+    return Promise.resolve('answer');
+  });
+  assert.deepEqual([asked, latest.floorOf('c')], [[900n, 890n], 890n]);
+});
+
 test('under several bounds a write is published though the client has got a newer state, which is not', () => {
   const { latest, floors } = latestAt(1_000n, { floor: 'client', bounds: [200, 5_000] });
   latest.onPeerState(stateAt(40n), [200, 5_000]);
