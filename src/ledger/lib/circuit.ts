@@ -165,7 +165,8 @@ export class Circuit<Cause extends string = string> {
   #wait(nowMs: number): number {
     this.#pausedUntilMs = this.#within(nowMs + this.#pauseMs, nowMs);
     this.#dueAtMs = this.#pausedUntilMs;
-    return this.#pausedUntilMs - nowMs;
+    // The sum is rounded: its difference to now is not the pause.
+    return this.#pausedUntilMs < nowMs + this.#pauseMs ? this.#pausedUntilMs - nowMs : this.#pauseMs;
   }
 
   #shorten(longestMs: number, nowMs: number): void {

@@ -310,3 +310,8 @@ test('whatever happens: between two trials of a circuit that stays open is the p
     }),
   );
 });
+
+test('a pause is reported as it is, whatever the clock: the difference of two times of it is rounded', () => {
+  const circuit = new Circuit<Cause>({ firstMs: 2_000, longestMs: 30_000, calmMs: 60_000 });
+  assert.equal(circuit.fail('one', 1_000.3009, 1_000.3009), 2_000);
+});
