@@ -9,11 +9,26 @@ import { submission } from './submission.ts';
 const clients = 24;
 const seed = 20_260_701;
 
-/** An observation, the address it was made through, and the connection. */
+/** An observation, the address it was made through, the connection, and the age that the read allowed, if it did. */
 export interface Seen extends Observation {
   readonly through: number;
   readonly connection: string;
+  readonly allowedMs: number | undefined;
 }
+
+/** What the gateway knows clients by. Each belongs to two of those that live. */
+export interface Identity {
+  readonly name: string;
+  /** The address of its connections. */
+  readonly localAddress?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Addresses of this machine, as identities. */
+export const addresses: readonly Identity[] = Array.from({ length: clients / 2 }, (_, index) => {
+  const localAddress = `127.0.0.${index + 2}`;
+  return { name: localAddress, localAddress };
+});
 
 export interface Life {
   readonly history: Seen[];
@@ -37,6 +52,8 @@ export interface LifeOptions {
   readonly tokens?: boolean;
   /** Whether every request has a connection of its own. Default false. */
   readonly shortLived?: boolean;
+  /** Default: each client has its own, which the gateway does not know. */
+  readonly identities?: readonly Identity[];
   /** Called once half of them have; a quarter comes after it has resolved, if need be on top. */
   readonly midway?: () => Promise<void>;
 }
@@ -44,6 +61,7 @@ export interface LifeOptions {
 /** Lets clients read, submit, and look up what they submitted until it is committed, at any address. */
 export async function live(t: TestContext, world: World, options: LifeOptions): Promise<Life> {
   const { urls, operations, tokens = true, shortLived = false, midway = () => Promise.resolve() } = options;
+  const { identities } = options;
   const told = { versions: [], times: [] };
   const life: Life = { history: [], told, done: 0, refused: 0, unknown: 0, cut: 0 };
   const half = Promise.withResolvers<void>();
@@ -67,7 +85,7 @@ export async function live(t: TestContext, world: World, options: LifeOptions): 
   };
   const all = Array.from(
     { length: clients },
-    (_, index) => new Client(index, { t, world, urls, tokens, shortLived, life }),
+    (_, index) => new Client(index, { t, world, urls, tokens, shortLived, identities, life }),
   );
   await Promise.all([interrupted, ...all.map(lifeOf)]);
   return life;
@@ -79,6 +97,7 @@ interface Surroundings {
   readonly urls: readonly string[];
   readonly tokens: boolean;
   readonly shortLived: boolean;
+  readonly identities: readonly Identity[] | undefined;
   readonly life: Life;
 }
 
@@ -91,7 +110,8 @@ interface Heard extends Pick<Seen, 'through' | 'connection' | 'startMs' | 'endMs
 class Client {
   readonly #index: number;
   readonly #random: Random;
-  readonly #agent = new Agent({ connections: 1 });
+  readonly #agent: Agent;
+  readonly #identity: Identity;
   readonly #around: Surroundings;
   #connections = 0;
   #token = 0n;
@@ -102,6 +122,10 @@ class Client {
     this.#index = index;
     this.#random = new Random(seed + index);
     this.#around = around;
+    const { identities = [] } = around;
+    this.#identity = identities[index % identities.length] ?? { name: `client ${index}` };
+    const { localAddress } = this.#identity;
+    this.#agent = new Agent({ connections: 1, ...(localAddress === undefined ? {} : { connect: { localAddress } }) });
     this.#agent.on('connect', () => (this.#connections += 1));
     around.t.after(() => this.#agent.close());
   }
@@ -110,7 +134,7 @@ class Client {
   async operate(): Promise<void> {
     if (this.#waitingFor !== undefined) await this.#lookUp(this.#waitingFor);
     else if (this.#random.chance(20)) await this.#submit();
-    await this.#read();
+    await this.#read(this.#around.identities !== undefined && this.#random.chance(20) ? 0 : undefined);
   }
 
   async #submit(): Promise<void> {
@@ -130,26 +154,27 @@ class Client {
     if (version !== undefined || looked.status === 404) this.#waitingFor = undefined;
   }
 
-  async #read(): Promise<void> {
-    const read = await this.#ask('/accounts/0x1/resource/0x1::ledgergate_sample::Probe');
+  async #read(allowedMs: number | undefined): Promise<void> {
+    const headers = allowedMs === undefined ? {} : { 'ledgergate-max-staleness': `${allowedMs}ms` };
+    const read = await this.#ask('/accounts/0x1/resource/0x1::ledgergate_sample::Probe', undefined, headers);
     const version = /"ledger_version":"(\d+)"/.exec(read.text)?.[1];
     if (version === undefined) this.#around.life.refused += 1;
-    else this.#record('read', BigInt(version), read);
+    else this.#record('read', BigInt(version), read, allowedMs);
   }
 
-  #record(kind: Observation['kind'], version: bigint, heard: Heard): void {
+  #record(kind: Observation['kind'], version: bigint, heard: Heard, allowedMs?: number): void {
     const { through, connection, startMs, endMs } = heard;
-    const client = `client ${this.#index}`;
-    this.#around.life.history.push({ client, connection, kind, version, startMs, endMs, through });
+    const client = this.#identity.name;
+    this.#around.life.history.push({ client, connection, kind, version, startMs, endMs, through, allowedMs });
     if (version > this.#token) this.#token = version;
   }
 
   /** GET, or POST of a JSON body, at an address of chance. */
-  async #ask(path: string, body?: string): Promise<Heard> {
+  async #ask(path: string, body?: string, more: Readonly<Record<string, string>> = {}): Promise<Heard> {
     const { urls, tokens } = this.#around;
     const through = this.#random.below(urls.length);
     const token = tokens ? { 'ledgergate-min-version': String(this.#token) } : {};
-    const headers = { 'content-type': 'application/json', ...token };
+    const headers = { 'content-type': 'application/json', ...token, ...this.#identity.headers, ...more };
     const method = body === undefined ? 'GET' : 'POST';
     const startMs = performance.now();
     const options = {

@@ -19,44 +19,97 @@ export interface Violation {
   readonly later: Observation;
 }
 
+/** From this time on, `version` is the newest that can be read anywhere. */
+export interface Moment {
+  readonly atMs: number;
+  readonly version: bigint;
+}
+
+/** Observations that count as those of one client, and the processes that make them. */
+export interface Grouping<Of> {
+  /** Default: each client's. */
+  readonly groupOf?: (observation: Of) => string;
+  /** The process that answered. Default: one for all. */
+  readonly placeOf?: (observation: Of) => string;
+  /** Processes learn from each other in this time: an operation at another place that ended later binds no read. */
+  readonly newsMs?: number;
+}
+
 /**
  * Every read of a client must be at or past everything that client saw before the read began: states (monotonic
- * reads) and commits (read your writes). One violation is reported per read and promise. `groupOf`: observations of one
- * group count as those of one client; default: each client's.
+ * reads) and commits (read your writes). One violation is reported per read and promise.
  */
 export function findViolations<Of extends Observation>(
   history: readonly Of[],
-  groupOf: (observation: Of) => string = ({ client }) => client,
+  { groupOf = ({ client }) => client, placeOf = () => '', newsMs = 0 }: Grouping<Of> = {},
 ): Violation[] {
-  const byClient = new Map<string, Observation[]>();
-  for (const observation of history) {
-    const group = groupOf(observation);
-    const own = byClient.get(group);
-    if (own === undefined) byClient.set(group, [observation]);
-    else own.push(observation);
+  const groups = Map.groupBy(history, groupOf);
+  const found: Violation[] = [];
+  for (const own of groups.values()) {
+    found.push(...violationsOf(own, 'read', 'monotonic reads', { placeOf, newsMs }));
+    found.push(...violationsOf(own, 'commit', 'read your writes', { placeOf, newsMs }));
   }
-  return [...byClient.values()].flatMap((own) =>
-    violationsOf(own, 'read', 'monotonic reads').concat(violationsOf(own, 'commit', 'read your writes')),
-  );
+  return found;
 }
 
-/** Sweeps reads by their start over what had ended by then, keeping the newest: n log n. */
-function violationsOf(
-  own: readonly Observation[],
+/** Sweeps reads by their start over what had ended by then, keeping the newest of each place and of all: n log n. */
+function violationsOf<Of extends Observation>(
+  own: readonly Of[],
   seen: Observation['kind'],
   promise: Violation['promise'],
+  { placeOf, newsMs }: Required<Pick<Grouping<Of>, 'placeOf' | 'newsMs'>>,
 ): Violation[] {
   const ended = own.filter(({ kind }) => kind === seen).sort((a, b) => a.endMs - b.endMs);
   const reads = own.filter(({ kind }) => kind === 'read').sort((a, b) => a.startMs - b.startMs);
   const found: Violation[] = [];
-  let next = 0;
-  let newest: Observation | undefined;
+  const ofPlace = new Map<string, Of>();
+  let here = 0;
+  let anywhere = 0;
+  let newest: Of | undefined;
   for (const later of reads) {
-    for (; next < ended.length && (ended[next]?.endMs ?? Infinity) <= later.startMs; next += 1) {
-      const candidate = ended[next];
-      if (candidate !== undefined && (newest === undefined || candidate.version > newest.version)) newest = candidate;
+    for (let next = ended[here]; next !== undefined && next.endMs <= later.startMs; next = ended[(here += 1)]) {
+      ofPlace.set(placeOf(next), newerOf(next, ofPlace.get(placeOf(next))));
     }
-    if (newest !== undefined && later.version < newest.version) found.push({ promise, earlier: newest, later });
+    for (
+      let next = ended[anywhere];
+      next !== undefined && next.endMs <= later.startMs - newsMs;
+      next = ended[(anywhere += 1)]
+    )
+      newest = newerOf(next, newest);
+    const nearest = ofPlace.get(placeOf(later));
+    const earlier = nearest === undefined ? newest : newerOf(nearest, newest);
+    if (earlier !== undefined && later.version < earlier.version) found.push({ promise, earlier, later });
   }
   return found;
+}
+
+function newerOf<Of extends Observation>(one: Of, other: Of | undefined): Of {
+  return other === undefined || one.version > other.version ? one : other;
+}
+
+/** The reads that show a state that had been replaced for longer than `boundOf` when they began, in ms. */
+export function findStale<Of extends Observation>(
+  history: readonly Of[],
+  moments: readonly Moment[],
+  boundOf: (read: Of) => number,
+): Of[] {
+  return history.filter(
+    (read) => read.kind === 'read' && read.version < leastBetween(moments, read.startMs - boundOf(read), read.endMs),
+  );
+}
+
+/** The lowest version that was the newest at a time of the interval: a node that fails takes its versions with it. */
+export function leastBetween(moments: readonly Moment[], fromMs: number, toMs: number): bigint {
+  let low = 0;
+  let high = moments.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((moments[middle]?.atMs ?? Infinity) <= fromMs) low = middle + 1;
+    else high = middle;
+  }
+  let least = moments[Math.max(0, low - 1)]?.version ?? 0n;
+  for (let next = moments[low]; next !== undefined && next.atMs <= toMs; next = moments[(low += 1)]) {
+    if (next.version < least) least = next.version;
+  }
+  return least;
 }
