@@ -71,8 +71,6 @@ export class Latest {
   /** The floors that other processes know, and those beside them under several bounds, of this process alone. */
   readonly #floors = new ClientFloors();
   readonly #ownFloors = new ClientFloors();
-  /** The version up to which floors have been forgotten last. */
-  #passed: LedgerVersion | undefined;
   /** The newest version that binds every client, of clients here and at peers. */
   #served: LedgerVersion | undefined;
   #peers: LedgerVersion | undefined;
@@ -184,12 +182,11 @@ export class Latest {
       if (floor > (this.#head ?? -1n)) {
         this.#ignorePeers();
         this.#events.onUnreached(floor);
-        const left = own === undefined ? undefined : this.#providedOf(own);
-        const reached = newer(newer(this.#floorAbove(min), this.#shared.newestShared), left);
+        const reached = newer(newer(this.#floorAbove(min), this.#shared.newestShared), this.#providedOf(own));
         return ask(reached, reached !== min);
       }
       this.#giveUpLost();
-      const kept = own === undefined ? min : newer(min, this.#providedOf(own));
+      const kept = newer(min, this.#providedOf(own));
       if (kept === undefined || kept === min || kept >= floor) return ask(min, false);
       // Another node holds what the client has got itself, or a newer state than others share.
       return ask(kept, true).catch((again: unknown) => {
@@ -238,14 +235,13 @@ export class Latest {
 
   /** Records that a client of a peer (another worker or replica) has got this version, a floor for every client. */
   onPeerVersion(version: LedgerVersion): void {
-    if (!this.#isBelievable(version)) return;
-    if (performance.now() >= this.#ignorePeersUntilMs) this.#peers = newer(this.#peers, version);
+    if (this.#isNewsOfPeer(version)) this.#peers = newer(this.#peers, version);
   }
 
   /** Records that this client has got this version at a peer. */
   onPeerFloor(client: string, version: LedgerVersion): void {
+    if (!this.#isNewsOfPeer(version)) return;
     const passed = this.#shared.passedBy(performance.now());
-    if (!this.#isBelievable(version) || performance.now() < this.#ignorePeersUntilMs) return;
     if (passed === undefined || version > passed) this.#raiseFloor(this.#floors, client, version);
   }
 
@@ -268,8 +264,7 @@ export class Latest {
   onReplicaState(info: LedgerInfo, bounds: readonly number[]): void {
     const { floor, bounds: ours } = this.#options;
     if (floor === 'gateway' || bounds.some((boundMs) => !ours.includes(boundMs))) this.onPeerVersion(info.version);
-    if (this.#isBelievable(info.version) && performance.now() >= this.#ignorePeersUntilMs)
-      this.#shared.offer(info, bounds);
+    if (this.#isNewsOfPeer(info.version)) this.#shared.offer(info, bounds);
   }
 
   close(): void {
@@ -298,7 +293,7 @@ export class Latest {
     this.#forgetOldLedger();
     if (this.#served !== undefined && version <= this.#served) return false;
     this.#served = version;
-    for (const floors of [this.#floors, this.#ownFloors]) floors.forgetUpTo(version);
+    this.#forgetFloors(version);
     return true;
   }
 
@@ -318,19 +313,23 @@ export class Latest {
   #onShared(version: LedgerVersion): void {
     if (this.#options.floor === 'gateway') this.#raise(version);
     const passed = this.#states.passedBy(performance.now());
-    if (passed === undefined || passed === this.#passed) return;
-    this.#passed = passed;
-    for (const floors of [this.#floors, this.#ownFloors]) floors.forgetUpTo(passed);
+    if (passed !== undefined) this.#forgetFloors(passed);
+  }
+
+  #forgetFloors(upTo: LedgerVersion): void {
+    for (const floors of [this.#floors, this.#ownFloors]) floors.forgetUpTo(upTo);
   }
 
   #lowerFloors(version: LedgerVersion): void {
     for (const floors of [this.#floors, this.#ownFloors]) floors.lowerTo(version);
   }
 
-  #isBelievable(version: LedgerVersion): boolean {
+  /** Whether a version of a peer can be true, and is not ignored. */
+  #isNewsOfPeer(version: LedgerVersion): boolean {
     this.#forgetOldLedger();
     const head = this.#head;
-    return head !== undefined && version <= head + believableVersions;
+    if (head === undefined || version > head + believableVersions) return false;
+    return performance.now() >= this.#ignorePeersUntilMs;
   }
 
   /** Ignores versions of peers for a while, because no node here has reached one. */
@@ -439,7 +438,8 @@ export class Latest {
   }
 
   /** The version, or while no node that can be reached holds it, the newest that one holds. */
-  #providedOf(version: LedgerVersion): LedgerVersion {
+  #providedOf(version: LedgerVersion | undefined): LedgerVersion | undefined {
+    if (version === undefined) return undefined;
     const newest = this.#newestProvided();
     return version < newest ? version : newest;
   }
