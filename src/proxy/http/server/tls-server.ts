@@ -198,6 +198,8 @@ export class TlsListener {
       (serve: RequestListener) =>
       (request: H2Request, response: H2Response): void => {
         this.sessions.of(request.stream)?.begin(request.stream);
+        // An empty body may end ahead of the layer, which awaits that event (hostile/tls.test.ts).
+        if (request.stream.readableEnded) request.push(null);
         this.#bound(request, response, handlers);
         const handler = this.#serveNext ?? serve;
         handler(request as unknown as IncomingMessage, response as unknown as ServerResponse);
