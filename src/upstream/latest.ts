@@ -108,12 +108,11 @@ export class Latest {
   peek(
     boundMs = this.#options.maxStalenessMs,
   ): { readonly version: LedgerVersion; readonly ageMs: number; readonly isUsable: boolean } | undefined {
-    const state = this.#shared.sharedWithin(boundMs);
+    const nowMs = performance.now();
+    const usable = this.#shared.find(boundMs, this.#floorAbove(undefined), nowMs, false);
+    const state = usable ?? this.#shared.sharedWithin(boundMs);
     if (state === undefined) return undefined;
-    const { version } = state.info;
-    const ageMs = performance.now() - state.asOfMs;
-    const isUsable = ageMs <= boundMs && version >= (this.#floorAbove(undefined) ?? version);
-    return { version, ageMs, isUsable };
+    return { version: state.info.version, ageMs: nowMs - state.asOfMs, isUsable: usable !== undefined };
   }
 
   /** Clients that are ahead of the shared states. */

@@ -85,21 +85,33 @@ export class SharedStates {
     });
   }
 
-  /** The state of the loosest bound within `maxStalenessMs` that is young enough and at or past `min`, else the newest. */
-  find(maxStalenessMs: number, min: LedgerVersion | undefined, nowMs: number): PublishedState | undefined {
+  /**
+   * The state of the loosest bound within `maxStalenessMs` that is young enough and at or past `min`, else the newest.
+   * `isRead`: not for a report, which shares no state and causes no look.
+   */
+  find(
+    maxStalenessMs: number,
+    min: LedgerVersion | undefined,
+    nowMs: number,
+    isRead = true,
+  ): PublishedState | undefined {
     let isFirst = true;
     let least = min;
     for (const lane of this.#lanes) {
       if (lane.boundMs > maxStalenessMs) continue;
-      if (isFirst) lane.askedAtMs = nowMs;
+      if (isFirst && isRead) lane.askedAtMs = nowMs;
       isFirst = false;
       if (lane.offered !== undefined) {
         this.#accept(lane);
         least = newer(least, lane.offered?.version);
       }
-      this.#promote(lane, nowMs);
+      const state = this.#dueState(lane, nowMs);
+      if (state !== undefined && state !== lane.state && isRead) {
+        fill(lane, state);
+        this.#onShared(state, [lane.boundMs]);
+      }
       // Beyond the lane's bound only the newest is young enough: a client's past may be above the lane (see `passedBy`).
-      if (satisfies(lane.state, lane.boundMs, least, nowMs)) return lane.state;
+      if (satisfies(state, lane.boundMs, least, nowMs)) return state;
     }
     return satisfies(this.#newest, maxStalenessMs, least, nowMs) ? this.#newest : undefined;
   }
@@ -214,14 +226,11 @@ export class SharedStates {
     }
   }
 
-  /** Beyond its bound a state gives way to the newest, which saves a look. */
-  #promote(lane: Lane, nowMs: number): void {
-    const { state, boundMs } = lane;
+  /** The lane's state, or beyond its bound the newest, which saves a look. */
+  #dueState({ state, boundMs }: Lane, nowMs: number): PublishedState | undefined {
     const newest = this.#newest;
-    if (newest === undefined || newest === state) return;
-    if (state !== undefined && (nowMs - state.asOfMs <= boundMs || !isNewer(newest, state))) return;
-    fill(lane, newest);
-    this.#onShared(newest, [boundMs]);
+    if (newest === undefined || (state !== undefined && nowMs - state.asOfMs <= boundMs)) return state;
+    return isNewer(newest, state) ? newest : state;
   }
 }
 

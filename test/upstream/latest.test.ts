@@ -193,6 +193,25 @@ test('the state of another worker is shared and raises the floor, unless it is o
   assert.deepEqual([latest.find(demand), latest.peek(), await floorNow()], [undefined, undefined, undefined]);
 });
 
+test('a report of the state of a bound says what a read would get', (t) => {
+  t.mock.method(performance, 'now', () => nowMs);
+  let nowMs = 1_000;
+  const { latest } = latestAt(1_000n, { floor: 'client', bounds: [200, 5_000] });
+  latest.onPeerState(stateAt(40n), [200, 5_000]);
+  nowMs = 5_990;
+  latest.onPeerState(stateAt(50n), [200]);
+  for (const [ms, expected] of [
+    [6_000, { version: 40n, ageMs: 5_000, isUsable: true }],
+    [6_001, { version: 50n, ageMs: 11, isUsable: true }],
+    [10_991, { version: 40n, ageMs: 9_991, isUsable: false }],
+  ] as const) {
+    nowMs = ms;
+    assert.deepEqual(latest.peek(5_000), expected);
+  }
+  nowMs = 10_990;
+  assert.equal(latest.find({ maxStalenessMs: 5_000, min: undefined })?.info.version, 50n);
+});
+
 test("a client keeps its own floor when another replica's state is out of reach", async () => {
   const { latest, unreached } = latestAt(900n, { floor: 'client' });
   latest.onReplicaState(ledgerInfo({ version: 905n }), [10_000]);

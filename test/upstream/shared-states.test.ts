@@ -78,6 +78,16 @@ test('beyond its bound a state gives way to the newest, which is shared from the
   assert.deepEqual([find(1_000, 6_191), find(3_000, 6_191)], [undefined, 11n]);
 });
 
+test('a report finds the state that a read would get, and neither shares it nor keeps it renewed', () => {
+  const { states, shared, find, look } = statesOf(200, 1_000);
+  look(10n, 5_000);
+  look(11n, 5_190);
+  const report = (nowMs: number): bigint | undefined => states.find(1_000, undefined, nowMs, false)?.info.version;
+  assert.deepEqual([report(6_000), report(6_001), report(6_191), shared.length], [10n, 11n, undefined, 2]);
+  assert.equal(states.renewalInMs(6_001, -Infinity), undefined);
+  assert.deepEqual([find(1_000, 6_001), shared.length], [11n, 3]);
+});
+
 test('a bound that a reload adds begins with the newest state', () => {
   const { states, shared, find, look } = statesOf(200);
   look(10n, 0);
