@@ -207,8 +207,7 @@ export class Latest {
 
   /** Records that a client is about to get this version of a node's head: a floor for every client, where none is shared. */
   recordServed(version: LedgerVersion): void {
-    const { floor, bounds } = this.#options;
-    if (floor === 'client' && bounds.length > 0) return;
+    if (this.#options.floor === 'client' && this.#shared.isInUse(performance.now())) return;
     // A version above the head comes from before a rollback, or from a node that is not believed.
     if (this.#head !== undefined && version > this.#head) return;
     if (this.#raise(version)) this.#events.onServed(version);

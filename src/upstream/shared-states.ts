@@ -128,6 +128,14 @@ export class SharedStates {
     return newest;
   }
 
+  /** Whether reads share a state here or at a peer: one that nobody has renewed for long is of a bound that nobody uses. */
+  isInUse(nowMs: number): boolean {
+    return this.#lanes.some(
+      ({ state, offered, boundMs }) =>
+        offered !== undefined || (state !== undefined && nowMs - state.asOfMs <= boundMs * idleBounds),
+    );
+  }
+
   /** A version that no read is below from now on; `undefined`: unknown. */
   passedBy(nowMs: number): LedgerVersion | undefined {
     let least: LedgerVersion | undefined;

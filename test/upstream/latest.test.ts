@@ -279,6 +279,28 @@ test('under several bounds a write is published though the client has got a newe
   assert.deepEqual([latest.floorOf('c'), latest.clientsAhead], [undefined, 0]);
 });
 
+test('while nobody reads under the bounds of the config, heads are reported once, not once for each client', (t) => {
+  t.mock.method(performance, 'now', () => nowMs);
+  let nowMs = 1_000;
+  const { latest, served, floors } = latestAt(1_000n, { floor: 'client', bounds: [200, 5_000] });
+  const readHead = (client: string, version: bigint): void => {
+    latest.recordServed(at(version));
+    latest.recordGiven(client, at(version), undefined);
+  };
+  for (const client of ['a', 'b']) readHead(client, 900n);
+  assert.deepEqual([served, floors, latest.clientsAhead], [[900n], [], 0]);
+  latest.onPeerState(stateAt(900n), [5_000]);
+  nowMs = 26_000;
+  for (const client of ['a', 'b']) readHead(client, 910n);
+  assert.deepEqual([served, floors, latest.clientsAhead], [[900n], [910n, 910n], 2]);
+  nowMs = 26_001;
+  for (const client of ['a', 'b']) readHead(client, 920n);
+  assert.deepEqual([served, floors, latest.clientsAhead], [[900n, 920n], [910n, 910n], 0]);
+  latest.onReplicaState(ledgerInfo({ version: 930n }), [5_000]);
+  readHead('a', 940n);
+  assert.deepEqual([served, floors, latest.clientsAhead], [[900n, 920n], [910n, 910n, 940n], 1]);
+});
+
 test('beyond the bound on clients, a floor that no node here reaches costs one wait, no answer', async () => {
   const { latest, served, unreached } = latestAt(900n, { floor: 'client' });
   for (let client = 0; client < 100_000; client += 1) latest.onPeerFloor(`client ${client}`, at(905n));
