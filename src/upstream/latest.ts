@@ -215,20 +215,19 @@ export class Latest {
 
   /**
    * Records that a client is about to get this version: where reads with any bound share an older state, its other
-   * connections get none below it. Returns whether it is ahead of the state that reads with bound `boundMs` share (absent:
-   * with any), which the other processes are to know.
+   * connections get none below it. The other processes are to know where it is ahead of the state that reads with bound
+   * `boundMs` share (absent: with any). Returns whether it binds this client alone; else every read has passed it.
    */
   recordGiven(client: string, version: LedgerVersion, boundMs: number | undefined): boolean {
     const states = this.#shared;
     const passed = newer(states.passedBy(performance.now()), this.#served);
     if (passed !== undefined && version <= passed) return false;
-    const shared = boundMs === undefined ? undefined : states.sharedWithin(boundMs)?.info.version;
-    const isAhead = shared === undefined || version > shared;
     if (this.#options.floor === 'client' && (this.#head === undefined || version <= this.#head)) {
-      if (!isAhead) this.#raiseFloor(this.#ownFloors, client, version);
+      const shared = boundMs === undefined ? undefined : states.sharedWithin(boundMs)?.info.version;
+      if (shared !== undefined && version <= shared) this.#raiseFloor(this.#ownFloors, client, version);
       else if (this.#raiseFloor(this.#floors, client, version)) this.#events.onFloor(client, version);
     }
-    return isAhead;
+    return true;
   }
 
   /** Records that a client of a peer (another worker or replica) has got this version, a floor for every client. */

@@ -30,8 +30,8 @@ interface SeenVersion {
   readonly version: LedgerVersion;
   readonly generation: number;
   /**
-   * The client that got it, where it was ahead of the shared state: a proxy's connection is that of many clients, and
-   * binds the others to `before` alone.
+   * The client that got it, where reads with any bound share an older state: a proxy's connection is that of many
+   * clients, and binds the others to `before` alone.
    */
   readonly client: string | undefined;
   readonly before: LedgerVersion | undefined;
@@ -109,11 +109,11 @@ export class Freshness {
     const socket: SeeingSocket = source.socket;
     const { generation } = this.#fleet;
     const client = nameOf(source);
-    const isAhead = this.#latest.recordGiven(client, version, usualMs);
+    const isOfClient = this.#latest.recordGiven(client, version, usualMs);
     if (isSeen) return;
     const last = socket[seenKey];
     const before = last?.generation !== generation ? undefined : last.client === undefined ? last.version : last.before;
-    socket[seenKey] = isAhead
+    socket[seenKey] = isOfClient
       ? { version, generation, client, before }
       : { version, generation, client: undefined, before: undefined };
   }

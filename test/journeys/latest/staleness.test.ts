@@ -204,6 +204,39 @@ test('a client that has its transaction reads it on other connections, also wher
   assert.deepEqual([before, await loosely(), await served('slow')], ['900', '950', '900']);
 });
 
+for (const by of ['forwarded address', 'key'] as const) {
+  test(`on a proxy's pooled connection a strict bound of one client leaves the others theirs: by ${by}`, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const keys = ['a', 'b'].map((name) => testKey(name));
+    const access = accessConfig({
+      keys: { file: keysFile(t, keys).path, redis: false },
+      anonymous: 'free',
+      trustedProxies: ['127.0.0.0/8'],
+    });
+    const latest = { maxStalenessMs: 20, overrides: [override({ route: 'resource' })] };
+    const gateway = await testGateway(t, { full: [node], access, config: { latest } });
+    const agent = new Agent({ connections: 1 });
+    t.after(() => agent.destroy());
+    const served = async (client: 0 | 1, path: string): Promise<unknown> => {
+      const sign =
+        by === 'key'
+          ? { authorization: `Bearer ${keys[client]!.text}` }
+          : { 'x-forwarded-for': `198.51.100.${client}` };
+      const { headers, body } = await send(gateway.url + path, { dispatcher: agent, headers: sign });
+      await body.dump();
+      return headers['ledgergate-served-version'];
+    };
+    const strict = '/accounts/0x1/module/coin';
+    assert.equal(await served(0, probe), '900');
+    node.clock.advance(50n);
+    while ((await served(0, strict)) === '900') continue;
+
+    const found = [await served(1, probe), await served(0, probe), await served(1, probe), await served(0, probe)];
+
+    assert.deepEqual(found, ['900', '950', '900', '950']);
+  });
+}
+
 /** Clients with a bound each: by plan, override or header. */
 const clients: readonly { plan: string; path: string; body?: string; header?: string; boundMs: number }[] = [
   { plan: 'none', path: probe, boundMs: 200 },
