@@ -51,6 +51,8 @@ interface StoreWrite extends QueuedWrite {
 /** One batch: its copy takes less than a millisecond. */
 const batch = { writes: 256, bytes: 1024 * 1024 };
 const mostRenewals = 1_024;
+/** Works of a thread that hangs, such as on a broken disk: further ones fail at once. */
+const mostWorks = 64;
 /** While a batch is on its way, the next one gathers. A killed process loses these answers. */
 const gatherMs = 2;
 /** Part of the store's bytes that one answer may take, and its most bytes. */
@@ -76,6 +78,8 @@ export class StoreLink extends WriteBehind<StoreWrite> {
   readonly #pending = new Map<number, (isDone: boolean) => void>();
   readonly #renewals = new Map<number, Renewal>();
   #isRenewing = false;
+  /** The file whose damage the thread learns of next. */
+  #damaged: number | undefined;
   #thread: Worker | undefined;
   #nextId = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -97,7 +101,7 @@ export class StoreLink extends WriteBehind<StoreWrite> {
   /** Resolves to whether the work was done, in the order of the calls. `move`: buffers that the thread takes over. */
   do(work: StoreWork, move: readonly ArrayBuffer[] = []): Promise<boolean> {
     const thread = this.#thread;
-    if (thread === undefined) return Promise.resolve(false);
+    if (thread === undefined || this.#pending.size >= mostWorks) return Promise.resolve(false);
     const id = (this.#nextId += 1);
     return new Promise((resolve) => {
       this.#pending.set(id, resolve);
@@ -113,6 +117,8 @@ export class StoreLink extends WriteBehind<StoreWrite> {
 
   /** A look-up found the file with this number damaged. */
   reportDamage(number: number): void {
+    if (this.#damaged === number) return;
+    this.#damaged = number;
     this.#thread?.postMessage({ kind: 'damaged', number } satisfies ToThread, []);
   }
 
@@ -179,8 +185,11 @@ export class StoreLink extends WriteBehind<StoreWrite> {
   }
 
   #receive(message: FromThread): void {
-    if (message.kind === 'file') this.#onFile(message.number, message.fault);
-    if (message.kind !== 'done') return;
+    if (message.kind === 'file') {
+      this.#damaged = undefined;
+      this.#onFile(message.number, message.fault);
+      return;
+    }
     this.#fill = message.fill ?? this.#fill;
     this.#pending.get(message.id)?.(message.fill !== undefined);
     this.#pending.delete(message.id);
@@ -188,6 +197,7 @@ export class StoreLink extends WriteBehind<StoreWrite> {
 
   #ended(): void {
     this.#thread = undefined;
+    this.#damaged = undefined;
     for (const resolve of this.#pending.values()) resolve(false);
     this.#pending.clear();
     if (this.#isEnded) return;

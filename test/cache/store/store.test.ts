@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import { mutableTtlMs, type CachedResponse } from '../../../src/cache/entry.ts';
 import type { CurrentEpoch } from '../../../src/cache/epoch/registry.ts';
 import { MemoryCache } from '../../../src/cache/memory/memory.ts';
@@ -249,6 +250,20 @@ test('a thread that ends is started again, and its works fail meanwhile', async 
   t.mock.timers.tick(5_000);
   while (faults.length === 1) await new Promise(setImmediate);
   assert.equal(faults.length, 2);
+});
+
+test('of the works and reports of damage that a thread has not come to yet, a bounded number waits', async (t) => {
+  const sent: unknown[] = [];
+  const { store } = await openStore(t, { folder: storeFolder(t) });
+  const post = t.mock.method(Worker.prototype, 'postMessage', (message: unknown) => void sent.push(message));
+  const results: boolean[] = [];
+  for (let purge = 0; purge < 70; purge += 1)
+    void store.link.do({ kind: 'purge', marks: [] }).then((isDone) => results.push(isDone));
+  for (let look = 0; look < 10; look += 1) store.link.reportDamage(1);
+  await new Promise(setImmediate);
+
+  assert.deepEqual([sent.length, results], [64 + 1, Array.from({ length: 6 }, () => false)]);
+  post.mock.restore();
 });
 
 // The claim of one gateway on the store's folder.
