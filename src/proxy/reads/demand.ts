@@ -2,12 +2,9 @@
 import { findU64, GatewayError, type LedgerVersion, quote } from '../../ledger/index.ts';
 import type { Demand } from '../../upstream/index.ts';
 import type { DemandSource } from './read.ts';
+import type { StalenessSettings } from './staleness.ts';
 
-/** Limits of `Ledgergate-Max-Staleness`, in milliseconds; read at each use. */
-export interface HeaderLimits {
-  readonly minClientStalenessMs: number;
-  readonly maxClientStalenessMs: number;
-}
+type HeaderLimits = Pick<StalenessSettings, 'minClientStalenessMs' | 'maxClientStalenessMs'>;
 
 /**
  * Parses the demand of a connection that received version `seen`, of a client with this floor. `usualMs`: the bound where

@@ -14,7 +14,7 @@ import {
 } from '../../ledger/index.ts';
 import { Histogram, lagVersions } from '../../metrics/index.ts';
 import type { Demand, Fleet, PublishedState, ReportedState } from '../../upstream/index.ts';
-import { type HeaderLimits, parseBound, parseDemand } from './demand.ts';
+import { parseBound, parseDemand } from './demand.ts';
 import type { DemandingCaller, DemandSource, Read, ReadResult } from './read.ts';
 import type { Reader } from './reader.ts';
 import {
@@ -56,7 +56,7 @@ export class Freshness {
   readonly #fleet: Fleet;
   readonly #latest: Fleet['latest'];
   readonly #reader: Reader;
-  readonly #limits: HeaderLimits;
+  readonly #settings: StalenessSettings;
   readonly #bounds: StalenessBounds;
   readonly #metrics: LatestMetrics;
   readonly #infoRead: BoundedRead = { operation: 'ledger_info' };
@@ -68,12 +68,12 @@ export class Freshness {
   #version: LedgerVersion | undefined;
   #lag = 0;
 
-  constructor(fleet: Fleet, reader: Reader, limits: HeaderLimits & StalenessSettings, registry: Registry) {
+  constructor(fleet: Fleet, reader: Reader, settings: StalenessSettings, registry: Registry) {
     this.#fleet = fleet;
     this.#latest = fleet.latest;
     this.#reader = reader;
-    this.#limits = limits;
-    this.#bounds = new StalenessBounds(limits);
+    this.#settings = settings;
+    this.#bounds = new StalenessBounds(settings);
     this.#metrics = createLatestMetrics(registry);
   }
 
@@ -84,7 +84,7 @@ export class Freshness {
   demandOf(source: DemandSource, read?: BoundedRead): Demand {
     const floor = this.#latest.clientsAhead > 0 ? this.#latest.floorOf(nameOf(source)) : undefined;
     const usualMs = this.#bounds.of(read, source.admitted?.principal.plan);
-    return parseDemand(source.headers, this.#limits, usualMs, this.#seenBy(source), floor);
+    return parseDemand(source.headers, this.#settings, usualMs, this.#seenBy(source), floor);
   }
 
   /**
@@ -93,7 +93,7 @@ export class Freshness {
    */
   explainBound(read: BoundedRead, plan: BoundingPlan | undefined, given: string | undefined): ExplainedBound {
     if (given === undefined) return this.#bounds.explain(read, plan);
-    return { maxStalenessMs: parseBound(given, this.#limits), by: 'Ledgergate-Max-Staleness' };
+    return { maxStalenessMs: parseBound(given, this.#settings), by: 'Ledgergate-Max-Staleness' };
   }
 
   /**

@@ -3,7 +3,6 @@ import type { Registry } from 'prom-client';
 import type { Cache, CacheKey } from '../../cache/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import { Audits, type AuditReport } from './audits.ts';
-import type { HeaderLimits } from './demand.ts';
 import { Freshness } from './freshness.ts';
 import { Reader } from './reader.ts';
 import { Shares } from './shares.ts';
@@ -15,7 +14,7 @@ interface ReadsContext {
   readonly registry: Registry;
   /** Live settings of the config. */
   readonly settings: {
-    readonly latest: HeaderLimits & StalenessSettings;
+    readonly latest: StalenessSettings;
     readonly audits: { readonly share: number };
   };
   /** Time for which a gas price is shared. */

@@ -6,6 +6,9 @@ export interface StalenessSettings {
   /** The bound where no plan and no override has one. */
   readonly maxStalenessMs: number;
   readonly overrides: readonly StalenessOverride[];
+  /** Limits of `Ledgergate-Max-Staleness`. */
+  readonly minClientStalenessMs: number;
+  readonly maxClientStalenessMs: number;
 }
 
 /** A plan as far as it bounds staleness. */

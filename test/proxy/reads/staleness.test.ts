@@ -12,7 +12,8 @@ const overrides = [
   { route: 'resource', maxStalenessMs: 1_000 },
   { route: 'resource', maxStalenessMs: 7_000 },
 ] as const;
-const settings: StalenessSettings = { maxStalenessMs: 200, overrides };
+const limits = { minClientStalenessMs: 0, maxClientStalenessMs: 60_000 };
+const settings: StalenessSettings = { maxStalenessMs: 200, overrides, ...limits };
 
 function viewOf(called: string, contentType = 'application/json', type = '0x1::a::B') {
   const body = Buffer.from(JSON.stringify({ function: called, type_arguments: [type], arguments: [] }));
