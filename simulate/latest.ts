@@ -11,7 +11,7 @@ import type { Tally } from './tally.ts';
 
 /** The share of its bound after which a shared state is renewed (`src/upstream/latest.ts`). */
 const renewAt = 0.98;
-/** From a newer version to its publication (`src/cache/redis/shared-state.ts`). */
+/** From a newer version to its publication (`src/cache/redis/news.ts`). */
 const publishDelayMs = 2;
 
 export interface Opening {

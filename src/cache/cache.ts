@@ -7,7 +7,7 @@ import type { PurgeScope } from './purge/purge-scope.ts';
 import { purge } from './purge/purge.ts';
 import { ReadThrough } from './read-through.ts';
 import { createSharedCache, type SharedCacheParts } from './redis/shared-cache.ts';
-import type { NewsListener, ReplicaNews } from './redis/shared-state.ts';
+import type { NewsListener, ReplicaNews } from './redis/news.ts';
 import { createStoredCache, type StoreParts } from './store/stored-cache.ts';
 
 /** The process that the cache is a part of, and the nodes' ledger. */

@@ -6,7 +6,7 @@ import { findScope, formatScope, keyMatcher } from '../../src/cache/purge/purge-
 import { decodeRecord, decodeReference, encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import type { RedisClient } from '../../src/cache/redis/redis-client.ts';
 import type { RedisLink } from '../../src/cache/redis/redis-link.ts';
-import { type ReplicaNews, SharedState } from '../../src/cache/redis/shared-state.ts';
+import { type ReplicaNews, News } from '../../src/cache/redis/news.ts';
 import { Dialect } from '../../src/ledger/ledger-headers.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { answerOf, keyAt } from '../support/answers.ts';
@@ -99,7 +99,7 @@ async function newsListener() {
     onPurge: () => Promise.resolve(true),
   };
   const options = { ledger: () => '4', prefix: 'lg', epoch: () => undefined };
-  const state = new SharedState(link as unknown as RedisLink, subscriber as unknown as RedisClient, listener, options);
+  const state = new News(link as unknown as RedisLink, subscriber as unknown as RedisClient, listener, options);
   await state.follow();
   state.close();
   return { heard, tell: (message: string) => subscriber.emit('message', 'lg:news:4', message) };

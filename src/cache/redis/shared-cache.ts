@@ -9,7 +9,7 @@ import { Leases } from './leases.ts';
 import { connectRedis, connectSubscriber } from './redis-client.ts';
 import { AnswerNames, pagesIn, patternsOf } from './redis-keys.ts';
 import { RedisLink, type RedisOutcome, type TroubleChange } from './redis-link.ts';
-import { SharedState, type NewsListener } from './shared-state.ts';
+import { News, type NewsListener } from './news.ts';
 import { SharedTier } from './shared-tier.ts';
 
 /** The process that shares its answers. */
@@ -55,7 +55,7 @@ export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, pa
   });
   // The other connection reports the same faults.
   const subscriber = connectSubscriber(target, () => undefined);
-  const state = new SharedState(link, subscriber, parts.news, {
+  const news = new News(link, subscriber, parts.news, {
     prefix,
     ledger,
     epoch: () => epoch.current?.epoch.id,
@@ -70,8 +70,8 @@ export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, pa
     ...second,
     /** Resolves when Redis is reachable, or its absence is certain. */
     started: link.started,
-    news: state,
-    publishPurge: (scope: PurgeScope) => state.publishPurge(scope),
+    news,
+    publishPurge: (scope: PurgeScope) => news.publishPurge(scope),
     /** Deletes the scope in every epoch of the ledger; see `SharedTier.clear`. */
     clear: async (scope: PurgeScope) => {
       const name = ledger();
@@ -84,7 +84,7 @@ export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, pa
     /** The present fault of Redis, without its addresses. */
     trouble: () => troubleOf(link) ?? (epoch.current === undefined ? unverified : undefined),
     close: () => {
-      state.close();
+      news.close();
       link.close();
     },
   };

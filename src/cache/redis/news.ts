@@ -7,8 +7,9 @@
  * answer has a TTL (docs/redis.md).
  */
 import { Allowance, findU64, type LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
-import { PurgeNews, type PurgeMark } from '../purge/purge.ts';
+import type { PurgeMark } from '../purge/purge.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
+import { PurgeNews } from './purge-news.ts';
 import type { RedisClient } from './redis-client.ts';
 import type { RedisLink } from './redis-link.ts';
 
@@ -32,7 +33,7 @@ export interface NewsListener {
   readonly purgeMark?: ((ledger: string) => PurgeMark) | undefined;
 }
 
-interface SharedStateOptions {
+interface NewsOptions {
   /** Name of the ledger, chain included; without one, no news is published or received. */
   readonly ledger: () => string | undefined;
   readonly prefix: string;
@@ -58,7 +59,7 @@ interface FollowedLedger {
 
 /** Ms from a served version to its publication: the highest of that time is published. */
 const publishDelayMs = 2;
-/** Longer messages are ignored. */
+/** Longer messages are ignored: the text of a purge's key has at most about 500 characters. */
 const longestMessage = 1_024;
 /** Floors of clients between two publications; beyond, their newest is published as a floor for all. */
 const mostFloors = 1_000;
@@ -66,11 +67,11 @@ const mostFloors = 1_000;
 const largestScore = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** Publishes this process's news, and passes on that of other replicas. */
-export class SharedState {
+export class News {
   readonly #link: RedisLink;
   readonly #subscriber: RedisClient;
   readonly #listener: NewsListener;
-  readonly #options: SharedStateOptions;
+  readonly #options: NewsOptions;
   #followed: FollowedLedger | undefined;
   /** The highest version to publish, as a floor for every client and of a state. */
   #pending = -1n;
@@ -81,7 +82,7 @@ export class SharedState {
   /** A moving edge makes a few refusals a second. */
   readonly #refusals = new Allowance(20);
 
-  constructor(link: RedisLink, subscriber: RedisClient, listener: NewsListener, options: SharedStateOptions) {
+  constructor(link: RedisLink, subscriber: RedisClient, listener: NewsListener, options: NewsOptions) {
     this.#link = link;
     this.#subscriber = subscriber;
     this.#listener = listener;

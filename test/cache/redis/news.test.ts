@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
-import { type ReplicaNews, SharedState } from '../../../src/cache/redis/shared-state.ts';
+import { type ReplicaNews, News } from '../../../src/cache/redis/news.ts';
 import { LedgerVersion } from '../../../src/ledger/version.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
@@ -14,16 +14,17 @@ async function stateOf(
   server: RedisServer,
   ledger: () => string | undefined,
   onNews: (news: ReplicaNews) => void = () => {},
-): Promise<SharedState> {
+  onPurge: () => Promise<boolean> = () => Promise.resolve(true),
+): Promise<News> {
   const link = await linkTo(t, server);
-  const listener = { onNews, onPurge: () => Promise.resolve(true) };
+  const listener = { onNews, onPurge };
   const subscriber = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);
-  const state = new SharedState(link, subscriber, listener, { ledger, prefix: 'lg', epoch: () => undefined });
+  const state = new News(link, subscriber, listener, { ledger, prefix: 'lg', epoch: () => undefined });
   t.after(() => state.close());
   return state;
 }
 
-function serve(state: SharedState, version: bigint): void {
+function serve(state: News, version: bigint): void {
   state.publish({ kind: 'served', version: LedgerVersion.of(version) });
 }
 
@@ -66,11 +67,16 @@ test('a version served on another ledger is not published for this one', { skip:
 /** A replica that receives `messages` on its channel, in order, with the news that it takes from them. */
 async function receiving(t: TestContext, server: RedisServer) {
   const news: ReplicaNews[] = [];
+  let purges = 0;
   const state = await stateOf(
     t,
     server,
     () => '4.aaaaaaaa',
     (one) => void news.push(one),
+    () => {
+      purges += 1;
+      return Promise.resolve(true);
+    },
   );
   await state.follow();
   await until(async () => (await server.run((client) => client.pubsub('NUMSUB', 'lg:news:4.aaaaaaaa')))[1] === 1);
@@ -78,8 +84,18 @@ async function receiving(t: TestContext, server: RedisServer) {
     server.run(async (client) => {
       for (const message of messages) await client.publish('lg:news:4.aaaaaaaa', message);
     });
-  return { state, news, receive };
+  return { state, news, receive, purges: () => purges };
 }
+
+test('a message of more than 1024 characters is ignored', { skip: noRedis }, async (t) => {
+  const { news, purges, receive } = await receiving(t, await redisServer(t));
+  const [long, longest] = [1_025, 1_024].map((length) =>
+    `purge 00000000-0000-4000-8000-00000000${length} `.padEnd(length, 'x'),
+  );
+  await receive(long!, longest!, 'served 95');
+  await until(() => news.length > 0);
+  assert.equal(purges(), 1);
+});
 
 test('a wrong state of a replica suppresses no version that another served', { skip: noRedis }, async (t) => {
   const { news, receive } = await receiving(t, await redisServer(t));
