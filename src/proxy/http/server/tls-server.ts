@@ -62,6 +62,8 @@ type PassStream = (received: Parameters<TakeStream>, serve?: RequestListener) =>
 
 /** Concurrent streams of one connection: the requests of a web page. */
 const mostStreams = 100;
+/** Milliseconds until the end of an answer is looked for again, whose client takes it late. */
+const unsentMs = 20;
 /** Bound of unread answers on one connection, bodies included. */
 const mostSessionMegabytes = 64;
 
@@ -215,18 +217,22 @@ export class TlsListener {
     const { stream } = request;
     if (stream.endAfterHeaders) return;
     const timer = setTimeout(() => {
-      if (request.readableEnded || stream.destroyed) return;
-      if (response.headersSent) stream.close();
-      else {
-        const late = new GatewayError('requestTimeout', 'the request did not arrive in time');
-        handlers.refuse(request as unknown as IncomingMessage, response as unknown as ServerResponse, late);
-      }
+      if (request.readableEnded || stream.destroyed || response.headersSent) return;
+      const late = new GatewayError('requestTimeout', 'the request did not arrive in time');
+      handlers.refuse(request as unknown as IncomingMessage, response as unknown as ServerResponse, late);
     }, this.#options.times.requestMs);
     request.once('end', () => clearTimeout(timer));
     stream.once('close', () => clearTimeout(timer));
-    // NO_ERROR: the answer is complete and the gateway discards the rest of the request (RFC 9113 8.1).
+    // NO_ERROR: the answer is complete and the gateway discards the rest of the request (RFC 9113 8.1). Node sends a reset
+    // ahead of what is queued, even of the answer's head, and has no event for its END_STREAM.
+    const stop = (): void => {
+      if (request.readableEnded || stream.destroyed) return;
+      if (stream.state.localClose === 1) stream.close();
+      else setTimeout(stop, unsentMs);
+    };
     stream.once('finish', () => {
-      if (!request.readableEnded && !stream.destroyed) stream.close();
+      request.resume();
+      setImmediate(stop);
     });
   }
 }

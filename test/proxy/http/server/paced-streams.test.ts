@@ -35,6 +35,25 @@ for (const fastPath of [true, false]) {
     assert.equal(node.reads, before);
   });
 
+  test(`an answer ends ahead of the reset for a body that nothing reads, fastPath: ${fastPath}`, async (t) => {
+    const { gateway, ca } = await overTls(t, fastPath);
+    const client = await openH2(t, gateway, ca);
+    const requests = Array.from({ length: 60 }, (_, at) => ({ id: 2 * at + 1, kind: at % 4 }));
+    // A 304 ends with its head.
+    const unchanged = Buffer.concat([headOf(`/v1${probeAt(800)}`), Buffer.from('\0\x0dif-none-match\x01*')]);
+    const head = [unchanged, headOf('/v1/unknown')] as const;
+    client.write(Buffer.concat(requests.map(({ id, kind }) => frame(1, 4, id, head[kind < 2 ? 0 : 1]))));
+    await client.until((type, flags) => type === 1 && flags > 0);
+    // An empty body, and one that does not end.
+    client.write(Buffer.concat(requests.map(({ id, kind }) => frame(0, kind % 2, id, Buffer.alloc(1 - (kind % 2))))));
+    const ends = (id: number) => client.frames().find((it) => it.id === id && (it.type === 3 || it.flags % 2 === 1));
+    await until(() => requests.every(({ id }) => ends(id) !== undefined));
+    assert.deepEqual(
+      requests.filter(({ id }) => ends(id)?.type === 3),
+      [],
+    );
+  });
+
   test(`1,000 requests over one session are all answered, fastPath: ${fastPath}`, async (t) => {
     const { gateway, ca } = await overTls(t, fastPath);
     const session = await h2Session(t, new URL(gateway.url).origin, ca);
@@ -78,17 +97,20 @@ async function openH2(t: TestContext, { port }: TestGateway, ca: string) {
   const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   let received = Buffer.alloc(0);
   socket.on('data', (chunk: Buffer) => (received = Buffer.concat([received, chunk])));
-  const has = (isWanted: (type: number, flags: number) => boolean): boolean => {
+  const frames = () => {
+    const all: { type: number; flags: number; id: number }[] = [];
     for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3)) {
-      if (isWanted(received[at + 3] ?? 0, received[at + 4] ?? 0)) return true;
+      all.push({ type: received[at + 3] ?? 0, flags: received[at + 4] ?? 0, id: received.readUInt32BE(at + 5) });
     }
-    return false;
+    return all;
   };
   socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0, Buffer.alloc(0))]));
   return {
     socket,
     ended,
     write: (bytes: Buffer) => void socket.write(bytes),
-    until: (isWanted: (type: number, flags: number) => boolean) => until(() => has(isWanted)),
+    frames,
+    until: (isWanted: (type: number, flags: number) => boolean) =>
+      until(() => frames().some(({ type, flags }) => isWanted(type, flags))),
   };
 }
