@@ -149,15 +149,28 @@ async function secureWays(
 
 async function firstDifference(t: TestContext, both: SecureWays, keyed: boolean): Promise<string | undefined> {
   for (let seed = first; seed < first + count; seed += 1) {
-    const requests = h2Requests(seed, perSession, keyed);
-    const [actual, expected] = await Promise.all([
-      sessionAnswers(t, both.fastPath, both.ca, requests, seed),
-      sessionAnswers(t, both.server, both.ca, requests, seed),
-    ]);
-    for (const [at, request] of requests.entries()) {
-      if (actual[at] === expected[at]) continue;
-      return `session ${seed}\n${JSON.stringify(request)}\nwith the fast path: ${actual[at]}\nwithout:        ${expected[at]}`;
-    }
+    let difference = await differenceOf(t, both, seed, keyed);
+    // A busy machine may keep the node from answering one of the two.
+    if (difference?.includes(':status: 503\r\n') === true) difference = await differenceOf(t, both, seed, keyed);
+    if (difference !== undefined) return difference;
+  }
+  return undefined;
+}
+
+async function differenceOf(
+  t: TestContext,
+  both: SecureWays,
+  seed: number,
+  keyed: boolean,
+): Promise<string | undefined> {
+  const requests = h2Requests(seed, perSession, keyed);
+  const [actual, expected] = await Promise.all([
+    sessionAnswers(t, both.fastPath, both.ca, requests, seed),
+    sessionAnswers(t, both.server, both.ca, requests, seed),
+  ]);
+  for (const [at, request] of requests.entries()) {
+    if (actual[at] === expected[at]) continue;
+    return `session ${seed}\n${JSON.stringify(request)}\nwith the fast path: ${actual[at]}\nwithout:        ${expected[at]}`;
   }
   return undefined;
 }
