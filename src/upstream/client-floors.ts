@@ -23,6 +23,11 @@ export class ClientFloors {
     return this.#floors.size;
   }
 
+  /** A version that none is above; `undefined`: there is none. */
+  get newest(): LedgerVersion | undefined {
+    return this.#newest;
+  }
+
   /** The client's floor. */
   of(client: string): LedgerVersion | undefined {
     return this.#floors.get(client);
@@ -53,13 +58,13 @@ export class ClientFloors {
     this.#least = (version + 1n) as LedgerVersion;
   }
 
-  /** Lowers the floors that no node reaches any more to the newest version that is left. */
-  lowerTo(version: LedgerVersion): void {
-    if (this.#newest === undefined || version >= this.#newest) return;
+  /** Lowers the floors above `version` to it, of those up to `upTo`. */
+  lowerTo(version: LedgerVersion, upTo = this.#newest): void {
+    if (this.#newest === undefined || upTo === undefined || version >= this.#newest) return;
     this.#floors.forEach((floor, client) => {
-      if (floor > version) this.#floors.set(client, version);
+      if (floor > version && floor <= upTo) this.#floors.set(client, version);
     });
-    this.#newest = version;
+    if (this.#newest <= upTo) this.#newest = version;
     if (this.#least !== undefined && version < this.#least) this.#least = version;
   }
 

@@ -155,7 +155,6 @@ export class Fleet extends FleetState {
     };
     this.#prober = new Prober(this, settings.probes, journal);
     this.answerBudget = createAnswerBudget(processes);
-    const lookAround = (): Promise<void> | undefined => this.#prober.compareHeads();
     this.sender = new Sender({
       fleet: this,
       limits: settings.sender,
@@ -163,10 +162,10 @@ export class Fleet extends FleetState {
       log: journal,
       onDoubt: (upstream) => this.#prober.look(upstream),
       budget: this.answerBudget,
-      lookAround,
+      lookAround: () => this.#prober.compareHeads(),
     });
     this.latest = new Latest(this, this.sender, settings.latest, {
-      lookAround,
+      compareHeads: () => this.#prober.compareAnew(),
       onServed: (version) => publish({ kind: 'served', version }),
       onShared: (snapshot, bounds, floor) => publish({ kind: 'snapshot', snapshot, bounds, floor }),
       onFloor: (client, version) => publish({ kind: 'floor', client, version }),

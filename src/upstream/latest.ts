@@ -18,7 +18,7 @@ import { UnreachedError } from './dispatch/fleet-request.ts';
 import type { NodeAnswer } from './dispatch/exchange.ts';
 import type { Sender } from './dispatch/sender.ts';
 import type { FleetState } from './fleet-state.ts';
-import { ClientFloors } from './client-floors.ts';
+import { Floors } from './floors.ts';
 import { silentMs } from './node/circuits.ts';
 import type { Upstream } from './node/upstream.ts';
 import { type Demand, newer, type PublishedState, type ReportedState, SharedStates } from './shared-states.ts';
@@ -33,8 +33,8 @@ interface LatestEvents {
   onFloor(client: string, version: LedgerVersion): void;
   /** No node here reached the version that a client of a peer has got: clients here get an older one. */
   onUnreached(version: LedgerVersion): void;
-  /** Looks at the heads of all nodes (see `Prober.compareHeads`). Default: never. */
-  readonly lookAround?: () => Promise<void> | undefined;
+  /** Looks at the heads of all nodes from now on (see `Prober.compareAnew`). Default: never. */
+  readonly compareHeads?: () => Promise<void>;
 }
 
 /** Bounds of reads of "latest", read at each use, so they may change. */
@@ -53,10 +53,7 @@ export interface LatestOptions {
 const maxLooks = 3;
 /** Most states that one caller reads at, each after the nodes that hold the one before have failed. */
 const mostStates = 3;
-/** Versions of peers are ignored for this long after no node here reached one. */
-const ignorePeersMs = 10_000;
-/** Farther ahead than nodes of one ledger are apart: a wrong version of a peer must not cost a wait. */
-const believableVersions = 1_000_000n;
+const none = -1n as LedgerVersion;
 
 /** Finds, renews and shares the state of reads of "latest". */
 export class Latest {
@@ -65,16 +62,10 @@ export class Latest {
   readonly #events: LatestEvents;
   readonly #options: LatestOptions;
   readonly #closing = new AbortController();
-  /** The fleet's generation that the next four are of. */
+  /** The fleet's generation that the next two are of. */
   #generation = 0;
-  readonly #states: SharedStates;
-  /** The floors that other processes know, and those beside them under several bounds, of this process alone. */
-  readonly #floors = new ClientFloors();
-  readonly #ownFloors = new ClientFloors();
-  /** The newest version that binds every client, of clients here and at peers. */
-  #served: LedgerVersion | undefined;
-  #peers: LedgerVersion | undefined;
-  #ignorePeersUntilMs = -Infinity;
+  readonly #keptStates: SharedStates;
+  readonly #keptFloors: Floors;
   #look: Promise<void> | undefined;
   /** Begin of the last look; `performance.now()`. */
   #lookedAtMs = -Infinity;
@@ -87,7 +78,11 @@ export class Latest {
     this.#sender = sender;
     this.#options = options;
     this.#events = events;
-    this.#states = new SharedStates(
+    this.#keptFloors = new Floors(
+      () => this.#head,
+      (version) => events.onServed(version),
+    );
+    this.#keptStates = new SharedStates(
       (state, bounds) => {
         this.#onShared(state.info.version);
         events.onShared(state, bounds, options.floor);
@@ -101,7 +96,7 @@ export class Latest {
   find({ maxStalenessMs, min, floor }: Demand): PublishedState | undefined {
     const nowMs = performance.now();
     this.askedAtMs = nowMs;
-    return this.#shared.find(maxStalenessMs, newer(this.#floorAbove(min), floor), nowMs);
+    return this.#shared.find(maxStalenessMs, newer(this.#floors.above(min), floor), nowMs);
   }
 
   /** The state that reads with this bound share, for a report. `isUsable`: a read now would need no look first. */
@@ -109,7 +104,7 @@ export class Latest {
     boundMs = this.#options.maxStalenessMs,
   ): { readonly version: LedgerVersion; readonly ageMs: number; readonly isUsable: boolean } | undefined {
     const nowMs = performance.now();
-    const usable = this.#shared.find(boundMs, this.#floorAbove(undefined), nowMs, false);
+    const usable = this.#shared.find(boundMs, this.#floors.above(undefined), nowMs, false);
     const state = usable ?? this.#shared.sharedWithin(boundMs);
     if (state === undefined) return undefined;
     return { version: state.info.version, ageMs: nowMs - state.asOfMs, isUsable: usable !== undefined };
@@ -117,13 +112,12 @@ export class Latest {
 
   /** Clients that are ahead of the shared states. */
   get clientsAhead(): number {
-    return this.#floors.size + this.#ownFloors.size;
+    return this.#keptFloors.clients;
   }
 
   /** The floor of a client that is ahead of the shared states. */
   floorOf(client: string): LedgerVersion | undefined {
-    this.#forgetOldLedger();
-    return newer(this.#floors.of(client), this.#ownFloors.of(client));
+    return this.#floors.of(client);
   }
 
   /**
@@ -155,7 +149,6 @@ export class Latest {
       } catch (error) {
         if (!(error instanceof UnreachedError) || states === mostStates || signal.aborted) throw error;
         for (const upstream of this.#lostBy(error, state)) failed.add(upstream);
-        this.#giveUpLost();
         state = await this.#instead(error, failed, demand, signal);
       }
     }
@@ -163,32 +156,40 @@ export class Latest {
 
   /**
    * Runs `ask` with the lowest version for the demand: any client may have got the shared state, and this one's floor.
-   * When no node here reaches it, runs `ask` with `min` alone (`isChosen` is false). `signal`: the client's.
+   * When no node here reaches it, runs `ask` with the newest version that one has, for a client that has got a newer one, else
+   * with `min` alone (`isChosen` is false). `signal`: the client's.
    */
   async aboveFloor<T>(
     { min, floor: own }: Pick<Demand, 'min' | 'floor'>,
     signal: CancelSignal,
     ask: (floor: LedgerVersion | undefined, isChosen: boolean) => Promise<T>,
   ): Promise<T> {
-    const floor = newer(newer(this.#floorAbove(min), this.#shared.newestShared), own);
+    const floorOfAll = (): LedgerVersion | undefined => newer(this.#floors.above(min), this.#shared.newestShared);
+    const floor = newer(floorOfAll(), own);
     if (floor === undefined || floor === min) return ask(floor, false);
+    // A node here is about to reach a version that a peer has got from another, or from this one.
+    if (this.#isAboveHead(floor)) await this.#comesTo(floor, signal);
     try {
       return await ask(floor, true);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.fault !== 'unavailable') throw error;
+      const failed = error instanceof UnreachedError ? error.failed : undefined;
       // Another reason: the client left, or a node has reached the version, and is overloaded.
-      if (signal.aborted || (this.#isProvided(floor) && !(error instanceof UnreachedError))) throw error;
+      if (signal.aborted || (failed === undefined && this.#isProvided(floor))) throw error;
       if (floor > (this.#head ?? -1n)) {
-        this.#ignorePeers();
+        this.#floors.ignorePeers();
+        this.#shared.refuseOffers();
         this.#events.onUnreached(floor);
-        const reached = newer(newer(this.#floorAbove(min), this.#shared.newestShared), this.#providedOf(own));
-        return ask(reached, reached !== min);
+      } else {
+        await this.#events.compareHeads?.();
+        this.#giveUpLost();
       }
-      this.#giveUpLost();
-      const kept = newer(min, this.#providedOf(own));
-      if (kept === undefined || kept === min || kept >= floor) return ask(min, false);
-      // Another node holds what the client has got itself, or a newer state than others share.
-      return ask(kept, true).catch((again: unknown) => {
+      // The client gets what it has got before, or the newest that is left.
+      const wanted = newer(floorOfAll(), own);
+      const newest = this.#newestProvided((upstream) => failed?.includes(upstream) !== true);
+      const left = wanted !== undefined && wanted < newest ? wanted : newest;
+      if (wanted === undefined || left <= (min ?? -1n)) return ask(min, false);
+      return ask(left, true).catch((again: unknown) => {
         if (again instanceof UnreachedError && !signal.aborted) return ask(min, false);
         throw again;
       });
@@ -210,7 +211,7 @@ export class Latest {
     if (this.#options.floor === 'client' && this.#shared.isInUse(performance.now())) return;
     // A version above the head comes from before a rollback, or from a node that is not believed.
     if (this.#head !== undefined && version > this.#head) return;
-    if (this.#raise(version)) this.#events.onServed(version);
+    if (this.#floors.raise(version)) this.#events.onServed(version);
   }
 
   /**
@@ -219,27 +220,27 @@ export class Latest {
    * `boundMs` share (absent: with any). Returns whether it binds this client alone; else every read has passed it.
    */
   recordGiven(client: string, version: LedgerVersion, boundMs: number | undefined): boolean {
-    const states = this.#shared;
-    const passed = newer(states.passedBy(performance.now()), this.#served);
+    const [states, floors] = [this.#shared, this.#floors];
+    const passed = newer(states.passedBy(performance.now()), floors.served);
     if (passed !== undefined && version <= passed) return false;
     if (this.#options.floor === 'client' && (this.#head === undefined || version <= this.#head)) {
       const shared = boundMs === undefined ? undefined : states.sharedWithin(boundMs)?.info.version;
-      if (shared !== undefined && version <= shared) this.#raiseFloor(this.#ownFloors, client, version);
-      else if (this.#raiseFloor(this.#floors, client, version)) this.#events.onFloor(client, version);
+      const isAhead = shared === undefined || version > shared;
+      if (floors.raiseOf(client, version, isAhead) && isAhead) this.#events.onFloor(client, version);
     }
     return true;
   }
 
   /** Records that a client of a peer (another worker or replica) has got this version, a floor for every client. */
   onPeerVersion(version: LedgerVersion): void {
-    if (this.#isNewsOfPeer(version)) this.#peers = newer(this.#peers, version);
+    if (this.#floors.isNewsOfPeer(version)) this.#floors.raiseByPeer(version);
   }
 
   /** Records that this client has got this version at a peer. */
   onPeerFloor(client: string, version: LedgerVersion): void {
-    if (!this.#isNewsOfPeer(version)) return;
+    if (!this.#floors.isNewsOfPeer(version)) return;
     const passed = this.#shared.passedBy(performance.now());
-    if (passed === undefined || version > passed) this.#raiseFloor(this.#floors, client, version);
+    if (passed === undefined || version > passed) this.#floors.raiseOf(client, version, true);
   }
 
   /**
@@ -261,7 +262,7 @@ export class Latest {
   onReplicaState(info: LedgerInfo, bounds: readonly number[]): void {
     const { floor, bounds: ours } = this.#options;
     if (floor === 'gateway' || bounds.some((boundMs) => !ours.includes(boundMs))) this.onPeerVersion(info.version);
-    if (this.#isNewsOfPeer(info.version)) this.#shared.offer(info, bounds);
+    if (this.#floors.isNewsOfPeer(info.version)) this.#shared.offer(info, bounds);
   }
 
   close(): void {
@@ -275,66 +276,13 @@ export class Latest {
 
   get #shared(): SharedStates {
     this.#forgetOldLedger();
-    this.#states.follow(this.#options.bounds);
-    return this.#states;
+    this.#keptStates.follow(this.#options.bounds);
+    return this.#keptStates;
   }
 
-  /** The lowest version for a client that has seen `min`. */
-  #floorAbove(min: LedgerVersion | undefined): LedgerVersion | undefined {
+  get #floors(): Floors {
     this.#forgetOldLedger();
-    return newer(newer(min, this.#served), this.#peers);
-  }
-
-  /** Records that every client is bound to this version. Returns whether it is newer than any before. */
-  #raise(version: LedgerVersion): boolean {
-    this.#forgetOldLedger();
-    if (this.#served !== undefined && version <= this.#served) return false;
-    this.#served = version;
-    this.#forgetFloors(version);
-    return true;
-  }
-
-  /** Returns whether the floor was lower. Beyond the bound on clients, one floor binds them all. */
-  #raiseFloor(floors: ClientFloors, client: string, version: LedgerVersion): boolean {
-    this.#forgetOldLedger();
-    const raised = floors.raise(client, version);
-    if (raised !== 'full') return raised;
-    const all = newer(version, floors.clear()) ?? version;
-    // Of clients of peers, whom no node here may ever reach.
-    if (this.#head !== undefined && all > this.#head) this.#peers = newer(this.#peers, all);
-    else if (this.#raise(all)) this.#events.onServed(all);
-    return false;
-  }
-
-  /** Reads share a state of this version from now on. */
-  #onShared(version: LedgerVersion): void {
-    if (this.#options.floor === 'gateway') this.#raise(version);
-    const passed = this.#states.passedBy(performance.now());
-    if (passed !== undefined) this.#forgetFloors(passed);
-  }
-
-  #forgetFloors(upTo: LedgerVersion): void {
-    for (const floors of [this.#floors, this.#ownFloors]) floors.forgetUpTo(upTo);
-  }
-
-  #lowerFloors(version: LedgerVersion): void {
-    for (const floors of [this.#floors, this.#ownFloors]) floors.lowerTo(version);
-  }
-
-  /** Whether a version of a peer can be true, and is not ignored. */
-  #isNewsOfPeer(version: LedgerVersion): boolean {
-    this.#forgetOldLedger();
-    const head = this.#head;
-    if (head === undefined || version > head + believableVersions) return false;
-    return performance.now() >= this.#ignorePeersUntilMs;
-  }
-
-  /** Ignores versions of peers for a while, because no node here has reached one. */
-  #ignorePeers(): void {
-    this.#peers = undefined;
-    this.#states.refuseOffers();
-    if (this.#head !== undefined) this.#lowerFloors(this.#head);
-    this.#ignorePeersUntilMs = performance.now() + ignorePeersMs;
+    return this.#keptFloors;
   }
 
   /** Versions of a ledger that went back, or was false, must not hold up every client (see `FleetLedger`). */
@@ -342,11 +290,15 @@ export class Latest {
     const { generation } = this.#fleet;
     if (generation === this.#generation) return;
     this.#generation = generation;
-    this.#states.clear();
-    this.#floors.clear();
-    this.#ownFloors.clear();
-    this.#served = undefined;
-    this.#peers = undefined;
+    this.#keptStates.clear();
+    this.#keptFloors.clear();
+  }
+
+  /** Reads share a state of this version from now on. */
+  #onShared(version: LedgerVersion): void {
+    if (this.#options.floor === 'gateway') this.#floors.raise(version);
+    const passed = this.#keptStates.passedBy(performance.now());
+    if (passed !== undefined) this.#floors.forgetUpTo(passed);
   }
 
   /** Looks for a state of at least `min`, for a client that has seen `seen`: others do not wait for a lost one. */
@@ -391,7 +343,8 @@ export class Latest {
     { min }: Demand,
     signal: CancelSignal,
   ): Promise<ReportedState> {
-    await this.#events.lookAround?.();
+    await this.#events.compareHeads?.();
+    this.#giveUpLost();
     const isFit = (upstream: Upstream): boolean => !failed.has(upstream);
     if (min !== undefined && !(await this.#comesTo(min, signal, isFit))) throw new UnreachedError(min);
     let newest: Upstream | undefined;
@@ -423,37 +376,31 @@ export class Latest {
 
   /** Whether a node that can be reached holds the version. In an outage none answers an older one either. */
   #isProvided(version: LedgerVersion): boolean {
-    const providers = this.#providers();
-    return providers.length === 0 ? version <= (this.#head ?? -1n) : providers.some(({ head }) => head >= version);
+    return version <= this.#newestProvided();
   }
 
-  /** The newest version that a node that can be reached holds. */
-  #newestProvided(): LedgerVersion {
-    let newest = -1n as LedgerVersion;
-    for (const { head } of this.#providers()) if (head > newest) newest = head as LedgerVersion;
-    return newest === -1n ? (this.#head ?? newest) : newest;
-  }
-
-  /** The version, or while no node that can be reached holds it, the newest that one holds. */
-  #providedOf(version: LedgerVersion | undefined): LedgerVersion | undefined {
-    if (version === undefined) return undefined;
-    const newest = this.#newestProvided();
-    return version < newest ? version : newest;
+  /** The newest version that a node that can be reached holds; -1: no node has reported one. */
+  #newestProvided(isFit?: (upstream: Upstream) => boolean): LedgerVersion {
+    const providers = this.#providers(isFit);
+    if (providers.length === 0) return this.#head ?? none;
+    return providers.reduce((newest, { head }) => (head > newest ? (head as LedgerVersion) : newest), none);
   }
 
   #ifProvided(version: LedgerVersion | undefined): LedgerVersion | undefined {
     return version !== undefined && this.#isProvided(version) ? version : undefined;
   }
 
+  /** Whether clients have got a version that the ledger has reached and no node provides, as far as heads are known. */
+  get #isAnyLost(): boolean {
+    const left = this.#newestProvided();
+    const got = newer(this.#shared.newest?.info.version, this.#floors.newest);
+    return left < (this.#head ?? none) && got !== undefined && got > left;
+  }
+
   /** Gives up versions that no node provides any more: only clients that have seen them wait for them. */
   #giveUpLost(): void {
-    this.#forgetOldLedger();
-    if (this.#served !== undefined && !this.#isProvided(this.#served)) {
-      this.#served = undefined;
-      this.#ignorePeers();
-    }
-    this.#states.drop((version) => !this.#isProvided(version));
-    this.#lowerFloors(this.#newestProvided());
+    this.#shared.drop((version) => !this.#isProvided(version));
+    this.#floors.giveUpAbove(this.#newestProvided());
   }
 
   /** Whether no believed node has reported the version yet. */
@@ -484,6 +431,8 @@ export class Latest {
     const { status, info, body, upstream } = answer;
     if (status !== 200 || info === undefined || !this.#providers().includes(upstream)) return;
     upstream.newest.succeed(asOfMs, performance.now());
+    // A node may have reached the version of one that has stopped, since it reported its head.
+    if (this.#isAnyLost) await this.#events.compareHeads?.();
     this.#giveUpLost();
     // Above the believed head no state is shared.
     if (info.version > (this.#head ?? -1n)) return;
@@ -502,7 +451,7 @@ export class Latest {
   /** Schedules the next look before a bound is reached, while reads come for its state, so that none waits for it. */
   #schedule(): void {
     clearTimeout(this.#timer);
-    const inMs = this.#states.renewalInMs(performance.now(), this.#lookedAtMs);
+    const inMs = this.#keptStates.renewalInMs(performance.now(), this.#lookedAtMs);
     if (inMs === undefined) return;
     // After a failure the next read repeats the look, and its client gets the error.
     this.#timer = setTimeout(() => void this.#renew(undefined).catch(() => undefined), inMs).unref();

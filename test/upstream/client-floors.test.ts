@@ -56,11 +56,12 @@ test('in any order of rises and of states that pass or are lost, exactly the flo
       assert.equal(floors.raise(client, version), rises);
     } else {
       const isPassed = random.chance(2);
+      const upTo = random.chance(2) ? undefined : at(BigInt(random.below(12)));
       if (isPassed) floors.forgetUpTo(version);
-      else floors.lowerTo(version);
+      else floors.lowerTo(version, upTo);
       for (const [client, floor] of model) {
         if (isPassed && floor <= version) model.delete(client);
-        else if (!isPassed && floor > version) model.set(client, version);
+        else if (!isPassed && floor > version && floor <= (upTo ?? floor)) model.set(client, version);
       }
     }
     for (let client = 0; client < 6; client += 1)

@@ -27,22 +27,24 @@ function latestAt(head?: bigint, changed: Partial<LatestOptions> = {}) {
   const unreached: bigint[] = [];
   const floors: bigint[] = [];
   const known = head === undefined ? undefined : ledgerInfo({ version: head });
-  const fleet: { generation: number; head: typeof known; upstreams: [] } = {
+  const fleet: { generation: number; head: typeof known; upstreams: []; waitFor: () => Promise<boolean> } = {
     generation: 0,
     head: known,
     upstreams: [],
+    waitFor: () => Promise.resolve(false),
   };
   const events = {
     onServed: (version: LedgerVersion) => void served.push(version),
     onShared: () => undefined,
     onFloor: (_client: string, version: LedgerVersion) => void floors.push(version),
     onUnreached: (version: LedgerVersion) => void unreached.push(version),
+    compareHeads: async () => Promise.resolve(),
   };
   const settings = { ...options, ...changed };
   const latest = new Latest(fleet as unknown as FleetState, { whole: refuse }, settings, events);
   const floorNow = (min?: bigint) =>
     latest.aboveFloor({ min: min === undefined ? undefined : at(min) }, never, async (floor) => Promise.resolve(floor));
-  return { fleet, latest, served, unreached, floors, floorNow };
+  return { fleet, latest, events, served, unreached, floors, floorNow };
 }
 
 /** A gateway whose nodes have reached `head`, that gave clients 900, and whose peer gave clients 905. */
@@ -212,6 +214,21 @@ test('a report of the state of a bound says what a read would get', (t) => {
   assert.equal(latest.find({ maxStalenessMs: 5_000, min: undefined })?.info.version, 50n);
 });
 
+test('a version of a peer that a node here is about to reach is waited for, and costs no floor', async () => {
+  const { fleet, latest, unreached } = latestAt(900n, { floor: 'client' });
+  latest.onPeerFloor('c', at(905n));
+  latest.onPeerFloor('d', at(906n));
+  fleet.waitFor = () => {
+    fleet.head = ledgerInfo({ version: 905n });
+    return Promise.resolve(true);
+  };
+  const demand = { min: undefined, floor: latest.floorOf('c') };
+  const asked = await latest.aboveFloor(demand, never, async (floor) =>
+    floor === 905n && fleet.head?.version !== 905n ? refuse() : Promise.resolve(floor),
+  );
+  assert.deepEqual([asked, latest.floorOf('d'), unreached], [905n, 906n, []]);
+});
+
 test("a client keeps its own floor when another replica's state is out of reach", async () => {
   const { latest, unreached } = latestAt(900n, { floor: 'client' });
   latest.onReplicaState(ledgerInfo({ version: 905n }), [10_000]);
@@ -251,6 +268,26 @@ test('beside bounds that the config lacks, or with one floor for all, the state 
     const found = latest.find({ maxStalenessMs: 5_000, min: undefined })?.info.version;
     assert.deepEqual([found === 900n ? undefined : 905n, await floorNow()], expected, `${floor} ${bounds.join()}`);
   }
+});
+
+test('a client keeps its floor where another node has reached it since it last reported its head', async () => {
+  const { fleet, latest, events } = latestAt(900n, { floor: 'client' });
+  latest.onPeerState(stateAt(900n), [10_000]);
+  latest.recordGiven('c', at(900n), 0);
+  const other = { head: 800n, isTrusted: true, failsNewest: false };
+  Object.assign(fleet, { upstreams: [other] });
+  events.compareHeads = () => {
+    other.head = 900n;
+    return Promise.resolve();
+  };
+  const asked: (LedgerVersion | undefined)[] = [];
+  await latest.aboveFloor({ min: undefined, floor: latest.floorOf('c') }, never, async (floor) => {
+    asked.push(floor);
+    if (other.head < 900n) throw new UnreachedError(floor);
+    return Promise.resolve('answer');
+  });
+  const found = latest.find({ maxStalenessMs: 10_000, min: undefined })?.info.version;
+  assert.deepEqual([asked, found], [[900n, 900n], 900n]);
 });
 
 test("when the only node with a client's version is gone, the client gets the newest state that is left, and keeps it", async () => {
@@ -367,6 +404,15 @@ test('after a rollback the floor from before delays no client', async (t) => {
     states.map(({ info }) => info.version),
     [900n, 500n],
   );
+});
+
+test('a look leaves the floor of a client whose peer is ahead of the nodes here', async (t) => {
+  const { ledger, latest, fleet, upstream } = await latestOf(t, { floor: 'client', bounds: [200] });
+  await latest.reach({ maxStalenessMs: 200, min: undefined }, never);
+  latest.onPeerFloor('c', at(950n));
+  ledger.version = 910n;
+  await latest.reach({ maxStalenessMs: 0, min: undefined }, never);
+  assert.deepEqual([fleet.head?.version, upstream.head, latest.floorOf('c')], [910n, 910n, 950n]);
 });
 
 test('a node that refuses looks gets one for each bound', async (t) => {

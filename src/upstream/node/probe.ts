@@ -1,4 +1,5 @@
 /** Looks at the ledger info of quiet nodes, so that their reports stay fresh without traffic (protocol 9). */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ByteBudget } from '../byte-budget.ts';
 import { noteHealth } from '../dispatch/attempt.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
@@ -163,11 +164,33 @@ export class Prober {
    */
   compareHeads(): Promise<void> | undefined {
     if (this.#comparison !== undefined || performance.now() - this.#comparedAtMs < comparedMs) return this.#comparison;
+    return this.#comparable().length < 2 ? undefined : this.#compare();
+  }
+
+  /**
+   * Looks at all heads, by looks that begin after the call: a node has failed, and others may have reached its version since
+   * the last comparison. Resolves after 250 ms at most. Callers share looks, so that nodes get at most 20 a second.
+   */
+  async compareAnew(): Promise<void> {
+    await this.#comparison;
+    await (this.#comparison ?? this.#compare(this.#comparedAtMs + awaitedMs - performance.now()));
+  }
+
+  #comparable(): readonly Upstream[] {
     const nowMs = performance.now();
-    const nodes = this.#fleet.upstreams.filter((upstream) => upstream.isTrusted && upstream.mayBeAskedMore(nowMs));
-    if (nodes.length < 2) return undefined;
-    const looks = Promise.all(nodes.map((upstream) => this.look(upstream)));
-    this.#comparison = settlesWithin(looks, longestComparisonMs).then(() => {
+    return this.#fleet.upstreams.filter((upstream) => upstream.isTrusted && upstream.mayBeAskedMore(nowMs));
+  }
+
+  #compare(inMs = 0): Promise<void> {
+    const compare = async (): Promise<void> => {
+      if (inMs > 0) await sleep(inMs, undefined, { ref: false });
+      // A look in flight may have been answered before.
+      const looks = this.#comparable().map((upstream) => {
+        return this.#looks.get(upstream)?.then(() => this.look(upstream)) ?? this.look(upstream);
+      });
+      await settlesWithin(Promise.all(looks), longestComparisonMs);
+    };
+    this.#comparison = compare().finally(() => {
       this.#comparedAtMs = performance.now();
       this.#comparison = undefined;
     });
@@ -230,6 +253,8 @@ export class Prober {
         if (answer === undefined) break;
         const nowMs = performance.now();
         upstream.recordAnswer(nowMs - startedMs, nowMs);
+        // A node that came back provides the newest state at once: where it alone has a version, its clients wait for none.
+        if (nowMs - startedMs < silentMs) upstream.newest.succeed(startedMs, nowMs);
         upstream.address.observe(answer.info, startedMs, nowMs, answer.info.chainId === upstream.chain.id);
         const isOurs = this.#fleet.observe(upstream, answer.info, nowMs, startedMs);
         if (isOurs) this.#fleet.recordLook(answer);

@@ -232,6 +232,29 @@ test('a reload of latest.floor takes effect, and keeps the floors of clients', a
   assert.deepEqual([await other.version(), await open('writer').version()], [1000n, 1050n]);
 });
 
+for (const kind of ['a read of the shared state', 'a bound of 0', 'its floor'] as const) {
+  test(`when the node that gave a version stops, another that has reached it since gives it: ${kind}`, async (t) => {
+    const [giving, other] = await Promise.all([fakeNode(t, { head: 900n }), fakeNode(t, { head: 900n })]);
+    const gateway = await testGateway(t, {
+      full: [giving, other],
+      config: { upstream: patient, latest: { maxStalenessMs: hour } },
+    });
+    const open = connectionsOf(t, gateway.url, { name: '', writer: {}, other: {} });
+    if (kind === 'its floor') await open('writer').version();
+    giving.clock.advance(50n);
+    const exact = { 'ledgergate-max-staleness': '0' };
+    if (kind === 'a read of the shared state') await gateway.get('', exact);
+    const before = await open('writer').version(kind === 'a read of the shared state' ? {} : exact);
+    assert.equal(before, 950n);
+
+    other.clock.advance(50n);
+    await giving.refuse();
+    const reply = await open('writer').ask('/accounts/0x1', kind === 'a bound of 0' ? { headers: exact } : {});
+
+    assert.equal(reply.headers['ledgergate-served-version'], '950');
+  });
+}
+
 const workers = 3;
 
 for (const way of [byTenant, byForwarded]) {
