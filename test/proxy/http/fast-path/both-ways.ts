@@ -4,7 +4,7 @@ import { connect as connectTls } from 'node:tls';
 import type { TestContext } from 'node:test';
 import { until } from '../../../support/eventually.ts';
 import { fakeNode } from '../../../support/fake-node.ts';
-import { patient, testGateway, type TestGateway } from '../../../support/gateway.ts';
+import { patient, testGateway, type TestGateway, type TestGatewayOptions } from '../../../support/gateway.ts';
 import type { AccessConfig } from '../../../../src/config/config.ts';
 import type { Authority, Certified } from '../../../support/tls.ts';
 import { knownTags, knownTargets, makeStream, streamKeys, type ClientStream } from './streams.ts';
@@ -20,7 +20,7 @@ export interface BothWays {
 }
 
 /** An incomplete request gets its 408 after this. */
-const times = { headMs: 2_000, requestMs: 2_000, checkMs: 100 };
+const shortTimes = { headMs: 2_000, requestMs: 2_000, checkMs: 100 };
 /** Bytes behind a `Connection: close` may make the kernel drop the last answer: such a difference is tried again. */
 const mostTries = 3;
 
@@ -31,7 +31,13 @@ export async function bothWays(
     slowMs = 0,
     access,
     tls,
-  }: { readonly slowMs?: number; readonly access?: AccessConfig; readonly tls?: TlsFiles } = {},
+    times = shortTimes,
+  }: {
+    readonly slowMs?: number;
+    readonly access?: AccessConfig;
+    readonly tls?: TlsFiles;
+    readonly times?: NonNullable<TestGatewayOptions['times']>;
+  } = {},
 ): Promise<BothWays> {
   const node = await fakeNode(t, {
     head: 5_000n,
