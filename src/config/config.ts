@@ -72,6 +72,8 @@ export function toConfig(file: FileConfig, folder: string) {
       overrides: latest.overrides.map(overrideOf),
       floor: latest.floor,
     },
+    follow: file.follow,
+    streams: { max: file.streams.max, intervalMs: durationMs(file.streams.interval) },
     access: file.access && accessOf(file.access, folder),
     encode: file.encode,
     log: logOf(log),

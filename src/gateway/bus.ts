@@ -6,6 +6,8 @@
 import type { AccessPeers } from '../access/index.ts';
 import type { Cache, CacheKey, ReadFlights } from '../cache/index.ts';
 import type { DistrustedFunctions } from '../encode/index.ts';
+import type { LedgerVersion } from '../ledger/index.ts';
+import type { Page, Reads } from '../proxy/reads/index.ts';
 import type { Routes } from '../proxy/routes/index.ts';
 import type { Fleet, FleetNews } from '../upstream/index.ts';
 
@@ -19,7 +21,15 @@ export type PeerEvent =
   /** A node has another history: every answer is dropped. */
   | { readonly kind: 'fork found' }
   /** Nodes disagree on this read. */
-  | { readonly kind: 'dropped'; readonly key: CacheKey };
+  | { readonly kind: 'dropped'; readonly key: CacheKey }
+  /** Transactions that the follower read. */
+  | { readonly kind: 'page'; readonly page: Page }
+  /** A worker needs new transactions. */
+  | { readonly kind: 'follow wanted' }
+  /** Transactions from `version` on are of another history. */
+  | { readonly kind: 'rolled back'; readonly version: LedgerVersion }
+  /** A page differs from its node's own answers. */
+  | { readonly kind: 'pages distrusted' };
 
 /** Newer state has a higher version, or the same version at a later time: a quiet ledger keeps its version. */
 export interface Newness {
@@ -50,6 +60,10 @@ type RowOf<Kind> = EventRow<Extract<PeerEvent, { readonly kind: Kind }>>;
 interface Rooms {
   readonly cache: Pick<Cache, 'publish' | 'purgeHere'>;
   readonly fleet: Pick<Fleet, 'onNews'>;
+  readonly reads: {
+    readonly tail: Pick<Reads['tail'], 'take' | 'rollBack' | 'distrust'>;
+    readonly follower: Pick<Reads['follower'], 'want'>;
+  };
   readonly routes: Pick<Routes, 'recordSubmission' | 'distrust'>;
 }
 
@@ -80,6 +94,10 @@ const rows: { readonly [Kind in PeerEvent['kind']]: RowOf<Kind> } = {
   distrusted: { apply: ({ routes }, { functionId }) => routes.distrust(functionId) },
   'fork found': { apply: ({ cache }) => void cache.purgeHere({ kind: 'everything' }) },
   dropped: { apply: ({ cache }, { key }) => void cache.purgeHere({ kind: 'read', key }) },
+  page: { of: 'ledger', apply: ({ reads }, { page }) => reads.tail.take(page) },
+  'follow wanted': { apply: ({ reads }) => reads.follower.want() },
+  'rolled back': { of: 'ledger', apply: ({ reads }, { version }) => reads.tail.rollBack(version) },
+  'pages distrusted': { apply: ({ reads }) => reads.tail.distrust() },
 };
 
 /** The row of an event. */

@@ -13,7 +13,7 @@ import type { LedgerVersion } from '../ledger/index.ts';
 import { Journal, loadOtlp, Tracer } from '../metrics/index.ts';
 import { type ClientPort, type ConnectionTimes, createClientPort } from '../proxy/http/index.ts';
 import { ProcessOperations } from '../proxy/operations/index.ts';
-import { createReads } from '../proxy/reads/index.ts';
+import { createReads, type Reads } from '../proxy/reads/index.ts';
 import { Routes } from '../proxy/routes/index.ts';
 import { createFleet, type FleetDeps } from '../upstream/index.ts';
 import { AccessLog } from './access-log.ts';
@@ -82,10 +82,14 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     forkTimes,
     lookUp,
     ownLag: () => clientPort.lagMs(),
-    onGeneration: () => cache.forgetLedger(),
+    onGeneration: () => {
+      cache.forgetLedger();
+      reads.follower.recheck();
+    },
     onRollback: () => cache.rolledBack(),
     onConfirmed: (version) => cache.tiers.settle(version),
     onFork: () => {
+      reads.follower.recheck();
       // Before and after: a peer may read it from the store or Redis in between.
       void bus.publish({ kind: 'fork found' });
       void cache.purge({ kind: 'everything' }).then(() => bus.publish({ kind: 'fork found' }));
@@ -109,7 +113,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     config.access &&
     optional.Access &&
     new optional.Access(config.access, { ...context, redis: redis && redisConnections(redis, settings.redis) });
-  const reads = createReads({
+  const reads: Reads = createReads({
     fleet,
     cache,
     registry,
@@ -125,6 +129,12 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     },
     onDisagreement: (report) =>
       journal.record('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
+    followerEvents: {
+      publish: (page) => void bus.publish({ kind: 'page', page }),
+      wanted: () => void bus.publish({ kind: 'follow wanted' }),
+      rolledBack: (version) => void bus.publish({ kind: 'rolled back', version }),
+      distrusted: () => void bus.publish({ kind: 'pages distrusted' }),
+    },
   });
   const routes = new Routes({
     ...context,
@@ -137,7 +147,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     onSubmitted: (hash, upstream) => bus.publish({ kind: 'submitted', hash, upstream }),
     onDistrusted: (functionId) => void bus.publish({ kind: 'distrusted', functionId }),
   });
-  const bus = new Bus({ cache, fleet, routes }, peers);
+  const bus: Bus = new Bus({ cache, fleet, reads, routes }, peers);
   const clientPort: ClientPort = createClientPort(routes, config, {
     ...context,
     ...reads,
@@ -165,6 +175,8 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     operations.close();
     fleet.stop();
     reads.audits.close();
+    reads.follower.close();
+    reads.pulse.close();
     // Usage first: nothing of the cache is worth its loss.
     await access?.close();
     await cache.close();

@@ -16,12 +16,14 @@ export function shareOf(config: Config, processes: number): Config {
   const { memory } = config.cache;
   const { connections } = config.upstream;
   const { maxConnections } = config.listen;
+  const { max } = config.streams;
   return {
     ...config,
     listen: { ...config.listen, maxConnections: Math.max(1, Math.floor(maxConnections / processes)) },
     upstreams: config.upstreams.map((upstream) => shareOfNode(upstream, processes)),
     upstream: { ...config.upstream, connections: Math.max(1, Math.floor(connections / processes)) },
     cache: { ...config.cache, memory: { ...memory, maxBytes: Math.floor(memory.maxBytes / processes) } },
+    streams: { ...config.streams, max: Math.ceil(max / processes) },
   };
 }
 
@@ -48,7 +50,7 @@ export function createSettings(config: Config, stallMs: number) {
   };
 }
 
-function valuesOf({ upstream, latest, encode, cache, access }: Config) {
+function valuesOf({ upstream, latest, follow, streams, encode, cache, access }: Config) {
   const { timeoutMs, deadlineMs, maxAttempts, hedge = noHedge, probeIntervalMs, maxLagMs, audit } = upstream;
   return {
     connect: { connectTimeoutMs: Math.min(timeoutMs, longestConnectMs) },
@@ -59,6 +61,8 @@ function valuesOf({ upstream, latest, encode, cache, access }: Config) {
     probes: { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, longestProbeMs) },
     latest: { ...latest, bounds: boundsOf(latest, access) },
     audits: { share: audit },
+    follow: { ...follow },
+    streams: { ...streams },
     encode: { enabled: encode.enabled, share: encode.shadow },
     redis: redisOf(cache.redis, timeoutMs),
   };

@@ -41,6 +41,7 @@ type UnavailableReason =
   | 'hung up'
   | 'overload'
   | 'connections'
+  | 'streams'
   | 'bodies'
   | 'large answers'
   | 'broken off'

@@ -41,6 +41,7 @@ const cases: readonly (readonly [
     ['access.plans'],
     [],
   ],
+  ['', 'follow: { mode: off }\nstreams: { max: 0, interval: 2s }', ['follow', 'streams'], []],
   ['', 'cache: { memory: { maxBytes: 1MiB } }', ['cache.memory.maxBytes'], []],
   ['', 'cache: { redis: { url: "redis://a:1" } }', [], ['cache.redis']],
   ['cache: { redis: { url: "redis://a:1" } }', '', [], ['cache.redis']],

@@ -33,6 +33,8 @@ test('absent keys have the defaults of the contract, in ms and bytes', (t) => {
       floor: 'client',
       overrides: [],
     },
+    follow: { mode: 'auto', minReads: 20 },
+    streams: { max: 10_000, intervalMs: 1_000 },
     encode: { enabled: true, shadow: 0.01, signingDomain: 'APTOS' },
     log: { level: 'info', format: 'auto', access: { share: 0, slowMs: 2_000, failed: true } },
   });

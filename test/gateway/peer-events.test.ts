@@ -146,12 +146,26 @@ test('a worker publishes no replacement of the ledger before its first reports a
   );
 });
 
+function fail(): never {
+  assert.fail();
+}
+
 test('an event goes as far as its row says: to replicas those of states, floors and refused versions', () => {
   const version = LedgerVersion.of(900n);
   const served = { kind: 'served', version } as const;
   const refused = { kind: 'refused', fingerprint: 'a', version } as const;
   const floor = { kind: 'floor', client: '10.0.0.1', version } as const;
   const shared = { kind: 'shared', info: at(900n), bounds: [200] } as const;
+  const page = {
+    first: version,
+    body: Buffer.from('[]'),
+    ranges: new Uint32Array(),
+    hashes: [],
+    contentType: 'application/json',
+    ownHeaders: undefined,
+    info: at(900n),
+    upstream: 'full-0',
+  };
   const events: readonly PeerEvent[] = [
     served,
     refused,
@@ -164,11 +178,16 @@ test('an event goes as far as its row says: to replicas those of states, floors 
     { kind: 'distrusted', functionId: '0x1::coin::transfer' },
     { kind: 'fork found' },
     { kind: 'dropped', key: keyOn('a page', 0) },
+    { kind: 'page', page },
+    { kind: 'follow wanted' },
+    { kind: 'rolled back', version },
+    { kind: 'pages distrusted' },
   ];
   const [{ peers, published }, news] = [recordingPeers(), [] as unknown[]];
   const cache = { publish: (one: unknown) => void news.push(one), purgeHere: () => assert.fail() };
   const routes = { recordSubmission: () => assert.fail(), distrust: () => assert.fail() };
-  const bus = new Bus({ cache, fleet: { onNews: () => assert.fail() }, routes }, peers);
+  const reads = { tail: { take: fail, rollBack: fail, distrust: fail }, follower: { want: fail } };
+  const bus = new Bus({ cache, fleet: { onNews: fail }, reads, routes }, peers);
 
   for (const event of events) void bus.publish(event);
 

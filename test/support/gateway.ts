@@ -115,6 +115,8 @@ export function testConfig(options: TestGatewayOptions): Config {
       floor: 'client',
       ...config.latest,
     },
+    follow: { mode: 'auto', minReads: 20, ...config.follow },
+    streams: { max: 10_000, intervalMs: 1_000, ...config.streams },
     encode: { enabled: true, shadow: 0, signingDomain: 'APTOS', ...config.encode },
     log: { level: 'silent', format: 'json', access: { share: 1, slowMs: 2_000, failed: true }, ...config.log },
     access,

@@ -256,6 +256,14 @@ export class AdmittedRequest {
     this.#result = result;
   }
 
+  /** Admits further work for the client of a stream; `undefined`: its plan refuses it, or the client hung up. */
+  again(_signal: CancelSignal): AdmittedRequest | undefined | Promise<AdmittedRequest | undefined> {
+    return undefined;
+  }
+
+  /** Records bytes of a stream after the end of its request. */
+  addBytes(_bytes: number): void {}
+
   /** Starts the clock of the wait for a node. */
   noteWait(): void {
     this.#waitsSinceMs ??= performance.now();

@@ -61,6 +61,7 @@ const plan = z.strictObject({
   cost: most.optional().describe('Most cost within the window, see costs. Absent: any.'),
   burst: most.optional().describe('Most requests within a second. Absent: any number.'),
   concurrency: most.optional().describe('Most requests in flight. Absent: any number.'),
+  streams: most.optional().describe('Most open event streams. Absent: any number.'),
   wait: duration('0ms', 0, 60_000).describe('Longest wait of a request over a limit before it gets 429.'),
   operations: operations
     .default([...operationNames])

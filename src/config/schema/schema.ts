@@ -244,6 +244,31 @@ const latest = z
   .prefault({})
   .describe('Reads without a version.');
 
+const follow = z
+  .strictObject({
+    mode: z
+      .enum(['auto', 'always', 'off'])
+      .default('auto')
+      .describe(
+        'auto: one process of the gateway reads new transactions from nodes while a stream, waits or recent reads need them; off: none does, and streams of transactions are refused.',
+      ),
+    minReads: whole(1, 1_000_000)
+      .default(20)
+      .describe('auto: reads of recent transactions a second above which the new ones are read.'),
+  })
+  .prefault({})
+  .describe('New transactions, read from nodes as the ledger moves.');
+
+const streams = z
+  .strictObject({
+    max: whole(0, 1_000_000)
+      .default(10_000)
+      .describe('Most open event streams, divided among workers; above it new ones get 503. 0: none.'),
+    interval: duration('1s', 100, hour).describe('Least time between two reads of a node for one watched read.'),
+  })
+  .prefault({})
+  .describe('Event streams (Accept: text/event-stream).');
+
 const encode = z
   .strictObject({
     enabled: live(
@@ -339,6 +364,8 @@ export const configSchema = z.strictObject({
   upstream,
   cache,
   latest: live(latest),
+  follow: live(follow),
+  streams: live(streams),
   encode,
   access: access.optional(),
   log,

@@ -8,6 +8,7 @@ import type { Config } from '../../config/index.ts';
 import { type Journal, type Sdk, Tracer } from '../../metrics/index.ts';
 import type { ByteBudget, Fleet } from '../../upstream/index.ts';
 import type { Reads } from '../reads/index.ts';
+import { EventStreams } from './event-streams.ts';
 import { AnswerHeads } from './heads.ts';
 import { FastPath } from './fast-path/fast-path.ts';
 import { Bodies } from './bodies.ts';
@@ -32,7 +33,7 @@ interface ClientPortContext extends Pick<Reads, 'reader' | 'freshness'> {
   readonly journal: Journal;
   readonly log: Logger;
   /** Live settings of the config. */
-  readonly settings: { readonly sender: ExchangeObserver['limits'] };
+  readonly settings: { readonly sender: ExchangeObserver['limits']; readonly streams: { readonly max: number } };
   /** Processes that share the bounds of the gateway. */
   readonly processes: number;
   /** Called once per request, see `ExchangeObserver`. */
@@ -77,6 +78,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
   const bodies: Bodies = new Bodies({ processes, onEnded: () => bodiesEnded.inc(), turns });
   const bodiesEnded = createBodyMetrics(registry, () => bodies.heldBytes);
   const heads = new AnswerHeads(fleet, access && (() => access.header));
+  const streams = new EventStreams(settings.streams, access);
   // A literal without getters: V8 makes an object that has one a dictionary, and each load slow.
   const parts: ServerParts = {
     service,
@@ -89,6 +91,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
     freshness,
     heads,
     unsent,
+    streams,
     observer,
     overload: { isOverloaded, onShed: () => metrics.shed('event loop') },
     times,
@@ -131,6 +134,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
     /** Stops accepting, and drains requests in flight within a bound. */
     drain(options: DrainOptions) {
       heads.isDraining = true;
+      streams.drain();
       return connections.drain(app, options);
     },
     /** Closes the port at once. */
@@ -138,6 +142,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
     /** Stops timers and watches. */
     free() {
       lag.close();
+      streams.close();
       encryption?.close();
     },
     flushTraces: async () => tracer?.flush(),

@@ -6,8 +6,9 @@ import type { ContentCoding } from '../../cache/index.ts';
 import { type CancelSignal, CancelToken, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import { type Outcome, type Span, Tracer } from '../../metrics/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
-import type { Caller, InfoBody, ReadResult, Reads } from '../reads/index.ts';
+import type { Caller, EventSink, InfoBody, ReadResult, Reads, StreamKind } from '../reads/index.ts';
 import type { BodyReservation } from './bodies.ts';
+import type { EventStreams } from './event-streams.ts';
 import { type AnswerHeads, unchangedHead } from './heads.ts';
 import type { Incoming, IncomingExchange, Outgoing, RouteLabel } from './message.ts';
 import { acceptedCodings, chooseCoding, conditionalTag, matchesTag, smallestCompressed } from './negotiate.ts';
@@ -28,6 +29,7 @@ export interface ExchangeParts {
   readonly heads: AnswerHeads;
   readonly unsent: UnsentAnswers;
   readonly reader: Reads['reader'];
+  readonly streams: EventStreams;
 }
 
 /** One client request from its admission to its end. */
@@ -202,6 +204,12 @@ export class Exchange implements Caller, RequestSummary {
   answerInfo({ body, version }: InfoBody): void {
     this.version = version;
     this.answer(200, this.#parts.heads.infoHead(version), body);
+  }
+
+  /** Answers with the head of an event stream, and ends. Throws, or rejects with, `GatewayError` 429 or 503. */
+  openEvents(kind: StreamKind): EventSink | Promise<EventSink> {
+    this.requireTime();
+    return this.#parts.streams.open(this, kind);
   }
 
   /** Answers a preflight; false: the request is none. */

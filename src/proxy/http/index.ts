@@ -6,7 +6,7 @@ export { faultOfBodyLength } from './bodies.ts';
 export { type ClientPort, createClientPort } from './client-port.ts';
 export { Exchange } from './exchange.ts';
 export type { MatchedRoute, Route } from './message.ts';
-export { answerForm, readAccept } from './negotiate.ts';
+export { answerForm, readAccept, wantsEvents } from './negotiate.ts';
 export type { RequestSummary } from './observer.ts';
 export { checkedTarget } from './request-faults.ts';
 export { createGuardedServer } from './server/listener.ts';

@@ -19,6 +19,18 @@ export function answerForm(accept: string | undefined): AnswerForm {
   return 'json';
 }
 
+/** Whether `text/event-stream` is the first entry that equals it or a media type of `answerForm`. */
+export function wantsEvents(accept: string | undefined): boolean {
+  if (accept === undefined || !isReadableAccept(accept) || !accept.toLowerCase().includes('text/event-stream'))
+    return false;
+  for (const entry of accept.split(',')) {
+    const type = entry.trim().toLowerCase();
+    if (type === 'text/event-stream') return true;
+    if (type === 'application/json' || type === 'application/x-bcs') return false;
+  }
+  return false;
+}
+
 /** Whether an `Accept` is within `longestAccept`. */
 function isReadableAccept(accept: string | undefined): boolean {
   return accept === undefined || accept.length <= longestAccept;

@@ -2,6 +2,7 @@
 export type { Disagreement } from './audits.ts';
 export type { InfoBody } from './freshness.ts';
 export { lifetimeOf } from './policy.ts';
+export type { EndReason, EventSink, Filter, Page, StreamClient, StreamKind } from './push-types.ts';
 export { type Caller, type DemandSource, isOfLatest, type Read, type ReadResult } from './read.ts';
 export { createReads, type Reads } from './reads.ts';
 export type { SharedRead } from './shares.ts';

@@ -1,12 +1,20 @@
-/** Builds the reads of one process: the reader, reads of "latest", short shares and audits. */
+/** Builds the reads of one process: the reader, reads of "latest", short shares, audits, the follower and streams. */
 import type { Registry } from 'prom-client';
 import type { Cache, CacheKey } from '../../cache/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
 import { Audits, type AuditReport } from './audits.ts';
+import { Follower, type FollowerEvents, type FollowSettings } from './follower.ts';
 import { Freshness } from './freshness.ts';
+import { InfoStreams } from './info-streams.ts';
+import { PageProof } from './page-proof.ts';
+import { Pulse } from './pulse.ts';
 import { Reader } from './reader.ts';
 import { Shares } from './shares.ts';
 import type { StalenessSettings } from './staleness.ts';
+import { Tail } from './tail.ts';
+import { TransactionStreams } from './transaction-streams.ts';
+import { Waits } from './waits.ts';
+import { Watches } from './watches.ts';
 
 interface ReadsContext {
   readonly fleet: Fleet;
@@ -16,22 +24,48 @@ interface ReadsContext {
   readonly settings: {
     readonly latest: StalenessSettings;
     readonly audits: { readonly share: number };
+    readonly follow: FollowSettings;
+    readonly streams: { readonly intervalMs: number };
   };
   /** Time for which a gas price is shared. */
   readonly gasPriceTtlMs: number;
   /** Deletes a read that nodes answer differently from every tier. */
   readonly drop: (key: CacheKey) => Promise<void>;
   readonly onDisagreement: (report: AuditReport) => void;
+  readonly followerEvents: FollowerEvents;
 }
 
 /** The reads of one process. */
 export type Reads = ReturnType<typeof createReads>;
 
 /** Builds the reads. A literal without getters: V8 makes an object that has one a dictionary, and each load slow. */
-export function createReads({ fleet, cache, registry, settings, gasPriceTtlMs, ...events }: ReadsContext) {
+export function createReads({
+  fleet,
+  cache,
+  registry,
+  settings,
+  gasPriceTtlMs,
+  followerEvents,
+  ...events
+}: ReadsContext) {
   const audits = new Audits(fleet.sender, settings.audits, registry, events);
+  const { latest, follow } = settings;
+  // An eighth: most pages are asked for by nobody.
+  const tail = new Tail(fleet, cache.tiers, () => cache.memory.maxBytes / 8);
   const reader = new Reader(fleet, cache, (stored) => audits.consider(stored));
-  const freshness = new Freshness(fleet, reader, settings.latest, registry);
+  const freshness = new Freshness(fleet, reader, latest, registry);
   const shares = new Shares(fleet, freshness, cache.tiers, gasPriceTtlMs);
-  return { reader, freshness, shares, audits };
+  const proof = new PageProof(fleet, settings.audits, () => {
+    tail.distrust();
+    followerEvents.distrusted();
+  });
+  const follower = new Follower(fleet, tail, follow, followerEvents, proof);
+  const waits = new Waits(reader, tail, follower);
+  const pulse = new Pulse(fleet, latest);
+  const streams = {
+    transactions: new TransactionStreams(reader, freshness, tail, follower, pulse),
+    watches: new Watches(reader, freshness, pulse, settings.streams),
+    info: new InfoStreams(freshness, pulse),
+  };
+  return { reader, freshness, shares, audits, tail, follower, waits, pulse, streams };
 }

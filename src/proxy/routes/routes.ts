@@ -2,13 +2,14 @@
 import { ownBytes } from '../../cache/index.ts';
 import { type AnswerForm, bodyTurns, GatewayError } from '../../ledger/index.ts';
 import { LargeAnswerError } from '../../upstream/index.ts';
-import { answerForm, CachedTarget, type Exchange, type Service, TargetCache } from '../http/index.ts';
+import { answerForm, CachedTarget, type Exchange, type Service, TargetCache, wantsEvents } from '../http/index.ts';
 import { isOfLatest, type Read, type ReadResult, type Reads, type SharedRead } from '../reads/index.ts';
 import { canonicalBytes, digestedBytes, digestInTurns, turnlessBytes } from './canonical-body.ts';
 import { Encoder, type EncoderContext } from './encoder.ts';
 import { type BodyRead, requireJson } from './parse-read.ts';
 import { type ParsedRequest, parseRequest } from './parse-request.ts';
 import { PassThrough } from './pass-through.ts';
+import { Push } from './push.ts';
 import { noRoute, routeNames } from './route-table.ts';
 import { type Match, Router } from './router.ts';
 import { Submissions } from './submissions.ts';
@@ -34,6 +35,7 @@ export class Routes implements Service {
   readonly #router: Router;
   readonly #passThrough: PassThrough;
   readonly #encoder: Encoder;
+  readonly #push: Push;
 
   constructor(context: RoutesContext) {
     this.#reads = context.reads;
@@ -41,6 +43,7 @@ export class Routes implements Service {
     this.#router = new Router(context.basePath, this.#submissions);
     this.#passThrough = new PassThrough(context, this.#router, this.#submissions);
     this.#encoder = new Encoder(context, this.#passThrough);
+    this.#push = new Push(context.reads);
   }
 
   match(method: string, target: string): Match {
@@ -68,6 +71,10 @@ export class Routes implements Service {
   /** `body`: of a request whose head has no `faultAheadOfBody`, where the route reads one. */
   serve(exchange: Exchange, match: Match | CachedTarget, body: Buffer | undefined): void | Promise<void> {
     if (match instanceof CachedTarget) return this.#answerRead(exchange, match.read);
+    if (wantsEvents(exchange.request.headers.accept)) {
+      const opening = this.#push.serve(exchange, match, body);
+      if (opening !== undefined) return opening;
+    }
     switch (match.route.kind) {
       case 'read':
         return this.#answerTarget(exchange, match);
@@ -181,11 +188,13 @@ export class Routes implements Service {
    * meanwhile is the newer answer.
    */
   #answerWait(exchange: Exchange, match: Match): void | Promise<void> {
-    const { reader } = this.#reads;
+    const { reader, waits } = this.#reads;
     const read = match.parse(exchange.request.headers.accept) as Read;
     const hit = reader.find(read);
     if (hit !== undefined) return this.#write(exchange, hit);
     exchange.requireTime();
+    const committed = waits.join(read, exchange);
+    if (committed !== undefined) return committed.then((served) => this.#write(exchange, served));
     return reader
       .load(read, exchange)
       .then((served) => this.#write(exchange, served.entry.lifetimeMs > 0 ? served : (reader.find(read) ?? served)));

@@ -1,0 +1,75 @@
+/** Words that the follower, the streams and the transport share, and `fanOut`. */
+import type { LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
+import type { DemandingCaller } from './read.ts';
+
+/** The kinds of event streams, as metrics label them. */
+export type StreamKind = 'transactions' | 'ledger_info' | 'changes';
+
+/** Why a stream ended, as metrics label it. */
+export type EndReason = 'client' | 'slow' | 'drain' | 'revoked' | 'reload' | 'pruned' | 'failed';
+
+/** The writing end of one stream (proxy/http: event-stream.ts). */
+export interface EventSink {
+  readonly isOpen: boolean;
+  /** Bytes that the client has not taken. */
+  readonly unread: number;
+  /** `frames`: shared with other streams, never changed. False: the stream has ended. */
+  send(frames: Buffer, events: number): boolean;
+  end(reason: EndReason): void;
+  /** Called once, at the end: the source must forget the sink. */
+  onEnd: () => void;
+}
+
+/** A stream's client: a copy of the fields of its exchange, which is garbage after the head. `signal`: aborts at the end. */
+export interface StreamClient extends DemandingCaller {
+  readonly sink: EventSink;
+}
+
+/** A page of transactions as the follower cut it: a structured clone between workers. */
+export interface Page {
+  readonly first: LedgerVersion;
+  /** The node's whole answer, in memory of its own. */
+  readonly body: Buffer;
+  /** From and to of each item in `body`, in turn. */
+  readonly ranges: Uint32Array;
+  readonly hashes: readonly string[];
+  readonly contentType: string;
+  /** See `Fleet.ownHeadersOf`. */
+  readonly ownHeaders: string | undefined;
+  /** Snapshot and name of the node that answered. */
+  readonly info: LedgerInfo;
+  readonly upstream: string;
+}
+
+/** A filter of transactions. Streams with equal keys share frames. */
+export interface Filter {
+  readonly key: string;
+  matches(facts: TransactionFacts): boolean;
+}
+
+/** The facts of a transaction that filters read. */
+export interface TransactionFacts {
+  readonly sender: string | undefined;
+  /** Full name of the entry function. */
+  readonly function: string | undefined;
+  /** Types of the events, in canonical form. */
+  readonly events: readonly string[];
+}
+
+/** Writes in one turn of the event loop: one costs some 20 microseconds. */
+const writesATurn = 500;
+
+/** Sends to each sink, in turns of the event loop. A sink may end meanwhile: `send` looks at it again. */
+export async function fanOut<Sink>(sinks: Iterable<Sink>, send: (sink: Sink) => void): Promise<void> {
+  let written = 0;
+  for (const sink of sinks) {
+    if (written === writesATurn) {
+      written = 0;
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
+    }
+    send(sink);
+    written += 1;
+  }
+}
