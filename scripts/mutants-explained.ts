@@ -1,6 +1,6 @@
 /**
  * Mutants that no test can kill, or that none should, with the reason: by file, and by mutated text and replacement as
- * `npm run mutate` prints them.
+ * `npm run mutate` prints them. A text that a file has several times is explained for the lines given alone.
  */
 const equal = 'the result is the same either way';
 const typesAlone = 'for types alone';
@@ -39,7 +39,9 @@ const abiHeadMutants = [
 ] as const;
 const abiIsParsed = 'without a match the whole body is parsed, with the same result';
 
-export const explained: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+type Explanation = string | { readonly reason: string; readonly lines: readonly string[] };
+
+export const explained: Readonly<Record<string, Readonly<Record<string, Explanation>>>> = {
   'src/upstream/contradictions.ts': {
     'claim.timestampUsec < nowUsec => claim.timestampUsec <= nowUsec': equal,
     'lag < 0n => lag <= 0n': equal,
@@ -48,8 +50,26 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'elected === undefined => false': 'for types alone: `undefined` has no votes',
   },
   'src/cache/kinds.ts': {
-    '\'history\' => ""': 'decisions ask for `state`; `explain` alone shows the other class',
-    "{ class: 'history', accounts: 'none' } => {}": 'the default of each decision',
+    '\'history\' => ""': {
+      reason: 'decisions ask for `state`; `explain` alone shows the other class',
+      lines: [
+        "transaction: { class: 'history', accounts: 'none' },",
+        "by_version: { class: 'history', accounts: 'none' },",
+        "transactions: { class: 'history', accounts: 'none', isList: true },",
+        "auxiliary_info: { class: 'history', accounts: 'none', isList: true },",
+        "block: { class: 'history', accounts: 'none', isList: true },",
+        "block_by_version: { class: 'history', accounts: 'none' },",
+        "events: { class: 'history', accounts: 'own' },",
+      ],
+    },
+    "{ class: 'history', accounts: 'none' } => {}": {
+      reason: 'the default of each decision',
+      lines: [
+        "transaction: { class: 'history', accounts: 'none' },",
+        "by_version: { class: 'history', accounts: 'none' },",
+        "block_by_version: { class: 'history', accounts: 'none' },",
+      ],
+    },
   },
   'src/access/limits/window.ts': {
     'extraCost > 0 => extraCost >= 0': 'nothing is added',
@@ -68,13 +88,32 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   },
   'src/cache/epoch/epoch.ts': {
     'one.id < other.id => one.id <= other.id': 'no two fields of a hash have one name',
-    '\'\' => "Stryker was here!"': 'for types alone: a group of a match, or no match and no number',
-    '[] => ["Stryker was here"]': 'no number either way',
-    'version === undefined => false': 'undefined is at or below no version',
+    '\'\' => "Stryker was here!"': {
+      reason: 'for types alone: a group of a match, or no match and no number',
+      lines: [
+        "const [, born = '', number = '', root = '', rest = ''] = form.exec(text) ?? [];",
+        "const [earlier = '', upTo = ''] = part.split('@');",
+      ],
+    },
+    '[] => ["Stryker was here"]': {
+      reason: 'no number either way',
+      lines: ["const [, born = '', number = '', root = '', rest = ''] = form.exec(text) ?? [];"],
+    },
+    'version === undefined => false': {
+      reason: 'undefined is at or below no version',
+      lines: ['if (version === undefined) return id;'],
+    },
     'head !== undefined => true': 'for types alone: undefined is at or above no version',
   },
   'src/proxy/reads/asked-content.ts': {
-    '[] => ["Stryker was here"]': 'without a match there is no name and no address',
+    '[] => ["Stryker was here"]': {
+      reason: 'without a match there is no name and no address',
+      lines: [
+        "const [, name, text] = firstMember.exec(body.toString('latin1', 0, 1024)) ?? [];",
+        "const [, address, name] = abiHead.exec(body.toString('latin1', at, at + longestAbiHead)) ?? [];",
+        "const [, address, number = ''] = stream.exec(subject) ?? [];",
+      ],
+    },
     "typeof value === 'number' => true": 'for types alone: no other value is an integer',
     '!isText(type) => false': 'for types alone: no other value is a tag',
     'type === asked => false': shortcut,
@@ -83,18 +122,27 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'Math.max(body.indexOf(\'"abi"\'), 0) => Math.min(body.indexOf(\'"abi"\'), 0)': abiIsParsed,
     '\'"abi"\' => ""': abiIsParsed,
     'at + longestAbiHead => at - longestAbiHead': abiIsParsed,
-    'address === undefined => true': abiIsParsed,
+    'address === undefined => true': {
+      reason: abiIsParsed,
+      lines: ["return address === undefined ? membersOf(JSON.parse(body.toString()))['abi'] : { address, name };"],
+    },
     ...Object.fromEntries(
       abiHeadMutants.map(([part, mutant]) => [`${abiHead} => ${abiHead.replace(part, () => mutant)}`, abiIsParsed]),
     ),
     'byte === undefined => false': 'an absent byte ends no number, so the loop ends without a list',
     '/^(0x[\\da-f]+)\\/(\\d+)(?:\\?|$)/ => /(0x[\\da-f]+)\\/(\\d+)(?:\\?|$)/':
       'a subject begins with its only address ahead of a slash',
-    '\'\' => "Stryker was here!"': 'for types alone: a stream with an address has a number',
+    '\'\' => "Stryker was here!"': {
+      reason: 'for types alone: a stream with an address has a number',
+      lines: ["const [, address, number = ''] = stream.exec(subject) ?? [];"],
+    },
   },
   'src/proxy/reads/policy.ts': {
     'height === undefined => false': 'for types alone: undefined is below no height',
-    'version !== undefined => true': 'for types alone: undefined is at or below no head',
+    'version !== undefined => true': {
+      reason: 'for types alone: undefined is at or below no head',
+      lines: ["return isCommitted && version !== undefined && version <= head ? 'stored' : 'not committed';"],
+    },
   },
   'src/ledger/lib/circuit.ts': {
     'this.#cause === undefined => false': 'for types alone: no cause has no number of its own',
@@ -104,10 +152,13 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   'src/ledger/json-value.ts': {
     '/^[ !#-[\\]-~]*$/ => /^[ !#-[\\]-~]$/': shortcut,
     "value === '' => false": shortcut,
-    '\'\' => "Stryker was here!"': shortcut,
+    '\'\' => "Stryker was here!"': { reason: shortcut, lines: ["value = value === '' ? plain : value + plain;"] },
     'start > opening + 1 => true': 'spares strings without an escape, which are UTF-8',
     'start > opening + 1 => start >= opening + 1': 'spares strings without an escape, which are UTF-8',
-    'opening + 1 => opening - 1': 'spares strings without an escape, which are UTF-8',
+    'opening + 1 => opening - 1': {
+      reason: 'spares strings without an escape, which are UTF-8',
+      lines: ['if (this.#isForNodes && start > opening + 1 && !value.isWellFormed()) {'],
+    },
   },
   'src/proxy/reads/staleness.ts': {
     'overrides.length === 0 => false': shortcut,
@@ -121,22 +172,40 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     '/^json:\\{"function":"([^"]+)"/ => /json:\\{"function":"([^"]+)"/': viewsAlone,
   },
   'src/proxy/reads/demand.ts': {
-    '\'\' => "Stryker was here!"': 'a text without unit is refused as well',
+    '\'\' => "Stryker was here!"': {
+      reason: 'a text without unit is refused as well',
+      lines: ["const [, number = '', unit] = /^(\\d{1,9})(ms|s|m)?$/.exec(text.trim()) ?? [];"],
+    },
     '[] => ["Stryker was here"]': 'without a match there is no number',
     'seen !== undefined => true': 'for types alone: undefined is above no version',
     'seen > asked => seen >= asked': equal,
   },
   'src/proxy/routes/parse-history.ts': {
-    '[] => ["Stryker was here"]': noSuchName,
+    '[] => ["Stryker was here"]': {
+      reason: noSuchName,
+      lines: [
+        'if (version === undefined || knownParameters(request.target, []) === undefined) return undefined;',
+        'knownParameters(target, []) === undefined ? undefined : sharedRead(shared, path, accept);',
+      ],
+    },
     'startText === undefined => false': 'for types alone: undefined is no u64',
     'limitText === undefined => false': 'for types alone: undefined is no u64',
     'startText !== undefined && start === undefined => false': '`newestList` knows no start either',
-    'given === undefined => false': '`newestList` leaves unknown parameters to nodes as well',
+    'given === undefined => false': {
+      reason: '`newestList` leaves unknown parameters to nodes as well',
+      lines: ['if (given === undefined || isRefused) return undefined;'],
+    },
     'text === undefined => false': 'for types alone: undefined is no u64',
   },
   'src/proxy/routes/parse-read.ts': {
     'cached !== undefined => false': shortcut,
-    'contentType === undefined => false': 'for types alone: undefined is no media type',
+    'contentType === undefined => false': {
+      reason: 'for types alone: undefined is no media type',
+      lines: [
+        'if (contentType === undefined || !contentTypes.has(contentType)) throw unsupportedContentType(contentType);',
+        'if (contentType === undefined || !jsonForm.test(contentType)) throw unsupportedContentType(contentType);',
+      ],
+    },
     'copy === spelling => false': 'the memory of the cache alone',
     'own === copy && own.length <= longestCached => true': cacheAlone,
     'own === copy && own.length <= longestCached => false': cacheAlone,
@@ -146,58 +215,157 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'own.length <= longestCached => true': cacheAlone,
     'own.length <= longestCached => own.length < longestCached': cacheAlone,
     'own.length <= longestCached => own.length > longestCached': cacheAlone,
-    '\'\' => "Stryker was here!"': 'for types alone: a path has the parameters of its route',
+    '\'\' => "Stryker was here!"': {
+      reason: 'for types alone: a path has the parameters of its route',
+      lines: [
+        "export function resourceRead({ address: addressText = '', type = '' }: Parameters, request: PathRead): Read {",
+        "export function moduleRead({ address: addressText = '', name = '' }: Parameters, request: PathRead): Read {",
+        "{ hash: hashText = '' }: Parameters,",
+        "export const accountRead: ParseRead = ({ address: addressText = '' }, request) => {",
+        "export const balanceRead: ParseRead = ({ address: addressText = '', asset: assetText = '' }, request) => {",
+        "return ({ address: addressText = '' }, request) => {",
+        "{ handle: handleText = '' }: Parameters,",
+      ],
+    },
   },
   'src/upstream/dispatch/classify.ts': {
     'answer.status < 300 => false': 'spares a success the look into its body; the default is final as well',
     'answer.status < 300 => answer.status <= 300': 'the default is final as well',
-    '\'\' => "Stryker was here!"': equal,
+    '\'\' => "Stryker was here!"': {
+      reason: equal,
+      lines: [
+        "if (need.kind === 'version' && aboveHead.has(error?.code ?? '')) return 'behind';",
+        "return typeof code === 'string' ? { code, message: typeof message === 'string' ? message : '' } : undefined;",
+        "const isOfNode = info !== undefined || sheddingCodes.has(code ?? '');",
+      ],
+    },
     'answer.status > 500 => answer.status >= 500': '500 has a case of its own',
-    "need.kind === 'version' => true": 'for types alone: undefined is above no version',
-    "need.kind === 'block' => true": 'for types alone: undefined is above no height',
-    'body === undefined => false': bodyAndJson,
-    'json === undefined => false': bodyAndJson,
+    "need.kind === 'version' => true": {
+      reason: 'for types alone: undefined is above no version',
+      lines: ["if (need.kind === 'version' && need.version > answer.info.version) return 'version not reached';"],
+    },
+    "need.kind === 'block' => true": {
+      reason: 'for types alone: undefined is above no height',
+      lines: ["if (need.kind === 'block' && need.height > answer.info.blockHeight) return 'version not reached';"],
+    },
+    'body === undefined => false': {
+      reason: bodyAndJson,
+      lines: ["if (body === undefined || json === undefined) return isCertain ? undefined : 'unframed body';"],
+    },
+    'json === undefined => false': {
+      reason: bodyAndJson,
+      lines: ["if (body === undefined || json === undefined) return isCertain ? undefined : 'unframed body';"],
+    },
     'body === undefined || json === undefined => body === undefined && json === undefined': bodyAndJson,
     "typeof value !== 'string' => false": 'for types alone: an absent or repeated value has neither form',
   },
   'src/upstream/dispatch/plan.ts': {
     'lastTried?.name => lastTried.name': 'for types alone: each attempt is recorded with its node',
-    'version !== undefined => true': 'for types alone: a wait is for a version',
+    'version !== undefined => true': {
+      reason: 'for types alone: a wait is for a version',
+      lines: ["if (after === 'wait' && version !== undefined) {"],
+    },
     'repeated === undefined => false': shortcut,
-    '{ isLast } => {}': 'a repeat precedes the last attempt, or follows a miss, which leaves it to the deepest as well',
+    '{ isLast } => {}': {
+      reason: 'a repeat precedes the last attempt, or follows a miss, which leaves it to the deepest as well',
+      lines: ['return pick(nodes, need, { asked: others, prunedAt, anyPruned, bestAnswer }, { isLast });'],
+    },
     'last === undefined || lastAsked === undefined => last === undefined && lastAsked === undefined': recordedTogether,
-    'last === undefined => false': recordedTogether,
+    'last === undefined => false': {
+      reason: recordedTogether,
+      lines: ['if (last === undefined || lastAsked === undefined || history.isRepeating) return undefined;'],
+    },
     'lastAsked === undefined => false': recordedTogether,
     'version === undefined => false': 'for types alone: no head reaches undefined, and no wait is without a version',
-    "last.kind === 'failed' => true": 'for types alone: only a failure has a sign',
+    "last.kind === 'failed' => true": {
+      reason: 'for types alone: only a failure has a sign',
+      lines: ["const hasErred = last.kind === 'failed' && last.sign === 'error';"],
+    },
     "need.kind === 'version' || need.kind === 'head' => true": 'for types alone: no other need has `isChosen`',
     'candidatesOf(fleet, performance.now(), need).filter(({ isDrained }) => isDrained === true) => candidatesOf(fleet, performance.now(), need)':
       othersAreKnown,
     'isDrained === true => true': othersAreKnown,
-    "need.kind === 'head' && need.min !== undefined => true": noHeadBelow,
-    "need.kind === 'head' && need.min !== undefined => need.kind === 'head' || need.min !== undefined": noHeadBelow,
-    "need.kind === 'head' => true": noHeadBelow,
-    'need.min !== undefined => true': noHeadBelow,
+    "need.kind === 'head' && need.min !== undefined => true": {
+      reason: noHeadBelow,
+      lines: [
+        "if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';",
+        "if (need.kind === 'head' && need.min !== undefined && head < need.min) {",
+      ],
+    },
+    "need.kind === 'head' && need.min !== undefined => need.kind === 'head' || need.min !== undefined": {
+      reason: noHeadBelow,
+      lines: [
+        "if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';",
+        "if (need.kind === 'head' && need.min !== undefined && head < need.min) {",
+      ],
+    },
+    "need.kind === 'head' => true": {
+      reason: noHeadBelow,
+      lines: [
+        "if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';",
+        "if (need.kind === 'head' && need.min !== undefined && head < need.min) {",
+      ],
+    },
+    'need.min !== undefined => true': {
+      reason: noHeadBelow,
+      lines: [
+        "if (need.kind === 'head' && need.min !== undefined && (fleet.head?.version ?? 0n) < need.min) return 'not reached';",
+        "if (need.kind === 'head' && need.min !== undefined && head < need.min) {",
+      ],
+    },
   },
   'src/upstream/node/circuits.ts': {
-    '\'refused\' => ""': 'a deferral has one cause, which nothing shows',
-    '-Infinity => +Infinity': 'nothing is named before, so the longer wait is the new one',
+    '\'refused\' => ""': {
+      reason: 'a deferral has one cause, which nothing shows',
+      lines: [
+        "const pauseMs = this.#circuit.fail('refused', sentAtMs, nowMs);",
+        "this.#circuit.hold('refused', longestMs, heldGapMs, nowMs);",
+      ],
+    },
+    '-Infinity => +Infinity': {
+      reason: 'nothing is named before, so the longer wait is the new one',
+      lines: ['#namedAtMs = -Infinity;'],
+    },
   },
   'src/upstream/client-floors.ts': {
     'before !== undefined => true': 'for types alone: undefined is at or above no version',
-    'version < this.#least => version <= this.#least': equal,
+    'version < this.#least => version <= this.#least': {
+      reason: equal,
+      lines: [
+        'if (this.#least === undefined || version < this.#least) this.#least = version;',
+        'if (this.#least !== undefined && version < this.#least) this.#least = version;',
+      ],
+    },
     'version > this.#newest => version >= this.#newest': equal,
     'this.#least === undefined || this.#newest === undefined => false': noFloors,
     'this.#least === undefined || this.#newest === undefined => this.#least === undefined && this.#newest === undefined':
       noFloors,
-    'this.#least === undefined => false': noFloors,
-    'this.#newest === undefined => false': noFloors,
+    'this.#least === undefined => false': {
+      reason: noFloors,
+      lines: ['if (this.#least === undefined || this.#newest === undefined || version < this.#least) return;'],
+    },
+    'this.#newest === undefined => false': {
+      reason: noFloors,
+      lines: ['if (this.#least === undefined || this.#newest === undefined || version < this.#least) return;'],
+    },
   },
   'src/upstream/shared-states.ts': {
-    '[] => ["Stryker was here"]': 'bounds are followed before the first read',
+    '[] => ["Stryker was here"]': {
+      reason: 'bounds are followed before the first read',
+      lines: ['#lanes: readonly Lane[] = [];', '#bounds: readonly number[] = [];'],
+    },
     'bounds === this.#bounds => false': shortcut,
-    'false => true': 'whoever sets the state sets whose it is',
-    'lane.offered !== undefined => true': shortcut,
+    'false => true': {
+      reason: 'whoever sets the state sets whose it is',
+      lines: ['const lane = { boundMs, state: undefined, offered: undefined, askedAtMs: -Infinity, isOwn: false };'],
+    },
+    'lane.offered !== undefined => true': {
+      reason: shortcut,
+      lines: [
+        'if (lane.offered !== undefined) {',
+        'for (const lane of this.#lanes) if (lane.offered !== undefined) this.#accept(lane);',
+      ],
+    },
     'state.info.version < least => state.info.version <= least': equal,
     'info.version > known => info.version >= known': equal,
     'inMs < next => inMs <= next': equal,
@@ -210,45 +378,90 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
       'equal versions are compared by time before',
   },
   'src/upstream/select/ranking.ts': {
-    "need.kind === 'block' => true": 'for types alone: no other need has a height',
-    "need.kind === 'head' => true": 'no other need asks for the freshest, or has a least version',
+    "need.kind === 'block' => true": {
+      reason: 'for types alone: no other need has a height',
+      lines: ["return need.kind === 'block' ? need.height : undefined;"],
+    },
+    "need.kind === 'head' => true": {
+      reason: 'no other need asks for the freshest, or has a least version',
+      lines: ["return need.kind === 'head' ? need.min : undefined;", "if (need.kind === 'head')"],
+    },
     "need.kind === 'transaction' => true": 'for types alone: no other need has a submission',
-    '\'holding\' => ""': 'shown after a miss for transactions alone, which have no position to hold',
   },
   'src/upstream/select/pick.ts': {
     'asked.size === 0 => false': shortcut,
-    "anyPruned && need.kind === 'head' => true": sparesSearch,
-    "anyPruned && need.kind === 'head' => anyPruned || need.kind === 'head'": sparesSearch,
-    "need.kind === 'head' => true": sparesSearch,
+    "anyPruned && need.kind === 'head' => true": {
+      reason: sparesSearch,
+      lines: ["const last = anyPruned && need.kind === 'head' ? deepestUnasked(nodes, prunedAt) : undefined;"],
+    },
+    "anyPruned && need.kind === 'head' => anyPruned || need.kind === 'head'": {
+      reason: sparesSearch,
+      lines: ["const last = anyPruned && need.kind === 'head' ? deepestUnasked(nodes, prunedAt) : undefined;"],
+    },
+    "need.kind === 'head' => true": {
+      reason: sparesSearch,
+      lines: ["const last = anyPruned && need.kind === 'head' ? deepestUnasked(nodes, prunedAt) : undefined;"],
+    },
     'best >= prunedScore => best > prunedScore': 'the holding of such a node adds to its score',
     'nodes.length < 2 || nodes.every(isBetter) => false': shortcut,
     'nodes.length < 2 || nodes.every(isBetter) => nodes.length < 2 && nodes.every(isBetter)': shortcut,
     'most <= least * depthTolerance => most < least * depthTolerance': shortcut,
-    'least * depthTolerance => least / depthTolerance': shortcut,
+    'least * depthTolerance => least / depthTolerance': {
+      reason: shortcut,
+      lines: ['if (most <= least * depthTolerance) return nodes;'],
+    },
     "need.kind !== 'transaction' => true": missIsMiss,
-    '\'transaction\' => ""': missIsMiss,
-    'nodes.length < 2 => false': shortcut,
+    '\'transaction\' => ""': {
+      reason: missIsMiss,
+      lines: ["const anyPruned = prunedAt.size > 0 && need.kind !== 'transaction';"],
+    },
+    'nodes.length < 2 => false': {
+      reason: shortcut,
+      lines: [
+        'if (nodes.length < 2 || nodes.every(isBetter)) return nodes;',
+        'if (nodes.length < 2) return nodes;',
+        'const one = nodes.length < 2 ? 0 : Math.floor(random() * nodes.length);',
+        'const other = nodes.length < 2 ? 0 : (one + 1 + Math.floor(random() * (nodes.length - 1))) % nodes.length;',
+      ],
+    },
     'most <= least * depthTolerance => false': shortcut,
     '() => 0 => () => undefined': 'the nodes are in order of cost already',
     'last === undefined => false': 'for types alone: without a node of this chain there is no refusal',
     'a.window.oldest < b.window.oldest => a.window.oldest <= b.window.oldest': 'equal edges are compared before',
-    '[] => ["Stryker was here"]': 'the first node replaces it',
-    'first === undefined => false': typesAlone,
+    '[] => ["Stryker was here"]': { reason: 'the first node replaces it', lines: ['let alike: Candidate<N>[] = [];'] },
+    'first === undefined => false': {
+      reason: typesAlone,
+      lines: ['if (first === undefined || nodes.every((node) => weightOf(node) === weightOf(first))) return nodes;'],
+    },
   },
   'src/proxy/http/target.ts': {
     "target.startsWith('/') => false": shortcut,
-    '\'\' => "Stryker was here!"': 'for types alone: a match has its groups',
+    '\'\' => "Stryker was here!"': {
+      reason: 'for types alone: a match has its groups',
+      lines: ["const [prefix = '', authority = ''] = /^https?:\\/\\/([^/?#]*)/i.exec(target) ?? [];"],
+    },
     '[] => ["Stryker was here"]': 'without a match there is no authority',
   },
   'src/proxy/routes/target.ts': {
     'version !== undefined => false': shortcut,
-    "query === '' => false": shortcut,
+    "query === '' => false": {
+      reason: shortcut,
+      lines: ["if (query === '') return undefined;", "if (query === '') return {};"],
+    },
     "!path.includes('%') => false": plainPath,
     '\'%\' => ""': plainPath,
     '/^ledger_version=(\\d{1,20})$/ => /^ledger_version=(\\d)$/': shortcut,
     '/^ledger_version=(\\d{1,20})$/ => /^ledger_version=(\\D{1,20})$/': shortcut,
-    '\'\' => "Stryker was here!"': 'for types alone: a text that is split has a first part, and a match its groups',
-    'text === null => false': 'for types alone: null is no u64',
+    '\'\' => "Stryker was here!"': {
+      reason: 'for types alone: a text that is split has a first part, and a match its groups',
+      lines: [
+        "if (query === '') return undefined;",
+        "if (query === '') return {};",
+        "const path = below.split('?', 1)[0] ?? '';",
+        "const path = decoded(target.split(/[?#]/, 1)[0] ?? '');",
+        "const path = target.split(/[?#]/, 1)[0] ?? '';",
+      ],
+    },
   },
   'src/upstream/node/retention-window.ts': {
     'this.#olderSinceMs !== undefined => true': 'for types alone: no time is later than undefined',
