@@ -127,8 +127,10 @@ export interface LatestParts {
 /** One replica's choice of a state, for each client. */
 export class Latest {
   readonly #parts: LatestParts;
-  /** The newest shared block that a connection has got: one ahead of it binds its client alone. */
+  /** The newest block that a connection has got of those that every lane has passed: a newer one binds its client alone. */
   readonly #seen = new Map<number, number>();
+  /** The newest shared block ahead of another lane that a client has got from this replica. */
+  readonly #own = new Map<number, number>();
   /** The block of each lane that this replica answered from last. */
   readonly #shown = new Map<Lane, number>();
   /** The newest block that any client got. */
@@ -142,16 +144,23 @@ export class Latest {
 
   /** The state that the read is answered from: a shared one, or one ahead of it. */
   choose(atMs: number, { sender, boundMs, minBlock }: Demand): Opening & { readonly isShared: boolean } {
-    const { shape, floors } = this.#parts;
+    const { shape, floors, lanes } = this.#parts;
     this.recordShown(sender, minBlock);
     const all = shape.floor === 'gateway' ? this.#served : -1;
-    const own = sender && Math.max(floors.get(sender.client) ?? -1, this.#seen.get(sender.connection) ?? -1);
-    const floor = Math.max(minBlock, all, own ?? -1);
+    const known = sender && [
+      floors.get(sender.client),
+      this.#own.get(sender.client),
+      this.#seen.get(sender.connection),
+    ];
+    const floor = Math.max(minBlock, all, ...(known ?? []).map((block) => block ?? -1));
     const shared = this.#shared(atMs, boundMs, floor);
     const state = shared ?? this.#above(atMs, boundMs, floor);
     this.#served = Math.max(this.#served, state.block);
-    if (sender !== undefined && shared !== undefined) raise(this.#seen, sender.connection, state.block);
-    else if (sender !== undefined) raise(floors, sender.client, state.block);
+    if (sender !== undefined) {
+      if (shared === undefined) raise(floors, sender.client, state.block);
+      else if (lanes.some((lane) => lane.at(atMs).block < state.block)) raise(this.#own, sender.client, state.block);
+      else raise(this.#seen, sender.connection, state.block);
+    }
     return { ...state, isShared: shared !== undefined };
   }
 
