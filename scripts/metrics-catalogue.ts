@@ -21,6 +21,7 @@ import {
 } from '../src/proxy/http/http-metrics.ts';
 import { routeNames } from '../src/proxy/routes/route-table.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
+import { createHotMetrics } from '../src/proxy/reads/hot-reads.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
 import { createPoolMetrics } from '../src/workers/workers.ts';
 
@@ -71,7 +72,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
     ],
   ],
   ['Cache', [always(cache), { when: '`cache.store`', add: store }, { when: '`cache.redis`', add: redis }]],
-  ['Upstreams', [always(upstreams, sender, createAuditMetrics)]],
+  ['Upstreams', [always(upstreams, sender, createAuditMetrics, createHotMetrics)]],
   ['Signing messages', [always(createEncodeMetrics, (registry) => createProofMetrics(registry, zero))]],
   [
     'Keys and limits',

@@ -106,8 +106,9 @@ async function startOne({ shape }: Trace, [full, archive]: readonly SampleNode[]
     archival: [archive],
     config: {
       cache: shared === undefined ? { memory } : { memory, redis: shared },
-      // A busy machine is no reason to give up.
-      latest: { waitForVersionMs: 5_000 },
+      // A busy machine is no reason to give up. Reads ahead of clients come when a shared state is replaced, which is a matter
+      // of time.
+      latest: { waitForVersionMs: 5_000, maxStalenessMs: 3_600_000 },
       upstream: { timeoutMs: 20_000, deadlineMs: 20_000 },
     },
   });

@@ -80,7 +80,7 @@ export interface Shape {
   readonly overrides?: Partial<Record<Route, { readonly boundMs: number; readonly ofItems: number }>> | undefined;
   /** `latest.floor`: whom the newest version binds that a client has shown or got. */
   readonly floor: 'client' | 'gateway';
-  /** Hot reads are repeated at the next shared state ahead of their first client; the product has none. */
+  /** Hot reads are repeated at the next shared state ahead of their first client, as `src/proxy/reads/hot-reads.ts` does. */
   readonly hot?: HotShape;
 }
 

@@ -127,6 +127,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
       if (!isComplete)
         journal.record('drop incomplete', {}, 'nodes disagree on a read, and not every cache dropped it');
     },
+    isBusy: () => clientPort.isDraining() || clientPort.load().isOverloaded,
     onDisagreement: (report) =>
       journal.record('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
     followerEvents: {
@@ -177,6 +178,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     reads.audits.close();
     reads.follower.close();
     reads.pulse.close();
+    reads.freshness.hot.close();
     // Usage first: nothing of the cache is worth its loss.
     await access?.close();
     await cache.close();

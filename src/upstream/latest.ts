@@ -110,6 +110,11 @@ export class Latest {
     return { version: state.info.version, ageMs: nowMs - state.asOfMs, isUsable: usable !== undefined };
   }
 
+  /** Whether reads with the default bound share this state. */
+  isShared(state: ReportedState): boolean {
+    return this.#shared.sharedWithin(this.#options.maxStalenessMs) === state;
+  }
+
   /** Clients that are ahead of the shared states. */
   get clientsAhead(): number {
     return this.#keptFloors.clients;

@@ -15,6 +15,7 @@ import {
 import { Histogram, lagVersions } from '../../metrics/index.ts';
 import type { Demand, Fleet, PublishedState, ReportedState } from '../../upstream/index.ts';
 import { parseBound, parseDemand } from './demand.ts';
+import { HotReads } from './hot-reads.ts';
 import type { DemandingCaller, DemandSource, Read, ReadResult } from './read.ts';
 import type { Reader } from './reader.ts';
 import {
@@ -53,6 +54,7 @@ export interface InfoBody {
 
 /** Decides the version of each read of "latest", by the client's demand and its connection's history. */
 export class Freshness {
+  readonly hot: HotReads;
   readonly #fleet: Fleet;
   readonly #latest: Fleet['latest'];
   readonly #reader: Reader;
@@ -68,7 +70,9 @@ export class Freshness {
   #version: LedgerVersion | undefined;
   #lag = 0;
 
-  constructor(fleet: Fleet, reader: Reader, settings: StalenessSettings, registry: Registry) {
+  /** `isBusy`: see `HotReads`. */
+  constructor(fleet: Fleet, reader: Reader, settings: StalenessSettings, isBusy: () => boolean, registry: Registry) {
+    this.hot = new HotReads(fleet, reader, (read, version) => this.pinned(read, version), isBusy, registry);
     this.#fleet = fleet;
     this.#latest = fleet.latest;
     this.#reader = reader;
@@ -129,6 +133,7 @@ export class Freshness {
     const hit = state === undefined ? undefined : this.#reader.find(this.pinned(read, state.info.version));
     if (state === undefined || hit === undefined) return undefined;
     this.recordServed(request, state);
+    this.hot.record(read, state);
     return { ...hit, isLatest: true, ageSeconds: this.ageOf(state, performance.now()) };
   }
 
@@ -139,6 +144,7 @@ export class Freshness {
     const demand = this.demandOf(exchange, read);
     if (demand.maxStalenessMs === 0) return this.#readAtHead(read, demand, exchange);
     return latest.at(demand, exchange, async (state) => {
+      this.hot.record(read, state);
       const pinned = this.pinned(read, state.info.version);
       const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
       latest.requireVersion(served.entry, state.info.version);

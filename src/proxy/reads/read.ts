@@ -6,7 +6,7 @@ import { isOfState, type ReadFacts } from './policy.ts';
 import { type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
 import type { BoundedRead } from './staleness.ts';
 import type { Span } from '../../metrics/index.ts';
-import type { Fleet, FleetRequest, Need, NodeAnswer } from '../../upstream/index.ts';
+import type { Fleet, FleetRequest, Need, NodeAnswer, ReportedState } from '../../upstream/index.ts';
 
 /** A parsed, canonical read. `wire` is made from its canonical parts alone. */
 export interface Read extends ReadFacts {
@@ -17,6 +17,8 @@ export interface Read extends ReadFacts {
   readonly atOnce?: FleetRequest['wire'];
   /** Its last cache key, stored here because a cached target's requests share one `Read`. */
   keyed?: Keyed | undefined;
+  /** How often clients have read it of a shared state (see `HotReads`). */
+  asked?: { readonly of: ReportedState; times: number };
   /** See `BoundedRead`. */
   matched?: BoundedRead['matched'];
 }
@@ -39,6 +41,8 @@ export interface Caller {
   readonly signal: CancelSignal;
   /** Fair-queueing key: tenant, or the client's IPv4 address or /64. */
   readonly client: string;
+  /** No client waits for it yet (see `HotReads`): it counts as no request. */
+  readonly isAhead?: true;
   /** Parent span of the work. */
   readonly span?: Span | undefined;
   /** Called when a node begins to work on it, once or more. */

@@ -97,8 +97,8 @@ export class Reader {
     const keyed = this.#keyedOf(read);
     if (keyed === undefined) return this.ask(read, caller);
     const { tiers, metrics } = this.#cache;
-    metrics.miss(read.operation);
-    const { client } = caller;
+    const { client, isAhead = false } = caller;
+    if (!isAhead) metrics.miss(read.operation);
     const load = (signal: CancelSignal, span: Span | undefined): Promise<Loaded> =>
       this.#fetchPast(min, read, keyed, { client, signal, span });
     // A lease for a long poll would hold up reads of the same hash at other replicas.
@@ -110,7 +110,7 @@ export class Reader {
       load,
       isLeased,
       (loaded, isLeader) => {
-        if (!isLeader) metrics.coalesced.inc();
+        if (!isLeader && !isAhead) metrics.coalesced.inc();
         return resultOf(read, loaded, !isLeader);
       },
     );

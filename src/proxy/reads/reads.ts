@@ -31,6 +31,8 @@ interface ReadsContext {
   readonly gasPriceTtlMs: number;
   /** Deletes a read that nodes answer differently from every tier. */
   readonly drop: (key: CacheKey) => Promise<void>;
+  /** Whether this process has no time for reads ahead of clients. */
+  readonly isBusy: () => boolean;
   readonly onDisagreement: (report: AuditReport) => void;
   readonly followerEvents: FollowerEvents;
 }
@@ -53,7 +55,7 @@ export function createReads({
   // An eighth: most pages are asked for by nobody.
   const tail = new Tail(fleet, cache.tiers, () => cache.memory.maxBytes / 8);
   const reader = new Reader(fleet, cache, (stored) => audits.consider(stored));
-  const freshness = new Freshness(fleet, reader, latest, registry);
+  const freshness = new Freshness(fleet, reader, latest, events.isBusy, registry);
   const shares = new Shares(fleet, freshness, cache.tiers, gasPriceTtlMs);
   const proof = new PageProof(fleet, settings.audits, () => {
     tail.distrust();

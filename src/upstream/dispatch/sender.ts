@@ -6,7 +6,7 @@ import { nodesFor } from '../fleet-view.ts';
 import type { Purpose } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 import { pick, noAnswers } from '../select/pick.ts';
-import { isSureOf, positionOf, type ReadClass } from '../select/ranking.ts';
+import { isSureOf, type Need, positionOf, type ReadClass } from '../select/ranking.ts';
 import { Attempt, type Fetch } from './attempt.ts';
 import { type DispatchContext, FleetCall, Hedging } from './call.ts';
 import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts';
@@ -82,6 +82,14 @@ export class Sender {
     // A small answer is read whole: it can be validated, and another node is asked when it breaks off.
     return answer.status < 300 && !isSmall ? answer : readWhole(answer, attempt);
   };
+
+  /** Whether a read in the background takes no place or allowance that clients need: each node that may get it has half. */
+  hasToSpare(need: Need): boolean {
+    if (this.waiting > 0) return false;
+    const choice = pick(nodesFor(this.#context.fleet, need), need, noAnswers);
+    if (choice === undefined || !isSureOf(choice.node, need)) return false;
+    return choice.alike.every(({ upstream }) => mayBeAskedMore(upstream));
+  }
 
   /**
    * Asks one node that is not in `notOf`, once, in the background: a trusted one that surely holds the version, with half

@@ -220,7 +220,10 @@ export class PreparedHits<Sink extends { readonly socket: Socket }> {
       memory.use(prepared);
     }
     prepared.hits.inc();
-    if (snapshot !== undefined && source !== undefined) freshness.recordServed(source, snapshot);
+    if (snapshot !== undefined && source !== undefined) {
+      freshness.recordServed(source, snapshot);
+      freshness.hot.record(target.read, snapshot);
+    }
     const hit = this.#hit;
     hit.method = isHead ? 'HEAD' : target.scope === 'none' ? 'POST' : 'GET';
     hit.route = target.route.name;
