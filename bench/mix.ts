@@ -3,7 +3,7 @@
  * by route. `--against DIR` measures the package of another checkout beside it, round by round.
  */
 import { requestShapes, type Route } from '../simulate/shapes.ts';
-import { shapes } from '../simulate/shape.ts';
+import { shapes, usualTraffic } from '../simulate/shape.ts';
 import { serverCpu } from './support/contest.ts';
 import { median, spread } from './support/figures.ts';
 import { sendMix } from './support/mix-load.ts';
@@ -38,21 +38,25 @@ const aloneConnections = 16;
 
 /** The rate at which 1,000 requests a second read the newest state. */
 const usualRate = shapes[0]?.traffic.rate ?? 1_000;
+/** The default of `latest.maxStaleness`, in ms. */
+const usualStaleness = 200;
 
 export const mix: Part = {
   name: 'mix',
   heading: 'The mix of clients',
   async run(flags: Flags) {
     const options = optionsOf(flags, { starts: 1, rounds: 3, seconds: 20, warmUp: 10 });
-    const { requests, seed = 1, slow = 1, against } = flags.mix;
+    const { requests, seed = 1, slow = 1, staleness = usualStaleness, against } = flags.mix;
+    const clients = Math.round((flags.mix.rate ?? usualRate) / usualTraffic.clientRate);
     const rate = Math.round((flags.mix.rate ?? usualRate) / slow);
     const isClosed = requests !== undefined;
     const load = {
       connections: options.connections,
       rate: isClosed ? Infinity : rate,
       requests: requests ?? rate * options.seconds,
+      clients,
     };
-    const sides = await startSides(against, slow);
+    const sides = await startSides(against, { slow, stalenessMs: staleness });
     for (const { world } of sides) {
       await send(world, { ...load, rate, requests: rate * options.warmUp, seed: seed * 1_000 });
     }
@@ -63,14 +67,14 @@ export const mix: Part = {
       }
     }
     const count = flags.isQuick ? aloneRequests.quick : aloneRequests.usual;
-    const alone = { connections: aloneConnections, rate: Infinity, requests: count };
+    const alone = { connections: aloneConnections, rate: Infinity, requests: count, clients };
     for (const { route } of requestShapes) {
       process.stderr.write(`alone: ${route}\n`);
       for (const side of sides) side.alone.set(route, await send(side.world, { ...alone, seed, only: route }));
     }
     for (const { world } of sides) await world.stop();
     const pace = isClosed ? 'in a closed loop' : `at ${rate.toLocaleString('en')} requests a second`;
-    return `${load.requests.toLocaleString('en')} requests ${pace} in each of ${options.rounds} rounds, at most ${options.connections} in flight, to the built package in front of a full and an archival sample node whose ledger moves by 25 blocks a second${slow === 1 ? '' : `, all of it ${slow} times slower`}. The nodes count the calls; looks at the head and probes are apart. "No node": requests beyond the number of calls. Costs of a route are of ${count.toLocaleString('en')} requests that are sent alone, ${aloneConnections} in flight, after the mix.
+    return `${load.requests.toLocaleString('en')} requests ${pace} in each of ${options.rounds} rounds, of ${clients.toLocaleString('en')} clients behind a proxy, at most ${options.connections} in flight, with ${staleness} ms of staleness, to the built package in front of a full and an archival sample node whose ledger moves by 25 blocks a second${slow === 1 ? '' : `, all of it ${slow} times slower`}. The nodes count the calls; looks at the head and probes are apart. "No node": requests beyond the number of calls. Costs of a route are of ${count.toLocaleString('en')} requests that are sent alone, ${aloneConnections} in flight, after the mix.
 
 ${allTable(sides)}
 
@@ -78,15 +82,18 @@ ${routeTable(sides)}`;
   },
 };
 
-async function startSides(against: string | undefined, slow: number): Promise<readonly Side[]> {
+async function startSides(
+  against: string | undefined,
+  world: Parameters<typeof startMixWorld>[1],
+): Promise<readonly Side[]> {
   const folders = [
     { name: 'ledgergate' },
     ...(against === undefined ? [] : [{ name: 'the other', checkout: against }]),
   ];
   const sides: Side[] = [];
   for (const folder of folders) {
-    const world = await startMixWorld({ ...folder, cpu: serverCpu }, slow);
-    sides.push({ name: folder.name, world, rounds: [], alone: new Map() });
+    const started = await startMixWorld({ ...folder, cpu: serverCpu }, world);
+    sides.push({ name: folder.name, world: started, rounds: [], alone: new Map() });
   }
   return sides;
 }
@@ -95,6 +102,7 @@ interface Sent {
   readonly connections: number;
   readonly rate: number;
   readonly requests: number;
+  readonly clients: number;
   readonly seed: number;
   readonly only?: Route;
 }

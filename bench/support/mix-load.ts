@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool, type Dispatcher } from 'undici';
 import type { Route } from '../../simulate/shapes.ts';
+import { Random } from '../../test/support/random.ts';
 import { quantile } from './figures.ts';
 import type { MixRequest, MixSource } from './mix-source.ts';
 
@@ -14,6 +15,8 @@ export interface MixLoad {
   readonly rate: number;
   /** The end: after so many requests. */
   readonly requests: number;
+  /** Addresses that requests come from, in the header of a proxy. */
+  readonly clients: number;
 }
 
 export interface MixAnswers {
@@ -31,13 +34,14 @@ const stepMs = 2;
 const shownFaults = 5;
 
 /** Resolves when every request was answered. Throws for answers other than 200, 202 and 503. */
-export async function sendMix({ url, source, connections, rate, requests }: MixLoad): Promise<MixAnswers> {
+export async function sendMix({ url, source, connections, rate, requests, clients }: MixLoad): Promise<MixAnswers> {
   const { origin, pathname } = new URL(url);
   const pools = { read: new Pool(origin, { connections }), wait: new Pool(origin, { connections: waiters }) };
   const counts = new Map<Route, number>();
   const tookMs: number[] = [];
   const faults: string[] = [];
   let shed = 0;
+  const random = new Random(clients);
   const inFlight = { read: new Set<Promise<void>>(), wait: new Set<Promise<void>>() };
   const startMs = performance.now();
   for (let sent = 0; sent < requests;) {
@@ -65,7 +69,11 @@ export async function sendMix({ url, source, connections, rate, requests }: MixL
   async function ask(pool: Pool, request: MixRequest): Promise<void> {
     const sentMs = performance.now();
     const { method, path, body = null, contentType } = request;
-    const headers = contentType === undefined ? {} : { 'content-type': contentType };
+    const client = random.below(clients);
+    const headers = {
+      'x-forwarded-for': `10.${client >> 16}.${(client >> 8) & 255}.${client & 255}`,
+      ...(contentType === undefined ? {} : { 'content-type': contentType }),
+    };
     try {
       const answer = await pool.request({ method, path: pathname.replace(/\/$/, '') + path, body, headers });
       await read(request, answer);

@@ -30,20 +30,25 @@ const others: Readonly<Partial<Record<Route, readonly SampleRouteName[]>>> = {
   ledgerInfo: [],
 };
 
-const { ledger: pace } = shapeOf('', usualTraffic.accounts);
+const { ledger: pace, nodes: nodeTimes } = shapeOf('', usualTraffic.accounts);
 /** As fast as the simulation's. */
 const versionsPerSecond = pace.blocksPerSecond * pace.versionsPerBlock;
 const startHead = 2_000_000_000n;
-/** The default of `latest.maxStaleness`. */
-const stalenessMs = 200;
+/** Each request names its client, as behind a proxy (`sendMix`). */
+const access = { trustedProxies: ['127.0.0.1/32'], anonymous: 'open', plans: { open: {} } };
 const pendingMs = 300;
 /** A few minutes. */
 const window = 100_000n;
 
-/** `slow`: all of it is so many times slower than usual. `config`: further sections of the gateway's config. */
+const isLook = ({ route }: { readonly route: string }): boolean => route === 'ledgerInfo' || route === 'healthy';
+
+/**
+ * `stalenessMs`: bound of reads of the newest state. `slow`: all of it is so many times slower than usual. `config`: further
+ * sections of the gateway's config.
+ */
 export async function startMixWorld(
   { config = {}, ...gateway }: Omit<BenchedGateway, 'nodeUrl'>,
-  slow: number,
+  { slow, stalenessMs }: { readonly slow: number; readonly stalenessMs: number },
 ): Promise<MixWorld> {
   const clock = { startHead, versionsPerSecond: Math.round(versionsPerSecond / slow) };
   const mempool = new Mempool({ pendingForMs: pendingMs * slow });
@@ -51,6 +56,11 @@ export async function startMixWorld(
   const full = await createSampleNode({ ...node, clock: advancingClock({ ...clock, window }) });
   const archival = await createSampleNode({ ...node, clock: advancingClock(clock) });
   const nodes: readonly SampleNode[] = [full, archival];
+  // While nodes answer at once, hardly a reader meets another's read.
+  for (const { faults } of nodes) {
+    faults.add({ kind: 'latency', ms: nodeTimes.lookMs * slow }, { when: isLook });
+    faults.add({ kind: 'latency', ms: nodeTimes.readMs * slow }, { when: (request) => !isLook(request) });
+  }
   const upstreams = [
     { name: 'full', url: full.url },
     { name: 'archival', url: archival.url, tier: 'archival' },
@@ -58,7 +68,7 @@ export async function startMixWorld(
   const server = await startGateway({
     ...gateway,
     nodeUrl: [],
-    config: { upstreams, latest: { maxStaleness: `${stalenessMs * slow}ms` }, ...config },
+    config: { upstreams, access, latest: { maxStaleness: `${stalenessMs * slow}ms` }, ...config },
   });
   const sum = (of: (one: SampleNode) => number): number => nodes.reduce((all, one) => all + of(one), 0);
   const callsOf = (route: Route): number => {

@@ -35,6 +35,8 @@ export interface MixOptions {
   readonly seed?: number;
   /** Requests, ledger and staleness are so many times slower: the same shares, on a machine that is busy. */
   readonly slow?: number;
+  /** Bound of reads of the newest state, in ms, ahead of `slow`. Default: the gateway's. */
+  readonly staleness?: number;
   /** Folder of another checkout, with its node_modules, whose package is measured beside this one's. */
   readonly against?: string;
 }
@@ -70,6 +72,7 @@ export function readFlags(): Flags {
       requests: number,
       seed: number,
       slow: number,
+      staleness: number,
       against: { type: 'string' },
     },
   });
@@ -81,7 +84,7 @@ export function readFlags(): Flags {
   }
   const { only, loads, quick: isQuick, write, against } = values;
   const mix: { -readonly [Name in keyof MixOptions]: MixOptions[Name] } = against === undefined ? {} : { against };
-  for (const name of ['rate', 'requests', 'seed', 'slow'] as const) {
+  for (const name of ['rate', 'requests', 'seed', 'slow', 'staleness'] as const) {
     const text = values[name];
     if (text !== undefined) mix[name] = wholeNumber(name, text);
   }
