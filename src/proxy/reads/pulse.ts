@@ -4,20 +4,71 @@ import type { Fleet, PublishedState } from '../../upstream/index.ts';
 /** Called at each beat. `isNewLedger`: the state is of another generation than that of the beat before. */
 export type PulseListener = (state: PublishedState, isNewLedger: boolean) => void;
 
-/** The pulse of one process. */
-export class Pulse {
-  // oxlint-disable-next-line no-useless-constructor -- the parts come with issue 37
-  constructor(_fleet: Fleet, _settings: { readonly maxStalenessMs: number }) {}
+const beatMs = 100;
+/** The largest age of a beat's state: under a looser bound of reads, streams are no later than this. */
+const mostAgeMs = 200;
 
-  /** The state of the last beat; `undefined`: none yet. */
+/** The pulse of one process. A beat looks at the fleet only where no shared state is young enough. */
+export class Pulse {
+  readonly #fleet: Pick<Fleet, 'generation' | 'latest'>;
+  readonly #settings: { readonly maxStalenessMs: number };
+  readonly #closing = new AbortController();
+  readonly #listeners = new Set<{ readonly onBeat: PulseListener }>();
+  #timer: NodeJS.Timeout | undefined;
+  #isBeating = false;
+  #state: PublishedState | undefined;
+  #generation = 0;
+
+  /** `settings`: the live default bound of reads; 0, which shares no state, stands for `mostAgeMs`. */
+  constructor(fleet: Pick<Fleet, 'generation' | 'latest'>, settings: { readonly maxStalenessMs: number }) {
+    this.#fleet = fleet;
+    this.#settings = settings;
+  }
+
+  /** The state of the last beat; `undefined`: none yet, or nobody has listened. */
   get state(): PublishedState | undefined {
-    return undefined;
+    return this.#state;
   }
 
   /** Returns the end of the listening. */
-  listen(_onBeat: PulseListener): () => void {
-    return () => undefined;
+  listen(onBeat: PulseListener): () => void {
+    const listener = { onBeat };
+    this.#listeners.add(listener);
+    if (this.#timer === undefined && !this.#closing.signal.aborted) {
+      this.#timer = setInterval(() => void this.#beat(), beatMs).unref();
+      void this.#beat();
+    }
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size === 0) this.#stop();
+    };
   }
 
-  close(): void {}
+  close(): void {
+    this.#closing.abort(new Error('closing'));
+    this.#stop();
+  }
+
+  #stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    // It ages from now on, and a rollback would pass unseen.
+    this.#state = undefined;
+  }
+
+  async #beat(): Promise<void> {
+    if (this.#isBeating) return;
+    this.#isBeating = true;
+    const { generation, latest } = this.#fleet;
+    const demand = { maxStalenessMs: Math.min(this.#settings.maxStalenessMs || mostAgeMs, mostAgeMs), min: undefined };
+    // Without a state the beat is skipped: clients of reads get the error, and the next beat asks again.
+    const state = await latest.reach(demand, this.#closing.signal).catch(() => undefined);
+    this.#isBeating = false;
+    // A state that was found while the ledger was replaced may be of either.
+    if (state === undefined || this.#timer === undefined || generation !== this.#fleet.generation) return;
+    const isNewLedger = this.#state !== undefined && generation !== this.#generation;
+    this.#state = state;
+    this.#generation = generation;
+    for (const { onBeat } of this.#listeners) onBeat(state, isNewLedger);
+  }
 }

@@ -4,13 +4,14 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Registry } from 'prom-client';
-import { LedgerVersion } from '../../../src/ledger/version.ts';
+import type { LedgerVersion } from '../../../src/ledger/version.ts';
 import { HotReads } from '../../../src/proxy/reads/hot-reads.ts';
 import type { Caller, Read, ReadResult } from '../../../src/proxy/reads/read.ts';
 import type { Reader } from '../../../src/proxy/reads/reader.ts';
 import type { Fleet } from '../../../src/upstream/index.ts';
 import type { PublishedState, ReportedState } from '../../../src/upstream/shared-states.ts';
 import { readResource } from '../../support/reads.ts';
+import { stateAt } from '../../support/states.ts';
 
 const [first, second, third] = [stateAt(1n), stateAt(2n), stateAt(3n)];
 const other = readResource('0xffff', '0x1::coin::Coin', { query: '' });
@@ -94,19 +95,6 @@ class World {
 function reads(count: number): readonly Read[] {
   const addresses = Array.from({ length: count }, (_, index) => `0x${(index + 1).toString(16)}`);
   return addresses.map((address) => readResource(address, '0x1::coin::Coin', { query: '' }));
-}
-
-function stateAt(version: bigint): PublishedState {
-  const info = {
-    chainId: 4,
-    epoch: 1n,
-    version: LedgerVersion.of(version),
-    oldestVersion: LedgerVersion.of(0n),
-    timestampUsec: 0n,
-    blockHeight: version,
-    oldestBlockHeight: 0n,
-  };
-  return { info, asOfMs: 0, body: Buffer.alloc(0), upstream: 'full-0' };
 }
 
 function pinnedTo(read: Read, version: LedgerVersion): Read {
