@@ -1,5 +1,5 @@
 /** Bodies of answers: their form (protocol 2.3), and their JSON, read once. */
-import { JsonSkim, type JsonFacts } from './json-skim.ts';
+import { type ItemRange, JsonSkim, type JsonFacts } from './json-skim.ts';
 import { bodyTurns } from './body-turns.ts';
 
 /** The encoding of an answer. */
@@ -57,10 +57,19 @@ export class JsonBody {
   }
 
   /** The facts of a JSON text of any size, read in the turns of `client`. `undefined`: no JSON. */
-  static async skim(bytes: Buffer, client: string): Promise<JsonFacts | undefined> {
-    const skim = new JsonSkim(bytes);
+  static async skim(bytes: Buffer, client: string, keepsItems = false): Promise<JsonFacts | undefined> {
+    const skim = new JsonSkim(bytes, keepsItems);
     while (!(await bodyTurns.run(client, () => skim.step(pieceBytes))));
     return skim.facts;
+  }
+
+  /**
+   * The places of an array's items in a text of any size, read in the turns of `client`. `undefined`: no JSON, no array,
+   * or an item is neither an object nor an array.
+   */
+  static async items(bytes: Buffer, client: string): Promise<readonly ItemRange[] | undefined> {
+    const { items, ranges } = (await JsonBody.skim(bytes, client, true)) ?? nothing;
+    return items === ranges?.length ? ranges : undefined;
   }
 
   /** Above the size that is read. */
@@ -139,11 +148,13 @@ export class JsonBody {
 }
 
 const none: Members = {};
-const nothing: Pick<JsonFacts, 'members' | 'names' | 'edges'> & { readonly items?: number; readonly value?: unknown } =
-  {
-    members: none,
-    names: [],
-  };
+const nothing: Pick<JsonFacts, 'members' | 'names' | 'edges' | 'ranges'> & {
+  readonly items?: number;
+  readonly value?: unknown;
+} = {
+  members: none,
+  names: [],
+};
 
 function parsedFacts(bytes: Buffer): BodyFacts | undefined {
   const value = parse(bytes);

@@ -16,10 +16,12 @@ export interface JsonFacts {
   readonly items: number | undefined;
   /** Index, start and end of an array's first and last item, where these are objects or arrays. */
   readonly edges?: readonly ItemRange[];
+  /** The same of all items, for a skim that keeps them. */
+  readonly ranges?: readonly ItemRange[] | undefined;
 }
 
 /** `from` and `to`: offsets in bytes. */
-type ItemRange = readonly [index: number, from: number, to: number];
+export type ItemRange = readonly [index: number, from: number, to: number];
 
 /** Members of answers that the gateway reads. */
 const skimmedNames: ReadonlySet<string> = new Set([
@@ -95,12 +97,15 @@ export class JsonSkim {
   #itemFrom = 0;
   #firstItem: ItemRange | undefined;
   #lastItem: ItemRange | undefined;
+  readonly #ranges: ItemRange[] | undefined;
   /** Name of the outermost object's member at hand. */
   #name = otherName;
   readonly #members: Record<string, unknown> = {};
 
-  constructor(bytes: Buffer) {
+  /** `keepsItems`: for `JsonFacts.ranges`. */
+  constructor(bytes: Buffer, keepsItems = false) {
     this.#bytes = bytes;
+    this.#ranges = keepsItems ? [] : undefined;
   }
 
   /** Reads on, some `count` bytes. Returns whether that was all. */
@@ -123,7 +128,8 @@ export class JsonSkim {
     const names = Object.keys(members);
     if (kind !== 'array') return { kind, members, names, items: undefined };
     const edges = [this.#firstItem, this.#lastItem].filter((edge) => edge !== undefined);
-    return { kind, members, names, items: this.#items, edges: edges[0] === edges[1] ? edges.slice(1) : edges };
+    const apart = edges[0] === edges[1] ? edges.slice(1) : edges;
+    return { kind, members, names, items: this.#items, edges: apart, ranges: this.#ranges };
   }
 
   #take(byte: number): void {
@@ -164,6 +170,7 @@ export class JsonSkim {
     const item: ItemRange = [this.#items - 1, this.#itemFrom, this.#at];
     if (this.#items === 1) this.#firstItem = item;
     this.#lastItem = item;
+    this.#ranges?.push(item);
   }
 
   #beginKey(byte: number): void {

@@ -1,5 +1,9 @@
-/** The newest transactions of the ledger: pages that the follower read, as the answers and frames that they contain. */
-import type { Cache } from '../../cache/index.ts';
+/**
+ * The newest transactions of the ledger: pages that the follower read, as the answers and frames that they contain. Pages
+ * are kept whole; a transaction enters the cache when it is asked for, as most never are.
+ */
+import { type Cache, ownBytes } from '../../cache/index.ts';
+import { Address, AnswerForm, findU64, FunctionId, headerOf, JsonBody, TypeTag } from '../../ledger/index.ts';
 import type { LedgerVersion } from '../../ledger/index.ts';
 import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
 import type { AnswerFacts } from './policy.ts';
@@ -29,71 +33,405 @@ export interface Frames {
   readonly events: number;
 }
 
+/** Without a page for so long, in ms, the newest transactions may be others. */
+const currentMs = 2_000;
+/** The follower has stopped when there was no page for so long, in ms. */
+const idleMs = 60_000;
+/** Hashes outlive their pages: they show where two histories part. */
+const mostHashes = 2_000;
+/** Bytes that a transaction takes beside its own. */
+const itemBytes = 200;
+/** Versions behind the head that are asked for as recent ones. */
+const recent = 10_000n;
+/** Larger transactions are read in turns of the event loop: a node is asked. */
+const largestFound = 64 * 1024;
+
 /** The ring of pages of one process. */
 export class Tail {
   readonly listeners = new Set<TailListener>();
+  readonly #fleet: Pick<Fleet, 'generation' | 'head'>;
+  readonly #tiers: Pick<Cache['tiers'], 'purges'>;
+  readonly #maxBytes: () => number;
+  readonly #now: () => number;
+  /** Oldest first, without gaps. */
+  readonly #pages: HeldPage[] = [];
+  /** By hash, of the transactions in `#pages`. */
+  readonly #versions = new Map<string, LedgerVersion>();
+  /** Of the versions before `#next`. */
+  #hashes: string[] = [];
+  #next: LedgerVersion | undefined;
+  #bytes = 0;
+  /** What was read before a purge, or in another generation of the ledger, is not given out. */
+  #purges: number;
+  #generation: number;
+  #isDoubted = false;
+  #isDistrusted = false;
+  #takenAtMs = -Infinity;
+  #finds = 0;
+  #idle: NodeJS.Timeout | undefined;
 
-  /** `maxBytes`: of all pages. */
-  // oxlint-disable-next-line no-useless-constructor -- the parts come with issue 37
-  constructor(_fleet: Fleet, _tiers: Pick<Cache['tiers'], 'purges'>, _maxBytes: () => number) {}
+  /** `maxBytes`: of all pages. `now`: monotonic, in ms. */
+  constructor(
+    fleet: Pick<Fleet, 'generation' | 'head'>,
+    tiers: Pick<Cache['tiers'], 'purges'>,
+    maxBytes: () => number,
+    now: () => number = () => performance.now(),
+  ) {
+    this.#fleet = fleet;
+    this.#tiers = tiers;
+    this.#maxBytes = maxBytes;
+    this.#now = now;
+    this.#purges = tiers.purges;
+    this.#generation = fleet.generation;
+  }
 
   /** The version after the newest; `undefined`: it has none. */
   get next(): LedgerVersion | undefined {
-    return undefined;
+    return this.#next;
   }
 
   /** A page came within 2 s, no history is being compared, and no page is distrusted. */
   get isCurrent(): boolean {
-    return false;
+    return !this.#isDistrusted && !this.isChecking && this.#now() - this.#takenAtMs < currentMs;
+  }
+
+  /** Its history is to be compared with that of the nodes: until `rollBack` or `restart` it gives and takes nothing. */
+  get isChecking(): boolean {
+    return this.#isDoubted || (this.#next !== undefined && this.#generation !== this.#fleet.generation);
+  }
+
+  get isDistrusted(): boolean {
+    return this.#isDistrusted;
   }
 
   /** Finds since the last call: the need of recent transactions. */
   takeFinds(): number {
-    return 0;
+    const finds = this.#finds;
+    this.#finds = 0;
+    return finds;
   }
 
-  /** Ignores what it has; a page that does not join begins anew. */
-  take(_page: Page): void {}
+  /**
+   * Ignores what it has; a page that does not join begins anew, and one that contradicts a known hash is refused. Listeners
+   * get a page with news.
+   */
+  take(page: Page): void {
+    if (this.#isDistrusted || this.isChecking) return;
+    this.#dropStale();
+    const { first, hashes } = page;
+    const end = (first + BigInt(hashes.length)) as LedgerVersion;
+    if (this.#next === undefined || first > this.#next) this.restart(first);
+    const next = this.#next ?? first;
+    if (!this.#agrees(page)) return;
+    this.#takenAtMs = this.#now();
+    this.#awaitIdle();
+    if (end <= next) return;
+    const held = new HeldPage(page, next);
+    this.#pages.push(held);
+    this.#bytes += held.bytes;
+    for (let version = next; version < end; version = (version + 1n) as LedgerVersion) {
+      const hash = hashes[Number(version - first)] ?? '';
+      this.#hashes.push(hash);
+      this.#versions.set(hash, version);
+    }
+    this.#next = end;
+    if (this.#hashes.length > 2 * mostHashes) this.#hashes = this.#hashes.slice(-mostHashes);
+    while (this.#bytes > this.#maxBytes()) this.#dropPage();
+    for (const listener of this.listeners) listener.onPage(held.page);
+  }
 
-  /** Drops all pages; the next one begins at `next`. */
-  restart(_next: LedgerVersion): void {}
+  /** Drops all it has; the next page begins at `next`. */
+  restart(next: LedgerVersion): void {
+    this.#empty();
+    this.#next = next;
+    this.#settle();
+  }
 
-  /** Drops transactions from `version` on. */
-  rollBack(_version: LedgerVersion): void {}
+  /** The nodes may have another history by now: see `isChecking`. */
+  doubt(): void {
+    if (this.#next !== undefined) this.#isDoubted = true;
+  }
+
+  /** Drops transactions from `version` on; what is before is of the nodes' history. */
+  rollBack(version: LedgerVersion): void {
+    this.#dropStale();
+    this.#settle();
+    if (this.#next !== undefined && version < this.#next) this.#cut(version, this.#next);
+    for (const listener of this.listeners) listener.onRollback(version);
+  }
 
   /** Finds nothing from now on: a page differed from its node's own answer. */
-  distrust(): void {}
+  distrust(): void {
+    if (this.#isDistrusted) return;
+    this.#isDistrusted = true;
+    this.#empty();
+    for (const listener of this.listeners) listener.onDistrusted();
+  }
 
-  hashOf(_version: LedgerVersion): string | undefined {
+  /** Known for the last 2,000 versions at least, also while `isChecking`. */
+  hashOf(version: LedgerVersion): string | undefined {
+    if (this.#next === undefined || version >= this.#next) return undefined;
+    return this.#hashes[this.#hashes.length - Number(this.#next - version)];
+  }
+
+  /**
+   * The answer to `by_version` or `by_hash` in JSON, ahead of the policy, which `Reader` applies. None above the believed
+   * head, and none above 64 KiB, which a node is asked for.
+   */
+  find(read: Pick<Read, 'operation' | 'subject' | 'version' | 'extent'>): FoundTransaction | undefined {
+    const { head } = this.#fleet;
+    if (head === undefined || !isOfRecent(read, head.version)) return undefined;
+    this.#finds += 1;
+    if (this.#pages.length === 0 || read.operation === 'transactions') return undefined;
+    this.#dropStale();
+    const version = read.operation === 'transaction' ? this.#versions.get(read.subject) : read.version;
+    if (version === undefined || version > head.version || this.isChecking) return undefined;
+    const held = this.#pageOf(version);
+    const body = held?.bytesOf(version);
+    if (held === undefined || body === undefined || body.length > largestFound) return undefined;
+    const { info, contentType, ownHeaders, upstream } = held.page;
+    const headers = { 'content-type': contentType };
+    const json = new JsonBody(body);
+    return { status: 200, info, headers, coding: undefined, body, json, isFramed: true, ownHeaders, upstream, version };
+  }
+
+  /** Frames of [from, upTo) in one piece; `undefined`: not all of them are held. */
+  frames(from: LedgerVersion, upTo: LedgerVersion, filter?: Filter): Frames | undefined {
+    this.#dropStale();
+    const first = this.#pages[0];
+    if (first === undefined || this.isChecking || from < first.from) return undefined;
+    if (this.#next === undefined || upTo > this.#next) return undefined;
+    const parts: Buffer[] = [];
+    let events = 0;
+    for (let version = from; version < upTo;) {
+      const held = this.#pageOf(version);
+      if (held === undefined) return undefined;
+      const end = held.upTo < upTo ? held.upTo : upTo;
+      events += held.addFrames(parts, version, end, filter);
+      version = end;
+    }
+    return { frames: Buffer.concat(parts), events };
+  }
+
+  /** Whether the versions that page and tail both know have the same hashes. */
+  #agrees({ first, hashes }: Page): boolean {
+    return hashes.every((hash, index) => (this.hashOf((first + BigInt(index)) as LedgerVersion) ?? hash) === hash);
+  }
+
+  #pageOf(version: LedgerVersion): HeldPage | undefined {
+    const pages = this.#pages;
+    let low = 0;
+    let high = pages.length - 1;
+    while (low <= high) {
+      const middle = (low + high) >> 1;
+      const held = pages[middle] as HeldPage;
+      if (version < held.from) high = middle - 1;
+      else if (version >= held.upTo) low = middle + 1;
+      else return held;
+    }
     return undefined;
   }
 
-  /** The answer to `by_version` or `by_hash` in JSON, ahead of the policy, which `Reader` applies. */
-  find(_read: Read): FoundTransaction | undefined {
-    return undefined;
+  #cut(version: LedgerVersion, next: LedgerVersion): void {
+    for (let held = this.#pages.at(-1); held !== undefined && held.upTo > version; held = this.#pages.at(-1)) {
+      const from = held.from < version ? version : held.from;
+      for (const hash of held.hashesOf(from)) this.#versions.delete(hash);
+      held.upTo = from;
+      if (from > held.from) break;
+      this.#pages.pop();
+      this.#bytes -= held.bytes;
+    }
+    const kept = this.#hashes.length - Number(next - version);
+    this.#hashes.length = Math.max(kept, 0);
+    this.#next = version;
   }
 
-  /** Frames of [from, upTo); `undefined`: `from` is not held. */
-  frames(_from: LedgerVersion, _upTo: LedgerVersion, _filter?: Filter): Frames | undefined {
-    return undefined;
+  #settle(): void {
+    this.#isDoubted = false;
+    this.#generation = this.#fleet.generation;
+  }
+
+  /** Hashes stay: they show from where on the history is another. */
+  #dropStale(): void {
+    const { purges } = this.#tiers;
+    if (purges === this.#purges && this.#generation === this.#fleet.generation) return;
+    this.#purges = purges;
+    this.#dropPages();
+  }
+
+  #dropPages(): void {
+    this.#pages.length = 0;
+    this.#versions.clear();
+    this.#bytes = 0;
+  }
+
+  /** Drops the oldest page. */
+  #dropPage(): void {
+    const held = this.#pages.shift();
+    if (held === undefined) return;
+    this.#bytes -= held.bytes;
+    for (const hash of held.hashesOf(held.from)) this.#versions.delete(hash);
+  }
+
+  #awaitIdle(): void {
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => this.#empty(), idleMs).unref();
+  }
+
+  #empty(): void {
+    clearTimeout(this.#idle);
+    this.#idle = undefined;
+    this.#dropPages();
+    this.#hashes = [];
+    this.#next = undefined;
+    this.#isDoubted = false;
   }
 }
 
-/** The page in a node's answer; `undefined`: its items are not the transactions from `first` on. */
-export function cutPage(
-  _answer: NodeAnswer,
-  _first: LedgerVersion,
-  _ownHeaders: string | undefined,
+/** A page in the ring, and the part of it that counts: [from, upTo). */
+class HeldPage {
+  readonly page: Page;
+  readonly from: LedgerVersion;
+  upTo: LedgerVersion;
+  readonly bytes: number;
+  /** Whether no line of a frame can end inside a transaction. */
+  readonly #isOneLine: boolean;
+  /** By index; those that a filter has asked for. */
+  #facts: (TransactionFacts | undefined)[] | undefined;
+
+  /** What is before `from`, another page has. */
+  constructor(page: Page, from: LedgerVersion) {
+    // One that came from another process may be a part of a larger message.
+    const body = ownBytes(page.body);
+    this.page = body === page.body ? page : { ...page, body };
+    this.from = from;
+    this.upTo = (page.first + BigInt(page.hashes.length)) as LedgerVersion;
+    this.bytes = body.length + page.hashes.length * itemBytes;
+    this.#isOneLine = isOneLine(body);
+  }
+
+  bytesOf(version: LedgerVersion): Buffer {
+    const { body, ranges } = this.page;
+    const at = this.#indexOf(version) * 2;
+    return body.subarray(ranges[at], ranges[at + 1]);
+  }
+
+  /** Of the transactions from `version` up to the end. */
+  hashesOf(version: LedgerVersion): readonly string[] {
+    return this.page.hashes.slice(this.#indexOf(version), this.#indexOf(this.upTo));
+  }
+
+  /** Adds the frames of [version, end). Returns their number. */
+  addFrames(parts: Buffer[], version: LedgerVersion, end: LedgerVersion, filter: Filter | undefined): number {
+    const before = parts.length;
+    for (let each = version; each < end; each = (each + 1n) as LedgerVersion) {
+      if (filter?.matches(this.#factsOf(each)) === false) continue;
+      const bytes = this.bytesOf(each);
+      parts.push(frameHead(each), this.#isOneLine ? bytes : inLines(bytes), frameEnd);
+    }
+    return (parts.length - before) / 3;
+  }
+
+  /** Once for all filters. */
+  #factsOf(version: LedgerVersion): TransactionFacts {
+    const facts = (this.#facts ??= []);
+    return (facts[this.#indexOf(version)] ??= factsOf(this.bytesOf(version)));
+  }
+
+  #indexOf(version: LedgerVersion): number {
+    return Number(version - this.page.first);
+  }
+}
+
+/** Whether it is a read of a transaction near the `head`, or of transactions there. Any hash may be of one. */
+function isOfRecent({ operation, version, extent }: Pick<Read, 'operation' | 'version' | 'extent'>, head: bigint) {
+  if (operation === 'transaction') return true;
+  const asked = extent?.kind === 'list' ? extent.first : version;
+  return asked !== undefined && head - asked < recent;
+}
+
+/**
+ * The page in a node's answer; `undefined`: its items are not the transactions from `first` on. Reads the body in turns of
+ * the event loop. `ownHeaders`: `Fleet.ownHeadersOf` the answer.
+ */
+export async function cutPage(
+  answer: Pick<NodeAnswer, 'status' | 'headers' | 'info' | 'coding' | 'isFramed' | 'body'> & {
+    readonly upstream: Pick<NodeAnswer['upstream'], 'name'>;
+  },
+  first: LedgerVersion,
+  ownHeaders: string | undefined,
 ): Promise<Page | undefined> {
-  return Promise.resolve(undefined);
+  const { status, headers, info, coding, isFramed, upstream } = answer;
+  const contentType = headerOf(headers, 'content-type');
+  if (status !== 200 || info === undefined || coding !== undefined || !isFramed) return undefined;
+  if (contentType === undefined || AnswerForm.find(contentType) !== 'json') return undefined;
+  const body = ownBytes(answer.body);
+  const items = await JsonBody.items(body, '');
+  if (items === undefined || items.length === 0) return undefined;
+  const ranges = new Uint32Array(items.length * 2);
+  const hashes: string[] = [];
+  for (const [index, from, to] of items) {
+    const facts = await JsonBody.skim(body.subarray(from, to), '');
+    const { version, hash } = facts?.members ?? {};
+    if (typeof version !== 'string' || findU64(version) !== first + BigInt(index)) return undefined;
+    if (typeof hash !== 'string' || !hashForm.test(hash)) return undefined;
+    ranges.set([from, to], index * 2);
+    hashes.push(hash);
+  }
+  return { first, body, ranges, hashes, contentType, ownHeaders, info, upstream: upstream.name };
 }
+
+/** As nodes write hashes, and as canonical reads spell them. */
+const hashForm = /^0x[\da-f]{64}$/;
 
 /** The frame of one transaction. */
 export function transactionFrame(version: LedgerVersion, bytes: Buffer): Buffer {
-  return Buffer.concat([Buffer.from(`id: ${version}\nevent: transaction\ndata: `), bytes, Buffer.from('\n\n')]);
+  return Buffer.concat([frameHead(version), isOneLine(bytes) ? bytes : inLines(bytes), frameEnd]);
 }
 
-/** The facts of a transaction's bytes. */
-export function factsOf(_bytes: Buffer): TransactionFacts {
-  return { sender: undefined, function: undefined, events: [] };
+function frameHead(version: LedgerVersion): Buffer {
+  return Buffer.from(`id: ${version}\nevent: transaction\ndata: `);
+}
+
+const frameEnd = Buffer.from('\n\n');
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+
+function isOneLine(bytes: Buffer): boolean {
+  return !bytes.includes(lineFeed) && !bytes.includes(carriageReturn);
+}
+
+/**
+ * As the lines of one event (HTML, 9.2.6), joined by line feeds at the reader. No string of JSON holds a raw line break,
+ * so that a blank is as good as a carriage return, which no event can carry.
+ */
+function inLines(bytes: Buffer): Buffer {
+  const text = bytes.toString('latin1').replaceAll('\r', ' ').replaceAll('\n', '\ndata: ');
+  return Buffer.from(text, 'latin1');
+}
+
+/** The facts of a transaction's bytes. Numbers above 2^53 lose digits on the way: none of the facts is one. */
+export function factsOf(bytes: Buffer): TransactionFacts {
+  const { sender, payload, events } = membersOf(JSON.parse(bytes.toString()));
+  const { function: called, transaction_payload: inner } = membersOf(payload);
+  return {
+    sender: typeof sender === 'string' ? Address.find(sender) : undefined,
+    function: functionIn(called) ?? functionIn(membersOf(inner)['function']),
+    events: Array.isArray(events) ? events.flatMap((event) => typeIn(membersOf(event)['type']) ?? []) : [],
+  };
+}
+
+function functionIn(value: unknown): string | undefined {
+  const id = typeof value === 'string' ? FunctionId.find(value) : undefined;
+  return id && FunctionId.format(id);
+}
+
+function typeIn(value: unknown): string | undefined {
+  const tag = typeof value === 'string' ? TypeTag.find(value) : undefined;
+  return tag && TypeTag.format(tag);
+}
+
+/** The members of a JSON object; none of any other value. */
+function membersOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
 }
