@@ -22,6 +22,7 @@ import {
 import { routeNames } from '../src/proxy/routes/route-table.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createHotMetrics } from '../src/proxy/reads/hot-reads.ts';
+import { createWaitMetrics } from '../src/proxy/reads/waits.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
 import { createPoolMetrics } from '../src/workers/workers.ts';
 
@@ -73,6 +74,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   ],
   ['Cache', [always(cache), { when: '`cache.store`', add: store }, { when: '`cache.redis`', add: redis }]],
   ['Upstreams', [always(upstreams, sender, createAuditMetrics, createHotMetrics)]],
+  ['The follower and event streams', [always(createWaitMetrics)]],
   ['Signing messages', [always(createEncodeMetrics, (registry) => createProofMetrics(registry, zero))]],
   [
     'Keys and limits',

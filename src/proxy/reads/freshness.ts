@@ -92,6 +92,17 @@ export class Freshness {
   }
 
   /**
+   * Whether an answer of a ledger that ends ahead of version `next` has all that the client has seen. A client that states a
+   * demand asks for more.
+   */
+  suffices(source: DemandSource, next: LedgerVersion): boolean {
+    const { headers } = source;
+    if ((headers['ledgergate-min-version'] ?? headers['ledgergate-max-staleness']) !== undefined) return false;
+    const { min, floor } = this.demandOf(source);
+    return (min === undefined || min < next) && (floor === undefined || floor < next);
+  }
+
+  /**
    * The bound of a read, and its origin. `given`: value of `Ledgergate-Max-Staleness`. `plan`: the client's. Throws
    * `GatewayError` 400.
    */

@@ -14,7 +14,7 @@ export interface Read extends ReadFacts {
   readonly wire: FleetRequest['wire'];
   readonly need: Need;
   /** For a long poll: the same request without the wait. */
-  readonly atOnce?: FleetRequest['wire'];
+  readonly atOnce?: FleetRequest['wire'] | undefined;
   /** Its last cache key, stored here because a cached target's requests share one `Read`. */
   keyed?: Keyed | undefined;
   /** How often clients have read it of a shared state (see `HotReads`). */

@@ -62,7 +62,7 @@ export function createReads({
     followerEvents.distrusted();
   });
   const follower = new Follower(fleet, tail, follow, followerEvents, proof);
-  const waits = new Waits(reader, tail, follower);
+  const waits = new Waits(reader, freshness, tail, follower, cache.tiers, registry);
   const pulse = new Pulse(fleet, latest);
   const streams = {
     transactions: new TransactionStreams(reader, freshness, tail, follower, pulse),

@@ -1,22 +1,277 @@
-/** Callers that wait for a transaction's commit, answered when the tail has it. */
-import type { LedgerVersion } from '../../ledger/index.ts';
+/**
+ * Callers that wait for a transaction's commit. While the tail grows, its pages answer them, and a node is asked once for
+ * each hash; else they share a long poll of a node.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Registry } from 'prom-client';
+import type { Cache } from '../../cache/index.ts';
+import { CancelToken, JsonBody, type LedgerVersion, setPatientTimeout } from '../../ledger/index.ts';
+import { Counter } from '../../metrics/index.ts';
 import type { Follower } from './follower.ts';
-import type { Caller, Read, ReadResult } from './read.ts';
+import type { Freshness } from './freshness.ts';
+import type { Page } from './push-types.ts';
+import type { Caller, DemandingCaller, Read, ReadResult } from './read.ts';
 import type { Reader } from './reader.ts';
 import type { Tail } from './tail.ts';
 
-/** The waits of one process, by hash. */
+/** As long as a node waits (protocol 1, row 19). */
+const waitMs = 1_000;
+/** For so long a wait ends with a node's pending answer, while no page has the transaction. */
+const pendingWaitMs = 5_000;
+/** For so long a look-up gets it. */
+const pendingLookUpMs = 1_000;
+/** Hashes whose waits are no need of the follower: it asks nodes ten times a second. */
+const mostPolled = 4;
+/** In bytes: some 10,000 transactions of wallets. */
+const pendingBytes = 16 * 1024 * 1024;
+/** In bytes. A larger body is not kept, nor read. */
+const largestPending = 64 * 1024;
+/** In bytes, beside the body: a hash, an entry, and the facts of its node. */
+const pendingOverhead = 600;
+
+type AnsweredBy = 'follower' | 'pending' | 'node';
+
+/** A pending answer. */
+interface Pending {
+  readonly served: ReadResult;
+  /** Time of its request, in ms of the clock. */
+  readonly atMs: number;
+  /** See `Reader.generation`, `ReadThrough.purges`. */
+  readonly generation: number;
+  readonly purges: number;
+}
+
+/** One caller of `wait_by_hash`. A class, as `Flight` is. */
+class Waiter {
+  readonly read: Read;
+  readonly caller: Caller;
+  readonly resolve: (served: ReadResult) => void;
+  readonly reject: (error: unknown) => void;
+  isOpen = true;
+  isAsking = false;
+  /** The next answer of a node ends the wait, pending or not. */
+  isLast = false;
+  timer: NodeJS.Timeout | undefined;
+  onAbort: () => void = () => undefined;
+
+  constructor(read: Read, caller: Caller, resolve: (served: ReadResult) => void, reject: (error: unknown) => void) {
+    this.read = read;
+    this.caller = caller;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+}
+
+/** The waits of one process, by hash, and the transactions that are known to be pending. */
 export class Waits {
-  // oxlint-disable-next-line no-useless-constructor -- the parts come with issue 37
-  constructor(_reader: Reader, _tail: Tail, _follower: Follower) {}
+  readonly #reader: Reader;
+  readonly #freshness: Pick<Freshness, 'suffices'>;
+  readonly #tail: Tail;
+  readonly #tiers: Pick<Cache['tiers'], 'purges'>;
+  readonly #now: () => number;
+  readonly #answered: ReturnType<typeof createWaitMetrics>;
+  readonly #waiters = new Map<string, Set<Waiter>>();
+  readonly #pending = new LRUCache<string, Pending>({
+    maxSize: pendingBytes,
+    sizeCalculation: ({ served }) => served.entry.body.length + pendingOverhead,
+  });
+  /** Hashes in the last page whose waits it did not end. */
+  readonly #late: string[] = [];
+  /** The version after the newest page. */
+  #next: LedgerVersion | undefined;
+  /** Commits since then are in pages, in ms of the clock. */
+  #sinceMs = Infinity;
 
-  /** Answers at the commit, or as a node's long poll does; `undefined`: a node is to be asked. */
-  join(_read: Read, _caller: Caller): Promise<ReadResult> | undefined {
-    return undefined;
+  /** `now`: in ms. */
+  constructor(
+    reader: Reader,
+    freshness: Pick<Freshness, 'suffices'>,
+    tail: Tail,
+    follower: Pick<Follower, 'needs'>,
+    tiers: Pick<Cache['tiers'], 'purges'>,
+    registry: Registry,
+    now = (): number => performance.now(),
+  ) {
+    this.#reader = reader;
+    this.#freshness = freshness;
+    this.#tail = tail;
+    this.#tiers = tiers;
+    this.#now = now;
+    this.#answered = createWaitMetrics(registry);
+    follower.needs.add(() => this.#waiters.size > mostPolled);
+    tail.listeners.add({
+      onPage: (page) => this.#onPage(page),
+      onRollback: () => this.#forget(),
+      onDistrusted: () => this.#forget(),
+    });
   }
 
-  /** The known answer to `by_hash` of a pending transaction, of a ledger that has reached `min`. */
-  pendingOf(_read: Read, _min: LedgerVersion | undefined): ReadResult | undefined {
-    return undefined;
+  /** Answers at the commit, or after a second with the pending transaction, as a node's long poll does. */
+  join(read: Read, caller: Caller): Promise<ReadResult> {
+    return new Promise((resolve, reject) => {
+      const waiter = new Waiter(read, caller, resolve, reject);
+      const isFollowed = read.form === 'json' && this.#tail.isCurrent;
+      this.#add(waiter);
+      if (!waiter.isOpen) return;
+      if (!isFollowed) {
+        waiter.isLast = true;
+        this.#ask(waiter, read);
+        return;
+      }
+      waiter.timer = setPatientTimeout(() => this.#expire(waiter), waitMs);
+      // Recorded first: a commit from here on is in a page.
+      if (this.#findPending(read, pendingWaitMs) === undefined) this.#askAtOnce(waiter);
+    });
   }
+
+  /** Looks up a transaction that memory has not. One that is known to be pending is answered without a node. */
+  lookUp(read: Read, caller: DemandingCaller): Promise<ReadResult> {
+    const { next, isCurrent } = this.#tail;
+    if (next === undefined || !isCurrent || read.form !== 'json') return this.#reader.load(read, caller);
+    const known = this.#findPending(read, pendingLookUpMs);
+    if (known !== undefined && this.#freshness.suffices(caller, next)) return Promise.resolve(known);
+    const atMs = this.#now();
+    return this.#reader.load(read, caller).then((served) => {
+      this.#record(read, served, atMs);
+      return served;
+    });
+  }
+
+  #add(waiter: Waiter): void {
+    const { read, caller } = waiter;
+    const { subject } = read;
+    const others = this.#waiters.get(subject);
+    if (others === undefined) this.#waiters.set(subject, new Set([waiter]));
+    else others.add(waiter);
+    waiter.onAbort = () => this.#fail(waiter, CancelToken.reasonOf(caller.signal));
+    caller.signal.addEventListener('abort', waiter.onAbort, { once: true });
+    if (caller.signal.aborted) waiter.onAbort();
+  }
+
+  #onPage({ first, hashes }: Page): void {
+    if (this.#next === undefined || first > this.#next) this.#sinceMs = this.#now();
+    this.#next = (first + BigInt(hashes.length)) as LedgerVersion;
+    if (this.#waiters.size === 0 && this.#pending.size === 0) return;
+    const late = this.#late.splice(0);
+    for (const hash of hashes) {
+      this.#pending.delete(hash);
+      // In a worker that does not know of the new head yet.
+      if (!this.#answerAll(hash)) this.#late.push(hash);
+    }
+    for (const hash of late) if (!this.#answerAll(hash)) this.#askForAll(hash);
+  }
+
+  /** Returns whether nobody waits for it any more. */
+  #answerAll(hash: string): boolean {
+    let found: ReadResult | undefined;
+    for (const waiter of this.#waiters.get(hash) ?? []) {
+      const { read } = waiter;
+      if (read.form !== 'json') continue;
+      if (found !== undefined) this.#reader.hitsOf(read).inc();
+      found ??= this.#reader.find(read);
+      if (found === undefined) return false;
+      this.#settle(waiter, found, 'follower');
+    }
+    return true;
+  }
+
+  /** The page is no answer: the transaction may be too large for that. */
+  #askForAll(hash: string): void {
+    for (const waiter of this.#waiters.get(hash) ?? []) if (!waiter.isAsking) this.#askAtOnce(waiter);
+  }
+
+  #askAtOnce(waiter: Waiter): void {
+    const { read } = waiter;
+    const { atOnce } = read;
+    this.#ask(waiter, atOnce === undefined ? read : { ...read, wire: atOnce, atOnce: undefined });
+  }
+
+  #ask(waiter: Waiter, read: Read): void {
+    const atMs = this.#now();
+    waiter.isAsking = true;
+    this.#reader.load(read, waiter.caller).then(
+      (served) => {
+        waiter.isAsking = false;
+        const isPending = this.#record(read, served, atMs);
+        if (!waiter.isOpen || (isPending && !waiter.isLast)) return;
+        // The node may be behind: what another read found committed meanwhile is the newer answer.
+        const isFinal = served.entry.lifetimeMs > 0;
+        this.#settle(waiter, isFinal ? served : (this.#reader.find(read) ?? served), 'node');
+      },
+      (error: unknown) => this.#fail(waiter, error),
+    );
+  }
+
+  #expire(waiter: Waiter): void {
+    if (!waiter.isOpen) return;
+    waiter.isLast = true;
+    if (waiter.isAsking) return;
+    const known = this.#findPending(waiter.read, pendingWaitMs);
+    if (known === undefined) this.#askAtOnce(waiter);
+    else this.#settle(waiter, known, 'pending');
+  }
+
+  /** Records the answer if it is a pending transaction, and returns whether it is. */
+  #record(read: Read, served: ReadResult, atMs: number): boolean {
+    const { status, body, lifetimeMs, committedAt } = served.entry;
+    if (read.form !== 'json' || status !== 200 || lifetimeMs > 0 || committedAt !== undefined) return false;
+    if (body.length > largestPending) return true;
+    if (new JsonBody(body).members['type'] !== 'pending_transaction') return false;
+    const { source } = served;
+    // Only the first caller of a flight knows when it began.
+    if (source.kind === 'upstream' && !source.isCollapsed) {
+      const { generation } = this.#reader;
+      const { purges } = this.#tiers;
+      const shared = { ...served, source: { ...source, isCollapsed: true } };
+      this.#pending.set(read.subject, { served: shared, atMs, generation, purges });
+    }
+    return true;
+  }
+
+  /** The pending answer of a node since whose request no page has the transaction. */
+  #findPending({ subject }: Read, longestMs: number): ReadResult | undefined {
+    const known = this.#pending.get(subject);
+    if (known === undefined || !this.#tail.isCurrent) return undefined;
+    const { served, atMs, generation, purges } = known;
+    if (atMs < this.#sinceMs || this.#now() - atMs > longestMs) return undefined;
+    return generation === this.#reader.generation && purges === this.#tiers.purges ? served : undefined;
+  }
+
+  #forget(): void {
+    this.#pending.clear();
+    this.#late.length = 0;
+    this.#next = undefined;
+    this.#sinceMs = Infinity;
+  }
+
+  #settle(waiter: Waiter, served: ReadResult, by: AnsweredBy): void {
+    this.#leave(waiter);
+    this.#answered.inc({ by });
+    waiter.resolve(served);
+  }
+
+  #fail(waiter: Waiter, error: unknown): void {
+    if (!waiter.isOpen) return;
+    this.#leave(waiter);
+    waiter.reject(error);
+  }
+
+  #leave(waiter: Waiter): void {
+    const { read, caller, timer, onAbort } = waiter;
+    waiter.isOpen = false;
+    clearTimeout(timer);
+    caller.signal.removeEventListener('abort', onAbort);
+    const waiters = this.#waiters.get(read.subject);
+    waiters?.delete(waiter);
+    if (waiters?.size === 0) this.#waiters.delete(read.subject);
+  }
+}
+
+/** Registers the family of waits. */
+export function createWaitMetrics(registry: Registry) {
+  return new Counter(registry, {
+    name: 'ledgergate_waits_answered_total',
+    help: 'Answers to wait_by_hash that memory did not have when the request came: of the follower when it saw the commit, of a pending transaction that was known, of a node.',
+    labels: { by: ['follower', 'pending', 'node'] },
+  });
 }

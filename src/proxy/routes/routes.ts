@@ -151,14 +151,16 @@ export class Routes implements Service {
 
   /** Answers a read from memory at once, or from the fleet. */
   #answerRead(exchange: Exchange, read: Read): void | Promise<void> {
-    const { reader, freshness } = this.#reads;
+    const { reader, freshness, waits } = this.#reads;
     const hit = isOfLatest(read) ? freshness.findRead(read, exchange) : reader.find(read);
     if (hit !== undefined) return this.#write(exchange, hit);
     exchange.requireTime();
     // An answer of history grows with the ledger until it is final: no client gets one of before its own reads.
     const load = isOfLatest(read)
       ? freshness.load(read, exchange)
-      : reader.load(read, exchange, read.extent === undefined ? undefined : freshness.demandOf(exchange).min);
+      : read.operation === 'transaction'
+        ? waits.lookUp(read, exchange)
+        : reader.load(read, exchange, read.extent === undefined ? undefined : freshness.demandOf(exchange).min);
     return load.then(
       (served) => this.#write(exchange, served),
       (error: unknown) => this.#stream(exchange, read.form, error),
@@ -183,21 +185,14 @@ export class Routes implements Service {
     return this.#passRead(exchange, this.match(request.method ?? '', target));
   }
 
-  /**
-   * A long poll: callers of one hash share one wait at a node. Its node may be behind: what another read found committed
-   * meanwhile is the newer answer.
-   */
+  /** A long poll: callers of one hash share the wait for its commit. */
   #answerWait(exchange: Exchange, match: Match): void | Promise<void> {
     const { reader, waits } = this.#reads;
     const read = match.parse(exchange.request.headers.accept) as Read;
     const hit = reader.find(read);
     if (hit !== undefined) return this.#write(exchange, hit);
     exchange.requireTime();
-    const committed = waits.join(read, exchange);
-    if (committed !== undefined) return committed.then((served) => this.#write(exchange, served));
-    return reader
-      .load(read, exchange)
-      .then((served) => this.#write(exchange, served.entry.lifetimeMs > 0 ? served : (reader.find(read) ?? served)));
+    return waits.join(read, exchange).then((served) => this.#write(exchange, served));
   }
 
   /** Writes the answer. After a committed transaction its connection reads no older state. */
