@@ -7,6 +7,7 @@ import { Follower, type FollowerEvents, type FollowSettings } from './follower.t
 import { Freshness } from './freshness.ts';
 import { InfoStreams } from './info-streams.ts';
 import { PageProof } from './page-proof.ts';
+import { PastPages } from './past-pages.ts';
 import { Pulse } from './pulse.ts';
 import { Reader } from './reader.ts';
 import { Shares } from './shares.ts';
@@ -64,8 +65,9 @@ export function createReads({
   const follower = new Follower(fleet, tail, follow, followerEvents, proof);
   const waits = new Waits(reader, freshness, tail, follower, cache.tiers, registry);
   const pulse = new Pulse(fleet, latest);
+  const pages = new PastPages(reader, tail, cache.tiers);
   const streams = {
-    transactions: new TransactionStreams(reader, freshness, tail, follower, pulse),
+    transactions: new TransactionStreams(pages, freshness, tail, follower, pulse, follow),
     watches: new Watches(reader, freshness, pulse, settings.streams),
     info: new InfoStreams(freshness, pulse),
   };

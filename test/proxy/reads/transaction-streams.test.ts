@@ -1,0 +1,480 @@
+// Streams of transactions over a real tail, with a ledger, a pulse and nodes that the test moves.
+import assert from 'node:assert/strict';
+import { setImmediate as turn } from 'node:timers/promises';
+import { test } from 'node:test';
+import type { AdmittedRequest } from '../../../src/access/index.ts';
+import { CancelToken, GatewayError, type LedgerVersion } from '../../../src/ledger/index.ts';
+import { PastPages } from '../../../src/proxy/reads/past-pages.ts';
+import type { PulseListener } from '../../../src/proxy/reads/pulse.ts';
+import type { EventSink, Filter, StreamClient } from '../../../src/proxy/reads/push-types.ts';
+import type { Read, ReadResult } from '../../../src/proxy/reads/read.ts';
+import { cutPage, Tail } from '../../../src/proxy/reads/tail.ts';
+import { TransactionStreams } from '../../../src/proxy/reads/transaction-streams.ts';
+import { LargeAnswerError } from '../../../src/upstream/index.ts';
+import { ledgerInfo } from '../../support/ledger-info.ts';
+import { stateAt } from '../../support/states.ts';
+
+const v = (version: number | bigint): LedgerVersion => BigInt(version) as LedgerVersion;
+const hashOf = (version: bigint, history: string): string => `0x${history}${version.toString(16).padStart(63, '0')}`;
+
+function idsOf(first: number, end: number): readonly string[] {
+  return Array.from({ length: end - first }, (_, index) => `${first + index}`);
+}
+
+/** The reading end of a stream. */
+class Client implements EventSink {
+  isOpen = true;
+  unread = 0;
+  onEnd = (): void => {};
+  ended: string | undefined;
+  readonly sent: Buffer[] = [];
+  readonly signal = new CancelToken();
+  /** What further reads cost; absent: the endpoint is open. */
+  admitted: AdmittedRequest | undefined;
+
+  send(frames: Buffer): boolean {
+    if (this.isOpen) this.sent.push(frames);
+    return this.isOpen;
+  }
+
+  end(reason: string): void {
+    this.isOpen = false;
+    this.ended = reason;
+    this.signal.abort(new Error(reason));
+  }
+
+  /** Ids of all events, with the name of those that are no transaction. */
+  get ids(): readonly string[] {
+    const text = Buffer.concat(this.sent).toString();
+    return text
+      .split('\n\n')
+      .filter((event) => event !== '')
+      .map((event) => {
+        const [, id] = /^id: (.*)$/m.exec(event) ?? [];
+        const [, name = 'none'] = /^event: (.*)$/m.exec(event) ?? [];
+        return name === 'transaction' ? `${id}` : `${name} ${id}`;
+      });
+  }
+
+  /** It has the transactions from `first` to before `end`, in order, and nothing else. */
+  assertHas(first: number, end: number): void {
+    assert.deepEqual(this.ids, idsOf(first, end));
+  }
+}
+
+/** One gateway's streams. */
+class World {
+  readonly fleet = { generation: 1, head: ledgerInfo({ version: 1_000_000n }) };
+  readonly settings: { mode: 'auto' | 'always' | 'off' } = { mode: 'auto' };
+  readonly seen: bigint[] = [];
+  /** Queries of page reads, in turn. */
+  readonly asked: string[] = [];
+  /** The head of the nodes. */
+  head = 0n;
+  history = 'a';
+  padding = 0;
+  timeMs = 0;
+  /** Replaces the answer to a page read. */
+  answer: ((read: Read) => ReadResult | Error | Promise<ReadResult>) | undefined;
+  readonly needs = new Set<() => boolean>();
+  readonly tail = new Tail(
+    this.fleet,
+    { purges: 0 },
+    () => 100_000_000,
+    () => this.timeMs,
+  );
+  #onBeat: PulseListener | undefined;
+  readonly #pages: PastPages;
+  readonly streams: TransactionStreams;
+
+  constructor() {
+    const { fleet } = this;
+    const reader = {
+      get generation() {
+        return fleet.generation;
+      },
+      isLarge: () => false,
+      find: () => undefined,
+      load: async (read: Read) => {
+        this.asked.push(read.subject);
+        const given = await this.answer?.(read);
+        if (given instanceof Error) throw given;
+        return given ?? resultOf(200, this.#bodyOf(read));
+      },
+    };
+    this.#pages = new PastPages(reader, this.tail, { purges: 0 });
+    const freshness = {
+      findLedgerInfo: () => ({ body: Buffer.alloc(0), version: v(this.head) }),
+      ledgerInfo: () => Promise.reject(new Error('not asked')),
+      recordSeen: (_: unknown, version: bigint) => this.seen.push(version),
+    };
+    const pulse = {
+      listen: (onBeat: PulseListener) => {
+        this.#onBeat = onBeat;
+        return () => (this.#onBeat = undefined);
+      },
+    };
+    const { needs } = this;
+    this.streams = new TransactionStreams(
+      this.#pages,
+      freshness,
+      this.tail,
+      { needs },
+      pulse,
+      this.settings,
+      () => this.timeMs,
+    );
+  }
+
+  get isListening(): boolean {
+    return this.#onBeat !== undefined;
+  }
+
+  transaction(version: bigint, history = this.history): string {
+    const sender = version % 10n === 0n ? '0xa' : '0xb';
+    const padding = 'x'.repeat(this.padding);
+    return JSON.stringify({ version: String(version), hash: hashOf(version, history), sender, padding });
+  }
+
+  #list(first: bigint, end: bigint): Buffer {
+    const items: string[] = [];
+    for (let version = first; version < end; version += 1n) items.push(this.transaction(version));
+    return Buffer.from(`[${items.join()}]`);
+  }
+
+  #bodyOf({ extent }: Read): Buffer {
+    assert.ok(extent?.kind === 'list');
+    const end = extent.first + BigInt(extent.limit);
+    return this.#list(extent.first, end > this.head ? this.head + 1n : end);
+  }
+
+  /** The follower reads [first, end). */
+  async follow(first: number, end: number): Promise<void> {
+    const answer = {
+      status: 200,
+      headers: { 'content-type': 'application/json' },
+      info: ledgerInfo({ version: 1_000_000n }),
+      coding: undefined,
+      isFramed: true,
+      body: this.#list(BigInt(first), BigInt(end)),
+      upstream: { name: 'one' },
+    };
+    const page = await cutPage(answer, v(first), undefined);
+    assert.ok(page);
+    this.tail.take(page);
+  }
+
+  /** The shared state moves to the head of the nodes, which is `head` from now on, and all that follows from it ends. */
+  async beat(head?: number): Promise<void> {
+    if (head !== undefined) this.head = BigInt(head);
+    this.timeMs += 100;
+    this.#onBeat?.(stateAt(v(this.head)), false);
+    for (let turns = 0; turns < 40; turns += 1) await turn();
+  }
+
+  async open(
+    { cursor, isResumed = false, filter }: { cursor?: number; isResumed?: boolean; filter?: Filter },
+    client = new Client(),
+  ): Promise<Client> {
+    const { admitted, signal } = client;
+    const caller = { headers: {}, socket: {}, client: 'one', route: 'transactions', admitted, signal, sink: client };
+    const parts = caller as unknown as StreamClient;
+    const request = { cursor: cursor === undefined ? undefined : v(cursor), isResumed };
+    const start = await this.streams.prepare(request, parts);
+    assert.ok('cursor' in start);
+    this.streams.open(parts, start, filter);
+    return client;
+  }
+}
+
+function resultOf(status: number, body: Buffer): ReadResult {
+  const source = { kind: 'upstream', name: 'one', isCollapsed: false, tookMs: 7, retryAfter: undefined } as const;
+  return { entry: { status, body }, source } as ReadResult;
+}
+
+const ofSender: Filter = { key: 'of 0xa', matches: ({ sender }) => sender === '0xa' };
+
+test('streams in step share the buffers of the tail, and none is ahead of the shared state', async () => {
+  const world = new World();
+  world.head = 99n;
+  const [one, other, filtered] = [
+    await world.open({}),
+    await world.open({ cursor: 100 }),
+    await world.open({ filter: ofSender }),
+  ];
+  assert.deepEqual(
+    [...world.needs].map((needs) => needs()),
+    [true],
+  );
+  await world.follow(100, 130);
+  await world.beat(119);
+  one.assertHas(100, 120);
+  other.assertHas(100, 120);
+  assert.equal(one.sent[0], other.sent[0]);
+  assert.deepEqual(filtered.ids, ['100', '110']);
+  assert.deepEqual(new Set(world.seen), new Set([119n]));
+  await world.beat(119);
+  assert.equal(one.sent.length, 1);
+  await world.beat(129);
+  one.assertHas(100, 130);
+  assert.deepEqual(world.asked, []);
+  for (const client of [one, other, filtered]) client.end('client');
+  assert.equal(world.isListening, false);
+  assert.deepEqual(
+    [...world.needs].map((needs) => needs()),
+    [false],
+  );
+});
+
+test('a stream that is behind reads pages that end at hundreds, and goes on from the tail', async () => {
+  const world = new World();
+  await world.beat(449);
+  const first = await world.open({ cursor: 137 });
+  await world.follow(400, 450);
+  await world.beat();
+  first.assertHas(137, 450);
+  assert.deepEqual(world.asked, ['?start=137&limit=63', '?start=200&limit=100', '?start=300&limit=100']);
+  // The next one that is behind has a page of its own, and shares the rest.
+  const second = await world.open({ cursor: 199, isResumed: true });
+  await world.beat();
+  second.assertHas(199, 450);
+  assert.deepEqual(world.asked.slice(3), ['?start=199&limit=1']);
+  await world.follow(450, 460);
+  await world.beat(459);
+  first.assertHas(137, 460);
+  second.assertHas(199, 460);
+  assert.equal(first.sent.at(-1), second.sent.at(-1));
+});
+
+test('a page that the tail has lost, or does not get, is read', async () => {
+  const world = new World();
+  world.head = 99n;
+  const client = await world.open({});
+  await world.follow(100, 110);
+  await world.beat(109);
+  // The follower has skipped ahead.
+  await world.follow(150, 160);
+  await world.beat(159);
+  client.assertHas(100, 160);
+  assert.deepEqual(world.asked, ['?start=110&limit=90']);
+  // The follower hangs: the tail has two seconds.
+  await world.beat(169);
+  client.assertHas(100, 160);
+  world.timeMs += 2_000;
+  await world.beat(169);
+  client.assertHas(100, 170);
+  assert.deepEqual(world.asked.slice(1), ['?start=160&limit=40']);
+  // Pages that come late change nothing.
+  await world.follow(160, 175);
+  await world.beat(174);
+  client.assertHas(100, 175);
+});
+
+test('transactions above the shared state are not sent, though a node has them', async () => {
+  const world = new World();
+  await world.beat(149);
+  const client = await world.open({ cursor: 120 });
+  world.answer = () => {
+    world.head = 180n;
+    return undefined as unknown as ReadResult;
+  };
+  await world.beat();
+  client.assertHas(120, 150);
+});
+
+test('a rollback is an event, after which the stream goes on from its version', async () => {
+  const world = new World();
+  world.head = 99n;
+  const [follows, begins, resumed, ahead] = [
+    await world.open({ cursor: 100 }),
+    await world.open({ cursor: 108 }),
+    await world.open({ cursor: 106, isResumed: true }),
+    await world.open({ cursor: 500 }),
+  ];
+  await world.follow(100, 110);
+  await world.beat(109);
+  world.history = 'b';
+  world.fleet.generation += 1;
+  // The histories are compared: nothing is sent until then.
+  await world.beat(112);
+  follows.assertHas(100, 110);
+  world.tail.rollBack(v(105));
+  await world.follow(105, 113);
+  await world.beat(112);
+  assert.deepEqual(follows.ids.slice(10), ['rollback 104', ...idsOf(105, 113)]);
+  assert.match(follows.sent[1]?.toString() ?? '', /\ndata: {"version":"105"}\n\n$/);
+  // It has asked for nothing before 108, and a client that resumes has had what came before.
+  assert.deepEqual(begins.ids, ['108', '109', 'rollback 107', ...idsOf(108, 113)]);
+  assert.deepEqual(resumed.ids, ['106', '107', '108', '109', 'rollback 104', ...idsOf(105, 113)]);
+  assert.deepEqual(ahead.ids, []);
+  assert.ok(follows.sent.at(-1)?.includes(hashOf(112n, 'b')));
+});
+
+test('a rollback to the genesis empties the last id', async () => {
+  const world = new World();
+  await world.beat(4);
+  const client = await world.open({ cursor: 0 });
+  await world.follow(0, 5);
+  await world.beat();
+  world.tail.rollBack(v(0));
+  await world.beat(0);
+  assert.equal(client.sent.at(-1)?.toString(), 'id: \nevent: rollback\ndata: {"version":"0"}\n\n');
+});
+
+test('a page that was asked for before the ledger was replaced, or is of another history, is not sent', async () => {
+  const world = new World();
+  await world.beat(299);
+  const client = await world.open({ cursor: 150 });
+  world.answer = () => {
+    world.fleet.generation += 1;
+    return undefined as unknown as ReadResult;
+  };
+  await world.beat();
+  client.assertHas(150, 200);
+  world.answer = undefined;
+  await world.follow(250, 300);
+  world.history = 'b';
+  await world.beat();
+  client.assertHas(150, 200);
+  world.history = 'a';
+  world.timeMs += 2_000;
+  await world.beat();
+  client.assertHas(150, 300);
+  assert.deepEqual(world.asked, ['?start=150&limit=50', ...Array.from({ length: 3 }, () => '?start=200&limit=100')]);
+});
+
+test('a filter that lets nothing pass moves the last id on every 1,000 versions', async () => {
+  const world = new World();
+  world.head = 99n;
+  const none: Filter = { key: 'none', matches: () => false };
+  const client = await world.open({ filter: none });
+  for (let first = 100; first < 2_200; first += 300) {
+    await world.follow(first, first + 300);
+    await world.beat(first + 299);
+  }
+  assert.deepEqual(client.ids, ['none 1299']);
+  assert.equal(client.sent[0]?.toString(), 'id: 1299\n\n');
+});
+
+test('a stream that catches up waits for its reader, and ends when that takes nothing', async () => {
+  const world = new World();
+  world.padding = 10_000;
+  await world.beat(999);
+  const client = await world.open({ cursor: 0 });
+  await world.follow(900, 1_000);
+  client.unread = 600_000;
+  await world.beat();
+  assert.deepEqual(client.ids, []);
+  client.unread = 0;
+  for (let turns = 0; turns < 20; turns += 1) await world.beat();
+  client.assertHas(0, 1_000);
+  assert.ok(client.sent.every(({ length }) => length < 512 * 1024));
+  const stuck = await world.open({ cursor: 0 });
+  stuck.unread = 600_000;
+  await world.beat();
+  world.timeMs += 29_000;
+  await world.beat();
+  assert.equal(stuck.ended, undefined);
+  world.timeMs += 1_000;
+  await world.beat();
+  assert.equal(stuck.ended, 'slow');
+});
+
+test('what nodes have pruned ends a stream with their answer', async () => {
+  const world = new World();
+  await world.beat(299);
+  const client = await world.open({ cursor: 150 });
+  world.answer = () => resultOf(410, Buffer.from('{"error_code":\n"version_pruned"}'));
+  await world.beat();
+  assert.equal(client.ended, 'pruned');
+  assert.equal(client.sent.at(-1)?.toString(), 'event: failure\ndata: {"error_code":\ndata: "version_pruned"}\n\n');
+  const refused = await world.streams.prepare({ cursor: v(10), isResumed: false }, {} as StreamClient);
+  assert.equal('refused' in refused && refused.refused.entry.status, 410);
+});
+
+test('a failed page is read again, ever later', async () => {
+  const world = new World();
+  await world.beat(249);
+  const client = await world.open({ cursor: 190 });
+  const failures: (() => ReadResult | Error)[] = [
+    () => new GatewayError('unavailable', 'no node', { reason: 'no node' }),
+    () => resultOf(503, Buffer.from('{}')),
+    () => resultOf(200, Buffer.from('[]')),
+    () => resultOf(200, Buffer.from('[{"version":"190"}]')),
+  ];
+  world.answer = () => failures[world.asked.length % failures.length]?.() ?? resultOf(500, Buffer.alloc(0));
+  // After 0, 100, 300, 700, 1,500 and 3,100 ms.
+  for (let beats = 0; beats < 30; beats += 1) await world.beat();
+  assert.equal(world.asked.length, 1 + 5);
+  client.assertHas(190, 200);
+  world.answer = undefined;
+  world.timeMs += 2_000;
+  await world.beat();
+  client.assertHas(190, 250);
+});
+
+test('a page too large for one answer is read in shorter ones', async () => {
+  const world = new World();
+  world.answer = ({ extent }) => {
+    if (extent?.kind === 'list' && extent.limit > 1 && extent.first < 205) throw new LargeAnswerError();
+    return undefined as unknown as ReadResult;
+  };
+  await world.beat(229);
+  const client = await world.open({ cursor: 203 });
+  await world.beat();
+  client.assertHas(203, 230);
+  assert.deepEqual(world.asked, [
+    '?start=203&limit=97',
+    '?start=203&limit=7',
+    '?start=203&limit=1',
+    '?start=204&limit=96',
+    '?start=204&limit=6',
+    '?start=204&limit=1',
+    '?start=205&limit=95',
+  ]);
+});
+
+test('a page that only a node has is charged once more, and waits where the plan refuses it', async () => {
+  const world = new World();
+  await world.beat(399);
+  const client = new Client();
+  const charges: unknown[] = [];
+  const next = {
+    follow: ({ outcome }: { outcome: string }) => charges.push(outcome),
+    settle: () => charges.push('settled'),
+  };
+  let isRefused = true;
+  client.admitted = { again: () => (isRefused ? undefined : next) } as unknown as AdmittedRequest;
+  await world.open({ cursor: 150 }, client);
+  await world.beat();
+  client.assertHas(150, 200);
+  assert.deepEqual(charges, []);
+  isRefused = false;
+  world.timeMs += 2_000;
+  await world.beat();
+  client.assertHas(150, 400);
+  assert.deepEqual(charges, ['miss', 'settled', 'miss', 'settled']);
+});
+
+test('streams end while pages are distrusted, and where following is off', async () => {
+  const world = new World();
+  const client = await world.open({ cursor: 0 });
+  world.settings.mode = 'off';
+  await world.beat();
+  assert.equal(client.ended, 'reload');
+  const opening = () => world.streams.prepare({ cursor: undefined, isResumed: false }, {} as StreamClient);
+  await assert.rejects(opening, { status: 403, code: 'api_disabled' });
+  world.settings.mode = 'always';
+  const other = await world.open({ cursor: 0 });
+  world.tail.distrust();
+  assert.equal(other.ended, 'failed');
+  await assert.rejects(opening, { status: 503 });
+});
+
+test('a client that left before its stream began leaves nothing', async () => {
+  const world = new World();
+  const client = new Client();
+  client.end('client');
+  await world.open({}, client);
+  assert.equal(world.isListening, false);
+});
