@@ -31,6 +31,8 @@ export class Mempool {
   readonly #pendingForMs: number;
   readonly #now: () => number;
   readonly #entries = new Map<string, PoolEntry>();
+  /** By version; of several that were committed at one, the first. */
+  readonly #committed = new Map<bigint, PoolEntry>();
 
   constructor(options: MempoolOptions = {}) {
     this.#pendingForMs = options.pendingForMs ?? 500;
@@ -53,7 +55,7 @@ export class Mempool {
   find(hash: string, head: bigint): SubmittedTransaction | undefined {
     const entry = this.#entries.get(hash);
     if (entry === undefined) return undefined;
-    if (this.#now() - entry.submittedMs >= this.#pendingForMs) entry.version ??= head;
+    if (this.#now() - entry.submittedMs >= this.#pendingForMs) this.#commit(entry, head);
     const { version, members } = entry;
     if (version === undefined || version > head) {
       return { version: undefined, body: `{"hash":"${hash}"${members},"type":"pending_transaction"}` };
@@ -64,12 +66,31 @@ export class Mempool {
 
   /** Commits every pending transaction at `version`. */
   commitAll(version: bigint): void {
-    for (const entry of this.#entries.values()) entry.version ??= version;
+    for (const entry of this.#entries.values()) this.#commit(entry, version);
+  }
+
+  /** The transaction that was committed at `version`. */
+  at(version: bigint): { readonly hash: string; readonly body: string } | undefined {
+    const hash = this.#committed.get(version)?.hash;
+    const found = hash === undefined ? undefined : this.find(hash, version);
+    return hash === undefined || found === undefined ? undefined : { hash, body: found.body };
+  }
+
+  #commit(entry: PoolEntry, version: bigint): void {
+    entry.version ??= version;
+    if (!this.#committed.has(entry.version)) this.#committed.set(entry.version, entry);
+  }
+
+  #drop(hash: string): void {
+    const entry = this.#entries.get(hash);
+    this.#entries.delete(hash);
+    if (entry?.version !== undefined && this.#committed.get(entry.version) === entry)
+      this.#committed.delete(entry.version);
   }
 
   #add(entry: PoolEntry): void {
     const [first] = this.#entries.keys();
-    if (this.#entries.size >= maxTransactions && first !== undefined) this.#entries.delete(first);
+    if (this.#entries.size >= maxTransactions && first !== undefined) this.#drop(first);
     this.#entries.set(entry.hash, entry);
   }
 }

@@ -54,10 +54,11 @@ function answerFound(call: SampleCall, hash: string): SampleAnswer {
   return answerCommitted(call, { version, hash, body });
 }
 
-/** `undefined` also for a version that has a recorded transaction: that one has another hash. */
+/** `undefined` also for a version that has a recorded or a submitted transaction: that one has another hash. */
 function findSynthetic(call: SampleCall, hash: string): Committed | undefined {
   const version = versionOfTransactionHash(hash);
-  if (version > call.ledger.version || findTransactionByVersion(version) !== undefined) return undefined;
+  const isTaken = findTransactionByVersion(version) !== undefined || call.mempool.at(version) !== undefined;
+  if (version > call.ledger.version || isTaken) return undefined;
   if (syntheticTransactionHash(version, call.historyAt(version)) !== hash) return undefined;
   return transactionAt(call, version);
 }
@@ -86,9 +87,11 @@ export function onChainBytes({ version, hash, body }: Committed): Buffer {
   return Buffer.concat([u64Bytes(version), standInBytes(body), hashBytes(hash)]);
 }
 
-/** The transaction at a version: the recorded one, or a synthetic one. */
+/** The transaction at a version: a submitted one, the recorded one, or a synthetic one. */
 export function transactionAt(call: SampleCall, version: bigint): Committed {
-  const { clock } = call;
+  const { clock, mempool } = call;
+  const submitted = mempool.at(version);
+  if (submitted !== undefined) return { ...submitted, version };
   const recorded = findTransactionByVersion(version);
   if (recorded !== undefined) return { ...recorded, version };
   const history = call.historyAt(version);
