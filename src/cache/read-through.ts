@@ -78,6 +78,11 @@ export class ReadThrough {
     return this.#loads.run(name, caller, (signal, span) => this.#lead(key, load, isLeased, signal, span), resultOf);
   }
 
+  /** Keeps a final answer of a node that no load has asked for. */
+  keep(key: CacheKey, loaded: Loaded): Loaded {
+    return this.#kept(new RunningLoad(key), loaded, { shared: this.#parts.shared });
+  }
+
   /** Purges so far, part of a flight's name: a later request does not join a load from before a purge. */
   get purges(): number {
     return this.#purges;
@@ -292,7 +297,7 @@ interface KeepOptions {
   /** Called once, when other processes may find the answer, or will not. */
   readonly onShared?: (isReadable: boolean) => void;
   /** Redis, for an answer that it does not have yet. */
-  readonly shared?: SecondTier;
+  readonly shared?: SecondTier | undefined;
 }
 
 /** Calls `done` once: with the first outcome, or after `longestWriteMs` without one. */

@@ -11,6 +11,7 @@ import {
   type CacheLocation,
   Coalescer,
   type ContentCoding,
+  createEntry,
   kinds,
   type Loaded,
 } from '../../cache/index.ts';
@@ -23,17 +24,19 @@ import {
   newestIn,
   type Decision,
 } from './policy.ts';
-import type { AnswerContent, CancelSignal, LedgerVersion } from '../../ledger/index.ts';
+import { type AnswerContent, type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
 import type { Count, Span } from '../../metrics/index.ts';
 import { type Fleet, LargeAnswerError, type NodeAnswer } from '../../upstream/index.ts';
 import type { StoredRead } from './audits.ts';
 import { Compressor } from './compressor.ts';
+import type { Tail } from './tail.ts';
 import { type Caller, entryOf, type Keyed, resultOf, retryAfterOf, type Read, type ReadResult } from './read.ts';
 
 /** Answers reads from memory, Redis or the fleet. Rejections are `GatewayError`. */
 export class Reader {
   readonly #fleet: Fleet;
   readonly #cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>;
+  readonly #tail: Tail;
   readonly #onStored: (stored: StoredRead) => void;
   readonly #codings = new Coalescer<Buffer>();
   readonly #compressor = new Compressor();
@@ -43,10 +46,12 @@ export class Reader {
   constructor(
     fleet: Fleet,
     cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>,
+    tail: Tail,
     onStored: (stored: StoredRead) => void,
   ) {
     this.#fleet = fleet;
     this.#cache = cache;
+    this.#tail = tail;
     this.#onStored = onStored;
   }
 
@@ -71,12 +76,12 @@ export class Reader {
     return this.#cache.metrics.hitsOf(operation);
   }
 
-  /** Memory's answer. Synchronous: a hit costs no promise. */
+  /** Memory's answer, or a recent transaction's of the tail. Synchronous: a hit costs no promise. */
   find(read: Read): ReadResult | undefined {
     const { memory, tiers } = this.#cache;
     const key = this.keyOf(read);
     const entry = key && memory.find(key);
-    if (key === undefined || entry === undefined) return undefined;
+    if (key === undefined || entry === undefined) return isOfTail(read) ? this.#findInTail(read) : undefined;
     this.hitsOf(read).inc();
     const { version } = read;
     const isProvisional = tiers.isProvisional(key);
@@ -134,6 +139,51 @@ export class Reader {
       return compressed;
     };
     return this.#codings.run(`${digest}|${coding}`, { client, signal: caller.signal }, compress, (value) => value);
+  }
+
+  /**
+   * The tail's transaction under the rules for its node's own answer (`#loadedOf`), which enters the cache now that it is
+   * asked for.
+   */
+  #findInTail(read: Read): ReadResult | undefined {
+    const found = this.#tail.find(read);
+    const keyed = this.#keyedOf(read);
+    if (found === undefined || keyed === undefined) return undefined;
+    const fleet = this.#fleet;
+    const { tiers, metrics } = this.#cache;
+    const { version, info, ownHeaders, status, body } = found;
+    const upstream = fleet.upstreams.find(({ name }) => name === found.upstream);
+    if (upstream === undefined || upstream.isSuspect || isOfFork(upstream, version)) return undefined;
+    if (upstream.chain.doubted !== undefined) return undefined;
+    const decision = decide(read, found, { chainId: keyed.chainId, head: fleet.head });
+    if (decision !== 'stored') return undefined;
+    metrics.decided(decision);
+    const content = {
+      status,
+      contentType: headerOf(found.headers, 'content-type') ?? '',
+      body,
+      // Nodes report these with other reads alone.
+      gasUsed: undefined,
+      cursor: undefined,
+      ownHeaders,
+      committedAt: read.operation === 'transaction' ? version : undefined,
+      lifetimeMs: lifetimeOf(read),
+    };
+    const { answer, awaited } = tiers.keep(keyed.key, {
+      answer: createEntry(content, true),
+      awaited: fleet.awaited(upstream, version),
+      head: info?.version,
+      origin: { upstream: upstream.name, tookMs: 0, version: undefined, retryAfter: undefined },
+    });
+    this.hitsOf(read).inc();
+    return {
+      entry: answer,
+      version: read.version,
+      isProvisional: awaited !== undefined,
+      isLatest: false,
+      ageSeconds: 0,
+      source: { kind: 'memory' },
+    };
   }
 
   /** A node that holds the start of a list, or of a block, may be behind the version that the client has seen. */
@@ -220,6 +270,12 @@ export class Reader {
     read.keyed = { of: read, chainId, key: cacheKey({ chainId, operation, subject, version, form }) };
     return read.keyed;
   }
+}
+
+/** Whether the tail may have it: lists are counted there alone. */
+function isOfTail({ operation, form }: Read): boolean {
+  const isOfTransaction = operation === 'transaction' || operation === 'by_version' || operation === 'transactions';
+  return isOfTransaction && form === 'json';
 }
 
 /** Whether the node's state at `version` may be of another history; `undefined`: of any version. */

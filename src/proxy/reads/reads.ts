@@ -55,7 +55,7 @@ export function createReads({
   const { latest, follow } = settings;
   // An eighth: most pages are asked for by nobody.
   const tail = new Tail(fleet, cache.tiers, () => cache.memory.maxBytes / 8);
-  const reader = new Reader(fleet, cache, (stored) => audits.consider(stored));
+  const reader = new Reader(fleet, cache, tail, (stored) => audits.consider(stored));
   const freshness = new Freshness(fleet, reader, latest, events.isBusy, registry);
   const shares = new Shares(fleet, freshness, cache.tiers, gasPriceTtlMs);
   const proof = new PageProof(fleet, settings.audits, () => {
