@@ -19,6 +19,7 @@ import {
   createOverloadMetrics,
   createTlsMetrics,
 } from '../src/proxy/http/http-metrics.ts';
+import { createStreamMetrics } from '../src/proxy/http/stream-metrics.ts';
 import { routeNames } from '../src/proxy/routes/route-table.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
 import { createHotMetrics } from '../src/proxy/reads/hot-reads.ts';
@@ -72,6 +73,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
       { when: '`listen.fastPath`', add: createFastPathMetrics },
     ],
   ],
+  ['Event streams', [always((registry) => createStreamMetrics(registry, zero))]],
   ['Cache', [always(cache), { when: '`cache.store`', add: store }, { when: '`cache.redis`', add: redis }]],
   ['Upstreams', [always(upstreams, sender, createAuditMetrics, createHotMetrics)]],
   ['The follower and event streams', [always(createWaitMetrics)]],

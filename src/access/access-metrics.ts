@@ -10,7 +10,7 @@ const ofClient = ['operation', 'origin', 'limit', 'not counted'] as const;
 const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
 type ChargedOutcome = (typeof chargedOutcomes)[number];
 /** Exceeded limits; `unavailable`: no part could count the request. */
-const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
+const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'streams', 'unavailable'] as const;
 
 /** A client: its plan, and the name of its key, if any. */
 interface ChargedClient {
@@ -68,7 +68,7 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
   const byBound = { plan: labelSources.plan, bound: limitBounds };
   const limitRefusals = new Counter(registry, {
     name: 'ledgergate_limits_refusals_total',
-    help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, unavailable (not counted).',
+    help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, streams (open event streams), unavailable (not counted).',
     labels: byBound,
     known: () => [...plans()].flatMap((plan) => combinations(byBound, { plan })),
   });
@@ -108,6 +108,8 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
       limitRefusals.inc({ plan, bound });
       refusals.inc({ reason: bound === 'unavailable' ? 'not counted' : 'limit', plan });
     },
+    /** A request for an event stream beyond those of its plan, or one that no part could count. */
+    streamRefused: ({ plan }: ChargedClient) => limitRefusals.inc({ plan: plan.name, bound: 'streams' }),
     /** The fallback decided on a request, because Redis did not count it. */
     fellBack,
     /** A report did not reach Redis. */

@@ -126,6 +126,13 @@ export class Access {
     return typeof found === 'string' || holdsKey(request.url ?? '') ? undefined : found.tenant;
   }
 
+  /** Whether the sender of a request that was `admitted` may still do what it does: its key is in force, with the right. */
+  stillAdmits(request: Request, { principal, operation }: AdmittedRequest, known: KnownKey): boolean {
+    const found = this.#find(request, known);
+    if (typeof found === 'string' || found.client !== principal.client) return false;
+    return missingRight(found, operation, request.headers.origin) === undefined;
+  }
+
   /** The plan of this name; without a name, that of requests without a key. `undefined`: there is none. */
   planOf(name: string | undefined): Plan | undefined {
     return this.#principals.planOf(name);
@@ -174,20 +181,27 @@ export class Access {
     return this.#principals.find(headers, socket, Date.now(), known);
   }
 
-  #requireRights(
-    { operations, origins, plan }: Principal,
-    operation: AccessOperation,
-    origin: string | undefined,
-  ): void {
-    if (!operations.has(operation)) {
-      this.#metrics.refused('operation', plan.name);
-      throw new GatewayError('disabled', `this key or plan does not allow the operation "${operation}"`);
-    }
-    // Programs other than browsers can send any origin, but must send one.
-    if (origins === undefined || (origin !== undefined && origins.has(origin))) return;
-    this.#metrics.refused('origin', plan.name);
-    throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');
+  #requireRights(principal: Principal, operation: AccessOperation, origin: string | undefined): void {
+    const missing = missingRight(principal, operation, origin);
+    if (missing === undefined) return;
+    this.#metrics.refused(missing, principal.plan.name);
+    throw new GatewayError(
+      'disabled',
+      missing === 'operation'
+        ? `this key or plan does not allow the operation "${operation}"`
+        : 'this key or plan may be used by pages of certain origins only',
+    );
   }
+}
+
+/** The right that a request lacks. Programs other than browsers can send any origin, but must send one. */
+function missingRight(
+  { operations, origins }: Principal,
+  operation: AccessOperation,
+  origin: string | undefined,
+): 'operation' | 'origin' | undefined {
+  if (!operations.has(operation)) return 'operation';
+  return origins === undefined || (origin !== undefined && origins.has(origin)) ? undefined : 'origin';
 }
 
 /** Calls `serve` or `refuse` once the limits decide; neither when the client hangs up first. `stop` ends the wait. */

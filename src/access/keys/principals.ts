@@ -13,6 +13,8 @@ export interface Plan extends Bounds {
   readonly name: string;
   /** Longest wait of a request over a limit, in ms. */
   readonly waitMs: number;
+  /** Open event streams at once; absent: any number. */
+  readonly streams?: number | undefined;
   readonly operations: ReadonlySet<AccessOperation>;
   /** Origins that may use the plan; `undefined`: any. */
   readonly origins?: ReadonlySet<string> | undefined;

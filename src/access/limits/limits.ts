@@ -40,6 +40,9 @@ interface LimitsDependencies {
 /** The decision on a request: admitted, or 429 or 503. `undefined`: the client hung up during its wait. */
 type LimitDecision = AdmittedRequest | GatewayError;
 
+/** The end of an event stream, or the refusal; `undefined`: its plan has no bound of streams. */
+type StreamDecision = (() => void) | GatewayError | undefined;
+
 /** A request with its charge; absent in a plan without bounds. */
 interface ChargedRequest {
   readonly principal: Principal;
@@ -101,6 +104,28 @@ export class PlanLimits {
         ? this.#take(charge)
         : this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt: () => this.#take(charge) });
     return taken instanceof Promise ? this.#decideLate(request, taken, signal) : this.#decide(request, taken);
+  }
+
+  /**
+   * Counts an event stream as in flight in an account of its own; the result ends it. A refusal is 429 or 503. Synchronous
+   * where this process counts alone.
+   */
+  openStream(principal: Principal): StreamDecision | Promise<StreamDecision> {
+    const bounds = streamBoundsOf(principal.plan);
+    if (bounds.concurrency === undefined) return undefined;
+    const charge = {
+      subject: `${subjectOf(principal)}:streams`,
+      hasKey: principal.name !== undefined,
+      bounds,
+      cost: 0,
+    };
+    const decide = ({ count, settle }: Counted): StreamDecision => {
+      if (count.isAdmitted) return () => settle(0);
+      this.#metrics.streamRefused(principal);
+      return refusalOf(count, []);
+    };
+    const taken = this.#take(charge);
+    return taken instanceof Promise ? taken.then(decide) : decide(taken);
   }
 
   /** Charges an admitted request. `count`: of a plan with bounds. */
@@ -257,12 +282,20 @@ export class AdmittedRequest {
   }
 
   /** Admits further work for the client of a stream; `undefined`: its plan refuses it, or the client hung up. */
-  again(_signal: CancelSignal): AdmittedRequest | undefined | Promise<AdmittedRequest | undefined> {
-    return undefined;
+  again(signal: CancelSignal): AdmittedRequest | undefined | Promise<AdmittedRequest | undefined> {
+    const decision = this.#limits.admit(this.principal, this.operation, signal);
+    return decision instanceof Promise ? decision.then(admittedOf) : admittedOf(decision);
+  }
+
+  /** Counts an event stream for the client, see `PlanLimits.openStream`. */
+  openStream(): ReturnType<PlanLimits['openStream']> {
+    return this.#limits.openStream(this.principal);
   }
 
   /** Records bytes of a stream after the end of its request. */
-  addBytes(_bytes: number): void {}
+  addBytes(bytes: number): void {
+    this.#limits.usage.addBytes(this.principal, this.operation, bytes);
+  }
 
   /** Starts the clock of the wait for a node. */
   noteWait(): void {
@@ -305,6 +338,10 @@ export class AdmittedRequest {
   settleAtClose(response: Answer): void {
     response.once('close', () => this.settle(response));
   }
+}
+
+function admittedOf(decision: LimitDecision | undefined): AdmittedRequest | undefined {
+  return decision instanceof AdmittedRequest ? decision : undefined;
 }
 
 /** Outcomes as plans charge them. */
@@ -361,4 +398,16 @@ function boundsOf(plan: Plan): Bounds {
   const bounds = { windowMs, requests, cost, burst, concurrency };
   knownBounds.set(plan, bounds);
   return bounds;
+}
+
+const knownStreamBounds = new WeakMap<Plan, Bounds>();
+
+/** The bound of a plan's event streams, as one of requests in flight. */
+function streamBoundsOf(plan: Plan): Bounds {
+  let known = knownStreamBounds.get(plan);
+  if (known === undefined) {
+    known = { windowMs: plan.windowMs, concurrency: plan.streams };
+    knownStreamBounds.set(plan, known);
+  }
+  return known;
 }

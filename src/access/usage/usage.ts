@@ -85,6 +85,11 @@ export class Usage {
     this.#entryOf(principal)?.sums.add(operation, 'refused', amounts);
   }
 
+  /** Adds bytes that a client gets behind an answer that is counted already: of a stream. */
+  addBytes(principal: Principal, operation: AccessOperation, bytes: number): void {
+    this.#entryOf(principal)?.sums.add(operation, 'hit', { requests: 0, cost: 0, bytes, saved: 0 });
+  }
+
   /** Requests and refusals of each tenant since the start. */
   get tenants(): ReadonlyMap<string, { readonly asked: number; readonly refused: number }> {
     return this.#tenants;

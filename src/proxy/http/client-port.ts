@@ -78,7 +78,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
   const bodies: Bodies = new Bodies({ processes, onEnded: () => bodiesEnded.inc(), turns });
   const bodiesEnded = createBodyMetrics(registry, () => bodies.heldBytes);
   const heads = new AnswerHeads(fleet, access && (() => access.header));
-  const streams = new EventStreams(settings.streams, access);
+  const streams = new EventStreams(settings.streams, access, registry);
   // A literal without getters: V8 makes an object that has one a dictionary, and each load slow.
   const parts: ServerParts = {
     service,
@@ -104,6 +104,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
     max: listen.maxConnections,
     sessions: encryption?.listener.sessions,
     fastPath,
+    streams,
     onRefused: () => metrics.connectionRefused.inc(),
     onDisplaced: () => metrics.connectionDisplaced.inc(),
   });
@@ -134,7 +135,6 @@ export function createClientPort(service: Service, config: Config, context: Clie
     /** Stops accepting, and drains requests in flight within a bound. */
     drain(options: DrainOptions) {
       heads.isDraining = true;
-      streams.drain();
       return connections.drain(app, options);
     },
     /** Closes the port at once. */

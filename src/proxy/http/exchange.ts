@@ -209,7 +209,25 @@ export class Exchange implements Caller, RequestSummary {
   /** Answers with the head of an event stream, and ends. Throws, or rejects with, `GatewayError` 429 or 503. */
   openEvents(kind: StreamKind): EventSink | Promise<EventSink> {
     this.requireTime();
-    return this.#parts.streams.open(this, kind);
+    const permit = this.#parts.streams.take(this.admitted);
+    return permit instanceof Promise
+      ? permit.then((taken) => this.#beginEvents(kind, taken))
+      : this.#beginEvents(kind, permit);
+  }
+
+  #beginEvents(kind: StreamKind, permit: Parameters<EventStreams['release']>[0]): EventSink {
+    const { streams, heads } = this.#parts;
+    const head = heads.eventsHead();
+    try {
+      this.#addCommon(200, head);
+      this.response.writeHead(200, head);
+    } catch (error) {
+      streams.release(permit);
+      throw error;
+    }
+    const stream = streams.begin(kind, this, permit);
+    this.end();
+    return stream;
   }
 
   /** Answers a preflight; false: the request is none. */

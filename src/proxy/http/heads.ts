@@ -89,6 +89,11 @@ export class AnswerHeads {
     return this.#unstoredHead('application/json', own);
   }
 
+  /** Head of an event stream. Proxies that buffer answers by default send its events at once (nginx). */
+  eventsHead(): string[] {
+    return this.#unstoredHead('text/event-stream; charset=utf-8', ['X-Accel-Buffering', 'no']);
+  }
+
   #unstoredHead(contentType: string, own: readonly string[]): string[] {
     return ['Content-Type', contentType, 'Vary', this.vary, 'Cache-Control', 'no-store', ...own];
   }

@@ -4,7 +4,7 @@ import { type Access, clientOf } from '../../access/index.ts';
 import { GatewayError } from '../../ledger/index.ts';
 import { Exchange } from './exchange.ts';
 import type { Incoming, IncomingExchange, MatchedRoute, Outgoing, RouteLabel } from './message.ts';
-import { answerForm } from './negotiate.ts';
+import { answerForm, wantsEvents } from './negotiate.ts';
 import { announcesBody, type BodyReservation } from './bodies.ts';
 import { faultOfHead } from './request-faults.ts';
 import type { Received, ServerParts } from './service.ts';
@@ -34,7 +34,9 @@ function findTarget(
   { targets }: ServerParts,
   { method, url = '', headers }: IncomingMessage,
 ): CachedTarget | undefined {
-  return method === 'GET' || method === 'HEAD' ? targets.find(url, answerForm(headers.accept)) : undefined;
+  // A cached target is one of whole answers.
+  if ((method !== 'GET' && method !== 'HEAD') || wantsEvents(headers.accept)) return undefined;
+  return targets.find(url, answerForm(headers.accept));
 }
 
 /** Answers a request ahead of its route: `error` becomes an error answer. */

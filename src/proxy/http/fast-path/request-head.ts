@@ -189,6 +189,8 @@ function readBlock(text: string): HeaderBlock | undefined {
   const { accept, 'accept-encoding': codings, connection = 'keep-alive' } = headers;
   const kept = connection.toLowerCase();
   if (kept !== 'keep-alive' && kept !== 'close') return undefined;
+  // Node's server has the event streams.
+  if (accept?.toLowerCase().includes('text/event-stream') === true) return undefined;
   const isKept = kept === 'keep-alive';
   const known = { generation: 0, entry: undefined };
   const isPlain = !isDemanding && origin === undefined;

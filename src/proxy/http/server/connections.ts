@@ -23,6 +23,8 @@ interface ConnectionsOptions {
   readonly sessions?: H2Sessions | undefined;
   /** Connections of the fast path, which Node's server does not track. */
   readonly fastPath?: { closeIdle(): void } | undefined;
+  /** Event streams, whose answers have no end of their own. */
+  readonly streams?: { drain(): void } | undefined;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
 }
@@ -92,6 +94,7 @@ export class Connections {
     // HTTP/2 clients leave by GOAWAY; HTTP/1.1 clients get `Connection: close` with each answer.
     this.#options.sessions?.leave();
     if (delayMs > 0) await sleep(delayMs);
+    this.#options.streams?.drain();
     const closed = proxy.close();
     this.#closeIdle();
     // An answer begun before the drain promised keep-alive: its connection becomes idle later.
