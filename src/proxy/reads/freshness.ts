@@ -40,7 +40,7 @@ interface SeenVersion {
 
 const seenKey = Symbol('newest version that the connection has received');
 
-/** A request whose client receives a version. */
+/** A request, or a stream, whose client receives a version. */
 type Received = Pick<DemandSource, 'socket' | 'admitted'>;
 
 /** A client's connection: a member costs a hit a tenth of a map look-up. */
@@ -178,7 +178,28 @@ export class Freshness {
     return this.#infoOf(await this.#latest.reach(this.demandOf(request, this.#infoRead), signal), request);
   }
 
-  #infoOf(state: PublishedState, request: DemandSource): InfoBody {
+  /** `findLedgerInfo` of this state, for an event; `undefined`: the client has got a newer one. */
+  infoAt(state: PublishedState, client: Received): InfoBody | undefined {
+    return this.mayFollow(state, client) && this.#fleet.oldest !== undefined ? this.#infoOf(state, client) : undefined;
+  }
+
+  /**
+   * Whether an event of this state may follow all that the client has got. The bound of its age does not count: an event is
+   * no answer to a request, but comes with its state.
+   */
+  mayFollow({ info }: ReportedState, client: Received): boolean {
+    const seen = this.#seenBy(client);
+    if (seen !== undefined && seen > info.version) return false;
+    const floor = this.#latest.clientsAhead > 0 ? this.#latest.floorOf(nameOf(client)) : undefined;
+    return floor === undefined || floor <= info.version;
+  }
+
+  /** Throws `GatewayError` 503 where the node that answered does not hold the state: see `Latest.requireVersion`. */
+  requireVersion({ entry }: ReadResult, { info }: ReportedState): void {
+    this.#latest.requireVersion(entry, info.version);
+  }
+
+  #infoOf(state: PublishedState, request: Received): InfoBody {
     const { oldest } = this.#fleet;
     if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known', { reason: 'no node' });
     this.recordServed(request, state, performance.now());

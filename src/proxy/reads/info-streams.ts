@@ -1,13 +1,84 @@
 /** Streams of the ledger info: an event whenever the shared state moves. */
-import type { Freshness } from './freshness.ts';
+import type { LedgerVersion } from '../../ledger/index.ts';
+import type { PublishedState } from '../../upstream/index.ts';
+import { eventFrame, rollbackFrame } from './event-frame.ts';
+import type { Freshness, InfoBody } from './freshness.ts';
 import type { Pulse } from './pulse.ts';
-import type { StreamClient } from './push-types.ts';
+import { fanOut, type StreamClient } from './push-types.ts';
+
+/** One stream. */
+interface InfoStream {
+  readonly client: StreamClient;
+  /** Of its last event, and the ledger's generation then. */
+  version: LedgerVersion;
+  generation: number;
+}
 
 /** The streams of the ledger info of one process. */
 export class InfoStreams {
-  // oxlint-disable-next-line no-useless-constructor -- the parts come with issue 37
-  constructor(_freshness: Freshness, _pulse: Pulse) {}
+  readonly #freshness: Freshness;
+  readonly #pulse: Pulse;
+  readonly #streams = new Set<InfoStream>();
+  #stop: (() => void) | undefined;
+  /** The newest beat's: a walk of the streams that takes several beats sends it from its arrival on. */
+  #state: PublishedState | undefined;
+  #generation = 0;
+  #isSending = false;
+  /** The last frame. All streams share it while its body is that of the state. */
+  #last: { readonly info: InfoBody; readonly frame: Buffer } | undefined;
 
-  /** Begins with the state of now. The client's sink is open. */
-  open(_client: StreamClient): void {}
+  constructor(freshness: Freshness, pulse: Pulse) {
+    this.#freshness = freshness;
+    this.#pulse = pulse;
+  }
+
+  /** Begins with `first`, the answer to an ordinary read. The client's sink is open. */
+  open(client: StreamClient, first: InfoBody): void {
+    const stream = { client, version: first.version, generation: this.#pulse.generation };
+    if (client.signal.aborted) return;
+    this.#streams.add(stream);
+    client.signal.addEventListener('abort', () => this.#leave(stream));
+    client.sink.send(this.#frameOf(first), 1);
+    if (this.#streams.size > 0) this.#stop ??= this.#pulse.listen((state) => void this.#show(state));
+  }
+
+  #leave(stream: InfoStream): void {
+    this.#streams.delete(stream);
+    if (this.#streams.size > 0) return;
+    this.#stop?.();
+    this.#stop = undefined;
+    this.#state = undefined;
+    this.#last = undefined;
+  }
+
+  async #show(state: PublishedState): Promise<void> {
+    this.#state = state;
+    this.#generation = this.#pulse.generation;
+    if (this.#isSending) return;
+    this.#isSending = true;
+    await fanOut(this.#streams, (stream) => this.#send(stream));
+    this.#isSending = false;
+  }
+
+  #send(stream: InfoStream): void {
+    const state = this.#state;
+    const generation = this.#generation;
+    if (state === undefined || !stream.client.sink.isOpen) return;
+    const isReplaced = stream.generation !== generation;
+    if (!isReplaced && stream.version === state.info.version) return;
+    // The ledger was replaced since the beat.
+    if (generation !== this.#pulse.generation) return;
+    const info = this.#freshness.infoAt(state, stream.client);
+    if (info === undefined) return;
+    stream.version = info.version;
+    stream.generation = generation;
+    const frame = this.#frameOf(info);
+    if (isReplaced) stream.client.sink.send(Buffer.concat([rollbackFrame(info.version), frame]), 2);
+    else stream.client.sink.send(frame, 1);
+  }
+
+  #frameOf(info: InfoBody): Buffer {
+    if (this.#last?.info !== info) this.#last = { info, frame: eventFrame('ledger_info', info.version, info.body) };
+    return this.#last.frame;
+  }
 }

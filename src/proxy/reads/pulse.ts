@@ -4,6 +4,9 @@ import type { Fleet, PublishedState } from '../../upstream/index.ts';
 /** Called at each beat. `isNewLedger`: the state is of another generation than that of the beat before. */
 export type PulseListener = (state: PublishedState, isNewLedger: boolean) => void;
 
+/** Called where a beat has no state. */
+type MissListener = (error: unknown) => void;
+
 const beatMs = 100;
 /** The largest age of a beat's state: under a looser bound of reads, streams are no later than this. */
 const mostAgeMs = 200;
@@ -13,7 +16,7 @@ export class Pulse {
   readonly #fleet: Pick<Fleet, 'generation' | 'latest'>;
   readonly #settings: { readonly maxStalenessMs: number };
   readonly #closing = new AbortController();
-  readonly #listeners = new Set<{ readonly onBeat: PulseListener }>();
+  readonly #listeners = new Set<{ readonly onBeat: PulseListener; readonly onMiss: MissListener | undefined }>();
   #timer: NodeJS.Timeout | undefined;
   #isBeating = false;
   #state: PublishedState | undefined;
@@ -30,9 +33,14 @@ export class Pulse {
     return this.#state;
   }
 
+  /** See `Fleet.generation`: what streams have sent of an earlier one is void. */
+  get generation(): number {
+    return this.#fleet.generation;
+  }
+
   /** Returns the end of the listening. */
-  listen(onBeat: PulseListener): () => void {
-    const listener = { onBeat };
+  listen(onBeat: PulseListener, onMiss?: MissListener): () => void {
+    const listener = { onBeat, onMiss };
     this.#listeners.add(listener);
     if (this.#timer === undefined && !this.#closing.signal.aborted) {
       this.#timer = setInterval(() => void this.#beat(), beatMs).unref();
@@ -61,11 +69,18 @@ export class Pulse {
     this.#isBeating = true;
     const { generation, latest } = this.#fleet;
     const demand = { maxStalenessMs: Math.min(this.#settings.maxStalenessMs || mostAgeMs, mostAgeMs), min: undefined };
-    // Without a state the beat is skipped: clients of reads get the error, and the next beat asks again.
-    const state = await latest.reach(demand, this.#closing.signal).catch(() => undefined);
+    const found = await latest.reach(demand, this.#closing.signal).then(
+      (state) => ({ state }),
+      (error: unknown) => ({ error }),
+    );
     this.#isBeating = false;
     // A state that was found while the ledger was replaced may be of either.
-    if (state === undefined || this.#timer === undefined || generation !== this.#fleet.generation) return;
+    if (this.#timer === undefined || generation !== this.#fleet.generation) return;
+    if ('error' in found) {
+      for (const { onMiss } of this.#listeners) onMiss?.(found.error);
+      return;
+    }
+    const { state } = found;
     const isNewLedger = this.#state !== undefined && generation !== this.#generation;
     this.#state = state;
     this.#generation = generation;

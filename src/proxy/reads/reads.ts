@@ -68,7 +68,7 @@ export function createReads({
   const pages = new PastPages(reader, tail, cache.tiers);
   const streams = {
     transactions: new TransactionStreams(pages, freshness, tail, follower, pulse, follow),
-    watches: new Watches(reader, freshness, pulse, settings.streams),
+    watches: new Watches(reader, freshness, pulse, cache.tiers, settings.streams),
     info: new InfoStreams(freshness, pulse),
   };
   return { reader, freshness, shares, audits, tail, follower, waits, pulse, streams };

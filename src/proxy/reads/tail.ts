@@ -6,6 +6,7 @@ import { type Cache, ownBytes } from '../../cache/index.ts';
 import { Address, AnswerForm, findU64, FunctionId, headerOf, JsonBody, TypeTag } from '../../ledger/index.ts';
 import type { LedgerVersion } from '../../ledger/index.ts';
 import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
+import { eventFrame, frameEnd, inLines, isOneLine } from './event-frame.ts';
 import type { AnswerFacts } from './policy.ts';
 import type { Filter, Page, TransactionFacts } from './push-types.ts';
 import type { Read } from './read.ts';
@@ -386,28 +387,11 @@ const hashForm = /^0x[\da-f]{64}$/;
 
 /** The frame of one transaction. */
 export function transactionFrame(version: LedgerVersion, bytes: Buffer): Buffer {
-  return Buffer.concat([frameHead(version), isOneLine(bytes) ? bytes : inLines(bytes), frameEnd]);
+  return eventFrame('transaction', version, bytes);
 }
 
 function frameHead(version: LedgerVersion): Buffer {
   return Buffer.from(`id: ${version}\nevent: transaction\ndata: `);
-}
-
-const frameEnd = Buffer.from('\n\n');
-const lineFeed = 0x0a;
-const carriageReturn = 0x0d;
-
-function isOneLine(bytes: Buffer): boolean {
-  return !bytes.includes(lineFeed) && !bytes.includes(carriageReturn);
-}
-
-/**
- * As the lines of one event (HTML, 9.2.6), joined by line feeds at the reader. No string of JSON holds a raw line break,
- * so that a blank is as good as a carriage return, which no event can carry.
- */
-function inLines(bytes: Buffer): Buffer {
-  const text = bytes.toString('latin1').replaceAll('\r', ' ').replaceAll('\n', '\ndata: ');
-  return Buffer.from(text, 'latin1');
 }
 
 /** The facts of a transaction's bytes. Numbers above 2^53 lose digits on the way: none of the facts is one. */

@@ -15,6 +15,7 @@ class World {
   readonly settings = { maxStalenessMs: 150 };
   readonly demands: Demand[] = [];
   readonly beats: (readonly [version: bigint, isNewLedger: boolean])[] = [];
+  readonly misses: string[] = [];
   signal: CancelSignal | undefined;
   readonly pulse: Pulse;
   readonly #clock: TestContext['mock']['timers'];
@@ -32,7 +33,10 @@ class World {
   }
 
   listen(): () => void {
-    return this.pulse.listen(({ info }, isNewLedger) => this.beats.push([info.version, isNewLedger]));
+    return this.pulse.listen(
+      ({ info }, isNewLedger) => this.beats.push([info.version, isNewLedger]),
+      (error) => this.misses.push(String(error)),
+    );
   }
 
   async pass(ms: number): Promise<void> {
@@ -79,12 +83,12 @@ test('a beat demands the default bound of reads, within 200 ms, as the config in
   );
 });
 
-test('a beat without a state is skipped, and one that takes long delays the next', async (t) => {
+test('a beat without a state is a miss, and one that takes long delays the next', async (t) => {
   const world = new World(t);
   world.shared = undefined;
   t.after(world.listen());
   await world.pass(200);
-  assert.deepEqual([world.demands.length, world.beats], [3, []]);
+  assert.deepEqual([world.demands.length, world.beats, world.misses.length], [3, [], 3]);
 
   const late = Promise.withResolvers<PublishedState>();
   world.shared = late.promise as unknown as PublishedState;
