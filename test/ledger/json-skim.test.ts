@@ -240,3 +240,35 @@ test('large JSON is read in pieces, and JSON above 1 MiB not at all', async () =
   const opaque = new JsonBody(Buffer.from('0'.padEnd(1024 * 1024 + 1)));
   assert.deepEqual([opaque.readInTurns('a'), opaque.isOpaque, opaque.isJson], [undefined, true, false]);
 });
+
+test('a skim that keeps items has the place of each object and array', () => {
+  const nested = fc.oneof(fc.array(value), fc.dictionary(fc.string({ unit: 'grapheme' }), value));
+  fc.assert(
+    fc.property(fc.array(nested), spacing, stepBytes, (items, space, bytes) => {
+      const text = Buffer.from(JSON.stringify(items, undefined, space));
+      const one = new JsonSkim(text, true);
+      while (!one.step(bytes));
+      const ranges = one.facts?.ranges ?? assert.fail();
+
+      assert.deepEqual(
+        ranges.map(([index, from, to]) => [index, JSON.parse(text.toString('utf8', from, to)) as unknown]),
+        items.map((item, index) => [index, JSON.parse(JSON.stringify(item))]),
+      );
+      assert.equal(skim(text.toString())?.ranges, undefined);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+const places = async (text: string) => JsonBody.items(Buffer.from(text), '');
+
+test('items are those of an array of objects and arrays alone', async () => {
+  assert.deepEqual(await places(' [{} ,[1,{}]]'), [
+    [0, 2, 4],
+    [1, 6, 12],
+  ]);
+  assert.deepEqual(await places('[]'), []);
+  for (const text of ['[{},1]', '["{}"]', '[null]', '{"a":[{}]}', '{}', '1', '[{}', '[{}],', '']) {
+    assert.equal(await places(text), undefined, text);
+  }
+});

@@ -4,7 +4,7 @@
  */
 import { type Cache, ownBytes } from '../../cache/index.ts';
 import { Address, AnswerForm, findU64, FunctionId, headerOf, JsonBody, TypeTag } from '../../ledger/index.ts';
-import type { LedgerVersion } from '../../ledger/index.ts';
+import type { LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
 import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
 import { eventFrame, frameEnd, inLines, isOneLine } from './event-frame.ts';
 import type { AnswerFacts } from './policy.ts';
@@ -69,6 +69,8 @@ export class Tail {
   #isDistrusted = false;
   #takenAtMs = -Infinity;
   #finds = 0;
+  /** Versions above `above` are recent beside the head `before`. */
+  #recent: { readonly before: LedgerInfo | undefined; readonly above: bigint } = { before: undefined, above: 0n };
   #idle: NodeJS.Timeout | undefined;
 
   /** `maxBytes`: of all pages. `now`: monotonic, in ms. */
@@ -181,7 +183,7 @@ export class Tail {
    */
   find(read: Pick<Read, 'operation' | 'subject' | 'version' | 'extent'>): FoundTransaction | undefined {
     const { head } = this.#fleet;
-    if (head === undefined || !isOfRecent(read, head.version)) return undefined;
+    if (head === undefined || !this.#isOfRecent(read, head)) return undefined;
     this.#finds += 1;
     if (this.#pages.length === 0 || read.operation === 'transactions') return undefined;
     this.#dropStale();
@@ -212,6 +214,15 @@ export class Tail {
       version = end;
     }
     return { frames: Buffer.concat(parts), events };
+  }
+
+  /** Whether it is a read of transactions near the `head`. Any hash may be of one. */
+  #isOfRecent({ operation, version, extent }: Pick<Read, 'operation' | 'version' | 'extent'>, head: LedgerInfo) {
+    if (operation === 'transaction') return true;
+    // A miss makes no number of its own.
+    if (head !== this.#recent.before) this.#recent = { before: head, above: head.version - recent };
+    const asked = extent?.kind === 'list' ? extent.first : version;
+    return asked !== undefined && asked > this.#recent.above;
   }
 
   /** Whether the versions that page and tail both know have the same hashes. */
@@ -342,13 +353,6 @@ class HeldPage {
   #indexOf(version: LedgerVersion): number {
     return Number(version - this.page.first);
   }
-}
-
-/** Whether it is a read of a transaction near the `head`, or of transactions there. Any hash may be of one. */
-function isOfRecent({ operation, version, extent }: Pick<Read, 'operation' | 'version' | 'extent'>, head: bigint) {
-  if (operation === 'transaction') return true;
-  const asked = extent?.kind === 'list' ? extent.first : version;
-  return asked !== undefined && head - asked < recent;
 }
 
 /**
