@@ -1,0 +1,183 @@
+/** Streams of transactions: each version once, in order, with the bytes that the node has for it. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { EventReader } from '../../support/event-reader.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { fetchReply, nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { until } from '../../support/eventually.ts';
+import { submission } from '../../support/submission.ts';
+
+/** Opens a stream of transactions. `query`: with its question mark. */
+type Open = (
+  gateway: Pick<TestGateway, 'url'>,
+  query?: string,
+  headers?: Readonly<Record<string, string>>,
+) => Promise<EventReader>;
+
+/** A test whose streams end ahead of its gateway, which would wait for them as it drains. */
+function testStreams(name: string, run: (t: TestContext, open: Open) => Promise<void>): void {
+  test(name, async (t) => {
+    const readers: EventReader[] = [];
+    try {
+      await run(t, async (gateway, query = '', headers = {}) => {
+        const reader = await EventReader.open(`${gateway.url}/transactions${query}`, headers);
+        readers.push(reader);
+        return reader;
+      });
+    } finally {
+      for (const reader of readers) reader.close();
+    }
+  });
+}
+
+/** The stream has the transactions from `first` to `last`, as the node has them, and nothing else. */
+async function assertHas(reader: EventReader, node: FakeNode, first: number, last: number): Promise<void> {
+  const events = await reader.has(last - first + 1);
+  assert.deepEqual(
+    reader.ids,
+    Array.from({ length: last - first + 1 }, (_, index) => String(first + index)),
+  );
+  for (let start = first; start <= last; start += 100) {
+    const limit = Math.min(100, last - start + 1);
+    const { text } = await fetchReply(`${node.url}/transactions?start=${start}&limit=${limit}`, { method: 'GET' });
+    const sent = events.slice(start - first, start - first + limit).map(({ data }) => data);
+    assert.ok(`[${sent.join()}]` === text, `transactions from ${start} on have other bytes`);
+  }
+  assert.ok(events.every(({ event }) => event === 'transaction'));
+}
+
+testStreams('a stream has each transaction from its start on, with the bytes of by_version', async (t, open) => {
+  const { node, gateway } = await nodeAndGateway(t);
+  const reader = await open(gateway, '?start=750');
+  assert.deepEqual(
+    [reader.status, reader.headers['content-type'], reader.headers['cache-control']],
+    [200, 'text/event-stream; charset=utf-8', 'no-store'],
+  );
+  await assertHas(reader, node, 750, 900);
+  for (const head of [903n, 950n, 1_130n]) {
+    node.clock.head = head;
+    await assertHas(reader, node, 750, Number(head));
+  }
+  for (const version of [750, 900, 901, 1_130]) {
+    const { text } = await fetchReply(`${node.url}/transactions/by_version/${version}`, { method: 'GET' });
+    assert.equal(reader.events[version - 750]?.data, text);
+  }
+});
+
+testStreams('a stream without a start has what follows the state that reads share', async (t, open) => {
+  const { node, gateway } = await nodeAndGateway(t);
+  const reader = await open(gateway);
+  const other = await open(gateway, '?start=920');
+  node.clock.head = 910n;
+  await assertHas(reader, node, 901, 910);
+  // Reads of its client are not older than its last event.
+  const { headers } = await gateway.get('/accounts/0x1/resource/0x1::ledgergate_sample::Probe');
+  assert.ok(Number(headers['ledgergate-served-version']) >= 910);
+  assert.deepEqual(other.ids, []);
+  node.clock.head = 925n;
+  await assertHas(reader, node, 901, 925);
+  await assertHas(other, node, 920, 925);
+});
+
+testStreams('a client resumes behind its last event, at another gateway as well', async (t, open) => {
+  const { node, gateway } = await nodeAndGateway(t);
+  const reader = await open(gateway, '?start=890');
+  await assertHas(reader, node, 890, 900);
+  const closing = gateway.close();
+  // A stream ends at its next event.
+  node.clock.head = 950n;
+  await until(() => reader.hasEnded);
+  await closing;
+  await assertHas(reader, node, 890, 950);
+  node.clock.head = 1_050n;
+  const next = await testGateway(t, { full: [node] });
+  // `start` is that of the first request, which a page repeats.
+  const resumed = await open(next, '?start=890', { 'last-event-id': reader.lastId });
+  await assertHas(resumed, node, 951, 1_050);
+  const ahead = await open(next, '', { 'last-event-id': '1060' });
+  node.clock.head = 1_070n;
+  await assertHas(ahead, node, 1_061, 1_070);
+});
+
+testStreams('what no node holds any more is the answer that a read gets', async (t, open) => {
+  const { gateway } = await nodeAndGateway(t, {}, { oldest: 500n });
+  const reader = await open(gateway, '?start=100');
+  const read = await gateway.get('/transactions?start=100&limit=100');
+  await until(() => reader.hasEnded);
+  assert.deepEqual([reader.status, reader.rest], [410, read.text]);
+  const resumed = await open(gateway, '', { 'last-event-id': '498' });
+  assert.equal(resumed.status, 410);
+  const held = await open(gateway, '', { 'last-event-id': '499' });
+  assert.equal((await held.has(401)).length, 401);
+});
+
+testStreams('a filter lets through what matches in each part', async (t, open) => {
+  const { node, gateway } = await nodeAndGateway(t);
+  const queries = [
+    'sender=0x00a1',
+    'sender=0xa2',
+    'function=0x1::m::*',
+    'sender=0xa1&function=0x1::m::f',
+    'event_type=0x1::m::E',
+  ];
+  const readers = await Promise.all(queries.map((query) => open(gateway, `?start=890&${query}`)));
+  const whole = await open(gateway, '?start=890');
+  for (const [index, sender] of ['0xa1', '0xa2', '0xa1'].entries()) {
+    await gateway.post('/transactions', submission({ sender, sequenceNumber: index }));
+    node.clock.head = BigInt(905 + index * 5);
+    node.mempool.commitAll(BigInt(905 + index * 5));
+  }
+  await assertHas(whole, node, 890, 915);
+  const expected = [['905', '915'], ['910'], ['905', '910', '915'], ['905', '915'], []];
+  for (const [index, ids] of expected.entries()) {
+    await readers[index]?.has(ids.length);
+    assert.deepEqual(readers[index]?.ids, ids, queries[index]);
+  }
+});
+
+testStreams('requests that no stream can answer are refused, or answered as ever', async (t, open) => {
+  const { gateway } = await nodeAndGateway(t);
+  for (const [query, id] of [['?start=x'], ['?limit=5'], ['?sender=x'], ['', 'x']] as const) {
+    const reader = await open(gateway, query, id === undefined ? {} : { 'last-event-id': id });
+    await until(() => reader.hasEnded);
+    assert.equal(reader.status, 400);
+    assert.equal((JSON.parse(reader.rest) as { error_code: string }).error_code, 'invalid_input');
+  }
+  const accept = 'application/x-bcs, text/event-stream';
+  const list = await gateway.get('/transactions?start=890&limit=2', { accept });
+  assert.equal(list.headers['content-type'], 'application/x-bcs');
+  const head = await gateway.send('HEAD', '/transactions?start=890&limit=2', {
+    headers: { accept: 'text/event-stream' },
+  });
+  assert.match(head.headers['content-type'] ?? '', /^application\/json/);
+});
+
+testStreams('without a follower there are no streams of transactions', async (t, open) => {
+  const { gateway } = await nodeAndGateway(t, { config: { follow: { mode: 'off' } } });
+  const reader = await open(gateway);
+  assert.equal(reader.status, 403);
+});
+
+testStreams('a node that dies, and one that lags, make neither a gap nor a double', async (t, open) => {
+  const nodes = await Promise.all([
+    fakeNode(t, { head: 900n }),
+    fakeNode(t, { head: 900n }),
+    fakeNode(t, { head: 900n }),
+  ]);
+  const [one, two, lagging] = nodes;
+  assert.ok(one && two && lagging);
+  const gateway = await testGateway(t, { full: nodes });
+  const readers = await Promise.all(['?start=880', '', '?start=900'].map((query) => open(gateway, query)));
+  for (let head = 910; head <= 1_000; head += 10) {
+    one.clock.head = BigInt(head);
+    two.clock.head = BigInt(head);
+    if (head === 940) two.fault = { kind: 'reset' };
+    if (head === 960) two.fault = undefined;
+    if (head === 970) one.fault = { kind: 'reset' };
+    await readers[0]?.has(head - 879);
+  }
+  one.fault = undefined;
+  for (const [index, first] of [880, 901, 900].entries()) {
+    await assertHas(readers[index] as EventReader, two, first, 1_000);
+  }
+});
