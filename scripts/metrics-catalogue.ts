@@ -22,6 +22,7 @@ import {
 import { createStreamMetrics } from '../src/proxy/http/stream-metrics.ts';
 import { routeNames } from '../src/proxy/routes/route-table.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
+import { createFollowerMetrics, createPageProofMetrics } from '../src/proxy/reads/follower-metrics.ts';
 import { createHotMetrics } from '../src/proxy/reads/hot-reads.ts';
 import { createWaitMetrics } from '../src/proxy/reads/waits.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
@@ -76,7 +77,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   ['Event streams', [always((registry) => createStreamMetrics(registry, zero))]],
   ['Cache', [always(cache), { when: '`cache.store`', add: store }, { when: '`cache.redis`', add: redis }]],
   ['Upstreams', [always(upstreams, sender, createAuditMetrics, createHotMetrics)]],
-  ['The follower and event streams', [always(createWaitMetrics)]],
+  ['The follower', [always(createWaitMetrics, follower)]],
   ['Signing messages', [always(createEncodeMetrics, (registry) => createProofMetrics(registry, zero))]],
   [
     'Keys and limits',
@@ -99,6 +100,11 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   ],
   ['Node.js', [always(node)]],
 ];
+
+function follower(registry: Registry): void {
+  createFollowerMetrics(registry, () => ({ isRunning: false, lagSeconds: 0 }));
+  createPageProofMetrics(registry, () => false);
+}
 
 function overload(registry: Registry): void {
   createOverloadMetrics(registry, { connections: zero, lagSeconds: zero, answerBytes: zero });

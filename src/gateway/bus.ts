@@ -61,8 +61,9 @@ interface Rooms {
   readonly cache: Pick<Cache, 'publish' | 'purgeHere'>;
   readonly fleet: Pick<Fleet, 'onNews'>;
   readonly reads: {
-    readonly tail: Pick<Reads['tail'], 'take' | 'rollBack' | 'distrust'>;
-    readonly follower: Pick<Reads['follower'], 'want'>;
+    readonly tail: Pick<Reads['tail'], 'rollBack' | 'distrust'>;
+    readonly proof: Pick<Reads['proof'], 'distrust'>;
+    readonly follower: Pick<Reads['follower'], 'takeOfPeer' | 'want'>;
   };
   readonly routes: Pick<Routes, 'recordSubmission' | 'distrust'>;
 }
@@ -94,10 +95,15 @@ const rows: { readonly [Kind in PeerEvent['kind']]: RowOf<Kind> } = {
   distrusted: { apply: ({ routes }, { functionId }) => routes.distrust(functionId) },
   'fork found': { apply: ({ cache }) => void cache.purgeHere({ kind: 'everything' }) },
   dropped: { apply: ({ cache }, { key }) => void cache.purgeHere({ kind: 'read', key }) },
-  page: { of: 'ledger', apply: ({ reads }, { page }) => reads.tail.take(page) },
+  page: { of: 'ledger', apply: ({ reads }, { page }) => reads.follower.takeOfPeer(page) },
   'follow wanted': { apply: ({ reads }) => reads.follower.want() },
   'rolled back': { of: 'ledger', apply: ({ reads }, { version }) => reads.tail.rollBack(version) },
-  'pages distrusted': { apply: ({ reads }) => reads.tail.distrust() },
+  'pages distrusted': {
+    apply: ({ reads }) => {
+      reads.proof.distrust();
+      reads.tail.distrust();
+    },
+  },
 };
 
 /** The row of an event. */

@@ -134,8 +134,13 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
       publish: (page) => void bus.publish({ kind: 'page', page }),
       wanted: () => void bus.publish({ kind: 'follow wanted' }),
       rolledBack: (version) => void bus.publish({ kind: 'rolled back', version }),
-      distrusted: () => void bus.publish({ kind: 'pages distrusted' }),
+      distrusted: (mismatch) => {
+        void bus.publish({ kind: 'pages distrusted' });
+        const why = 'a transaction in a page differs from its own answer of the same upstream: pages are not used';
+        journal.record('page mismatch', mismatch, why);
+      },
     },
+    isAppointed: peers === undefined,
   });
   const routes = new Routes({
     ...context,
@@ -177,6 +182,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     fleet.stop();
     reads.audits.close();
     reads.follower.close();
+    reads.proof.close();
     reads.pulse.close();
     reads.freshness.hot.close();
     // Usage first: nothing of the cache is worth its loss.
@@ -205,6 +211,8 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     journal,
     fleet,
     applyPeerEvent: (event: PeerEvent) => bus.apply(event),
+    /** Whether this worker follows the ledger for all. */
+    appoint: (isAppointed: boolean) => reads.follower.appoint(isAppointed),
     get isDraining() {
       return clientPort.isDraining();
     },

@@ -17,12 +17,14 @@ export function shareOf(config: Config, processes: number): Config {
   const { connections } = config.upstream;
   const { maxConnections } = config.listen;
   const { max } = config.streams;
+  const { minReads } = config.follow;
   return {
     ...config,
     listen: { ...config.listen, maxConnections: Math.max(1, Math.floor(maxConnections / processes)) },
     upstreams: config.upstreams.map((upstream) => shareOfNode(upstream, processes)),
     upstream: { ...config.upstream, connections: Math.max(1, Math.floor(connections / processes)) },
     cache: { ...config.cache, memory: { ...memory, maxBytes: Math.floor(memory.maxBytes / processes) } },
+    follow: { ...config.follow, minReads: minReads / processes },
     streams: { ...config.streams, max: Math.ceil(max / processes) },
   };
 }

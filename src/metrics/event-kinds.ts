@@ -142,6 +142,12 @@ const kinds = {
   'limits alone': rule('warn', ['server'], 'limits are not counted in Redis[ ({whenRedisIsDown})]', limits),
   'limits shared': rule('info', ['server'], 'limits are counted in Redis again', limits),
   'encode mismatch': rule('error', ['functionId'], '{upstream} encodes {functionId} differently: it is left to nodes'),
+  'page mismatch': rule(
+    'error',
+    ['upstream'],
+    '{upstream} has transaction {version} otherwise in a page than alone: pages are not used until the restart',
+    { also: ['route'] },
+  ),
   'encode unread': rule(
     'error',
     ['functionId'],

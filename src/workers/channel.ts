@@ -19,6 +19,8 @@ export interface WorkerHandlers extends ProcessCalls {
   /** Applies the live keys of a config; the answer is the reason of a refusal, or `undefined`. */
   apply(config: Config): Promise<string | undefined>;
   log(config: Config['log']): void;
+  /** Whether this worker follows the ledger for all: one of the serving workers does. */
+  follow(isAppointed: boolean): void;
   /** Finishes the requests in flight, then answers. */
   drain(): Promise<void>;
 }

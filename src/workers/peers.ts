@@ -22,6 +22,8 @@ export class WorkerBroadcast {
   readonly #state = new LedgerState();
   /** Functions that only nodes encode, also for workers that start later. */
   readonly #distrusted = new DistrustedFunctions();
+  /** The end of the use of pages, for the same ones. */
+  #pagesEnd: PeerEvent | undefined;
 
   constructor(workers: () => readonly Peer[]) {
     this.#workers = workers;
@@ -30,7 +32,8 @@ export class WorkerBroadcast {
   /** The published state that a new worker starts with. */
   get setup(): Pick<Setup, 'ledger' | 'published' | 'distrusted'> {
     const { ledger, newest } = this.#state;
-    return { ledger, published: newest, distrusted: this.#distrusted.all };
+    const published = this.#pagesEnd === undefined ? newest : [...newest, { ledger, event: this.#pagesEnd }];
+    return { ledger, published, distrusted: this.#distrusted.all };
   }
 
   /**
@@ -40,6 +43,7 @@ export class WorkerBroadcast {
   publish(id: number, published: Published): Promise<void> | undefined {
     const { event } = published;
     if (event.kind === 'distrusted') this.#distrusted.add(event.functionId);
+    if (event.kind === 'pages distrusted') this.#pagesEnd = event;
     if (!this.#state.record(published)) return undefined;
     const peers = this.#workers().filter((worker) => worker.id !== id);
     if (rowOf(event).isAwaited) return applied(peers, published);

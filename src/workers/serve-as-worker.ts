@@ -35,6 +35,7 @@ export async function serveAsWorker(): Promise<void> {
       return serving.apply(config).then(() => undefined, String);
     },
     log: (config) => void whenServing(() => own.log?.set(config)),
+    follow: (isAppointed) => void whenServing((serving) => serving.appoint(isAppointed)),
     drain: async () => {
       await (await started.promise).close();
       await own.log?.flush();

@@ -47,6 +47,8 @@ class Primary implements PoolEvents {
   /** Text of the keys file in force. */
   #keys: string | undefined;
   #isUp = false;
+  /** The worker that follows the ledger for all. */
+  #appointed: WorkerProcess | undefined;
 
   constructor(config: Config, count: number, log: GatewayLog, drainDelayMs = 0) {
     this.#config = config;
@@ -125,6 +127,7 @@ class Primary implements PoolEvents {
   }
 
   onServing({ id }: WorkerProcess): void {
+    this.#appoint();
     if (this.#isUp) this.journal.note('worker back', { worker: id });
   }
 
@@ -141,6 +144,13 @@ class Primary implements PoolEvents {
     this.#flights.release(id);
     this.#limits.release(id);
     this.#metrics.forget(id);
+    this.#appoint();
+  }
+
+  #appoint(): void {
+    if (this.#appointed?.isServing === true) return;
+    [this.#appointed] = this.#pool.serving;
+    this.#appointed?.channel.notify('follow', true);
   }
 
   /** The reason of a refusal; `undefined` also for a timeout, which is logged. */

@@ -186,7 +186,11 @@ test('an event goes as far as its row says: to replicas those of states, floors 
   const [{ peers, published }, news] = [recordingPeers(), [] as unknown[]];
   const cache = { publish: (one: unknown) => void news.push(one), purgeHere: () => assert.fail() };
   const routes = { recordSubmission: () => assert.fail(), distrust: () => assert.fail() };
-  const reads = { tail: { take: fail, rollBack: fail, distrust: fail }, follower: { want: fail } };
+  const reads = {
+    tail: { rollBack: fail, distrust: fail },
+    proof: { distrust: fail },
+    follower: { takeOfPeer: fail, want: fail },
+  };
   const bus = new Bus({ cache, fleet: { onNews: fail }, reads, routes }, peers);
 
   for (const event of events) void bus.publish(event);

@@ -1,14 +1,20 @@
-/** The follower: reads pages of new transactions from the freshest node while somebody needs them. */
-import type { LedgerVersion } from '../../ledger/index.ts';
+/**
+ * The follower: reads pages of new transactions from the freshest node while somebody needs them, and compares histories
+ * after a rollback or a fork. Each page overlaps the one before by a transaction, whose hash proves the same history.
+ */
+import type { Registry } from 'prom-client';
+import { Circuit, type LedgerVersion } from '../../ledger/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
-import type { PageProof } from './page-proof.ts';
+import { createFollowerMetrics, type FollowerMetrics } from './follower-metrics.ts';
+import type { PageMismatch, PageProof } from './page-proof.ts';
+import type { NoPage, PageReader } from './page-reader.ts';
 import type { Page } from './push-types.ts';
 import type { Tail } from './tail.ts';
 
 /** Live settings of the follower. */
 export interface FollowSettings {
   readonly mode: 'auto' | 'always' | 'off';
-  /** Reads of recent transactions a second. */
+  /** Reads of recent transactions a second, of this process. */
   readonly minReads: number;
 }
 
@@ -18,24 +24,330 @@ export interface FollowerEvents {
   /** This process needs pages: at most once a second. */
   wanted(): void;
   rolledBack(version: LedgerVersion): void;
-  distrusted(): void;
+  distrusted(mismatch: PageMismatch): void;
 }
 
-/** Follows the ledger; one object in each process, of which the appointed one reads. */
+/** Least time from one read to the next, in ms: with nothing new, with a node that has reported more, with busy nodes. */
+const pace = { usual: 100, behind: 50, busy: 500 };
+/** Transactions of a page, the next smaller one after a page that is too large. */
+const pageSizes = [100, 10, 2, 1] as const;
+/** Good pages in a row after which the largest size is tried again. */
+const goodPages = 10;
+/** Farther behind the head it goes on there: who needs what is in between reads it for himself. */
+const farthest = 1_000n;
+/** Pages that are compared at most, back from the newest known transaction. */
+const comparedPages = 10;
+/** Pages of another history in a row, after which the tail itself may be of the other one. */
+const mostContradictions = 3;
+/** A need ends after so long without it, in ms. */
+const needMs = 10_000;
+const peerNeedMs = 3_000;
+/** A worker without a peer's page for so long reads for itself. */
+const starvedMs = 2_000;
+/** Pages without news are published this often, in ms: they show that the tail is up to date. */
+const signOfLifeMs = 1_000;
+const pauses = { firstMs: 100, longestMs: 2_000, calmMs: 2_000 };
+
+/** Follows the ledger; one object in each process, of which the appointed one reads for all. */
 export class Follower {
-  /** Whether this process reads for all. */
-  isAppointed = true;
   /** Sources of need, asked each second. */
   readonly needs = new Set<() => boolean>();
+  readonly #fleet: Pick<Fleet, 'head' | 'sender'>;
+  readonly #tail: Tail;
+  readonly #pages: Pick<PageReader, 'read'>;
+  readonly #proof: Pick<PageProof, 'consider'>;
+  readonly #settings: FollowSettings;
+  readonly #events: Pick<FollowerEvents, 'publish' | 'wanted' | 'rolledBack'>;
+  readonly #metrics: FollowerMetrics;
+  readonly #now: () => number;
+  readonly #closing = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  readonly #circuit = new Circuit<'page'>(pauses);
+  #isAppointed: boolean;
+  #isRunning = false;
+  #neededAtMs = -Infinity;
+  #wantedAtMs = -Infinity;
+  /** Begin of the present need. */
+  #needSinceMs: number | undefined;
+  #peerPageAtMs = -Infinity;
+  /** Since then a node has reported more than the tail has. */
+  #behindSinceMs: number | undefined;
+  #publishedAtMs = -Infinity;
+  /** Index in `pageSizes`. */
+  #size = 0;
+  #goodPages = 0;
+  #contradictions = 0;
+  /** Calls of `recheck`. */
+  #doubts = 0;
+  /** Ends the pause between two reads. */
+  #wake: () => void = () => undefined;
 
-  // oxlint-disable-next-line no-useless-constructor -- the parts come with issue 37
-  constructor(_fleet: Fleet, _tail: Tail, _settings: FollowSettings, _events: FollowerEvents, _proof: PageProof) {}
+  /** `isAppointed`: this process reads for all from the start. `now`: monotonic, in ms. */
+  constructor(
+    fleet: Pick<Fleet, 'head' | 'sender'>,
+    tail: Tail,
+    pages: Pick<PageReader, 'read'>,
+    proof: Pick<PageProof, 'consider'>,
+    settings: FollowSettings,
+    events: Pick<FollowerEvents, 'publish' | 'wanted' | 'rolledBack'>,
+    registry: Registry,
+    isAppointed: boolean,
+    now: () => number = () => performance.now(),
+  ) {
+    this.#fleet = fleet;
+    this.#tail = tail;
+    this.#pages = pages;
+    this.#proof = proof;
+    this.#settings = settings;
+    this.#events = events;
+    this.#isAppointed = isAppointed;
+    this.#now = now;
+    this.#metrics = createFollowerMetrics(registry, () => this);
+    this.#timer = setInterval(() => this.#look(), 1_000).unref();
+  }
+
+  /** Whether this process reads pages now. */
+  get isRunning(): boolean {
+    return this.#isRunning;
+  }
+
+  /** See `ledgergate_follower_lag_seconds`. */
+  get lagSeconds(): number {
+    this.#measureLag();
+    return this.#behindSinceMs === undefined ? 0 : (this.#now() - this.#behindSinceMs) / 1_000;
+  }
+
+  /** The primary appoints this process, or another one. */
+  appoint(isAppointed: boolean): void {
+    if (isAppointed === this.#isAppointed) return;
+    this.#isAppointed = isAppointed;
+    // The one before has just read: somebody needs it.
+    if (isAppointed && this.#now() - this.#peerPageAtMs < needMs) this.want();
+  }
 
   /** A peer needs pages: for the next 3 s. */
-  want(): void {}
+  want(): void {
+    this.#wantedAtMs = this.#now();
+    this.#begin();
+  }
+
+  /** A page that another process has read. */
+  takeOfPeer(page: Page): void {
+    this.#tail.take(page);
+    const last = (page.first + BigInt(page.hashes.length) - 1n) as LedgerVersion;
+    // The tail refuses one of another history.
+    if (this.#tail.hashOf(last) === page.hashes.at(-1)) this.#peerPageAtMs = this.#now();
+  }
 
   /** Compares the tail's history with that of the nodes, after a rollback or a fork. */
-  recheck(): void {}
+  recheck(): void {
+    this.#doubts += 1;
+    this.#tail.doubt();
+    this.#wake();
+  }
 
-  close(): void {}
+  close(): void {
+    clearInterval(this.#timer);
+    this.#closing.abort(new Error('closing'));
+    this.#wake();
+  }
+
+  /** Each second. */
+  #look(): void {
+    const nowMs = this.#now();
+    const isNeeded = this.#isNeededNow();
+    if (isNeeded) {
+      this.#neededAtMs = nowMs;
+      this.#needSinceMs ??= nowMs;
+      if (!this.#isAppointed) this.#events.wanted();
+    } else if (nowMs - this.#neededAtMs >= needMs) this.#needSinceMs = undefined;
+    this.#begin();
+  }
+
+  #isNeededNow(): boolean {
+    const { mode, minReads } = this.#settings;
+    const finds = this.#tail.takeFinds();
+    if (mode !== 'auto') return mode === 'always';
+    // Below half of the rate it stops: a rate near the bound would start and stop it again and again.
+    const least = this.#needSinceMs === undefined ? minReads : minReads / 2;
+    return finds > least || [...this.needs].some((isNeeded) => isNeeded());
+  }
+
+  #mayRun(nowMs: number): boolean {
+    if (this.#closing.signal.aborted || this.#settings.mode === 'off' || this.#tail.isDistrusted) return false;
+    const isNeeded = nowMs - this.#neededAtMs < needMs;
+    if (this.#isAppointed) return isNeeded || nowMs - this.#wantedAtMs < peerNeedMs;
+    return isNeeded && this.#isStarved(nowMs);
+  }
+
+  /** Whether the process that reads for all hangs. */
+  #isStarved(nowMs: number): boolean {
+    const sinceMs = Math.max(this.#peerPageAtMs, this.#needSinceMs ?? nowMs);
+    return nowMs - sinceMs >= starvedMs && this.#isBehind();
+  }
+
+  #isBehind(): boolean {
+    const { head } = this.#fleet;
+    const { next } = this.#tail;
+    return head !== undefined && (next === undefined || head.version >= next);
+  }
+
+  #begin(): void {
+    if (!this.#isRunning && this.#mayRun(this.#now())) void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true;
+    for (let isFirst = true; this.#mayRun(this.#now());) {
+      const startedAtMs = this.#now();
+      const { afterMs, page } = await this.#step(startedAtMs);
+      this.#measureLag();
+      if (page !== undefined) {
+        this.#proof.consider(page, isFirst);
+        isFirst = false;
+      }
+      await this.#pause(startedAtMs, afterMs);
+    }
+    this.#isRunning = false;
+    this.#behindSinceMs = undefined;
+  }
+
+  /** Reads one page, or compares histories. `afterMs`: the next step's least distance from this one. */
+  async #step(startedAtMs: number): Promise<{ readonly afterMs: number; readonly page?: Page }> {
+    const tail = this.#tail;
+    const { head } = this.#fleet;
+    if (head === undefined) return { afterMs: pace.usual };
+    this.#measureLag();
+    if (tail.isChecking) return { afterMs: await this.#compare(startedAtMs) };
+    let next = tail.next;
+    if (next === undefined || head.version - next > farthest) {
+      next = (head.version + 1n) as LedgerVersion;
+      tail.restart(next);
+    }
+    // The next transactions are few.
+    if (next > head.version) this.#size = 0;
+    const limit = pageSizes[this.#size] ?? 1;
+    // A page of one transaction has no room for another.
+    const first = (limit > 1 && next > 0n ? next - 1n : next) as LedgerVersion;
+    const page = await this.#pages.read(first, limit, tail.hashOf(first), this.#closing.signal);
+    if (typeof page === 'string') return { afterMs: this.#missed(page, next, startedAtMs) };
+    this.#take(page, next, startedAtMs);
+    const isFull = page.hashes.length === limit;
+    return { afterMs: isFull ? 0 : this.#pace(), page };
+  }
+
+  #take(page: Page, next: LedgerVersion, startedAtMs: number): void {
+    const nowMs = this.#now();
+    this.#circuit.succeed(startedAtMs, nowMs);
+    this.#contradictions = 0;
+    this.#goodPages += 1;
+    if (this.#goodPages >= goodPages) this.#size = 0;
+    this.#metrics.page('taken');
+    this.#tail.take(page);
+    const news = Math.max(0, Number(page.first - next) + page.hashes.length);
+    this.#metrics.transactions.inc(news);
+    // A worker that reads because the appointed one hangs does so for itself.
+    if (!this.#isAppointed || (news === 0 && nowMs - this.#publishedAtMs < signOfLifeMs)) return;
+    this.#publishedAtMs = nowMs;
+    this.#events.publish(page);
+  }
+
+  /** Records that there is no page. Returns the least distance of the next step. */
+  #missed(why: NoPage, next: LedgerVersion, startedAtMs: number): number {
+    const isRefused = why === 'other history' || why === 'not believed';
+    this.#metrics.page(isRefused ? 'refused' : 'failed');
+    if (why === 'not reached') return pace.usual;
+    if (why === 'too large') {
+      this.#goodPages = 0;
+      // The tail skips a transaction that is too large for it.
+      if (this.#size === pageSizes.length - 1) this.#tail.restart((next + 1n) as LedgerVersion);
+      else this.#size += 1;
+      return 0;
+    }
+    if (why === 'other history') {
+      this.#contradictions += 1;
+      if (this.#contradictions === mostContradictions) this.recheck();
+      return pace.usual;
+    }
+    return this.#failed(startedAtMs);
+  }
+
+  #failed(startedAtMs: number): number {
+    return this.#circuit.fail('page', startedAtMs, this.#now()) ?? pauses.firstMs;
+  }
+
+  #pace(): number {
+    if (!this.#fleet.sender.hasToSpare({ kind: 'head' })) return pace.busy;
+    return this.#isBehind() ? pace.behind : pace.usual;
+  }
+
+  /** Resolves so long after the start of the step; at once when the history is doubted, sooner with news of the head. */
+  async #pause(startedAtMs: number, afterMs: number): Promise<void> {
+    const { signal } = this.#closing;
+    const doubts = this.#doubts;
+    for (;;) {
+      const leftMs = startedAtMs + afterMs - this.#now();
+      if (leftMs <= 0 || signal.aborted || doubts !== this.#doubts) return;
+      await this.#sleep(Math.min(leftMs, pace.behind));
+      if (afterMs === pace.usual && this.#isBehind() && this.#now() - startedAtMs >= pace.behind) return;
+    }
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  #measureLag(): void {
+    this.#behindSinceMs = this.#isRunning && this.#isBehind() ? (this.#behindSinceMs ?? this.#now()) : undefined;
+  }
+
+  /** Settles a doubted history: the tail drops what the nodes have otherwise. Returns the least distance of the next step. */
+  async #compare(startedAtMs: number): Promise<number> {
+    const doubts = this.#doubts;
+    const version = await this.#findDifference();
+    // Another generation, or another fork: this comparison may be of the one before.
+    if (doubts !== this.#doubts) return 0;
+    if (version === undefined) return this.#failed(startedAtMs);
+    this.#circuit.succeed(startedAtMs, this.#now());
+    this.#contradictions = 0;
+    this.#tail.rollBack(version);
+    // Also where nothing differs: the others may be in doubt.
+    if (this.#isAppointed) this.#events.rolledBack(version);
+    return 0;
+  }
+
+  /**
+   * The first version that the nodes have otherwise, or lack; `tail.next`: none. After `comparedPages`, or where the tail
+   * knows no more, the lowest that was compared. `undefined`: nodes failed.
+   */
+  async #findDifference(): Promise<LedgerVersion | undefined> {
+    const tail = this.#tail;
+    const { head } = this.#fleet;
+    const { next } = tail;
+    if (head === undefined || next === undefined) return undefined;
+    let from = (head.version < next ? head.version + 1n : next) as LedgerVersion;
+    let differs = from;
+    for (let count = 0; count < comparedPages; count += 1) {
+      const end = from;
+      from = (end > 100n ? end - 100n : 0n) as LedgerVersion;
+      if (from === end || tail.hashOf((end - 1n) as LedgerVersion) === undefined) return differs;
+      const page = await this.#pages.read(from, Number(end - from), undefined, this.#closing.signal);
+      if (typeof page === 'string') return page === 'too large' ? from : undefined;
+      const { hashes } = page;
+      const upTo = (from + BigInt(hashes.length)) as LedgerVersion;
+      if (upTo < end) differs = upTo;
+      const known = hashes.map((_, index) => tail.hashOf((from + BigInt(index)) as LedgerVersion));
+      const at = hashes.findIndex((hash, index) => known[index] !== undefined && known[index] !== hash);
+      if (at === -1) return differs;
+      differs = (from + BigInt(at)) as LedgerVersion;
+      if (at > 0 && known[at - 1] !== undefined) return differs;
+    }
+    return differs;
+  }
 }

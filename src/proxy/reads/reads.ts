@@ -8,6 +8,7 @@ import { Freshness } from './freshness.ts';
 import { InfoStreams } from './info-streams.ts';
 import { PageProof } from './page-proof.ts';
 import { PastPages } from './past-pages.ts';
+import { PageReader } from './page-reader.ts';
 import { Pulse } from './pulse.ts';
 import { Reader } from './reader.ts';
 import { Shares } from './shares.ts';
@@ -36,6 +37,8 @@ interface ReadsContext {
   readonly isBusy: () => boolean;
   readonly onDisagreement: (report: AuditReport) => void;
   readonly followerEvents: FollowerEvents;
+  /** Whether the follower of this process reads for all from the start: it is the only one. */
+  readonly isAppointed: boolean;
 }
 
 /** The reads of one process. */
@@ -49,6 +52,7 @@ export function createReads({
   settings,
   gasPriceTtlMs,
   followerEvents,
+  isAppointed,
   ...events
 }: ReadsContext) {
   const audits = new Audits(fleet.sender, settings.audits, registry, events);
@@ -58,11 +62,12 @@ export function createReads({
   const reader = new Reader(fleet, cache, tail, (stored) => audits.consider(stored));
   const freshness = new Freshness(fleet, reader, latest, events.isBusy, registry);
   const shares = new Shares(fleet, freshness, cache.tiers, gasPriceTtlMs);
-  const proof = new PageProof(fleet, settings.audits, () => {
+  const proof = new PageProof(fleet, settings.audits, registry, (mismatch) => {
     tail.distrust();
-    followerEvents.distrusted();
+    followerEvents.distrusted(mismatch);
   });
-  const follower = new Follower(fleet, tail, follow, followerEvents, proof);
+  const pageReader = new PageReader(fleet, cache.tiers);
+  const follower = new Follower(fleet, tail, pageReader, proof, follow, followerEvents, registry, isAppointed);
   const waits = new Waits(reader, freshness, tail, follower, cache.tiers, registry);
   const pulse = new Pulse(fleet, latest);
   const pages = new PastPages(reader, tail, cache.tiers);
@@ -71,5 +76,5 @@ export function createReads({
     watches: new Watches(reader, freshness, pulse, cache.tiers, settings.streams),
     info: new InfoStreams(freshness, pulse),
   };
-  return { reader, freshness, shares, audits, tail, follower, waits, pulse, streams };
+  return { reader, freshness, shares, audits, tail, proof, follower, waits, pulse, streams };
 }

@@ -1,0 +1,120 @@
+/** Pages of transactions from the freshest believed node, for the follower: read, cut, and cut off where belief ends. */
+import type { Cache } from '../../cache/index.ts';
+import { type AnswerContent, type CancelSignal, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
+import { type Fleet, type FleetRequest, LargeAnswerError, type NodeAnswer } from '../../upstream/index.ts';
+import { type AskedRead, isContentOf } from './asked-content.ts';
+import type { Page } from './push-types.ts';
+import { cutPage } from './tail.ts';
+
+/**
+ * Why there is no page. `not reached`: no node holds its first version. `other history`: the node's first transaction has
+ * another hash. `not believed`: the node is on a fork or suspect, or the ledger was replaced or the cache purged meanwhile.
+ */
+export type NoPage = 'not reached' | 'too large' | 'other history' | 'not believed' | 'failed';
+
+/** A larger page is asked for again in parts: offsets in it are 32 bits, and every worker gets a copy. */
+const largestPage = 8 * 1024 * 1024;
+
+/** Reads pages of nodes. */
+export class PageReader {
+  readonly #fleet: Pick<Fleet, 'sender' | 'head' | 'generation' | 'upstreams' | 'ownHeadersOf'>;
+  readonly #tiers: Pick<Cache['tiers'], 'purges'>;
+
+  constructor(
+    fleet: Pick<Fleet, 'sender' | 'head' | 'generation' | 'upstreams' | 'ownHeadersOf'>,
+    tiers: Pick<Cache['tiers'], 'purges'>,
+  ) {
+    this.#fleet = fleet;
+    this.#tiers = tiers;
+  }
+
+  /**
+   * The transactions from `first` on, at most `limit`, up to the believed head. `hash`: of the first one; `undefined`: not
+   * known. A node that contradicts it, or is not believed itself, may be as healthy as the others, so it is no failure of
+   * an attempt, which would eject the node: another one is asked.
+   */
+  async read(
+    first: LedgerVersion,
+    limit: number,
+    hash: string | undefined,
+    signal: CancelSignal,
+  ): Promise<Page | NoPage> {
+    const fleet = this.#fleet;
+    const { generation } = fleet;
+    const { purges } = this.#tiers;
+    let page = await this.#ask(first, limit, hash, signal);
+    // The head is read after the page: its answer may have moved it.
+    const { head } = fleet;
+    if (generation !== fleet.generation || purges !== this.#tiers.purges) page = 'not believed';
+    if (typeof page === 'string') return page;
+    if (head === undefined) return 'not reached';
+    const last = head.version < page.info.version ? head.version : page.info.version;
+    return last < first ? 'not reached' : upTo(page, Number(last - first) + 1);
+  }
+
+  async #ask(
+    first: LedgerVersion,
+    limit: number,
+    hash: string | undefined,
+    signal: CancelSignal,
+  ): Promise<Page | NoPage> {
+    const { sender, upstreams } = this.#fleet;
+    const request = requestOf(first, limit);
+    let answer: NodeAnswer;
+    try {
+      answer = await sender.whole(request, signal);
+    } catch (error) {
+      return reasonOf(error);
+    }
+    const page = await this.#pageOf(answer, first, hash);
+    if (page !== 'other history' && page !== 'not believed') return page;
+    const notOf = upstreams.filter((node) => node === answer.upstream || !isBelieved(node, first));
+    const other = await sender.another({ ...request, need: { kind: 'version', version: first } }, notOf, signal);
+    if (typeof other === 'string') return page;
+    const ofOther = await this.#pageOf(other, first, hash);
+    return typeof ofOther === 'string' ? page : ofOther;
+  }
+
+  async #pageOf(answer: NodeAnswer, first: LedgerVersion, hash: string | undefined): Promise<Page | NoPage> {
+    if (answer.status !== 200) return 'failed';
+    if (answer.body.length > largestPage) return 'too large';
+    const page = await cutPage(answer, first, this.#fleet.ownHeadersOf(answer));
+    if (page === undefined) return 'failed';
+    if (!isBelieved(answer.upstream, (first + BigInt(page.hashes.length) - 1n) as LedgerVersion)) return 'not believed';
+    return hash !== undefined && hash !== page.hashes[0] ? 'other history' : page;
+  }
+}
+
+/** `min` and `first`: one transaction is known, so that no node up to date answers that the start is above its head. */
+function requestOf(first: LedgerVersion, limit: number): FleetRequest {
+  const extent = { kind: 'list', first, limit } as const;
+  const read: AskedRead = { operation: 'transactions', subject: '', version: undefined, extent };
+  const path = `/transactions?start=${first}&limit=${limit}`;
+  return {
+    wire: { method: 'GET', path, headers: { accept: 'application/json' } },
+    need: { kind: 'head', min: first, isChosen: true },
+    promised: 'json',
+    isIdempotent: true,
+    mayStream: true,
+    isContent: (content: AnswerContent) => isContentOf(read, content),
+  };
+}
+
+/** Whether the node's transactions up to `version` are those of the fleet's ledger, as far as it is known. */
+function isBelieved({ isSuspect, forkedAt, chain }: NodeAnswer['upstream'], version: LedgerVersion): boolean {
+  return !isSuspect && chain.doubted === undefined && (forkedAt === undefined || version < forkedAt);
+}
+
+/** Throws what is no fault that a client could get. */
+function reasonOf(error: unknown): NoPage {
+  if (error instanceof LargeAnswerError) return 'too large';
+  if (!(error instanceof GatewayError)) throw error;
+  return error.reason === 'not reached' ? 'not reached' : 'failed';
+}
+
+/** The first `count` transactions of the page. */
+function upTo(page: Page, count: number): Page {
+  if (count >= page.hashes.length) return page;
+  // A copy: a view would travel to other processes with the whole array behind it.
+  return { ...page, ranges: page.ranges.slice(0, 2 * count), hashes: page.hashes.slice(0, count) };
+}
