@@ -152,7 +152,7 @@ export class Exchange implements Caller, RequestSummary {
   answerRead(served: ReadResult): void | Promise<void> {
     const { entry } = served;
     // Ahead of the wait for a coding: a hang-up meanwhile does not undo the node's work.
-    this.#note(served);
+    this.note(served);
     const isCodable = entry.body.length >= smallestCompressed;
     const coding = isCodable ? chooseCoding(headerText(this.request.headers['accept-encoding'])) : undefined;
     if (coding === undefined) return this.#answerReadAs(served, entry.body, undefined);
@@ -179,8 +179,8 @@ export class Exchange implements Caller, RequestSummary {
     this.answer(entry.status, head, body);
   }
 
-  /** Records a read's source. */
-  #note({ source, entry, version }: ReadResult): void {
+  /** Records the source of the answer to a read. */
+  note({ source, entry, version }: ReadResult): void {
     this.version = version;
     if (source.kind === 'upstream') this.upstream = source.name;
     if (source.kind !== 'memory' && source.isCollapsed) this.outcome = 'collapsed';

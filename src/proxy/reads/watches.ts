@@ -77,12 +77,12 @@ export class Watches {
    * Whether a stream can begin with this answer to an ordinary read: a success, or a final 404, whose item may come to be.
    * Throws `GatewayError` 400 for one that is too large.
    */
-  static begins({ entry: { status, lifetimeMs, body } }: ReadResult): boolean {
+  canBegin({ entry: { status, lifetimeMs, body } }: ReadResult): boolean {
     if (body.length > mostBytes) throw tooLarge();
     return status === 200 || (status === 404 && lifetimeMs > 0);
   }
 
-  /** Begins with `first`, which `begins` admits. The client's sink is open. */
+  /** Begins with `first`, which `canBegin` admits. The client's sink is open. */
   open(client: StreamClient, read: Read, first: ReadResult): void {
     if (client.signal.aborted) return;
     const key = `${read.operation}|${read.subject}`;
