@@ -240,3 +240,38 @@ test('another replica finds it in Redis', { skip: noRedis }, async (t) => {
 
   assert.equal((await other.get(byVersion(890n))).headers['cache-status'], 'ledgergate; hit; detail=redis');
 });
+
+test('with the follower, new transactions are answered from its pages, with their own headers', async (t) => {
+  const ofTransactions = new Set(['transactions', 'byVersion', 'byHash']);
+  const node = await fakeNode(t, {
+    head: 900n,
+    headers: ({ route }) => (ofTransactions.has(route) ? { 'x-node-release': '7' } : ({} as const)),
+  });
+  const gateway = await testGateway(t, { full: [node], config: { follow: { mode: 'always' } } });
+  const plain = await testGateway(t, { full: [node], config: { follow: { mode: 'off' } } });
+  const followedUpTo = async (head: bigint, transactions: number): Promise<void> => {
+    node.clock.head = head;
+    await until(async () => (await gateway.metric('ledgergate_follower_transactions_total')) >= transactions);
+  };
+  // The headers are known once a look came after their first answer.
+  await until(async () => 'x-node-release' in (await plain.get(byVersion(1n))).headers);
+  await until(async () => (await gateway.metric('ledgergate_follower_running')) === 1);
+  await gateway.get(byVersion(900n));
+  await followedUpTo(910n, 1);
+  await followedUpTo(1_000n, 91);
+
+  const asked = (): number => node.requestsTo('byVersion') + node.requestsTo('byHash');
+
+  for (const version of [940n, 970n, 1_000n]) {
+    for (const path of [byVersion(version), byHash(await hashAt(node, version))]) {
+      const before = asked();
+      const reply = await gateway.get(path);
+      assert.equal(asked(), before, path);
+      assert.equal(reply.headers['cache-status'], memory);
+      assert.equal(reply.headers['x-node-release'], '7');
+      await plain.get(path);
+      assert.deepEqual(shown(reply), shown(await plain.get(path)), path);
+    }
+  }
+  assert.equal(await gateway.metric('ledgergate_follower_distrusted'), 0);
+});
