@@ -2,6 +2,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
+import type { ClientHttp2Session, IncomingHttpHeaders } from 'node:http2';
+import { request as requestTls } from 'node:https';
+import type { Readable } from 'node:stream';
+import { test, type TestContext } from 'node:test';
 import { until } from './eventually.ts';
 
 /** One event; `id`: the last one that the stream has named. */
@@ -14,18 +18,18 @@ export interface StreamEvent {
 /** The reading end of one stream. */
 export class EventReader {
   readonly status: number;
-  readonly headers: IncomingMessage['headers'];
+  readonly headers: IncomingHttpHeaders;
   readonly events: StreamEvent[] = [];
   /** Of the stream, also behind its last event. */
   lastId = '';
   hasEnded = false;
-  readonly #response: IncomingMessage;
+  readonly #response: Readable;
   #rest = '';
 
-  private constructor(response: IncomingMessage) {
+  private constructor(response: Readable, status: number | undefined, headers: IncomingHttpHeaders) {
     this.#response = response;
-    this.status = response.statusCode ?? 0;
-    this.headers = response.headers;
+    this.status = status ?? 0;
+    this.headers = headers;
     response.setEncoding('utf8');
     response.on('data', (text: string) => this.#take(text));
     response.on('close', () => (this.hasEnded = true));
@@ -33,12 +37,33 @@ export class EventReader {
     response.on('error', () => undefined);
   }
 
-  /** Opens a stream; `headers` beside `Accept`. Resolves with its head, whatever the status. */
-  static async open(url: string, headers: Readonly<Record<string, string>> = {}): Promise<EventReader> {
-    const sent = request(url, { agent: false, headers: { accept: 'text/event-stream', ...headers } });
-    sent.end();
+  /**
+   * Opens a stream; `headers` beside `Accept`. With `body` by POST, over TLS where the address says so. Resolves with its
+   * head, whatever the status.
+   */
+  static async open(
+    url: string,
+    headers: Readonly<Record<string, string>> = {},
+    { body, ca }: { readonly body?: string | undefined; readonly ca?: string } = {},
+  ): Promise<EventReader> {
+    const send = url.startsWith('https:') ? requestTls : request;
+    const type = body === undefined ? {} : { 'content-type': 'application/json' };
+    const sent = send(url, {
+      method: body === undefined ? 'GET' : 'POST',
+      agent: false,
+      headers: { accept: 'text/event-stream', ...type, ...headers },
+      ...(ca !== undefined && { ca }),
+    });
+    sent.end(body);
     const [response] = (await once(sent, 'response')) as [IncomingMessage];
-    return new EventReader(response);
+    return new EventReader(response, response.statusCode, response.headers);
+  }
+
+  /** Opens a stream over an HTTP/2 session. */
+  static async over(session: ClientHttp2Session, path: string): Promise<EventReader> {
+    const stream = session.request({ ':path': path, accept: 'text/event-stream' });
+    const [headers] = (await once(stream, 'response')) as [IncomingHttpHeaders & { readonly ':status'?: number }];
+    return new EventReader(stream, headers[':status'], headers);
   }
 
   /** What is no whole event: the body of another answer. */
@@ -78,4 +103,23 @@ export class EventReader {
     }
     if (data.length > 0) this.events.push({ event, id: this.lastId, data: data.join('\n') });
   }
+}
+
+/** A test whose streams end ahead of its gateway, which would wait for them as it drains. */
+export function testStreams(
+  name: string,
+  run: (t: TestContext, open: (reader: Promise<EventReader>) => Promise<EventReader>) => Promise<void>,
+): void {
+  test(name, async (t) => {
+    const readers: EventReader[] = [];
+    try {
+      await run(t, async (opening) => {
+        const reader = await opening;
+        readers.push(reader);
+        return reader;
+      });
+    } finally {
+      for (const reader of readers) reader.close();
+    }
+  });
 }
