@@ -8,7 +8,7 @@
  * Servers on core 0, load and nodes on core 1. `--quick` shows in short rounds whether it runs, and writes nothing
  * unless `--write` is there too; `--loads` leaves out loads that have none of its texts, parted by semicolons, in their title.
  * The last line of flags is of `mix`: a rate or a closed loop, and another checkout to measure beside this one, which
- * `shapes` and `polls` take too.
+ * `shapes`, `polls` and `push-waits` take too.
  */
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
@@ -24,6 +24,7 @@ import { misses } from './misses.ts';
 import { mix } from './mix.ts';
 import { polls } from './polls.ts';
 import { pruned } from './pruned.ts';
+import { pushWaits } from './push-waits.ts';
 import { redis } from './redis.ts';
 import { shapes } from './shapes.ts';
 import { startUp } from './start-up.ts';
@@ -41,6 +42,7 @@ const all: readonly Part[] = [
   pruned,
   latest,
   polls,
+  pushWaits,
   mix,
   shapes,
   encode,

@@ -69,6 +69,18 @@ export class Mempool {
     for (const entry of this.#entries.values()) this.#commit(entry, version);
   }
 
+  /** Commits those that are pending, or these of them, each at a version of its own from `first` on. Returns the version after them. */
+  commitEach(first: bigint, hashes: Iterable<string> = this.#entries.keys()): bigint {
+    let next = first;
+    for (const hash of hashes) {
+      const entry = this.#entries.get(hash);
+      if (entry === undefined || entry.version !== undefined) continue;
+      this.#commit(entry, next);
+      next += 1n;
+    }
+    return next;
+  }
+
   /** The transaction that was committed at `version`. */
   at(version: bigint): { readonly hash: string; readonly body: string } | undefined {
     const hash = this.#committed.get(version)?.hash;

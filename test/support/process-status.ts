@@ -55,8 +55,17 @@ export function processStatus(known: Partial<ProcessStatus> = {}): ProcessStatus
     certificateRefused: undefined,
     distrusted: [],
     disagreements: [],
-    load: { connections: 1, maxConnections: 100, loopLagMs: 0, isOverloaded: false, waiting: 0 },
+    load: {
+      connections: 1,
+      maxConnections: 100,
+      streams: 1,
+      maxStreams: 50,
+      loopLagMs: 0,
+      isOverloaded: false,
+      waiting: 0,
+    },
     certificateExpiresMs: undefined,
+    follower: { state: 'idle', next: undefined, lagSeconds: 0 },
     events: [],
     ...known,
   };

@@ -120,6 +120,8 @@ export function createClientPort(service: Service, config: Config, context: Clie
     load: () => ({
       connections: connections.open,
       maxConnections: listen.maxConnections,
+      streams: streams.open,
+      maxStreams: settings.streams.max,
       loopLagMs: Math.round(lag.lagMs),
       isOverloaded: isOverloaded(),
     }),

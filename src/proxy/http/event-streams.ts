@@ -85,6 +85,12 @@ export class EventStreams {
     return stream;
   }
 
+  /** Open streams of all kinds. */
+  get open(): number {
+    const { transactions, ledger_info: ledgerInfo, changes } = this.#open;
+    return transactions + ledgerInfo + changes;
+  }
+
   /** Open streams of a kind. */
   count(kind: StreamKind): number {
     return this.#open[kind];

@@ -68,6 +68,7 @@ export class Tail {
   #isDoubted = false;
   #isDistrusted = false;
   #takenAtMs = -Infinity;
+  #sinceMs = Infinity;
   #finds = 0;
   /** Versions above `above` are recent beside the head `before`. */
   #recent: { readonly before: LedgerInfo | undefined; readonly above: bigint } = { before: undefined, above: 0n };
@@ -101,6 +102,11 @@ export class Tail {
   /** Its history is to be compared with that of the nodes: until `rollBack` or `restart` it gives and takes nothing. */
   get isChecking(): boolean {
     return this.#isDoubted || (this.#next !== undefined && this.#generation !== this.#fleet.generation);
+  }
+
+  /** Transactions that were committed since then are in its pages: in ms of the clock. */
+  get sinceMs(): number {
+    return this.#sinceMs;
   }
 
   get isDistrusted(): boolean {
@@ -147,6 +153,7 @@ export class Tail {
   restart(next: LedgerVersion): void {
     this.#empty();
     this.#next = next;
+    this.#sinceMs = this.#now();
     this.#settle();
   }
 
@@ -159,6 +166,7 @@ export class Tail {
   rollBack(version: LedgerVersion): void {
     this.#dropStale();
     this.#settle();
+    this.#sinceMs = this.#now();
     if (this.#next !== undefined && version < this.#next) this.#cut(version, this.#next);
     for (const listener of this.listeners) listener.onRollback(version);
   }
@@ -296,6 +304,7 @@ export class Tail {
     this.#dropPages();
     this.#hashes = [];
     this.#next = undefined;
+    this.#sinceMs = Infinity;
     this.#isDoubted = false;
   }
 }

@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
 import type { Cache } from '../../cache/index.ts';
-import { CancelToken, JsonBody, type LedgerVersion, setPatientTimeout } from '../../ledger/index.ts';
+import { CancelToken, JsonBody, setPatientTimeout } from '../../ledger/index.ts';
 import { Counter } from '../../metrics/index.ts';
 import type { Follower } from './follower.ts';
 import type { Freshness } from './freshness.ts';
@@ -77,10 +77,6 @@ export class Waits {
   });
   /** Hashes in the last page whose waits it did not end. */
   readonly #late: string[] = [];
-  /** The version after the newest page. */
-  #next: LedgerVersion | undefined;
-  /** Commits since then are in pages, in ms of the clock. */
-  #sinceMs = Infinity;
 
   /** `now`: in ms. */
   constructor(
@@ -148,9 +144,7 @@ export class Waits {
     if (caller.signal.aborted) waiter.onAbort();
   }
 
-  #onPage({ first, hashes }: Page): void {
-    if (this.#next === undefined || first > this.#next) this.#sinceMs = this.#now();
-    this.#next = (first + BigInt(hashes.length)) as LedgerVersion;
+  #onPage({ hashes }: Page): void {
     if (this.#waiters.size === 0 && this.#pending.size === 0) return;
     const late = this.#late.splice(0);
     for (const hash of hashes) {
@@ -233,15 +227,13 @@ export class Waits {
     const known = this.#pending.get(subject);
     if (known === undefined || !this.#tail.isCurrent) return undefined;
     const { served, atMs, generation, purges } = known;
-    if (atMs < this.#sinceMs || this.#now() - atMs > longestMs) return undefined;
+    if (atMs < this.#tail.sinceMs || this.#now() - atMs > longestMs) return undefined;
     return generation === this.#reader.generation && purges === this.#tiers.purges ? served : undefined;
   }
 
   #forget(): void {
     this.#pending.clear();
     this.#late.length = 0;
-    this.#next = undefined;
-    this.#sinceMs = Infinity;
   }
 
   #settle(waiter: Waiter, served: ReadResult, by: AnsweredBy): void {

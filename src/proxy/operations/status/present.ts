@@ -72,7 +72,9 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
       distrusted: status?.distrusted ?? [],
     },
     disagreements: (status?.disagreements ?? []).map(({ upstreams, count, last }) => ({ upstreams, count, last })),
-    load: status?.load ?? { connections: 0, maxConnections: 0, loopLagMs: 0, isOverloaded: false, waiting: 0 },
+    load: status?.load ?? nothing,
+    /** Of new transactions, for waits and streams. */
+    follower: status?.follower ?? { state: 'idle', next: undefined, lagSeconds: 0 },
     /** Absent without TLS. */
     certificateRefused: status?.certificateRefused,
     certificateExpires: status?.certificateExpiresMs === undefined ? undefined : iso(status.certificateExpiresMs),
@@ -80,6 +82,16 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     events: (status?.events ?? []).toReversed().map(describeEvent),
   };
 }
+
+const nothing = {
+  connections: 0,
+  maxConnections: 0,
+  streams: 0,
+  maxStreams: 0,
+  loopLagMs: 0,
+  isOverloaded: false,
+  waiting: 0,
+};
 
 /** Tenants on the page. */
 const mostTenants = 5;

@@ -45,7 +45,17 @@ export interface ProcessStatus extends Readiness, Pick<FleetReport, 'chainId' | 
   readonly load: ReturnType<ClientPort['load']> & { readonly waiting: number };
   /** End of the served certificate; Unix time in milliseconds. */
   readonly certificateExpiresMs: number | undefined;
+  readonly follower: FollowerStatus;
   readonly events: Journal['events'];
+}
+
+/** The follower of new transactions (docs/streams.md). */
+interface FollowerStatus {
+  /** `distrusted`: a page was wrong. `idle`: nobody needs it. */
+  readonly state: 'off' | 'distrusted' | 'idle' | 'running';
+  /** The version after the newest that waits and streams have. */
+  readonly next: string | undefined;
+  readonly lagSeconds: number;
 }
 
 /** Numbers of worker processes. */
@@ -90,6 +100,7 @@ export interface ProcessParts {
   readonly settings: {
     readonly encode: { readonly enabled: boolean };
     readonly sender: { readonly maxAttempts: number };
+    readonly follow: { readonly mode: 'auto' | 'always' | 'off' };
   };
 }
 
@@ -136,6 +147,7 @@ export class StatusSource {
       isEncoding: settings.encode.enabled,
       load: { ...clientPort.load(), waiting: fleet.sender.waiting },
       certificateExpiresMs: clientPort.certificate?.expiresMs(),
+      follower: this.#follower(),
       events: journal.events,
     };
     return { status };
@@ -157,6 +169,17 @@ export class StatusSource {
       disagreements,
       redis,
       store,
+    };
+  }
+
+  #follower(): FollowerStatus {
+    const { reads, settings } = this.parts;
+    const { follower, tail } = reads;
+    const usual = settings.follow.mode === 'off' ? 'off' : follower.isRunning ? 'running' : 'idle';
+    return {
+      state: tail.isDistrusted ? 'distrusted' : usual,
+      next: tail.next?.toString(),
+      lagSeconds: follower.lagSeconds,
     };
   }
 
@@ -231,11 +254,14 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
     load: {
       connections: sumOf(reports, ({ load }) => load.connections),
       maxConnections: sumOf(reports, ({ load }) => load.maxConnections),
+      streams: sumOf(reports, ({ load }) => load.streams),
+      maxStreams: sumOf(reports, ({ load }) => load.maxStreams),
       loopLagMs: mostOf(reports, ({ load }) => load.loopLagMs),
       isOverloaded: reports.some(({ load }) => load.isOverloaded),
       waiting: sumOf(reports, ({ load }) => load.waiting),
     },
     certificateExpiresMs: expiries.length === 0 ? undefined : Math.min(...expiries),
+    follower: mergeFollowers(reports.map(({ follower }) => follower)),
     events: Journal.merge(reports.map(({ events }) => events)),
   };
 }
@@ -263,6 +289,14 @@ function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
     ejected: [...ejected.values()].sort((one, other) => (one.readClass < other.readClass ? -1 : 1)),
     usableBy: reports.filter(({ state }) => state === 'usable').length,
   };
+}
+
+/** One process runs it for all. */
+function mergeFollowers(reports: readonly FollowerStatus[]): FollowerStatus {
+  const stateOf = (state: FollowerStatus['state']) => reports.some((one) => one.state === state);
+  const state = (['distrusted', 'running', 'idle'] as const).find(stateOf) ?? 'off';
+  const { next } = newestOf(reports.map((one) => ({ ...one, head: one.next })));
+  return { state, next, lagSeconds: mostOf(reports, ({ lagSeconds }) => lagSeconds) };
 }
 
 function mergeDisagreements(disagreements: readonly Disagreement[]): readonly Disagreement[] {

@@ -110,9 +110,18 @@ test('the reports of several workers add up', () => {
     nodes: [nodeStatus({ state: 'down', head: '90' })],
     total: new Map([['answered full-a', 1]]),
     windows: windowsOf(new Map([['answered full-a', 1]]), 3),
-    load: { connections: 1, maxConnections: 100, loopLagMs: 50, isOverloaded: false, waiting: 3 },
+    load: {
+      connections: 1,
+      maxConnections: 100,
+      streams: 1,
+      maxStreams: 50,
+      loopLagMs: 50,
+      isOverloaded: false,
+      waiting: 3,
+    },
     redis: { trouble: undefined },
     distrusted: ['f'],
+    follower: { state: 'running', next: '91', lagSeconds: 0.5 },
   });
   const other = processStatus({
     head: '100',
@@ -128,7 +137,15 @@ test('the reports of several workers add up', () => {
       ['evicted', 2],
     ]),
     windows: windowsOf(new Map([['answered full-a', 2]]), 9),
-    load: { connections: 2, maxConnections: 100, loopLagMs: 10, isOverloaded: true, waiting: 4 },
+    load: {
+      connections: 2,
+      maxConnections: 100,
+      streams: 1,
+      maxStreams: 50,
+      loopLagMs: 10,
+      isOverloaded: true,
+      waiting: 4,
+    },
     redis: { trouble: 'left alone' },
     distrusted: ['f', 'g'],
   });
@@ -154,11 +171,14 @@ test('the reports of several workers add up', () => {
   assert.deepEqual(merged?.load, {
     connections: 3,
     maxConnections: 200,
+    streams: 2,
+    maxStreams: 100,
     loopLagMs: 50,
     isOverloaded: true,
     waiting: 7,
   });
   assert.deepEqual([merged?.redis, merged?.distrusted], [{ trouble: 'left alone' }, ['f', 'g']]);
+  assert.deepEqual(merged?.follower, { state: 'running', next: '91', lagSeconds: 0.5 });
   assert.equal(mergeStatus([]), undefined);
 });
 

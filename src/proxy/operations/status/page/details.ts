@@ -7,9 +7,11 @@ import { levels } from '../states.ts';
 
 /** Events on the page; `status.json` has all. */
 const mostEvents = 60;
+/** From here on the alert LedgergateFollowerLag counts. */
+const longLagSeconds = 5;
 
-/** Memory, store, Redis, connections, event loop and certificate. */
-export function storeSection({ cache, store, redis, load, certificateExpires, at }: StatusFacts): Markup {
+/** Memory, store, Redis, connections, streams, the follower, event loop and certificate. */
+export function storeSection({ cache, store, redis, load, follower, certificateExpires, at }: StatusFacts): Markup {
   const share = cache.maxBytes === 0 ? 0 : cache.bytes / cache.maxBytes;
   const tls = certificateExpires === undefined ? undefined : leftOf(certificateExpires, at);
   return list([
@@ -18,10 +20,24 @@ export function storeSection({ cache, store, redis, load, certificateExpires, at
     ['Store', tierWords(store, html` ${bytes(store.bytes ?? 0)} of ${bytes(store.maxBytes ?? 0)}`)],
     ['Redis', tierWords(redis)],
     ['Connections', `${short(load.connections)} of ${short(load.maxConnections)}`],
+    ['Streams', `${short(load.streams)} of ${short(load.maxStreams)}`],
+    ['Follower', followerWords(follower)],
     ['Event loop', `${milliseconds(load.loopLagMs)} late${load.isOverloaded ? ', overloaded' : ''}`],
     ['Waiting for a node', short(load.waiting)],
     ...(tls === undefined ? [] : [['Certificate', tls] as const]),
   ]);
+}
+
+function followerWords({ state, next, lagSeconds }: StatusFacts['follower']): Piece {
+  if (state === 'off') return 'turned off';
+  if (state === 'idle') return 'not needed now';
+  if (state === 'distrusted') {
+    return html`<span class="bad"><span aria-hidden="true">■</span> left alone: a node contradicted its page</span>`;
+  }
+  const place = next === undefined ? 'starting' : `next is version ${next}`;
+  return lagSeconds < longLagSeconds
+    ? place
+    : html`<span class="warn"><span aria-hidden="true">▲</span> ${place}, ${duration(lagSeconds)} late</span>`;
 }
 
 function tierWords({ state, reason }: StatusFacts['redis'], fill?: Piece): Piece {
