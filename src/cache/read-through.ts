@@ -78,9 +78,9 @@ export class ReadThrough {
     return this.#loads.run(name, caller, (signal, span) => this.#lead(key, load, isLeased, signal, span), resultOf);
   }
 
-  /** Keeps a final answer of a node that no load has asked for. */
-  keep(key: CacheKey, loaded: Loaded): Loaded {
-    return this.#kept(new RunningLoad(key), loaded, { shared: this.#parts.shared });
+  /** Keeps a final answer of a node that no load has asked for, in memory for `ttlMs`. */
+  keep(key: CacheKey, loaded: Loaded, ttlMs: number): Loaded {
+    return this.#kept(new RunningLoad(key), loaded, { ttlMs, shared: this.#parts.shared });
   }
 
   /** Purges so far, part of a flight's name: a later request does not join a load from before a purge. */

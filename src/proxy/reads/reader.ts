@@ -151,7 +151,7 @@ export class Reader {
     if (found === undefined || keyed === undefined) return undefined;
     const fleet = this.#fleet;
     const { tiers, metrics } = this.#cache;
-    const { version, info, ownHeaders, status, body } = found;
+    const { version, info, ownHeaders, status, body, ageMs } = found;
     const upstream = fleet.upstreams.find(({ name }) => name === found.upstream);
     if (upstream === undefined || upstream.isSuspect || isOfFork(upstream, version)) return undefined;
     if (upstream.chain.doubted !== undefined) return undefined;
@@ -169,12 +169,13 @@ export class Reader {
       committedAt: read.operation === 'transaction' ? version : undefined,
       lifetimeMs: lifetimeOf(read),
     };
-    const { answer, awaited } = tiers.keep(keyed.key, {
+    const loaded = {
       answer: createEntry(content, true),
       awaited: fleet.awaited(upstream, version),
       head: info?.version,
       origin: { upstream: upstream.name, tookMs: 0, version: undefined, retryAfter: undefined },
-    });
+    };
+    const { answer, awaited } = tiers.keep(keyed.key, loaded, content.lifetimeMs - ageMs);
     this.hitsOf(read).inc();
     return {
       entry: answer,

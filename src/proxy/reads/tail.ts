@@ -2,7 +2,7 @@
  * The newest transactions of the ledger: pages that the follower read, as the answers and frames that they contain. Pages
  * are kept whole; a transaction enters the cache when it is asked for, as most never are.
  */
-import { type Cache, ownBytes } from '../../cache/index.ts';
+import { type Cache, mutableTtlMs, ownBytes } from '../../cache/index.ts';
 import { Address, AnswerForm, findU64, FunctionId, headerOf, JsonBody, TypeTag } from '../../ledger/index.ts';
 import type { LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
 import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
@@ -25,6 +25,8 @@ export interface FoundTransaction extends AnswerFacts {
   readonly upstream: string;
   readonly ownHeaders: string | undefined;
   readonly version: LedgerVersion;
+  /** Time since its page came, in ms. */
+  readonly ageMs: number;
 }
 
 /** Frames for `EventSink.send`. */
@@ -44,6 +46,8 @@ const mostHashes = 2_000;
 const itemBytes = 200;
 /** Versions behind the head that are asked for as recent ones. */
 const recent = 10_000n;
+/** In ms. A transaction that the cache takes to keep it for its whole time must not be much older than a node's answer. */
+const foundMs = 60_000;
 /** Larger transactions are read in turns of the event loop: a node is asked. */
 const largestFound = 64 * 1024;
 
@@ -132,10 +136,13 @@ export class Tail {
     if (this.#next === undefined || first > this.#next) this.restart(first);
     const next = this.#next ?? first;
     if (!this.#agrees(page)) return;
-    this.#takenAtMs = this.#now();
+    const nowMs = this.#now();
+    this.#takenAtMs = nowMs;
     this.#awaitIdle();
+    // Nodes may write them otherwise by now, as they may what the cache keeps.
+    while (this.#pages.length > 0 && nowMs - (this.#pages[0]?.atMs ?? nowMs) >= mutableTtlMs) this.#dropPage();
     if (end <= next) return;
-    const held = new HeldPage(page, next);
+    const held = new HeldPage(page, next, nowMs);
     this.#pages.push(held);
     this.#bytes += held.bytes;
     for (let version = next; version < end; version = (version + 1n) as LedgerVersion) {
@@ -187,7 +194,7 @@ export class Tail {
 
   /**
    * The answer to `by_version` or `by_hash` in JSON, ahead of the policy, which `Reader` applies. None above the believed
-   * head, and none above 64 KiB, which a node is asked for.
+   * head, of a page older than a minute, or above 64 KiB: a node is asked for them.
    */
   find(read: Pick<Read, 'operation' | 'subject' | 'version' | 'extent'>): FoundTransaction | undefined {
     const { head } = this.#fleet;
@@ -200,10 +207,22 @@ export class Tail {
     const held = this.#pageOf(version);
     const body = held?.bytesOf(version);
     if (held === undefined || body === undefined || body.length > largestFound) return undefined;
+    const ageMs = this.#now() - held.atMs;
+    if (ageMs > foundMs) return undefined;
     const { info, contentType, ownHeaders, upstream } = held.page;
-    const headers = { 'content-type': contentType };
-    const json = new JsonBody(body);
-    return { status: 200, info, headers, coding: undefined, body, json, isFramed: true, ownHeaders, upstream, version };
+    return {
+      status: 200,
+      info,
+      headers: { 'content-type': contentType },
+      coding: undefined,
+      body,
+      json: new JsonBody(body),
+      isFramed: true,
+      ownHeaders,
+      upstream,
+      version,
+      ageMs,
+    };
   }
 
   /** Frames of [from, upTo) in one piece; `undefined`: not all of them are held. */
@@ -314,18 +333,20 @@ class HeldPage {
   readonly page: Page;
   readonly from: LedgerVersion;
   upTo: LedgerVersion;
+  readonly atMs: number;
   readonly bytes: number;
   /** Whether no line of a frame can end inside a transaction. */
   readonly #isOneLine: boolean;
   /** By index; those that a filter has asked for. */
   #facts: (TransactionFacts | undefined)[] | undefined;
 
-  /** What is before `from`, another page has. */
-  constructor(page: Page, from: LedgerVersion) {
+  /** What is before `from`, another page has. `atMs`: when it came. */
+  constructor(page: Page, from: LedgerVersion, atMs: number) {
     // One that came from another process may be a part of a larger message.
     const body = ownBytes(page.body);
     this.page = body === page.body ? page : { ...page, body };
     this.from = from;
+    this.atMs = atMs;
     this.upTo = (page.first + BigInt(page.hashes.length)) as LedgerVersion;
     this.bytes = body.length + page.hashes.length * itemBytes;
     this.#isOneLine = isOneLine(body);

@@ -329,6 +329,26 @@ test('nothing above the believed head is found, and nothing that is too large to
   assert.equal(tail.frames(v(13), v(16))?.events, 3);
 });
 
+test('a transaction is found for a minute, and framed for ten: later, nodes may write it otherwise', async () => {
+  const { tail, time } = emptyTail();
+  const [page, next] = [await pageOf(10, 14), await pageOf(13, 16)];
+  const at = (ms: number) => {
+    time.ms = ms;
+    return [tail.find(byVersion(12))?.ageMs, tail.frames(v(12), v(13))?.events];
+  };
+  tail.take(page);
+
+  assert.deepEqual(at(60_000), [60_000, 1]);
+  assert.deepEqual(at(60_001), [undefined, 1]);
+  tail.take(next);
+  assert.deepEqual(at(599_999), [undefined, 1]);
+  tail.take(next);
+  assert.deepEqual(at(600_000), [undefined, 1]);
+  tail.take(next);
+  assert.deepEqual(at(600_000), [undefined, undefined]);
+  assert.deepEqual([tail.frames(v(14), v(16))?.events, tail.hashOf(v(12))], [2, hashOf(12n)]);
+});
+
 test('frames carry the bytes of each transaction, across pages', async () => {
   const { tail } = emptyTail();
   tail.take(await pageOf(10, 12));
