@@ -6,6 +6,7 @@
  */
 import { GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import { LargeAnswerError, type PublishedState } from '../../upstream/index.ts';
+import { eventFrame } from './event-frame.ts';
 import type { Follower, FollowSettings } from './follower.ts';
 import type { Freshness } from './freshness.ts';
 import { PastPage, type PastPages } from './past-pages.ts';
@@ -286,7 +287,7 @@ export class TransactionStreams implements TailListener {
             return;
           }
           if (!(page instanceof PastPage)) {
-            sink.send(eventFrame('failure', page.entry.body), 0);
+            sink.send(eventFrame('failure', undefined, page.entry.body), 0);
             sink.end('pruned');
             return;
           }
@@ -363,13 +364,9 @@ export class TransactionStreams implements TailListener {
     const { client, rolledBackTo: version } = stream;
     if (version === undefined) return client.sink.isOpen;
     stream.rolledBackTo = undefined;
+    const frame = eventFrame('rollback', undefined, Buffer.from(`{"version":"${version}"}`));
     // An empty id: nothing is left that the client could resume behind.
-    const id = version === 0n ? '' : `${version - 1n}`;
-    return client.sink.send(Buffer.from(`id: ${id}\nevent: rollback\ndata: {"version":"${version}"}\n\n`), 1);
+    const id = Buffer.from(version === 0n ? 'id: \n' : `id: ${version - 1n}\n`);
+    return client.sink.send(Buffer.concat([id, frame]), 1);
   }
-}
-
-/** An event without an id. */
-function eventFrame(name: string, data: Buffer): Buffer {
-  return Buffer.from(`event: ${name}\ndata: ${data.toString().replaceAll(/\r\n?|\n/g, '\ndata: ')}\n\n`);
 }
