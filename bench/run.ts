@@ -24,6 +24,7 @@ import { misses } from './misses.ts';
 import { mix } from './mix.ts';
 import { polls } from './polls.ts';
 import { pruned } from './pruned.ts';
+import { pushTransactions } from './push-transactions.ts';
 import { pushWaits } from './push-waits.ts';
 import { redis } from './redis.ts';
 import { shapes } from './shapes.ts';
@@ -43,6 +44,7 @@ const all: readonly Part[] = [
   latest,
   polls,
   pushWaits,
+  pushTransactions,
   mix,
   shapes,
   encode,
