@@ -93,6 +93,8 @@ export class TransactionStreams implements TailListener {
   #reached = 0n as LedgerVersion;
   /** Counts rollbacks. */
   #epoch = 0;
+  /** The generation of the ledger whose history streams have. */
+  #generation: number;
   #isFlushing = false;
   #tailNext: LedgerVersion | undefined;
   #tailMovedMs = 0;
@@ -113,6 +115,7 @@ export class TransactionStreams implements TailListener {
     this.#pulse = pulse;
     this.#settings = settings;
     this.#now = now;
+    this.#generation = pages.generation;
     tail.listeners.add(this);
     follower.needs.add(() => this.#streams.size > 0);
   }
@@ -159,6 +162,7 @@ export class TransactionStreams implements TailListener {
 
   onRollback(version: LedgerVersion): void {
     this.#epoch += 1;
+    this.#generation = this.#pages.generation;
     if (this.#reached > version) this.#reached = version;
     for (const stream of this.#streams) {
       const { cursor, origin, rolledBackTo } = stream;
@@ -192,8 +196,10 @@ export class TransactionStreams implements TailListener {
       this.#endAll('reload');
       return;
     }
-    const { next } = this.#tail;
+    const { next, isChecking } = this.#tail;
     this.#reached = (info.version + 1n) as LedgerVersion;
+    // A tail that was empty has nothing to compare: what is above the new state, at least, is withdrawn.
+    if (this.#generation !== this.#pages.generation && !isChecking) this.onRollback(this.#reached);
     const nowMs = this.#now();
     if (next !== this.#tailNext) {
       this.#tailNext = next;

@@ -181,3 +181,31 @@ testStreams('a node that dies, and one that lags, make neither a gap nor a doubl
     await assertHas(readers[index] as EventReader, two, first, 1_000);
   }
 });
+
+testStreams('a ledger that goes back is an event, behind which the stream has the other history', async (t, open) => {
+  const config = { follow: { mode: 'always' }, upstream: { probeIntervalMs: 200 } } as const;
+  const { node, gateway } = await nodeAndGateway(t, { config }, { chainId: 1 });
+  await until(async () => (await gateway.metric('ledgergate_follower_pages_total{result="taken"}')) > 0);
+  const [old, young] = [await open(gateway, '?start=850'), await open(gateway, '?start=945')];
+  node.clock.head = 960n;
+  await assertHas(old, node, 850, 960);
+  await assertHas(young, node, 945, 960);
+  // As a test network that was recreated.
+  node.clock.fork(939n, 'other');
+  node.clock.head = 950n;
+  node.fault = { kind: 'wrong chain id', chainId: 2 };
+  await old.has(111 + 1 + 11);
+  node.clock.head = 1_000n;
+  await old.has(111 + 1 + 61);
+  await young.has(16 + 1 + 56);
+  const rollbacks = [old.events[111], young.events[16]];
+  assert.deepEqual(rollbacks, [
+    { event: 'rollback', id: '939', data: '{"version":"940"}' },
+    // It has asked for nothing below.
+    { event: 'rollback', id: '944', data: '{"version":"945"}' },
+  ]);
+  old.events.splice(0, 112);
+  young.events.splice(0, 17);
+  await assertHas(old, node, 940, 1_000);
+  await assertHas(young, node, 945, 1_000);
+});

@@ -310,6 +310,20 @@ test('a rollback is an event, after which the stream goes on from its version', 
   assert.ok(follows.sent.at(-1)?.includes(hashOf(112n, 'b')));
 });
 
+test('without a tail to compare, what is above the state of a new ledger is withdrawn', async () => {
+  const world = new World();
+  await world.beat(149);
+  const [above, below] = [await world.open({ cursor: 140 }), await world.open({ cursor: 160 })];
+  await world.beat();
+  world.fleet.generation += 1;
+  world.history = 'b';
+  await world.beat(144);
+  assert.deepEqual(above.ids, [...idsOf(140, 150), 'rollback 144']);
+  await world.beat(161);
+  assert.deepEqual(above.ids.slice(11), idsOf(145, 162));
+  below.assertHas(160, 162);
+});
+
 test('a rollback to the genesis empties the last id', async () => {
   const world = new World();
   await world.beat(4);
