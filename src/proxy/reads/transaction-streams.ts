@@ -39,6 +39,8 @@ export interface StreamStart {
   readonly origin: LedgerVersion;
   /** The page at the cursor, if it had to be read. */
   readonly page: PastPage | undefined;
+  /** See `PastPages.generation`, at that read. */
+  readonly generation: number;
 }
 
 /** One open stream. A class: V8 keeps its shape. */
@@ -138,12 +140,13 @@ export class TransactionStreams implements TailListener {
     }
     const info = this.#freshness.findLedgerInfo(exchange) ?? this.#freshness.ledgerInfo(exchange, exchange.signal);
     const { version } = await info;
+    const { generation } = this.#pages;
     const reached = (version + 1n) as LedgerVersion;
     const cursor = asked ?? reached;
     const origin = isResumed ? (0n as LedgerVersion) : cursor;
     const isHeld = cursor >= reached || this.#tail.frames(cursor, (cursor + 1n) as LedgerVersion) !== undefined;
     const page = isHeld ? undefined : await this.#pages.at(cursor, reached, exchange);
-    if (page === undefined || page instanceof PastPage) return { cursor, origin, page };
+    if (page === undefined || page instanceof PastPage) return { cursor, origin, page, generation };
     return { refused: page };
   }
 
@@ -151,10 +154,13 @@ export class TransactionStreams implements TailListener {
   open(client: StreamClient, start: StreamStart, filter: Filter | undefined): void {
     if (!client.sink.isOpen) return;
     const stream = new TransactionStream(client, start, filter);
+    const { generation } = this.#pages;
+    if (start.generation !== generation) stream.page = undefined;
     this.#streams.add(stream);
     client.signal.addEventListener('abort', () => this.#forget(stream));
     if (this.#stopListening !== undefined) return;
     this.#tailMovedMs = this.#now();
+    this.#generation = generation;
     this.#stopListening = this.#pulse.listen((state) => this.#onBeat(state));
   }
 
@@ -285,7 +291,9 @@ export class TransactionStreams implements TailListener {
     const isValid = () => !signal.aborted && epoch === this.#epoch && generation === this.#pages.generation;
     try {
       while (isValid() && stream.cursor < this.#reached && this.#isDue(stream.cursor) && sink.unread <= mostUnread) {
-        if (!this.#stepInTail(stream)) {
+        const step = this.#stepInTail(stream);
+        if (step === 'held') return;
+        if (step === 'absent') {
           const page = await this.#pageOf(stream);
           if (!isValid()) return;
           if (page === undefined) {
@@ -297,7 +305,7 @@ export class TransactionStreams implements TailListener {
             sink.end('pruned');
             return;
           }
-          this.#stepInPage(stream, page);
+          if (!this.#stepInPage(stream, page)) return;
         }
         stream.failures = 0;
         await new Promise((resolve) => {
@@ -320,24 +328,26 @@ export class TransactionStreams implements TailListener {
     stream.failures += 1;
   }
 
-  #stepInTail(stream: TransactionStream): boolean {
+  #stepInTail(stream: TransactionStream): 'sent' | 'held' | 'absent' {
     const { cursor, filter } = stream;
     const upTo = this.#upTo();
-    if (upTo === undefined || cursor >= upTo) return false;
+    if (upTo === undefined || cursor >= upTo) return 'absent';
     const left = upTo - cursor;
     for (let count = left < pageVersions ? left : pageVersions; ; count = (count + 3n) / 4n) {
       const end = (cursor + count) as LedgerVersion;
       const frames = this.#tail.frames(cursor, end, filter);
-      if (frames === undefined) return false;
+      if (frames === undefined) return 'absent';
       if (frames.frames.length > stepBytes && count > 1n) continue;
+      if (mustWait(stream, frames)) return 'held';
       this.#send(stream, frames, end);
-      return true;
+      return 'sent';
     }
   }
 
   /** `undefined`: later. */
   async #pageOf(stream: TransactionStream): Promise<PastPage | ReadResult | undefined> {
     const { client, cursor, page } = stream;
+    // `first`: a rollback leads back.
     if (page !== undefined && page.first <= cursor && cursor < page.next) return page;
     stream.page = undefined;
     const found = await this.#pages.at(cursor, this.#reached, client, client.admitted);
@@ -345,10 +355,13 @@ export class TransactionStreams implements TailListener {
     return found.entry.status === 410 ? found : undefined;
   }
 
-  #stepInPage(stream: TransactionStream, page: PastPage): void {
+  /** False: it is held. */
+  #stepInPage(stream: TransactionStream, page: PastPage): boolean {
     const { next, ...frames } = page.frames(stream.cursor, this.#reached, stream.filter, stepBytes);
-    stream.page = next < page.next ? page : undefined;
+    stream.page = page;
+    if (mustWait(stream, frames)) return false;
     this.#send(stream, frames, next);
+    return true;
   }
 
   /** Sends frames of [cursor, upTo). */
@@ -375,4 +388,9 @@ export class TransactionStreams implements TailListener {
     const id = Buffer.from(version === 0n ? 'id: \n' : `id: ${version - 1n}\n`);
     return client.sink.send(Buffer.concat([id, frame]), 1);
   }
+}
+
+/** Whether frames that alone are above the bound of unread bytes wait until the client has read all before them. */
+function mustWait({ client }: TransactionStream, { frames }: Frames): boolean {
+  return frames.length > mostUnread && client.sink.unread > 0;
 }

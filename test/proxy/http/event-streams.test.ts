@@ -108,6 +108,26 @@ test('A reader that takes nothing is cut off beyond 1 MiB, without a hole', asyn
   assert.deepEqual([stream.isOpen, ended, streams.count('changes')], [false, 1, 0]);
 });
 
+test('An event above 1 MiB reaches a reader that has taken all before it, and ends one that has not', async (t) => {
+  const { port, opened, closed } = await streamServer(t);
+  const socket: Socket = connect(port, '127.0.0.1');
+  t.after(() => socket.destroy());
+  socket.on('error', () => undefined).pause();
+  socket.write('GET / HTTP/1.1\r\nhost: here\r\n\r\n');
+  await until(() => opened.length === 1);
+  const stream = opened[0] as EventStream;
+  await until(() => stream.unread === 0);
+  const large = Buffer.alloc(16 * 1024 * 1024, 'x');
+  assert.equal(stream.send(large, 1), true);
+  assert.ok(stream.unread > mostUnread);
+  socket.resume();
+  await until(() => stream.unread === 0);
+  socket.pause();
+  assert.equal(stream.send(large, 1), true);
+  assert.equal(stream.send(frame, 1), false);
+  assert.equal(await closed('slow'), 1);
+});
+
 test('A hang-up and a half-close end a stream', async (t) => {
   const { port, read, opened, closed, pass } = await streamServer(t);
   const answer = await read();

@@ -324,6 +324,16 @@ test('without a tail to compare, what is above the state of a new ledger is with
   below.assertHas(160, 162);
 });
 
+test('a ledger that was replaced before a stream began is no event of it', async () => {
+  const world = new World();
+  world.head = 149n;
+  world.fleet.generation += 1;
+  const ahead = await world.open({ cursor: 160, isResumed: true });
+  await world.beat();
+  await world.beat(161);
+  ahead.assertHas(160, 162);
+});
+
 test('a rollback to the genesis empties the last id', async () => {
   const world = new World();
   await world.beat(4);
@@ -392,6 +402,21 @@ test('a stream that catches up waits for its reader, and ends when that takes no
   world.timeMs += 1_000;
   await world.beat();
   assert.equal(stuck.ended, 'slow');
+});
+
+test('a transaction above the bound waits until all before it is read', async () => {
+  const world = new World();
+  await world.beat(149);
+  const client = await world.open({ cursor: 149 });
+  await world.beat();
+  world.padding = 600_000;
+  await world.follow(150, 152);
+  client.unread = 1;
+  await world.beat(151);
+  client.assertHas(149, 150);
+  client.unread = 0;
+  await world.beat();
+  client.assertHas(149, 152);
 });
 
 test('what nodes have pruned ends a stream with their answer', async () => {
