@@ -95,6 +95,8 @@ const perConnection = 35_000;
 const processMiB = 192;
 const workingMiB = 208;
 const idleMiB = 64;
+/** The cache, and an eighth of it. */
+const pagesOfFollower = 9 / 8;
 
 function heapMiB(values: unknown, ci?: string): number | undefined {
   const env: { name: string; value?: string }[] = container(render({ values, ci })).env ?? [];
@@ -131,7 +133,7 @@ for (const { limit, limitMiB, cacheMiB, workers, connections } of cases) {
 
     const others = workers === 1 ? 0 : 1;
     const beside =
-      cacheMiB +
+      cacheMiB * pagesOfFollower +
       (allHeldBytes + answerBounds.all + connections * perConnection) / mebi +
       processMiB * (workers + others) +
       idleMiB * others;

@@ -23,7 +23,8 @@ of the two is the larger part depends on what is read.
 {{- $connectionsMiB := divf (mulf $connections (include "ledgergate.connectionBytes" . | float64)) 1048576 -}}
 {{- $processes := mulf .Values.memory.processMiB (add $workers $others) -}}
 {{- $idle := mulf $others (include "ledgergate.idleHeapMiB" . | float64) -}}
-{{- $beside := addf $cache .Values.memory.inFlightMiB $connectionsMiB $processes $idle -}}
+{{- $pages := divf $cache 8 -}}
+{{- $beside := addf $cache $pages .Values.memory.inFlightMiB $connectionsMiB $processes $idle -}}
 {{- $needed := addf (divf $cache $workers) (include "ledgergate.workingHeapMiB" . | float64) -}}
 {{- $least := addf $beside (mulf $needed $workers) | ceil | int -}}
 {{- $left := divf (subf $limit $beside) $workers | floor | int -}}
@@ -31,7 +32,7 @@ of the two is the larger part depends on what is read.
 {{- if eq $limit 0.0 -}}
 {{- $left = $heap -}}
 {{- else if gt $least (int $limit) -}}
-{{- fail (printf "resources.limits.memory is %s, and at least %dMi are needed: %.0f beside the heap (cache %.0f, bodies on their way %.0f, connections %.0f, processes %.0f) and %.0f of heap for each of %d worker(s). Raise it, or lower config.cache.memory.maxBytes, config.listen.maxConnections, config.workers or memory.inFlightMiB" (toString .Values.resources.limits.memory) $least $beside $cache (float64 .Values.memory.inFlightMiB) $connectionsMiB (addf $processes $idle) $needed $workers) -}}
+{{- fail (printf "resources.limits.memory is %s, and at least %dMi are needed: %.0f beside the heap (cache %.0f, pages of the follower %.0f, bodies on their way %.0f, connections %.0f, processes %.0f) and %.0f of heap for each of %d worker(s). Raise it, or lower config.cache.memory.maxBytes, config.listen.maxConnections, config.workers or memory.inFlightMiB" (toString .Values.resources.limits.memory) $least $beside $cache $pages (float64 .Values.memory.inFlightMiB) $connectionsMiB (addf $processes $idle) $needed $workers) -}}
 {{- else if gt $heap $left -}}
 {{- fail (printf "memory.heapMiB is %d, and resources.limits.memory (%s) leaves %d for each of %d worker(s)" $heap (toString .Values.resources.limits.memory) $left $workers) -}}
 {{- end -}}
