@@ -52,7 +52,7 @@ const pauses = { firstMs: 100, longestMs: 2_000, calmMs: 2_000 };
 export class Follower {
   /** Sources of need, asked each second. */
   readonly needs = new Set<() => boolean>();
-  readonly #fleet: Pick<Fleet, 'head' | 'sender'>;
+  readonly #fleet: Pick<Fleet, 'head' | 'ledger' | 'sender'>;
   readonly #tail: Tail;
   readonly #pages: Pick<PageReader, 'read'>;
   readonly #proof: Pick<PageProof, 'consider'>;
@@ -84,7 +84,7 @@ export class Follower {
 
   /** `isAppointed`: this process reads for all from the start. `now`: monotonic, in ms. */
   constructor(
-    fleet: Pick<Fleet, 'head' | 'sender'>,
+    fleet: Pick<Fleet, 'head' | 'ledger' | 'sender'>,
     tail: Tail,
     pages: Pick<PageReader, 'read'>,
     proof: Pick<PageProof, 'consider'>,
@@ -200,10 +200,10 @@ export class Follower {
     this.#isRunning = true;
     for (let isFirst = true; this.#mayRun(this.#now());) {
       const startedAtMs = this.#now();
-      const { afterMs, page } = await this.#step(startedAtMs);
+      const { afterMs, page, news = 0 } = await this.#step(startedAtMs);
       this.#measureLag();
       if (page !== undefined) {
-        this.#proof.consider(page, isFirst);
+        this.#proof.consider(page, news, isFirst);
         isFirst = false;
       }
       await this.#pause(startedAtMs, afterMs);
@@ -212,16 +212,23 @@ export class Follower {
     this.#behindSinceMs = undefined;
   }
 
-  /** Reads one page, or compares histories. `afterMs`: the next step's least distance from this one. */
-  async #step(startedAtMs: number): Promise<{ readonly afterMs: number; readonly page?: Page }> {
+  /**
+   * Reads one page, or compares histories. `afterMs`: the next step's least distance from this one. `news`: transactions at
+   * the end of the page that are new.
+   */
+  async #step(
+    startedAtMs: number,
+  ): Promise<{ readonly afterMs: number; readonly page?: Page; readonly news?: number }> {
     const tail = this.#tail;
     const { head } = this.#fleet;
     if (head === undefined) return { afterMs: pace.usual };
     this.#measureLag();
     if (tail.isChecking) return { afterMs: await this.#compare(startedAtMs) };
     let next = tail.next;
-    if (next === undefined || head.version - next > farthest) {
-      next = (head.version + 1n) as LedgerVersion;
+    // A head that one node alone reports may be false, and nodes that are asked for what is above theirs answer nothing.
+    const { confirmed = head.version } = this.#fleet.ledger;
+    if (next === undefined || confirmed - next > farthest) {
+      next = (confirmed + 1n) as LedgerVersion;
       tail.restart(next);
     }
     // The next transactions are few.
@@ -231,12 +238,13 @@ export class Follower {
     const first = (limit > 1 && next > 0n ? next - 1n : next) as LedgerVersion;
     const page = await this.#pages.read(first, limit, tail.hashOf(first), this.#closing.signal);
     if (typeof page === 'string') return { afterMs: this.#missed(page, next, startedAtMs) };
-    this.#take(page, next, startedAtMs);
+    const news = this.#take(page, next, startedAtMs);
     const isFull = page.hashes.length === limit;
-    return { afterMs: isFull ? 0 : this.#pace(), page };
+    return { afterMs: isFull ? 0 : this.#pace(), page, news };
   }
 
-  #take(page: Page, next: LedgerVersion, startedAtMs: number): void {
+  /** Returns how many of its transactions are new. */
+  #take(page: Page, next: LedgerVersion, startedAtMs: number): number {
     const nowMs = this.#now();
     this.#circuit.succeed(startedAtMs, nowMs);
     this.#contradictions = 0;
@@ -247,9 +255,11 @@ export class Follower {
     const news = Math.max(0, Number(page.first - next) + page.hashes.length);
     this.#metrics.transactions.inc(news);
     // A worker that reads because the appointed one hangs does so for itself.
-    if (!this.#isAppointed || (news === 0 && nowMs - this.#publishedAtMs < signOfLifeMs)) return;
-    this.#publishedAtMs = nowMs;
-    this.#events.publish(page);
+    if (this.#isAppointed && (news > 0 || nowMs - this.#publishedAtMs >= signOfLifeMs)) {
+      this.#publishedAtMs = nowMs;
+      this.#events.publish(page);
+    }
+    return news;
   }
 
   /** Records that there is no page. Returns the least distance of the next step. */

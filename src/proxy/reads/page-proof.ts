@@ -54,13 +54,17 @@ export class PageProof {
     this.#closing.abort(new Error('closing'));
   }
 
-  /** Begins checks of a share of the page's transactions, and of the last one where it `isFirst`. Never throws. */
-  consider(page: Page, isFirst: boolean): void {
+  /**
+   * Begins checks of a share of the page's last `news` transactions, which no page before it had, and of the last one where
+   * it `isFirst`. Never throws.
+   */
+  consider(page: Page, news: number, isFirst: boolean): void {
     const { share } = this.#settings;
     if (share <= 0 || this.#isDistrusted) return;
     const last = page.hashes.length - 1;
-    for (let index = 0; index <= last; index += 1)
-      if ((isFirst && index === last) || Math.random() < share) this.#begin(page, index);
+    if (isFirst) this.#begin(page, last);
+    for (let index = last - news + 1; index <= last - Number(isFirst); index += 1)
+      if (Math.random() < share) this.#begin(page, index);
   }
 
   #begin(page: Page, index: number): void {

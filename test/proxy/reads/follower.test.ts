@@ -23,6 +23,7 @@ class World {
   readonly fleet = {
     generation: 0,
     head: ledgerInfo({ version: 1_000n }),
+    ledger: this.#ledger() as never,
     sender: { hasToSpare: () => this.hasToSpare } as never,
   };
   readonly tail: Tail;
@@ -42,6 +43,8 @@ class World {
   nowMs = 0;
   /** Versions that nodes really have. */
   nodesHead = 1_000;
+  /** The newest version of two nodes, where it is another one. */
+  confirmed: number | undefined;
   readonly registry = new Registry();
   readonly #t: TestContext;
 
@@ -58,7 +61,9 @@ class World {
       onDistrusted: () => undefined,
     });
     const pages = { read: (first: LedgerVersion, limit: number, hash?: string) => this.#read(first, limit, hash) };
-    const proof = { consider: (_page: Page, isFirst: boolean) => void (isFirst && this.log.push('first')) };
+    const proof = {
+      consider: (_page: Page, _news: number, isFirst: boolean) => void (isFirst && this.log.push('first')),
+    };
     const events = {
       publish: ({ first, hashes }: Page) => void this.log.push(`page ${first}+${hashes.length}`),
       wanted: () => void this.log.push('wanted'),
@@ -116,6 +121,15 @@ class World {
   async metric(name: string): Promise<number | undefined> {
     const family = (await this.registry.getMetricsAsJSON()).find((each) => each.name === name);
     return (family?.values[0] as { value: number } | undefined)?.value;
+  }
+
+  #ledger() {
+    const confirmed = (): LedgerVersion => v(this.confirmed ?? this.nodesHead);
+    return {
+      get confirmed() {
+        return confirmed();
+      },
+    };
   }
 
   async #read(first: LedgerVersion, limit: number, known: string | undefined): Promise<Page | NoPage> {
@@ -213,6 +227,17 @@ test('far behind it goes on at the head', async (t) => {
   await world.pass(200);
   assert.equal(world.next, 2_501);
   assert.equal(world.asked[0], '2500+100');
+});
+
+test('a head that one node alone reports is no reason to skip', async (t) => {
+  const world = await following(t);
+  world.confirmed = 1_000;
+  world.fleet.head = ledgerInfo({ version: 9_000n });
+  await world.pass(200);
+  assert.equal(world.next, 1_001);
+  world.nodesHead = 1_090;
+  await world.pass(200);
+  assert.equal(world.next, 1_091);
 });
 
 test('its lag is the time since a node has reported more than it has', async (t) => {
