@@ -5,6 +5,7 @@ import { constants, type IncomingHttpHeaders } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
+import { EventReader } from '../../support/event-reader.ts';
 import { openEvents } from '../../support/event-source.ts';
 import { nodeAndGateway, type TestGateway } from '../../support/gateway.ts';
 import { heldBytes } from '../../support/heap.ts';
@@ -149,4 +150,37 @@ test('streams that open and close leave nothing in memory', async (t) => {
   const grown = heldBytes() - before;
   // One that stayed would have its request, response and socket: more than 5 kB.
   assert.ok(grown < 600 * 2_000, `${grown} bytes are held`);
+});
+
+test('a client that takes nothing is cut off at 1 MiB, with whole events up to there; others get each event', async (t) => {
+  const config = { latest: { maxStalenessMs: 50 }, streams: { intervalMs: 100 } };
+  const { node, gateway } = await nodeAndGateway(t, { config });
+  const watched = '/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded500000';
+  const good = await EventReader.open(gateway.url + watched);
+  t.after(() => good.close());
+  const slow = connect(gateway.port, '127.0.0.1');
+  t.after(() => slow.destroy());
+  slow.on('error', () => undefined).pause();
+  slow.write(`GET /v1${watched} HTTP/1.1\r\nHost: here\r\nAccept: ${accept}\r\n\r\n`);
+  const cut = () => gateway.metric('ledgergate_streams_closed_total{kind="changes",reason="slow"}');
+  await until(async () => (await gateway.metric('ledgergate_streams{kind="changes"}')) === 2);
+  let head = 900;
+  for (; (await cut()) === 0; head += 1) {
+    await good.has(head - 899);
+    assert.ok(head < 960, 'the kernel takes no 30 MB');
+    node.clock.advance(1n);
+  }
+  let text = '';
+  slow
+    .setEncoding('latin1')
+    .on('data', (piece: string) => (text += piece))
+    .resume();
+  await once(slow, 'close');
+  const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
+  assert.deepEqual(
+    ids,
+    ids.map((_, index) => 900 + index),
+  );
+  assert.ok(ids.length < head - 900);
+  assert.ok(!text.endsWith('0\r\n\r\n'), 'the answer is not whole');
 });
