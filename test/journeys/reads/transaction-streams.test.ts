@@ -1,7 +1,7 @@
 /** Streams of transactions: each version once, in order, with the bytes that the node has for it. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { EventReader } from '../../support/event-reader.ts';
+import { EventReader, type StreamEvent } from '../../support/event-reader.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { until } from '../../support/eventually.ts';
@@ -44,6 +44,16 @@ async function assertHas(reader: EventReader, node: FakeNode, first: number, las
     assert.ok(`[${sent.join()}]` === text, `transactions from ${start} on have other bytes`);
   }
   assert.ok(events.every(({ event }) => event === 'transaction'));
+}
+
+/** Drops each rollback, with the transactions that it withdraws. */
+function withdraw(events: StreamEvent[]): void {
+  const kept: StreamEvent[] = [];
+  for (const event of events.splice(0)) {
+    if (event.event !== 'rollback') kept.push(event);
+    else while (Number(kept.at(-1)?.id ?? -1) > Number(event.id)) kept.pop();
+  }
+  events.push(...kept);
 }
 
 testStreams('a stream has each transaction from its start on, with the bytes of by_version', async (t, open) => {
@@ -208,4 +218,26 @@ testStreams('a ledger that goes back is an event, behind which the stream has th
   young.events.splice(0, 17);
   await assertHas(old, node, 940, 1_000);
   await assertHas(young, node, 945, 1_000);
+});
+
+testStreams('what a node on a fork alone has had is withdrawn', async (t, open) => {
+  const nodes = await Promise.all([1, 2, 3].map(() => fakeNode(t, { head: 900n })));
+  const [one, , forked] = nodes as [FakeNode, FakeNode, FakeNode];
+  const config = { follow: { mode: 'always' }, upstream: { probeIntervalMs: 50 } } as const;
+  const gateway = await testGateway(t, { full: nodes, config, forkTimes: { intervalMs: 400, pauseMs: 0 } });
+  await until(async () => (await gateway.metric('ledgergate_follower_pages_total{result="taken"}')) > 0);
+  const reader = await open(gateway, '?start=890');
+  for (const { clock } of nodes) clock.head = 950n;
+  await assertHas(reader, one, 890, 950);
+  forked.clock.fork(950n, 'fork');
+  forked.clock.head = 980n;
+  // Its word is that of one node, and the freshest.
+  await reader.has(61 + 30);
+  for (const { clock } of nodes) clock.head = 1_000n;
+  await until(() => gateway.fleet()[2]?.forkedAt === '951');
+  await until(() => reader.events.some(({ event }) => event === 'rollback') && reader.lastId === '1000');
+  for (const { clock } of nodes) clock.head = 1_020n;
+  await until(() => reader.lastId === '1020');
+  withdraw(reader.events);
+  await assertHas(reader, one, 890, 1_020);
 });
