@@ -97,7 +97,7 @@ async function waitFor(url: string, dispatcher: Agent, hash: string, ledger: Led
     if (reply.statusCode === 200) round.pendingAnswers += 1;
     else {
       round.failures += 1;
-      await sleep(100);
+      await sleep(500 + Math.random() * 1_000);
     }
   }
 }
