@@ -10,7 +10,14 @@ import { cutPage } from '../../../src/proxy/reads/tail.ts';
 import { purge } from '../../support/admin.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode, type FakeNodeOptions } from '../../support/fake-node.ts';
-import { fetchReply, testConfig, testGateway, type Reply, type TestGatewayOptions } from '../../support/gateway.ts';
+import {
+  fetchReply,
+  patient,
+  testConfig,
+  testGateway,
+  type Reply,
+  type TestGatewayOptions,
+} from '../../support/gateway.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { storeFolder } from '../../support/stores.ts';
 import { submission } from '../../support/submission.ts';
@@ -218,6 +225,7 @@ test('of a node that is suspected or gone no page is used', async (t) => {
 test('the store has what was asked for, and nothing else of a page', async (t) => {
   const store = { path: storeFolder(t), maxBytes: 64 * 1024 * 1024 };
   const { node, get, close, operationsUrl } = await followedNode(t, { cache: { store } });
+  await until(async () => (await metricsAt(operationsUrl)).includes('store_up 1\n'));
   await get(byVersion(890n));
   await until(async () => (await metricsAt(operationsUrl)).includes('store_writes_total{outcome="written"} 1\n'));
   await close();
@@ -231,9 +239,11 @@ test('the store has what was asked for, and nothing else of a page', async (t) =
 });
 
 test('another replica finds it in Redis', { skip: noRedis }, async (t) => {
-  const redis = redisAt((await redisServer(t)).url);
+  const redis = redisAt((await redisServer(t)).url, { timeoutMs: patient.timeoutMs });
   const { node, get, operationsUrl } = await followedNode(t, { cache: { redis } });
   const other = await testGateway(t, { full: [node], config: { cache: { redis }, follow: { mode: 'off' } } });
+  await until(async () => (await metricsAt(operationsUrl)).includes('redis_up 1\n'));
+  await until(async () => (await other.metric('ledgergate_redis_up')) === 1);
 
   await get(byVersion(890n));
   await until(async () => (await metricsAt(operationsUrl)).includes('redis_writes_total{outcome="written"} 1\n'));
