@@ -226,3 +226,17 @@ test('only the leader ends a read; its exit does', async () => {
   desk.release(1);
   assert.equal(await waiting, 'look');
 });
+
+test('a worker that starts later learns that pages are distrusted, also after a replacement of the ledger', async () => {
+  const { broadcast, workers, deliver } = joined(2);
+  const [one, two] = workers;
+  assert.ok(one !== undefined && two !== undefined);
+  void one.link.publish({ kind: 'pages distrusted' });
+  void one.link.publish(replaced);
+  await deliver();
+  const late: PeerEvent[] = [];
+  const link = new PeerLink({ notify: () => undefined, call: () => assert.fail() }, broadcast.setup.ledger);
+  for (const published of broadcast.setup.published) link.receive(published, (event) => late.push(event));
+  assert.deepEqual(late, [{ kind: 'pages distrusted' }]);
+  assert.deepEqual(two.applied, [{ kind: 'pages distrusted' }, replaced]);
+});

@@ -1,0 +1,131 @@
+// Pages come of believed nodes, end at the believed head, and name why there is none.
+import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
+import { test } from 'node:test';
+import { GatewayError } from '../../../src/ledger/errors.ts';
+import type { LedgerVersion } from '../../../src/ledger/version.ts';
+import { PageReader } from '../../../src/proxy/reads/page-reader.ts';
+import { LargeAnswerError, UnreachedError, type FleetRequest } from '../../../src/upstream/dispatch/fleet-request.ts';
+import { ledgerInfo } from '../../support/ledger-info.ts';
+import { never } from '../../support/sender.ts';
+
+const v = (version: number): LedgerVersion => BigInt(version) as LedgerVersion;
+const hashOf = (version: number, history: string): string => `0x${hash('sha256', `${history}${version}`)}`;
+
+interface Node {
+  readonly name: string;
+  readonly history?: string;
+  readonly isSuspect?: boolean;
+  readonly forkedAt?: bigint;
+  readonly chain?: { readonly doubted: number | undefined };
+  readonly head?: number;
+  readonly error?: Error;
+  readonly body?: string;
+  readonly status?: number;
+}
+
+const sound = { isSuspect: false, forkedAt: undefined, chain: { doubted: undefined }, history: '', head: 1_000 };
+
+/** A reader of `nodes`, of which requests get the first one, and repeats another. */
+function readerOf(nodes: readonly Node[], { head = 1_000, onAnswer = (): void => undefined } = {}) {
+  const upstreams = nodes.map((node) => ({ ...sound, ...node }));
+  const asked: string[] = [];
+  const answerOf = (upstream: (typeof upstreams)[number], { wire }: FleetRequest) => {
+    asked.push(`${upstream.name} ${wire.path}`);
+    if (upstream.error !== undefined) throw upstream.error;
+    const [, start = '', limit = ''] = /start=(\d+)&limit=(\d+)/.exec(wire.path) ?? [];
+    const count = Math.min(Number(limit), upstream.head - Number(start) + 1);
+    const items = Array.from({ length: count }, (_, index) => {
+      const version = Number(start) + index;
+      return `{"version":"${version}","hash":"${hashOf(version, upstream.history)}"}`;
+    });
+    onAnswer();
+    const headers = { 'content-type': 'application/json' };
+    const body = Buffer.from(upstream.body ?? `[${items.join()}]`);
+    const info = ledgerInfo({ version: BigInt(upstream.head) });
+    return { status: upstream.status ?? 200, headers, info, coding: undefined, isFramed: true, body, upstream };
+  };
+  const fleet = {
+    generation: 0,
+    head: ledgerInfo({ version: BigInt(head) }),
+    upstreams,
+    ownHeadersOf: () => undefined,
+    sender: {
+      whole: async (request: FleetRequest) => answerOf(upstreams[0] as never, request),
+      another: async (request: FleetRequest, notOf: readonly object[]) => {
+        const other = upstreams.find((node) => !notOf.includes(node));
+        return other === undefined ? 'no node' : answerOf(other, request);
+      },
+    },
+  };
+  const tiers = { purges: 0 };
+  const reader = new PageReader(fleet as never, tiers);
+  const read = async (first: number, limit = 100, known?: string) => {
+    const page = await reader.read(v(first), limit, known, never);
+    if (typeof page === 'string') return page;
+    const { first: from, hashes, ranges, upstream } = page;
+    assert.equal(ranges.length, 2 * hashes.length);
+    assert.equal(ranges.buffer.byteLength, ranges.byteLength);
+    return `${from}+${hashes.length} of ${upstream}`;
+  };
+  return { read, asked, fleet, tiers };
+}
+
+test('a page has what its node has, up to the believed head', async () => {
+  assert.equal(await readerOf([{ name: 'one' }]).read(950), '950+51 of one');
+  assert.equal(await readerOf([{ name: 'one' }], { head: 960 }).read(950), '950+11 of one');
+  assert.equal(await readerOf([{ name: 'one' }], { head: 940 }).read(950), 'not reached');
+  assert.equal(await readerOf([{ name: 'one', head: 5_000 }]).read(950), '950+51 of one');
+});
+
+const other = { name: 'other' };
+const disbelieved: Readonly<Record<string, Node>> = {
+  'on a fork from a version of the page on': { name: 'one', forkedAt: 970n },
+  suspect: { name: 'one', isSuspect: true },
+  'of a doubted chain': { name: 'one', chain: { doubted: 2 } },
+};
+
+for (const [how, node] of Object.entries(disbelieved))
+  test(`a page of a node that is ${how} is not taken: another node is asked`, async () => {
+    const { read, asked } = readerOf([node, other]);
+    assert.equal(await read(950), '950+51 of other');
+    assert.deepEqual(asked, ['one /transactions?start=950&limit=100', 'other /transactions?start=950&limit=100']);
+    assert.equal(await readerOf([node]).read(950), 'not believed');
+    assert.equal(await readerOf([node, { ...node, name: 'two' }]).read(950), 'not believed');
+  });
+
+test('below a fork, a page of its node is as good as any', async () => {
+  assert.equal(await readerOf([{ name: 'one', forkedAt: 970n }, other]).read(960, 10), '960+10 of one');
+});
+
+test('a page that contradicts the known hash is not taken: another node is asked', async () => {
+  const forked = { name: 'one', history: 'fork' };
+  assert.equal(await readerOf([forked, other]).read(950, 100, hashOf(950, '')), '950+51 of other');
+  assert.equal(await readerOf([forked]).read(950, 100, hashOf(950, '')), 'other history');
+  assert.equal(await readerOf([forked, { ...forked, name: 'two' }]).read(950, 9, hashOf(950, '')), 'other history');
+  assert.equal(await readerOf([forked]).read(950, 100), '950+51 of one');
+});
+
+test('after a purge or a new generation in between, there is no page', async () => {
+  const purged = readerOf([{ name: 'one' }], { onAnswer: () => (purged.tiers.purges += 1) });
+  const replaced = readerOf([{ name: 'one' }], { onAnswer: () => (replaced.fleet.generation += 1) });
+  assert.deepEqual([await purged.read(950), await replaced.read(950)], ['not believed', 'not believed']);
+});
+
+const failures: readonly (readonly [Partial<Node>, string])[] = [
+  [{ error: new LargeAnswerError() }, 'too large'],
+  [{ error: new UnreachedError(v(950)) }, 'not reached'],
+  [{ error: new GatewayError('unavailable', 'no node', { reason: 'no node' }) }, 'failed'],
+  [{ status: 404, body: '{}' }, 'failed'],
+  [{ body: '[{"version":"951"}]' }, 'failed'],
+  [{ body: ' '.repeat(8 * 1024 * 1024 + 1) }, 'too large'],
+];
+
+test('without a page there is its reason', async () => {
+  for (const [node, reason] of failures)
+    assert.equal(await readerOf([{ name: 'one', ...node }, other]).read(950), reason);
+});
+
+test('a fault of the gateway itself is not hidden', async () => {
+  await assert.rejects(readerOf([{ name: 'one', error: new TypeError('a bug') }]).read(950), TypeError);
+});
