@@ -13,7 +13,7 @@ import type { Server, Tally } from './tally.ts';
 import { boundOf, type Shape } from './shape.ts';
 import type { Route } from './shapes.ts';
 import type { SharedRedis } from './shared-redis.ts';
-import type { Arrival, Subject } from './traffic.ts';
+import { type Arrival, blockOf, type Subject } from './traffic.ts';
 
 export interface ReplicaParts {
   readonly shape: Shape;
@@ -24,6 +24,9 @@ export interface ReplicaParts {
   readonly random: Random;
 }
 
+/** Routes whose answers are transactions of a page. */
+const pageRoutes: ReadonlySet<Route> = new Set(['byHash', 'waitByHash', 'byVersion']);
+
 /** An archive takes longer for a read. */
 const archivalTimes = 2;
 
@@ -33,6 +36,8 @@ export class Replica {
   /** Ends of the reads in flight. Memory holds their answers from the beginning, a few milliseconds early. */
   readonly #flights = new Map<string, number>();
 
+  /** Begin of the follower's last page. */
+  #pageMs = 0;
   readonly #hot: HotReads | undefined;
   /** The block of the shared state whose hot reads are counted. */
   #counted = -1;
@@ -54,17 +59,37 @@ export class Replica {
     const { subjects } = shape;
     const { latest } = this.#parts;
     latest.recordShown(sender, shows);
+    this.#follow(atMs);
     if (subjects.kind === 'local') return 'local';
     if (subjects.kind === 'shared') return this.#readShared(atMs, shape.route, subjects.forMs);
     if (subject === undefined) {
       this.#parts.tally.call(atMs, subjects.kind === 'submit' ? 'submit' : 'full');
       return 'upstream';
     }
-    if (isLatest !== true) return this.#read(atMs, subject, block);
+    if (isLatest !== true) {
+      return this.#isInPage(atMs, shape.route, subject) ? 'memory' : this.#read(atMs, subject, block);
+    }
     const boundMs = boundOf(this.#parts.shape, shape.route, subject.text);
     const state = latest.choose(atMs, { sender, boundMs, minBlock });
     if (this.#hot !== undefined && state.isShared) this.#recordHot(this.#hot, subject, state);
     return this.#read(atMs, subject, state.block);
+  }
+
+  /** Reads the pages that were due since the last request. */
+  #follow(atMs: number): void {
+    const { shape, tally } = this.#parts;
+    if (shape.follow === undefined) return;
+    for (; this.#pageMs + shape.follow.everyMs <= atMs; this.#pageMs += shape.follow.everyMs) {
+      tally.call(this.#pageMs, 'full');
+    }
+  }
+
+  /** Whether the answer is a transaction of a page that the follower has read, with the block it is of. */
+  #isInPage(atMs: number, route: Route, subject: Subject): boolean {
+    const { shape, ledger } = this.#parts;
+    if (shape.follow === undefined || !pageRoutes.has(route)) return false;
+    const committedMs = ledger.committedMs(blockOf(subject));
+    return committedMs + shape.nodes.lagMs <= this.#pageMs && atMs - committedMs <= shape.follow.keptMs;
   }
 
   #recordHot(hot: HotReads, subject: Subject, { atMs, block }: Opening): void {

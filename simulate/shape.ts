@@ -62,6 +62,13 @@ export interface HotShape {
   readonly most: number;
 }
 
+/** A follower's pages. */
+export interface FollowShape {
+  readonly everyMs: number;
+  /** Transactions are answered from their page for so long after their commit. */
+  readonly keptMs: number;
+}
+
 export interface Shape {
   readonly name: string;
   readonly traffic: Traffic;
@@ -82,6 +89,8 @@ export interface Shape {
   readonly floor: 'client' | 'gateway';
   /** Hot reads are repeated at the next shared state ahead of their first client, as `src/proxy/reads/hot-reads.ts` does. */
   readonly hot?: HotShape;
+  /** Each process reads the pages of new transactions, as `src/proxy/reads/follower.ts` does with `follow.mode: always`. */
+  readonly follow?: FollowShape;
 }
 
 /** The clients of `shapes.ts`: how unevenly they read, and how old what they read is. */

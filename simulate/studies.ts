@@ -110,7 +110,29 @@ export const studies: readonly Study[] = [
       })),
     ),
   },
+  {
+    title: 'The follower',
+    about:
+      'Node calls for each request, those of the follower included, with `follow.mode: off` and `always`. Transactions are answered from their page for 30 s; a wait is a call in both, as each hash is asked for once.',
+    columns: ['requests/s', 'reads of single transactions', 'off', 'always'],
+    rows: [200, 1_746, rate].flatMap((of) =>
+      ([1, 5] as const).map((times) => ({
+        name: `${of.toLocaleString('en-US')} | ${times === 1 ? '9 %, as usual' : 'five times as many'}`,
+        cells: [undefined, { everyMs: 100, keptMs: 30_000 }].map((follow) =>
+          callsOf(shapeOf('', of, { traffic: ofTransactions(of, times), ...(follow && { follow }) })),
+        ),
+      })),
+    ),
+  },
 ];
+
+/** The usual traffic with so many times its reads of single transactions, at the expense of nothing else. */
+function ofTransactions(of: number, times: number): Shape['traffic'] {
+  const requests = usualTraffic.requests.map((shape) =>
+    ['byHash', 'waitByHash', 'byVersion'].includes(shape.route) ? { ...shape, share: shape.share * times } : shape,
+  );
+  return { ...usualTraffic, rate: of, requests };
+}
 
 function hotCells(without: Shape): readonly Cell[] {
   return hotTimes.map((times) => ({

@@ -190,7 +190,7 @@ export class TrafficSource {
 }
 
 /** The block of a transaction, or of a part. */
-function blockOf({ text }: Subject): number {
+export function blockOf({ text }: Subject): number {
   return Number.parseInt(text.slice(2, 66), 16);
 }
 

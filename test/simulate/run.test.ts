@@ -64,3 +64,18 @@ test('the shares of the routes add up to all requests, and name each route once'
   assert.ok(Math.abs(sum - 1) < 1e-9, String(sum));
   assert.equal(new Set(requestShapes.map(({ route }) => route)).size, requestShapes.length);
 });
+
+test('a follower makes ten calls a second, and answers the transactions of its pages', () => {
+  const requests: readonly RequestShape[] = [
+    { route: 'byHash', share: 1, subjects: { kind: 'hash', own: 0 }, bytes: 1_500 },
+  ];
+  const traffic = { ...small, requests, rate: 100 };
+  const [off, always, brief] = [undefined, 30_000, 0].map((keptMs) => {
+    const follow = keptMs === undefined ? undefined : { everyMs: 100, keptMs };
+    return run(shapeOf('', 100, { traffic, ...(follow && { follow }) })).capacity;
+  });
+  assert.ok(off && always && brief);
+  // A few in a hundred are of a block behind the last page, or older than what is kept.
+  assert.ok(always.calls.full < 15 && always.calls.full >= 9.9, String(always.calls.full));
+  assert.ok(Math.abs(brief.calls.full - off.calls.full - 10) < 0.2, `${brief.calls.full} beside ${off.calls.full}`);
+});
