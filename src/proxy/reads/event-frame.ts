@@ -10,9 +10,9 @@ export function eventFrame(event: string, id: LedgerVersion | undefined, data: B
   return Buffer.concat([Buffer.from(head), isOneLine(data) ? data : inLines(data), frameEnd]);
 }
 
-/** The event of a ledger that went back, or was replaced: nothing above this version holds. */
+/** The event of a ledger that went back, or was replaced, ahead of the state at its version: nothing above that holds. */
 export function rollbackFrame(version: LedgerVersion): Buffer {
-  return eventFrame('rollback', undefined, Buffer.from(`{"version":"${version}"}`));
+  return eventFrame('rollback', version, Buffer.from(`{"version":"${version}"}`));
 }
 
 /** The end of each frame. */

@@ -159,7 +159,7 @@ testStreams('a ledger that went back is an event, and the stream goes on from th
   node.clock.head = 500n;
   node.fault = { kind: 'wrong chain id', chainId: 2 };
   const [, rollback, change] = await reader.has(3);
-  assert.deepEqual(rollback, { event: 'rollback', id: '900', data: '{"version":"500"}' });
+  assert.deepEqual(rollback, { event: 'rollback', id: '500', data: '{"version":"500"}' });
   assert.deepEqual([change?.event, change?.id, versionIn(change?.data)], ['change', '500', 500]);
   const [, infoRollback, moved] = await info.has(3);
   assert.deepEqual([infoRollback?.event, moved?.event, moved?.id], ['rollback', 'ledger_info', '500']);

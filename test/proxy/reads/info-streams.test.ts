@@ -101,7 +101,7 @@ test('a ledger that went back is an event ahead of its state, once, and none for
   later.take();
   await world.beat(4n);
   await world.beat(4n);
-  assert.deepEqual(client.take(), ['rollback - {"version":"4"}', 'ledger_info 4 {"ledger_version":"4"}']);
+  assert.deepEqual(client.take(), ['rollback 4 {"version":"4"}', 'ledger_info 4 {"ledger_version":"4"}']);
   assert.deepEqual(later.take(), []);
 });
 
@@ -125,7 +125,7 @@ test('a walk over many streams goes on with the newest state, and not with one o
   await other;
   assert.deepEqual(clients.at(-1)?.take(), []);
   await world.beat(1n);
-  assert.equal(clients.at(-1)?.take()[0], 'rollback - {"version":"1"}');
+  assert.equal(clients.at(-1)?.take()[0], 'rollback 1 {"version":"1"}');
 });
 
 test('clients that leave are forgotten, and the last one ends the listening', async () => {

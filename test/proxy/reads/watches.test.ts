@@ -342,7 +342,7 @@ test('a ledger that went back is an event, and the answer follows although it is
   later.take();
   await world.beat(4n);
   await world.beat(5n);
-  assert.deepEqual(client.take(), ['rollback - {"version":"4"}', 'change 4 {"value":"1"}']);
+  assert.deepEqual(client.take(), ['rollback 4 {"version":"4"}', 'change 4 {"value":"1"}']);
   assert.deepEqual(later.take(), []);
 });
 
