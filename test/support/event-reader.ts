@@ -105,13 +105,18 @@ export class EventReader {
   }
 }
 
+/** A client that the end of its test closes. */
+interface Closed {
+  close(): void;
+}
+
 /** A test whose streams end ahead of its gateway, which would wait for them as it drains. */
 export function testStreams(
   name: string,
-  run: (t: TestContext, open: (reader: Promise<EventReader>) => Promise<EventReader>) => Promise<void>,
+  run: (t: TestContext, open: <Reader extends Closed>(opening: Promise<Reader>) => Promise<Reader>) => Promise<void>,
 ): void {
   test(name, async (t) => {
-    const readers: EventReader[] = [];
+    const readers: Closed[] = [];
     try {
       await run(t, async (opening) => {
         const reader = await opening;

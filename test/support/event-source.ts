@@ -2,7 +2,6 @@
 import { once } from 'node:events';
 import { get as getH1, type IncomingMessage } from 'node:http';
 import { get as getH1s } from 'node:https';
-import type { TestContext } from 'node:test';
 import { until } from './eventually.ts';
 
 export interface OpenStream {
@@ -18,16 +17,14 @@ export interface OpenStream {
   close(): void;
 }
 
-/** Opens a stream, which ends with the test at the latest; a plain answer is a short one. */
+/** Opens a stream; a plain answer is a short one. */
 export async function openEvents(
-  t: TestContext,
   url: string,
   headers: Readonly<Record<string, string>> = {},
   ca?: string,
 ): Promise<OpenStream> {
   const asked = { agent: false, headers: { accept: 'text/event-stream', ...headers } } as const;
   const request = url.startsWith('https:') ? getH1s(url, { ...asked, ca }) : getH1(url, asked);
-  t.after(() => request.destroy());
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   request.on('error', () => undefined);
   let text = '';

@@ -1,12 +1,16 @@
 // Event streams under keys and plans: how many a client has, and their end with the key, its time or its origin.
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import type { TestContext } from 'node:test';
 import type { AccessConfig } from '../../../src/config/config.ts';
 import { eventually, until } from '../../support/eventually.ts';
-import { openEvents } from '../../support/event-source.ts';
+import { testStreams } from '../../support/event-reader.ts';
+import { type OpenStream, openEvents } from '../../support/event-source.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, testGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
+
+/** Closes a stream with its test. */
+type Track = (opening: Promise<OpenStream>) => Promise<OpenStream>;
 
 /** The key with another record. */
 const changed = ({ text, entry }: TestKey, more: TestKey['entry']): TestKey => ({
@@ -14,22 +18,22 @@ const changed = ({ text, entry }: TestKey, more: TestKey['entry']): TestKey => (
   entry: { ...entry, ...more },
 });
 
-async function keyedGateway(t: TestContext, keys: readonly TestKey[], more: Partial<AccessConfig> = {}) {
+async function keyedGateway(t: TestContext, track: Track, keys: readonly TestKey[], more: Partial<AccessConfig> = {}) {
   const node = await fakeNode(t, { head: 900n });
   const file = keysFile(t, keys);
   const access = accessConfig({ keys: { file: file.path, redis: false }, ...more });
   const gateway = await testGateway(t, { full: [node], access });
   const open = ({ text }: TestKey, headers: Record<string, string> = {}) =>
-    openEvents(t, `${gateway.url}/transactions?start=890`, { authorization: `Bearer ${text}`, ...headers });
+    track(openEvents(`${gateway.url}/transactions?start=890`, { authorization: `Bearer ${text}`, ...headers }));
   const closed = (reason: string) =>
     gateway.metric(`ledgergate_streams_closed_total{kind="transactions",reason="${reason}"}`);
   return { file, gateway, open, closed };
 }
 
-test('a plan bounds the streams of a tenant, and an ended one makes room', async (t) => {
+testStreams('a plan bounds the streams of a tenant, and an ended one makes room', async (t, track) => {
   const [one, other] = [testKey('one', { tenant: 'acme' }), testKey('other', { tenant: 'acme' })];
   const plans = { free: planConfig({ streams: 2, requests: 100 }) };
-  const { gateway, open } = await keyedGateway(t, [one, other], { plans });
+  const { gateway, open } = await keyedGateway(t, track, [one, other], { plans });
   const streams = [await open(one), await open(other)];
   assert.deepEqual(
     streams.map(({ status }) => status),
@@ -50,27 +54,30 @@ test('a plan bounds the streams of a tenant, and an ended one makes room', async
   assert.equal((await open(one)).status, 200);
 });
 
-test('streams end with their key, with its time, and with its right; those of others go on', async (t) => {
-  const [stays, goes, narrowed] = [testKey('stays'), testKey('goes'), testKey('narrowed')];
-  const late = testKey('late');
-  const { file, open, closed } = await keyedGateway(t, [stays, goes, narrowed, late]);
-  const streams = [await open(stays), await open(goes), await open(narrowed), await open(late)];
-  assert.deepEqual(
-    streams.map(({ status }) => status),
-    [200, 200, 200, 200],
-  );
-  const expires = new Date(Date.now() + 500).toISOString();
-  file.write([stays, changed(narrowed, { operations: ['view'] }), changed(late, { expires })]);
-  const ends = await Promise.all(streams.slice(1).map(({ ended }) => ended));
-  assert.deepEqual(ends, [true, true, true]);
-  assert.equal(await closed('revoked'), 3);
-  assert.equal(streams[0]?.response.closed, false);
-});
+testStreams(
+  'streams end with their key, with its time, and with its right; those of others go on',
+  async (t, track) => {
+    const [stays, goes, narrowed] = [testKey('stays'), testKey('goes'), testKey('narrowed')];
+    const late = testKey('late');
+    const { file, open, closed } = await keyedGateway(t, track, [stays, goes, narrowed, late]);
+    const streams = [await open(stays), await open(goes), await open(narrowed), await open(late)];
+    assert.deepEqual(
+      streams.map(({ status }) => status),
+      [200, 200, 200, 200],
+    );
+    const expires = new Date(Date.now() + 500).toISOString();
+    file.write([stays, changed(narrowed, { operations: ['view'] }), changed(late, { expires })]);
+    const ends = await Promise.all(streams.slice(1).map(({ ended }) => ended));
+    assert.deepEqual(ends, [true, true, true]);
+    assert.equal(await closed('revoked'), 3);
+    assert.equal(streams[0]?.response.closed, false);
+  },
+);
 
-test('a stream needs the origin of its key, and ends when the key has lost it', async (t) => {
+testStreams('a stream needs the origin of its key, and ends when the key has lost it', async (t, track) => {
   const [own, foreign] = ['https://wallet.example', 'https://other.example'];
   const key = testKey('page', { origins: [own] });
-  const { file, open, closed } = await keyedGateway(t, [key]);
+  const { file, open, closed } = await keyedGateway(t, track, [key]);
   assert.equal((await open(key, { origin: foreign })).status, 403);
   const stream = await open(key, { origin: own });
   assert.equal(stream.status, 200);
@@ -80,9 +87,9 @@ test('a stream needs the origin of its key, and ends when the key has lost it', 
   assert.equal(await closed('revoked'), 1);
 });
 
-test('bytes of a stream are usage of its key', async (t) => {
+testStreams('bytes of a stream are usage of its key', async (t, track) => {
   const key = testKey('reader');
-  const { gateway, open } = await keyedGateway(t, [key]);
+  const { gateway, open } = await keyedGateway(t, track, [key]);
   const stream = await open(key);
   await stream.has('id: 900\n');
   const usage = async (): Promise<{ requests: number; bytes: number }> => {

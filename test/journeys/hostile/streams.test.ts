@@ -3,9 +3,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { constants, type IncomingHttpHeaders } from 'node:http2';
 import { connect, type Socket } from 'node:net';
-import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
-import { EventReader } from '../../support/event-reader.ts';
+import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { openEvents } from '../../support/event-source.ts';
 import { nodeAndGateway, type TestGateway } from '../../support/gateway.ts';
 import { heldBytes } from '../../support/heap.ts';
@@ -21,26 +20,25 @@ const left = (gateway: TestGateway) =>
   gateway.metric('ledgergate_streams_closed_total{kind="transactions",reason="client"}');
 
 /** A stream over a plain socket, with its first event read. */
-async function rawStream(t: TestContext, gateway: TestGateway, head = `GET ${path} HTTP/1.1`) {
+async function rawStream(gateway: TestGateway, head = `GET ${path} HTTP/1.1`) {
   const socket: Socket = connect({ port: gateway.port, host: '127.0.0.1', allowHalfOpen: true });
-  t.after(() => socket.destroy());
   let text = '';
   socket.setEncoding('latin1').on('data', (piece: string) => (text += piece));
   socket.on('error', () => undefined);
   socket.write(`${head}\r\nHost: here\r\nAccept: ${accept}\r\n\r\n`);
   await until(() => text.includes('id: 900\n'));
-  return { socket, read: () => text };
+  return { socket, read: () => text, close: () => socket.destroy() };
 }
 
-test('a stream has the same head and events over HTTP/1.1, HTTP/1.0, TLS and HTTP/2', async (t) => {
+testStreams('a stream has the same head and events over HTTP/1.1, HTTP/1.0, TLS and HTTP/2', async (t, track) => {
   const ca = authority(t);
   const plain = await nodeAndGateway(t);
   const secure = await nodeAndGateway(t, { config: { listen: { tls: ca.certify('gateway') } } });
 
   const origin = 'https://wallet.example';
   const [h1, h1s] = await Promise.all([
-    openEvents(t, `${plain.gateway.url}/transactions?start=898`, { origin, 'accept-encoding': 'gzip, br' }),
-    openEvents(t, `${secure.gateway.url}/transactions?start=898`, { origin }, ca.ca),
+    track(openEvents(`${plain.gateway.url}/transactions?start=898`, { origin, 'accept-encoding': 'gzip, br' })),
+    track(openEvents(`${secure.gateway.url}/transactions?start=898`, { origin }, ca.ca)),
   ]);
   const session = await h2Session(t, new URL(secure.gateway.url).origin, ca.ca);
   const stream = session.request({ ':path': path, accept, origin });
@@ -62,7 +60,7 @@ test('a stream has the same head and events over HTTP/1.1, HTTP/1.0, TLS and HTT
     assert.equal(headers['content-length'], undefined);
     assert.equal(headers['x-node-ledger-version'], '900');
   }
-  const old = await rawStream(t, plain.gateway, `GET ${path} HTTP/1.0`);
+  const old = await track(rawStream(plain.gateway, `GET ${path} HTTP/1.0`));
   assert.match(old.read(), /^HTTP\/1\.1 200 OK\r\n/);
   assert.match(old.read(), /\r\nConnection: close\r\n/);
   assert.match(old.read().slice(old.read().indexOf('\r\n\r\n') + 4), whole);
@@ -73,7 +71,7 @@ test('a stream has the same head and events over HTTP/1.1, HTTP/1.0, TLS and HTT
   assert.equal(await open(secure.gateway), 0);
 });
 
-test('only a GET that prefers events opens a stream; others have the answer of a read', async (t) => {
+testStreams('only a GET that prefers events opens a stream; others have the answer of a read', async (t, track) => {
   const { gateway } = await nodeAndGateway(t);
   // In memory, where a hit would be answered ahead of the routes.
   const json = await gateway.get('/transactions?start=898');
@@ -86,50 +84,58 @@ test('only a GET that prefers events opens a stream; others have the answer of a
   assert.match(head.headers['content-type'] ?? '', /^application\/json/);
   const pinned = await gateway.get('/accounts/0x1/module/coin?ledger_version=5', { accept });
   assert.match(pinned.headers['content-type'] ?? '', /^application\/json/);
-  const stream = await openEvents(t, `${gateway.url}/transactions?start=898`, {
-    accept: 'TEXT/Event-Stream, application/json',
-  });
+  const stream = await track(
+    openEvents(`${gateway.url}/transactions?start=898`, {
+      accept: 'TEXT/Event-Stream, application/json',
+    }),
+  );
   assert.match(stream.headers['content-type'] ?? '', /^text\/event-stream/);
   await stream.has('id: 900\n');
 });
 
-test('a hit and a stream in one pipeline are answered in turn; a request behind the stream waits', async (t) => {
-  const { gateway } = await nodeAndGateway(t);
-  const hit = '/v1/accounts/0x1/module/coin?ledger_version=5';
-  await gateway.get(hit.slice('/v1'.length));
-  const first = `GET ${hit} HTTP/1.1\r\nHost: here\r\n\r\n`;
-  const { socket, read } = await rawStream(t, gateway, `${first}GET ${path} HTTP/1.1`);
-  assert.deepEqual(read().match(/Content-Type: [a-z/-]+/g), [
-    'Content-Type: application/json',
-    'Content-Type: text/event-stream',
-  ]);
-  socket.write(`${first}GET ${path} HTTP/1.1\r\nHost: here\r\nAccept: ${accept}\r\n\r\n`);
-  await until(async () => (await open(gateway)) === 2);
-  assert.equal(read().match(/HTTP\/1\.1 200/g)?.length, 2);
-  socket.destroy();
-  await until(async () => (await open(gateway)) === 0);
-});
+testStreams(
+  'a hit and a stream in one pipeline are answered in turn; a request behind the stream waits',
+  async (t, track) => {
+    const { gateway } = await nodeAndGateway(t);
+    const hit = '/v1/accounts/0x1/module/coin?ledger_version=5';
+    await gateway.get(hit.slice('/v1'.length));
+    const first = `GET ${hit} HTTP/1.1\r\nHost: here\r\n\r\n`;
+    const { socket, read } = await track(rawStream(gateway, `${first}GET ${path} HTTP/1.1`));
+    assert.deepEqual(read().match(/Content-Type: [a-z/-]+/g), [
+      'Content-Type: application/json',
+      'Content-Type: text/event-stream',
+    ]);
+    socket.write(`${first}GET ${path} HTTP/1.1\r\nHost: here\r\nAccept: ${accept}\r\n\r\n`);
+    await until(async () => (await open(gateway)) === 2);
+    assert.equal(read().match(/HTTP\/1\.1 200/g)?.length, 2);
+    socket.destroy();
+    await until(async () => (await open(gateway)) === 0);
+  },
+);
 
-test('a half-close is a hang-up, and a reset, and the end of a process; each gives its place back', async (t) => {
-  const { gateway } = await nodeAndGateway(t, { config: { streams: { max: 1 } } });
-  const leaves: readonly ((socket: Socket) => unknown)[] = [
-    (socket) => socket.end(),
-    (socket) => socket.resetAndDestroy(),
-    (socket) => socket.destroy(),
-  ];
-  for (const [index, leave] of leaves.entries()) {
-    const { socket } = await rawStream(t, gateway);
-    const refused = await gateway.get('/transactions?start=898', { accept });
-    assert.equal(refused.status, 503);
-    assert.match(refused.text, /too many event streams are open/);
-    leave(socket);
-    await until(async () => (await left(gateway)) === index + 1);
-    assert.equal(await open(gateway), 0);
-  }
-  assert.equal(await gateway.metric('ledgergate_streams_refused_total{reason="max"}'), 3);
-});
+testStreams(
+  'a half-close is a hang-up, and a reset, and the end of a process; each gives its place back',
+  async (t, track) => {
+    const { gateway } = await nodeAndGateway(t, { config: { streams: { max: 1 } } });
+    const leaves: readonly ((socket: Socket) => unknown)[] = [
+      (socket) => socket.end(),
+      (socket) => socket.resetAndDestroy(),
+      (socket) => socket.destroy(),
+    ];
+    for (const [index, leave] of leaves.entries()) {
+      const { socket } = await track(rawStream(gateway));
+      const refused = await gateway.get('/transactions?start=898', { accept });
+      assert.equal(refused.status, 503);
+      assert.match(refused.text, /too many event streams are open/);
+      leave(socket);
+      await until(async () => (await left(gateway)) === index + 1);
+      assert.equal(await open(gateway), 0);
+    }
+    assert.equal(await gateway.metric('ledgergate_streams_refused_total{reason="max"}'), 3);
+  },
+);
 
-test('streams that open and close leave nothing in memory', async (t) => {
+testStreams('streams that open and close leave nothing in memory', async (t) => {
   const { gateway } = await nodeAndGateway(t);
   const openOne = async (): Promise<Socket> => {
     const socket = connect(gateway.port, '127.0.0.1');
@@ -152,35 +158,37 @@ test('streams that open and close leave nothing in memory', async (t) => {
   assert.ok(grown < 600 * 2_000, `${grown} bytes are held`);
 });
 
-test('a client that takes nothing is cut off at 1 MiB, with whole events up to there; others get each event', async (t) => {
-  const config = { latest: { maxStalenessMs: 50 }, streams: { intervalMs: 100 } };
-  const { node, gateway } = await nodeAndGateway(t, { config });
-  const watched = '/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded500000';
-  const good = await EventReader.open(gateway.url + watched);
-  t.after(() => good.close());
-  const slow = connect(gateway.port, '127.0.0.1');
-  t.after(() => slow.destroy());
-  slow.on('error', () => undefined).pause();
-  slow.write(`GET /v1${watched} HTTP/1.1\r\nHost: here\r\nAccept: ${accept}\r\n\r\n`);
-  const cut = () => gateway.metric('ledgergate_streams_closed_total{kind="changes",reason="slow"}');
-  await until(async () => (await gateway.metric('ledgergate_streams{kind="changes"}')) === 2);
-  let head = 900;
-  for (; (await cut()) === 0; head += 1) {
-    await good.has(head - 899);
-    assert.ok(head < 960, 'the kernel takes no 30 MB');
-    node.clock.advance(1n);
-  }
-  let text = '';
-  slow
-    .setEncoding('latin1')
-    .on('data', (piece: string) => (text += piece))
-    .resume();
-  await once(slow, 'close');
-  const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
-  assert.deepEqual(
-    ids,
-    ids.map((_, index) => 900 + index),
-  );
-  assert.ok(ids.length < head - 900);
-  assert.ok(!text.endsWith('0\r\n\r\n'), 'the answer is not whole');
-});
+testStreams(
+  'a client that takes nothing is cut off at 1 MiB, with whole events up to there; others get each event',
+  async (t, track) => {
+    const config = { latest: { maxStalenessMs: 50 }, streams: { intervalMs: 100 } };
+    const { node, gateway } = await nodeAndGateway(t, { config });
+    const watched = '/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded500000';
+    const good = await track(EventReader.open(gateway.url + watched));
+    const slow = connect(gateway.port, '127.0.0.1');
+    t.after(() => slow.destroy());
+    slow.on('error', () => undefined).pause();
+    slow.write(`GET /v1${watched} HTTP/1.1\r\nHost: here\r\nAccept: ${accept}\r\n\r\n`);
+    const cut = () => gateway.metric('ledgergate_streams_closed_total{kind="changes",reason="slow"}');
+    await until(async () => (await gateway.metric('ledgergate_streams{kind="changes"}')) === 2);
+    let head = 900;
+    for (; (await cut()) === 0; head += 1) {
+      await good.has(head - 899);
+      assert.ok(head < 960, 'the kernel takes no 30 MB');
+      node.clock.advance(1n);
+    }
+    let text = '';
+    slow
+      .setEncoding('latin1')
+      .on('data', (piece: string) => (text += piece))
+      .resume();
+    await once(slow, 'close');
+    const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
+    assert.deepEqual(
+      ids,
+      ids.map((_, index) => 900 + index),
+    );
+    assert.ok(ids.length < head - 900);
+    assert.ok(!text.endsWith('0\r\n\r\n'), 'the answer is not whole');
+  },
+);
