@@ -30,7 +30,7 @@ export function createFollowerMetrics(registry: Registry, read: () => FollowerGa
   }).of({});
   const page = new Counter(registry, {
     name: 'ledgergate_follower_pages_total',
-    help: 'Pages that the follower has asked for, by result: taken, refused (of another history, or of a node that is not believed), failed.',
+    help: 'Pages that the follower has looked for, by result: taken, refused (of another history, or of an upstream that is not believed), failed (also: no upstream that answers has the next transaction).',
     labels: { result: ['taken', 'refused', 'failed'] },
   }).by('result');
   return { transactions, page };

@@ -7,7 +7,7 @@ import type { Page } from './push-types.ts';
 import { cutPage } from './tail.ts';
 
 /**
- * Why there is no page. `not reached`: no node holds its first version. `other history`: the node's first transaction has
+ * Why there is no page. `not reached`: no node that is trusted has its first version. `other history`: the node's first transaction has
  * another hash. `not believed`: the node is on a fork or suspect, or the ledger was replaced or the cache purged meanwhile.
  */
 export type NoPage = 'not reached' | 'too large' | 'other history' | 'not believed' | 'failed';
@@ -40,6 +40,8 @@ export class PageReader {
     signal: CancelSignal,
   ): Promise<Page | NoPage> {
     const fleet = this.#fleet;
+    // Without a request: while the nodes that were ahead are away, each of the others would be asked many times a second.
+    if (!fleet.upstreams.some((node) => node.isTrusted && node.head >= first)) return 'not reached';
     const { generation } = fleet;
     const { purges } = this.#tiers;
     let page = await this.#ask(first, limit, hash, signal);

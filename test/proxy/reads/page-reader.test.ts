@@ -15,6 +15,7 @@ const hashOf = (version: number, history: string): string => `0x${hash('sha256',
 interface Node {
   readonly name: string;
   readonly history?: string;
+  readonly isTrusted?: boolean;
   readonly isSuspect?: boolean;
   readonly forkedAt?: bigint;
   readonly chain?: { readonly doubted: number | undefined };
@@ -24,7 +25,14 @@ interface Node {
   readonly status?: number;
 }
 
-const sound = { isSuspect: false, forkedAt: undefined, chain: { doubted: undefined }, history: '', head: 1_000 };
+const sound = {
+  isTrusted: true,
+  isSuspect: false,
+  forkedAt: undefined,
+  chain: { doubted: undefined },
+  history: '',
+  head: 1_000,
+};
 
 /** A reader of `nodes`, of which requests get the first one, and repeats another. */
 function readerOf(nodes: readonly Node[], { head = 1_000, onAnswer = (): void => undefined } = {}) {
@@ -124,6 +132,14 @@ const failures: readonly (readonly [Partial<Node>, string])[] = [
 test('without a page there is its reason', async () => {
   for (const [node, reason] of failures)
     assert.equal(await readerOf([{ name: 'one', ...node }, other]).read(950), reason);
+});
+
+test('a version that no trusted node has reached is not asked for', async () => {
+  const ahead = { name: 'one', isTrusted: false };
+  const { read, asked } = readerOf([ahead, { ...other, head: 949 }]);
+  assert.equal(await read(950), 'not reached');
+  assert.deepEqual(asked, []);
+  assert.equal(await read(949), '949+52 of one');
 });
 
 test('a fault of the gateway itself is not hidden', async () => {
