@@ -20,8 +20,9 @@ export class PastPages {
   readonly #reader: Pick<Reader, 'find' | 'load' | 'isLarge' | 'generation'>;
   readonly #tail: Tail;
   readonly #tiers: Pick<Cache['tiers'], 'purges'>;
-  /** Whole pages by generation, purge and place. */
+  /** Final pages by generation, purge and place. */
   readonly #kept = new LRUCache<string, PastPage>({ maxSize: keptBytes, sizeCalculation: ({ bytes }) => 2 * bytes });
+  #clears = 0;
   /** By body: callers of one flight share its cut. */
   readonly #cuts = new WeakMap<Buffer, Promise<PastPage | undefined>>();
 
@@ -52,6 +53,8 @@ export class PastPages {
     payer?: AdmittedRequest,
   ): Promise<PastPage | ReadResult | undefined> {
     const { generation } = this;
+    const clears = this.#clears;
+    const isOfNow = (): boolean => generation === this.generation && clears === this.#clears;
     for (const length of lengths) {
       const limit = length - Number(cursor % BigInt(length));
       const key = `${generation}|${this.#tiers.purges}|${cursor}|${limit}`;
@@ -62,11 +65,12 @@ export class PastPages {
       if (!isLast && this.#reader.isLarge(read)) continue;
       try {
         const served = await this.#load(read, reached, limit, caller, payer);
-        if (served === undefined || generation !== this.generation) return undefined;
+        if (served === undefined || !isOfNow()) return undefined;
         if (served.entry.status !== 200) return served;
         const page = await this.#cut(served.entry.body, cursor, caller.client);
-        if (page === undefined || generation !== this.generation || !this.#isOfTail(page)) return undefined;
-        if (page.next - cursor === BigInt(limit)) this.#kept.set(key, page);
+        if (page === undefined || !isOfNow() || !this.#isOfTail(page)) return undefined;
+        // What is not final may be a fork's.
+        if (served.entry.lifetimeMs > 0 && !served.isProvisional) this.#kept.set(key, page);
         return page;
       } catch (error) {
         if (isLast || !(error instanceof LargeAnswerError)) throw error;
@@ -75,8 +79,9 @@ export class PastPages {
     return undefined;
   }
 
-  /** Frees the pages: no stream is left. */
+  /** Drops the pages: no stream is left, or their history is another. */
   clear(): void {
+    this.#clears += 1;
     this.#kept.clear();
   }
 

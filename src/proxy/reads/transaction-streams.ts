@@ -169,7 +169,7 @@ export class TransactionStreams implements TailListener {
   onRollback(version: LedgerVersion): void {
     this.#epoch += 1;
     this.#generation = this.#pages.generation;
-    if (this.#reached > version) this.#reached = version;
+    this.#pages.clear();
     for (const stream of this.#streams) {
       const { cursor, origin, rolledBackTo } = stream;
       const to = version > origin ? version : origin;

@@ -11,6 +11,7 @@ import type { Read, ReadResult } from '../../../src/proxy/reads/read.ts';
 import { cutPage, Tail } from '../../../src/proxy/reads/tail.ts';
 import { TransactionStreams } from '../../../src/proxy/reads/transaction-streams.ts';
 import { LargeAnswerError } from '../../../src/upstream/index.ts';
+import { fc } from '../../support/fast-check.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 import { stateAt } from '../../support/states.ts';
 
@@ -72,6 +73,8 @@ class World {
   /** The head of the nodes. */
   head = 0n;
   history = 'a';
+  /** Of the nodes, by version. */
+  historyOf = (_version: bigint): string => this.history;
   padding = 0;
   timeMs = 0;
   /** Replaces the answer to a page read. */
@@ -99,7 +102,7 @@ class World {
         this.asked.push(read.subject);
         const given = await this.answer?.(read);
         if (given instanceof Error) throw given;
-        return given ?? resultOf(200, this.#bodyOf(read));
+        return given ?? resultOf(200, this.bodyOf(read));
       },
     };
     this.#pages = new PastPages(reader, this.tail, { purges: 0 });
@@ -130,7 +133,7 @@ class World {
     return this.#onBeat !== undefined;
   }
 
-  transaction(version: bigint, history = this.history): string {
+  transaction(version: bigint, history = this.historyOf(version)): string {
     const sender = version % 10n === 0n ? '0xa' : '0xb';
     const padding = 'x'.repeat(this.padding);
     return JSON.stringify({ version: String(version), hash: hashOf(version, history), sender, padding });
@@ -142,7 +145,7 @@ class World {
     return Buffer.from(`[${items.join()}]`);
   }
 
-  #bodyOf({ extent }: Read): Buffer {
+  bodyOf({ extent }: Read): Buffer {
     assert.ok(extent?.kind === 'list');
     const end = extent.first + BigInt(extent.limit);
     return this.#list(extent.first, end > this.head ? this.head + 1n : end);
@@ -189,7 +192,7 @@ class World {
 
 function resultOf(status: number, body: Buffer): ReadResult {
   const source = { kind: 'upstream', name: 'one', isCollapsed: false, tookMs: 7, retryAfter: undefined } as const;
-  return { entry: { status, body }, source } as ReadResult;
+  return { entry: { status, body, lifetimeMs: status === 200 ? 1 : 0 }, isProvisional: false, source } as ReadResult;
 }
 
 const ofSender: Filter = { key: 'of 0xa', matches: ({ sender }) => sender === '0xa' };
@@ -332,6 +335,87 @@ test('a ledger that was replaced before a stream began is no event of it', async
   await world.beat();
   await world.beat(161);
   ahead.assertHas(160, 162);
+});
+
+test('pages of the history before are not sent, be they in flight or half sent', async () => {
+  const world = new World();
+  const isOfB = ({ sent }: Client, first: number, end: number): void => {
+    const last = sent.slice(sent.findLastIndex((frames) => frames.includes('event: rollback')) + 1);
+    const expected = idsOf(first, end).map((id) => world.transaction(BigInt(id), 'b'));
+    const data = [
+      ...Buffer.concat(last)
+        .toString()
+        .matchAll(/^data: (.*)$/gm),
+    ].map(([, text]) => text);
+    assert.deepEqual(data, expected);
+  };
+  world.padding = 10_000;
+  await world.follow(900, 1_000);
+  await world.beat(999);
+  const half = await world.open({ cursor: 300 });
+  half.unread = 600_000;
+  // The first step of its page goes out, and then it waits.
+  Object.defineProperty(half, 'unread', { get: () => (half.sent.length > 0 ? 600_000 : 0), configurable: true });
+  await world.beat();
+  const sentTo = 300 + half.ids.length;
+  assert.ok(sentTo > 305 && sentTo < 400);
+  const inFlight = await world.open({ cursor: 450 });
+  const held = Promise.withResolvers<void>();
+  world.answer = async (read) => {
+    const result = resultOf(200, world.bodyOf(read));
+    await held.promise;
+    return result;
+  };
+  world.timeMs += 2_000;
+  await world.beat();
+  inFlight.assertHas(450, 500);
+  // A fork: the generation stays.
+  world.history = 'b';
+  world.tail.rollBack(v(305));
+  held.resolve();
+  world.answer = undefined;
+  Object.defineProperty(half, 'unread', { value: 0, configurable: true });
+  for (let beats = 0; beats < 3; beats += 1) {
+    world.timeMs += 2_000;
+    await world.beat(519);
+  }
+  isOfB(half, 305, 520);
+  isOfB(inFlight, 450, 520);
+  assert.deepEqual(inFlight.ids, [...idsOf(450, 500), 'rollback 449', ...idsOf(450, 520)]);
+});
+
+test('a rollback between two turns of one beat withdraws the frames that its streams share', async () => {
+  const world = new World();
+  world.head = 104n;
+  const clients: Client[] = [];
+  for (let count = 0; count < 500; count += 1) clients.push(await world.open({ cursor: 105, isResumed: true }));
+  const last = await world.open({ cursor: 108, isResumed: true });
+  await world.follow(100, 110);
+  const beat = world.beat(109);
+  world.history = 'b';
+  world.tail.rollBack(v(105));
+  await beat;
+  await world.follow(105, 112);
+  await world.beat(111);
+  assert.deepEqual(last.ids, ['rollback 104', ...idsOf(105, 112)]);
+  assert.ok(!Buffer.concat(last.sent).includes('"hash":"0xa'));
+  assert.deepEqual(clients[0]?.ids, [...idsOf(105, 110), 'rollback 104', ...idsOf(105, 112)]);
+});
+
+test('nothing is sent, or asked of nodes, while histories are compared', async () => {
+  const world = new World();
+  await world.beat(149);
+  const client = await world.open({ cursor: 150 });
+  await world.follow(140, 150);
+  await world.beat();
+  world.fleet.generation += 1;
+  world.timeMs += 5_000;
+  await world.beat(180);
+  assert.deepEqual([client.ids, world.asked], [[], []]);
+  world.tail.rollBack(v(150));
+  world.timeMs += 2_000;
+  await world.beat();
+  client.assertHas(150, 181);
 });
 
 test('a rollback to the genesis empties the last id', async () => {
@@ -516,4 +600,128 @@ test('a client that left before its stream began leaves nothing', async () => {
   client.end('client');
   await world.open({}, client);
   assert.equal(world.isListening, false);
+});
+
+/** What may happen to a stream's ledger, and to the parts that it comes from. */
+const step = fc.oneof(
+  fc.record({ kind: fc.constant('grow' as const), by: fc.integer({ min: 1, max: 700 }) }),
+  // The follower has read so many, of which the first ones were lost.
+  fc.record({ kind: fc.constant('page' as const), count: fc.integer({ min: 1, max: 100 }), lost: fc.nat(30) }),
+  fc.record({ kind: fc.constant('beat' as const), passesMs: fc.constantFrom(0, 0, 300, 2_500) }),
+  fc.record({ kind: fc.constant('fail' as const), times: fc.nat(2) }),
+  fc.record({ kind: fc.constant('read' as const), unread: fc.constantFrom(0, 0, 600_000) }),
+  // Answers come after the next rollback.
+  fc.record({ kind: fc.constant('hold' as const) }),
+  fc.record({
+    kind: fc.constant('back' as const),
+    by: fc.integer({ min: 1, max: 150 }),
+    grows: fc.nat(200),
+    isFork: fc.boolean(),
+    isBeatenBefore: fc.boolean(),
+  }),
+  fc.record({ kind: fc.constant('open' as const), behind: fc.nat(600), isResumed: fc.boolean() }),
+);
+
+/** The transactions of a client, without those that were withdrawn. */
+function keptOf({ sent }: Client): readonly (readonly [id: string, data: string])[] {
+  const kept: (readonly [string, string])[] = [];
+  for (const event of Buffer.concat(sent).toString().split('\n\n').slice(0, -1)) {
+    const [id = '', name = '', data = ''] = event.split('\n').map((line) => line.slice(line.indexOf(': ') + 2));
+    if (name === 'transaction') kept.push([id, data]);
+    else while (kept.length > 0 && Number(kept.at(-1)?.[0]) > Number(id)) kept.pop();
+  }
+  return kept;
+}
+
+test('whatever is lost, late, failing or rolled back: each version once, in order, of the last history', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
+      const world = new World();
+      const histories: { readonly from: bigint; readonly name: string }[] = [{ from: 0n, name: '0' }];
+      world.historyOf = (version) => histories.findLast(({ from }) => from <= version)?.name ?? '';
+      world.head = 999n;
+      let names = 0;
+      let held = Promise.withResolvers<void>();
+      const streams: { readonly client: Client; readonly first: number }[] = [];
+      const open = async (first: number, isResumed: boolean): Promise<void> => {
+        streams.push({ client: await world.open({ cursor: first, isResumed }), first });
+      };
+      await open(1_000, false);
+      await world.follow(999, 1_000);
+      await world.beat();
+      for (const each of steps) {
+        if (each.kind === 'grow') world.head += BigInt(each.by);
+        if (each.kind === 'page') {
+          const first = Number(world.tail.next ?? 0n) + each.lost;
+          const end = Math.min(first + each.count, Number(world.head) + 1);
+          if (first < end) await world.follow(first, end);
+        }
+        if (each.kind === 'beat') {
+          world.timeMs += each.passesMs;
+          await world.beat();
+        }
+        if (each.kind === 'fail') {
+          let left = each.times;
+          world.answer = () => {
+            left -= 1;
+            return left < 0
+              ? (undefined as unknown as ReadResult)
+              : new GatewayError('unavailable', 'no node', { reason: 'no node' });
+          };
+        }
+        if (each.kind === 'read') for (const { client } of streams) client.unread = each.unread;
+        if (each.kind === 'hold') {
+          world.answer = async (read) => {
+            const result = resultOf(200, world.bodyOf(read));
+            await held.promise;
+            return result;
+          };
+        }
+        if (each.kind === 'back') {
+          const from = world.head - BigInt(each.by);
+          if (from < 900n) continue;
+          histories.splice(0, Infinity, ...histories.filter((history) => history.from < from));
+          names += 1;
+          histories.push({ from, name: (names % 16).toString(16) });
+          if (each.isFork) world.tail.doubt();
+          else world.fleet.generation += 1;
+          world.head = from + BigInt(each.grows);
+          if (each.isBeatenBefore) await world.beat();
+          world.tail.rollBack(v(from));
+          held.resolve();
+          held = Promise.withResolvers<void>();
+          world.answer = undefined;
+          await world.beat();
+        }
+        if (each.kind === 'open') {
+          // Not refused.
+          world.answer = undefined;
+          const first = Math.max(Number(world.head) - each.behind, 0);
+          await open(first, each.isResumed);
+        }
+      }
+      world.answer = undefined;
+      held.resolve();
+      for (const { client } of streams) client.unread = 0;
+      for (let beats = 0; beats < 3; beats += 1) {
+        world.timeMs += 3_000;
+        await world.beat();
+      }
+      for (const { client, first } of streams) {
+        // It has not read for 30 s.
+        if (client.ended === 'slow') continue;
+        const kept = keptOf(client);
+        // A client that resumed may have to go back further than it began.
+        const begin = Number(kept[0]?.[0] ?? first);
+        assert.ok(begin <= first);
+        const ids = idsOf(begin, Math.max(Number(world.head) + 1, begin));
+        assert.deepEqual(
+          kept.map(([id]) => id),
+          ids,
+        );
+        for (const [id, data] of kept) assert.equal(data, world.transaction(BigInt(id)));
+      }
+    }),
+    { numRuns: 40 },
+  );
 });
