@@ -88,7 +88,7 @@ interface Round {
 /** Waits until the commit, as clients do. */
 async function waitFor(url: string, dispatcher: Agent, hash: string, ledger: Ledger, round: Round): Promise<void> {
   for (;;) {
-    const reply = await send(`${url}/v1/transactions/wait_by_hash/${hash}`, { dispatcher });
+    const reply = await send(`${url}/transactions/wait_by_hash/${hash}`, { dispatcher });
     const text = await reply.body.text();
     if (reply.statusCode === 200 && !text.includes('"pending_transaction"')) {
       round.delaysMs.push(performance.now() - (ledger.committedMs.get(hash) ?? NaN));

@@ -22,6 +22,8 @@ const pendingWaitMs = 5_000;
 const pendingLookUpMs = 1_000;
 /** Hashes whose waits are no need of the follower: it asks nodes ten times a second. */
 const mostPolled = 4;
+/** Hashes that nodes are asked for at once: more would crowd out other reads. The rest wait for a page, too. */
+const mostAsked = 32;
 /** In bytes: some 10,000 transactions of wallets. */
 const pendingBytes = 16 * 1024 * 1024;
 /** In bytes. A larger body is not kept, nor read. */
@@ -75,6 +77,9 @@ export class Waits {
     maxSize: pendingBytes,
     sizeCalculation: ({ served }) => served.entry.body.length + pendingOverhead,
   });
+  /** Hashes that a node is to be asked for, in the order of arrival. */
+  readonly #unasked = new Set<string>();
+  #asked = 0;
   /** Hashes in the last page whose waits it did not end. */
   readonly #late: string[] = [];
 
@@ -111,12 +116,14 @@ export class Waits {
       if (!waiter.isOpen) return;
       if (!isFollowed) {
         waiter.isLast = true;
-        this.#ask(waiter, read);
+        void this.#ask(waiter, read);
         return;
       }
       waiter.timer = setPatientTimeout(() => this.#expire(waiter), waitMs);
       // Recorded first: a commit from here on is in a page.
-      if (this.#findPending(read, pendingWaitMs) === undefined) this.#askAtOnce(waiter);
+      if (this.#findPending(read.subject, pendingWaitMs) !== undefined) return;
+      this.#unasked.add(read.subject);
+      this.#askNext();
     });
   }
 
@@ -124,7 +131,7 @@ export class Waits {
   lookUp(read: Read, caller: DemandingCaller): Promise<ReadResult> {
     const { next, isCurrent } = this.#tail;
     if (next === undefined || !isCurrent || read.form !== 'json') return this.#reader.load(read, caller);
-    const known = this.#findPending(read, pendingLookUpMs);
+    const known = this.#findPending(read.subject, pendingLookUpMs);
     if (known !== undefined && this.#freshness.suffices(caller, next)) return Promise.resolve(known);
     const atMs = this.#now();
     return this.#reader.load(read, caller).then((served) => {
@@ -169,21 +176,38 @@ export class Waits {
     return true;
   }
 
+  #askNext(): void {
+    for (const hash of this.#unasked) {
+      if (this.#asked >= mostAsked) return;
+      this.#unasked.delete(hash);
+      if (this.#findPending(hash, pendingWaitMs) !== undefined) continue;
+      const work = [...(this.#waiters.get(hash) ?? [])].flatMap((waiter) => this.#askAtOnce(waiter) ?? []);
+      if (work.length === 0) continue;
+      this.#asked += 1;
+      void Promise.all(work).then(() => {
+        this.#asked -= 1;
+        this.#askNext();
+      });
+    }
+  }
+
   /** The page is no answer: the transaction may be too large for that. */
   #askForAll(hash: string): void {
-    for (const waiter of this.#waiters.get(hash) ?? []) if (!waiter.isAsking) this.#askAtOnce(waiter);
+    for (const waiter of this.#waiters.get(hash) ?? []) void this.#askAtOnce(waiter);
   }
 
-  #askAtOnce(waiter: Waiter): void {
+  /** Settles when a node has answered. `undefined`: it is asked already. Callers of one hash share one read. */
+  #askAtOnce(waiter: Waiter): Promise<void> | undefined {
     const { read } = waiter;
     const { atOnce } = read;
-    this.#ask(waiter, atOnce === undefined ? read : { ...read, wire: atOnce, atOnce: undefined });
+    if (waiter.isAsking) return undefined;
+    return this.#ask(waiter, atOnce === undefined ? read : { ...read, wire: atOnce, atOnce: undefined });
   }
 
-  #ask(waiter: Waiter, read: Read): void {
+  #ask(waiter: Waiter, read: Read): Promise<void> {
     const atMs = this.#now();
     waiter.isAsking = true;
-    this.#reader.load(read, waiter.caller).then(
+    return this.#reader.load(read, waiter.caller).then(
       (served) => {
         waiter.isAsking = false;
         const isPending = this.#record(read, served, atMs);
@@ -200,8 +224,8 @@ export class Waits {
     if (!waiter.isOpen) return;
     waiter.isLast = true;
     if (waiter.isAsking) return;
-    const known = this.#findPending(waiter.read, pendingWaitMs);
-    if (known === undefined) this.#askAtOnce(waiter);
+    const known = this.#findPending(waiter.read.subject, pendingWaitMs);
+    if (known === undefined) void this.#askAtOnce(waiter);
     else this.#settle(waiter, known, 'pending');
   }
 
@@ -223,8 +247,8 @@ export class Waits {
   }
 
   /** The pending answer of a node since whose request no page has the transaction. */
-  #findPending({ subject }: Read, longestMs: number): ReadResult | undefined {
-    const known = this.#pending.get(subject);
+  #findPending(hash: string, longestMs: number): ReadResult | undefined {
+    const known = this.#pending.get(hash);
     if (known === undefined || !this.#tail.isCurrent) return undefined;
     const { served, atMs, generation, purges } = known;
     if (atMs < this.#tail.sinceMs || this.#now() - atMs > longestMs) return undefined;

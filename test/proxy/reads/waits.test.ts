@@ -138,6 +138,26 @@ test('a page answers all that wait for a transaction, which a node was asked for
   assert.deepEqual(await world.counts(), { follower: 3 });
 });
 
+test('nodes are asked for 32 hashes at once; those that a page has meanwhile are not asked for', async (t) => {
+  const world = new World(t);
+  const hashes = Array.from({ length: 40 }, (_, index) => `0x${String(index + 10).repeat(32)}`);
+  const waits = hashes.map((hash) => world.join(hash));
+  assert.equal(world.asked.length, 32);
+
+  world.page(...hashes.slice(30, 35));
+  const [first] = world.asked.splice(0, 1);
+  first?.resolve(pending(hashes[0] ?? ''));
+  await turn();
+  assert.equal(world.asked.length, 32, 'the next one took the place');
+  assert.equal(world.asked.at(-1)?.path, `${byHash}${hashes[35]}`);
+  await world.answer(pending(one));
+  await world.answer(pending(one));
+  world.page(...hashes);
+
+  assert.equal((await Promise.all(waits)).length, 40);
+  assert.deepEqual(world.asked, []);
+});
+
 test('a commit between the record of a wait and its answer from a node is not missed', async (t) => {
   const world = new World(t);
   const wait = world.join(one);
