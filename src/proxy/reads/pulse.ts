@@ -1,8 +1,8 @@
 /** The pulse of streams: the state that reads of "latest" share, looked for ten times a second while somebody listens. */
 import type { Fleet, PublishedState } from '../../upstream/index.ts';
 
-/** Called at each beat. `isNewLedger`: the state is of another generation than that of the beat before. */
-export type PulseListener = (state: PublishedState, isNewLedger: boolean) => void;
+/** Called at each beat, with a state of the fleet's present generation. */
+export type PulseListener = (state: PublishedState) => void;
 
 /** Called where a beat has no state. */
 type MissListener = (error: unknown) => void;
@@ -19,18 +19,11 @@ export class Pulse {
   readonly #listeners = new Set<{ readonly onBeat: PulseListener; readonly onMiss: MissListener | undefined }>();
   #timer: NodeJS.Timeout | undefined;
   #isBeating = false;
-  #state: PublishedState | undefined;
-  #generation = 0;
 
   /** `settings`: the live default bound of reads; 0, which shares no state, stands for `mostAgeMs`. */
   constructor(fleet: Pick<Fleet, 'generation' | 'latest'>, settings: { readonly maxStalenessMs: number }) {
     this.#fleet = fleet;
     this.#settings = settings;
-  }
-
-  /** The state of the last beat; `undefined`: none yet, or nobody has listened. */
-  get state(): PublishedState | undefined {
-    return this.#state;
   }
 
   /** See `Fleet.generation`: what streams have sent of an earlier one is void. */
@@ -60,8 +53,6 @@ export class Pulse {
   #stop(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    // It ages from now on, and a rollback would pass unseen.
-    this.#state = undefined;
   }
 
   async #beat(): Promise<void> {
@@ -80,10 +71,6 @@ export class Pulse {
       for (const { onMiss } of this.#listeners) onMiss?.(found.error);
       return;
     }
-    const { state } = found;
-    const isNewLedger = this.#state !== undefined && generation !== this.#generation;
-    this.#state = state;
-    this.#generation = generation;
-    for (const { onBeat } of this.#listeners) onBeat(state, isNewLedger);
+    for (const { onBeat } of this.#listeners) onBeat(found.state);
   }
 }

@@ -34,7 +34,7 @@ class World {
   }
 
   async beat(version: bigint): Promise<void> {
-    this.#onBeat?.(stateAt(version), false);
+    this.#onBeat?.(stateAt(version));
     for (let turns = 0; turns < 16; turns += 1) await turn();
   }
 

@@ -171,7 +171,7 @@ class World {
   async beat(head?: number): Promise<void> {
     if (head !== undefined) this.head = BigInt(head);
     this.timeMs += 100;
-    this.#onBeat?.(stateAt(v(this.head)), false);
+    this.#onBeat?.(stateAt(v(this.head)));
     for (let turns = 0; turns < 40; turns += 1) await turn();
   }
 

@@ -80,7 +80,7 @@ class World {
   /** A beat of the pulse so many ms after the one before. */
   async beat(version: bigint, ms = 1_000): Promise<void> {
     this.#nowMs += ms;
-    this.#onBeat(stateAt(version), false);
+    this.#onBeat(stateAt(version));
     await this.settle();
   }
 
