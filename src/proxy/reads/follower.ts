@@ -75,6 +75,8 @@ export class Follower {
   #publishedAtMs = -Infinity;
   /** Index in `pageSizes`. */
   #size = 0;
+  /** The next version behind a transaction that is too large for a page. */
+  #behindLarge: LedgerVersion | undefined;
   #goodPages = 0;
   #contradictions = 0;
   /** Calls of `recheck`. */
@@ -231,8 +233,8 @@ export class Follower {
       next = (confirmed + 1n) as LedgerVersion;
       tail.restart(next);
     }
-    // The next transactions are few.
-    if (next > head.version) this.#size = 0;
+    // The next transactions are few. A page with the known one would be too large again, at each step.
+    if (next > head.version) this.#size = next === this.#behindLarge ? pageSizes.length - 1 : 0;
     const limit = pageSizes[this.#size] ?? 1;
     // A page of one transaction has no room for another.
     const first = (limit > 1 && next > 0n ? next - 1n : next) as LedgerVersion;
@@ -269,9 +271,14 @@ export class Follower {
     if (why === 'not reached') return pace.usual;
     if (why === 'too large') {
       this.#goodPages = 0;
-      // The tail skips a transaction that is too large for it.
-      if (this.#size === pageSizes.length - 1) this.#tail.restart((next + 1n) as LedgerVersion);
-      else this.#size += 1;
+      const isOfKnown = (this.#fleet.head?.version ?? next) < next;
+      if (isOfKnown) this.#behindLarge = next;
+      else if (this.#size < pageSizes.length - 1) this.#size += 1;
+      else {
+        // The tail skips a transaction that is too large for it.
+        this.#behindLarge = (next + 1n) as LedgerVersion;
+        this.#tail.restart(this.#behindLarge);
+      }
       return 0;
     }
     if (why === 'other history') {

@@ -38,6 +38,8 @@ class World {
   isNeeded = false;
   /** First version of another history. */
   fork = 1_000_000;
+  /** No page with this version can be read. */
+  large: number | undefined;
   /** Instead of the next pages. */
   failures: NoPage[] = [];
   nowMs = 0;
@@ -139,6 +141,7 @@ class World {
     const from = Number(first);
     const count = Math.min(limit, this.nodesHead - from + 1);
     if (count <= 0) return 'not reached';
+    if (this.large !== undefined && from <= this.large && this.large < from + count) return 'too large';
     if (known !== undefined && known !== this.hashAt(from)) return 'other history';
     if (this.nodesHead > this.fleet.head.version) this.fleet.head = ledgerInfo({ version: BigInt(this.nodesHead) });
     const page = this.page(from, count);
@@ -270,6 +273,24 @@ test('a page that is too large is asked for in parts, and a transaction that is,
   assert.deepEqual(world.asked.slice(0, 6), ['1000+100', '1000+10', '1000+2', '1001+1', '1002+1', '1003+1']);
   await world.pass(2_000);
   assert.equal(world.asked.at(-1), '1003+100');
+});
+
+test('a transaction that is too large is not read again and again while it is the newest one', async (t) => {
+  const world = new World(t);
+  world.large = 1_000;
+  world.isNeeded = true;
+  await world.pass(3_000);
+  // Above the head no node is asked (see `PageReader.read`).
+  assert.deepEqual([...new Set(world.asked)], ['1000+100', '1001+1']);
+  assert.equal(world.asked.indexOf('1000+100', 1), -1);
+  world.advance(2);
+  await world.pass(200);
+  assert.deepEqual([world.next, world.asked.at(-1)], [1_003, '1002+100']);
+
+  world.large = 1_003;
+  world.advance(1);
+  assert.deepEqual([...new Set(await world.askedIn(2_000))], ['1002+100', '1002+10', '1002+2', '1003+1', '1004+1']);
+  assert.equal(world.next, 1_004);
 });
 
 test('after a rollback it goes on where the histories part', async (t) => {
