@@ -192,6 +192,11 @@ export class Tail {
     return this.#hashes[this.#hashes.length - Number(this.#next - version)];
   }
 
+  /** Whether a page has the transaction. `find` need not answer with it. */
+  has(hash: string): boolean {
+    return this.#versions.has(hash);
+  }
+
   /**
    * The answer to `by_version` or `by_hash` in JSON, ahead of the policy, which `Reader` applies. None above the believed
    * head, of a page older than a minute, or above 64 KiB: a node is asked for them.

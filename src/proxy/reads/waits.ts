@@ -236,8 +236,8 @@ export class Waits {
     if (body.length > largestPending) return true;
     if (new JsonBody(body).members['type'] !== 'pending_transaction') return false;
     const { source } = served;
-    // Only the first caller of a flight knows when it began.
-    if (source.kind === 'upstream' && !source.isCollapsed) {
+    // Only the first caller of a flight knows when it began. A page may be ahead of the node.
+    if (source.kind === 'upstream' && !source.isCollapsed && !this.#tail.has(read.subject)) {
       const { generation } = this.#reader;
       const { purges } = this.#tiers;
       const shared = { ...served, source: { ...source, isCollapsed: true } };

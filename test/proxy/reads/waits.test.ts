@@ -44,6 +44,7 @@ class World {
   /** Whether a pending answer has all that the client has seen. */
   isEnough = true;
   isFindable = true;
+  readonly inPages = new Set<string>();
   readonly memory = new Map<string, ReadResult>();
   readonly asked: Asked[] = [];
   readonly needs = new Set<() => boolean>();
@@ -67,7 +68,8 @@ class World {
     };
     const define = (target: object, name: 'generation' | 'isCurrent' | 'next' | 'purges' | 'sinceMs') =>
       Object.defineProperty(target, name, { get: () => this[name] });
-    const tail = define(define(define({ listeners: this.listeners }, 'isCurrent'), 'next'), 'sinceMs');
+    const ofTail = { listeners: this.listeners, has: (hash: string) => this.inPages.has(hash) };
+    const tail = define(define(define(ofTail, 'isCurrent'), 'next'), 'sinceMs');
     const parts = [
       define(reader, 'generation'),
       { suffices: () => this.isEnough },
@@ -99,7 +101,10 @@ class World {
 
   /** A page from `next` on. */
   page(...hashes: readonly string[]): void {
-    for (const hash of hashes) this.memory.set(hash, committed(hash));
+    for (const hash of hashes) {
+      this.inPages.add(hash);
+      this.memory.set(hash, committed(hash));
+    }
     const page = { first: this.next, hashes: [...hashes, `0x${'ff'.repeat(32)}`] } as unknown as Page;
     this.next += BigInt(page.hashes.length);
     for (const listener of this.listeners) listener.onPage(page);
@@ -184,6 +189,18 @@ test('a commit that its page is no answer for is looked for at the next page, an
   assert.deepEqual(await world.answer(committed(other)), [byHash]);
   assert.equal(typeOf((await waits[1]) as ReadResult), 'user_transaction');
   assert.deepEqual(await world.counts(), { follower: 1, node: 1 });
+});
+
+test('a pending answer that comes behind the page with its commit is not kept', async (t) => {
+  const world = new World(t);
+  const wait = world.join(one);
+  world.isFindable = false;
+  world.page(one);
+  world.page();
+  await world.answer(pending(one));
+  await world.pass(1_000);
+  assert.deepEqual(await world.answer(committed(one)), [byHash]);
+  assert.equal(typeOf(await wait), 'user_transaction');
 });
 
 test('a wait ends after a second with the pending transaction, which counts as the answer of its node', async (t) => {
