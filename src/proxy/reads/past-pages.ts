@@ -68,7 +68,7 @@ export class PastPages {
         if (served === undefined || !isOfNow()) return undefined;
         if (served.entry.status !== 200) return served;
         const page = await this.#cut(served.entry.body, cursor, caller.client);
-        if (page === undefined || !isOfNow() || !this.#isOfTail(page)) return undefined;
+        if (page === undefined || !(await this.#isOfTail(page, caller.client)) || !isOfNow()) return undefined;
         // What is not final may be a fork's.
         if (served.entry.lifetimeMs > 0 && !served.isProvisional) this.#kept.set(key, page);
         return page;
@@ -129,10 +129,10 @@ export class PastPages {
   }
 
   /** Hashes cover all that is ahead of them: the newest one that both know proves one history. */
-  #isOfTail(page: PastPage): boolean {
+  async #isOfTail(page: PastPage, client: string): Promise<boolean> {
     for (let version = page.next - 1n; version >= page.first; version -= 1n) {
       const hash = this.#tail.hashOf(version as LedgerVersion);
-      if (hash !== undefined) return hash === page.hashOf(version as LedgerVersion);
+      if (hash !== undefined) return hash === (await page.hashOf(version as LedgerVersion, client));
     }
     return true;
   }
@@ -168,7 +168,7 @@ export class PastPage {
     const ranges = (await JsonBody.items(body, client)) ?? [];
     const [head, ...rest] = ranges.map(([, from, to]) => body.subarray(from, to));
     if (head === undefined) return undefined;
-    const { version } = new JsonBody(head).members;
+    const { version } = await membersOf(head, client);
     return typeof version === 'string' && findU64(version) === first ? new PastPage(first, [head, ...rest]) : undefined;
   }
 
@@ -177,9 +177,9 @@ export class PastPage {
     return LedgerVersion.of(this.first + BigInt(this.#items.length));
   }
 
-  hashOf(version: LedgerVersion): unknown {
+  async hashOf(version: LedgerVersion, client: string): Promise<unknown> {
     const item = this.#items[Number(version - this.first)];
-    return item === undefined ? undefined : new JsonBody(item).members['hash'];
+    return item === undefined ? undefined : (await membersOf(item, client))['hash'];
   }
 
   /** Frames of [from, next), at most up to `upTo` and of some `mostBytes` of transactions, but of one at least. */
@@ -211,4 +211,10 @@ export class PastPage {
     if (isWhole) this.#whole = joined;
     return { frames: joined, events: frames.length, next: LedgerVersion.of(version) };
   }
+}
+
+/** Of a transaction of any size. */
+async function membersOf(item: Buffer, client: string): Promise<JsonBody['members']> {
+  const facts = await JsonBody.skim(item, client);
+  return facts?.members ?? {};
 }

@@ -503,6 +503,19 @@ test('a transaction above the bound waits until all before it is read', async ()
   client.assertHas(149, 152);
 });
 
+test('transactions of more than a mebibyte are streamed out of pages, as all are', async () => {
+  const world = new World();
+  world.padding = 1_100_000;
+  await world.beat(12);
+  const client = await world.open({ cursor: 9 });
+  for (let beats = 0; beats < 5; beats += 1) await world.beat();
+  client.assertHas(9, 13);
+  await world.follow(12, 13);
+  const other = await world.open({ cursor: 10 });
+  for (let beats = 0; beats < 5; beats += 1) await world.beat();
+  other.assertHas(10, 13);
+});
+
 test('what nodes have pruned ends a stream with their answer', async () => {
   const world = new World();
   await world.beat(299);
