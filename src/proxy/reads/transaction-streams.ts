@@ -59,6 +59,8 @@ class TransactionStream {
   isBusy = false;
   /** It has not been in step with the tail since. */
   isBehind = true;
+  /** Unread bytes above which it waits while it is behind. */
+  mostUnread = mostUnread;
   heldSinceMs: number | undefined;
   failures = 0;
   retryAtMs = 0;
@@ -272,7 +274,7 @@ export class TransactionStreams implements TailListener {
   /** Whether a stream that catches up waits for its reader. */
   #isHeld(stream: TransactionStream, nowMs: number): boolean {
     const { sink } = stream.client;
-    if (!stream.isBehind || sink.unread <= mostUnread) {
+    if (!stream.isBehind || sink.unread <= stream.mostUnread) {
       stream.heldSinceMs = undefined;
       return false;
     }
@@ -368,6 +370,7 @@ export class TransactionStreams implements TailListener {
   #send(stream: TransactionStream, { frames, events }: Frames, upTo: LedgerVersion): void {
     const { client } = stream;
     stream.cursor = upTo;
+    stream.mostUnread = mostUnread;
     if (events > 0) {
       stream.marked = upTo;
       this.#freshness.recordSeen(client, (upTo - 1n) as LedgerVersion, true);
@@ -391,6 +394,8 @@ export class TransactionStreams implements TailListener {
 }
 
 /** Whether frames that alone are above the bound of unread bytes wait until the client has read all before them. */
-function mustWait({ client }: TransactionStream, { frames }: Frames): boolean {
-  return frames.length > mostUnread && client.sink.unread > 0;
+function mustWait(stream: TransactionStream, { frames }: Frames): boolean {
+  if (frames.length <= mostUnread || stream.client.sink.unread === 0) return false;
+  stream.mostUnread = 0;
+  return true;
 }

@@ -503,6 +503,24 @@ test('a transaction above the bound waits until all before it is read', async ()
   client.assertHas(149, 152);
 });
 
+test('a reader that takes nothing ahead of a transaction above the bound is a slow one', async () => {
+  const world = new World();
+  await world.beat(149);
+  const client = await world.open({ cursor: 149 });
+  await world.beat();
+  world.padding = 600_000;
+  await world.follow(150, 152);
+  client.unread = 1;
+  await world.beat(151);
+  await world.beat();
+  world.timeMs += 29_000;
+  await world.beat();
+  assert.equal(client.ended, undefined);
+  world.timeMs += 1_000;
+  await world.beat();
+  assert.equal(client.ended, 'slow');
+});
+
 test('transactions of more than a mebibyte are streamed out of pages, as all are', async () => {
   const world = new World();
   world.padding = 1_100_000;
