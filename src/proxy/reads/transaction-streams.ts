@@ -205,11 +205,13 @@ export class TransactionStreams implements TailListener {
       return;
     }
     const { next, isChecking } = this.#tail;
+    const wasInStep = next !== undefined && next >= this.#reached;
     this.#reached = (info.version + 1n) as LedgerVersion;
     // A tail that was empty has nothing to compare: what is above the new state, at least, is withdrawn.
     if (this.#generation !== this.#pages.generation && !isChecking) this.onRollback(this.#reached);
     const nowMs = this.#now();
-    if (next !== this.#tailNext) {
+    // Without new transactions the tail has nothing to move for.
+    if (wasInStep || next !== this.#tailNext) {
       this.#tailNext = next;
       this.#tailMovedMs = nowMs;
     }

@@ -534,6 +534,20 @@ test('transactions of more than a mebibyte are streamed out of pages, as all are
   other.assertHas(10, 13);
 });
 
+test('the first transaction after a rest is waited for in the tail', async () => {
+  const world = new World();
+  await world.beat(149);
+  const client = await world.open({ cursor: 149 });
+  await world.follow(140, 150);
+  for (let beats = 0; beats < 30; beats += 1) await world.beat();
+  const { length } = world.asked;
+  await world.beat(150);
+  assert.equal(world.asked.length, length);
+  await world.follow(149, 151);
+  await world.beat();
+  client.assertHas(149, 151);
+});
+
 test('what nodes have pruned ends a stream with their answer', async () => {
   const world = new World();
   await world.beat(299);
