@@ -52,7 +52,7 @@ export interface TransactionFacts {
   readonly sender: string | undefined;
   /** Full name of the entry function. */
   readonly function: string | undefined;
-  /** Types of the events, in canonical form. */
+  /** Types of the events, each once, in canonical form. */
   readonly events: readonly string[];
 }
 

@@ -2,6 +2,7 @@
  * The newest transactions of the ledger: pages that the follower read, as the answers and frames that they contain. Pages
  * are kept whole; a transaction enters the cache when it is asked for, as most never are.
  */
+import { LRUCache } from 'lru-cache';
 import { type Cache, mutableTtlMs, ownBytes } from '../../cache/index.ts';
 import { Address, AnswerForm, findU64, FunctionId, headerOf, JsonBody, TypeTag } from '../../ledger/index.ts';
 import type { LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
@@ -440,7 +441,9 @@ export function factsOf(bytes: Buffer): TransactionFacts {
   return {
     sender: typeof sender === 'string' ? Address.find(sender) : undefined,
     function: functionIn(called) ?? functionIn(membersOf(inner)['function']),
-    events: Array.isArray(events) ? events.flatMap((event) => typeIn(membersOf(event)['type']) ?? []) : [],
+    events: Array.isArray(events)
+      ? [...new Set(events.flatMap((event) => typeIn(membersOf(event)['type']) ?? []))]
+      : [],
   };
 }
 
@@ -449,9 +452,23 @@ function functionIn(value: unknown): string | undefined {
   return id && FunctionId.format(id);
 }
 
+/**
+ * Canonical types by the spelling of nodes: events repeat some hundreds of them, whose parse took five times as long as that
+ * of all the JSON around them.
+ */
+const eventTypes = new LRUCache<string, string>({ max: 2_000 });
+/** In characters. A longer spelling is read each time. */
+const longestKept = 512;
+
 function typeIn(value: unknown): string | undefined {
-  const tag = typeof value === 'string' ? TypeTag.find(value) : undefined;
-  return tag && TypeTag.format(tag);
+  if (typeof value !== 'string') return undefined;
+  const known = eventTypes.get(value);
+  if (known !== undefined) return known;
+  const tag = TypeTag.find(value);
+  if (tag === undefined) return undefined;
+  const type = TypeTag.format(tag);
+  if (value.length <= longestKept) eventTypes.set(value, type);
+  return type;
 }
 
 /** The members of a JSON object; none of any other value. */

@@ -404,7 +404,11 @@ const entry = { type: 'entry_function_payload', function: '0x0001::coin::transfe
 const facts: readonly (readonly [string, object, ReturnType<typeof factsOf>])[] = [
   [
     'a user transaction',
-    { sender: '0x000b0b', payload: entry, events: [{ type: '0x01::a::B<u8,0x02::c::D>' }, { type: 'u64' }] },
+    {
+      sender: '0x000b0b',
+      payload: entry,
+      events: ['0x01::a::B<u8,0x02::c::D>', 'u64', '0x1::a::B<u8, 0x2::c::D>'].map((type) => ({ type })),
+    },
     { sender: '0xb0b', function: '0x1::coin::transfer', events: ['0x1::a::B<u8, 0x2::c::D>', 'u64'] },
   ],
   [
