@@ -91,6 +91,7 @@ export class PlanLimits {
     principal: Principal,
     operation: AccessOperation,
     signal: CancelSignal,
+    waitMs = principal.plan.waitMs,
   ): LimitDecision | Promise<LimitDecision | undefined> {
     const { plan } = principal;
     const bounds = boundsOf(plan);
@@ -98,7 +99,6 @@ export class PlanLimits {
     const cost = leastCostOf(operation, this.#config.costs);
     const charge = { subject: subjectOf(principal), hasKey: principal.name !== undefined, bounds, cost };
     const request = { principal, operation, charge };
-    const { waitMs } = plan;
     const taken =
       waitMs === 0
         ? this.#take(charge)
@@ -281,9 +281,12 @@ export class AdmittedRequest {
     this.#result = result;
   }
 
-  /** Admits further work for the client of a stream; `undefined`: its plan refuses it, or the client hung up. */
+  /**
+   * Admits further work for the client of a stream; `undefined`: its plan refuses it, or the client hung up. Without the
+   * plan's wait, which would hold up the work of other clients: its next turn asks again.
+   */
   again(signal: CancelSignal): AdmittedRequest | undefined | Promise<AdmittedRequest | undefined> {
-    const decision = this.#limits.admit(this.principal, this.operation, signal);
+    const decision = this.#limits.admit(this.principal, this.operation, signal, 0);
     return decision instanceof Promise ? decision.then(admittedOf) : admittedOf(decision);
   }
 

@@ -1,6 +1,7 @@
 /**
- * Watches of reads of "latest": one read of a node for each key and round, and an event where its answer changed. A round
- * reads all keys at one state, which other readers share; its answers are those of ordinary reads there.
+ * Watches of reads of "latest": one read of a node for each key and interval, and an event where its answer changed. It is
+ * an ordinary read of the newest state, which other readers share. Keys have turns of their own, spread over the interval:
+ * all at once would hold the event loop for tens of milliseconds, and a slow key would hold up the others.
  */
 import { type Cache, ownBytes } from '../../cache/index.ts';
 import { CancelToken, GatewayError, JsonBody, type LedgerVersion } from '../../ledger/index.ts';
@@ -15,12 +16,14 @@ import type { Reader } from './reader.ts';
 
 /** Bytes of a watched answer at most: two of them are a client's unread bytes. */
 const mostBytes = 512 * 1024;
-/** Keys of a round that are read at once. */
+/** Keys that are read at once. */
 const mostInFlight = 32;
-/** Clients whose plans are asked to admit one read, in one round. */
+/** Clients whose plans are asked to admit one read, in one turn. */
 const mostPayers = 8;
-/** In ms. A round is late by one beat of the pulse at most, and the next one is not put off by that. */
+/** In ms. A turn is late by one beat of the pulse at most, and the next one is not put off by that. */
 const beatMs = 100;
+/** Of the keys, those that have a turn at one beat, relative to its share of the interval: late ones catch up. */
+const haste = 1.25;
 
 /** One stream. */
 interface Watcher {
@@ -40,8 +43,12 @@ interface Watch {
   /** Aborts when the last one has left. */
   readonly gone: CancelToken;
   answer: Answer;
-  /** Ahead of the first round, and without an answer: `undefined`. */
+  /** Ahead of the first turn, and without an answer: `undefined`. */
   at: { readonly version: LedgerVersion; readonly generation: number; readonly purges: number } | undefined;
+  /** Time from which the interval to its next turn counts; `performance.now()`. */
+  turnMs: number;
+  /** Has a turn, or waits for one of `mostInFlight`. */
+  isBusy: boolean;
 }
 
 /** The watches of one process, by key. */
@@ -51,14 +58,18 @@ export class Watches {
   readonly #pulse: Pulse;
   readonly #tiers: Pick<Cache['tiers'], 'purges'>;
   readonly #settings: { readonly intervalMs: number };
+  /** In the order of their next turns. */
   readonly #watches = new Map<string, Watch>();
+  /** Those that are due, and what a turn is at present. */
+  readonly #due = new Set<Watch>();
+  #turn: (watch: Watch) => Promise<void> = () => Promise.resolve();
+  #inFlight = 0;
   #stop: (() => void) | undefined;
-  #isRunning = false;
-  /** Time from which the interval to the next round counts, and of the last beat; `performance.now()`. */
-  #roundMs = -Infinity;
+  /** Times of the last turns, and of the last beat with a state; `performance.now()`. */
+  #turnsMs = 0;
   #beatenMs = 0;
 
-  /** `settings`: the live interval of rounds. */
+  /** `settings`: the live interval between turns. */
   constructor(
     reader: Reader,
     freshness: Freshness,
@@ -89,7 +100,15 @@ export class Watches {
     const answer = Answer.of(first.entry);
     let watch = this.#watches.get(key);
     if (watch === undefined) {
-      watch = { read: ownRead(read), watchers: new Set(), gone: new CancelToken(), answer, at: undefined };
+      watch = {
+        read: ownRead(read),
+        watchers: new Set(),
+        gone: new CancelToken(),
+        answer,
+        at: undefined,
+        turnMs: performance.now(),
+        isBusy: false,
+      };
       this.#watches.set(key, watch);
     }
     const { version } = first;
@@ -99,8 +118,8 @@ export class Watches {
     client.signal.addEventListener('abort', () => this.#leave(key, watch, watcher));
     client.sink.send(shared.frameAt(version), 1);
     if (this.#watches.size === 0 || this.#stop !== undefined) return;
-    this.#roundMs = performance.now();
-    this.#beatenMs = this.#roundMs;
+    this.#beatenMs = performance.now();
+    this.#turnsMs = this.#beatenMs;
     this.#stop = this.#pulse.listen(
       (state) => this.#onBeat(state),
       (error) => this.#onMiss(error),
@@ -112,6 +131,7 @@ export class Watches {
     if (watch.watchers.size > 0) return;
     watch.gone.abort(new Error('nobody watches any more'));
     this.#watches.delete(key);
+    this.#due.delete(watch);
     if (this.#watches.size > 0) return;
     this.#stop?.();
     this.#stop = undefined;
@@ -120,38 +140,49 @@ export class Watches {
   #onBeat(state: PublishedState): void {
     const nowMs = performance.now();
     this.#beatenMs = nowMs;
-    if (!this.#isDue(nowMs)) return;
     const { generation } = this.#pulse;
-    void this.#run((watch) => this.#renew(watch, state, generation));
+    this.#take(nowMs, (watch) => this.#renew(watch, state, generation));
   }
 
   /** Without a state for an interval, each watch has the error that reads get. */
   #onMiss(error: unknown): void {
     const nowMs = performance.now();
     const isLong = nowMs - this.#beatenMs >= Math.max(this.#settings.intervalMs, 1_000);
-    if (!isLong || !(error instanceof GatewayError) || !this.#isDue(nowMs)) return;
+    if (!isLong || !(error instanceof GatewayError)) return;
     const answer = Answer.ofError(error);
-    void this.#run((watch) => this.#fail(watch, answer));
+    this.#take(nowMs, (watch) => this.#fail(watch, answer));
   }
 
-  /** Whether a round begins now. A round never overlaps the one before it. */
-  #isDue(nowMs: number): boolean {
+  /** Begins the turns of a beat: its share of those that are due, the longest due first. A key has one turn at a time. */
+  #take(nowMs: number, turn: (watch: Watch) => Promise<void>): void {
     const { intervalMs } = this.#settings;
-    if (this.#isRunning || nowMs < this.#roundMs + intervalMs) return false;
-    this.#roundMs = Math.max(this.#roundMs + intervalMs, nowMs - beatMs);
-    return true;
+    const share = (haste * Math.max(nowMs - this.#turnsMs, beatMs)) / intervalMs;
+    let left = Math.ceil(this.#watches.size * Math.min(1, share));
+    this.#turnsMs = nowMs;
+    this.#turn = turn;
+    for (const [key, watch] of this.#watches) {
+      if (left === 0 || nowMs < watch.turnMs + intervalMs) break;
+      if (watch.isBusy) continue;
+      left -= 1;
+      watch.turnMs = Math.max(watch.turnMs + intervalMs, nowMs - beatMs);
+      watch.isBusy = true;
+      this.#due.add(watch);
+      this.#watches.delete(key);
+      this.#watches.set(key, watch);
+    }
+    for (let free = Math.min(mostInFlight - this.#inFlight, this.#due.size); free > 0; free -= 1) void this.#work();
   }
 
-  async #run(step: (watch: Watch) => Promise<void>): Promise<void> {
-    this.#isRunning = true;
-    const left = this.#watches.values();
-    const work = async (): Promise<void> => {
-      for (const watch of left) await step(watch);
-    };
+  async #work(): Promise<void> {
+    this.#inFlight += 1;
     try {
-      await Promise.all(Array.from({ length: Math.min(mostInFlight, this.#watches.size) }, work));
+      for (const watch of this.#due) {
+        this.#due.delete(watch);
+        await this.#turn(watch);
+        watch.isBusy = false;
+      }
     } finally {
-      this.#isRunning = false;
+      this.#inFlight -= 1;
     }
   }
 
@@ -204,7 +235,7 @@ export class Watches {
     else client.sink.send(frame, 1);
   }
 
-  /** The answer of memory, or of a node; `undefined`: there is none in this round. */
+  /** The answer of memory, or of a node; `undefined`: there is none in this turn. */
   async #readAt(state: ReportedState, watch: Watch): Promise<Answer | undefined> {
     const pinned = this.#freshness.pinned(watch.read, state.info.version);
     const hit = this.#reader.find(pinned);
@@ -222,7 +253,7 @@ export class Watches {
       settle(admitted, 'failed', error instanceof GatewayError ? error.status : 500);
       if (watch.gone.aborted) return undefined;
       if (!(error instanceof GatewayError)) throw error;
-      // The next round has the state of nodes that can be reached, and perhaps a client with room of its own.
+      // The next turn has the state of nodes that can be reached, and perhaps a client with room of its own.
       return error.reason === 'not reached' || error.client !== undefined ? undefined : Answer.ofError(error);
     }
   }
@@ -264,7 +295,7 @@ function settle(admitted: Admitted, outcome: Outcome, statusCode: number, upstre
 
 /** An answer without its version: the frame of its last version is kept for all who get it. */
 class Answer {
-  /** No node has answered, or with an error of its own: the next round asks again, at the same version, too. */
+  /** No node has answered, or with an error of its own: the next turn asks again, at the same version, too. */
   readonly isFailure: boolean;
   readonly #status: number;
   readonly #body: Buffer;

@@ -192,6 +192,56 @@ testStreams(
   },
 );
 
+/** Reads of keys that differ. */
+function balances(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `/accounts/0x${index + 16}/balance/0x1::aptos_coin::AptosCoin`);
+}
+
+testStreams('a client whose plan is used up, and would wait for it, holds up nobody else', async (t, open) => {
+  const node = await fakeNode(t, { head: 900n });
+  const [poor, rich] = [testKey('poor', { plan: 'poor' }), testKey('rich')];
+  const file = keysFile(t, [poor, rich]);
+  const plans = { free: planConfig(), poor: planConfig({ requests: 40, windowMs: 4_000, waitMs: 10_000 }) };
+  const access = accessConfig({ keys: { file: file.path, redis: false }, plans });
+  const gateway = await testGateway(t, { full: [node], access, config: quick });
+  await Promise.all(balances(40).map((path) => open(watch(gateway, path, poor))));
+  const ofRich = await open(watch(gateway, probe, rich));
+  await ofRich.has(1);
+  node.clock.advance(1n);
+  const startMs = performance.now();
+  await ofRich.has(2);
+  assert.ok(performance.now() - startMs < 2_000);
+});
+
+testStreams('a key that nodes answer slowly holds up no other', async (t, open) => {
+  const { node, gateway } = await nodeAndGateway(t, { config: quick });
+  const reader = await open(watch(gateway));
+  await open(watch(gateway, '/accounts/0x1/module/coin'));
+  node.faults.add({ kind: 'latency', ms: 5_000 }, { when: ({ route }) => route === 'module' });
+  node.clock.advance(1n);
+  await reader.has(2);
+  const startMs = performance.now();
+  node.clock.advance(1n);
+  await reader.has(3);
+  assert.ok(performance.now() - startMs < 2_000);
+});
+
+testStreams('the reads of many keys are spread over the interval', async (t, open) => {
+  const config = { ...quick, streams: { intervalMs: 1_000 } };
+  const { node, gateway } = await nodeAndGateway(t, { config }, { keepRequests: 1_000 });
+  const times: number[] = [];
+  await Promise.all(balances(60).map((path) => open(watch(gateway, path))));
+  const opened = node.requestsTo('balance');
+  await until(() => {
+    node.clock.advance(1n);
+    while (times.length < node.requestsTo('balance') - opened) times.push(performance.now());
+    return times.length >= 120;
+  }, 5);
+  const most = Math.max(...times.map((from) => times.filter((time) => time >= from && time < from + 50).length));
+  assert.ok(most <= 30, `${most} reads in 50 ms`);
+  assert.ok((times[119] ?? 0) - (times[0] ?? 0) > 1_200);
+});
+
 test('reads that name a version, lists and HEAD are answered as ever', async (t) => {
   const { gateway } = await nodeAndGateway(t);
   const headers = { accept: 'text/event-stream' };

@@ -1,4 +1,4 @@
-/** Watches: the reads of their rounds, their events, and the clients that pay. */
+/** Watches: the reads of their turns, their events, and the clients that pay. */
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
@@ -198,7 +198,8 @@ test('an interval has one read of a node for each key, whatever moves, and whoev
   world.answer = (_, version) => [200, `{"value":"${version}"}`];
   const clients = Array.from({ length: 9 }, () => world.open(1n));
   world.open(1n, new StreamTestClient(), supply);
-  for (let version = 2n; version < 32n; version += 1n) await world.beat(version, 100);
+  // The second key has its turn a beat later.
+  for (let version = 2n; version < 33n; version += 1n) await world.beat(version, 100);
   assert.equal(world.begun.length, 6);
   assert.deepEqual(
     clients.map(({ events }) => events),
@@ -208,7 +209,7 @@ test('an interval has one read of a node for each key, whatever moves, and whoev
   assert.ok(frames.every((frame) => frame === frames[0]));
 });
 
-test('late rounds do not put off the next, and a new interval holds at once', async (t) => {
+test('late turns do not put off the next, and a new interval holds at once', async (t) => {
   const world = new World(t);
   world.open(1n);
   const rounds: number[] = [];
@@ -237,7 +238,7 @@ test('a state is read once: nothing on a quiet ledger, except behind a purge, an
   assert.equal(world.begun.length, 3);
 });
 
-test('rounds do not overlap, and read at most 32 keys at once', async (t) => {
+test('a key has one turn at a time, at the newest state, and at most 32 keys are read at once', async (t) => {
   const world = new World(t);
   for (let index = 1; index <= 40; index += 1) {
     const read = readResource(`0x${index.toString(16)}`, '0x1::coin::Coin', { query: '' });
@@ -254,7 +255,8 @@ test('rounds do not overlap, and read at most 32 keys at once', async (t) => {
   world.held = undefined;
   await world.settle();
   await world.beat(4n);
-  assert.deepEqual([...new Set(world.begun.map((text) => text.split(' ').at(-1)))], ['2', '4']);
+  assert.deepEqual([...new Set(world.begun.map((text) => text.split(' ').at(-1)))], ['2', '3', '4']);
+  assert.equal(world.begun.length, 80);
 });
 
 test('a stream that joins late is compared once, with the version that it knows', async (t) => {
