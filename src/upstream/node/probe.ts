@@ -58,6 +58,8 @@ export class Prober {
   readonly #looks = new Map<Upstream, Promise<void>>();
   #comparedAtMs = -Infinity;
   #comparison: Promise<void> | undefined;
+  /** The comparison has not begun its looks: the one before has just ended, and still holds. */
+  #isDue = false;
 
   constructor(fleet: FleetState, options: ProberOptions, log: UpstreamLog) {
     this.#fleet = fleet;
@@ -163,6 +165,7 @@ export class Prober {
    * seems ahead. Resolves after 100 ms at most. `undefined`: the last comparison still holds, or there is one node only.
    */
   compareHeads(): Promise<void> | undefined {
+    if (this.#isDue) return undefined;
     if (this.#comparison !== undefined || performance.now() - this.#comparedAtMs < comparedMs) return this.#comparison;
     return this.#comparable().length < 2 ? undefined : this.#compare();
   }
@@ -172,7 +175,7 @@ export class Prober {
    * the last comparison. Resolves after 250 ms at most. Callers share looks, so that nodes get at most 20 a second.
    */
   async compareAnew(): Promise<void> {
-    await this.#comparison;
+    if (!this.#isDue) await this.#comparison;
     await (this.#comparison ?? this.#compare(this.#comparedAtMs + awaitedMs - performance.now()));
   }
 
@@ -183,7 +186,11 @@ export class Prober {
 
   #compare(inMs = 0): Promise<void> {
     const compare = async (): Promise<void> => {
-      if (inMs > 0) await sleep(inMs, undefined, { ref: false });
+      if (inMs > 0) {
+        this.#isDue = true;
+        await sleep(inMs, undefined, { ref: false });
+        this.#isDue = false;
+      }
       // A look in flight may have been answered before.
       const looks = this.#comparable().map((upstream) => {
         return this.#looks.get(upstream)?.then(() => this.look(upstream)) ?? this.look(upstream);

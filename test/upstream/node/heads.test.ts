@@ -52,6 +52,16 @@ test('heads are compared anew by looks that begin after the call, which callers 
   assert.ok(performance.now() - startedMs >= 5 * 45);
 });
 
+test('a comparison that has not begun its looks serves further callers: they wait for no second one', async (t) => {
+  const { ledger, prober } = await probed(t);
+  await prober.compareAnew();
+  const looks = ledger.looks;
+  const first = prober.compareAnew();
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  await Promise.all([first, prober.compareAnew()]);
+  assert.equal(ledger.looks, looks + 1);
+});
+
 test('a node that hangs delays a comparison of heads by 100 ms, not by its time-out', async (t) => {
   const { ledger, prober } = await probed(t);
   ledger.isHanging = true;
