@@ -39,6 +39,8 @@ const farthest = 1_000n;
 const comparedPages = 10;
 /** Pages of another history in a row, after which the tail itself may be of the other one. */
 const mostContradictions = 3;
+/** A burst of reads costs nodes less than the ten seconds of pages behind it. */
+const oftenSeconds = 3;
 /** A need ends after so long without it, in ms. */
 const needMs = 10_000;
 const peerNeedMs = 3_000;
@@ -67,6 +69,8 @@ export class Follower {
   #isRunning = false;
   #neededAtMs = -Infinity;
   #wantedAtMs = -Infinity;
+  /** Seconds in a row in which recent transactions were asked for often. */
+  #secondsAbove = 0;
   /** Begin of the present need. */
   #needSinceMs: number | undefined;
   #peerPageAtMs = -Infinity;
@@ -171,8 +175,10 @@ export class Follower {
     const finds = this.#tail.takeFinds();
     if (mode !== 'auto') return mode === 'always';
     // Below half of the rate it stops: a rate near the bound would start and stop it again and again.
-    const least = this.#needSinceMs === undefined ? minReads : minReads / 2;
-    return finds > least || [...this.needs].some((isNeeded) => isNeeded());
+    const isStarted = this.#needSinceMs !== undefined;
+    this.#secondsAbove = finds > (isStarted ? minReads / 2 : minReads) ? this.#secondsAbove + 1 : 0;
+    const isOften = this.#secondsAbove >= (isStarted ? 1 : oftenSeconds);
+    return isOften || [...this.needs].some((isNeeded) => isNeeded());
   }
 
   #mayRun(nowMs: number): boolean {
