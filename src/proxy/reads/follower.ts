@@ -296,7 +296,8 @@ export class Follower {
   }
 
   #failed(startedAtMs: number): number {
-    return this.#circuit.fail('page', startedAtMs, this.#now()) ?? pauses.firstMs;
+    // From start to start, as all distances of steps.
+    return this.#circuit.fail('page', startedAtMs, startedAtMs) ?? pauses.firstMs;
   }
 
   #pace(): number {
