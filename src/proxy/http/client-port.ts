@@ -78,7 +78,7 @@ export function createClientPort(service: Service, config: Config, context: Clie
   const bodies: Bodies = new Bodies({ processes, onEnded: () => bodiesEnded.inc(), turns });
   const bodiesEnded = createBodyMetrics(registry, () => bodies.heldBytes);
   const heads = new AnswerHeads(fleet, access && (() => access.header));
-  const streams = new EventStreams(settings.streams, access, registry);
+  const streams = new EventStreams(settings.streams, access, registry, processes);
   // A literal without getters: V8 makes an object that has one a dictionary, and each load slow.
   const parts: ServerParts = {
     service,

@@ -32,6 +32,11 @@ export class EventStream implements EventSink {
   readonly #known: NonNullable<Parameters<Access['stillAdmits']>[2]> = { generation: 0, entry: undefined };
   readonly #mostQuiet = quietSweeps + Math.floor(Math.random() * 2);
   #quiet = 0;
+  #written = 0;
+  /** At the last sweep: bytes that the client had taken, and whether others waited for it. */
+  #taken = 0;
+  #hasUnread = false;
+  #isStalled = false;
   /** Bytes that usage does not have yet. */
   #uncharged = 0;
   /** Sweeps until the end of a stream that drains; `undefined`: it does not. */
@@ -63,6 +68,11 @@ export class EventStream implements EventSink {
 
   get unread(): number {
     return this.#response.writableLength;
+  }
+
+  /** Whether bytes wait for the client that has taken none between the last two sweeps. */
+  get isStalled(): boolean {
+    return this.#isStalled;
   }
 
   /** Set after the end, it is called all the same, behind the caller's turn. */
@@ -107,6 +117,12 @@ export class EventStream implements EventSink {
       return this.end('revoked');
     }
     this.#charge();
+    const { unread } = this;
+    // The response frames what it writes: without progress, the difference falls.
+    const taken = this.#written - unread;
+    this.#isStalled = unread > 0 && this.#hasUnread && taken <= this.#taken;
+    this.#hasUnread = unread > 0;
+    this.#taken = taken;
     if (this.#drainsIn !== undefined && (this.#drainsIn -= 1) < 0) return this.end('drain');
     this.#quiet += 1;
     if (this.#quiet > this.#mostQuiet) this.#write(comment);
@@ -121,6 +137,7 @@ export class EventStream implements EventSink {
     }
     this.#quiet = 0;
     this.#uncharged += bytes.length;
+    this.#written += bytes.length;
     this.#counts.bytes.inc(bytes.length);
     const isAllRead = this.#response.writableLength === 0;
     this.#response.write(bytes);

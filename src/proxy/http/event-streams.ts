@@ -10,6 +10,8 @@ import { createStreamMetrics } from './stream-metrics.ts';
 /** Each stream is swept once a second, a tenth of them at a time: all at once would stall the event loop. */
 const parts = 10;
 const everyMs = 1_000 / parts;
+/** Unread bytes of all streams, all processes together, above which stalled ones end: a page may be one of its own. */
+const mostUnreadOfAll = 128 * 1024 * 1024;
 
 /** The place of one stream within the bounds. */
 interface Permit {
@@ -23,6 +25,9 @@ export class EventStreams {
   readonly #access: Access | undefined;
   readonly #metrics: ReturnType<typeof createStreamMetrics>;
   readonly #parts: readonly Set<EventStream>[] = Array.from({ length: parts }, () => new Set());
+  readonly #mostUnread: number;
+  /** Unread bytes of each part at its last sweep. */
+  readonly #unread = new Float64Array(parts);
   readonly #open = { transactions: 0, ledger_info: 0, changes: 0 };
   /** Streams with a place, those whose head is not written yet among them. */
   #taken = 0;
@@ -32,8 +37,9 @@ export class EventStreams {
   /** Runs while a stream is open. */
   #timer: NodeJS.Timeout | undefined;
 
-  /** `settings`: the live bound of this process. */
-  constructor(settings: { readonly max: number }, access: Access | undefined, registry: Registry) {
+  /** `settings`: the live bound of this process, one of `processes`. */
+  constructor(settings: { readonly max: number }, access: Access | undefined, registry: Registry, processes: number) {
+    this.#mostUnread = mostUnreadOfAll / processes;
     this.#settings = settings;
     this.#access = access;
     this.#metrics = createStreamMetrics(registry, (kind) => this.count(kind));
@@ -109,7 +115,17 @@ export class EventStreams {
 
   #sweep(): void {
     this.#swept = (this.#swept + 1) % parts;
-    for (const stream of this.#parts[this.#swept] as Set<EventStream>) stream.sweep(this.#access);
+    const part = this.#parts[this.#swept] as Set<EventStream>;
+    this.#unread[this.#swept] = 0;
+    let unread = this.#unread.reduce((sum, bytes) => sum + bytes, 0);
+    const others = unread;
+    for (const stream of part) {
+      stream.sweep(this.#access);
+      if (!stream.isOpen) continue;
+      if (stream.isStalled && unread + stream.unread > this.#mostUnread) stream.end('slow');
+      else unread += stream.unread;
+    }
+    this.#unread[this.#swept] = unread - others;
     if (this.#parts.every(({ size }) => size === 0)) this.close();
   }
 }

@@ -41,7 +41,7 @@ export function createStreamMetrics(registry: Registry, open: (kind: StreamKind)
   });
   const closed = new Counter(registry, {
     name: 'ledgergate_streams_closed_total',
-    help: 'Event streams that ended, by kind and reason: client (it left), slow (1 MiB unread), drain, revoked (its key or right), reload, pruned (no node holds what it needs next), failed.',
+    help: 'Event streams that ended, by kind and reason: client (it left), slow (1 MiB unread, or stalled where all streams together have 128 MiB), drain, revoked (its key or right), reload, pruned (no node holds what it needs next), failed.',
     labels: { kind: kinds, reason: endReasons },
   });
   const refused = new Counter(registry, {

@@ -21,12 +21,12 @@ function openRights(openStream: () => ReturnType<AdmittedRequest['openStream']> 
 }
 
 /** A server whose answers are streams. Timers are mocked: `pass` moves them. */
-async function streamServer(t: TestContext, { max = 10, rights = openRights() } = {}) {
+async function streamServer(t: TestContext, { max = 10, rights = openRights(), processes = 1 } = {}) {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const registry = new Registry();
   const settings = { max };
   const { access, admitted } = rights;
-  const streams = new EventStreams(settings, access, registry);
+  const streams = new EventStreams(settings, access, registry, processes);
   t.after(() => streams.close());
   const opened: EventStream[] = [];
   const server = createServer({ keepAlive: true }, (request, response) => {
@@ -126,6 +126,33 @@ test('An event above 1 MiB reaches a reader that has taken all before it, and en
   assert.equal(stream.send(large, 1), true);
   assert.equal(stream.send(frame, 1), false);
   assert.equal(await closed('slow'), 1);
+});
+
+test('Above 128 MiB of unread bytes in all, streams whose clients take nothing end, and no others', async (t) => {
+  for (const [processes, ended] of [
+    [1, 0],
+    [1_024, 2],
+  ] as const) {
+    const { port, read, opened, closed, pass } = await streamServer(t, { processes });
+    const answer = await read();
+    const sockets = Array.from({ length: 2 }, () => connect(port, '127.0.0.1'));
+    for (const socket of sockets) {
+      t.after(() => socket.destroy());
+      socket.on('error', () => undefined).pause();
+      socket.write('GET / HTTP/1.1\r\nhost: here\r\n\r\n');
+    }
+    await until(() => opened.length === 3 && opened.every(({ unread }) => unread === 0));
+    const large = Buffer.alloc(16 * 1024 * 1024, 'x');
+    for (const stream of opened) stream.send(large, 1);
+    pass(1);
+    assert.equal(await closed('slow'), 0);
+    answer.once('data', () => undefined);
+    const before = opened[0]?.unread ?? 0;
+    await until(() => (opened[0]?.unread ?? 0) < before);
+    pass(1);
+    assert.deepEqual([await closed('slow'), opened[0]?.isOpen], [ended, true]);
+    t.mock.timers.reset();
+  }
 });
 
 test('A hang-up and a half-close end a stream', async (t) => {
