@@ -176,7 +176,9 @@ testStreams('a node that dies, and one that lags, make neither a gap nor a doubl
   ]);
   const [one, two, lagging] = nodes;
   assert.ok(one && two && lagging);
-  const gateway = await testGateway(t, { full: nodes });
+  // A node that has failed is asked again by a probe.
+  const config = { upstream: { probeIntervalMs: 200 } };
+  const gateway = await testGateway(t, { full: nodes, config });
   const readers = await Promise.all(['?start=880', '', '?start=900'].map((query) => open(gateway, query)));
   for (let head = 910; head <= 1_000; head += 10) {
     one.clock.head = BigInt(head);
