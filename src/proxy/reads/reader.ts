@@ -116,6 +116,8 @@ export class Reader {
       isLeased,
       (loaded, isLeader) => {
         if (!isLeader && !isAhead) metrics.coalesced.inc();
+        const { committedAt } = loaded.answer;
+        if (committedAt !== undefined && isOfTail(read)) this.#tail.recordCommitted(committedAt);
         return resultOf(read, loaded, !isLeader);
       },
     );

@@ -125,6 +125,11 @@ export class Tail {
     return finds;
   }
 
+  /** A read by hash, which `find` has counted, found a transaction of this version: an old one needs no new ones. */
+  recordCommitted(version: LedgerVersion): void {
+    if (version <= this.#recent.above) this.#finds -= 1;
+  }
+
   /**
    * Ignores what it has; a page that does not join begins anew, and one that contradicts a known hash is refused. Listeners
    * get a page with news.
@@ -251,9 +256,9 @@ export class Tail {
 
   /** Whether it is a read of transactions near the `head`. Any hash may be of one. */
   #isOfRecent({ operation, version, extent }: Pick<Read, 'operation' | 'version' | 'extent'>, head: LedgerInfo) {
-    if (operation === 'transaction') return true;
     // A miss makes no number of its own.
     if (head !== this.#recent.before) this.#recent = { before: head, above: head.version - recent };
+    if (operation === 'transaction') return true;
     const asked = extent?.kind === 'list' ? extent.first : version;
     return asked !== undefined && asked > this.#recent.above;
   }

@@ -315,6 +315,12 @@ test('reads of recent transactions are counted, others are not', () => {
   for (const read of [byHash(1n), byVersion(40_001), byVersion(40_000), list(49_000n), list(7n)]) tail.find(read);
 
   assert.deepEqual([tail.takeFinds(), tail.takeFinds()], [3, 0]);
+
+  for (const version of [40_001, 40_000]) {
+    tail.find(byHash(1n));
+    tail.recordCommitted(v(version));
+  }
+  assert.equal(tail.takeFinds(), 1);
 });
 
 test('nothing above the believed head is found, and nothing that is too large to be read at once', async () => {
