@@ -403,13 +403,15 @@ function boundsOf(plan: Plan): Bounds {
   return bounds;
 }
 
+/** Streams have no span. A new one begins a new account, which would forget the open streams at a reload. */
+const streamsWindowMs = 1_000;
 const knownStreamBounds = new WeakMap<Plan, Bounds>();
 
 /** The bound of a plan's event streams, as one of requests in flight. */
 function streamBoundsOf(plan: Plan): Bounds {
   let known = knownStreamBounds.get(plan);
   if (known === undefined) {
-    known = { windowMs: plan.windowMs, concurrency: plan.streams };
+    known = { windowMs: streamsWindowMs, concurrency: plan.streams };
     knownStreamBounds.set(plan, known);
   }
   return known;

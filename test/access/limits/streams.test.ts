@@ -82,3 +82,13 @@ test('reads for a stream are admitted one by one, and refused as requests are', 
   assert.equal(await opening.again(signal), undefined);
   assert.equal(await one.metric('ledgergate_access_cost_total{plan="free"}'), 3);
 });
+
+test('a reload that changes the span of a plan forgets no open stream', async (t) => {
+  const one = await replica(t);
+  for (const [windowMs, admitted] of [
+    [1_000, 3],
+    [2_000, 0],
+  ] as const) {
+    assert.equal((await openAll([one], 4, principalOf(planOf({ streams: 3, windowMs })))).length, admitted);
+  }
+});
