@@ -61,6 +61,8 @@ export class ClientFloors {
   /** Lowers the floors above `version` to it, of those up to `upTo`. */
   lowerTo(version: LedgerVersion, upTo = this.#newest): void {
     if (this.#newest === undefined || upTo === undefined || version >= this.#newest) return;
+    // All are above: those of clients of a peer whose nodes are ahead.
+    if (this.#least !== undefined && upTo < this.#least) return;
     this.#floors.forEach((floor, client) => {
       if (floor > version && floor <= upTo) this.#floors.set(client, version);
     });

@@ -71,7 +71,7 @@ export class Floors {
     if (raised !== 'full') return raised;
     const all = newer(version, floors.clear()) ?? version;
     const head = this.#head();
-    // Of clients of peers, whom no node here may ever reach.
+    // Clients of peers have got it, and no node here may ever reach it.
     if (head !== undefined && all > head) this.#peers = newer(this.#peers, all);
     else if (this.raise(all)) this.#onServed(all);
     return false;

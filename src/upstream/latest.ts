@@ -43,7 +43,7 @@ export interface LatestOptions {
   readonly maxStalenessMs: number;
   /** All bounds above 0 ms that the config names, ascending: reads with one of them share a state. */
   readonly bounds: readonly number[];
-  /** Whom a version binds that a client has got: the client alone, or every client of the gateway. */
+  /** A version that a client has got binds the client alone, or every client of the gateway. */
   readonly floor: 'client' | 'gateway';
   /** Longest wait for a version that a client has seen already. */
   readonly waitForVersionMs: number;

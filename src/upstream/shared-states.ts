@@ -128,7 +128,7 @@ export class SharedStates {
     return newest;
   }
 
-  /** Whether reads share a state here or at a peer: one that nobody has renewed for long is of a bound that nobody uses. */
+  /** Whether reads share a state here or at a peer: one that was not renewed for long is of a bound that is not used. */
   isInUse(nowMs: number): boolean {
     return this.#lanes.some(
       ({ state, offered, boundMs }) =>

@@ -76,6 +76,7 @@ test('100,000 floors that a state has passed, or has not reached, go or stay wit
   const walks = t.mock.method(Map.prototype, 'forEach');
   floors.forgetUpTo(at(999n));
   floors.lowerTo(at(1_008n));
+  floors.lowerTo(at(900n), at(999n));
   const kept = floors.size;
   floors.forgetUpTo(at(1_008n));
   assert.deepEqual([kept, floors.size, walks.mock.callCount()], [100_000, 0, 0]);

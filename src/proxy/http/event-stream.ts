@@ -97,7 +97,7 @@ export class EventStream implements EventSink {
     if (this.#hasEnded) return;
     const { isOpen } = this;
     this.#hasEnded = true;
-    // What is written goes out, except to a client that does not read, or is gone.
+    // Written bytes go out, except to a client that does not read, or is gone.
     if (!isOpen || reason === 'slow' || reason === 'client') this.#destroy();
     else this.#response.end(reason === 'drain' ? retryLine(retryDrain) : undefined);
     this.#charge();

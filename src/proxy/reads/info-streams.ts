@@ -9,7 +9,7 @@ import { fanOut, type StreamClient } from './push-types.ts';
 /** One stream. */
 interface InfoStream {
   readonly client: StreamClient;
-  /** Of its last event, and the ledger's generation then. */
+  /** Version of its last event, and the ledger's generation then. */
   version: LedgerVersion;
   generation: number;
 }

@@ -11,7 +11,7 @@ import { factsOf, type Frames, type Tail, transactionFrame } from './tail.ts';
 
 /** Lengths of pages. A page ends at a multiple of its length: streams that resume at different versions share the next. */
 const lengths = [100, 10, 1];
-/** Of the pages that are kept. */
+/** Most bytes of the pages that are kept. */
 const keptBytes = 16 * 1024 * 1024;
 const acceptJson = Object.freeze({ accept: 'application/json' });
 
@@ -69,7 +69,7 @@ export class PastPages {
         if (served.entry.status !== 200) return served;
         const page = await this.#cut(served.entry.body, cursor, caller.client);
         if (page === undefined || !(await this.#isOfTail(page, caller.client)) || !isOfNow()) return undefined;
-        // What is not final may be a fork's.
+        // An answer that is not final may be a fork's.
         if (served.entry.lifetimeMs > 0 && !served.isProvisional) this.#kept.set(key, page);
         return page;
       } catch (error) {

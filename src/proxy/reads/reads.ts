@@ -57,7 +57,7 @@ export function createReads({
 }: ReadsContext) {
   const audits = new Audits(fleet.sender, settings.audits, registry, events);
   const { latest, follow } = settings;
-  // An eighth: most pages are asked for by nobody.
+  // An eighth: most pages are never asked for.
   const tail = new Tail(fleet, cache.tiers, () => cache.memory.maxBytes / 8);
   const reader = new Reader(fleet, cache, tail, (stored) => audits.consider(stored));
   const freshness = new Freshness(fleet, reader, latest, events.isBusy, registry);

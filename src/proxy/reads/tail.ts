@@ -63,11 +63,11 @@ export class Tail {
   readonly #pages: HeldPage[] = [];
   /** By hash, of the transactions in `#pages`. */
   readonly #versions = new Map<string, LedgerVersion>();
-  /** Of the versions before `#next`. */
+  /** Hashes of the versions before `#next`. */
   #hashes: string[] = [];
   #next: LedgerVersion | undefined;
   #bytes = 0;
-  /** What was read before a purge, or in another generation of the ledger, is not given out. */
+  /** Pages from before a purge, or of another generation of the ledger, are not given out. */
   #purges: number;
   #generation: number;
   #isDoubted = false;
@@ -351,7 +351,7 @@ class HeldPage {
   /** By index; those that a filter has asked for. */
   #facts: (TransactionFacts | undefined)[] | undefined;
 
-  /** What is before `from`, another page has. `atMs`: when it came. */
+  /** Another page has the versions before `from`. `atMs`: time at which it came. */
   constructor(page: Page, from: LedgerVersion, atMs: number) {
     // One that came from another process may be a part of a larger message.
     const body = ownBytes(page.body);
@@ -369,7 +369,7 @@ class HeldPage {
     return body.subarray(ranges[at], ranges[at + 1]);
   }
 
-  /** Of the transactions from `version` up to the end. */
+  /** Ranges of the transactions from `version` up to the end. */
   hashesOf(version: LedgerVersion): readonly string[] {
     return this.page.hashes.slice(this.#indexOf(version), this.#indexOf(this.upTo));
   }

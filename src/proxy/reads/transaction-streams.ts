@@ -19,7 +19,7 @@ import type { Frames, Tail, TailListener } from './tail.ts';
 const mostInStep = 500n;
 /** Versions of one step of a stream that catches up. */
 const pageVersions = 100n;
-/** Of the frames of one step. */
+/** Most bytes of the frames of one step. */
 const stepBytes = 256 * 1024;
 /** A stream that catches up waits above this: what it missed must not make a good reader a slow one. */
 const mostUnread = 512 * 1024;

@@ -162,7 +162,7 @@ export class Waits {
     for (const hash of late) if (!this.#answerAll(hash)) this.#askForAll(hash);
   }
 
-  /** Returns whether nobody waits for it any more. */
+  /** Returns whether no caller waits for it any more. */
   #answerAll(hash: string): boolean {
     let found: ReadResult | undefined;
     for (const waiter of this.#waiters.get(hash) ?? []) {

@@ -73,7 +73,7 @@ export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatu
     },
     disagreements: (status?.disagreements ?? []).map(({ upstreams, count, last }) => ({ upstreams, count, last })),
     load: status?.load ?? nothing,
-    /** Of new transactions, for waits and streams. */
+    /** The follower of new transactions, for waits and streams. */
     follower: status?.follower ?? { state: 'idle', next: undefined, lagSeconds: 0 },
     /** Absent without TLS. */
     certificateRefused: status?.certificateRefused,

@@ -51,7 +51,7 @@ export interface ProcessStatus extends Readiness, Pick<FleetReport, 'chainId' | 
 
 /** The follower of new transactions (docs/streams.md). */
 interface FollowerStatus {
-  /** `distrusted`: a page was wrong. `idle`: nobody needs it. */
+  /** `distrusted`: a page was wrong. `idle`: it is not needed. */
   readonly state: 'off' | 'distrusted' | 'idle' | 'running';
   /** The version after the newest that waits and streams have. */
   readonly next: string | undefined;
