@@ -40,7 +40,7 @@ const comparedPages = 10;
 /** Pages of another history in a row, after which the tail itself may be of the other one. */
 const mostContradictions = 3;
 /** A burst of reads costs nodes less than the ten seconds of pages behind it. */
-const oftenSeconds = 3;
+const oftenSeconds = 10;
 /** A need ends after so long without it, in ms. */
 const needMs = 10_000;
 const peerNeedMs = 3_000;

@@ -1,13 +1,12 @@
 // Transactions out of pages of the follower are the answers of their node, byte for byte, under the same rules of finality.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { openGateway } from '../../../src/gateway/gateway.ts';
 import { GatewayLog } from '../../../src/gateway/log.ts';
 import { startServing, type Serving } from '../../../src/gateway/serving.ts';
 import { Dialect } from '../../../src/ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../../src/ledger/version.ts';
-import { cutPage } from '../../../src/proxy/reads/tail.ts';
+import { cutPage, Tail } from '../../../src/proxy/reads/tail.ts';
 import { syntheticTransactionHash } from '../../../src/sample/synthetic.ts';
 import { purge } from '../../support/admin.ts';
 import { until } from '../../support/eventually.ts';
@@ -189,19 +188,25 @@ test('above the second newest head an answer is provisional, and final once anot
   assert.equal(first.requestsTo('byVersion') + second.requestsTo('byVersion'), 0);
 });
 
-for (const [age, firstBack, runs] of [
-  ['recent', 1_000n, 1],
+for (const [age, firstBack, counted] of [
+  ['recent', 1_000n, 5],
   ['old', 20_000n, 0],
 ] as const)
-  test(`reads by hash of ${age} transactions ${runs === 1 ? 'begin' : 'are no reason for'} reads of new ones`, async (t) => {
+  test(`reads by hash of ${age} transactions ${counted > 0 ? 'count' : 'do not count'} as a need of new ones`, async (t) => {
+    // The follower takes the count each second.
+    const { mock } = t.mock.method(Tail.prototype, 'takeFinds');
     const node = await fakeNode(t, { head: 50_000n });
-    const gateway = await testGateway(t, { full: [node], config: { follow: { mode: 'auto', minReads: 2 } } });
-    for (let read = 0n; read < 48n; read += 1n) {
+    const { get } = await followed(t, { full: [node] });
+    for (let read = 0n; read < 5n; read += 1n) {
       const hash = syntheticTransactionHash(node.clock.head - firstBack + read);
-      assert.equal((await gateway.get(byHash(hash))).status, 200);
-      await sleep(100);
+      assert.equal((await get(byHash(hash))).status, 200);
     }
-    assert.equal(await gateway.metric('ledgergate_follower_running'), runs);
+    const looks = mock.callCount();
+    await until(() => mock.callCount() > looks);
+    assert.equal(
+      mock.calls.reduce((finds, { result = 0 }) => finds + result, 0),
+      counted,
+    );
   });
 
 test('after a purge nodes are asked, until there are newer pages', async (t) => {
