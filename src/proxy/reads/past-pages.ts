@@ -4,10 +4,11 @@ import type { AdmittedRequest } from '../../access/index.ts';
 import type { Cache } from '../../cache/index.ts';
 import { findU64, JsonBody, LedgerVersion } from '../../ledger/index.ts';
 import { LargeAnswerError } from '../../upstream/index.ts';
-import type { Filter, TransactionFacts } from './push-types.ts';
+import { eventFrame } from './event-frame.ts';
+import { chargeFailure, chargeRead, type Filter, type TransactionFacts } from './push-types.ts';
 import type { Caller, Read, ReadResult } from './read.ts';
 import type { Reader } from './reader.ts';
-import { factsOf, type Frames, type Tail, transactionFrame } from './tail.ts';
+import { factsOf, type Frames, type Tail } from './tail.ts';
 
 /** Lengths of pages. A page ends at a multiple of its length: streams that resume at different versions share the next. */
 const lengths = [100, 10, 1];
@@ -104,19 +105,11 @@ export class PastPages {
     const min = LedgerVersion.of(newest < reached ? newest : reached - 1n);
     try {
       const served = await this.#reader.load(read, caller, min);
-      const { source } = served;
-      const isNode = source.kind === 'upstream';
-      admitted?.follow({
-        outcome: isNode ? (source.isCollapsed ? 'collapsed' : 'miss') : source.kind,
-        upstreamMs: isNode ? source.tookMs : 0,
-        gasUsed: undefined,
-        // The stream's own bytes are counted as they are sent.
-        bytes: 0,
-        bodyBytes: 0,
-      });
+      chargeRead(admitted, served);
       return served;
-    } finally {
-      admitted?.settle({ headersSent: true, statusCode: 200 });
+    } catch (error) {
+      chargeFailure(admitted, error);
+      throw error;
     }
   }
 
@@ -204,7 +197,7 @@ export class PastPage {
       const item = this.#items[index] as Buffer;
       bytes += item.length;
       const isPassed = filter === undefined || filter.matches((this.#facts[index] ??= factsOf(item)));
-      if (isPassed) frames.push(transactionFrame(LedgerVersion.of(version), item));
+      if (isPassed) frames.push(eventFrame('transaction', LedgerVersion.of(version), item));
       version += 1n;
     }
     const joined = Buffer.concat(frames);
@@ -213,7 +206,7 @@ export class PastPage {
   }
 }
 
-/** Of a transaction of any size. */
+/** Members of a transaction of any size. */
 async function membersOf(item: Buffer, client: string): Promise<JsonBody['members']> {
   const facts = await JsonBody.skim(item, client);
   return facts?.members ?? {};

@@ -1,6 +1,7 @@
-/** Words that the follower, the streams and the transport share, and `fanOut`. */
-import type { LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
-import type { DemandingCaller } from './read.ts';
+/** Words that the follower, the streams and the transport share, their charges, and `fanOut`. */
+import { GatewayError, type LedgerInfo, type LedgerVersion } from '../../ledger/index.ts';
+import type { Outcome } from '../../metrics/index.ts';
+import type { DemandingCaller, ReadResult } from './read.ts';
 
 /** The kinds of event streams, as metrics label them. */
 export type StreamKind = 'transactions' | 'ledger_info' | 'changes';
@@ -54,6 +55,27 @@ export interface TransactionFacts {
   readonly function: string | undefined;
   /** Types of the events, each once, in canonical form. */
   readonly events: readonly string[];
+}
+
+type Admitted = StreamClient['admitted'];
+
+/** Charges the read of a node for a stream, or a share in another client's. */
+export function chargeRead(admitted: Admitted, { source, entry: { status, gasUsed } }: ReadResult): void {
+  if (source.kind !== 'upstream') settle(admitted, source.kind, status);
+  else if (source.isCollapsed) settle(admitted, 'collapsed', status);
+  else settle(admitted, 'miss', status, source.tookMs, gasUsed);
+}
+
+/** Charges a read without an answer. No effect where the read is charged already. */
+export function chargeFailure(admitted: Admitted, error: unknown): void {
+  settle(admitted, 'failed', error instanceof GatewayError ? error.status : 500);
+}
+
+function settle(admitted: Admitted, outcome: Outcome, statusCode: number, upstreamMs = 0, gas?: string): void {
+  const gasUsed = gas !== undefined && /^\d{1,20}$/.test(gas) ? BigInt(gas) : undefined;
+  // The stream's bytes are charged as they leave.
+  admitted?.follow({ outcome, upstreamMs, gasUsed, bytes: 0, bodyBytes: 0 });
+  admitted?.settle({ headersSent: true, statusCode });
 }
 
 /** Writes in one turn of the event loop, of all walks together: one costs some 20 microseconds, and others' hits wait. */

@@ -5,12 +5,11 @@
  */
 import { type Cache, ownBytes } from '../../cache/index.ts';
 import { CancelToken, GatewayError, JsonBody, type LedgerVersion } from '../../ledger/index.ts';
-import type { Outcome } from '../../metrics/index.ts';
 import type { PublishedState, ReportedState } from '../../upstream/index.ts';
 import { eventFrame, rollbackFrame } from './event-frame.ts';
 import type { Freshness } from './freshness.ts';
 import type { Pulse } from './pulse.ts';
-import { fanOut, type StreamClient } from './push-types.ts';
+import { chargeFailure, chargeRead, fanOut, type StreamClient } from './push-types.ts';
 import type { Read, ReadResult } from './read.ts';
 import type { Reader } from './reader.ts';
 
@@ -22,7 +21,7 @@ const mostInFlight = 32;
 const mostPayers = 8;
 /** In ms. A turn is late by one beat of the pulse at most, and the next one is not put off by that. */
 const beatMs = 100;
-/** Of the keys, those that have a turn at one beat, relative to its share of the interval: late ones catch up. */
+/** Keys that have a turn at one beat, relative to its share of the interval: late ones catch up. */
 const haste = 1.25;
 
 /** One stream. */
@@ -60,7 +59,7 @@ export class Watches {
   readonly #settings: { readonly intervalMs: number };
   /** In the order of their next turns. */
   readonly #watches = new Map<string, Watch>();
-  /** Those that are due, and what a turn is at present. */
+  /** Watches that are due, and the work of a turn at present. */
   readonly #due = new Set<Watch>();
   #turn: (watch: Watch) => Promise<void> = () => Promise.resolve();
   #inFlight = 0;
@@ -129,7 +128,7 @@ export class Watches {
   #leave(key: string, watch: Watch, watcher: Watcher): void {
     watch.watchers.delete(watcher);
     if (watch.watchers.size > 0) return;
-    watch.gone.abort(new Error('nobody watches any more'));
+    watch.gone.abort(new Error('the last watcher has left'));
     this.#watches.delete(key);
     this.#due.delete(watch);
     if (this.#watches.size > 0) return;
@@ -245,12 +244,12 @@ export class Watches {
     const { admitted, client } = payer;
     try {
       const served = await this.#reader.load(pinned, { client, signal: watch.gone });
-      charge(admitted, served);
+      chargeRead(admitted, served);
       this.#freshness.requireVersion(served, state);
       return Answer.of(served.entry);
     } catch (error) {
       // Charged already, where a node has answered.
-      settle(admitted, 'failed', error instanceof GatewayError ? error.status : 500);
+      chargeFailure(admitted, error);
       if (watch.gone.aborted) return undefined;
       if (!(error instanceof GatewayError)) throw error;
       // The next turn has the state of nodes that can be reached, and perhaps a client with room of its own.
@@ -275,22 +274,6 @@ export class Watches {
     }
     return undefined;
   }
-}
-
-type Admitted = StreamClient['admitted'];
-
-/** Charges the read of a node, or a share in another client's. */
-function charge(admitted: Admitted, { source, entry: { status, gasUsed } }: ReadResult): void {
-  if (source.kind !== 'upstream') settle(admitted, source.kind, status);
-  else if (source.isCollapsed) settle(admitted, 'collapsed', status);
-  else settle(admitted, 'miss', status, source.tookMs, gasUsed);
-}
-
-function settle(admitted: Admitted, outcome: Outcome, statusCode: number, upstreamMs = 0, gas?: string): void {
-  const gasUsed = gas !== undefined && /^\d{1,20}$/.test(gas) ? BigInt(gas) : undefined;
-  // The stream's bytes are charged as they leave.
-  admitted?.follow({ outcome, upstreamMs, gasUsed, bytes: 0, bodyBytes: 0 });
-  admitted?.settle({ headersSent: true, statusCode });
 }
 
 /** An answer without its version: the frame of its last version is kept for all who get it. */

@@ -464,6 +464,17 @@ test('a filter that lets nothing pass moves the last id on every 1,000 versions'
   assert.equal(client.sent[0]?.toString(), 'id: 1299\n\n');
 });
 
+/** A reader that takes nothing is held for 30 s. */
+async function assertSlow(world: World, client: Client): Promise<void> {
+  await world.beat();
+  world.timeMs += 29_000;
+  await world.beat();
+  assert.equal(client.ended, undefined);
+  world.timeMs += 1_000;
+  await world.beat();
+  assert.equal(client.ended, 'slow');
+}
+
 test('a stream that catches up waits for its reader, and ends when that takes nothing', async () => {
   const world = new World();
   world.padding = 10_000;
@@ -479,13 +490,7 @@ test('a stream that catches up waits for its reader, and ends when that takes no
   assert.ok(client.sent.every(({ length }) => length < 512 * 1024));
   const stuck = await world.open({ cursor: 0 });
   stuck.unread = 600_000;
-  await world.beat();
-  world.timeMs += 29_000;
-  await world.beat();
-  assert.equal(stuck.ended, undefined);
-  world.timeMs += 1_000;
-  await world.beat();
-  assert.equal(stuck.ended, 'slow');
+  await assertSlow(world, stuck);
 });
 
 test('a transaction above the bound waits until all before it is read', async () => {
@@ -512,13 +517,7 @@ test('a reader that takes nothing ahead of a transaction above the bound is a sl
   await world.follow(150, 152);
   client.unread = 1;
   await world.beat(151);
-  await world.beat();
-  world.timeMs += 29_000;
-  await world.beat();
-  assert.equal(client.ended, undefined);
-  world.timeMs += 1_000;
-  await world.beat();
-  assert.equal(client.ended, 'slow');
+  await assertSlow(world, client);
 });
 
 test('transactions of more than a mebibyte are streamed out of pages, as all are', async () => {
@@ -622,6 +621,22 @@ test('a page that only a node has is charged once more, and waits where the plan
   await world.beat();
   client.assertHas(150, 400);
   assert.deepEqual(charges, ['miss', 'settled', 'miss', 'settled']);
+});
+
+test("a share in another client's page costs no time of a node", async () => {
+  const world = new World();
+  await world.beat(399);
+  const client = new Client();
+  const costs: unknown[] = [];
+  const next = {
+    follow: ({ outcome, upstreamMs }: object & Record<string, unknown>) => costs.push([outcome, upstreamMs]),
+  };
+  client.admitted = { again: () => ({ ...next, settle: () => undefined }) } as unknown as AdmittedRequest;
+  await world.open({ cursor: 150 }, client);
+  const source = { kind: 'upstream', name: 'one', isCollapsed: true, tookMs: 70, retryAfter: undefined } as const;
+  world.answer = () => ({ entry: { status: 404, body: Buffer.from('{}') }, source }) as ReadResult;
+  for (let beats = 0; beats < 3; beats += 1) await world.beat();
+  assert.deepEqual(costs[0], ['collapsed', 0]);
 });
 
 test('streams end while pages are distrusted, and where following is off', async () => {
