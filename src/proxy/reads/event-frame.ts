@@ -6,8 +6,12 @@ const carriageReturn = 0x0d;
 
 /** One event. `id`: the version that a client resumes from; absent: its last one stays. `data`: JSON. */
 export function eventFrame(event: string, id: LedgerVersion | undefined, data: Buffer): Buffer {
-  const head = id === undefined ? `event: ${event}\ndata: ` : `id: ${id}\nevent: ${event}\ndata: `;
-  return Buffer.concat([Buffer.from(head), isOneLine(data) ? data : inLines(data), frameEnd]);
+  return Buffer.concat([eventHead(event, id), isOneLine(data) ? data : inLines(data), frameEnd]);
+}
+
+/** The part of a frame ahead of its data: see `eventFrame`. */
+export function eventHead(event: string, id: LedgerVersion | undefined): Buffer {
+  return Buffer.from(id === undefined ? `event: ${event}\ndata: ` : `id: ${id}\nevent: ${event}\ndata: `);
 }
 
 /** The event of a ledger that went back, or was replaced, ahead of the state at its version: nothing above that holds. */

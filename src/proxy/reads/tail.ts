@@ -7,7 +7,7 @@ import { type Cache, mutableTtlMs, ownBytes } from '../../cache/index.ts';
 import { Address, AnswerForm, findU64, FunctionId, headerOf, JsonBody, TypeTag } from '../../ledger/index.ts';
 import type { LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
 import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
-import { eventFrame, frameEnd, inLines, isOneLine } from './event-frame.ts';
+import { eventHead, frameEnd, inLines, isOneLine } from './event-frame.ts';
 import type { AnswerFacts } from './policy.ts';
 import type { Filter, Page, TransactionFacts } from './push-types.ts';
 import type { Read } from './read.ts';
@@ -369,7 +369,7 @@ class HeldPage {
     return body.subarray(ranges[at], ranges[at + 1]);
   }
 
-  /** Ranges of the transactions from `version` up to the end. */
+  /** Hashes of the transactions from `version` up to the end. */
   hashesOf(version: LedgerVersion): readonly string[] {
     return this.page.hashes.slice(this.#indexOf(version), this.#indexOf(this.upTo));
   }
@@ -380,7 +380,7 @@ class HeldPage {
     for (let each = version; each < end; each = (each + 1n) as LedgerVersion) {
       if (filter?.matches(this.#factsOf(each)) === false) continue;
       const bytes = this.bytesOf(each);
-      parts.push(frameHead(each), this.#isOneLine ? bytes : inLines(bytes), frameEnd);
+      parts.push(eventHead('transaction', each), this.#isOneLine ? bytes : inLines(bytes), frameEnd);
     }
     return (parts.length - before) / 3;
   }
@@ -429,15 +429,6 @@ export async function cutPage(
 
 /** As nodes write hashes, and as canonical reads spell them. */
 const hashForm = /^0x[\da-f]{64}$/;
-
-/** The frame of one transaction. */
-export function transactionFrame(version: LedgerVersion, bytes: Buffer): Buffer {
-  return eventFrame('transaction', version, bytes);
-}
-
-function frameHead(version: LedgerVersion): Buffer {
-  return Buffer.from(`id: ${version}\nevent: transaction\ndata: `);
-}
 
 /** The facts of a transaction's bytes. Numbers above 2^53 lose digits on the way: none of the facts is one. */
 export function factsOf(bytes: Buffer): TransactionFacts {

@@ -4,7 +4,8 @@ import { hash } from 'node:crypto';
 import { test } from 'node:test';
 import type { LedgerVersion } from '../../../src/ledger/index.ts';
 import type { Page } from '../../../src/proxy/reads/push-types.ts';
-import { cutPage, factsOf, Tail, transactionFrame } from '../../../src/proxy/reads/tail.ts';
+import { eventFrame } from '../../../src/proxy/reads/event-frame.ts';
+import { cutPage, factsOf, Tail } from '../../../src/proxy/reads/tail.ts';
 import { fc } from '../../support/fast-check.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
 
@@ -366,7 +367,7 @@ test('frames carry the bytes of each transaction, across pages', async () => {
     (version) => `id: ${version}\nevent: transaction\ndata: ${transactionOf(version)}\n\n`,
   );
   assert.deepEqual([frames.toString(), events], [expected.join(''), 2]);
-  assert.equal(transactionFrame(v(11), Buffer.from(transactionOf(11n))).toString(), expected[0]);
+  assert.equal(eventFrame('transaction', v(11), Buffer.from(transactionOf(11n))).toString(), expected[0]);
   assert.deepEqual(tail.frames(v(14), v(14)), { frames: Buffer.alloc(0), events: 0 });
   assert.equal(tail.frames(v(13), v(15)), undefined);
 });
@@ -382,7 +383,7 @@ test('line breaks between the parts of a transaction do not break its frame', as
 
   const lines = [`id: 7`, 'event: transaction', 'data: {"version":"7", ', `data: "hash":"${hashOf(7n)}","note":"é\\n"`];
   assert.equal(frames.toString(), `${[...lines, 'data: }'].join('\n')}\n\n`);
-  assert.deepEqual(transactionFrame(v(7), Buffer.from(text)), frames);
+  assert.deepEqual(eventFrame('transaction', v(7), Buffer.from(text)), frames);
 });
 
 test('a filter lets transactions pass, whose facts are read once for all filters', async () => {
@@ -401,7 +402,7 @@ test('a filter lets transactions pass, whose facts are read once for all filters
   const ofBob = tail.frames(v(7), v(9), senderIs('0xb0b'));
   const ofNone = tail.frames(v(7), v(9), senderIs('0x2'));
 
-  assert.equal(ofBob?.frames.toString(), transactionFrame(v(8), Buffer.from(items[1] ?? '')).toString());
+  assert.equal(ofBob?.frames.toString(), eventFrame('transaction', v(8), Buffer.from(items[1] ?? '')).toString());
   assert.deepEqual([ofBob?.events, ofNone], [1, { frames: Buffer.alloc(0), events: 0 }]);
   assert.equal(seen.size, 2);
 });
