@@ -404,8 +404,9 @@ export class Latest {
 
   /** Gives up versions that no node provides any more: only clients that have seen them wait for them. */
   #giveUpLost(): void {
-    this.#shared.drop((version) => !this.#isProvided(version));
-    this.#floors.giveUpAbove(this.#newestProvided());
+    const left = this.#newestProvided();
+    this.#shared.drop((version) => version > left);
+    this.#floors.giveUpAbove(left);
   }
 
   /** Whether no believed node has reported the version yet. */
