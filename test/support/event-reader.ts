@@ -20,9 +20,13 @@ export class EventReader {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly events: StreamEvent[] = [];
-  /** Of the stream, also behind its last event. */
+  /** Id that the stream has named last, also behind its last event. */
   lastId = '';
+  /** All that has come. */
+  text = '';
   hasEnded = false;
+  /** Resolves to whether the stream ended as a whole answer does. */
+  readonly ended: Promise<boolean>;
   readonly #response: Readable;
   #rest = '';
 
@@ -32,7 +36,12 @@ export class EventReader {
     this.headers = headers;
     response.setEncoding('utf8');
     response.on('data', (text: string) => this.#take(text));
-    response.on('close', () => (this.hasEnded = true));
+    this.ended = new Promise((resolve) => {
+      response.once('close', () => {
+        this.hasEnded = true;
+        resolve(response.readableEnded);
+      });
+    });
     // A reset ends it as well.
     response.on('error', () => undefined);
   }
@@ -66,7 +75,7 @@ export class EventReader {
     return new EventReader(stream, headers[':status'], headers);
   }
 
-  /** What is no whole event: the body of another answer. */
+  /** The bytes behind the last event: of another answer, its body. */
   get rest(): string {
     return this.#rest;
   }
@@ -82,11 +91,17 @@ export class EventReader {
     return this.events;
   }
 
+  /** Resolves when the text has `part`. */
+  shows(part: string): Promise<void> {
+    return until(() => this.text.includes(part));
+  }
+
   close(): void {
     this.#response.destroy();
   }
 
   #take(text: string): void {
+    this.text += text;
     const blocks = (this.#rest + text).split('\n\n');
     this.#rest = blocks.pop() ?? '';
     for (const block of blocks) this.#dispatch(block.split('\n'));

@@ -3,14 +3,13 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { AccessConfig } from '../../../src/config/config.ts';
 import { eventually, until } from '../../support/eventually.ts';
-import { testStreams } from '../../support/event-reader.ts';
-import { type OpenStream, openEvents } from '../../support/event-source.ts';
+import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, testGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 
 /** Closes a stream with its test. */
-type Track = (opening: Promise<OpenStream>) => Promise<OpenStream>;
+type Track = (opening: Promise<EventReader>) => Promise<EventReader>;
 
 /** The key with another record. */
 const changed = ({ text, entry }: TestKey, more: TestKey['entry']): TestKey => ({
@@ -24,7 +23,7 @@ async function keyedGateway(t: TestContext, track: Track, keys: readonly TestKey
   const access = accessConfig({ keys: { file: file.path, redis: false }, ...more });
   const gateway = await testGateway(t, { full: [node], access });
   const open = ({ text }: TestKey, headers: Record<string, string> = {}) =>
-    track(openEvents(`${gateway.url}/transactions?start=890`, { authorization: `Bearer ${text}`, ...headers }));
+    track(EventReader.open(`${gateway.url}/transactions?start=890`, { authorization: `Bearer ${text}`, ...headers }));
   const closed = (reason: string) =>
     gateway.metric(`ledgergate_streams_closed_total{kind="transactions",reason="${reason}"}`);
   return { file, gateway, open, closed };
@@ -70,7 +69,7 @@ testStreams(
     const ends = await Promise.all(streams.slice(1).map(({ ended }) => ended));
     assert.deepEqual(ends, [true, true, true]);
     assert.equal(await closed('revoked'), 3);
-    assert.equal(streams[0]?.response.closed, false);
+    assert.equal(streams[0]?.hasEnded, false);
   },
 );
 
@@ -91,7 +90,7 @@ testStreams('bytes of a stream are usage of its key', async (t, track) => {
   const key = testKey('reader');
   const { gateway, open } = await keyedGateway(t, track, [key]);
   const stream = await open(key);
-  await stream.has('id: 900\n');
+  await stream.shows('id: 900\n');
   const usage = async (): Promise<{ requests: number; bytes: number }> => {
     const { text } = await fetchReply(`${gateway.operationsUrl}/admin/usage`, { method: 'GET' });
     const { rows } = JSON.parse(text) as { rows: { requests: number; bytes: number }[] };

@@ -5,7 +5,6 @@ import { constants, type IncomingHttpHeaders } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { until } from '../../support/eventually.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
-import { openEvents } from '../../support/event-source.ts';
 import { nodeAndGateway, type TestGateway } from '../../support/gateway.ts';
 import { heldBytes } from '../../support/heap.ts';
 import { authority, h2Session } from '../../support/tls.ts';
@@ -37,15 +36,15 @@ testStreams('a stream has the same head and events over HTTP/1.1, HTTP/1.0, TLS 
 
   const origin = 'https://wallet.example';
   const [h1, h1s] = await Promise.all([
-    track(openEvents(`${plain.gateway.url}/transactions?start=898`, { origin, 'accept-encoding': 'gzip, br' })),
-    track(openEvents(`${secure.gateway.url}/transactions?start=898`, { origin }, ca.ca)),
+    track(EventReader.open(`${plain.gateway.url}/transactions?start=898`, { origin, 'accept-encoding': 'gzip, br' })),
+    track(EventReader.open(`${secure.gateway.url}/transactions?start=898`, { origin }, { ca: ca.ca })),
   ]);
   const session = await h2Session(t, new URL(secure.gateway.url).origin, ca.ca);
   const stream = session.request({ ':path': path, accept, origin });
   const [h2] = (await once(stream, 'response')) as [IncomingHttpHeaders];
   let text = '';
   stream.setEncoding('utf8').on('data', (piece: string) => (text += piece));
-  await Promise.all([h1.has('id: 900\n'), h1s.has('id: 900\n'), until(() => text.includes('id: 900\n'))]);
+  await Promise.all([h1.shows('id: 900\n'), h1s.shows('id: 900\n'), until(() => text.includes('id: 900\n'))]);
 
   const events = [h1.text, h1s.text, text].map((all) => all.slice(all.indexOf('id:')));
   for (const all of [h1.text, h1s.text, text]) assert.match(all, whole);
@@ -85,12 +84,12 @@ testStreams('only a GET that prefers events opens a stream; others have the answ
   const pinned = await gateway.get('/accounts/0x1/module/coin?ledger_version=5', { accept });
   assert.match(pinned.headers['content-type'] ?? '', /^application\/json/);
   const stream = await track(
-    openEvents(`${gateway.url}/transactions?start=898`, {
+    EventReader.open(`${gateway.url}/transactions?start=898`, {
       accept: 'TEXT/Event-Stream, application/json',
     }),
   );
   assert.match(stream.headers['content-type'] ?? '', /^text\/event-stream/);
-  await stream.has('id: 900\n');
+  await stream.shows('id: 900\n');
 });
 
 testStreams(

@@ -86,14 +86,19 @@ test('A quiet stream gets a comment within 13 to 15 s, one with events none', as
   await until(() => text.endsWith('\n\n:\n\n'));
 });
 
-test('A reader that takes nothing is cut off beyond 1 MiB, without a hole', async (t) => {
-  const { port, opened, closed, streams } = await streamServer(t);
+/** A client that takes nothing of its stream. */
+async function pausedReader(t: TestContext, port: number, opened: readonly EventStream[]) {
   const socket: Socket = connect(port, '127.0.0.1');
   t.after(() => socket.destroy());
   socket.on('error', () => undefined).pause();
   socket.write('GET / HTTP/1.1\r\nhost: here\r\n\r\n');
   await until(() => opened.length === 1);
-  const stream = opened[0] as EventStream;
+  return { socket, stream: opened[0] as EventStream };
+}
+
+test('A reader that takes nothing is cut off beyond 1 MiB, without a hole', async (t) => {
+  const { port, opened, closed, streams } = await streamServer(t);
+  const { stream } = await pausedReader(t, port, opened);
   const piece = Buffer.alloc(64 * 1024, 'x');
   let ended = 0;
   stream.onEnd = () => (ended += 1);
@@ -110,12 +115,7 @@ test('A reader that takes nothing is cut off beyond 1 MiB, without a hole', asyn
 
 test('An event above 1 MiB reaches a reader that has taken all before it, and ends one that has not', async (t) => {
   const { port, opened, closed } = await streamServer(t);
-  const socket: Socket = connect(port, '127.0.0.1');
-  t.after(() => socket.destroy());
-  socket.on('error', () => undefined).pause();
-  socket.write('GET / HTTP/1.1\r\nhost: here\r\n\r\n');
-  await until(() => opened.length === 1);
-  const stream = opened[0] as EventStream;
+  const { socket, stream } = await pausedReader(t, port, opened);
   await until(() => stream.unread === 0);
   const large = Buffer.alloc(16 * 1024 * 1024, 'x');
   assert.equal(stream.send(large, 1), true);
