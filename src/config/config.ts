@@ -13,6 +13,10 @@ export type Config = ReturnType<typeof toConfig>;
 export type UpstreamConfig = Config['upstreams'][number];
 /** The cache tier that replicas share. */
 export type RedisConfig = NonNullable<Config['cache']['redis']>;
+/** Servers of Redis, and the bounds of commands. */
+export type RedisServersConfig = Omit<RedisConfig, 'ttlMs'>;
+/** Files for TLS toward a node or Redis. */
+export type ClientTlsConfig = NonNullable<UpstreamConfig['tls']>;
 /** Addresses of Redis in one of its three topologies. */
 export type RedisTargetConfig = RedisConfig['target'];
 /** Keys, plans and costs. */
@@ -38,12 +42,13 @@ export function toConfig(file: FileConfig, folder: string) {
     dialect: file.dialect,
     chainId: typeof chainId === 'string' ? chainIds[chainId] : chainId,
     workers: file.workers,
-    upstreams: file.upstreams.map(({ name, url, discover, tier, headers, maxRequestsPerSecond, weight }) => ({
+    upstreams: file.upstreams.map(({ name, url, discover, tier, headers, tls, maxRequestsPerSecond, weight }) => ({
       name,
       url: upstreamUrl(url),
       discover,
       tier,
       headers: headers && lowerCase(headers),
+      tls: tls && clientTlsOf(tls, folder),
       maxRequestsPerSecond,
       weight,
     })),
@@ -62,7 +67,7 @@ export function toConfig(file: FileConfig, folder: string) {
       gasPriceTtlMs: durationMs(cache.gasPriceTtl),
       memory: { maxBytes: sizeBytes(cache.memory.maxBytes) },
       store: cache.store && { path: resolve(folder, cache.store.path), maxBytes: sizeBytes(cache.store.maxBytes) },
-      redis: cache.redis && redisOf(cache.redis),
+      redis: cache.redis && redisOf(cache.redis, folder),
     },
     latest: {
       maxStalenessMs: durationMs(latest.maxStaleness),
@@ -102,10 +107,30 @@ function tlsOf(file: NonNullable<FileConfig['listen']['tls']>, folder: string) {
 function accessOf(file: NonNullable<FileConfig['access']>, folder: string) {
   const plans = Object.entries(file.plans).map(([name, { window, wait, maxStaleness, ...plan }]) => {
     const maxStalenessMs = maxStaleness === undefined ? undefined : durationMs(maxStaleness);
-    return [name, { ...plan, windowMs: durationMs(window), waitMs: durationMs(wait), maxStalenessMs }] as const;
+    const perAddress = plan.perAddress && {
+      requests: plan.perAddress.requests,
+      windowMs: durationMs(plan.perAddress.window),
+    };
+    const times = { windowMs: durationMs(window), waitMs: durationMs(wait), maxStalenessMs };
+    return [name, { ...plan, ...times, perAddress }] as const;
   });
   const keys = { ...file.keys, file: file.keys.file && resolve(folder, file.keys.file) };
-  return { ...file, keys, plans: Object.fromEntries(plans) };
+  const usage = { ...file.usage, path: file.usage.path && resolve(folder, file.usage.path) };
+  return {
+    ...file,
+    keys,
+    jwt: file.jwt && jwtOf(file.jwt, folder),
+    redis: file.redis && serversOf(file.redis, folder),
+    usage,
+    plans: Object.fromEntries(plans),
+  };
+}
+
+/** `jwks`: an address, or the absolute name of a file. */
+function jwtOf(file: NonNullable<NonNullable<FileConfig['access']>['jwt']>, folder: string) {
+  const { clockSkew, jwks, ...jwt } = file;
+  const isAddress = /^https?:\/\//.test(jwks);
+  return { ...jwt, jwks: isAddress ? jwks : resolve(folder, jwks), clockSkewMs: durationMs(clockSkew) };
 }
 
 /** Without a trailing slash, since `{url}/accounts/...` adds one (the root path stays `/`). */
@@ -117,9 +142,20 @@ function lowerCase(headers: Readonly<Record<string, string>>): Readonly<Record<s
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-function redisOf({ keyPrefix, timeout, ttl, ...servers }: RedisFile) {
+function redisOf({ ttl, ...servers }: RedisFile, folder: string) {
+  const known = serversOf(servers, folder);
+  return known && { ...known, ttlMs: durationMs(ttl) };
+}
+
+function serversOf({ keyPrefix, timeout, tls, ...servers }: Omit<RedisFile, 'ttl'>, folder: string) {
   const target = targetOf(servers);
-  return target && { target, keyPrefix, timeoutMs: durationMs(timeout), ttlMs: durationMs(ttl) };
+  if (target === undefined) return undefined;
+  return { target, tls: tls && clientTlsOf(tls, folder), keyPrefix, timeoutMs: durationMs(timeout) };
+}
+
+function clientTlsOf({ ca, cert, key, serverName }: NonNullable<RedisFile['tls']>, folder: string) {
+  const absolute = (name: string | undefined) => name && resolve(folder, name);
+  return { ca: absolute(ca), cert: absolute(cert), key: absolute(key), serverName };
 }
 
 /** `consistency.ts` ensures that exactly one of the three is set. */

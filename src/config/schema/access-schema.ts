@@ -14,6 +14,7 @@ import {
   requiredDuration,
   whole,
 } from './schema-parts.ts';
+import { keyPrefix, redisServers, redisTimeout } from './servers.ts';
 import { isForNodes } from '../../ledger/index.ts';
 
 const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
@@ -34,6 +35,18 @@ const origins = z.array(pattern(/^https?:\/\/[^\s/?#@,]+$/, originFault), {
   error: 'expected a list of origins',
 });
 
+function isNetwork(text: string): boolean {
+  const [address = '', bits = '0'] = text.split('/');
+  const family = isIP(address);
+  return family !== 0 && Number(bits) <= (family === 6 ? 128 : 32);
+}
+
+const cidrFault = 'expected an address or a network such as "10.0.0.0/8" or "fd00::/8"';
+const network = pattern(/^[\da-fA-F.:]+(?:\/\d{1,3})?$/, cidrFault).refine(isNetwork, { error: cidrFault });
+
+/** Addresses and networks in CIDR form, IPv4 and IPv6. */
+const addresses = filledList(network, 'expected a list of networks', 'needs at least one network');
+
 const keyName = pattern(/^[A-Za-z][\w.-]{0,62}$/, 'must be a letter, then at most 62 letters, digits or any of "._-"');
 /** A client with an empty header would have this key. */
 const hashOfNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
@@ -50,10 +63,43 @@ export const keySchema = z.strictObject({
   }),
   operations: operations.optional(),
   origins: origins.optional(),
+  addresses: addresses.optional(),
   expires: z.iso.datetime({ error: expiryFault }).optional(),
 });
 
 const most = whole(1, 1_000_000_000);
+
+const functionFault = 'expected functions such as "0x1::coin::balance", "0x1::coin::*" or "0x1::*"';
+const functions = filledList(
+  pattern(/^0x[\da-fA-F]{1,64}::(?:\*|[A-Za-z_]\w*::(?:\*|[A-Za-z_]\w*))$/, functionFault),
+  'expected a list of functions',
+  'needs at least one function',
+);
+
+const quota = z
+  .strictObject({
+    day: most.optional().describe('Most of a day (UTC). Absent: any.'),
+    month: most.optional().describe('Most of a calendar month (UTC). Absent: any.'),
+    unit: z
+      .enum(['requests', 'cost'], { error: 'expected requests or cost' })
+      .default('requests')
+      .describe('requests counts requests; cost counts their cost, see costs.'),
+  })
+  .describe('Quotas of a tenant by calendar. Absent: none.');
+
+const perAddress = z
+  .strictObject({
+    requests: most.describe('Most requests of one address (IPv6: of one /64) within the window.'),
+    window: duration('10s', 1_000, hour).describe('Sliding window of these requests.'),
+  })
+  .describe('Bound of each client address within a key, ahead of the bounds of the plan. Absent: none.');
+
+const views = z
+  .strictObject({
+    allow: functions.optional().describe('Allowed functions. Absent: all.'),
+    deny: functions.optional().describe('Refused functions, also of those that allow names.'),
+  })
+  .describe('Functions of views, as "0x1::coin::balance", "0x1::coin::*" or "0x1::*". Absent: all.');
 
 const plan = z.strictObject({
   window: duration('10s', 1_000, hour).describe('Sliding window of requests and cost.'),
@@ -67,12 +113,52 @@ const plan = z.strictObject({
     .default([...operationNames])
     .describe('Allowed operations: read (resources, modules, transactions, ledger info), view, encode, submit, pass.'),
   origins: origins.optional().describe('Allowed origins of pages (Origin). Absent: any.'),
+  quota: quota.optional(),
+  perAddress: perAddress.optional(),
+  views: views.optional(),
   maxStaleness: requiredDuration(0, hour)
     .optional()
     .describe(
       'Age of the shared state for reads without a version, in place of latest.maxStaleness; of an override that matches and this, the smaller one. Absent: no bound of the plan.',
     ),
 });
+
+const claim = (fallback: string) => filled('expected the name of a claim').default(fallback);
+
+/** Asymmetric signatures alone: with a shared secret, the gateway could make tokens. */
+const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const;
+
+const jwt = z
+  .strictObject({
+    issuer: filled('expected the issuer of tokens').describe('Required claim iss, to the letter.'),
+    audience: filled('expected the audience of tokens').describe('Required in the claim aud.'),
+    jwks: filled('expected an https:// address or a path').describe(
+      'Public keys of the issuer (JWKS): an https:// address, or a file relative to the config file.',
+    ),
+    algorithms: filledList(
+      z.enum(algorithms),
+      `expected a list of ${algorithms.join(', ')}`,
+      'needs at least one algorithm',
+    )
+      .default(['RS256', 'ES256', 'EdDSA'])
+      .describe('Accepted signatures.'),
+    clockSkew: duration('30s', 0, 300_000).describe('Difference of clocks that exp and nbf are read with.'),
+    claims: z
+      .strictObject({
+        tenant: claim('sub').describe('Claim with the tenant.'),
+        plan: claim('plan').describe('Claim with the name of the plan.'),
+      })
+      .prefault({})
+      .describe('Names of claims.'),
+    plan: planName.optional().describe('Plan of tokens without the claim. Absent: 401.'),
+  })
+  .describe('Tokens of an issuer (JWT) beside keys, in the same header. Absent: keys alone.');
+
+const accessRedis = z
+  .strictObject({ ...redisServers, keyPrefix, timeout: redisTimeout })
+  .describe(
+    'Redis of keys, limits, quotas and usage; exactly one of url, cluster, sentinel. Give it noeviction. Absent: cache.redis.',
+  );
 
 const amount = (fallback: number) => part(0, 1_000_000, fallback);
 
@@ -90,14 +176,6 @@ const costs = z
   .prefault({})
   .describe('Costs of requests.');
 
-function isNetwork(text: string): boolean {
-  const [address = '', bits = '0'] = text.split('/');
-  const family = isIP(address);
-  return family !== 0 && Number(bits) <= (family === 6 ? 128 : 32);
-}
-
-const cidrFault = 'expected an address or a network such as "10.0.0.0/8" or "fd00::/8"';
-
 /** The section `access`. */
 export const access = z
   .strictObject({
@@ -112,16 +190,16 @@ export const access = z
         file: filled('expected a path')
           .optional()
           .describe('File of keys, relative to the config file. Reloaded when it changes.'),
-        redis: flag(false).describe('Keys also come from Redis (cache.redis).'),
+        redis: flag(false).describe('Keys also come from Redis (access.redis, else cache.redis).'),
       })
       .prefault({})
       .describe('Sources of keys, stored as SHA-256 hashes.'),
+    jwt: jwt.optional(),
+    redis: accessRedis.optional(),
     anonymous: live(planName.optional().describe('Plan of requests without a key, per client address. Absent: 401.')),
     trustedProxies: live(
       z
-        .array(pattern(/^[\da-fA-F.:]+(?:\/\d{1,3})?$/, cidrFault).refine(isNetwork, { error: cidrFault }), {
-          error: 'expected a list of networks',
-        })
+        .array(network, { error: 'expected a list of networks' })
         .default([])
         .describe('Networks whose X-Forwarded-For counts.'),
     ),
@@ -138,6 +216,11 @@ export const access = z
     usage: z
       .strictObject({
         metricsByKey: flag(false).describe('Metrics by key as well as by plan: one series per key.'),
+        path: filled('expected a folder, such as "/var/lib/ledgergate"')
+          .optional()
+          .describe(
+            'Folder that keeps quotas and usage over restarts, without Redis; relative to the config file. Absent: cache.store.path, if set.',
+          ),
       })
       .prefault({})
       .describe('Usage reports.'),

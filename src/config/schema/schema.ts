@@ -21,12 +21,12 @@ import {
   live,
   named,
   part,
-  redisUrl,
   share,
   size,
   pattern,
   whole,
 } from './schema-parts.ts';
+import { clientTls, keyPrefix, redisServers } from './servers.ts';
 
 const cipherFault = 'expected the OpenSSL name of a cipher, such as "ECDHE-RSA-AES128-GCM-SHA256"';
 const pathFault = 'expected a path such as "/v1": a leading slash, no trailing one';
@@ -86,6 +86,24 @@ const operations = z
         .optional()
         .describe('Secret for /admin (Authorization: Bearer). Absent: /admin serves loopback only.'),
     ),
+    tokens: live(
+      z
+        .array(
+          z.strictObject({
+            name: named().describe('Name of the operator, in the audit log. Unique.'),
+            sha256: pattern(/^[\da-fA-F]{64}$/, 'must be the SHA-256 of a token, 64 hex digits').describe(
+              'SHA-256 of the token, of at least 16 characters.',
+            ),
+            role: z
+              .enum(['read', 'admin'], { error: 'expected read or admin' })
+              .default('read')
+              .describe('read: GET of /admin alone.'),
+          }),
+          { error: 'expected a list of tokens' },
+        )
+        .optional()
+        .describe('Tokens of operators for /admin, beside token.'),
+    ),
     hosts: live(
       z
         .array(pattern(/^(?:\*\.)?[\w-]+(?:\.[\w-]+)*$/, hostFault), { error: 'expected a list of host names' })
@@ -131,6 +149,7 @@ const upstreams = z
         .describe(
           'Most requests a second to this node, with a burst of one second, divided among workers: for metered nodes. Probes count and are always sent. Absent: unlimited.',
         ),
+      tls: clientTls('this node').optional(),
       weight: part(0.001, 1, 1).describe(
         'Share of first choices in relation to the other nodes that could answer as well: 0.1 lets a new node take a little first.',
       ),
@@ -192,24 +211,8 @@ const cache = z
       .describe('Answers on the disk, for all workers, kept over restarts. Absent: memory, and Redis where it is set.'),
     redis: z
       .strictObject({
-        url: redisUrl().optional().describe('One server: redis://HOST:PORT/DB, or rediss:// for TLS.'),
-        cluster: filledList(redisUrl(), 'expected a list of redis:// addresses', 'needs at least one node')
-          .optional()
-          .describe('Cluster: addresses of some of its servers.'),
-        sentinel: z
-          .strictObject({
-            name: filled('expected a name').describe('Name of the primary at the sentinels.'),
-            nodes: filledList(
-              redisUrl(),
-              'expected a list of redis:// addresses',
-              'needs at least one sentinel',
-            ).describe('Addresses of the sentinels.'),
-          })
-          .optional()
-          .describe('Servers behind sentinels.'),
-        keyPrefix: pattern(/^[\w.:-]{1,64}$/, 'expected 1 to 64 letters, digits or any of "._:-"')
-          .default('lg')
-          .describe('First part of every key.'),
+        ...redisServers,
+        keyPrefix,
         timeout: live(
           duration('50ms', 1, hour).describe('Longest delay that Redis may add to a read; a slower look-up is a miss.'),
         ),
