@@ -193,14 +193,18 @@ export class Principals {
     return this.#records.file === undefined || this.#records.redis === undefined ? 'unread' : 'bad key';
   }
 
+  /** The client's address in one spelling (`clientAddress`); '' once its connection is gone. */
+  addressOf(headers: IncomingHttpHeaders, connection: Peer | undefined): string {
+    const forwarded = headers['x-forwarded-for'];
+    const claimed = forwarded === undefined ? undefined : String(forwarded);
+    return clientAddress(connection?.remoteAddress, claimed, this.#proxies);
+  }
+
   #withoutKey(headers: IncomingHttpHeaders, connection: Peer | undefined): Principal | 'no key' {
     const plan = this.#anonymous;
     if (plan === undefined) return 'no key';
-    const forwarded = headers['x-forwarded-for'];
-    const claimed = forwarded === undefined ? undefined : String(forwarded);
-    const address = clientAddress(connection?.remoteAddress, claimed, this.#proxies);
     const { operations, origins } = plan;
-    const tenant = countedNetwork(address);
+    const tenant = countedNetwork(this.addressOf(headers, connection));
     return { name: undefined, tenant, client: tenant, plan, operations, origins };
   }
 

@@ -99,3 +99,16 @@ test('a key of an unknown plan is none; the first of two records of one key coun
   assert.equal(find('b')?.name, 'x');
   assert.equal(find.principals.size, 1);
 });
+
+test("a client's address is the one that trusted proxies report, with a key or without one", () => {
+  const rules = { header: 'x-api-key', plans, anonymous: 'free', trustedProxies: ['10.0.0.0/8'] };
+  const principals = new Principals(rules, { file: false, redis: false });
+  const addressOf = (remoteAddress: string | undefined, forwarded?: string): string =>
+    principals.addressOf({ 'x-api-key': 'k', 'x-forwarded-for': forwarded }, { remoteAddress });
+
+  assert.equal(addressOf('203.0.113.9', '198.51.100.1'), '203.0.113.9');
+  assert.equal(addressOf('10.0.0.1', '198.51.100.1'), '198.51.100.1');
+  assert.equal(addressOf('::ffff:10.0.0.1', '::ffff:198.51.100.1'), '198.51.100.1');
+  assert.equal(addressOf(undefined, '198.51.100.1'), '');
+  assert.equal(principals.addressOf({}, undefined), '');
+});
