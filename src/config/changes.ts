@@ -39,7 +39,7 @@ export function compareConfigs(current: Config, next: Config): Changes {
       return Object.freeze(Object.fromEntries(entries.filter(([, value]) => value !== undefined)));
     }
     // The file has `url`, `cluster` or `sentinel` in place of `target`.
-    restart.push(key === 'cache.redis.target' ? 'cache.redis' : key);
+    restart.push(key.replace(/^(cache|access)\.redis\.target$/, '$1.redis'));
     return before;
   };
   const effective = merge('', current, next) as Config;

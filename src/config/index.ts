@@ -1,6 +1,6 @@
 /** The config: read from file, flags and variables, checked by its schema, with problems that name their place. */
 export { compareConfigs } from './changes.ts';
-export type { AccessConfig, Config, RedisConfig, UpstreamConfig } from './config.ts';
+export type { AccessConfig, Config, RedisConfig, RedisServersConfig, UpstreamConfig } from './config.ts';
 export { explainFile } from './explain.ts';
 export { packageVersion } from './package-version.ts';
 export { keySchema } from './schema/access-schema.ts';

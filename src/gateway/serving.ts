@@ -108,11 +108,14 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     onNews: (news) => bus.apply(news),
     onAwaited: () => fleet.lookAtSecond(),
   });
-  const { redis } = config.cache;
+  const accessRedis = config.access?.redis ?? config.cache.redis;
   const access =
     config.access &&
     optional.Access &&
-    new optional.Access(config.access, { ...context, redis: redis && redisConnections(redis, settings.redis) });
+    new optional.Access(config.access, {
+      ...context,
+      redis: accessRedis && redisConnections(accessRedis, settings.accessRedis),
+    });
   const reads: Reads = createReads({
     fleet,
     cache,

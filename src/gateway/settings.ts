@@ -67,6 +67,7 @@ function valuesOf({ upstream, latest, follow, streams, encode, cache, access }: 
     streams: { ...streams },
     encode: { enabled: encode.enabled, share: encode.shadow },
     redis: redisOf(cache.redis, timeoutMs),
+    accessRedis: { timeoutMs: (access?.redis ?? cache.redis)?.timeoutMs ?? 0 },
   };
 }
 

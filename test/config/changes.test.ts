@@ -51,6 +51,18 @@ const cases: readonly (readonly [
     ['cache.redis.ttl'],
     ['cache.redis.keyPrefix', 'cache.redis'],
   ],
+  [
+    'access: { redis: { url: "redis://a:1" }, anonymous: p, plans: { p: {} } }',
+    'access: { redis: { url: "redis://b:1", timeout: 9ms }, anonymous: p, plans: { p: {} } }',
+    ['access.redis.timeout'],
+    ['access.redis'],
+  ],
+  [
+    'access: { anonymous: p, plans: { p: {} } }',
+    'access: { redis: { url: "redis://a:1" }, anonymous: p, plans: { p: {} } }',
+    [],
+    ['access.redis'],
+  ],
   ['', 'encode: { enabled: false, signingDomain: X }', ['encode.enabled'], ['encode.signingDomain']],
   ['', 'dialect: aptos\nworkers: 2', [], ['dialect', 'workers']],
   ['', 'tracing: { endpoint: "http://a:1" }', [], ['tracing']],

@@ -54,6 +54,7 @@ export async function snippetWorld(t: TestContext): Promise<World> {
       HOME: root,
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
       REDIS_URL: redis,
+      LIMITS_REDIS_URL: redis,
       NODE_KEY: 'a-key-of-a-node',
       COLLECTOR_KEY: 'a-key-of-a-collector',
       LEDGERGATE_ADMIN_TOKEN: 'a-token-of-the-operations-port',

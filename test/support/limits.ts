@@ -54,7 +54,7 @@ export async function replica(t: TestContext, options: ReplicaOptions = {}): Pro
   const limits: PlanLimits = new PlanLimits(
     { costs: usualCosts, whenRedisIsDown: 'local', ...config },
     {
-      redis: target && redisConnections({ target, keyPrefix: 'lg', timeoutMs, ttlMs: 60_000 }, { timeoutMs }),
+      redis: target && redisConnections({ target, keyPrefix: 'lg', timeoutMs }, { timeoutMs }),
       metrics: createAccessMetrics(registry, metricsByKey, {
         keys: () => 0,
         plans: () => [],

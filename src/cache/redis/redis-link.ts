@@ -1,7 +1,7 @@
 /** Commands to Redis: bounded in time, behind circuits, with failures in words of a closed set. */
 import calculateSlot from 'cluster-key-slot';
 import type { Redis } from 'ioredis';
-import type { RedisConfig } from '../../config/index.ts';
+import type { RedisServersConfig } from '../../config/index.ts';
 import { Circuit, setPatientTimeout } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
 import { connectRedis, type RedisClient } from './redis-client.ts';
@@ -289,7 +289,7 @@ class TriedCircuit {
  * Connections to the Redis of the config for rooms that store something else in it, of their own at each call. `bounds`:
  * read at each command, since a reload may change them.
  */
-export function redisConnections({ target, keyPrefix }: RedisConfig, bounds: Pick<LinkOptions, 'timeoutMs'>) {
+export function redisConnections({ target, keyPrefix }: RedisServersConfig, bounds: Pick<LinkOptions, 'timeoutMs'>) {
   return {
     keyPrefix,
     link: (onTrouble: LinkOptions['onTrouble']) =>

@@ -10,10 +10,10 @@ import { type CheckFinding, inspectRedis, inspectStore } from './inspect-tiers.t
 export async function check(call: CommandCall): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
   const isOffline = call.given.has('offline');
-  const { store: storeConfig, redis: redisConfig } = (isOffline ? undefined : loaded?.config.cache) ?? {};
+  const storeConfig = isOffline ? undefined : loaded?.config.cache.store;
   const [fleet, redis, store] = await Promise.all([
     isOffline ? undefined : loaded && inspectFleet(loaded),
-    loaded && redisConfig && inspectRedis(redisConfig, loaded),
+    isOffline ? undefined : loaded && inspectRedis(loaded),
     storeConfig && inspectStore(storeConfig),
   ]);
   const tls = loaded && TlsPair.check(loaded);

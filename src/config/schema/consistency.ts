@@ -33,7 +33,8 @@ export function findContradictions(root: unknown, positions: Positions): readonl
     ...repeatedNames(read),
     ...ownAddress(read),
     ...discoveredAddresses(read),
-    ...redisServers(read),
+    ...redisServers(read, ['cache', 'redis']),
+    ...redisServers(read, ['access', 'redis']),
     ...overrideKeys(root),
     ...missingSqlite(read),
     ...access(root),
@@ -111,14 +112,18 @@ function missingSqlite(read: ReadValue): readonly Contradiction[] {
   ];
 }
 
-function redisServers(read: ReadValue): readonly Contradiction[] {
-  const path = ['cache', 'redis'];
+function redisServers(read: ReadValue, path: KeyPath): readonly Contradiction[] {
   const redis = read(path);
   if (!isMapping(redis)) return [];
   const given = ['url', 'cluster', 'sentinel'].filter((key) => redis[key] !== undefined);
-  if (given.length === 1) return [];
-  const met = given.length === 0 ? 'none of them' : given.join(' and ');
-  return [{ path, message: `needs exactly one of url, cluster, sentinel; got ${met}`, atKey: true }];
+  if (given.length !== 1) {
+    const met = given.length === 0 ? 'none of them' : given.join(' and ');
+    return [{ path, message: `needs exactly one of url, cluster, sentinel; got ${met}`, atKey: true }];
+  }
+  const addresses = [redis['url'], redis['cluster'], findValue(redis, ['sentinel', 'nodes'])].flat();
+  const isPlain = addresses.some((address) => typeof address === 'string' && address.startsWith('redis://'));
+  if (!isPlain || !isMapping(redis['tls'])) return [];
+  return [{ path: [...path, 'tls'], message: 'needs addresses that begin with rediss://', atKey: true }];
 }
 
 /** An override is of a function, or of a route. */
@@ -143,10 +148,10 @@ function access(root: unknown): readonly Contradiction[] {
     const message = `there is no plan "${name}" in access.plans${nearMissHint(name, Object.keys(plans))}`;
     contradictions.push({ path: ['access', 'anonymous'], message });
   }
-  if (redis === true && !isMapping(findValue(root, ['cache', 'redis']))) {
+  if (redis === true && !isMapping(at('redis')) && !isMapping(findValue(root, ['cache', 'redis']))) {
     contradictions.push({
       path: ['access', 'keys', 'redis'],
-      message: 'needs cache.redis: it holds the keys',
+      message: 'needs access.redis, or cache.redis: it holds the keys',
     });
   }
   if (![at('keys', 'file'), redis, name].some((value) => (value ?? false) !== false)) {

@@ -315,8 +315,8 @@ for (const [what, { args, says }] of Object.entries(warned)) {
 
 const counted: Readonly<Record<string, readonly RegExp[]>> = {
   noeviction: [],
-  'volatile-lfu': [/may evict limits and usage \(maxmemory-policy volatile-lfu\)/],
-  'allkeys-lru': [/may evict limits and usage \(maxmemory-policy allkeys-lru\)/],
+  'volatile-lfu': [/may evict keys, limits and usage \(maxmemory-policy volatile-lfu\)/],
+  'allkeys-lru': [/may evict keys, limits and usage \(maxmemory-policy allkeys-lru\)/],
 };
 
 for (const [policy, says] of Object.entries(counted)) {
@@ -327,10 +327,64 @@ for (const [policy, says] of Object.entries(counted)) {
     assert.deepEqual([code, lines.length, lines.at(-1)], [0, says.length + 1, 'F: fine']);
     for (const [index, pattern] of says.entries()) {
       assert.match(lines[index] ?? '', pattern);
-      assert.match(lines[index] ?? '', /set maxmemory and maxmemory-policy noeviction \(docs\/limits\.md\)$/);
+      assert.match(lines[index] ?? '', /set maxmemory and maxmemory-policy noeviction, or .*\(docs\/limits\.md\)$/);
     }
   });
 }
+
+const counting = ['--maxmemory', '64mb', '--maxmemory-policy', 'noeviction'];
+
+/** A sound config; `access.redis` starts at line 6, column 10. */
+async function twoRedisFile(t: TestContext, cacheUrl: string, accessUrl: string): Promise<string> {
+  const access = `access:\n  redis: { url: "${accessUrl}" }\n  anonymous: free\n  plans: { free: { requests: 9 } }`;
+  return redisFile(t, `{ url: "${cacheUrl}" }\n${access}`);
+}
+
+test('a Redis of limits alone needs noeviction, and the cache beside it does not', { skip: noRedis }, async (t) => {
+  const [cache, access] = [await redisServer(t, fit), await redisServer(t, counting)];
+  assert.deepEqual(await said(await twoRedisFile(t, cache.url, access.url)), { code: 0, lines: ['F: fine'] });
+  assert.deepEqual(
+    [await access.run((client) => client.dbsize()), await cache.run((client) => client.dbsize())],
+    [0, 0],
+  );
+
+  const { code, lines } = await said(await twoRedisFile(t, access.url, cache.url));
+
+  const [ofCache, ofAccess] = ['volatile-lfu (docs/redis.md)', 'noeviction (docs/limits.md)'];
+  const set = 'set maxmemory and maxmemory-policy';
+  assert.deepEqual(
+    [code, ...lines],
+    [
+      0,
+      `warning: cache.redis evicts nothing: once it is full nothing new is shared; ${set} ${ofCache}`,
+      `warning: access.redis may evict keys, limits and usage (maxmemory-policy volatile-lfu); ${set} ${ofAccess}`,
+      'F: fine',
+    ],
+  );
+});
+
+test('one server in both places is a warning, and keeps the policy of limits', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t, counting);
+  const { code, lines } = await said(await twoRedisFile(t, server.url, server.url.replace('127.0.0.1', 'localhost')));
+  const warning = 'warning: access.redis is the server of cache.redis: answers take the memory of limits';
+  assert.deepEqual([code, ...lines], [0, warning, 'F: fine']);
+});
+
+test('a Redis of limits that is away is reported at its key', { skip: noRedis }, async (t) => {
+  const cache = await redisServer(t, fit);
+  const at = `127.0.0.1:${await freePort()}`;
+  const { code, lines } = await said(await twoRedisFile(t, cache.url, `redis://:hush@${at}/0`));
+  const why = `redis://:***@${at}/0 cannot be used: connection refused: does Redis listen on this port?`;
+  assert.deepEqual([code, ...lines], [1, `F:6:17: access.redis.url: ${why}`, 'F: 1 problem']);
+});
+
+test('a Redis of limits that takes no writes is a warning of its own', { skip: noRedis }, async (t) => {
+  const [primary, server] = [await redisServer(t, fit), await redisServer(t, counting)];
+  await server.run((client) => client.replicaof('127.0.0.1', primary.port));
+  const { code, lines } = await said(await twoRedisFile(t, primary.url, server.url));
+  assert.equal(code, 0);
+  assert.match(lines[0] ?? '', /^warning: access\.redis takes no writes, so limits are not counted in it: READONLY/);
+});
 
 test('a Redis that takes no writes is a warning', { skip: noRedis }, async (t) => {
   const [primary, server] = [await redisServer(t), await redisServer(t, fit)];

@@ -155,6 +155,26 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
     'F:2:10: cache.redis: needs exactly one of url, cluster, sentinel; got none of them',
   ],
   [
+    'access: { redis: { timeout: 1s }, anonymous: a, plans: { a: {} } }',
+    'F:2:11: access.redis: needs exactly one of url, cluster, sentinel; got none of them',
+  ],
+  [
+    'access: { redis: { url: "redis://a", cluster: ["redis://a"] }, anonymous: a, plans: { a: {} } }',
+    'F:2:11: access.redis: needs exactly one of url, cluster, sentinel; got url and cluster',
+  ],
+  [
+    'access: { redis: { url: "redis://a", tls: { ca: a.crt } }, anonymous: a, plans: { a: {} } }',
+    'F:2:38: access.redis.tls: needs addresses that begin with rediss://',
+  ],
+  [
+    'cache: { redis: { cluster: ["rediss://a", "redis://b"], tls: {} } }',
+    'F:2:57: cache.redis.tls: needs addresses that begin with rediss://',
+  ],
+  [
+    'cache: { redis: { sentinel: { name: a, nodes: ["redis://b"] }, tls: {} } }',
+    'F:2:64: cache.redis.tls: needs addresses that begin with rediss://',
+  ],
+  [
     'latest: { overrides: [{ maxStaleness: 1s }, { view: "0x1::a::b", route: view, maxStaleness: 1s }] }',
     'F:2:23: latest.overrides[0]: needs exactly one of view, route; got neither',
     'F:2:45: latest.overrides[1]: needs exactly one of view, route; got both',
@@ -192,7 +212,7 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
   ],
   [
     'access: { keys: { redis: true }, plans: { free: {} } }',
-    'F:2:26: access.keys.redis: needs cache.redis: it holds the keys',
+    'F:2:26: access.keys.redis: needs access.redis, or cache.redis: it holds the keys',
   ],
   ...['x-request-id', 'x-node-key', 'x-aptos-key', 'accept', 'host', 'cookie', 'x-forwarded-for', 'traceparent'].map(
     (name): [string, string] => [
