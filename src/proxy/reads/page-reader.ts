@@ -9,8 +9,9 @@ import { cutPage } from './tail.ts';
 /**
  * Why there is no page. `not reached`: no node that is trusted has its first version. `other history`: the node's first transaction has
  * another hash. `not believed`: the node is on a fork or suspect, or the ledger was replaced or the cache purged meanwhile.
+ * `unreadable`: the node's transactions lack a version or hash, or come in another order.
  */
-export type NoPage = 'not reached' | 'too large' | 'other history' | 'not believed' | 'failed';
+export type NoPage = 'not reached' | 'too large' | 'other history' | 'not believed' | 'unreadable' | 'failed';
 
 /** A larger page is asked for again in parts: offsets in it are 32 bits, and every worker gets a copy. */
 const largestPage = 8 * 1024 * 1024;
@@ -30,8 +31,8 @@ export class PageReader {
 
   /**
    * The transactions from `first` on, at most `limit`, up to the believed head. `hash`: of the first one; `undefined`: not
-   * known. A node that contradicts it, or is not believed itself, may be as healthy as the others, so it is no failure of
-   * an attempt, which would eject the node: another one is asked.
+   * known. A node that contradicts it, is not believed itself, or has an unreadable page may answer other reads as well as
+   * the others, so it is no failure of an attempt, which would eject the node: another one is asked.
    */
   async read(
     first: LedgerVersion,
@@ -69,7 +70,7 @@ export class PageReader {
       return reasonOf(error);
     }
     const page = await this.#pageOf(answer, first, hash);
-    if (page !== 'other history' && page !== 'not believed') return page;
+    if (page !== 'other history' && page !== 'not believed' && page !== 'unreadable') return page;
     const notOf = upstreams.filter((node) => node === answer.upstream || !isBelieved(node, first));
     const other = await sender.another({ ...request, need: { kind: 'version', version: first } }, notOf, signal);
     if (typeof other === 'string') return page;
@@ -81,7 +82,7 @@ export class PageReader {
     if (answer.status !== 200) return 'failed';
     if (answer.body.length > largestPage) return 'too large';
     const page = await cutPage(answer, first, this.#fleet.ownHeadersOf(answer));
-    if (page === undefined) return 'failed';
+    if (page === undefined) return 'unreadable';
     if (!isBelieved(answer.upstream, (first + BigInt(page.hashes.length) - 1n) as LedgerVersion)) return 'not believed';
     return hash !== undefined && hash !== page.hashes[0] ? 'other history' : page;
   }
