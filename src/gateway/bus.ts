@@ -95,7 +95,14 @@ const rows: { readonly [Kind in PeerEvent['kind']]: RowOf<Kind> } = {
   distrusted: { apply: ({ routes }, { functionId }) => routes.distrust(functionId) },
   'fork found': { apply: ({ cache }) => void cache.purgeHere({ kind: 'everything' }) },
   dropped: { apply: ({ cache }, { key }) => void cache.purgeHere({ kind: 'read', key }) },
-  page: { of: 'ledger', apply: ({ reads }, { page }) => reads.follower.takeOfPeer(page) },
+  page: {
+    of: 'ledger',
+    apply: ({ fleet, reads }, { page }) => {
+      // Its head first: nothing above the believed head is answered, and a wait that its page does not end asks a node.
+      fleet.onNews({ kind: 'head', upstream: page.upstream, info: page.info });
+      reads.follower.takeOfPeer(page);
+    },
+  },
   'follow wanted': { apply: ({ reads }) => reads.follower.want() },
   'rolled back': { of: 'ledger', apply: ({ reads }, { version }) => reads.tail.rollBack(version) },
   'pages distrusted': {

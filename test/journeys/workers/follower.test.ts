@@ -4,6 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
+import { submission } from '../../support/submission.ts';
 import { get, isAlive, metric } from '../../support/workers.ts';
 
 const workers = 2;
@@ -43,4 +44,26 @@ test('one worker reads for all, and when it dies the next one does', async (t) =
     await follow(gateway, node);
     await until(async () => (await readers(gateway)) === 1);
   }
+});
+
+test('a wait at any worker ends with the commit, and costs each worker one call of a node for its hash', async (t) => {
+  const { node, gateway } = await followingWorkers(t);
+  const reply = await fetch(`${node.url}/transactions`, {
+    method: 'POST',
+    body: submission(),
+    headers: { 'content-type': 'application/json' },
+  });
+  const { hash } = (await reply.json()) as { readonly hash: string };
+  const before = node.requestsTo('byHash');
+  const waitOf = async (): Promise<string> => {
+    const { text } = await get(`${gateway.url}/transactions/wait_by_hash/${hash}`);
+    return text.includes('"pending_transaction"') ? waitOf() : text;
+  };
+  const waits = Array.from({ length: 2 * workers }, waitOf);
+  await until(() => node.requestsTo('byHash') - before >= workers);
+  node.clock.head = node.mempool.commitEach(node.clock.head + 1n) - 1n;
+  const texts = await Promise.all(waits);
+  assert.deepEqual([node.requestsTo('byHash') - before, node.requestsTo('waitByHash')], [workers, 0]);
+  const { text } = await get(`${node.url}/transactions/by_hash/${hash}`);
+  for (const waited of texts) assert.equal(waited, text);
 });
