@@ -49,6 +49,7 @@ export async function openGateway(
     isDraining: () => part.isDraining,
     rules: () => reloads.config.operations,
     reload: () => reloads.status,
+    audit: (call) => log.audit(call),
   });
   const reloads = new Reloads(config, part, (inForce) => operations.reloadLog(inForce.log));
   const operationsPort = await operations.listen(config.operations).catch(async (error: unknown) => {

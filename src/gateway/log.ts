@@ -19,13 +19,17 @@ const levelOf: Readonly<Record<number, (typeof loudLevels)[number] | undefined>>
   60: 'fatal',
 };
 const longestFlushMs = 1_000;
+/** The level of the audit log, between `info` and `warn`. */
+const auditLevel = { audit: 35 } as const;
 
-/** The logger of a process, with its settings in force and the counts of its loud lines. */
+/** The logger of a process, with its settings in force and the counts of its loud lines; and its audit log. */
 export class GatewayLog {
   readonly logger: Logger;
   /** The config's, or an operator's; access lines read them at each request, and `set` alone replaces them. */
   inForce: Config['log'];
   readonly #to: DestinationStream | undefined;
+  /** A logger of its own: `log.level` does not silence it. */
+  readonly #audit: Logger<'audit'>;
   readonly #counts = { warn: 0, error: 0, fatal: 0 };
 
   /** `to`: default stdout, without a bound on unread lines. `fields` are in every line. */
@@ -34,9 +38,10 @@ export class GatewayLog {
       const name = levelOf[level];
       if (name !== undefined) this.#counts[name] += 1;
     };
+    const base = { pid: process.pid, hostname: hostname(), ...fields };
     const options = {
       level: settings.level,
-      base: { pid: process.pid, hostname: hostname(), ...fields },
+      base,
       hooks: {
         // pino calls it for written lines only, those of child loggers included.
         logMethod(this: Logger, line, method, level) {
@@ -46,6 +51,8 @@ export class GatewayLog {
       } satisfies NonNullable<Parameters<typeof pino>[0]>['hooks'],
     };
     this.logger = to === undefined ? pino(options) : pino(options, to);
+    const ofAudit = { base, level: 'audit', customLevels: auditLevel, useOnlyCustomLevels: true } as const;
+    this.#audit = to === undefined ? pino(ofAudit) : pino(ofAudit, to instanceof LogOutput ? to.ofAudit : to);
     this.inForce = settings;
     this.#to = to;
   }
@@ -67,6 +74,11 @@ export class GatewayLog {
     // A test's logger may have a level of its own.
     if (next.level !== this.inForce.level) this.logger.level = next.level;
     this.inForce = next;
+  }
+
+  /** Writes a line of the audit log, whatever the level in force. `call`: its fields, without secrets. */
+  audit(call: object): void {
+    this.#audit.audit(call, 'audit');
   }
 
   /** Writes the buffer, for at most a second; awaited before the process ends. */
@@ -98,6 +110,8 @@ function paintLevel(word: string, level: number): string {
 
 /** Most buffered characters: some thousand lines. */
 const mostChars = 1024 * 1024;
+/** With those of the audit log, which other lines cannot displace. */
+const mostWithAudit = 2 * mostChars;
 /** After a loss, buffering resumes below this: a slightly slow reader causes one report. */
 const resumeAt = mostChars / 2;
 /** Pipes write this much atomically (POSIX: PIPE_BUF), so that lines of processes do not mix. */
@@ -135,24 +149,17 @@ export class LogOutput {
     return this.#dropped;
   }
 
+  /** The destination of lines of the audit log. */
+  readonly ofAudit: DestinationStream = { write: (json) => void this.#buffer(json, mostWithAudit) };
+
   /** Buffers a line, its newline included, or drops it. */
   write(json: string): void {
-    const line = this.#format === undefined ? json : this.#format(json);
     const lost = this.#lost;
-    if (this.#isBroken || this.#chars + line.length > (lost > 0 ? resumeAt : mostChars)) {
-      this.#dropped += 1;
+    if (!this.#buffer(json, lost > 0 ? resumeAt : mostChars)) {
       this.#lost += 1;
       return;
     }
     this.#lost = 0;
-    const last = this.#pieces.at(-1) ?? '';
-    if (last === '' || last.length + line.length > wholeChars) this.#pieces.push(line);
-    else this.#pieces[this.#pieces.length - 1] = last + line;
-    this.#chars += line.length;
-    if (!this.#isWriting) {
-      this.#isWriting = true;
-      setImmediate(this.#next);
-    }
     if (lost > 0) this.onResumed(lost);
   }
 
@@ -170,6 +177,24 @@ export class LogOutput {
   end(): void {
     if (this.#pieces.length > 0) this.#stream.write(this.#pieces.join(''));
     this.#clear();
+  }
+
+  /** False: the line would exceed `most` characters, and is dropped. */
+  #buffer(json: string, most: number): boolean {
+    const line = this.#format === undefined ? json : this.#format(json);
+    if (this.#isBroken || this.#chars + line.length > most) {
+      this.#dropped += 1;
+      return false;
+    }
+    const last = this.#pieces.at(-1) ?? '';
+    if (last === '' || last.length + line.length > wholeChars) this.#pieces.push(line);
+    else this.#pieces[this.#pieces.length - 1] = last + line;
+    this.#chars += line.length;
+    if (!this.#isWriting) {
+      this.#isWriting = true;
+      setImmediate(this.#next);
+    }
+    return true;
   }
 
   #clear(): void {
@@ -195,11 +220,13 @@ export class LogOutput {
  */
 export function formatLogLine(line: string, paint: (word: string, level: number) => string = (word) => word): string {
   const { level, time, msg, pid: _pid, hostname: _hostname, ...fields } = parseExactly(line);
-  const word = (pino.levels.labels[Number(level)] ?? String(level)).toUpperCase();
+  const word = (labels[Number(level)] ?? String(level)).toUpperCase();
   const parts = Object.entries(fields).map(([name, value]) => `${name}=${valueText(value)}`);
   const event = typeof msg === 'string' ? escape(msg) : '';
   return `${timeText(Number(time))} ${paint(word.padEnd(5), Number(level))} ${[event, ...parts].join('  ')}\n`;
 }
+
+const labels: Readonly<Record<number, string | undefined>> = { ...pino.levels.labels, [auditLevel.audit]: 'audit' };
 
 interface SourceContext {
   readonly source?: string;

@@ -84,6 +84,7 @@ test('the operations port has the routes of the document, and no others', async 
       isDraining: () => false,
       rules: () => ({ host: '127.0.0.1', readyInOutage: true }),
       reload: () => undefined,
+      audit: () => undefined,
     },
     { show: () => ({ status: 200, body: {} }), change: () => ({ status: 200, body: {} }) },
   );

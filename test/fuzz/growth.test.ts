@@ -20,7 +20,7 @@ import { readKeysFile } from '../../src/access/keys/file-keys.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
 import { Tracer } from '../../src/metrics/trace/span.ts';
 import { findScope } from '../../src/cache/purge/purge-scope.ts';
-import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
+import { findOperator } from '../../src/proxy/operations/operations-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
 import { requestHeaders } from '../../src/proxy/routes/pass-through.ts';
 import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
@@ -187,7 +187,7 @@ const rows: readonly (readonly [
     'blanks of a token',
     2_000,
     (n) => `Bearer${' '.repeat(n)}a b`,
-    (text) => findRefusal({ token: 'a', host: '' }, { authorization: text, origin: undefined, host: '' }),
+    (text) => findOperator({ token: 'a', host: '' }, { authorization: text, origin: undefined, host: '' }),
   ],
   ['the scope of a purge', 2_000, (n) => `read ${'@1'.repeat(n)}@`, findScope],
 ];

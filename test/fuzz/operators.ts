@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../src/config/source/load.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';
-import { findRefusal } from '../../src/proxy/operations/operations-access.ts';
+import { findOperator } from '../../src/proxy/operations/operations-access.ts';
 import { parsePurgeRequest } from '../../src/proxy/operations/process.ts';
 import { AdminFault, parseExplained } from '../../src/proxy/operations/admin-request.ts';
 import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
@@ -123,10 +123,15 @@ export const operatorTargets = [
       host: soup('127.0.0.1', 'localhost', ':', '[', ']', '::1', '.evil', '@', '5'),
     }),
     (facts) => {
-      assert.equal(findRefusal({ token: 'secret of twenty letters', host: '127.0.0.1' }, facts)?.status, 401);
-      assert.equal(findRefusal({ token: undefined, host: '0.0.0.0' }, facts)?.status, 403);
-      if (findRefusal({ token: undefined, host: '127.0.0.1' }, facts) === undefined)
-        assert.doesNotMatch(facts.host, /evil|@/);
+      const statusOf = (rules: Parameters<typeof findOperator>[0]) => {
+        const found = findOperator(rules, facts);
+        return 'status' in found ? found.status : undefined;
+      };
+      const tokens = [{ name: 'ana', role: 'admin', sha256: 'a'.repeat(64) }] as const;
+      assert.equal(statusOf({ token: 'secret of twenty letters', host: '127.0.0.1' }), 401);
+      assert.equal(statusOf({ tokens, host: '127.0.0.1' }), 401);
+      assert.equal(statusOf({ token: undefined, host: '0.0.0.0' }), 403);
+      if (statusOf({ token: undefined, host: '127.0.0.1' }) === undefined) assert.doesNotMatch(facts.host, /evil|@/);
     },
   ),
 ];

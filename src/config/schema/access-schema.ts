@@ -49,7 +49,7 @@ const addresses = filledList(network, 'expected a list of networks', 'needs at l
 
 const keyName = pattern(/^[A-Za-z][\w.-]{0,62}$/, 'must be a letter, then at most 62 letters, digits or any of "._-"');
 /** A client with an empty header would have this key. */
-const hashOfNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+export const hashOfNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 const hashFault = 'must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)';
 const expiryFault = 'must be a time in UTC such as "2027-01-01T00:00:00Z"';
 

@@ -30,7 +30,9 @@ export function findContradictions(root: unknown, positions: Positions): readonl
     ...longerThanDeadline(['upstream', 'timeout'], read, given),
     ...longerThanDeadline(['latest', 'waitForVersion'], read, given),
     ...samePortTwice(read, given),
-    ...repeatedNames(read),
+    ...repeatedNames(read, ['upstreams']),
+    ...repeatedNames(read, ['operations', 'tokens']),
+    ...reservedOperators(read),
     ...ownAddress(read),
     ...discoveredAddresses(read),
     ...redisServers(read, ['cache', 'redis']),
@@ -67,15 +69,26 @@ function samePortTwice(read: ReadValue, given: Given): readonly Contradiction[] 
   return [{ path, message: `listen.port and operations.port are both ${port}` }];
 }
 
-function repeatedNames(read: ReadValue): readonly Contradiction[] {
+function repeatedNames(read: ReadValue, list: KeyPath): readonly Contradiction[] {
   const first = new Map<string, number>();
-  return upstreamsOf(read).flatMap((upstream, index) => {
-    const name = findValue(upstream, ['name']);
+  return listAt(read, list).flatMap((item, index) => {
+    const name = findValue(item, ['name']);
     if (typeof name !== 'string') return [];
     const earlier = first.get(name);
     first.set(name, earlier ?? index);
-    const message = `the name "${name}" is already taken by upstreams[${earlier}]`;
-    return earlier === undefined ? [] : [{ path: ['upstreams', index, 'name'], message }];
+    const message = `the name "${name}" is already taken by ${list.join('.')}[${earlier}]`;
+    return earlier === undefined ? [] : [{ path: [...list, index, 'name'], message }];
+  });
+}
+
+/** The audit log has these names for operators without one. */
+function reservedOperators(read: ReadValue): readonly Contradiction[] {
+  const list = ['operations', 'tokens'];
+  return listAt(read, list).flatMap((item, index) => {
+    const name = findValue(item, ['name']);
+    if (name !== 'token' && name !== 'loopback') return [];
+    const message = `"${name}" stands for an operator without a name in the audit log: choose another`;
+    return [{ path: [...list, index, 'name'], message }];
   });
 }
 
@@ -181,8 +194,12 @@ function credentialNames(read: ReadValue): readonly Contradiction[] {
 }
 
 function upstreamsOf(read: ReadValue): readonly unknown[] {
-  const upstreams = read(['upstreams']);
-  return Array.isArray(upstreams) ? upstreams : [];
+  return listAt(read, ['upstreams']);
+}
+
+function listAt(read: ReadValue, path: KeyPath): readonly unknown[] {
+  const list = read(path);
+  return Array.isArray(list) ? list : [];
 }
 
 /** True when sockets on both hosts would collide: equal, or one is a wildcard address. */

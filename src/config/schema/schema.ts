@@ -4,7 +4,7 @@
  * command prints; `config.ts` converts it. Messages that begin with "expected" get the given value appended.
  */
 import { z } from 'zod';
-import { access } from './access-schema.ts';
+import { access, hashOfNothing } from './access-schema.ts';
 import { stalenessOverrides } from './staleness-overrides.ts';
 import {
   baseAddress,
@@ -91,9 +91,9 @@ const operations = z
         .array(
           z.strictObject({
             name: named().describe('Name of the operator, in the audit log. Unique.'),
-            sha256: pattern(/^[\da-fA-F]{64}$/, 'must be the SHA-256 of a token, 64 hex digits').describe(
-              'SHA-256 of the token, of at least 16 characters.',
-            ),
+            sha256: pattern(/^[\da-fA-F]{64}$/, 'must be the SHA-256 of a token, 64 hex digits')
+              .refine((text) => text.toLowerCase() !== hashOfNothing, { error: 'is the SHA-256 of an empty token' })
+              .describe('SHA-256 of the token, of at least 16 characters.'),
             role: z
               .enum(['read', 'admin'], { error: 'expected read or admin' })
               .default('read')

@@ -1,11 +1,11 @@
-/** `/admin/*` on the operations port. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+/** `/admin/*` on the operations port, and the audit log of its calls. */
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import { parseBearer } from '../../access/index.ts';
 import type { DrainRequest, OperatorPurge } from './process.ts';
 import type { AdminAnswer } from './admin-request.ts';
 import type { LogAdmin } from './log-admin.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
-import { type AccessRules, findRefusal } from './operations-access.ts';
+import { type AccessRules, findOperator, type Operator, type Refusal } from './operations-access.ts';
 
 /** Administration behind the routes; with several workers it runs in other processes. */
 export interface AdminFunctions {
@@ -15,47 +15,127 @@ export interface AdminFunctions {
   usage(request: unknown): Promise<AdminAnswer>;
 }
 
-/** Adds `/admin/*`. */
-export function addAdminRoutes(
-  app: FastifyInstance,
-  admin: AdminFunctions,
-  log: Pick<LogAdmin, 'show' | 'change'>,
-  rules: () => AccessRules,
-): void {
-  const onRequest = guard(rules);
-  app.post('/admin/purge', { onRequest }, async (request, reply) =>
-    answer(reply, await admin.purge({ request: request.body, from: request.ip })),
-  );
-  for (const action of ['drain', 'resume']) {
-    app.post(`/admin/upstreams/:upstream/${action}`, { onRequest }, async (request, reply) => {
-      const { upstream } = request.params as { readonly upstream: string };
-      return answer(reply, await admin.setDrained({ upstream, isDrained: action === 'drain', from: request.ip }));
-    });
-  }
-  app.get('/admin/explain', { onRequest }, async (request, reply) =>
-    answer(reply, await admin.explain({ ...(request.query as object) })),
-  );
-  app.get('/admin/usage', { onRequest }, async (request, reply) => {
-    const query = { ...(request.query as Readonly<Record<string, unknown>>) };
-    const used = await admin.usage(query);
-    if (used.status !== 200 || query['format'] !== 'csv') return answer(reply, used);
-    return reply.type('text/csv; charset=utf-8; header=present').send(usageCsv(rowsOf(used.body)));
-  });
-  app.get('/admin/log', { onRequest }, (_request, reply) => answer(reply, log.show()));
-  app.put('/admin/log', { onRequest }, (request, reply) => answer(reply, log.change(request.body, request.ip)));
+/** Writes one line of the audit log. `call`: no secrets and no texts of operators that were not checked. */
+export type Audit = (call: {
+  readonly operator: string;
+  /** The operator's address. */
+  readonly from: string;
+  /** Words for the route, such as `purge`. */
+  readonly action: string;
+  /** Status of the answer. */
+  readonly status: number;
+  readonly [subject: string]: unknown;
+}) => void;
+
+/** The parts behind the routes beside `AdminFunctions`. */
+interface AdminParts {
+  readonly log: Pick<LogAdmin, 'show' | 'change'>;
+  readonly audit: Audit;
+  /** The config in force, read at each request. */
+  readonly rules: () => AccessRules;
 }
 
-/** Refuses a request without access before its body is read. */
-function guard(rules: () => AccessRules) {
-  return async ({ headers }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
-    const refusal = findRefusal(rules(), headers);
-    if (refusal === undefined) return undefined;
-    // RFC 6750 3.1: a request without credentials gets no error code.
-    const isToken = parseBearer(headers.authorization ?? '') !== undefined;
-    const challenge = isToken ? 'Bearer error="invalid_token"' : 'Bearer';
-    if (refusal.status === 401) reply.header('WWW-Authenticate', challenge);
-    return reply.code(refusal.status).send({ message: refusal.message });
+/** One route of `/admin`. */
+interface AdminRoute {
+  readonly method: HTTPMethods;
+  readonly url: string;
+  /** Its name in the audit log; absent: the call changes nothing and has no line. */
+  readonly action?: string;
+  readonly run: (request: FastifyRequest) => AdminAnswer | Promise<AdminAnswer>;
+  /** Fields of the line. `answer`: texts of a request that was not answered with 2xx may be anything. */
+  readonly subjectOf?: (answer: AdminAnswer, request: FastifyRequest) => Readonly<Record<string, unknown>>;
+  /** Writes the answer otherwise than as JSON. */
+  readonly write?: (reply: FastifyReply, answer: AdminAnswer, request: FastifyRequest) => FastifyReply;
+}
+
+/** Adds `/admin/*`. */
+export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, parts: AdminParts): void {
+  const { log } = parts;
+  const routes: readonly AdminRoute[] = [
+    {
+      method: 'POST',
+      url: '/admin/purge',
+      action: 'purge',
+      run: ({ body, ip }) => admin.purge({ request: body, from: ip }),
+      // The kind: a read has a path and a query.
+      subjectOf: ({ status }, { body }) => (status === 200 ? { purge: Object.keys(Object(body) as object)[0] } : {}),
+    },
+    ...(['drain', 'resume'] as const).map((action): AdminRoute => {
+      const isDrained = action === 'drain';
+      return {
+        method: 'POST',
+        url: `/admin/upstreams/:upstream/${action}`,
+        action,
+        run: (request) => admin.setDrained({ upstream: paramOf(request, 'upstream'), isDrained, from: request.ip }),
+        subjectOf: ({ status }, request) => (status === 200 ? { upstream: paramOf(request, 'upstream') } : {}),
+      };
+    }),
+    { method: 'GET', url: '/admin/explain', run: ({ query }) => admin.explain({ ...(query as object) }) },
+    {
+      method: 'GET',
+      url: '/admin/usage',
+      run: ({ query }) => admin.usage({ ...(query as object) }),
+      write: (reply, used, { query }) => {
+        const { format } = query as Readonly<Record<string, unknown>>;
+        if (used.status !== 200 || format !== 'csv') return answer(reply, used);
+        return reply.type('text/csv; charset=utf-8; header=present').send(usageCsv(rowsOf(used.body)));
+      },
+    },
+    { method: 'GET', url: '/admin/log', run: () => log.show() },
+    {
+      method: 'PUT',
+      url: '/admin/log',
+      action: 'log',
+      run: ({ body, ip }) => log.change(body, ip),
+      subjectOf: ({ status, body }) => (status === 200 ? { logLevel: body['level'] } : {}),
+    },
+  ];
+  for (const route of routes) addRoute(app, route, parts);
+}
+
+function paramOf({ params }: FastifyRequest, name: string): string {
+  return (params as Readonly<Record<string, string>>)[name] ?? '';
+}
+
+function addRoute(app: FastifyInstance, route: AdminRoute, { audit, rules }: AdminParts): void {
+  const { method, url, action, run, subjectOf, write = answer } = route;
+  const operators = new WeakMap<FastifyRequest, Operator>();
+  const note = (request: FastifyRequest, status: number, subject = {}): void => {
+    const operator = operators.get(request)?.name;
+    if (action !== undefined && operator !== undefined)
+      audit({ operator, from: request.ip, action, ...subject, status });
   };
+  app.route({
+    method,
+    url,
+    // Ahead of the body.
+    onRequest: async (request, reply) => {
+      const found = findOperator(rules(), request.headers);
+      if ('status' in found) return refuse(request, reply, found);
+      operators.set(request, found);
+      if (found.role === 'admin' || method === 'GET') return undefined;
+      note(request, 403);
+      return refuse(request, reply, { status: 403, message: `the token of ${found.name} may only read (role: read)` });
+    },
+    handler: async (request, reply) => {
+      // Not at the end of the response, which an operator who hangs up does not wait for.
+      try {
+        const answered = await run(request);
+        note(request, answered.status, subjectOf?.(answered, request));
+        return write(reply, answered, request);
+      } catch (error) {
+        note(request, 500);
+        throw error;
+      }
+    },
+  });
+}
+
+function refuse({ headers }: FastifyRequest, reply: FastifyReply, { status, message }: Refusal): FastifyReply {
+  // RFC 6750 3.1: a request without credentials gets no error code.
+  const isToken = parseBearer(headers.authorization ?? '') !== undefined;
+  if (status === 401) reply.header('WWW-Authenticate', isToken ? 'Bearer error="invalid_token"' : 'Bearer');
+  return reply.code(status).send({ message });
 }
 
 /** Indented for people. */

@@ -1,7 +1,7 @@
 /**
  * Access to the operations port. Without a token, a foreign site must not reach it through an operator's browser: its
  * requests carry an Origin or, after DNS rebinding, that site's Host. So a name passes as Host when the public DNS cannot
- * hold it, or the config lists it. `/admin/*` is open by token, or without one from this machine alone.
+ * hold it, or the config lists it. `/admin/*` is open by a token of the config, or without any from this machine alone.
  */
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
@@ -10,10 +10,10 @@ import { parseBearer } from '../../access/index.ts';
 import type { Config } from '../../config/index.ts';
 
 /** Keys of `operations` that decide on access; `hosts` in lower case: names, or `*.` and a domain for every name below it. */
-export type AccessRules = Readonly<Pick<Config['operations'], 'host' | 'hosts' | 'token'>>;
+export type AccessRules = Readonly<Pick<Config['operations'], 'host' | 'hosts' | 'token' | 'tokens'>>;
 
 /** 400: the request does not name one host. 401: the token is missing or wrong. 403: no token could help. 421: another host. */
-interface Refusal {
+export interface Refusal {
   readonly status: 400 | 401 | 403 | 421;
   readonly message: string;
 }
@@ -59,14 +59,25 @@ function isListed(name: string, { host, hosts = [] }: AccessRules): boolean {
   return hosts.some((listed) => (listed.startsWith('*.') ? name.endsWith(listed.slice(1)) : name === listed));
 }
 
-/** The refusal of a request to `/admin/*`; `undefined`: access is granted. */
-export function findRefusal(
-  { token, host }: AccessRules,
+/** The sender of a request to `/admin/*`. */
+export interface Operator {
+  /** Of `operations.tokens`; `token`: by `operations.token`; `loopback`: without tokens. No operator may take these two. */
+  readonly name: string;
+  /** `read`: GET alone. */
+  readonly role: 'read' | 'admin';
+}
+
+/** The operator that a request to `/admin/*` is of, or its refusal. */
+export function findOperator(
+  { token, tokens, host }: AccessRules,
   headers: Pick<IncomingHttpHeaders, 'authorization' | 'origin' | 'host'>,
-): Refusal | undefined {
-  if (token !== undefined) {
-    if (isSame(parseBearer(headers.authorization ?? '') ?? '', token)) return undefined;
-    return { status: 401, message: 'this needs the header "Authorization: Bearer TOKEN", with operations.token' };
+): Operator | Refusal {
+  // An empty list opens nothing: its last token was removed.
+  if (token !== undefined || tokens !== undefined) {
+    const given = parseBearer(headers.authorization ?? '') ?? '';
+    const operator = ofToken(given, { token, tokens });
+    if (operator !== undefined) return operator;
+    return { status: 401, message: 'this needs the header "Authorization: Bearer TOKEN", with a token of operations' };
   }
   if (!isLoopback(host)) {
     return {
@@ -75,8 +86,21 @@ export function findRefusal(
     };
   }
   if (headers.origin !== undefined) return { status: 403, message: 'requests of web pages are refused here' };
-  if (isLoopback(hostName(headers.host ?? ''))) return undefined;
+  if (isLoopback(hostName(headers.host ?? ''))) return { name: 'loopback', role: 'admin' };
   return { status: 403, message: 'without operations.token the Host must be a loopback address or localhost' };
+}
+
+/** Compares digests, with every token: they have one length, so that timing reveals nothing of a token. */
+function ofToken(given: string, { token, tokens = [] }: Pick<AccessRules, 'token' | 'tokens'>): Operator | undefined {
+  const digest = hash('sha256', given, 'buffer');
+  const single = { name: 'token', role: 'admin', digest: hash('sha256', token ?? '', 'buffer') } as const;
+  const named = tokens.map(({ name, role, sha256 }) => ({ name, role, digest: Buffer.from(sha256, 'hex') }));
+  let found: Operator | undefined;
+  for (const { name, role, digest: known } of [...named, single]) {
+    if (timingSafeEqual(digest, known)) found = { name, role };
+  }
+  // No token is empty, whatever the hash of one says.
+  return given === '' ? undefined : found;
 }
 
 /** `localhost`, or a numeric address of the machine itself. */
@@ -86,9 +110,4 @@ function isLoopback(host: string): boolean {
 
 function hostName(header: string): string {
   return header.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
-}
-
-/** Compares digests: they have one length, so that timing reveals nothing of the token. */
-function isSame(given: string, token: string): boolean {
-  return timingSafeEqual(hash('sha256', given, 'buffer'), hash('sha256', token, 'buffer'));
 }

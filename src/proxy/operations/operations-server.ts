@@ -11,7 +11,7 @@ import { factsOf, tierFacts, type StatusFacts } from './status/present.ts';
 import { tableViewOf } from './status/page/fleet.ts';
 import { pagePolicy, runbookPage, statusPage } from './status/page/page.ts';
 import { createGuardedServer } from '../http/index.ts';
-import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
+import { addAdminRoutes, type AdminFunctions, type Audit } from './admin-routes.ts';
 import { LogAdmin, type LogAdminParts } from './log-admin.ts';
 
 /** Readiness of all processes together. */
@@ -46,6 +46,7 @@ interface OperationsParts {
   rules(): Omit<Config['operations'], 'port'>;
   /** `undefined` since the start. */
   reload(): GatewayStatus['reload'];
+  readonly audit: Audit;
 }
 
 /** Slow requests lose their connection: the primary process also accepts clients and must not run out of descriptors. */
@@ -154,7 +155,7 @@ export function createOperationsServer(
     live(reply).type('text/html; charset=utf-8').header('content-security-policy', pagePolicy).send(runbookPage()),
   );
   app.get('/status.json', async (_request, reply) => live(reply).send(await status()));
-  addAdminRoutes(app, source, log, () => parts.rules());
+  addAdminRoutes(app, source, { log, audit: parts.audit, rules: () => parts.rules() });
   return app;
 }
 

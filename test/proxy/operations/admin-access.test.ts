@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import { test } from 'node:test';
-import { findRefusal } from '../../../src/proxy/operations/operations-access.ts';
+import { findOperator } from '../../../src/proxy/operations/operations-access.ts';
 
 const token = 'correct horse'.replace(' ', '-battery-');
-type Headers = Parameters<typeof findRefusal>[1];
+type Headers = Parameters<typeof findOperator>[1];
 
 const cases: readonly (readonly [string, string, string | undefined, Headers, number | undefined])[] = [
   ['loopback, from this machine', '127.0.0.1', undefined, { host: '127.0.0.1:9090' }, undefined],
@@ -30,8 +31,40 @@ const cases: readonly (readonly [string, string, string | undefined, Headers, nu
   ['an empty token', '0.0.0.0', token, { authorization: 'Bearer ' }, 401],
 ];
 
+/** The status of the refusal; `undefined`: access is granted. */
+function statusOf(...call: Parameters<typeof findOperator>): number | undefined {
+  const found = findOperator(...call);
+  return 'status' in found ? found.status : undefined;
+}
+
 for (const [name, host, token, facts, expected] of cases) {
   test(`${expected === undefined ? 'open' : expected}: ${name}`, () => {
-    assert.equal(findRefusal({ host, token }, facts)?.status, expected);
+    assert.equal(statusOf({ host, token }, facts), expected);
   });
 }
+
+const [ana, ben] = ['token-of-ana-4711', 'token-of-ben-4712'];
+const tokens = [
+  { name: 'ana', role: 'admin', sha256: hash('sha256', ana).toUpperCase() },
+  { name: 'ben', role: 'read', sha256: hash('sha256', ben) },
+] as const;
+const by = (text: string): Headers => ({ authorization: `Bearer ${text}` });
+
+test('each token has the name and the role of its entry, the single one the name token', () => {
+  const rules = { host: '0.0.0.0', token, tokens };
+
+  assert.deepEqual(findOperator(rules, by(ana)), { name: 'ana', role: 'admin' });
+  assert.deepEqual(findOperator(rules, by(ben)), { name: 'ben', role: 'read' });
+  assert.deepEqual(findOperator(rules, by(token)), { name: 'token', role: 'admin' });
+  assert.deepEqual(findOperator({ host: '::1' }, { host: 'localhost' }), { name: 'loopback', role: 'admin' });
+});
+
+test('without a token of the list the port stays closed, on loopback, too', () => {
+  const hashOfNothing = [{ name: 'ana', role: 'admin', sha256: hash('sha256', '') }] as const;
+
+  for (const facts of [by('x'.repeat(17)), by(hash('sha256', ana)), by(''), { host: 'localhost' }]) {
+    assert.equal(statusOf({ host: '127.0.0.1', tokens }, facts), 401);
+    assert.equal(statusOf({ host: '127.0.0.1', tokens: hashOfNothing }, facts), 401);
+    assert.equal(statusOf({ host: '127.0.0.1', tokens: [] }, facts), 401);
+  }
+});

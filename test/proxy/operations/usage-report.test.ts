@@ -25,11 +25,13 @@ const row: UsageRow = {
 
 const noLog = { show: () => ({ status: 404, body: {} }), change: () => ({ status: 404, body: {} }) };
 
+const rules = () => ({ token: 'a-token-of-16-chars', host: '127.0.0.1' });
+
 function serverOf(usage: Pick<Usage, 'report'> | undefined) {
   // Nothing but usage is asked for here.
   const admin = new ProcessOperations({ access: usage && { usage } } as unknown as ProcessParts);
   const app = fastify();
-  addAdminRoutes(app, admin, noLog, () => ({ token: 'a-token-of-16-chars', host: '127.0.0.1' }));
+  addAdminRoutes(app, admin, { log: noLog, audit: () => undefined, rules });
   return (path: string, token = 'a-token-of-16-chars') =>
     app.inject({ path, headers: { authorization: `Bearer ${token}` } });
 }
