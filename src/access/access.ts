@@ -43,8 +43,11 @@ export interface AccessPeers extends KeysPeers {
 /** The parts of a request that decide on it. */
 type Request = Pick<IncomingMessage, 'url' | 'headers' | 'socket'>;
 
-/** The operation of a request, computed for authenticated requests only. */
+/** The route of a request. */
 interface Routed {
+  /** See `Route.charge`. */
+  readonly route: { readonly charge?: 'none' };
+  /** Computed for authenticated requests only. */
   readonly operation: AccessOperation;
 }
 
@@ -102,10 +105,11 @@ export class Access {
   }
 
   /**
-   * Decides on a request by its key or address, its rights and its limits. `known`: for headers that come again. Never
-   * throws.
+   * Decides on a request by its key or address, its rights and its limits; `undefined`: its route needs none of them.
+   * `known`: for headers that come again. Never throws.
    */
-  decide(request: Request, match: Routed, known?: KnownKey): AdmittedRequest | LateAdmission {
+  decide(request: Request, match: Routed, known?: KnownKey): AdmittedRequest | LateAdmission | undefined {
+    if (match.route.charge === 'none') return undefined;
     try {
       const principal = this.#identify(request, known);
       const { operation } = match;

@@ -26,7 +26,9 @@ import { errorBody } from '../support/error-body.ts';
 const document = new OpenApi();
 const served = document.operations.filter(({ tag }) => tag !== 'operations');
 /** Operations that need a key, and are bounded. */
-const asked = served.filter(({ id }) => id !== 'preflight');
+const asked = served.filter(({ id, tag }) => id !== 'preflight' && tag !== 'own');
+/** Pages of the endpoint about itself. */
+const own = served.filter(({ tag }) => tag === 'own');
 const handled = asked.filter(({ tag, method }) => tag === 'ledger' && method !== 'HEAD');
 
 function assertAsDescribed(operation: Operation, reply: Reply, status?: number, isLedgerKnown = true): void {
@@ -286,8 +288,24 @@ test('the operations port answers as described', async (t) => {
   }
 });
 
+test('pages of the endpoint about itself are as described', async (t) => {
+  const node = await fakeNode(t, ledger);
+  const gateway = await keyedGateway(t, node);
+  const alone = await keyedGateway(t, { url: 'http://127.0.0.1:1/v1' }, { config: { upstream: { timeoutMs: 400 } } });
+  const many = Array.from({ length: 198 }, (_, at) => `X-More-${at}: 1`);
+
+  for (const operation of own) {
+    assertAsDescribed(operation, await ask(gateway, operation, { status: 200 }, page), 200);
+    assertAsDescribed(operation, await ask(alone, operation, { status: 503 }, page), 503, false);
+    const long = { status: 414, target: `${operation.target}?${'x'.repeat(17_000)}` };
+    assertAsDescribed(operation, await ask(gateway, operation, long, page), 414);
+    assertAsDescribed(operation, await askRaw(gateway, operation, 'Expect: a miracle'), 417);
+    assertAsDescribed(operation, await askRaw(gateway, operation, ...many), 431);
+  }
+});
+
 test('nothing is described that was not seen here', () => {
-  const statuses = [...handled, document.operation('preflight')].concat(
+  const statuses = [...handled, ...own, document.operation('preflight')].concat(
     document.operations.filter(({ tag }) => tag === 'operations'),
   );
   const unseen = statuses.flatMap(({ id, statuses }) =>

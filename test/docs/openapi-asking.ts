@@ -2,7 +2,14 @@
 import type { TestContext } from 'node:test';
 import type { ReceivedRequest } from '../../src/sample/sample-node.ts';
 import type { FakeNode } from '../support/fake-node.ts';
-import { fetchReply, testGateway, type Reply, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
+import {
+  fetchReply,
+  type NodeAddress,
+  testGateway,
+  type Reply,
+  type TestGateway,
+  type TestGatewayOptions,
+} from '../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../support/keys.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
 import type { Operation } from '../support/openapi.ts';
@@ -22,7 +29,7 @@ export const withKey = ({ text }: TestKey) => ({ ...page, authorization: `Bearer
 /** A gateway that asks for keys. */
 export function keyedGateway(
   t: TestContext,
-  node: FakeNode,
+  node: NodeAddress,
   more: Partial<TestGatewayOptions> = {},
 ): Promise<TestGateway> {
   const { path } = keysFile(t, [all, readsOnly, submitsOnly, usedUp]);

@@ -206,6 +206,11 @@ export class Exchange implements Caller, RequestSummary {
     this.answer(200, this.#parts.heads.infoHead(version), body);
   }
 
+  /** Answers with a page of the gateway's own, which no cache stores. `head`: further headers, names and values in turn. */
+  answerOwn(status: number, contentType: string, body: string, head: readonly string[] = []): void {
+    this.answer(status, this.#parts.heads.ownPageHead(contentType, head), body);
+  }
+
   /** Answers with the head of an event stream, and ends. Throws, or rejects with, `GatewayError` 429 or 503. */
   openEvents(kind: StreamKind): EventSink | Promise<EventSink> {
     this.requireTime();

@@ -89,6 +89,11 @@ export class AnswerHeads {
     return this.#unstoredHead('application/json', own);
   }
 
+  /** Head of a page of the gateway's own, `own` behind it. */
+  ownPageHead(contentType: string, own: readonly string[]): string[] {
+    return this.#unstoredHead(contentType, own);
+  }
+
   /** Head of an event stream. Proxies that buffer answers by default send its events at once (nginx). */
   eventsHead(): string[] {
     return this.#unstoredHead('text/event-stream; charset=utf-8', ['X-Accel-Buffering', 'no']);

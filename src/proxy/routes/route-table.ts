@@ -68,6 +68,8 @@ export interface PathRow {
   readonly isList?: boolean;
   /** Health of a node (protocol 9). */
   readonly isHealthCheck?: boolean;
+  /** Of the gateway itself: no node gets a request for the path, whatever its method. */
+  readonly isOwn?: boolean;
   /** For tests of nodes alone (protocol 1, row 28): the gateway answers 404. */
   readonly isHidden?: boolean;
   /** State or history that the answer needs. Default, also for a malformed number: a node's head. */
@@ -148,6 +150,7 @@ export const rows: readonly PathRow[] = [
   { path: '/accounts/*', ...ofLedger },
   { path: '/tables/*', ...ofLedger },
   { path: '/-/healthy', isHealthCheck: true },
+  own({ kind: 'health', name: 'health', operation: 'read', template: '/-/health', charge: 'none' }),
   { path: '/set_failpoint', isHidden: true },
   { path: '/experimental/state_values/raw', isHidden: true },
   { path: '/*' },
@@ -194,6 +197,11 @@ function withSubmit(row: PathRow): PathRow {
 function tableRead(operation: 'table_item' | 'raw_table_item'): Partial<TableRoute> {
   const parse: PostedRead['parse'] = (parameters, request) => tableItemRead(operation, parameters, request);
   return { posted: { check: requireJson, parse } };
+}
+
+/** A row of the gateway's own. */
+function own(route: TableRoute & { readonly template: string }): PathRow {
+  return { path: route.template, isOwn: true, routes: bothOf(route) };
 }
 
 function bothOf(route: TableRoute) {

@@ -117,6 +117,7 @@ export class Match implements MatchedRoute {
     this.#parameters = parameters;
     if (fault === 'malformed') this.fault = new GatewayError(fault, 'the request target cannot be decoded');
     else if (fault !== undefined && method !== 'OPTIONS') this.fault = notFound();
+    else if (row.isOwn === true && routeOf(row, method) === passedRoute) this.fault = router.notAllowed(target);
     this.route = this.fault === undefined ? routeOf(row, method) : noRoute;
   }
 

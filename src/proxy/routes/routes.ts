@@ -6,6 +6,7 @@ import { answerForm, CachedTarget, type Exchange, type Service, TargetCache, wan
 import { isOfLatest, type Read, type ReadResult, type Reads, type SharedRead } from '../reads/index.ts';
 import { canonicalBytes, digestedBytes, digestInTurns, turnlessBytes } from './canonical-body.ts';
 import { Encoder, type EncoderContext } from './encoder.ts';
+import { Health } from './own-pages/health.ts';
 import { type BodyRead, requireJson } from './parse-read.ts';
 import { type ParsedRequest, parseRequest } from './parse-request.ts';
 import { PassThrough } from './pass-through.ts';
@@ -20,6 +21,8 @@ interface RoutesContext extends EncoderContext {
   readonly basePath: string;
   /** Publishes an accepted transaction; the client's answer waits for its promise. */
   readonly onSubmitted: ConstructorParameters<typeof Submissions>[0];
+  /** Whether the process refuses reads for want of time. */
+  readonly isOverloaded: () => boolean;
 }
 
 /** The head of a client's request. */
@@ -36,6 +39,7 @@ export class Routes implements Service {
   readonly #passThrough: PassThrough;
   readonly #encoder: Encoder;
   readonly #push: Push;
+  readonly #health: Health;
 
   constructor(context: RoutesContext) {
     this.#reads = context.reads;
@@ -44,6 +48,7 @@ export class Routes implements Service {
     this.#passThrough = new PassThrough(context, this.#router, this.#submissions);
     this.#encoder = new Encoder(context, this.#passThrough);
     this.#push = new Push(context.reads);
+    this.#health = new Health(context);
   }
 
   match(method: string, target: string): Match {
@@ -89,6 +94,8 @@ export class Routes implements Service {
         return this.#passThrough.submit(exchange, match, body);
       case 'ledger info':
         return this.#answerLedgerInfo(exchange, match);
+      case 'health':
+        return this.#health.serve(exchange);
       case 'passed':
         if (body === undefined) requirePassable(exchange.request, match);
         return this.#answerPassed(exchange, match, body);
