@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recordedTransactions } from '../../src/sample/recorded.ts';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, type Reply, testGateway, type TestGateway } from '../support/gateway.ts';
 import { OpenApi, type Operation } from '../support/openapi.ts';
@@ -302,6 +303,12 @@ test('pages of the endpoint about itself are as described', async (t) => {
     assertAsDescribed(operation, await askRaw(gateway, operation, 'Expect: a miracle'), 417);
     assertAsDescribed(operation, await askRaw(gateway, operation, ...many), 431);
   }
+  const leaving = await fakeNode(t, ledger);
+  const left = await keyedGateway(t, leaving, { config: { upstream: { timeoutMs: 400, probeIntervalMs: 50 } } });
+  await leaving.refuse();
+  const health = document.operation('getHealth');
+  await until(async () => (await ask(left, health, { status: 503 })).status === 503);
+  assertAsDescribed(health, await ask(left, health, { status: 503 }, page), 503);
 });
 
 test('nothing is described that was not seen here', () => {
