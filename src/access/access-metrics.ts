@@ -10,7 +10,17 @@ const ofClient = ['operation', 'origin', 'limit', 'not counted'] as const;
 const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
 type ChargedOutcome = (typeof chargedOutcomes)[number];
 /** Exceeded limits; `unavailable`: no part could count the request. */
-const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'streams', 'unavailable'] as const;
+const limitBounds = [
+  'requests',
+  'cost',
+  'burst',
+  'concurrency',
+  'address',
+  'day',
+  'month',
+  'streams',
+  'unavailable',
+] as const;
 
 /** A client: its plan, and the name of its key, if any. */
 interface ChargedClient {
@@ -68,7 +78,7 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
   const byBound = { plan: labelSources.plan, bound: limitBounds };
   const limitRefusals = new Counter(registry, {
     name: 'ledgergate_limits_refusals_total',
-    help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, streams (open event streams), unavailable (not counted).',
+    help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, address (perAddress), day and month (quota), streams (open event streams), unavailable (not counted).',
     labels: byBound,
     known: () => [...plans()].flatMap((plan) => combinations(byBound, { plan })),
   });
@@ -79,8 +89,8 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
   }).by('choice');
   const lost = new Counter(registry, {
     name: 'ledgergate_limits_lost_total',
-    help: 'Reports that did not get to Redis: settlement (what a request came to), usage (of an hour).',
-    labels: { what: ['settlement', 'usage'] },
+    help: 'Counts that were lost: settlement (what a request came to) and usage (of an hour) that did not get to Redis, quota (an account that was dropped within its month, or not reported to Redis, for want of room).',
+    labels: { what: ['settlement', 'usage', 'quota'] },
   }).by('what');
   new Gauge(registry, {
     name: 'ledgergate_limits_waiting',

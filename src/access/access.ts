@@ -5,6 +5,7 @@ import type { AccessConfig } from '../config/index.ts';
 import { CancelToken, GatewayError } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import { type AccessMetrics, createAccessMetrics } from './access-metrics.ts';
+import { countedNetwork } from './keys/client-address.ts';
 import { FileKeys, type KeysPeers } from './keys/file-keys.ts';
 import {
   type AccessOperation,
@@ -91,6 +92,7 @@ export class Access {
       processes,
       redis,
       limitService: peers?.limitService,
+      folder: config.usage.path,
     });
     this.usage = this.#limits.usage;
     const keys = { principals, metrics, journal };
@@ -115,7 +117,7 @@ export class Access {
       const { operation } = match;
       this.#requireRights(principal, operation, request.headers.origin);
       const stop = new CancelToken();
-      const decision = this.#limits.admit(principal, operation, stop);
+      const decision = this.#limits.admit(principal, operation, stop, this.#addressFor(principal, request));
       if (decision instanceof AdmittedRequest) return decision;
       if (decision instanceof GatewayError) throw decision;
       return (response, ends) => awaitDecision(decision, stop, response, ends);
@@ -183,6 +185,12 @@ export class Access {
 
   #find({ headers, socket }: Request, known?: KnownKey): Principal | KeyRejection {
     return this.#principals.find(headers, socket, Date.now(), known);
+  }
+
+  /** The client's network, for plans that bound it. */
+  #addressFor({ name, plan }: Principal, { headers, socket }: Request): { readonly address: string } | undefined {
+    if (plan.perAddress === undefined || name === undefined) return undefined;
+    return { address: countedNetwork(this.#principals.addressOf(headers, socket)) };
   }
 
   #requireRights(principal: Principal, operation: AccessOperation, origin: string | undefined): void {

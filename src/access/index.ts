@@ -3,7 +3,7 @@ export type { Access, AccessPeers } from './access.ts';
 export { clientOf } from './keys/client-address.ts';
 export { inspectKeysFile, readKeysFile } from './keys/file-keys.ts';
 export { type AccessOperation, createKey, parseBearer } from './keys/principals.ts';
-export type { AdmittedRequest } from './limits/limits.ts';
+export { type AdmittedRequest, quotaTroubles } from './limits/limits.ts';
 export { LimitService } from './limits/primary-counter.ts';
 export { mergeRows } from './usage/usage-store.ts';
 

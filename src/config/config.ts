@@ -79,7 +79,7 @@ export function toConfig(file: FileConfig, folder: string) {
     },
     follow: file.follow,
     streams: { max: file.streams.max, intervalMs: durationMs(file.streams.interval) },
-    access: file.access && accessOf(file.access, folder),
+    access: file.access && accessOf(file.access, folder, cache.store?.path),
     encode: file.encode,
     log: logOf(log),
     tracing: file.tracing && tracingOf(file.tracing),
@@ -104,7 +104,7 @@ function tlsOf(file: NonNullable<FileConfig['listen']['tls']>, folder: string) {
   return { cert: resolve(folder, cert), key: resolve(folder, key), ciphers };
 }
 
-function accessOf(file: NonNullable<FileConfig['access']>, folder: string) {
+function accessOf(file: NonNullable<FileConfig['access']>, folder: string, storePath: string | undefined) {
   const plans = Object.entries(file.plans).map(([name, { window, wait, maxStaleness, ...plan }]) => {
     const maxStalenessMs = maxStaleness === undefined ? undefined : durationMs(maxStaleness);
     const perAddress = plan.perAddress && {
@@ -115,7 +115,9 @@ function accessOf(file: NonNullable<FileConfig['access']>, folder: string) {
     return [name, { ...plan, ...times, perAddress }] as const;
   });
   const keys = { ...file.keys, file: file.keys.file && resolve(folder, file.keys.file) };
-  const usage = { ...file.usage, path: file.usage.path && resolve(folder, file.usage.path) };
+  // The store's folder where none is given: both stay over restarts.
+  const path = file.usage.path ?? storePath;
+  const usage = { ...file.usage, path: path && resolve(folder, path) };
   return {
     ...file,
     keys,

@@ -40,6 +40,7 @@ const redis = { topic: 'redis' };
 const redisWrites = { topic: 'redis writes' };
 const outages = { topic: 'outage' };
 const limits = { topic: 'limits' };
+const quotas = { topic: 'quotas' };
 // An audit trail, as of purges.
 const drains = { lines: Infinity };
 const discoveries = { topic: 'discovery' };
@@ -141,6 +142,8 @@ const kinds = {
   'redis writable': rule('info', ['server'], 'Redis, or one of its nodes, takes writes again', redisWrites),
   'limits alone': rule('warn', ['server'], 'limits are not counted in Redis[ ({whenRedisIsDown})]', limits),
   'limits shared': rule('info', ['server'], 'limits are counted in Redis again', limits),
+  'quotas unkept': rule('error', [], 'quotas are not kept on the disk[: {reason}]', quotas),
+  'quotas kept': rule('info', [], 'quotas are kept on the disk again', quotas),
   'encode mismatch': rule('error', ['functionId'], '{upstream} encodes {functionId} differently: it is left to nodes'),
   'page mismatch': rule(
     'error',

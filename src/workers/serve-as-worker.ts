@@ -68,6 +68,8 @@ export async function serveAsWorker(): Promise<void> {
     limitService: {
       take: (request) => primary.call('take', request, countedMs),
       settle: (ended) => primary.notify('settle', ended),
+      countAlone: (counted) => primary.notify('countAlone', counted),
+      standings: (charge) => primary.call('standings', charge, countedMs),
     },
   };
   try {

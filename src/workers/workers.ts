@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { LimitService } from '../access/index.ts';
+import { LimitService, quotaTroubles } from '../access/index.ts';
 import type { Config } from '../config/index.ts';
 import { drainMs, type GatewayLog, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Counter, familiesOf, type FamilyData, Gauge, joinFamilies, Journal } from '../metrics/index.ts';
@@ -40,7 +40,7 @@ class Primary implements PoolEvents {
   readonly #metrics = new WorkerMetrics(() => this.#pool.serving.length);
   readonly #broadcast = new WorkerBroadcast(() => this.#pool.workers);
   readonly #flights = new FlightDesk();
-  readonly #limits = new LimitService();
+  readonly #limits: LimitService;
   /** Names of drained nodes. */
   readonly #drained = new Set<string>();
   #config: Config;
@@ -56,6 +56,10 @@ class Primary implements PoolEvents {
     this.#log = log;
     this.#drainDelayMs = drainDelayMs;
     this.journal = new Journal(log.logger);
+    const { access, cache } = config;
+    const isCounting = access !== undefined && (access.redis ?? cache.redis) === undefined;
+    const folder = isCounting ? access.usage.path : undefined;
+    this.#limits = new LimitService({ folder, onTrouble: quotaTroubles(this.journal) });
     this.registry = this.#metrics.registry;
     this.#pool = new WorkerPool(config.listen.port, this);
     this.operations = joinProcesses({
@@ -96,11 +100,14 @@ class Primary implements PoolEvents {
   async close(): Promise<void> {
     this.isDraining = true;
     await this.#pool.close(this.#drainDelayMs + drainMs + slackMs);
+    this.#limits.close();
   }
 
   /** Kills the workers. */
   stop(): Promise<void> {
-    return Promise.resolve(this.#pool.kill());
+    this.#pool.kill();
+    this.#limits.close();
+    return Promise.resolve();
   }
 
   setup(port: number): Setup {

@@ -17,7 +17,12 @@ function recordingPeers() {
   const published: PeerEvent[] = [];
   const peers = {
     flights: { enter: () => assert.fail(), leave: () => undefined },
-    limitService: { take: () => assert.fail('there are no limits'), settle: () => undefined },
+    limitService: {
+      take: () => assert.fail('there are no limits'),
+      settle: () => undefined,
+      countAlone: () => undefined,
+      standings: () => assert.fail('there are no limits'),
+    },
     lastKeys: undefined,
     distrusted: { names: [], marked: { salt: '', table: undefined } },
     publish: (event: PeerEvent) => {

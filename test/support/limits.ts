@@ -6,7 +6,7 @@ import { createAccessMetrics } from '../../src/access/access-metrics.ts';
 import type { AccessOperation, Plan, Principal } from '../../src/access/keys/principals.ts';
 import type { Settled } from '../../src/access/limits/cost.ts';
 import { AdmittedRequest, type LimitsConfig, PlanLimits } from '../../src/access/limits/limits.ts';
-import type { LimitServiceClient } from '../../src/access/limits/primary-counter.ts';
+import type { LimitService, LimitServiceClient } from '../../src/access/limits/primary-counter.ts';
 import { redisConnections } from '../../src/cache/redis/redis-link.ts';
 import type { RedisTargetConfig } from '../../src/config/config.ts';
 import type { GatewayError } from '../../src/ledger/errors.ts';
@@ -31,7 +31,7 @@ export interface Replica {
   readonly limits: PlanLimits;
   readonly log: readonly LogLine[];
   /** Lets a request in, or not. */
-  ask(principal: Principal, operation?: AccessOperation, signal?: AbortSignal): Promise<Ticket>;
+  ask(principal: Principal, operation?: AccessOperation, signal?: AbortSignal, address?: string): Promise<Ticket>;
   /** A sample of its metrics; 0 where there is none yet. */
   metric(sample: string): Promise<number>;
 }
@@ -43,12 +43,26 @@ interface ReplicaOptions {
   readonly metricsByKey?: boolean;
   readonly processes?: number;
   readonly limitService?: LimitServiceClient;
+  readonly folder?: string;
+  /** Unix time in ms. */
+  readonly now?: () => number;
+}
+
+/** The service as a worker has it, over messages that are structured clones. */
+export function serviceClient(service: LimitService, worker: number): LimitServiceClient {
+  const { take, settle, countAlone, standings } = service.handlersFor(worker);
+  return {
+    take: async (request) => structuredClone(take(structuredClone(request))),
+    settle,
+    countAlone: (counted) => countAlone(structuredClone(counted)),
+    standings: async (charge) => structuredClone(standings(structuredClone(charge))),
+  };
 }
 
 /** One that has its connection, and is closed after the test. */
 export async function replica(t: TestContext, options: ReplicaOptions = {}): Promise<Replica> {
   // Long enough that a busy machine is not taken for a Redis that is away.
-  const { target, timeoutMs = 2_000, config, metricsByKey = false, processes = 1, limitService } = options;
+  const { target, timeoutMs = 2_000, config, metricsByKey = false, processes = 1, limitService, folder, now } = options;
   const registry = new Registry();
   const log: LogLine[] = [];
   const limits: PlanLimits = new PlanLimits(
@@ -63,6 +77,8 @@ export async function replica(t: TestContext, options: ReplicaOptions = {}): Pro
       journal: new Journal(pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) })),
       processes,
       limitService,
+      folder,
+      now,
     },
   );
   t.after(() => limits.close());
@@ -70,8 +86,8 @@ export async function replica(t: TestContext, options: ReplicaOptions = {}): Pro
   return {
     limits,
     log,
-    ask: async (principal, operation = 'read', signal = new AbortController().signal) =>
-      limits.admit(principal, operation, signal),
+    ask: async (principal, operation = 'read', signal = new AbortController().signal, address = undefined) =>
+      limits.admit(principal, operation, signal, { address }),
     async metric(sample) {
       const line = (await registry.metrics()).split('\n').find((candidate) => candidate.startsWith(`${sample} `));
       return line === undefined ? 0 : Number(line.slice(sample.length + 1));

@@ -1,4 +1,18 @@
 /** Counts as plain data: what counters in this process, in the primary and in Redis are asked, and reply. */
+import type { CalendarDay } from './calendar.ts';
+
+/** Quotas of a plan by calendar; absent ones do not limit. */
+export interface Quota {
+  readonly day?: number | undefined;
+  readonly month?: number | undefined;
+  readonly unit: 'requests' | 'cost';
+}
+
+/** The bound of each address within an account, in a window of its own. */
+export interface AddressBound {
+  readonly requests: number;
+  readonly windowMs: number;
+}
 
 /** The bounds of a `Plan`; absent ones do not limit. */
 export interface Bounds {
@@ -10,10 +24,24 @@ export interface Bounds {
   readonly burst?: number | undefined;
   /** Requests in flight at once. */
   readonly concurrency?: number | undefined;
+  readonly perAddress?: AddressBound | undefined;
+  readonly quota?: Quota | undefined;
 }
 
-/** The bounds by name. */
-export type BoundName = 'requests' | 'cost' | 'burst' | 'concurrency';
+/** The bounds by name. `address`: `perAddress`; `day` and `month`: the quota's. */
+export type BoundName = 'requests' | 'cost' | 'burst' | 'concurrency' | 'address' | 'day' | 'month';
+
+/** A bound without room. */
+export interface ExceededBound {
+  readonly name: BoundName;
+  /** Ms until it may have room; 0: unknown, because it depends on requests in flight. */
+  readonly freeInMs: number;
+}
+
+/** The one of two that takes longer to have room. */
+export function laterOf(one: ExceededBound | undefined, other: ExceededBound | undefined): ExceededBound | undefined {
+  return other !== undefined && (one === undefined || other.freeInMs > one.freeInMs) ? other : one;
+}
 
 /** One request, before it is served. */
 export interface Charge {
@@ -24,6 +52,8 @@ export interface Charge {
   readonly bounds: Bounds;
   /** The least cost of its operation. */
   readonly cost: number;
+  /** The client's `countedNetwork`, for `perAddress`. */
+  readonly address?: string | undefined;
 }
 
 /** The state of a bound over time. */
@@ -57,22 +87,24 @@ export interface Counted {
 export const noSettlement = (): void => undefined;
 
 /** Whether any bound is set. */
-export function isBounded({ requests, cost, burst, concurrency }: Bounds): boolean {
-  return (requests ?? cost ?? burst ?? concurrency) !== undefined;
+export function isBounded({ requests, cost, burst, concurrency, perAddress, quota }: Bounds): boolean {
+  return (requests ?? cost ?? burst ?? concurrency ?? perAddress ?? quota) !== undefined;
 }
 
-/** The share of the bounds for each of `processes` that count apart. */
+/** The share of the bounds for each of `processes` that count apart; of quotas, see `Quotas`. */
 export function shareOf(bounds: Bounds, processes: number): Bounds {
   if (processes === 1) return bounds;
   const part = (whole: number | undefined): number | undefined =>
     whole === undefined ? undefined : Math.max(1, Math.floor(whole / processes));
-  const { windowMs, requests, cost, burst, concurrency } = bounds;
+  const { windowMs, requests, cost, burst, concurrency, perAddress, quota } = bounds;
   return {
     windowMs,
     requests: part(requests),
     cost: part(cost),
     burst: part(burst),
     concurrency: part(concurrency),
+    perAddress: perAddress && { ...perAddress, requests: part(perAddress.requests) ?? 1 },
+    quota,
   };
 }
 
@@ -81,13 +113,41 @@ export const burstMs = 1_000;
 
 /**
  * `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-10, a policy for each bound over time: flat
- * name-value pairs, as in Node's raw headers; empty without such a bound.
+ * name-value pairs, as in Node's raw headers; empty without such a bound. `today`: for bounds with a quota.
  */
-export function limitHeaders(bounds: Bounds, standings: readonly BoundStanding[]): readonly string[] {
+export function limitHeaders(
+  bounds: Bounds,
+  standings: readonly BoundStanding[],
+  today?: CalendarDay,
+): readonly string[] {
   if (standings.length === 0) return [];
   let items = '';
   for (const standing of standings) items += items === '' ? itemOf(standing) : `, ${itemOf(standing)}`;
-  return ['RateLimit', items, 'RateLimit-Policy', policyOf(bounds)];
+  return ['RateLimit', items, 'RateLimit-Policy', policyOf(bounds, today)];
+}
+
+/** A bound over time. */
+interface TimedBound {
+  readonly name: BoundStanding['name'];
+  readonly limit: number;
+  readonly windowMs: number;
+}
+
+/** The bounds over time, in the order of standings. `today`: for bounds with a quota. */
+export function timedBoundsOf(bounds: Bounds, today: CalendarDay | undefined): readonly TimedBound[] {
+  const { windowMs, requests, cost, burst, perAddress, quota } = bounds;
+  const timed: TimedBound[] = [];
+  const add = (name: TimedBound['name'], limit: number | undefined, spanMs: number): void => {
+    if (limit !== undefined) timed.push({ name, limit, windowMs: spanMs });
+  };
+  add('requests', requests, windowMs);
+  add('cost', cost, windowMs);
+  add('burst', burst, burstMs);
+  add('address', perAddress?.requests, perAddress?.windowMs ?? 0);
+  if (today === undefined) return timed;
+  add('day', quota?.day, today.dayToMs - today.dayFromMs);
+  add('month', quota?.month, today.monthToMs - today.monthFromMs);
+  return timed;
 }
 
 /** Rounded up: a client that waits this long has waited long enough. */
@@ -95,20 +155,17 @@ function wholeSeconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1_000));
 }
 
-const policies = new WeakMap<Bounds, string>();
+/** Policies, with the month of those with a quota: months differ in length. */
+const policies = new WeakMap<Bounds, { readonly month: string | undefined; readonly text: string }>();
 
-function policyOf(bounds: Bounds): string {
+function policyOf(bounds: Bounds, today: CalendarDay | undefined): string {
   const known = policies.get(bounds);
-  if (known !== undefined) return known;
-  const { windowMs, requests, cost, burst } = bounds;
-  const items: string[] = [];
-  if (requests !== undefined) items.push(`"requests";q=${requests};w=${wholeSeconds(windowMs)}`);
-  // No registered unit (`qu`) fits.
-  if (cost !== undefined) items.push(`"cost";q=${cost};w=${wholeSeconds(windowMs)}`);
-  if (burst !== undefined) items.push(`"burst";q=${burst};w=${wholeSeconds(burstMs)}`);
-  const policy = items.join(', ');
-  policies.set(bounds, policy);
-  return policy;
+  if (known !== undefined && known.month === today?.month) return known.text;
+  // No registered unit (`qu`) fits a cost.
+  const items = timedBoundsOf(bounds, today).map((it) => `"${it.name}";q=${it.limit};w=${wholeSeconds(it.windowMs)}`);
+  const text = items.join(', ');
+  policies.set(bounds, { month: today?.month, text });
+  return text;
 }
 
 function itemOf({ name, remaining, freeInMs }: BoundStanding): string {

@@ -117,7 +117,7 @@ export class LimitQueue {
 
 async function attemptFirst(queue: TenantQueue, first: QueuedRequest): Promise<void> {
   const taken = await first.attempt();
-  if (!isOver(taken)) {
+  if (!isOver(taken) || isOfAddress(taken)) {
     // The request left during its attempt: its count is returned.
     if (first.hasLeft) taken.settle(0);
     first.leave(taken);
@@ -167,7 +167,12 @@ function tryAtMsOf(taken: Counted): number {
   return performance.now() + (freeInMs === 0 ? pollMs : freeInMs);
 }
 
-/** Whether the bound has no room before `leftMs` have passed. */
+/** Whether the bound has no room before `leftMs` have passed, or is one address's. */
 function isHopeless(taken: Counted, leftMs: number): boolean {
-  return leftMs <= 0 || freeInMsOf(taken) > leftMs;
+  return leftMs <= 0 || freeInMsOf(taken) > leftMs || isOfAddress(taken);
+}
+
+/** One address over its own bound does not wait: the others of its key would wait behind it. */
+function isOfAddress({ count }: Counted): boolean {
+  return !count.isAdmitted && count.over === 'address';
 }

@@ -1,7 +1,8 @@
 /**
  * Lua scripts for limits. Windows are those of `window.ts`, packed into one value: one command reads them, one writes
- * them. Requests in flight are leases in a sorted set, by their end: those of a dead replica end. Both names share a
- * hash tag, for one slot in a cluster. Only the server's clock counts: replicas need not agree on the time.
+ * them. Requests in flight are leases in a sorted set, by their end: those of a dead replica end. Quotas are a hash for
+ * each month: the totals of the month and its days. All names of an account share a hash tag, for one slot in a cluster.
+ * For windows only the server's clock counts: replicas need not agree on the time. Days and months are named by replicas.
  */
 import { script } from '../redis.ts';
 import { burstMs } from './counter.ts';
@@ -43,28 +44,83 @@ end
 `;
 
 /**
- * Admits a request. KEYS: windows, leases. ARGV: part's ms, limits of requests, cost, burst and concurrency (-1: none),
- * cost, lease's name, lease's ms. Replies 1 or 0, the exceeded bound, ms until it is free; then for requests, cost and
- * burst the amount in use and the ms until some of it is free (-1: not bounded, or nothing used).
+ * The totals of a quota. A process gives for each period what `PeriodUse` has: `known` makes a total good that the server
+ * lost, `alone` what the process counted while the server was away. `alone` is repeated until it is confirmed, so that a
+ * field `PERIOD:PROCESS` has the part that is counted already.
  */
-export const admission = script(`${windows}
-local bounds = {}
-local function bound(kind, limit, amount, part)
-  bounds[#bounds + 1] = { kind = kind, limit = tonumber(limit), amount = tonumber(amount), part = tonumber(part) }
+const quotas = `
+local function period(from)
+  return {
+    name = ARGV[from], limit = tonumber(ARGV[from + 1]), known = tonumber(ARGV[from + 2]),
+    reported = tonumber(ARGV[from + 3]), alone = tonumber(ARGV[from + 4]), wait = tonumber(ARGV[from + 5]),
+  }
 end
-bound('r', ARGV[2], 1, ARGV[1])
-bound('c', ARGV[3], ARGV[6], ARGV[1])
-bound('b', ARGV[4], 1, ${partMsOf(burstMs)})
-local most = tonumber(ARGV[5])
-local state = read(KEYS[1])
 
-local over, wait, longest = '', 0, 0
+local function readTotal(key, process, it)
+  it.stored = tonumber(redis.call('HGET', key, it.name) or '0') or 0
+  it.field = it.name .. ':' .. process
+  it.counted = it.reported
+  if it.alone > it.reported then
+    it.counted = math.max(it.counted, tonumber(redis.call('HGET', key, it.field) or '0') or 0)
+  end
+  it.used = math.max(it.stored + math.max(0, it.alone - it.counted), it.known + it.alone - it.reported)
+end
+
+local function textOf(amount)
+  return string.format(amount % 1 == 0 and '%d' or '%.3f', amount)
+end
+
+local function writeTotal(key, it)
+  if it.used > it.stored then redis.call('HSET', key, it.name, textOf(it.used)) end
+  if it.alone > it.counted then redis.call('HSET', key, it.field, textOf(it.alone)) end
+end
+
+-- A hash that is new gets its end.
+local function writeTotals(key, all, keptMs)
+  local isNew = false
+  for _, it in ipairs(all) do
+    isNew = isNew or it.stored == 0
+    writeTotal(key, it)
+  end
+  if isNew then redis.call('PEXPIRE', key, keptMs) end
+end
+`;
+
+/**
+ * Admits a request. KEYS: windows, leases; then, with a quota or a bound of addresses, the quota's hash and the address's
+ * window. ARGV: part's ms, limits of requests, cost, burst and concurrency (-1: none), cost, lease's name, lease's ms;
+ * then '1' to count nothing, limit of the address (-1: none), its part's ms; then, with a quota, the process, units, ms
+ * that the hash is kept, and for day and month: name, limit (-1: none), known, reported, alone, ms until its end.
+ * Replies 1 or 0, the exceeded bound, ms until it is free; then for requests, cost, burst and address the amount in use
+ * and the ms until some of it is free (-1: not bounded, or nothing used); then, with a quota, both totals as texts.
+ */
+export const admission = script(`${windows}${quotas}
+local bounds = {}
+local function bound(kind, state, limit, amount, part)
+  bounds[#bounds + 1] =
+    { kind = kind, state = state, limit = tonumber(limit), amount = tonumber(amount), part = tonumber(part) }
+end
+local state = read(KEYS[1])
+local ofAddress = tonumber(ARGV[10] or '-1') >= 0 and read(KEYS[4]) or {}
+bound('r', state, ARGV[2], 1, ARGV[1])
+bound('c', state, ARGV[3], ARGV[6], ARGV[1])
+bound('b', state, ARGV[4], 1, ${partMsOf(burstMs)})
+bound('a', ofAddress, ARGV[10] or '-1', 1, ARGV[11] or '1')
+local most = tonumber(ARGV[5])
+local periods, units = {}, 0
+if ARGV[12] then
+  periods, units = { period(15), period(21) }, tonumber(ARGV[13])
+  for _, it in ipairs(periods) do readTotal(KEYS[3], ARGV[12], it) end
+end
+
+local over, wait, longest, longestOfAddress = '', 0, 0, 0
 for _, it in ipairs(bounds) do
   if it.limit >= 0 then
-    local window = moved(state[it.kind], math.floor(now / it.part))
-    state[it.kind], it.window, it.used = window, window, 0
+    local window = moved(it.state[it.kind], math.floor(now / it.part))
+    it.state[it.kind], it.window, it.used = window, window, 0
     for slot = 2, kept + 1 do it.used = it.used + window[slot] end
-    longest = math.max(longest, (kept + 1) * it.part)
+    if it.kind == 'a' then longestOfAddress = (kept + 1) * it.part
+    else longest = math.max(longest, (kept + 1) * it.part) end
     local left, enough = it.used, it.limit - math.min(it.amount, it.limit)
     local part = window[1] - spans
     while left > enough and part <= window[1] do
@@ -75,11 +131,17 @@ for _, it in ipairs(bounds) do
     if it.used > enough and free > wait then over, wait = it.kind, free end
   end
 end
+for index, it in ipairs(periods) do
+  if it.limit >= 0 and it.used > it.limit - math.min(units, it.limit) and it.wait > wait then
+    over, wait = index == 1 and 'day' or 'month', it.wait
+  end
+end
 if most >= 0 then
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
   if over == '' and redis.call('ZCARD', KEYS[2]) >= most then over = 'l' end
 end
-if over == '' then
+local isCounted = over == '' and ARGV[9] ~= '1'
+if isCounted then
   for _, it in ipairs(bounds) do
     if it.window then
       add(it.window, it.amount)
@@ -87,11 +149,14 @@ if over == '' then
     end
   end
   if longest > 0 then redis.call('SET', KEYS[1], cmsgpack.pack(state), 'PX', longest) end
+  if longestOfAddress > 0 then redis.call('SET', KEYS[4], cmsgpack.pack(ofAddress), 'PX', longestOfAddress) end
   if most >= 0 then
     redis.call('ZADD', KEYS[2], now + tonumber(ARGV[8]), ARGV[7])
     redis.call('PEXPIRE', KEYS[2], ARGV[8])
   end
+  for _, it in ipairs(periods) do it.used = it.used + units end
 end
+if periods[1] then writeTotals(KEYS[3], periods, ARGV[14]) end
 
 local answer = { over == '' and 1 or 0, over, wait }
 for _, it in ipairs(bounds) do
@@ -104,7 +169,19 @@ for _, it in ipairs(bounds) do
   answer[#answer + 1] = it.window and math.ceil(it.used) or -1
   answer[#answer + 1] = free
 end
+for _, it in ipairs(periods) do answer[#answer + 1] = textOf(it.used) end
 return answer
+`);
+
+/**
+ * Adds what one process counted by itself to a quota. KEYS: the quota's hash. ARGV: the process, ms that the hash is kept,
+ * and for day and month as in `admission`. Replies both totals as texts.
+ */
+export const quotaReport = script(`${quotas}
+local periods = { period(3), period(9) }
+for _, it in ipairs(periods) do readTotal(KEYS[1], ARGV[1], it) end
+writeTotals(KEYS[1], periods, ARGV[2])
+return { textOf(periods[1].used), textOf(periods[2].used) }
 `);
 
 /** Settles requests. KEYS: windows, leases. ARGV: part's ms, cost beyond the charges ('0': none), leases that end. */

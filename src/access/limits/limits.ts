@@ -8,19 +8,25 @@ import type { AccessOperation, Plan, Principal } from '../keys/principals.ts';
 import type { AccessRedis, OpenStore, StoreTrouble } from '../redis.ts';
 import { UsageStore, usageSubjectOf } from '../usage/usage-store.ts';
 import { Usage } from '../usage/usage.ts';
+import type { CalendarDay } from './calendar.ts';
 import { costOf, leastCostOf, type Settled } from './cost.ts';
 import {
+  type BoundName,
   type Bounds,
+  type BoundStanding,
   type Charge,
   type Counted,
   isBounded,
   type LimitCount,
   limitHeaders,
   noSettlement,
+  timedBoundsOf,
 } from './counter.ts';
 import { LimitQueue } from './limit-queue.ts';
 import { MemoryCounter } from './memory-counter.ts';
 import { type LimitServiceClient, PrimaryCounter } from './primary-counter.ts';
+import { createQuotas } from './quota-file.ts';
+import { Quotas } from './quotas.ts';
 import { RedisCounter } from './redis-counter.ts';
 
 /** The part of the config that limits depend on. */
@@ -35,6 +41,25 @@ interface LimitsDependencies {
   readonly redis: AccessRedis | undefined;
   /** The primary; absent in a single process. */
   readonly limitService: LimitServiceClient | undefined;
+  /** Where a process that counts for all keeps quotas; absent: they last as long as the process. */
+  readonly folder?: string | undefined;
+  /** Unix time in ms, for the day and month of quotas. Default: the system's. */
+  readonly now?: (() => number) | undefined;
+}
+
+/** What is left of a bound. */
+interface PlanStanding extends BoundStanding {
+  readonly limit: number;
+  /** Its span; of a day or month its whole length. */
+  readonly windowMs: number;
+}
+
+/** What few requests have. */
+interface AdmitOptions {
+  /** The client's `countedNetwork`, for plans with `perAddress`. */
+  readonly address?: string | undefined;
+  /** Longest wait for its limits. Default: its plan's. */
+  readonly waitMs?: number;
 }
 
 /** The decision on a request: admitted, or 429 or 503. `undefined`: the client hung up during its wait. */
@@ -66,18 +91,37 @@ export class PlanLimits {
   /** Apart: waiting addresses leave room for keys. */
   readonly #queueOfAddresses = new LimitQueue();
   readonly #link: OpenStore | undefined;
+  /** Writes the quotas that this process keeps. */
+  readonly #closeQuotas: (() => void) | undefined;
   #config: LimitsConfig;
 
-  constructor(config: LimitsConfig, { metrics, journal, processes, redis, limitService }: LimitsDependencies) {
+  constructor(config: LimitsConfig, dependencies: LimitsDependencies) {
+    const { metrics, journal, processes, redis, limitService, folder, now } = dependencies;
     this.#config = config;
     this.#metrics = metrics;
-    const link = redis?.link((change) => recordTrouble(journal, change, this.#config.whenRedisIsDown));
+    const link = redis?.link((change) => {
+      recordTrouble(journal, change, this.#config.whenRedisIsDown);
+      if (!change.isOn && this.#shared instanceof RedisCounter) this.#shared.quotas.reportAll();
+    });
     this.#link = link;
     this.started = link?.started;
     const prefix = redis?.keyPrefix ?? '';
-    if (link !== undefined) this.#shared = new RedisCounter(link, prefix, () => metrics.lost('settlement'));
-    else if (limitService !== undefined) this.#shared = new PrimaryCounter(limitService);
-    this.#memory = new MemoryCounter(this.#shared === undefined ? 1 : processes);
+    const onDropped = (): void => metrics.lost('quota');
+    if (link !== undefined) {
+      const quotas: Quotas = new Quotas({ processes, now, onDropped, onCounted: (use) => shared.quotas.note(use) });
+      const shared = new RedisCounter(link, prefix, { quotas, onLost: metrics.lost });
+      this.#shared = shared;
+      this.#memory = new MemoryCounter(processes, quotas);
+    } else if (limitService !== undefined) {
+      const quotas = new Quotas({ processes, now, onDropped });
+      this.#shared = new PrimaryCounter(limitService, quotas);
+      this.#memory = new MemoryCounter(processes, quotas);
+    } else {
+      const onTrouble = quotaTroubles(journal);
+      const { quotas, close } = createQuotas(folder, { now, onDropped, onTrouble });
+      this.#memory = new MemoryCounter(1, quotas);
+      this.#closeQuotas = close;
+    }
     this.usage = new Usage(link && new UsageStore(link, prefix, randomUUID()), () => metrics.lost('usage'));
   }
 
@@ -91,13 +135,12 @@ export class PlanLimits {
     principal: Principal,
     operation: AccessOperation,
     signal: CancelSignal,
-    waitMs = principal.plan.waitMs,
+    { address, waitMs = principal.plan.waitMs }: AdmitOptions = {},
   ): LimitDecision | Promise<LimitDecision | undefined> {
     const { plan } = principal;
     const bounds = boundsOf(plan);
     if (!isBounded(bounds)) return new AdmittedRequest(this, { principal, operation, charge: undefined });
-    const cost = leastCostOf(operation, this.#config.costs);
-    const charge = { subject: subjectOf(principal), hasKey: principal.name !== undefined, bounds, cost };
+    const charge = chargeOf(principal, leastCostOf(operation, this.#config.costs), address);
     const request = { principal, operation, charge };
     const taken =
       waitMs === 0
@@ -107,13 +150,31 @@ export class PlanLimits {
   }
 
   /**
+   * What is left of each bound over time, without a charge; `undefined` while it cannot be read. `address`: as of `admit`;
+   * without it the bound of addresses is left out.
+   */
+  async standing(principal: Principal, address?: string): Promise<readonly PlanStanding[] | undefined> {
+    const charge = chargeOf(principal, 0, address);
+    const today = this.#todayOf(charge.bounds);
+    if (timedBoundsOf(charge.bounds, today).length === 0) return [];
+    const left = (await this.#shared?.standings(charge)) ?? this.#standingsHere(charge);
+    return (
+      left &&
+      timedBoundsOf(charge.bounds, today).flatMap((bound) => {
+        const found = left.find(({ name }) => name === bound.name);
+        return found === undefined ? [] : { ...bound, ...found };
+      })
+    );
+  }
+
+  /**
    * Counts an event stream as in flight in an account of its own; the result ends it. A refusal is 429 or 503. Synchronous
    * where this process counts alone.
    */
   openStream(principal: Principal): StreamDecision | Promise<StreamDecision> {
     const bounds = streamBoundsOf(principal.plan);
     if (bounds.concurrency === undefined) return undefined;
-    const charge = {
+    const charge: Charge = {
       subject: `${subjectOf(principal)}:streams`,
       hasKey: principal.name !== undefined,
       bounds,
@@ -150,7 +211,19 @@ export class PlanLimits {
     this.#queueOfAddresses.close();
     const settlements = this.#shared instanceof RedisCounter ? this.#shared.close() : undefined;
     await Promise.all([settlements, this.usage.close()]);
+    this.#closeQuotas?.();
     this.#link?.close();
+  }
+
+  /** The day of a plan's quota. */
+  #todayOf({ quota }: Bounds): CalendarDay | undefined {
+    return quota === undefined ? undefined : this.#memory.quotas.today();
+  }
+
+  /** What this process counts; `undefined` where requests are not counted by it at the moment. */
+  #standingsHere(charge: Charge): readonly BoundStanding[] | undefined {
+    if (this.#link !== undefined && this.#config.whenRedisIsDown !== 'local') return undefined;
+    return this.#memory.standings(charge);
   }
 
   #queueOf({ name }: Principal): LimitQueue {
@@ -165,9 +238,9 @@ export class PlanLimits {
   async #takeShared(shared: RedisCounter | PrimaryCounter, charge: Charge): Promise<Counted> {
     const choice = this.#link === undefined ? 'local' : this.#config.whenRedisIsDown;
     const taken = await shared.take(charge);
-    if (taken === undefined) {
+    if (typeof taken === 'string') {
       if (this.#link !== undefined) this.#metrics.fellBack(choice);
-      return choice === 'local' ? this.#memory.take(charge) : uncounted[choice];
+      return choice === 'local' ? this.#memory.take(charge, taken === 'unanswered') : uncounted[choice];
     }
     if (choice !== 'local' || !taken.count.isAdmitted) return taken;
     const settleHere = this.#memory.note(charge);
@@ -195,7 +268,8 @@ export class PlanLimits {
   #decide(request: ChargedRequest, taken: Counted): LimitDecision {
     const { principal, operation } = request;
     const { count } = taken;
-    const headers = limitHeaders(boundsOf(principal.plan), count.standings);
+    const bounds = boundsOf(principal.plan);
+    const headers = limitHeaders(bounds, count.standings, this.#todayOf(bounds));
     if (count.isAdmitted) return new AdmittedRequest(this, request, headers, taken);
     this.usage.addRefusal(principal, operation);
     this.#metrics.limited(principal, count.over);
@@ -209,12 +283,19 @@ const uncounted: Readonly<Record<'refuse' | 'allow', Counted>> = {
   allow: { count: { isAdmitted: true, standings: [] }, settle: noSettlement },
 };
 
+/** Messages of bounds that are not the plan's windows. */
+const refusals: Readonly<Partial<Record<BoundName, string>>> = {
+  address: 'over the limit of one address in the plan; try again',
+  day: 'the quota of the day is used up; it begins anew after Retry-After',
+  month: 'the quota of the month is used up; it begins anew after Retry-After',
+};
+
 /** 429, or 503 where nothing could count the request. */
 function refusalOf({ over, freeInMs }: LimitCount & { isAdmitted: false }, flat: readonly string[]): GatewayError {
   const seconds = freeInMs === 0 ? unknownSeconds : Math.max(1, Math.ceil(freeInMs / 1_000));
   const headers = [...flat, 'Retry-After', String(seconds)];
   if (over !== 'unavailable') {
-    return new GatewayError('rateLimited', 'over the limits of the plan; try again', { headers });
+    return new GatewayError('rateLimited', refusals[over] ?? 'over the limits of the plan; try again', { headers });
   }
   return new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', {
     headers,
@@ -286,7 +367,8 @@ export class AdmittedRequest {
    * plan's wait, which would hold up the work of other clients: its next turn asks again.
    */
   again(signal: CancelSignal): AdmittedRequest | undefined | Promise<AdmittedRequest | undefined> {
-    const decision = this.#limits.admit(this.principal, this.operation, signal, 0);
+    const options = { address: this.#request.charge?.address, waitMs: 0 };
+    const decision = this.#limits.admit(this.principal, this.operation, signal, options);
     return decision instanceof Promise ? decision.then(admittedOf) : admittedOf(decision);
   }
 
@@ -379,6 +461,22 @@ function recordTrouble(
   else journal.record('limits shared', place, 'limits are counted in Redis again');
 }
 
+/** Records troubles of the folder that keeps quotas. `reason`: an error code of the system; `undefined`: its end. */
+export function quotaTroubles(journal: Journal): (reason: string | undefined) => void {
+  return (reason) => {
+    if (reason === undefined) journal.record('quotas kept', {}, 'quotas are kept on the disk again');
+    else journal.record('quotas unkept', { reason }, 'quotas are not kept on the disk, and a restart forgets them');
+  };
+}
+
+/** The charge of a principal. `address`: of a client with a key. */
+function chargeOf(principal: Principal, cost: number, address: string | undefined): Charge {
+  const { name, tenant, plan } = principal;
+  const bounds = boundsOf(plan);
+  const counted = bounds.perAddress === undefined ? undefined : name === undefined ? tenant : address;
+  return { subject: subjectOf(principal), hasKey: name !== undefined, bounds, cost, address: counted };
+}
+
 /** Tenants and addresses are distinct: a tenant may be named like an address. One text per principal of a key. */
 function subjectOf(principal: Principal): string {
   const known = knownSubjects.get(principal);
@@ -397,8 +495,8 @@ const knownBounds = new WeakMap<Plan, Bounds>();
 function boundsOf(plan: Plan): Bounds {
   const known = knownBounds.get(plan);
   if (known !== undefined) return known;
-  const { windowMs, requests, cost, burst, concurrency } = plan;
-  const bounds = { windowMs, requests, cost, burst, concurrency };
+  const { windowMs, requests, cost, burst, concurrency, perAddress, quota } = plan;
+  const bounds = { windowMs, requests, cost, burst, concurrency, perAddress, quota };
   knownBounds.set(plan, bounds);
   return bounds;
 }

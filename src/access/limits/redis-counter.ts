@@ -10,12 +10,24 @@ import {
   noSettlement,
 } from './counter.ts';
 import { admission, renewal, settlement } from './limits-script.ts';
+import type { Quotas } from './quotas.ts';
+import { type QuotaClaim, RedisQuotas } from './redis-quotas.ts';
 import { partMsOf } from './window.ts';
 
 const usualLeaseMs = 30_000;
 
+interface RedisCounterOptions {
+  /** Quotas as this process knows them. */
+  readonly quotas: Quotas;
+  /** Called when a settlement is lost, or an account of a quota. */
+  readonly onLost: (what: 'settlement' | 'quota') => void;
+  /** Lifetime of a lease without renewal. */
+  readonly leaseMs?: number;
+}
+
 /** Counts in Redis, for all replicas: one script per request, its settlement later in the background. */
 export class RedisCounter {
+  readonly quotas: RedisQuotas;
   readonly #store: Store;
   readonly #prefix: string;
   readonly #leaseMs: number;
@@ -24,45 +36,81 @@ export class RedisCounter {
   readonly #process = randomBytes(9).toString('base64url');
   #leases = 0;
 
-  /** `prefix`: of names in Redis. `onLost`: called when a settlement is lost. `leaseMs`: lifetime of a lease without renewal. */
-  constructor(store: Store, prefix: string, onLost: () => void, leaseMs = usualLeaseMs) {
+  /** `prefix`: of names in Redis. */
+  constructor(store: Store, prefix: string, { quotas, onLost, leaseMs = usualLeaseMs }: RedisCounterOptions) {
     this.#store = store;
     this.#prefix = prefix;
     this.#leaseMs = leaseMs;
-    this.#settlements = new Settlements(store, onLost, leaseMs);
+    this.#settlements = new Settlements(store, () => onLost('settlement'), leaseMs);
+    this.quotas = new RedisQuotas(store, prefix, this.#process, { quotas, onLost: () => onLost('quota') });
   }
 
-  /** Counts the request if there is room; `undefined` when Redis did not answer in time. */
-  async take(charge: Charge): Promise<Counted | undefined> {
-    const { requests, cost, burst, concurrency, windowMs } = charge.bounds;
+  /**
+   * Counts the request if there is room. `unanswered`: Redis did not answer in time, and may have counted it; `unsent`: it
+   * has not.
+   */
+  async take(charge: Charge): Promise<Counted | 'unanswered' | 'unsent'> {
+    const { cost, concurrency, quota } = charge.bounds;
     const account = this.#accountOf(charge);
     const lease = concurrency === undefined ? undefined : `${this.#process}${(this.#leases += 1).toString(36)}`;
-    const limits = [requests, cost, burst, concurrency].map((limit) => String(limit ?? -1));
-    const args = [String(partMsOf(windowMs)), ...limits, String(charge.cost), lease ?? '', String(this.#leaseMs)];
-    const outcome = await this.#store.write(account.windows, (client) =>
-      runScript(client, admission, [account.windows, account.leases], args),
-    );
-    // Redis may have admitted the request all the same: its lease ends without a renewal.
-    if ('failure' in outcome) return undefined;
-    const count = parseCount(outcome.value, charge);
-    if (count === undefined) return undefined;
+    const count = await this.#run(charge, account, lease ?? '', '0');
+    if (typeof count === 'string') return count;
     if (!count.isAdmitted) return { count, settle: noSettlement };
     if (lease !== undefined) this.#settlements.begin(account, lease);
     return {
       count,
-      settle: (extraCost) => this.#settlements.end(account, cost === undefined ? 0 : extraCost, lease),
+      settle: (extraCost) => {
+        this.#settlements.end(account, cost === undefined ? 0 : extraCost, lease);
+        if (quota !== undefined) this.quotas.settle(charge, quota, extraCost);
+      },
     };
+  }
+
+  /** What is left, without a charge; `undefined` when Redis did not answer in time. */
+  async standings(charge: Charge): Promise<readonly BoundStanding[] | undefined> {
+    const count = await this.#run(charge, this.#accountOf(charge), '', '1');
+    return typeof count === 'string' ? undefined : count.standings;
   }
 
   /** Resolves when every settlement is written, or lost. */
   async close(): Promise<void> {
-    await this.#settlements.close();
+    await Promise.all([this.#settlements.close(), this.quotas.close()]);
+  }
+
+  /** `reads`: '1' counts nothing. */
+  async #run(
+    charge: Charge,
+    { windows, leases }: AccountNames,
+    lease: string,
+    reads: '0' | '1',
+  ): Promise<LimitCount | 'unanswered' | 'unsent'> {
+    const { requests, cost, burst, concurrency, windowMs, perAddress, quota } = charge.bounds;
+    const limits = [requests, cost, burst, concurrency].map((limit) => String(limit ?? -1));
+    const args = [String(partMsOf(windowMs)), ...limits, String(charge.cost), lease, String(this.#leaseMs)];
+    const names = [windows, leases];
+    const claim = quota && this.quotas.claim(charge, quota);
+    const bound = charge.address === undefined ? undefined : perAddress;
+    if (claim !== undefined || bound !== undefined || reads === '1') {
+      const ofAddress = `${windows.slice(0, -String(windowMs).length)}address:${charge.address}:${bound?.windowMs}`;
+      names.push(claim?.name ?? windows, bound === undefined ? windows : ofAddress);
+      args.push(reads, String(bound?.requests ?? -1), String(partMsOf(bound?.windowMs ?? windowMs)));
+      args.push(...(claim?.args ?? []));
+    }
+    const outcome = await this.#store.write(windows, (client) => runScript(client, admission, names, args));
+    // Redis may have admitted the request all the same: its lease ends without a renewal.
+    if ('failure' in outcome) return isUnsent(outcome.failure) ? 'unsent' : 'unanswered';
+    return parseCount(outcome.value, charge, claim) ?? 'unanswered';
   }
 
   #accountOf({ subject, bounds: { windowMs } }: Charge): AccountNames {
-    const start = `${this.#prefix}:limits:{${subject}}:${windowMs}`;
-    return { windows: start, leases: `${start}:leases`, partMs: partMsOf(windowMs) };
+    const windows = `${this.#prefix}:limits:{${subject}}:${windowMs}`;
+    return { windows, leases: `${windows}:leases`, partMs: partMsOf(windowMs) };
   }
+}
+
+/** Failures of commands that Redis did not run: not sent, or refused by their kind. */
+function isUnsent(failure: string): boolean {
+  return failure === 'closed' || failure === 'refused';
 }
 
 const overNames: Readonly<Record<string, BoundName>> = {
@@ -70,18 +118,30 @@ const overNames: Readonly<Record<string, BoundName>> = {
   c: 'cost',
   b: 'burst',
   l: 'concurrency',
+  a: 'address',
+  day: 'day',
+  month: 'month',
 };
 
+/** Bounds over time in the order of the reply. */
+const windowNames = ['requests', 'cost', 'burst', 'address'] as const;
+
 /** `undefined` for a malformed reply. */
-function parseCount(reply: unknown, { bounds }: Charge): LimitCount | undefined {
-  if (!Array.isArray(reply) || reply.length !== 9) return undefined;
+function parseCount(reply: unknown, { bounds }: Charge, claim: QuotaClaim | undefined): LimitCount | undefined {
+  const length = 3 + 2 * windowNames.length;
+  if (!Array.isArray(reply) || reply.length < length) return undefined;
   const [isAdmitted, over, freeInMs, ...used] = reply as [number, string, number, ...number[]];
   const standings: BoundStanding[] = [];
-  for (const [index, name] of (['requests', 'cost', 'burst'] as const).entries()) {
-    const limit = bounds[name];
-    const [inUse = -1, freeMs = -1] = used.slice(index * 2);
+  for (const [index, name] of windowNames.entries()) {
+    const limit = name === 'address' ? bounds.perAddress?.requests : bounds[name];
+    const inUse = used[index * 2] ?? -1;
+    const freeMs = used[index * 2 + 1] ?? -1;
     if (limit === undefined || inUse < 0) continue;
     standings.push({ name, remaining: Math.max(0, limit - inUse), freeInMs: freeMs < 0 ? undefined : freeMs });
+  }
+  if (claim !== undefined) {
+    if (!claim.learn(reply.slice(length))) return undefined;
+    standings.push(...claim.standings());
   }
   if (isAdmitted === 1) return { isAdmitted: true, standings };
   return { isAdmitted: false, over: overNames[over] ?? 'requests', freeInMs, standings };

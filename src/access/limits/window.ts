@@ -1,5 +1,5 @@
 /** The use of a plan over time, in sliding windows. Pure. */
-import { type BoundName, type Bounds, type BoundStanding, burstMs, type LimitCount } from './counter.ts';
+import { type Bounds, type BoundStanding, burstMs, type ExceededBound, laterOf, type LimitCount } from './counter.ts';
 
 /** Parts of a span. The Lua script of `limits-script.ts` counts the same way. */
 export const partsOfSpan = 20;
@@ -80,11 +80,6 @@ function slotOf(part: number): number {
   return ((part % kept) + kept) % kept;
 }
 
-interface ExceededBound {
-  readonly name: BoundName;
-  readonly freeInMs: number;
-}
-
 /** Windows and requests in flight of one tenant. Bounds come with every request, since plans change. */
 export class LimitAccount {
   readonly #requests: Window;
@@ -104,15 +99,19 @@ export class LimitAccount {
 
   /** Counts the request if all bounds have room for it. */
   take(bounds: Bounds, charge: number, nowMs: number): LimitCount {
-    const over = this.#findOver(bounds, charge, nowMs);
+    const over = this.findOver(bounds, charge, nowMs);
     if (over === undefined) this.add(charge, nowMs);
-    const { requests, cost, burst } = bounds;
+    const standings = this.standings(bounds, nowMs);
+    if (over === undefined) return { isAdmitted: true, standings };
+    return { isAdmitted: false, over: over.name, freeInMs: over.freeInMs, standings };
+  }
+
+  standings({ requests, cost, burst }: Bounds, nowMs: number): BoundStanding[] {
     const standings: BoundStanding[] = [];
     if (requests !== undefined) standings.push(standingOf('requests', this.#requests, requests, nowMs));
     if (cost !== undefined) standings.push(standingOf('cost', this.#cost, cost, nowMs));
     if (burst !== undefined) standings.push(standingOf('burst', this.#burst, burst, nowMs));
-    if (over === undefined) return { isAdmitted: true, standings };
-    return { isAdmitted: false, over: over.name, freeInMs: over.freeInMs, standings };
+    return standings;
   }
 
   /** Counts an admitted request, also one that Redis or another process admitted. */
@@ -130,22 +129,45 @@ export class LimitAccount {
   }
 
   /** The exceeded bound that takes longest to have room. */
-  #findOver({ requests, cost, burst, concurrency }: Bounds, charge: number, nowMs: number): ExceededBound | undefined {
+  findOver({ requests, cost, burst, concurrency }: Bounds, charge: number, nowMs: number): ExceededBound | undefined {
     let over: ExceededBound | undefined;
-    if (requests !== undefined) over = laterOf(over, 'requests', this.#requests.freeAtMs(nowMs, requests - 1) - nowMs);
-    if (cost !== undefined) {
-      // An empty window admits a request that costs more than the whole window.
-      const most = cost - Math.min(charge, cost);
-      over = laterOf(over, 'cost', this.#cost.freeAtMs(nowMs, most) - nowMs);
-    }
-    if (burst !== undefined) over = laterOf(over, 'burst', this.#burst.freeAtMs(nowMs, burst - 1) - nowMs);
+    if (requests !== undefined) over = laterOf(over, overOf('requests', this.#requests, requests - 1, nowMs));
+    // An empty window admits a request that costs more than the whole window.
+    if (cost !== undefined) over = laterOf(over, overOf('cost', this.#cost, cost - Math.min(charge, cost), nowMs));
+    if (burst !== undefined) over = laterOf(over, overOf('burst', this.#burst, burst - 1, nowMs));
     if (over !== undefined || concurrency === undefined || this.#inFlight < concurrency) return over;
     return { name: 'concurrency', freeInMs: 0 };
   }
 }
 
-function laterOf(over: ExceededBound | undefined, name: BoundName, freeInMs: number): ExceededBound | undefined {
-  return freeInMs > (over?.freeInMs ?? 0) ? { name, freeInMs } : over;
+/** The requests of one address within an account. */
+export class AddressAccount {
+  readonly windowMs: number;
+  readonly #requests: Window;
+  usedAtMs = -Infinity;
+
+  constructor(windowMs: number) {
+    this.windowMs = windowMs;
+    this.#requests = new Window(windowMs);
+  }
+
+  add(nowMs: number): void {
+    this.#requests.add(nowMs, 1);
+  }
+
+  findOver(requests: number, nowMs: number): ExceededBound | undefined {
+    return overOf('address', this.#requests, requests - 1, nowMs);
+  }
+
+  standing(requests: number, nowMs: number): BoundStanding {
+    return standingOf('address', this.#requests, requests, nowMs);
+  }
+}
+
+/** `most`: in use for the request to be admitted. */
+function overOf(name: ExceededBound['name'], window: Window, most: number, nowMs: number): ExceededBound | undefined {
+  const freeInMs = window.freeAtMs(nowMs, most) - nowMs;
+  return freeInMs > 0 ? { name, freeInMs } : undefined;
 }
 
 function standingOf(name: BoundStanding['name'], window: Window, limit: number, nowMs: number): BoundStanding {

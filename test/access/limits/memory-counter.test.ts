@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { Charge, Counted } from '../../../src/access/limits/counter.ts';
 import { MemoryCounter } from '../../../src/access/limits/memory-counter.ts';
 import { LimitService, type LimitServiceClient } from '../../../src/access/limits/primary-counter.ts';
-import { isAdmitted, planOf, principalOf, replica, type Replica } from '../../support/limits.ts';
+import { isAdmitted, planOf, principalOf, replica, type Replica, serviceClient } from '../../support/limits.ts';
 
 function charge(subject: string, changes: Partial<Charge> = {}): Charge {
   return { subject, hasKey: true, bounds: { windowMs: 10_000, requests: 3 }, cost: 1, ...changes };
@@ -41,12 +41,7 @@ test('workers together get what one process would grant, and a worker that is go
   const service = new LimitService();
   const principal = principalOf(planOf({ requests: 10, concurrency: 6 }));
   const join = (id: number): Promise<Replica> => {
-    const { take, settle } = service.handlersFor(id);
-    const limitService: LimitServiceClient = {
-      take: async (request) => structuredClone(take(structuredClone(request))),
-      settle,
-    };
-    return replica(t, { limitService, processes: 2 });
+    return replica(t, { limitService: serviceClient(service, id), processes: 2 });
   };
   const hammer = async (...workers: readonly Replica[]) => {
     const turns = [...Array(20).keys()].map(async (at) => workers[at % workers.length]!.ask(principal));
@@ -82,6 +77,8 @@ test('a primary that does not answer is not waited for twice, and gets back what
       return Promise.reject(new Error('no answer'));
     },
     settle: ({ id }) => settled.push(id),
+    countAlone: () => assert.fail('the plan has no quota'),
+    standings: () => Promise.reject(new Error('no answer')),
   };
   const worker = await replica(t, { limitService, processes: 3 });
   const principal = principalOf(planOf({ requests: 3 }));

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { LimitService } from '../../../src/access/limits/primary-counter.ts';
 import { AdmittedRequest } from '../../../src/access/limits/limits.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
-import { planOf, principalOf, replica, type Replica } from '../../support/limits.ts';
+import { planOf, principalOf, replica, type Replica, serviceClient } from '../../support/limits.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
 /** Opens streams of a principal; the ends of those that are admitted. */
@@ -45,10 +45,7 @@ test('workers grant a plan once, and a worker that is gone frees its streams', a
   const service = new LimitService();
   const workers = await Promise.all(
     [1, 2].map((id) => {
-      const handlers = service.handlersFor(id);
-      return replica(t, {
-        limitService: { take: async (request) => handlers.take(request), settle: handlers.settle },
-      });
+      return replica(t, { limitService: serviceClient(service, id) });
     }),
   );
   assert.equal((await openAll(workers, 4)).length, 3);

@@ -1,0 +1,146 @@
+/** Quotas in Redis: the arguments of a request's script, and reports of what this process counted by itself. */
+import { runScript, type Store } from '../redis.ts';
+import { type CalendarDay, periods } from './calendar.ts';
+import type { BoundStanding, Charge, Quota } from './counter.ts';
+import { quotaReport } from './limits-script.ts';
+import type { PeriodUse, Quotas, QuotaUse } from './quotas.ts';
+
+/** Totals stay this long after their month. */
+const keptAfterMs = 5 * 86_400_000;
+/** Interval of reports for accounts whose requests do not report. */
+const everyMs = 2_000;
+/** Reports at a time. */
+const atOnce = 32;
+/** Accounts that wait for a report at most. */
+const mostWaiting = 65_536;
+
+/** One request's, or one report's, part in a script. */
+export interface QuotaClaim {
+  /** The hash of the month. */
+  readonly name: string;
+  readonly args: readonly string[];
+  /** Takes over the totals that the script replied; false for a malformed reply. */
+  learn(totals: readonly unknown[]): boolean;
+  /** What is left, by all that is known. */
+  standings(): readonly BoundStanding[];
+}
+
+/** What one process knows of the quotas in Redis. */
+export class RedisQuotas {
+  readonly #store: Store;
+  readonly #prefix: string;
+  readonly #process: string;
+  readonly #quotas: Quotas;
+  readonly #onLost: () => void;
+  readonly #waiting = new Set<QuotaUse>();
+  readonly #timer: NodeJS.Timeout;
+  #isPlanned = false;
+  #reporting: Promise<void> | undefined;
+
+  /** `process`: a unique name. `onLost`: called for an account that cannot be reported for want of room. */
+  constructor(
+    store: Store,
+    prefix: string,
+    process: string,
+    { quotas, onLost }: { quotas: Quotas; onLost: () => void },
+  ) {
+    this.#store = store;
+    this.#prefix = prefix;
+    this.#process = process;
+    this.#quotas = quotas;
+    this.#onLost = onLost;
+    this.#timer = setInterval(() => void this.#report(), everyMs).unref();
+  }
+
+  /** The claim of a request. */
+  claim(charge: Charge, quota: Quota): QuotaClaim {
+    const claimed = this.#quotas.charge(charge, quota);
+    const { use, units, today, nowMs } = claimed;
+    const { name, keptMs, learn } = this.#account(use, today, nowMs);
+    const args = [this.#process, String(units), keptMs];
+    for (const period of periods) args.push(...argsOf(use[period], quota[period], today[`${period}ToMs`] - nowMs));
+    return { name, args, learn, standings: () => this.#quotas.standings(claimed) };
+  }
+
+  /** Settles a request's cost beyond its charge, reported before the next reads from sockets. */
+  settle(charge: Charge, quota: Quota, extraCost: number): void {
+    if (quota.unit !== 'cost' || extraCost <= 0) return;
+    this.#quotas.settle(charge, quota, extraCost);
+    if (this.#isPlanned) return;
+    this.#isPlanned = true;
+    setImmediate(() => {
+      this.#isPlanned = false;
+      void this.#report();
+    });
+  }
+
+  /** This process has counted for the account by itself: reports it with the account's next request, or soon. */
+  note(use: QuotaUse): void {
+    if (this.#waiting.has(use)) return;
+    if (this.#waiting.size >= mostWaiting) this.#onLost();
+    else this.#waiting.add(use);
+  }
+
+  /** Redis was away, and may have lost its data: reports every account. */
+  reportAll(): void {
+    for (const use of this.#quotas.all()) if (use.month.known > 0) this.note(use);
+    void this.#report();
+  }
+
+  /** Resolves when all accounts are reported, or Redis does not answer. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#report();
+    // For units that came during a report in flight.
+    await this.#report();
+  }
+
+  /** Single flight. */
+  #report(): Promise<void> {
+    this.#reporting ??= this.#reportWaiting().finally(() => {
+      this.#reporting = undefined;
+    });
+    return this.#reporting;
+  }
+
+  async #reportWaiting(): Promise<void> {
+    const uses = [...this.#waiting];
+    for (let first = 0; first < uses.length; first += atOnce) {
+      const reports = uses.slice(first, first + atOnce).map((use) => this.#reportOne(use));
+      // Redis is away: the rest would fail, too.
+      if ((await Promise.all(reports)).includes(false)) return;
+    }
+  }
+
+  async #reportOne(use: QuotaUse): Promise<boolean> {
+    const today = this.#quotas.today();
+    use.turn(today);
+    const { name, keptMs, learn } = this.#account(use, today, this.#quotas.now());
+    const args = [this.#process, keptMs];
+    for (const period of periods) args.push(...argsOf(use[period], undefined, 0));
+    const outcome = await this.#store.write(name, (client) => runScript(client, quotaReport, [name], args));
+    if ('failure' in outcome || !Array.isArray(outcome.value) || !learn(outcome.value)) return false;
+    // More may have come meanwhile.
+    if (!use.isUnreported) this.#waiting.delete(use);
+    return true;
+  }
+
+  #account(use: QuotaUse, { month, monthToMs }: CalendarDay, nowMs: number) {
+    const asked = periods.map((period): [PeriodUse, number] => [use[period], use[period].alone]);
+    return {
+      name: `${this.#prefix}:limits:{${use.subject}}:${month}:${use.unit}`,
+      keptMs: String(Math.ceil(monthToMs - nowMs + keptAfterMs)),
+      learn: (totals: readonly unknown[]): boolean => {
+        const amounts = totals.map(Number);
+        if (amounts.length !== periods.length || !amounts.every(Number.isFinite)) return false;
+        for (const [index, [period, reported]] of asked.entries()) period.learn(amounts[index] ?? 0, reported);
+        return true;
+      },
+    };
+  }
+}
+
+function argsOf(use: PeriodUse, limit: number | undefined, leftMs: number): string[] {
+  const amounts = [limit ?? -1, use.known, use.reported, use.alone, Math.ceil(leftMs)];
+  return [use.name, ...amounts.map(String)];
+}
