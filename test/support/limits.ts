@@ -86,7 +86,7 @@ export async function replica(t: TestContext, options: ReplicaOptions = {}): Pro
   return {
     limits,
     log,
-    ask: async (principal, operation = 'read', signal = new AbortController().signal, address = undefined) =>
+    ask: async (principal, operation = 'read', signal = new AbortController().signal, address) =>
       limits.admit(principal, operation, signal, { address }),
     async metric(sample) {
       const line = (await registry.metrics()).split('\n').find((candidate) => candidate.startsWith(`${sample} `));

@@ -11,7 +11,6 @@ import { Usage } from '../usage/usage.ts';
 import type { CalendarDay } from './calendar.ts';
 import { costOf, leastCostOf, type Settled } from './cost.ts';
 import {
-  type BoundName,
   type Bounds,
   type BoundStanding,
   type Charge,
@@ -158,13 +157,11 @@ export class PlanLimits {
     const today = this.#todayOf(charge.bounds);
     if (timedBoundsOf(charge.bounds, today).length === 0) return [];
     const left = (await this.#shared?.standings(charge)) ?? this.#standingsHere(charge);
-    return (
-      left &&
-      timedBoundsOf(charge.bounds, today).flatMap((bound) => {
-        const found = left.find(({ name }) => name === bound.name);
-        return found === undefined ? [] : { ...bound, ...found };
-      })
-    );
+    if (left === undefined) return undefined;
+    return timedBoundsOf(charge.bounds, today).flatMap(({ name, limit, windowMs }) => {
+      const found = left.find((standing) => standing.name === name);
+      return found === undefined ? [] : { name, limit, windowMs, remaining: found.remaining, freeInMs: found.freeInMs };
+    });
   }
 
   /**
@@ -283,19 +280,23 @@ const uncounted: Readonly<Record<'refuse' | 'allow', Counted>> = {
   allow: { count: { isAdmitted: true, standings: [] }, settle: noSettlement },
 };
 
-/** Messages of bounds that are not the plan's windows. */
-const refusals: Readonly<Partial<Record<BoundName, string>>> = {
-  address: 'over the limit of one address in the plan; try again',
-  day: 'the quota of the day is used up; it begins anew after Retry-After',
-  month: 'the quota of the month is used up; it begins anew after Retry-After',
-};
-
 /** 429, or 503 where nothing could count the request. */
 function refusalOf({ over, freeInMs }: LimitCount & { isAdmitted: false }, flat: readonly string[]): GatewayError {
   const seconds = freeInMs === 0 ? unknownSeconds : Math.max(1, Math.ceil(freeInMs / 1_000));
   const headers = [...flat, 'Retry-After', String(seconds)];
-  if (over !== 'unavailable') {
-    return new GatewayError('rateLimited', refusals[over] ?? 'over the limits of the plan; try again', { headers });
+  switch (over) {
+    case 'unavailable':
+      break;
+    case 'day':
+    case 'month':
+      return new GatewayError('rateLimited', `the quota of the ${over} is used up; try again after it`, { headers });
+    case 'address':
+      return new GatewayError('rateLimited', 'over the limit of one address in the plan; try again', { headers });
+    case 'requests':
+    case 'cost':
+    case 'burst':
+    case 'concurrency':
+      return new GatewayError('rateLimited', 'over the limits of the plan; try again', { headers });
   }
   return new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', {
     headers,
