@@ -1,5 +1,5 @@
 /** The config a call asks for: its file, under its flags and variables. */
-import { loadConfig, type LoadedConfig } from '../config/index.ts';
+import { loadConfig, type LoadedConfig, type LoadOptions } from '../config/index.ts';
 import { type CommandCall, type ExitCode, UsageError } from './command.ts';
 import { strayVariables } from './flags.ts';
 
@@ -15,8 +15,12 @@ export const noFleet = {
   origin: '',
 };
 
-/** `isOfOperations`: the operations port alone. Throws ConfigError for what is wrong with the config, UsageError when the call names none. */
-export function loadGivenConfig(command: string, call: CommandCall, isOfOperations = false): GivenConfig {
+/** See `LoadOptions`. Throws ConfigError for what is wrong with the config, UsageError when the call names none. */
+export function loadGivenConfig(
+  command: string,
+  call: CommandCall,
+  options: Pick<LoadOptions, 'isOfOperations' | 'readSecret'> = {},
+): GivenConfig {
   const file = givenFile(command, call);
   const { given, terminal } = call;
   const { env } = terminal;
@@ -26,7 +30,7 @@ export function loadGivenConfig(command: string, call: CommandCall, isOfOperatio
     loadConfig({ preset: [noFleet], given, env });
     throw new UsageError(`${command} needs a config FILE or --upstream URL; see ledgergate ${command} --help`);
   }
-  const loaded = loadConfig({ given, env, isOfOperations, ...(file === undefined ? {} : { file }) });
+  const loaded = loadConfig({ given, env, ...options, ...(file === undefined ? {} : { file }) });
   return { ...loaded, file, warnings: [...loaded.warnings, ...strayVariables(env)] };
 }
 

@@ -108,7 +108,7 @@ async function operationsAddress(command: string, call: CommandCall): Promise<Op
   if (call.given.has('config')) {
     const { loadGivenConfig } = await import('./given-config.ts');
     // Not the secrets of other sections, which an operator's shell does not have.
-    return loadGivenConfig(command, call, true).config.operations;
+    return loadGivenConfig(command, call, { isOfOperations: true }).config.operations;
   }
   const host = call.given.get('operations-host')?.values[0] ?? '127.0.0.1';
   const setting = call.given.get('operations-port');

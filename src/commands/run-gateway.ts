@@ -43,7 +43,10 @@ export async function serve(call: CommandCall): Promise<ExitCode> {
   const file = givenFile('serve', call);
   // Taken before the file is read: a change in between counts as one.
   const files = file === undefined ? undefined : new WatchedFiles([file]);
-  const load = () => loadGivenConfig('serve', call);
+  const load = () => {
+    files?.forgetSecrets();
+    return loadGivenConfig('serve', call, files && { readSecret: (secret) => files.readSecret(secret) });
+  };
   return runGateway(load(), { terminal: call.terminal, drainDelayMs, source: { files, load } });
 }
 

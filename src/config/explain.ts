@@ -36,7 +36,7 @@ export function explainFile<Schema extends z.ZodType>(
   file: string,
   furtherOf: (root: unknown, whereIs: (path: KeyPath) => Where) => readonly Problem[],
 ) {
-  const source = readYaml(text, file, {});
+  const source = readYaml(text, file, { env: {} });
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
   const root = source.value ?? {};
   const further = furtherOf(root, (path) => source.positions.ofValue(path));

@@ -6,7 +6,7 @@ export { packageVersion } from './package-version.ts';
 export { keySchema } from './schema/access-schema.ts';
 export { logChange } from './schema/schema.ts';
 export { type StalenessOverride, StalenessOverrides } from './schema/staleness-overrides.ts';
-export { type GivenSetting, loadConfig, type LoadedConfig } from './source/load.ts';
+export { type GivenSetting, loadConfig, type LoadedConfig, type LoadOptions } from './source/load.ts';
 export { ConfigError, type Problem } from './source/problem.ts';
 export { WatchedFiles } from './source/watched-files.ts';
 export { TlsPair } from './tls-pair.ts';

@@ -6,6 +6,7 @@ import { findContradictions } from '../schema/consistency.ts';
 import { explainRoot } from '../explain.ts';
 import { type Environment, escapeInterpolation, readYaml, type YamlSource } from './yaml-source.ts';
 import { type KeyPath, Positions, ConfigError, isMapping, type Where } from './problem.ts';
+import { readSecretFile } from './secret-file.ts';
 import { WatchedFiles } from './watched-files.ts';
 import { configSchema, type FileConfig } from '../schema/schema.ts';
 import { StalenessOverrides } from '../schema/staleness-overrides.ts';
@@ -35,6 +36,8 @@ export interface LoadOptions {
   readonly given?: GivenSettings;
   /** Variables for `${NAME}`. */
   readonly env?: Environment;
+  /** Reads the secret in the file of `${file:NAME}`, by its absolute name. Default: once, without a watch. */
+  readonly readSecret?: (file: string) => string;
   /** Reads the operations port alone: faults and unset variables of other sections do not count. */
   readonly isOfOperations?: boolean;
 }
@@ -56,12 +59,15 @@ export function loadConfig({
   preset = [],
   given = new Map(),
   env = {},
+  readSecret = readSecretFile,
   isOfOperations = false,
 }: LoadOptions): LoadedConfig {
+  const folder = file === undefined ? process.cwd() : dirname(resolve(file));
+  const references = { env, readSecret: (name: string) => readSecret(resolve(folder, name)) };
   const whole: YamlSource =
     file === undefined
       ? { value: {}, problems: [], positions: new Positions() }
-      : readYaml(WatchedFiles.read(file), file, env);
+      : readYaml(WatchedFiles.read(file), file, references);
   const source = isOfOperations ? operationsOf(whole) : whole;
   const { positions } = source;
   // Text that is not YAML has no keys to check.
@@ -72,7 +78,7 @@ export function loadConfig({
   const root = applyOverrides(source.value ?? {}, counted, positions);
   const { data, problems } = explainRoot(configSchema, root, source, findContradictions(root, positions));
   if (data === undefined || problems.length > 0) throw new ConfigError(problems);
-  const config = toConfig(data, file === undefined ? process.cwd() : dirname(resolve(file)));
+  const config = toConfig(data, folder);
   return {
     config,
     warnings: [
@@ -197,8 +203,8 @@ export function storeWarnings(store: Config['cache']['store'], nodeVersion: stri
 }
 
 /**
- * Replaces interpolated values by their `${NAME}`, since any variable may hold a secret, and passwords and tokens of the
- * file by stars.
+ * Replaces interpolated values by their `${NAME}` and `${file:NAME}`, since any may hold a secret, and passwords and tokens
+ * of the file by stars.
  */
 function redactConfig(file: FileConfig, positions: Positions): FileConfig {
   const mask = (value: unknown, path: KeyPath): unknown => {

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, watch, type FSWatcher } from 'node:fs';
 import { dirname } from 'node:path';
 import { ConfigError } from './problem.ts';
+import { readSecretFile } from './secret-file.ts';
 
 interface Watch {
   /** Called once the files have other contents that no longer change. */
@@ -22,15 +23,18 @@ const looksUntilMissing = 3;
  * Files whose contents, as they are when this is made, their owner reads; later contents are reported. The watch is on
  * their folders, because editors replace the file and Kubernetes swaps a link beside it, and reads at an interval, because
  * some file systems notify nothing. Only settled contents count: a half-written file may be valid with another meaning.
+ * Secrets that these files refer to are watched as they were read; one that cannot be read is a change as well.
  */
 export class WatchedFiles {
   readonly names: readonly string[];
   #watch: Watch | undefined;
-  #watchers: readonly FSWatcher[] = [];
+  readonly #watchers = new Map<string, FSWatcher | undefined>();
   #timer: NodeJS.Timeout | undefined;
   #soon: NodeJS.Timeout | undefined;
   /** Digest of the contents that the owner has. */
   #known: string | undefined;
+  /** Digests of the secrets that the owner has, by file. */
+  readonly #secrets = new Map<string, string>();
   /** Other contents, which may still be changing. */
   #seen: string | undefined;
   #missing = 0;
@@ -55,9 +59,21 @@ export class WatchedFiles {
   watch(watch: Watch): void {
     this.#watch = watch;
     this.#timer = setInterval(() => this.#look(), watch.everyMs ?? 1_000).unref();
-    this.#watchers = [...new Set(this.names.map((name) => dirname(name)))].flatMap((folder) =>
-      this.#watchFolder(folder),
-    );
+    for (const name of [...this.names, ...this.#secrets.keys()]) this.#watchFolder(dirname(name));
+  }
+
+  /** Reads a secret that the files refer to, and watches it from then on. Throws as `readSecretFile`. */
+  readSecret(file: string): string {
+    if (this.#watch !== undefined) this.#watchFolder(dirname(file));
+    this.#secrets.set(file, unreadable);
+    const secret = readSecretFile(file);
+    this.#secrets.set(file, digestOfSecret(secret));
+    return secret;
+  }
+
+  /** Ends the watch on secrets: the owner reads the files anew, and with them the secrets that they refer to now. */
+  forgetSecrets(): void {
+    this.#secrets.clear();
   }
 
   /** Takes the present contents as no change: the caller reads them. */
@@ -73,16 +89,20 @@ export class WatchedFiles {
   close(): void {
     clearInterval(this.#timer);
     clearTimeout(this.#soon);
-    for (const watcher of this.#watchers) watcher.close();
+    for (const watcher of this.#watchers.values()) watcher?.close();
   }
 
-  /** Without a watchable folder the interval remains. */
-  #watchFolder(folder: string): readonly FSWatcher[] {
+  /** Once. Without a watchable folder the interval remains. */
+  #watchFolder(folder: string): void {
+    if (this.#watchers.has(folder)) return;
     try {
       const watcher = watch(folder, { persistent: false }, () => this.#lookSoon());
-      return [watcher.on('error', () => watcher.close())];
+      this.#watchers.set(
+        folder,
+        watcher.on('error', () => watcher.close()),
+      );
     } catch {
-      return [];
+      this.#watchers.set(folder, undefined);
     }
   }
 
@@ -102,14 +122,17 @@ export class WatchedFiles {
       return;
     }
     this.#missing = 0;
-    if (found === this.#known) {
+    const secrets = new Map([...this.#secrets.keys()].map((file) => [file, digestOfFile(file)]));
+    const all = [found, ...secrets.values()].join();
+    if (all === [this.#known, ...this.#secrets.values()].join()) {
       this.#seen = undefined;
-    } else if (found === this.#seen) {
+    } else if (all === this.#seen) {
       this.#known = found;
+      for (const [file, digest] of secrets) this.#secrets.set(file, digest);
       this.#seen = undefined;
       this.#watch?.onChange();
     } else {
-      this.#seen = found;
+      this.#seen = all;
       this.#lookSoon();
     }
   }
@@ -124,4 +147,19 @@ function digestOf(names: readonly string[]): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** In place of the digest of a secret. */
+const unreadable = 'unreadable';
+
+function digestOfFile(file: string): string {
+  try {
+    return digestOfSecret(readSecretFile(file));
+  } catch {
+    return unreadable;
+  }
+}
+
+function digestOfSecret(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex');
 }

@@ -1,4 +1,4 @@
-/** YAML text as plain values, variables interpolated, with their places in the text. */
+/** YAML text as plain values, variables and secret files interpolated, with their places in the text. */
 import type * as Yaml from 'yaml';
 import { createRequire } from 'node:module';
 import type { Alias, Node, Scalar } from 'yaml';
@@ -17,9 +17,9 @@ const require = createRequire(import.meta.url);
 /** Bounds the expansion of an alias that contains itself. */
 const maxAliases = 100;
 
-/** Parses `text`. `file`: its name in problems. `env`: the values of `${NAME}`. */
-export function readYaml(text: string, file: string, env: Environment): YamlSource {
-  const reader = new YamlReader(text, file, env);
+/** Parses `text`. `file`: its name in problems. `references`: the values of `${NAME}` and `${file:NAME}`. */
+export function readYaml(text: string, file: string, references: References): YamlSource {
+  const reader = new YamlReader(text, file, references);
   const { problems } = reader;
   const value = problems.length > 0 ? undefined : reader.read();
   return { value, problems, positions: new Positions((path) => reader.find(path)) };
@@ -30,14 +30,14 @@ class YamlReader {
   /** Loaded with the first file: health checks every few seconds mostly have none. */
   readonly #yaml = require('yaml') as typeof Yaml;
   readonly #file: string;
-  readonly #env: Environment;
+  readonly #references: References;
   readonly #lines = new this.#yaml.LineCounter();
   readonly #document: Yaml.Document;
   #aliases = 0;
 
-  constructor(text: string, file: string, env: Environment) {
+  constructor(text: string, file: string, references: References) {
     this.#file = file;
-    this.#env = env;
+    this.#references = references;
     // `#readMapping` reports duplicate keys with their path.
     const options = { lineCounter: this.#lines, prettyErrors: false, uniqueKeys: false };
     this.#document = this.#yaml.parseDocument(text, options);
@@ -75,7 +75,7 @@ class YamlReader {
     // An empty value has the place of its key.
     const offset = (at.value as Node | null)?.range?.[0] ?? keyOffset ?? 0;
     const text = this.#yaml.isScalar(at.value) && typeof at.value.value === 'string' ? at.value.value : '';
-    const template = interpolate(text, this.#env).replaced ? text : undefined;
+    const template = hasReference(text) ? text : undefined;
     return { key: this.#whereOf(keyOffset ?? offset), value: this.#whereOf(offset), template };
   }
 
@@ -101,9 +101,9 @@ class YamlReader {
 
   #readScalar(scalar: Scalar, path: KeyPath): unknown {
     if (typeof scalar.value !== 'string') return scalar.value;
-    const { value, replaced, faults } = interpolate(scalar.value, this.#env);
+    const { value, isOfVariables, faults } = interpolate(scalar.value, this.#references);
     for (const message of faults) this.#report(scalar, path, message);
-    return replaced && scalar.type === 'PLAIN' ? plainValue(value) : value;
+    return isOfVariables && scalar.type === 'PLAIN' ? plainValue(value) : value;
   }
 
   #readAlias(alias: Alias, path: KeyPath): unknown {
@@ -148,27 +148,58 @@ function yamlMessage(code: string, message: string): string {
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** The values that a text refers to. */
+export interface References {
+  readonly env: Environment;
+  /** The secret in a file, by its name as written. Throws an Error that names the file. Absent: files are refused. */
+  readonly readSecret?: (name: string) => string;
+}
+
 interface Interpolated {
   readonly value: string;
-  /** Whether `value` contains a variable, so that only the text as written may be printed. */
-  readonly replaced: boolean;
+  /** It contains a variable and no file: an unquoted one is typed. A secret of digits alone is text. */
+  readonly isOfVariables: boolean;
   readonly faults: readonly string[];
 }
 
-/** Replaces `${NAME}` by the variable, `$${` by `${`. Faults name the variable, never a value. */
-export function interpolate(text: string, env: Environment): Interpolated {
+const reference = /\$\$\{|\$\{([^}]*)(\}?)/g;
+const variableName = /^[A-Za-z_]\w*$/;
+const fileName = /^file:(.+)$/;
+
+/** Whether `text` contains a variable or a file, so that only the text as written may be printed. */
+function hasReference(text: string): boolean {
+  return [...text.matchAll(reference)].some(([, name]) => name !== undefined);
+}
+
+/**
+ * Replaces `${NAME}` by the variable, `${file:NAME}` by the secret in the file, `$${` by `${`. Faults name the variable or
+ * the file, never a value.
+ */
+export function interpolate(text: string, { env, readSecret }: References): Interpolated {
   const faults: string[] = [];
-  let replaced = false;
-  const value = text.replaceAll(/\$\$\{|\$\{([^}]*)(\}?)/g, (match, name: string | undefined, end: string) => {
+  const kinds = new Set<'variable' | 'file'>();
+  const value = text.replaceAll(reference, (match, name: string | undefined, end: string) => {
     if (name === undefined) return '${';
-    replaced = true;
-    const found = /^[A-Za-z_]\w*$/.test(name) && Object.hasOwn(env, name) ? env[name] : undefined;
+    const [, file] = fileName.exec(name) ?? [];
+    kinds.add(file === undefined ? 'variable' : 'file');
+    const isVariable = variableName.test(name);
+    const found = isVariable && Object.hasOwn(env, name) ? env[name] : undefined;
     if (end === '') faults.push(`"${match}" has no closing brace (write $\${ for a literal \${)`);
-    else if (!/^[A-Za-z_]\w*$/.test(name)) faults.push(`"${name}" is not the name of an environment variable`);
+    else if (file !== undefined && readSecret !== undefined) return secretIn(file, readSecret, faults) ?? match;
+    else if (!isVariable) faults.push(`"${name}" is not the name of an environment variable`);
     else if (found === undefined) faults.push(`the environment variable ${name} is not set`);
     return found ?? match;
   });
-  return { value, replaced, faults };
+  return { value, isOfVariables: kinds.has('variable') && !kinds.has('file'), faults };
+}
+
+function secretIn(file: string, read: (name: string) => string, faults: string[]): string | undefined {
+  try {
+    return read(file);
+  } catch (error) {
+    faults.push(error instanceof Error ? error.message : String(error));
+    return undefined;
+  }
 }
 
 /** The text that interpolates to `value`. */

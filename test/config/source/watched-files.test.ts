@@ -108,3 +108,28 @@ test('contents that the caller notes are not reported', async (t) => {
 
   assert.equal(seen.changes, 0);
 });
+
+test('secrets are watched as they were read: a change, one that disappears, and one that comes back', async (t) => {
+  const file = configFile(t, 'config');
+  const secret = configFile(t, 'one\n');
+  const { seen, files, untilChanges } = watched(t, file);
+
+  // Between the reading of the secret and the next look.
+  assert.equal(files.readSecret(secret), 'one');
+  writeFileSync(secret, 'two\n');
+  await untilChanges(1);
+  assert.equal(files.readSecret(secret), 'two');
+  rmSync(secret);
+  await untilChanges(2);
+  files.forgetSecrets();
+  assert.throws(() => files.readSecret(secret), /there is no such file$/);
+  writeFileSync(secret, 'three');
+  await untilChanges(3);
+  assert.equal(files.readSecret(secret), 'three');
+  // A secret that the config does not name any more is no concern of its watch.
+  files.forgetSecrets();
+  writeFileSync(secret, 'four');
+  await sleep(300);
+
+  assert.deepEqual(seen, { changes: 3, missing: 0 });
+});
