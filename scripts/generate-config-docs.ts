@@ -63,6 +63,8 @@ const preface = [
   '- `${NAME}` in a text is the environment variable of that name; that it is not set is an error. `$${` is a literal',
   '  `${`. Unquoted, `port: ${PORT}` is a number when the variable holds one. `ledgergate config` prints the name of the',
   '  variable, never its value.',
+  '- `${file:NAME}` in a text is the [secret in a file](operations.md#secrets-in-files), without its final line break; it is',
+  '  always text, and is read again when the file changes.',
   '- Paths in the file are relative to its folder. Keys of clients and what they may: [access](access.md).',
 ];
 

@@ -98,6 +98,11 @@ function boundsOf(sections: readonly Section[]): string[] {
   const rows: readonly (readonly [open: string, times: string, how: string])[] = [
     ['', 'once', 'all labels are closed'],
     ['upstream', 'for each upstream', '`upstreams` of the config; the series of one that is taken out end'],
+    [
+      'toward',
+      'for each upstream with headers or TLS, and each Redis with a password or TLS',
+      '`upstreams`, `cache.redis` and `access.redis`; the series of an upstream that is taken out end',
+    ],
     ['plan', 'for each plan', '`access.plans`; refused requests without a plan are one more'],
     [
       'key',

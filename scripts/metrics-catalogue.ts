@@ -2,6 +2,7 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { createDropped } from '../src/gateway/access-log.ts';
 import { GatewayLog } from '../src/gateway/log.ts';
+import { createRenewalMetrics } from '../src/metrics/renewals.ts';
 import { createTraceMetrics } from '../src/metrics/trace/otlp.ts';
 import { createAccessMetrics } from '../src/access/access-metrics.ts';
 import { createAuditMetrics } from '../src/proxy/reads/audits.ts';
@@ -89,7 +90,13 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
       },
     ],
   ],
-  ['TLS', [{ when: '`listen.tls`', add: (registry) => void createTlsMetrics(registry, zero) }]],
+  [
+    'TLS and credentials',
+    [
+      { when: '`listen.tls`', add: (registry) => void createTlsMetrics(registry, zero) },
+      always((registry) => void createRenewalMetrics(registry, { pending: () => [], expiries: () => [] })),
+    ],
+  ],
   [
     'The process',
     [

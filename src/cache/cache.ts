@@ -8,13 +8,16 @@ import { purge } from './purge/purge.ts';
 import { ReadThrough } from './read-through.ts';
 import { createSharedCache, type SharedCacheParts } from './redis/shared-cache.ts';
 import type { NewsListener, ReplicaNews } from './redis/news.ts';
+import type { RedisSource } from './redis/redis-source.ts';
 import { createStoredCache, type StoreParts } from './store/stored-cache.ts';
 
 /** The process that the cache is a part of, and the nodes' ledger. */
 interface CacheDeps extends Omit<
   StoreParts & SharedCacheParts & ComparedLedger,
-  'memory' | 'epochs' | 'ledger' | 'news' | 'onReplaced' | 'onForeign'
+  'memory' | 'epochs' | 'ledger' | 'news' | 'source' | 'onReplaced' | 'onForeign'
 > {
+  /** Needed with `redis` in the config. */
+  readonly redisSource: RedisSource | undefined;
   readonly chainId: () => number | undefined;
   /** The first transaction's hash distinguishes ledgers of one chain id. Looked up at the start, closed with the cache. */
   readonly identity: { readonly name: string | undefined; look(): Promise<void>; close(): void };
@@ -53,7 +56,8 @@ export function createCache(config: Config['cache'], deps: CacheDeps) {
   const parts = { ...deps, memory, epochs };
   const stored = config.store && createStoredCache(config.store, parts);
   const news: NewsListener = { onNews, onPurge: (scope) => tiers.purge(scope), purgeMark: stored?.purgeMark };
-  const shared = config.redis && createSharedCache(config.redis, { ...parts, news });
+  const source = deps.redisSource;
+  const shared = config.redis && source && createSharedCache(config.redis, { ...parts, news, source });
   const tiers: ReadThrough = new ReadThrough({ memory, stored, shared, onAwaited: deps.onAwaited });
   const forget = (scope: PurgeScope) => tiers.purge(scope);
   return {

@@ -10,5 +10,6 @@ export { kinds, type Operation } from './kinds.ts';
 export type { CacheLocation } from './memory/memory.ts';
 export type { PurgeScope } from './purge/purge-scope.ts';
 export { redisConnections } from './redis/redis-link.ts';
+export { RedisSource } from './redis/redis-source.ts';
 export { faultOf } from './store/file.ts';
 export type { Loaded, ReadFlights } from './tiers.ts';

@@ -7,7 +7,15 @@ import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { inspectKeysFile } from '../access/index.ts';
-import { type Config, ConfigError, type LoadedConfig, type Problem, TlsPair, WatchedFiles } from '../config/index.ts';
+import {
+  ClientTls,
+  type Config,
+  ConfigError,
+  type LoadedConfig,
+  type Problem,
+  TlsPair,
+  WatchedFiles,
+} from '../config/index.ts';
 import { GatewayLog, type GatewayOptions, type RunningGateway, startGateway } from '../gateway/index.ts';
 import { Tracer } from '../metrics/index.ts';
 import { type CommandCall, type ExitCode, type Terminal, formatTable } from './command.ts';
@@ -57,10 +65,12 @@ export async function runGateway(
 ): Promise<ExitCode> {
   const stop = terminal.stopSignal();
   const tls = TlsPair.check(loaded);
-  if (tls.problems.length > 0) throw new ConfigError(tls.problems);
+  const files = ClientTls.check(loaded);
+  const broken = [...tls.problems, ...files.problems];
+  if (broken.length > 0) throw new ConfigError(broken);
   const keys = inspectKeysFile(loaded);
   const refusals = keys.problems.map((problem) => `${ConfigError.format(problem)}: this entry is refused`);
-  const warnings = [...loaded.warnings, ...tls.warnings, ...keys.warnings, ...refusals];
+  const warnings = [...loaded.warnings, ...tls.warnings, ...files.warnings, ...keys.warnings, ...refusals];
   if (loaded.config.tracing !== undefined && Tracer.findSdk() !== undefined) warnings.push(tracingIgnored);
   for (const warning of warnings) terminal.error(`warning: ${warning}`);
   const log = GatewayLog.onStandardError(loaded.config.log);
@@ -122,6 +132,8 @@ function createReloading({ files, load }: ConfigSource, gateway: RunningGateway,
     let loaded: LoadedConfig;
     try {
       loaded = load();
+      const { problems } = ClientTls.check(loaded);
+      if (problems.length > 0) throw new ConfigError(problems);
     } catch (error) {
       const unread: Problem = { where: { kind: 'nowhere' }, path: [], message: String(error) };
       gateway.reloads.refuse(error instanceof ConfigError ? error.problems : [unread]);

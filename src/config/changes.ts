@@ -3,7 +3,7 @@
  * their value until a restart. Pure.
  */
 import { isMapping } from './source/problem.ts';
-import type { Config } from './config.ts';
+import type { Config, RedisTargetConfig } from './config.ts';
 import { configSchema } from './schema/schema.ts';
 import { liveKeysOf } from './schema/schema-parts.ts';
 
@@ -33,6 +33,11 @@ export function compareConfigs(current: Config, next: Config): Changes {
       live.push(key);
       return after;
     }
+    const address = addressKeyOf(key, before, after);
+    if (address !== undefined) {
+      live.push(address);
+      return after;
+    }
     if (isSection(key) && isMapping(before) && isMapping(after)) {
       const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
       const entries = names.map((name) => [name, merge(keyOf(key, name), before[name], after[name])] as const);
@@ -44,6 +49,21 @@ export function compareConfigs(current: Config, next: Config): Changes {
   };
   const effective = merge('', current, next) as Config;
   return { live, restart, effective };
+}
+
+/** The file's key of a Redis whose user or password alone has changed; `undefined` for anything else. */
+function addressKeyOf(key: string, before: unknown, after: unknown): string | undefined {
+  const section = /^((?:cache|access)\.redis)\.target$/.exec(key)?.[1];
+  if (section === undefined || before === undefined || after === undefined) return undefined;
+  const next = after as RedisTargetConfig;
+  if (!isSame(withoutUser(before as RedisTargetConfig), withoutUser(next))) return undefined;
+  return `${section}.${next.kind === 'single' ? 'url' : next.kind}`;
+}
+
+function withoutUser(target: RedisTargetConfig): readonly unknown[] {
+  const urls = target.kind === 'single' ? [target.url] : target.urls;
+  const name = target.kind === 'sentinel' ? target.name : '';
+  return [target.kind, name, ...urls.map((url) => url.replace(/\/\/.*@/, '//'))];
 }
 
 /** Only a restart opens or closes an endpoint: no operator must believe an open one closed. */

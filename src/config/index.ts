@@ -1,4 +1,5 @@
 /** The config: read from file, flags and variables, checked by its schema, with problems that name their place. */
+export { ClientTls, type TlsMaterial } from './client-tls.ts';
 export { compareConfigs } from './changes.ts';
 export type { AccessConfig, Config, RedisConfig, RedisServersConfig, UpstreamConfig } from './config.ts';
 export { explainFile } from './explain.ts';

@@ -15,6 +15,7 @@ export interface TlsPair {
 /** Absolute names of PEM files. */
 type TlsFiles = Pick<NonNullable<Config['listen']['tls']>, 'cert' | 'key'>;
 
+/** A fault of a file, by its key in the config. */
 interface TlsProblem {
   readonly at: keyof TlsFiles;
   readonly message: string;
@@ -86,8 +87,8 @@ function weaknessesOf(ciphers: readonly string[]): readonly string[] {
   });
 }
 
-/** Inspects PEM texts, without I/O. No message quotes them: the key is a secret. */
-export function inspectTlsPair(pair: TlsPair, nowMs: number): InspectedPair {
+/** Inspects PEM texts, without I/O. No message quotes them: the key is a secret. `section`: of the config. */
+export function inspectTlsPair(pair: TlsPair, nowMs: number, section = 'listen.tls'): InspectedPair {
   const cert = findCertificate(pair.cert);
   const key = findKey(pair.key);
   const problems: TlsProblem[] = [];
@@ -96,20 +97,28 @@ export function inspectTlsPair(pair: TlsPair, nowMs: number): InspectedPair {
   if (cert === undefined || key === undefined) return { problems, warnings: [] };
   const expiresMs = cert.validToDate.getTime();
   if (!cert.checkPrivateKey(key)) {
-    const message = "is not the key of listen.tls.cert's first certificate";
+    const message = `is not the key of ${section}.cert's first certificate`;
     return { expiresMs, problems: [{ at: 'key', message }], warnings: [] };
   }
   const fault = faultOfContext(pair);
   if (fault !== undefined) return { expiresMs, problems: [{ at: 'cert', message: fault }], warnings: [] };
-  return { pair, expiresMs, problems: [], warnings: warningsOf(cert, nowMs) };
+  return { pair, expiresMs, problems: [], warnings: warningsOf(cert, nowMs, `${section}.cert`) };
 }
 
-function warningsOf({ validFromDate, validToDate }: X509Certificate, nowMs: number): readonly string[] {
-  const leftMs = validToDate.getTime() - nowMs;
-  if (leftMs <= 0) return [`listen.tls.cert expired at ${validToDate.toISOString()}`];
-  if (validFromDate.getTime() > nowMs) return [`listen.tls.cert is not valid before ${validFromDate.toISOString()}`];
+/** `name`: the certificate's key in the config. */
+function warningsOf({ validFromDate, validToDate }: X509Certificate, nowMs: number, name: string): readonly string[] {
+  if (validFromDate.getTime() > nowMs && validToDate.getTime() > nowMs)
+    return [`${name} is not valid before ${validFromDate.toISOString()}`];
+  return expiryWarnings(validToDate.getTime(), nowMs, name);
+}
+
+/** A warning about an end that has passed, or comes within a week; none otherwise. `name`: key in the config. */
+export function expiryWarnings(expiresMs: number, nowMs: number, name: string): readonly string[] {
+  const leftMs = expiresMs - nowMs;
+  const ends = new Date(expiresMs).toISOString();
+  if (leftMs <= 0) return [`${name} expired at ${ends}`];
   if (leftMs > soonMs) return [];
-  return [`listen.tls.cert expires at ${validToDate.toISOString()}, in less than ${Math.ceil(leftMs / dayMs)} day(s)`];
+  return [`${name} expires at ${ends}, in less than ${Math.ceil(leftMs / dayMs)} day(s)`];
 }
 
 function findCertificate(text: string): X509Certificate | undefined {

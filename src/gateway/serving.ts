@@ -7,10 +7,10 @@ import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { loadAccess } from '../access/index.ts';
-import { type Cache, createCache, redisConnections } from '../cache/index.ts';
+import { type Cache, createCache, redisConnections, RedisSource } from '../cache/index.ts';
 import { type Config, packageVersion } from '../config/index.ts';
 import type { LedgerVersion } from '../ledger/index.ts';
-import { Journal, loadOtlp, Tracer } from '../metrics/index.ts';
+import { Journal, loadOtlp, Renewals, Tracer } from '../metrics/index.ts';
 import { type ClientPort, type ConnectionTimes, createClientPort } from '../proxy/http/index.ts';
 import { ProcessOperations } from '../proxy/operations/index.ts';
 import { createReads, type Reads } from '../proxy/reads/index.ts';
@@ -74,7 +74,9 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
   const registry = createProcessRegistry();
   const journal = new Journal(log.logger);
   const settings = createSettings(config, options.stallMs ?? usualStallMs);
-  const context = { log: log.logger, journal, registry, settings, processes, run, peers };
+  const renewals = new Renewals(registry, journal);
+  const context = { log: log.logger, journal, registry, settings, processes, run, peers, renewals };
+  const redis = redisSourcesOf(config, context);
   const { drained, forkTimes, lookUp } = options;
   const fleet = await createFleet(config, {
     ...context,
@@ -99,6 +101,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
   const { answerBudget } = fleet;
   const cache: Cache = createCache(config.cache, {
     ...context,
+    redisSource: redis.cache,
     chainId: () => fleet.chainId,
     identity: fleet.identity,
     generation: () => fleet.generation,
@@ -114,7 +117,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     optional.Access &&
     new optional.Access(config.access, {
       ...context,
-      redis: accessRedis && redisConnections(accessRedis, settings.accessRedis),
+      redis: accessRedis && redisConnections(accessRedis, settings.accessRedis, redis.access ?? redis.cache),
     });
   const reads: Reads = createReads({
     fleet,
@@ -166,7 +169,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     memory: cache.memory,
     answerBudget,
     onEnd: new AccessLog(log, registry).note,
-    sdk: config.tracing && optional.createTracing?.(tracingOf(config.tracing), context),
+    sdk: config.tracing && optional.createTracing?.(tracingOf(config.tracing, settings.tracing), context),
     times: options.times,
     isOverloaded: options.isOverloaded,
   });
@@ -192,14 +195,18 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     // Usage first: nothing of the cache is worth its loss.
     await access?.close();
     await cache.close();
+    redis.cache?.close();
+    redis.access?.close();
     await fleet.close();
   };
   /** Applies the live keys of `next`, this process's share of the config. */
   const applyShare = async (next: Config): Promise<void> => {
     if (next.access !== undefined) access?.check(next.access);
     settings.apply(next);
-    // Before irreversible steps: it may reject the config.
+    // Before irreversible steps: they may reject the config.
     await fleet.follow(next);
+    if (next.cache.redis !== undefined) redis.cache?.renew(next.cache.redis);
+    if (next.access?.redis !== undefined) redis.access?.renew(next.access.redis);
     if (next.access !== undefined) access?.update(next.access);
     clientPort.apply(next);
     // In the background: evicts in steps.
@@ -268,13 +275,29 @@ async function loadOptional({ access, tracing }: Config) {
   };
 }
 
-function tracingOf({ endpoint, headers = {}, share }: NonNullable<Config['tracing']>) {
+/** The servers of Redis that the config has; access without one of its own uses the cache's. */
+function redisSourcesOf(
+  { cache, access }: Config,
+  { renewals, journal }: { readonly renewals: Renewals; readonly journal: Journal },
+) {
+  const parts = { renewals, journal };
+  return {
+    cache: cache.redis && new RedisSource(cache.redis, { ...parts, toward: 'cache.redis' }),
+    access: access?.redis && new RedisSource(access.redis, { ...parts, toward: 'access.redis' }),
+  };
+}
+
+/** `live`: the headers in force. */
+function tracingOf(
+  { endpoint, share }: NonNullable<Config['tracing']>,
+  live: { readonly headers: Readonly<Record<string, string>> },
+) {
   const resource = {
     'service.name': 'ledgergate',
     'service.version': packageVersion(),
     'service.instance.id': `${hostname()}-${process.pid}`,
   };
-  return { endpoint, headers, share, resource };
+  return { endpoint, headers: () => live.headers, share, resource };
 }
 
 /** The registry of a process, with Node's own metrics. */

@@ -52,7 +52,7 @@ export function createSettings(config: Config, stallMs: number) {
   };
 }
 
-function valuesOf({ upstream, latest, follow, streams, encode, cache, access }: Config) {
+function valuesOf({ upstream, latest, follow, streams, encode, cache, access, tracing }: Config) {
   const { timeoutMs, deadlineMs, maxAttempts, hedge = noHedge, probeIntervalMs, maxLagMs, audit } = upstream;
   return {
     connect: { connectTimeoutMs: Math.min(timeoutMs, longestConnectMs) },
@@ -68,6 +68,7 @@ function valuesOf({ upstream, latest, follow, streams, encode, cache, access }: 
     encode: { enabled: encode.enabled, share: encode.shadow },
     redis: redisOf(cache.redis, timeoutMs),
     accessRedis: { timeoutMs: (access?.redis ?? cache.redis)?.timeoutMs ?? 0 },
+    tracing: { headers: tracing?.headers ?? {} },
   };
 }
 

@@ -44,6 +44,7 @@ const quotas = { topic: 'quotas' };
 // An audit trail, as of purges.
 const drains = { lines: Infinity };
 const discoveries = { topic: 'discovery' };
+const renewals = { topic: 'renewals' };
 const ejections = { topic: 'ejections' };
 
 /** Classes of reads for people. */
@@ -172,6 +173,14 @@ const kinds = {
   'config refused': rule('error', [], 'a config was refused[: {places}]: the one before stays in force'),
   certificate: rule('info', [], 'new connections are shown a new certificate, until {expires}'),
   'certificate refused': rule('error', [], 'new certificate files cannot be used[: {why}]: the old certificate stays'),
+  renewed: rule('info', ['toward'], 'renewed credentials or certificates toward {toward} are in use', renewals),
+  'renewal refused': rule(
+    'error',
+    ['toward'],
+    'renewed credentials or certificates toward {toward} cannot be used[: {why}]: the ones before stay',
+    renewals,
+  ),
+  'certificate ends': rule('warn', ['toward', 'file'], 'the {file} toward {toward} ends at {expires}'),
   'keys read': rule('info', [], 'keys were read again[: {keys} in all]'),
   'keys refused': rule('error', [], 'keys are malformed: the ones before stay in force, or some are left out'),
   'keys away': rule('warn', [], 'keys in Redis cannot be read: the ones before stay in force'),

@@ -12,6 +12,7 @@ export {
   labelSources,
   readFamilies,
 } from './family.ts';
+export { type ExpiringFile, Renewals } from './renewals.ts';
 export { joinFamilies } from './join.ts';
 export { describeEvent, Journal } from './journal.ts';
 export {

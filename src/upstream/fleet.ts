@@ -5,9 +5,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { Config } from '../config/index.ts';
+import type { Config, TlsMaterial } from '../config/index.ts';
 import { Dialect, type LedgerInfo, type LedgerVersion } from '../ledger/index.ts';
-import type { Journal } from '../metrics/index.ts';
+import type { Journal, Renewals } from '../metrics/index.ts';
 import { type ByteBudget, createAnswerBudget } from './byte-budget.ts';
 import type { SendLimits } from './dispatch/fleet-request.ts';
 import { createSenderMetrics } from './dispatch/sender-metrics.ts';
@@ -16,6 +16,7 @@ import { type FleetEvents, FleetState, type LedgerReport } from './fleet-state.t
 import { candidatesOf } from './fleet-view.ts';
 import { Latest, type LatestOptions } from './latest.ts';
 import { LedgerIdentity } from './node/ledger-identity.ts';
+import { NodeCredentials } from './node/node-credentials.ts';
 import { Prober, type ProberOptions } from './node/probe.ts';
 import { Upstream } from './node/upstream.ts';
 import {
@@ -63,6 +64,7 @@ export interface FleetDeps {
   readonly log: Logger;
   readonly journal: Journal;
   readonly registry: Registry;
+  readonly renewals: Renewals;
   /** Live values of the config, read at each use. */
   readonly settings: {
     readonly connect: { readonly connectTimeoutMs: number };
@@ -116,11 +118,19 @@ export class Fleet extends FleetState {
   readonly answerBudget: ByteBudget;
   readonly #prober: Prober;
   readonly #nodes: Nodes;
+  readonly #credentials: NodeCredentials<NodeConfig>;
 
   constructor(config: Config, deps: FleetDeps & { readonly lookUp: LookUp; readonly found: FoundAddresses }) {
     const { journal, log, registry, publish, settings, found, drained = [], processes } = deps;
-    const create = (node: NodeConfig): Upstream => createUpstream(node, config.upstream.connections, deps);
-    const configs = new Map(nodesOf(config.upstreams, found).map((node) => [create(node), node] as const));
+    const { connections } = config.upstream;
+    const credentials = new NodeCredentials<NodeConfig>({
+      make: (node, tls) => createUpstream(node, { connections, tls }, deps),
+      tryOut: (upstream, withinMs) => this.#prober.tryOut(upstream, withinMs),
+      renewals: deps.renewals,
+      journal,
+    });
+    const nodes = nodesOf(config.upstreams, found);
+    const configs = new Map(nodes.map((node) => [credentials.create(node), node] as const));
     for (const upstream of configs.keys()) upstream.isDrained = drained.includes(upstream.name);
     const dialect = config.dialect === 'auto' ? config.dialect : new Dialect(config.dialect);
     const events: FleetEvents = {
@@ -178,8 +188,9 @@ export class Fleet extends FleetState {
     this.identity = new LedgerIdentity(this, this.sender);
     const { listen, upstreams } = config;
     const { discovery } = settings;
-    const ofNodes = { ...deps, fleet: this, prober: this.#prober, metrics, configs, create, listen, discovery };
+    const ofNodes = { ...deps, fleet: this, prober: this.#prober, metrics, configs, credentials, listen, discovery };
     this.#nodes = new Nodes(upstreams, ofNodes);
+    this.#credentials = credentials;
     this.roots = new Roots(this, this.#prober, {
       onChange: (change, fields, message) => journal.record(change, fields, message),
       onFork: deps.onFork,
@@ -209,6 +220,7 @@ export class Fleet extends FleetState {
   /** Ends everything that sends requests by itself. */
   stop(): void {
     this.#nodes.stop();
+    this.#credentials.close();
     for (const part of [this.#prober, this.roots, this.latest, this.sender, this.identity]) part.close();
   }
 
@@ -295,8 +307,13 @@ export class Fleet extends FleetState {
   }
 }
 
-function createUpstream(node: NodeConfig, connections: number, { settings, ownLag }: FleetDeps): Upstream {
+/** `connections`: most of them. */
+function createUpstream(
+  node: NodeConfig,
+  client: { readonly connections: number; readonly tls: TlsMaterial | undefined },
+  { settings, ownLag }: FleetDeps,
+): Upstream {
   const { name, url, address, tier, headers, maxRequestsPerSecond, weight } = node;
-  const options = { name, url: new URL(url), address, tier, headers, maxRequestsPerSecond, weight, connections };
+  const options = { name, url: new URL(url), address, tier, headers, maxRequestsPerSecond, weight, ...client };
   return new Upstream({ ...options, ...settings.connect, ownLag });
 }

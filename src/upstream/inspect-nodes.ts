@@ -1,5 +1,5 @@
 /** One look at every node from outside, without a gateway: its ledger, and why the gateway could not use it. */
-import type { Config } from '../config/index.ts';
+import { ClientTls, type Config } from '../config/index.ts';
 import { Dialect, type LedgerInfo } from '../ledger/index.ts';
 import { Agent, request } from 'undici';
 import { elect } from './contradictions.ts';
@@ -8,7 +8,7 @@ import { lookupOf } from './node/node-client.ts';
 import { connectionFault, describeFault, dialectOfLook, faultOfLook, type NodeFaultReport } from './node/node-fault.ts';
 import { SharedAddress, sharedAddressMessage } from './node/shared-address.ts';
 
-/** Probes every node. A config without a chain or a dialect takes those of most nodes. */
+/** Probes every node. Throws when files of TLS cannot be used. A config without a chain or a dialect takes those of most nodes. */
 export async function inspectNodes(config: Config) {
   const { chainId: fixedChainId, dialect: fixedDialect } = config;
   const { timeoutMs } = config.upstream;
@@ -76,8 +76,8 @@ interface ProbeOutcome {
 }
 
 /** `GET` of the node's ledger info on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
-async function probe({ url, headers, address }: NodeConfig, timeoutMs: number): Promise<ProbeOutcome> {
-  const connect = address === undefined ? {} : { lookup: lookupOf(address) };
+async function probe({ url, headers, address, tls }: NodeConfig, timeoutMs: number): Promise<ProbeOutcome> {
+  const connect = { ...(address === undefined ? {} : { lookup: lookupOf(address) }), ...(tls && ClientTls.once(tls)) };
   const dispatcher = new Agent({ connections: 1, connect });
   const signal = AbortSignal.timeout(timeoutMs);
   try {

@@ -2,7 +2,7 @@
  * Keeps the nodes of the fleet as config and DNS have them, at run time. Names with `discover: dns` are looked up again and
  * again; while a look-up fails, or finds no address, the nodes found before stay. A new node, or one with another address or
  * tier, reports its ledger before removed nodes leave; a removed one finishes its requests in flight, then its connections
- * close.
+ * close. A node with other headers or TLS stays the node that it is (`NodeCredentials`).
  */
 import { hash } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
@@ -14,6 +14,7 @@ import type { Config, UpstreamConfig } from '../config/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import type { SenderMetrics } from './dispatch/sender-metrics.ts';
 import type { FleetState } from './fleet-state.ts';
+import type { NodeCredentials } from './node/node-credentials.ts';
 import type { Prober, ProbeResult } from './node/probe.ts';
 import type { Upstream } from './node/upstream.ts';
 import type { UpstreamMetrics } from './upstream-metrics.ts';
@@ -84,7 +85,7 @@ interface NodesParts {
   readonly journal: Journal;
   /** The nodes of the fleet, with their configs. */
   readonly configs: Map<Upstream, NodeConfig>;
-  readonly create: (config: NodeConfig) => Upstream;
+  readonly credentials: NodeCredentials<NodeConfig>;
   readonly lookUp: LookUp;
   readonly listen: Listening;
   /** The addresses that the nodes of the start were made of. */
@@ -249,13 +250,13 @@ export class Nodes {
    * present ones is: a wrong address must not cause an outage. One call at a time.
    */
   async #replace(wanted: readonly NodeConfig[]): Promise<void> {
-    const { fleet, prober, journal } = this.#parts;
+    const { fleet, prober, journal, credentials } = this.#parts;
     const before = fleet.upstreams;
     const added = new Map<Upstream, NodeConfig>();
     const configs = new Map<Upstream, NodeConfig>();
     const after = wanted.map((config) => {
       const known = before.find((upstream) => isSame(this.#parts.configs.get(upstream), config));
-      const upstream = known ?? this.#parts.create(config);
+      const upstream = known ?? credentials.create(config);
       // The name is drained: another address or tier makes a new node of it.
       if (known === undefined)
         upstream.isDrained = before.some(({ name, isDrained }) => isDrained && name === config.name);
@@ -265,13 +266,20 @@ export class Nodes {
     });
     const results = await this.#lookAt([...added.keys()]);
     if (before.some(isUsable) && !after.some(isUsable) && ![...results.values()].some((found) => this.#isOurs(found))) {
-      await Promise.all([...added.keys()].map((upstream) => upstream.close()));
+      await Promise.all([...added.keys()].map((upstream) => this.#discard(upstream)));
       throw new Error('none of the upstreams answers as a node of this chain');
     }
     const gone = before.filter((upstream) => !after.includes(upstream));
-    for (const [upstream, { maxRequestsPerSecond, weight }] of configs) {
-      upstream.allowance.change(maxRequestsPerSecond, performance.now());
-      upstream.weight = weight;
+    for (const [upstream, config] of configs) {
+      upstream.allowance.change(config.maxRequestsPerSecond, performance.now());
+      upstream.weight = config.weight;
+      if (!added.has(upstream)) this.#parts.configs.set(upstream, config);
+    }
+    try {
+      await Promise.all([...configs].map(([upstream, config]) => credentials.follow(upstream, config)));
+    } catch (error) {
+      await Promise.all([...added.keys()].map((upstream) => this.#discard(upstream)));
+      throw error;
     }
     // New nodes join before old ones leave: the fleet always has a usable node.
     fleet.replace([...after, ...gone], performance.now());
@@ -311,6 +319,12 @@ export class Nodes {
     return info !== undefined && (chainId === undefined || info.chainId === chainId);
   }
 
+  /** Closes a node that did not join the fleet. */
+  #discard(upstream: Upstream): Promise<void> {
+    this.#parts.credentials.release(upstream);
+    return upstream.close();
+  }
+
   /** Closes removed nodes at once. */
   async close(): Promise<void> {
     const leaving = [...this.#leaving];
@@ -326,6 +340,7 @@ export class Nodes {
   #release(upstream: Upstream): void {
     const releasedMs = performance.now();
     this.#parts.prober.remove(upstream);
+    this.#parts.credentials.release(upstream);
     this.#parts.configs.delete(upstream);
     const timer = setInterval(() => {
       const sinceMs = performance.now() - releasedMs;
@@ -358,13 +373,13 @@ function isUsable({ health }: Upstream): boolean {
   return health === 'usable';
 }
 
-/** Any difference in its config makes a new node, except its allowance and weight; its place in the list does not. */
+/** Any difference in its config makes a new node, except allowance, weight and credentials; its place in the list does not. */
 function isSame(one: NodeConfig | undefined, other: NodeConfig): boolean {
   return one !== undefined && identityOf(one) === identityOf(other);
 }
 
-function identityOf({ maxRequestsPerSecond: _, weight: _weight, ...identity }: NodeConfig): string {
-  return JSON.stringify(identity);
+function identityOf({ name, url, address, discover, tier }: NodeConfig): string {
+  return JSON.stringify([name, url, address, discover, tier]);
 }
 
 function namesOf(upstreams: readonly Upstream[]): readonly string[] {

@@ -66,7 +66,37 @@ const cases: readonly (readonly [
   ['', 'encode: { enabled: false, signingDomain: X }', ['encode.enabled'], ['encode.signingDomain']],
   ['', 'dialect: aptos\nworkers: 2', [], ['dialect', 'workers']],
   ['', 'tracing: { endpoint: "http://a:1" }', [], ['tracing']],
-  ['tracing: { endpoint: "http://a:1" }', 'tracing: { endpoint: "http://a:1", share: 1 }', [], ['tracing']],
+  ['tracing: { endpoint: "http://a:1" }', 'tracing: { endpoint: "http://a:1", share: 1 }', [], ['tracing.share']],
+  [
+    'tracing: { endpoint: "http://a:1" }',
+    'tracing: { endpoint: "http://b:1", headers: { a: b } }',
+    ['tracing.headers'],
+    ['tracing.endpoint'],
+  ],
+  [
+    'cache: { redis: { url: "rediss://a:1" } }',
+    'cache: { redis: { url: "rediss://u:p@a:1", tls: { ca: ca.crt } } }',
+    ['cache.redis.url', 'cache.redis.tls'],
+    [],
+  ],
+  [
+    'cache: { redis: { sentinel: { name: n, nodes: ["redis://u:p@a:1"] } } }',
+    'cache: { redis: { sentinel: { name: n, nodes: ["redis://u:q@a:1"] } } }',
+    ['cache.redis.sentinel'],
+    [],
+  ],
+  [
+    'cache: { redis: { cluster: ["redis://u:p@a:1", "redis://b:1"] } }',
+    'cache: { redis: { cluster: ["redis://u:q@a:1", "redis://c:1"] } }',
+    [],
+    ['cache.redis'],
+  ],
+  [
+    'access: { redis: { url: "redis://:p@a:1" }, anonymous: p, plans: { p: {} } }',
+    'access: { redis: { url: "redis://:q@a:1" }, anonymous: p, plans: { p: {} } }',
+    ['access.redis.url'],
+    [],
+  ],
   ['', 'chainId: testnet', [], ['chainId']],
   ['chainId: mainnet', 'chainId: 1', [], []],
 ];

@@ -25,6 +25,8 @@ export interface Authority {
   readonly folder: string;
   /** A certificate for 127.0.0.1 and localhost, in files of its own. Ends after so many days; default 30. */
   certify(name: string, days?: number, key?: 'ec' | 'rsa'): Certified;
+  /** A certificate that ends at this second. */
+  certifyUntil(name: string, end: Date): Certified;
 }
 
 /** A root of its own for each test, in a folder that goes with it. */
@@ -36,18 +38,53 @@ export function authority(t: TestContext): Authority {
   openssl('req', '-x509', ...key, '-keyout', 'ca.key', '-out', 'ca.crt', '-days', '30', '-subj', '/CN=test root');
   writeFileSync(join(folder, 'names'), 'subjectAltName=IP:127.0.0.1,DNS:localhost\n');
   const file = join(folder, 'ca.crt');
+  const ofName = (name: string): Certified => ({
+    cert: join(folder, `${name}.crt`),
+    key: join(folder, `${name}.key`),
+    ciphers: defaultCiphers,
+  });
   return {
     ca: readFileSync(file, 'utf8'),
     file,
     folder,
+    certifyUntil(name, end) {
+      // Days are the least that `openssl x509` knows.
+      const lines = [
+        '[ca]',
+        'default_ca=it',
+        '[it]',
+        'database=index',
+        'new_certs_dir=.',
+        'serial=serial',
+        'default_md=sha256',
+      ];
+      writeFileSync(join(folder, 'index'), '');
+      writeFileSync(
+        join(folder, 'ca.cnf'),
+        `${lines.join('\n')}\nunique_subject=no\npolicy=any\n[any]\ncommonName=supplied\n`,
+      );
+      openssl('req', ...key, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
+      const times = ['-startdate', utc(new Date(Date.now() - 60_000)), '-enddate', utc(end)];
+      const by = ['-config', 'ca.cnf', '-cert', 'ca.crt', '-keyfile', 'ca.key', '-extfile', 'names', '-rand_serial'];
+      openssl('ca', '-batch', '-notext', ...by, ...times, '-in', `${name}.csr`, '-out', `${name}.crt`);
+      return ofName(name);
+    },
     certify(name, days = 30, kind = 'ec') {
       const own = kind === 'ec' ? key : ['-newkey', 'rsa:2048', '-nodes'];
       openssl('req', ...own, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
       const by = ['-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAcreateserial', '-days', String(days), '-extfile', 'names'];
       openssl('x509', '-req', '-in', `${name}.csr`, '-out', `${name}.crt`, ...by);
-      return { cert: join(folder, `${name}.crt`), key: join(folder, `${name}.key`), ciphers: defaultCiphers };
+      return ofName(name);
     },
   };
+}
+
+/** As `openssl ca` takes it. */
+function utc(date: Date): string {
+  return `${date
+    .toISOString()
+    .replace(/[-:T]|\.\d+/g, '')
+    .slice(2, -1)}Z`;
 }
 
 /** Puts other files in the place of those that are served, as renewals do: whole, one after the other. */

@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import type * as Ioredis from 'ioredis';
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
+import type { TlsMaterial } from '../../config/index.ts';
 import { Allowance } from '../../ledger/index.ts';
 
 const require = createRequire(import.meta.url);
@@ -26,9 +27,12 @@ const longestReconnectMs = 2_000;
 
 const reconnectAfter = (times: number): number => Math.min(50 * 2 ** Math.min(times, 8), longestReconnectMs);
 
-/** Connects in the background; commands fail at once meanwhile. `onError` receives the cause, which they lack. */
-export function connectRedis(target: RedisServers, onError: (error: Error) => void): RedisClient {
-  const client = createClient(target);
+/**
+ * Connects in the background; commands fail at once meanwhile. `onError` receives the cause, which they lack. `tls`: for
+ * `rediss:` addresses; absent: the public authorities.
+ */
+export function connectRedis(target: RedisServers, onError: (error: Error) => void, tls?: TlsMaterial): RedisClient {
+  const client = createClient(target, tls);
   if ('slots' in client) client.on('+node', gatherCommands);
   else gatherCommands(client);
   client.on('error', onError);
@@ -38,10 +42,14 @@ export function connectRedis(target: RedisServers, onError: (error: Error) => vo
 }
 
 /** A separate connection for messages, without the bound on silence: few messages come. */
-export function connectSubscriber(target: RedisServers, onError: (error: Error) => void): RedisClient {
+export function connectSubscriber(
+  target: RedisServers,
+  onError: (error: Error) => void,
+  tls?: TlsMaterial,
+): RedisClient {
   // The client's own renewal of subscriptions leaves a rejection without a handler when the server goes away again.
   const changes = { socketTimeout: undefined, enableOfflineQueue: true, autoResubscribe: false };
-  const client = createClient(target, changes);
+  const client = createClient(target, tls, changes);
   client.on('error', onError);
   client.connect().catch(() => undefined);
   return client;
@@ -67,15 +75,42 @@ function gather(socket: Socket | undefined): void {
   setImmediate(() => socket.uncork());
 }
 
-function createClient(target: RedisServers, changes: Partial<NodeOptions> = {}): RedisClient {
+/** User and password of a Redis. */
+export interface RedisUser {
+  readonly username?: string;
+  readonly password?: string;
+}
+
+/** The user of a target, which all its servers have. */
+export function userOf(target: RedisServers): RedisUser {
+  const [first = ''] = target.kind === 'single' ? [target.url] : target.urls;
+  const { username, password } = serverOf(first, undefined);
+  return defined({ username, password });
+}
+
+/** Sets what the next connection of a server's client uses; the open one stays. The client reads its options then. */
+export function setAccess({ options }: Redis, { username, password }: RedisUser, tls: TlsMaterial | undefined): void {
+  const hasTls = Boolean(options.tls);
+  const isOfSentinels = Boolean(options.sentinels);
+  Object.assign(options, { username, password }, hasTls ? { tls: tls ?? {} } : {});
+  if (!isOfSentinels) return;
+  Object.assign(options, { sentinelUsername: username, sentinelPassword: password });
+  if (hasTls) Object.assign(options, { sentinelTLS: tls ?? {} });
+}
+
+function createClient(
+  target: RedisServers,
+  material: TlsMaterial | undefined,
+  changes: Partial<NodeOptions> = {},
+): RedisClient {
   // Loaded with the first connection: most configs need none.
   const { Cluster, Redis } = require('ioredis') as typeof Ioredis;
   const options: NodeOptions = { ...common, ...changes };
   switch (target.kind) {
     case 'single':
-      return new Redis({ ...serverOf(target.url), ...options, reconnectOnError: onDemotion(30_000) });
+      return new Redis({ ...serverOf(target.url, material), ...options, reconnectOnError: onDemotion(30_000) });
     case 'sentinel': {
-      const servers = target.urls.map(serverOf);
+      const servers = target.urls.map((url) => serverOf(url, material));
       const { username, password, tls, db } = servers[0] ?? {};
       return new Redis({
         ...defined({ username, password, tls, db, sentinelUsername: username, sentinelPassword: password }),
@@ -88,7 +123,7 @@ function createClient(target: RedisServers, changes: Partial<NodeOptions> = {}):
       });
     }
     case 'cluster': {
-      const servers = target.urls.map(serverOf);
+      const servers = target.urls.map((url) => serverOf(url, material));
       const { username, password, tls } = servers[0] ?? {};
       return new Cluster(
         servers.map(({ host, port }) => ({ host, port })),
@@ -145,11 +180,11 @@ interface Server {
   readonly username?: string;
   readonly password?: string;
   readonly db?: number;
-  readonly tls?: Record<string, never>;
+  readonly tls?: Partial<TlsMaterial>;
 }
 
-/** Parts of `redis://USER:PASSWORD@HOST:PORT/DB`; `rediss:` is TLS with certificate checks. */
-function serverOf(text: string): Server {
+/** Parts of `redis://USER:PASSWORD@HOST:PORT/DB`; `rediss:` is TLS with certificate checks, by `tls`. */
+function serverOf(text: string, tls: TlsMaterial | undefined): Server {
   const url = new URL(text);
   const db = /^\/(\d+)$/.exec(url.pathname)?.[1];
   return {
@@ -158,7 +193,7 @@ function serverOf(text: string): Server {
     ...(url.username === '' ? {} : { username: decodeURIComponent(url.username) }),
     ...(url.password === '' ? {} : { password: decodeURIComponent(url.password) }),
     ...(db === undefined ? {} : { db: Number(db) }),
-    ...(url.protocol === 'rediss:' ? { tls: {} } : {}),
+    ...(url.protocol === 'rediss:' ? { tls: tls ?? {} } : {}),
   };
 }
 

@@ -4,7 +4,8 @@ import type { Redis } from 'ioredis';
 import type { RedisServersConfig } from '../../config/index.ts';
 import { Circuit, setPatientTimeout } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
-import { connectRedis, type RedisClient } from './redis-client.ts';
+import type { RedisClient } from './redis-client.ts';
+import { RedisSource } from './redis-source.ts';
 
 /** `closed`: not sent, the circuit is open. `refused`: the server takes no writes. `wrong type`: of the key. */
 type RedisFailure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';
@@ -287,13 +288,18 @@ class TriedCircuit {
 
 /**
  * Connections to the Redis of the config for rooms that store something else in it, of their own at each call. `bounds`:
- * read at each command, since a reload may change them.
+ * read at each command, since a reload may change them. `source`: renews user and TLS of the connections.
  */
-export function redisConnections({ target, keyPrefix }: RedisServersConfig, bounds: Pick<LinkOptions, 'timeoutMs'>) {
+export function redisConnections(
+  config: RedisServersConfig,
+  bounds: Pick<LinkOptions, 'timeoutMs'>,
+  source = new RedisSource(config),
+) {
+  const { keyPrefix } = config;
   return {
     keyPrefix,
     link: (onTrouble: LinkOptions['onTrouble']) =>
-      new RedisLink((onError) => connectRedis(target, onError), {
+      new RedisLink((onError) => source.connect(onError), {
         get timeoutMs() {
           return bounds.timeoutMs;
         },
@@ -301,7 +307,7 @@ export function redisConnections({ target, keyPrefix }: RedisServersConfig, boun
         onFailure: () => undefined,
         onTrouble,
       }),
-    connect: (onError: (error: Error) => void) => connectRedis(target, onError),
+    connect: (onError: (error: Error) => void) => source.connect(onError),
     /** The error of a read in words of a closed set. */
     reasonOf: (error: Error) => reasonOf(failureOf(error, false), error, bounds),
   };

@@ -6,15 +6,16 @@ import type { PurgeScope } from '../purge/purge-scope.ts';
 import { createRedisMetrics } from '../cache-metrics.ts';
 import type { SecondTier, TierParts } from '../tiers.ts';
 import { Leases } from './leases.ts';
-import { connectRedis, connectSubscriber } from './redis-client.ts';
 import { AnswerNames, pagesIn, patternsOf } from './redis-keys.ts';
 import { RedisLink, type RedisOutcome, type TroubleChange } from './redis-link.ts';
+import type { RedisSource } from './redis-source.ts';
 import { News, type NewsListener } from './news.ts';
 import { SharedTier } from './shared-tier.ts';
 
 /** The process that shares its answers. */
 export interface SharedCacheParts extends TierParts {
   readonly news: NewsListener;
+  readonly source: RedisSource;
   /** Live settings of the config; `followMs`: longest wait for another replica's read of the same key. */
   readonly settings: {
     readonly redis: { readonly timeoutMs: number; readonly ttlMs: number; readonly followMs: number };
@@ -22,8 +23,8 @@ export interface SharedCacheParts extends TierParts {
 }
 
 /** The cache that replicas share in Redis, with its news and the epochs that it belongs to. Connects in the background. */
-export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, parts: SharedCacheParts) {
-  const { memory, journal, epochs } = parts;
+export function createSharedCache({ keyPrefix: prefix }: RedisConfig, parts: SharedCacheParts) {
+  const { memory, journal, epochs, source } = parts;
   const { ledger } = epochs.nodes;
   const settings = parts.settings.redis;
   const metrics = createRedisMetrics(parts.registry, () => ({
@@ -32,7 +33,7 @@ export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, pa
     pendingWrites: tier.size.writes,
     pendingBytes: tier.size.bytes,
   }));
-  const link: RedisLink = new RedisLink((onError) => connectRedis(target, onError), {
+  const link: RedisLink = new RedisLink((onError) => source.connect(onError), {
     get timeoutMs() {
       return settings.timeoutMs;
     },
@@ -54,7 +55,7 @@ export function createSharedCache({ keyPrefix: prefix, target }: RedisConfig, pa
     onWritten: (outcome, answers) => metrics.wrote(outcome, answers),
   });
   // The other connection reports the same faults.
-  const subscriber = connectSubscriber(target, () => undefined);
+  const subscriber = source.subscribe(() => undefined);
   const news = new News(link, subscriber, parts.news, {
     prefix,
     ledger,

@@ -1,6 +1,6 @@
 /** `check FILE`: checks the config, probes every upstream against it, inspects store and Redis, and reports for people or programs. */
 import { inspectKeysFile } from '../../access/index.ts';
-import { ConfigError, type LoadedConfig, type Problem, TlsPair } from '../../config/index.ts';
+import { ClientTls, ConfigError, type LoadedConfig, type Problem, TlsPair } from '../../config/index.ts';
 import { inspectNodes } from '../../upstream/index.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
@@ -9,7 +9,9 @@ import { type CheckFinding, inspectRedis, inspectStore } from './inspect-tiers.t
 /** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is, or the certificate has expired. */
 export async function check(call: CommandCall): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
-  const isOffline = call.given.has('offline');
+  const files = loaded && ClientTls.check(loaded);
+  // Without its authorities and certificates no server can be judged.
+  const isOffline = call.given.has('offline') || files === undefined || files.problems.length > 0;
   const storeConfig = isOffline ? undefined : loaded?.config.cache.store;
   const [fleet, redis, store] = await Promise.all([
     isOffline ? undefined : loaded && inspectFleet(loaded),
@@ -23,11 +25,11 @@ export async function check(call: CommandCall): Promise<ExitCode> {
     message,
     where: loaded?.whereIs(path) ?? { kind: 'nowhere' },
   }));
-  const broken = [...problems, ...(tls?.problems ?? [])];
+  const broken = [...problems, ...(tls?.problems ?? []), ...(files?.problems ?? [])];
   const report = {
     file: loaded?.file ?? givenFile('check', call),
     problems: [...broken, ...(tls?.expired ?? []), ...findings],
-    warnings: [loaded, tls, store, redis].flatMap((looked) => looked?.warnings ?? []),
+    warnings: [loaded, tls, files, store, redis].flatMap((looked) => looked?.warnings ?? []),
     upstreams: fleet?.upstreams,
   };
   call.terminal.out(call.given.get('format')?.values[0] === 'json' ? jsonReport(report) : formatReport(report));

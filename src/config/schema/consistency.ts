@@ -37,6 +37,7 @@ export function findContradictions(root: unknown, positions: Positions): readonl
     ...discoveredAddresses(read),
     ...redisServers(read, ['cache', 'redis']),
     ...redisServers(read, ['access', 'redis']),
+    ...clientTls(read),
     ...overrideKeys(root),
     ...missingSqlite(read),
     ...access(root),
@@ -137,6 +138,24 @@ function redisServers(read: ReadValue, path: KeyPath): readonly Contradiction[] 
   const isPlain = addresses.some((address) => typeof address === 'string' && address.startsWith('redis://'));
   if (!isPlain || !isMapping(redis['tls'])) return [];
   return [{ path: [...path, 'tls'], message: 'needs addresses that begin with rediss://', atKey: true }];
+}
+
+/** TLS toward nodes and Redis: a pair is whole, and the node's address is of TLS. */
+function clientTls(read: ReadValue): readonly Contradiction[] {
+  const nodes = upstreamsOf(read).map((_, index): KeyPath => ['upstreams', index]);
+  const plain = nodes.flatMap((path): readonly Contradiction[] => {
+    const [url, tls] = [read([...path, 'url']), read([...path, 'tls'])];
+    if (!isMapping(tls) || typeof url !== 'string' || !url.startsWith('http://')) return [];
+    return [{ path: [...path, 'tls'], message: 'needs an address that begins with https://', atKey: true }];
+  });
+  const halves = [...nodes, ['cache', 'redis'], ['access', 'redis']].flatMap((path): readonly Contradiction[] => {
+    const place = [...path, 'tls'];
+    const has = (key: string): boolean => read([...place, key]) !== undefined;
+    if (has('cert') === has('key')) return [];
+    const [given, other] = has('cert') ? ['cert', 'key'] : ['key', 'cert'];
+    return [{ path: [...place, given], message: `needs ${other}: a certificate and its key are a pair`, atKey: true }];
+  });
+  return [...plain, ...halves];
 }
 
 /** An override is of a function, or of a route. */

@@ -131,11 +131,14 @@ export function host(fallback: string) {
 /** A `redis:` or `rediss:` URL. */
 export function redisUrl() {
   const error = 'must be an address such as "redis://10.0.0.1:6379"';
-  // A password with "/" or "?" would end the address early: the rest would be a path, and the user the server's name.
-  const isWhole = (text: string): boolean => URL.canParse(text) && !/[/?].*@/.test(text.replace(/^rediss?:\/\//, ''));
   return pattern(/^rediss?:\/\/[^\s/?#]+(?:[/?][^\s#]*)?$/, error).refine(isWhole, {
     error: `${error}; special characters of a password are percent-encoded`,
   });
+}
+
+/** A password with "/" or "?" would end the address early: the rest would be a path, and the user the server's name. */
+function isWhole(text: string): boolean {
+  return URL.canParse(text) && !/[/?].*@/.test(text.replace(/^rediss?:\/\//, ''));
 }
 
 /** A name that is valid in labels and paths. */

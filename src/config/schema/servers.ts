@@ -35,7 +35,7 @@ export const redisServers = {
     })
     .optional()
     .describe('Servers behind sentinels.'),
-  tls: clientTls('Redis').optional(),
+  tls: live(clientTls('Redis').optional()),
 };
 
 /** First part of every name in Redis. */

@@ -27,15 +27,16 @@ function readBounded(file: string): Buffer {
       closeSync(opened);
     }
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw new Error(`cannot read ${file}: ${code === 'ENOENT' ? 'there is no such file' : (code ?? message)}`);
+    const { code, message: cause } = error as NodeJS.ErrnoException;
+    const why = code === 'ENOENT' ? 'there is no such file' : (code ?? cause);
+    throw new Error(`cannot read ${file}: ${why}`, { cause: error });
   }
 }
 
 function decode(bytes: Buffer, file: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    throw new Error(`${file} is not text in UTF-8`);
+  } catch (error) {
+    throw new Error(`${file} is not text in UTF-8`, { cause: error });
   }
 }

@@ -38,8 +38,8 @@ export function createTraceMetrics(registry: Registry): (outcome: (typeof outcom
 export interface OtlpOptions {
   /** Base address of the collector. */
   readonly endpoint: string;
-  /** Headers of each export. */
-  readonly headers: Readonly<Record<string, string>>;
+  /** Headers of each export, read at each. */
+  readonly headers: () => Readonly<Record<string, string>>;
   /** Share of traces that are recorded, 0 to 1. */
   readonly share: number;
   /** Attributes of the process. */
@@ -78,7 +78,7 @@ export function createOtlpSdk({ endpoint, headers, share, resource, onSpans }: O
   const ratio = new TraceIdRatioBasedSampler(share);
   const exporter = new OTLPTraceExporter({
     url: `${endpoint}/v1/traces`,
-    headers: { ...headers },
+    headers: () => Promise.resolve({ ...headers() }),
     timeoutMillis: timeoutMs,
   });
   const provider = new TracerProvider({

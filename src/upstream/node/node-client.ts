@@ -4,6 +4,7 @@
  */
 import { isIP, type LookupFunction } from 'node:net';
 import { Pool, type Dispatcher } from 'undici';
+import type { TlsMaterial } from '../../config/index.ts';
 
 /** A request to one node. `path` starts at the node's root, percent-encoded, with its query. */
 export interface WireRequest {
@@ -28,6 +29,8 @@ export interface NodeClientOptions {
   readonly connectTimeoutMs: number;
   /** Resolves the node's name, once per new connection. Default: `dns.lookup`. */
   readonly lookup?: LookupFunction | undefined;
+  /** Default: the public authorities, and no certificate of the gateway's own. */
+  readonly tls?: TlsMaterial | undefined;
 }
 
 /** Resolves every name to this IP address: TLS and `Host` keep the name of the URL. */
@@ -43,11 +46,11 @@ export function lookupOf(address: string): LookupFunction {
 /** One for the prober, one for the look that reads of "latest" share. */
 const probeConnections = 2;
 
-function commonOptions({ connectTimeoutMs, lookup }: NodeClientOptions): Pool.Options {
+function commonOptions({ connectTimeoutMs, lookup, tls }: NodeClientOptions): Pool.Options {
   return {
     connectTimeout: connectTimeoutMs,
     // undici passes the whole object on to `net.connect`, so an undefined `lookup` would replace the default.
-    connect: lookup === undefined ? {} : { lookup },
+    connect: { ...(lookup === undefined ? {} : { lookup }), ...tls },
     // HTTP/2 bodies need no announced length, so a cut body would look whole (`isFramed`).
     allowH2: false,
     // Pipelined requests would share the faults of a connection.

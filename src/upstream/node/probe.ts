@@ -5,7 +5,7 @@ import { noteHealth } from '../dispatch/attempt.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
 import { fetchWhole } from '../dispatch/fetch-whole.ts';
 import type { FleetState } from '../fleet-state.ts';
-import { faultOfError, faultOfLook, NodeFaultError } from './node-fault.ts';
+import { faultOfError, faultOfLook, type NodeFault, NodeFaultError } from './node-fault.ts';
 import { overLiveClient, wasLostIdle } from './live-connection.ts';
 import type { NodeClient, Purpose } from './node-client.ts';
 import { findShedding } from '../dispatch/classify.ts';
@@ -90,6 +90,20 @@ export class Prober {
     const startedMs = performance.now();
     const info = await this.#findInfo(upstream, withinMs, 'probe');
     return info && { info, elapsedMs: performance.now() - startedMs };
+  }
+
+  /** Looks at a node outside of the fleet; resolves to the fault by which it could not be asked. Never rejects. */
+  async tryOut(upstream: Upstream, withinMs: number): Promise<NodeFault | undefined> {
+    try {
+      const { status, headers, info } = await this.ask(upstream, '', withinMs);
+      if (status === 200 && info !== undefined) {
+        const { chainId = info.chainId } = this.#fleet;
+        return chainId === info.chainId ? undefined : 'other chain';
+      }
+      return faultOfLook(status, headers, this.#fleet.dialect.name).reason;
+    } catch (error) {
+      return faultOfError(error);
+    }
   }
 
   async #findInfo(upstream: Upstream, withinMs: number, purpose: Purpose): Promise<LedgerInfo | undefined> {

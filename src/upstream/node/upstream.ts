@@ -30,6 +30,9 @@ export interface UpstreamOptions extends NodeClientOptions {
   readonly ownLag?: () => number;
 }
 
+/** What requests and connections to a node carry. */
+export type NodeAccess = Pick<UpstreamOptions, 'headers' | 'tls'>;
+
 /** Failures in a row after which a node is asked only when no better one is left. */
 const failuresUntilDown = 2;
 /** A slow answer counts at once and fades with this time constant. */
@@ -52,7 +55,7 @@ export class Upstream {
   readonly url: URL;
   readonly tier: Tier;
   /** Sent with every request to the node; they replace equal names. */
-  readonly headers: Readonly<Record<string, string>> | undefined;
+  headers: Readonly<Record<string, string>> | undefined;
   /** Digest of the address: identifies the node among gateways, whose names for it may differ. */
   readonly fingerprint: string;
   /** Path that every request path is appended to, for example `/v1`. */
@@ -82,7 +85,7 @@ export class Upstream {
   readonly streams: Semaphore;
   /** Connections for long polls: reads must not wait behind them. */
   readonly polls: Semaphore;
-  readonly #clientOptions: NodeClientOptions;
+  #clientOptions: NodeClientOptions;
   client: NodeClient;
   /** Clients that were replaced and have requests in flight. */
   readonly #draining = new Set<NodeClient>();
@@ -140,6 +143,14 @@ export class Upstream {
     this.client = client;
     this.#draining.add(old);
     void old.close().finally(() => this.#draining.delete(old));
+  }
+
+  /** Later requests carry other headers; other TLS material is that of new connections alone. */
+  renew({ headers, tls }: NodeAccess): void {
+    this.headers = headers;
+    if (tls === this.#clientOptions.tls) return;
+    this.#clientOptions = { ...this.#clientOptions, tls };
+    this.replaceClient(this.openClient());
   }
 
   get health(): Health {

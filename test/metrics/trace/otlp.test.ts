@@ -12,7 +12,7 @@ function recorder({ url: endpoint }: { readonly url: string }, share = 1) {
   const causes: unknown[] = [];
   const sdk = createOtlpSdk({
     endpoint,
-    headers: { 'x-api-key': 'hush' },
+    headers: () => ({ 'x-api-key': 'hush' }),
     share,
     resource: { 'service.name': 'under test' },
     onSpans(outcome, spans, cause) {

@@ -1,0 +1,226 @@
+/**
+ * TLS toward nodes and Redis: PEM files of the config, read, inspected, and read again when they change. Contents that
+ * cannot be used are refused, and the ones before stay in use: a configured authority is never replaced by the public ones.
+ */
+import { X509Certificate } from 'node:crypto';
+import { createSecureContext, type SecureContext } from 'node:tls';
+import type { ExpiringFile, Journal, Renewals } from '../metrics/index.ts';
+import type { ClientTlsConfig, Config } from './config.ts';
+import type { LoadedConfig } from './source/load.ts';
+import { ConfigError, type KeyPath, type Problem } from './source/problem.ts';
+import { WatchedFiles } from './source/watched-files.ts';
+import { expiryWarnings, inspectTlsPair } from './tls-pair.ts';
+
+/** Options of a TLS connection. `servername`: asked for and checked; absent: the host of the address. */
+export interface TlsMaterial {
+  readonly secureContext: SecureContext;
+  readonly servername?: string;
+}
+
+interface ClientTlsProblem {
+  readonly at: 'ca' | 'cert' | 'key';
+  readonly message: string;
+}
+
+interface InspectedClientTls {
+  /** Absent when there is a problem. */
+  readonly material?: TlsMaterial;
+  /** Unix time in ms. */
+  readonly expiries: ReadonlyMap<ExpiringFile, number>;
+  readonly problems: readonly ClientTlsProblem[];
+  /** The files work, and servers refuse them, or fail their check, now or soon. */
+  readonly warnings: readonly string[];
+}
+
+/** Receivers of the state of the files. */
+interface ClientTlsParts {
+  /** Name of the server in metrics and log. */
+  readonly toward: string;
+  readonly renewals: Renewals;
+  readonly journal: Journal;
+  /** Unix time in ms. Default: the system's. */
+  readonly now?: (() => number) | undefined;
+}
+
+/** A certificate that is about to end is recorded at this interval. */
+const reminderMs = 3_600_000;
+
+/** The files toward one server. */
+export class ClientTls {
+  /** What new connections use: the last contents that can be used. */
+  material: TlsMaterial;
+  readonly #config: ClientTlsConfig;
+  readonly #parts: ClientTlsParts;
+  readonly #files: WatchedFiles;
+  #expiries: ReadonlyMap<ExpiringFile, number>;
+  /** Ends that were recorded, with the day of their last record. */
+  readonly #reminded = new Map<ExpiringFile, string>();
+  #reminder: NodeJS.Timeout | undefined;
+
+  /** Reads the files. Throws when they cannot be used. */
+  constructor(config: ClientTlsConfig, parts: ClientTlsParts) {
+    this.#config = config;
+    this.#parts = parts;
+    this.#files = new WatchedFiles([config.ca, config.cert, config.key].filter((name) => name !== undefined));
+    const { material, expiries, problems } = ClientTls.read(config, this.#now());
+    if (material === undefined) throw new Error(faultsOf(problems));
+    this.material = material;
+    this.#expiries = expiries;
+    parts.renewals.setExpiries(parts.toward, expiries);
+  }
+
+  /** Begins to read the files when they change. `onChange`: `material` is another. */
+  watch(onChange: () => void): void {
+    const look = (): void => this.#look(onChange);
+    if (this.#files.names.length > 0) this.#files.watch({ onChange: look, onMissing: look });
+    this.#remind();
+    this.#reminder = setInterval(() => this.#remind(), reminderMs).unref();
+  }
+
+  close(): void {
+    this.#files.close();
+    clearInterval(this.#reminder);
+  }
+
+  #now(): number {
+    return (this.#parts.now ?? Date.now)();
+  }
+
+  #look(onChange: () => void): void {
+    const { toward, renewals } = this.#parts;
+    const nowMs = this.#now();
+    const next = ClientTls.read(this.#config, nowMs);
+    const isEnded = (expiries: ReadonlyMap<ExpiringFile, number>): boolean =>
+      [...expiries.values()].some((expiresMs) => expiresMs <= nowMs);
+    // Expired ones must not replace valid ones.
+    const isWorse = isEnded(next.expiries) && !isEnded(this.#expiries);
+    if (next.material === undefined || isWorse) {
+      renewals.refuse(
+        toward,
+        'files',
+        next.material === undefined ? faultsOf(next.problems) : next.warnings.join('; '),
+      );
+      return;
+    }
+    this.material = next.material;
+    this.#expiries = next.expiries;
+    renewals.setExpiries(toward, next.expiries);
+    renewals.take(toward, 'files');
+    this.#remind();
+    onChange();
+  }
+
+  /** Records an end that has come, or comes within a week: once a day, which is its line of the log. */
+  #remind(): void {
+    const { toward, journal } = this.#parts;
+    const nowMs = this.#now();
+    const day = new Date(nowMs).toISOString().slice(0, 10);
+    for (const [file, expiresMs] of this.#expiries) {
+      const expires = new Date(expiresMs).toISOString();
+      const mark = `${day} ${expires} ${expiresMs <= nowMs}`;
+      const [warning] = expiryWarnings(expiresMs, nowMs, `tls.${file}`);
+      if (warning === undefined || this.#reminded.get(file) === mark) continue;
+      this.#reminded.set(file, mark);
+      journal.record('certificate ends', { toward, file, expires }, `${warning}: renew the file`);
+    }
+  }
+
+  /** What the files hold now. Throws when they cannot be used. */
+  static once(config: ClientTlsConfig): TlsMaterial {
+    const { material, problems } = ClientTls.read(config, Date.now());
+    if (material === undefined) throw new Error(faultsOf(problems));
+    return material;
+  }
+
+  /** Reads and inspects the files. Never throws, and quotes nothing of them. `nowMs`: Unix time. */
+  static read(config: ClientTlsConfig, nowMs: number, section = 'tls'): InspectedClientTls {
+    const problems: ClientTlsProblem[] = [];
+    const read = (at: ClientTlsProblem['at']): string | undefined => {
+      const name = config[at];
+      try {
+        return name === undefined ? undefined : WatchedFiles.read(name);
+      } catch (error) {
+        problems.push({ at, message: error instanceof Error ? error.message : String(error) });
+        return undefined;
+      }
+    };
+    const [ca, cert, key] = [read('ca'), read('cert'), read('key')];
+    const expiries = new Map<ExpiringFile, number>();
+    const warnings: string[] = [];
+    if (cert !== undefined && key !== undefined) {
+      const pair = inspectTlsPair({ cert, key }, nowMs, section);
+      problems.push(...pair.problems);
+      warnings.push(...pair.warnings);
+      if (pair.expiresMs !== undefined) expiries.set('cert', pair.expiresMs);
+    }
+    const caExpiresMs = ca === undefined ? undefined : lastExpiryOf(ca);
+    if (ca !== undefined && caExpiresMs === undefined)
+      problems.push({ at: 'ca', message: 'holds no certificates in PEM form' });
+    if (caExpiresMs !== undefined) {
+      expiries.set('ca', caExpiresMs);
+      warnings.push(...expiryWarnings(caExpiresMs, nowMs, `${section}.ca`));
+    }
+    if (problems.length > 0) return { expiries, problems, warnings };
+    try {
+      const { serverName } = config;
+      const material = {
+        secureContext: createSecureContext({ ...defined({ ca, cert, key }), minVersion: 'TLSv1.2' }),
+        ...(serverName === undefined ? {} : { servername: serverName }),
+      };
+      return { material, expiries, problems, warnings };
+    } catch (error) {
+      const code = (error as NodeJS.ErrnoException).code ?? 'TLS refuses it';
+      const at = config.cert === undefined ? 'ca' : 'cert';
+      return { expiries, problems: [{ at, message: `cannot be used: ${code}` }], warnings };
+    }
+  }
+
+  /** Problems and warnings about all files toward nodes and Redis. */
+  static check({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): {
+    readonly problems: readonly Problem[];
+    readonly warnings: readonly string[];
+  } {
+    const nowMs = Date.now();
+    const inspected = sectionsOf(config).map(([path, tls]) => {
+      const { problems, warnings } = ClientTls.read(tls, nowMs, ConfigError.formatPath(path));
+      const placed = problems.map(({ at, message }): Problem => {
+        const place = [...path, at];
+        return { path: place, message, where: whereIs(place) };
+      });
+      return { placed, warnings };
+    });
+    return {
+      problems: inspected.flatMap(({ placed }) => placed),
+      warnings: inspected.flatMap(({ warnings }) => warnings),
+    };
+  }
+}
+
+/** The sections of TLS toward servers, by path. */
+function sectionsOf({ upstreams, cache, access }: Config): readonly (readonly [KeyPath, ClientTlsConfig])[] {
+  const all: readonly (readonly [KeyPath, ClientTlsConfig | undefined])[] = [
+    ...upstreams.map(({ tls }, index) => [['upstreams', index, 'tls'], tls] as const),
+    [['cache', 'redis', 'tls'], cache.redis?.tls],
+    [['access', 'redis', 'tls'], access?.redis?.tls],
+  ];
+  return all.flatMap(([path, tls]) => (tls === undefined ? [] : [[path, tls] as const]));
+}
+
+function faultsOf(problems: readonly ClientTlsProblem[]): string {
+  return problems.map(({ at, message }) => `tls.${at}: ${message}`).join('; ');
+}
+
+/** End of the last certificate of a bundle to expire, Unix time in ms; `undefined`: one of them is unreadable. */
+function lastExpiryOf(bundle: string): number | undefined {
+  const texts = bundle.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  try {
+    const ends = texts.map((text) => new X509Certificate(text).validToDate.getTime());
+    return ends.length === 0 ? undefined : Math.max(...ends);
+  } catch {
+    return undefined;
+  }
+}
+
+function defined<T extends object>(parts: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
+  return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined)) as never;
+}

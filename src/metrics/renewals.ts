@@ -1,0 +1,110 @@
+/**
+ * Renewals of what the gateway's own connections show and trust: headers of nodes, users of Redis, certificates. New ones
+ * are tried before they are used, and the ones before stay in use meanwhile.
+ */
+import type { Registry } from 'prom-client';
+import { Counter, Gauge } from './family.ts';
+import type { Journal } from './journal.ts';
+
+/** `files`: PEM files, as they were read. `credentials`: a trial at the server, with new headers, user or certificate. */
+export type RenewalStep = 'files' | 'credentials';
+/** A PEM file with an end: the client certificate, or the last of the authorities to expire. */
+export type ExpiringFile = 'cert' | 'ca';
+
+/** The record of renewals. `toward`: the name of an upstream, `cache.redis` or `access.redis`. */
+export class Renewals {
+  readonly #journal: Journal;
+  readonly #metrics: ReturnType<typeof createRenewalMetrics>;
+  /** Reasons of renewals that are not in use, by server and step. */
+  readonly #pending = new Map<string, Map<RenewalStep, string>>();
+  /** Unix time in ms, by server and file. */
+  readonly #expiries = new Map<string, ReadonlyMap<ExpiringFile, number>>();
+
+  constructor(registry: Registry, journal: Journal) {
+    this.#journal = journal;
+    this.#metrics = createRenewalMetrics(registry, {
+      pending: () => [...this.#pending].map(([toward, steps]) => [{ toward }, Number(steps.size > 0)] as const),
+      expiries: () =>
+        [...this.#expiries].flatMap(([toward, files]) =>
+          [...files].map(([file, ms]) => [{ toward, file }, ms / 1000] as const),
+        ),
+    });
+  }
+
+  /** A server whose credentials or certificates may be renewed; its series begin. */
+  add(toward: string): void {
+    if (!this.#pending.has(toward)) this.#pending.set(toward, new Map());
+  }
+
+  /** The server is left; its series end. */
+  forget(toward: string): void {
+    this.#pending.delete(toward);
+    this.#expiries.delete(toward);
+    this.#metrics.forget(toward);
+  }
+
+  /** Ends of the certificates in use, Unix time in ms. */
+  setExpiries(toward: string, expiries: ReadonlyMap<ExpiringFile, number>): void {
+    this.#expiries.set(toward, expiries);
+  }
+
+  /** New ones are not used: `why` names no secret. Each reason is recorded once. */
+  refuse(toward: string, step: RenewalStep, why: string): void {
+    this.add(toward);
+    const steps = this.#pending.get(toward);
+    if (steps === undefined || steps.get(step) === why) return;
+    steps.set(step, why);
+    this.#metrics.renewed({ toward, result: 'refused' });
+    this.#journal.record(
+      'renewal refused',
+      { toward, why },
+      'renewed credentials refused: the ones before stay in use',
+    );
+  }
+
+  /** A step has succeeded; the last one, `credentials`, puts the new ones in use. */
+  take(toward: string, step: RenewalStep): void {
+    this.add(toward);
+    this.#pending.get(toward)?.delete(step);
+    if (step === 'files') return;
+    this.#metrics.renewed({ toward, result: 'applied' });
+    this.#journal.record('renewed', { toward }, 'renewed credentials are in use');
+  }
+}
+
+/** Registers the families of renewals. `read`: called at each scrape. */
+export function createRenewalMetrics(
+  registry: Registry,
+  read: {
+    readonly pending: () => readonly (readonly [labels: { readonly toward: string }, isPending: number])[];
+    readonly expiries: () => readonly (readonly [
+      labels: { readonly toward: string; readonly file: ExpiringFile },
+      seconds: number,
+    ])[];
+  },
+) {
+  const toward = 'name of an upstream, `cache.redis` or `access.redis`';
+  const renewals = new Counter(registry, {
+    name: 'ledgergate_renewals_total',
+    help: 'Renewed headers, users and certificates of the own connections, by result: applied, refused (the ones before stay in use).',
+    labels: { toward, result: ['applied', 'refused'] },
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_renewal_pending',
+    help: '1 while renewed headers, users or certificates toward this server cannot be used, and the ones before are; 0 otherwise.',
+    labels: { toward },
+    join: 'max',
+    read: read.pending,
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_client_certificate_expiry_timestamp_seconds',
+    help: 'When the certificate that this server is shown (cert), or the last authority trusted for it (ca), ends, Unix time; the earliest of all workers.',
+    labels: { toward, file: ['cert', 'ca'] },
+    join: 'min',
+    read: read.expiries,
+  });
+  return {
+    renewed: (labels: { readonly toward: string; readonly result: 'applied' | 'refused' }) => renewals.inc(labels),
+    forget: (name: string) => renewals.remove((labels) => labels.toward === name),
+  };
+}

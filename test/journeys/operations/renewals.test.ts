@@ -1,0 +1,228 @@
+/** Secrets and certificates toward nodes that are renewed while gateways serve: real processes, files and TLS. */
+import assert from 'node:assert/strict';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { Crowd } from '../../support/crowd.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { authority, replaceFiles } from '../../support/tls.ts';
+import { tlsFront } from '../../support/tls-front.ts';
+import { submission } from '../../support/submission.ts';
+import { fetchReply } from '../../support/gateway.ts';
+import { metric } from '../../support/workers.ts';
+
+const head = 10_000_000n;
+const pending = (name: string): string => `ledgergate_renewal_pending{toward="${name}"}`;
+const applied = (name: string): string => `ledgergate_renewals_total{toward="${name}",result="applied"}`;
+const refused = (name: string): string => `ledgergate_renewals_total{toward="${name}",result="refused"}`;
+
+/** As renewals write it: whole, in the place of the one before. */
+function put(file: string, text: string): void {
+  writeFileSync(`${file}.new`, text);
+  renameSync(`${file}.new`, file);
+}
+
+async function crowdOf(t: TestContext, { url }: GatewayProcess): Promise<Crowd> {
+  const crowd = new Crowd(t, { url, clients: 12, from: 1_000_000, restMs: 20 });
+  await crowd.answer(50);
+  return crowd;
+}
+
+/** Ends the load; no request of it has failed. */
+async function judge(t: TestContext, crowd: Crowd): Promise<void> {
+  await crowd.end();
+  t.diagnostic(`${crowd.answered} requests, ${crowd.failed.length} failed`);
+  assert.deepEqual(crowd.failed, []);
+}
+
+/** Refuses requests without one of the keys, as a provider's gateway does. */
+function demand(node: FakeNode, keys: ReadonlySet<string>): void {
+  const isRefused = (key: unknown): boolean => typeof key !== 'string' || !keys.has(key);
+  const answer = { kind: 'answer', status: 401, body: '{"message":"no key"}' } as const;
+  node.faults.add(answer, { when: ({ headers }) => isRefused(headers['x-api-key']) });
+}
+
+for (const workers of [1, 2]) {
+  test(`a node's key rotates under load, ${workers} worker(s): 0 failed, and the node stays the same`, async (t) => {
+    const node = await fakeNode(t, { head, keepRequests: 50 });
+    const keys = new Set(['key-one']);
+    demand(node, keys);
+    const file = join(temporaryFolder(t), 'key');
+    put(file, 'key-one\n');
+    const upstreams = [{ name: 'a', url: node.url, headers: { 'X-Api-Key': `\${file:${file}}` } }];
+    const gateway = await gatewayProcess(t, { full: [], config: { workers, upstreams } });
+    const crowd = await crowdOf(t, gateway);
+
+    // The provider's side of the rotation is late: the node refuses the new key, and is asked with the old one.
+    put(file, 'key-two\n');
+    await until(async () => (await metric(gateway, pending('a'))) === 1);
+    await crowd.answer(100);
+    keys.add('key-two');
+    await until(async () => (await metric(gateway, applied('a'))) === workers);
+    assert.equal(await metric(gateway, pending('a')), 0);
+    keys.delete('key-one');
+    await crowd.answer(100);
+    // In time: the new key is in force at once.
+    keys.add('key-three');
+    put(file, 'key-three\n');
+    await until(async () => (await metric(gateway, applied('a'))) === 2 * workers);
+    keys.delete('key-two');
+    await crowd.answer(100);
+
+    await judge(t, crowd);
+    assert.equal(await metric(gateway, 'ledgergate_upstream_requests_total{upstream="a",status="4xx"}'), 0);
+    assert.equal(await metric(gateway, refused('a')), workers);
+    assert.equal(node.log.received.at(-1)?.headers['x-api-key'], 'key-three');
+    assert.equal(gateway.err().includes('key-t'), false);
+    assert.doesNotMatch(gateway.err(), /nodes of the fleet changed/);
+  });
+}
+
+test('a secret that disappears refuses the config, counted, and reads go on', async (t) => {
+  const node = await fakeNode(t, { head });
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'key');
+  put(file, 'key-one');
+  const upstreams = [{ name: 'a', url: node.url, headers: { 'X-Api-Key': `\${file:${file}}` } }];
+  const gateway = await gatewayProcess(t, { full: [], config: { upstreams } });
+  const crowd = await crowdOf(t, gateway);
+  const successful = 'ledgergate_config_last_reload_successful';
+
+  renameSync(file, `${file}.away`);
+  await until(async () => (await metric(gateway, successful)) === 0);
+  await crowd.answer(50);
+  put(file, 'key-two');
+  await until(async () => (await metric(gateway, successful)) === 1);
+  await until(async () => (await metric(gateway, applied('a'))) === 1);
+
+  await judge(t, crowd);
+  assert.match(gateway.err(), new RegExp(`cannot read ${file}: there is no such file`));
+  assert.doesNotMatch(gateway.err(), /key-(?:one|two)/);
+});
+
+for (const workers of [1, 2]) {
+  test(`an authority is renewed under load, ${workers} worker(s): 0 failed`, async (t) => {
+    const node = await fakeNode(t, { head, keepRequests: 1 });
+    const [first, second, foreign] = [authority(t), authority(t), authority(t)];
+    const served = { first: first.certify('first'), second: second.certify('second') };
+    const front = await tlsFront(t, node, served.first);
+    const file = join(temporaryFolder(t), 'ca.pem');
+    put(file, first.ca);
+    const upstreams = [{ name: 'a', url: front.url('localhost'), tls: { ca: file } }];
+    const gateway = await gatewayProcess(t, { full: [], config: { workers, upstreams } });
+    const crowd = await crowdOf(t, gateway);
+    // A submission is sent over a connection of its own, which shows whether new ones work.
+    const submit = async (): Promise<number> => {
+      const headers = { 'content-type': 'application/json' };
+      return (await fetchReply(`${gateway.url}/transactions`, { method: 'POST', headers, body: submission() })).status;
+    };
+    const untilApplied = (count: number) =>
+      until(async () => (await metric(gateway, applied('a'))) === count * workers);
+
+    assert.equal(await submit(), 202);
+    put(file, `${first.ca}${second.ca}`);
+    await untilApplied(1);
+    front.change(served.second);
+    assert.equal(await submit(), 202);
+    await crowd.answer(50);
+    put(file, second.ca);
+    await untilApplied(2);
+    assert.equal(await submit(), 202);
+    await crowd.answer(50);
+
+    // A file that is none, and one of another authority: those before stay in use.
+    for (const [count, text] of [
+      [1, 'no certificate'],
+      [2, foreign.ca],
+    ] as const) {
+      put(file, text);
+      await until(async () => (await metric(gateway, refused('a'))) === count * workers);
+      assert.equal(await metric(gateway, pending('a')), 1);
+      assert.equal(await submit(), 202);
+      await crowd.answer(50);
+    }
+    put(file, second.ca);
+    await untilApplied(3);
+    assert.equal(await metric(gateway, pending('a')), 0);
+
+    await judge(t, crowd);
+    assert.match(gateway.err(), /holds no certificates in PEM form/);
+    assert.match(gateway.err(), /a trial at the node fails: TLS/);
+  });
+}
+
+test('a client certificate is replaced before its end under load: 0 failed, past its end as well', async (t) => {
+  const node = await fakeNode(t, { head, keepRequests: 1 });
+  const ca = authority(t);
+  const endMs = Math.ceil(Date.now() / 1_000) * 1_000 + 8_000;
+  const shown = ca.certifyUntil('short', new Date(endMs));
+  const front = await tlsFront(t, node, ca.certify('node'), ca.ca);
+  const tls = { ca: ca.file, cert: shown.cert, key: shown.key, serverName: 'localhost' };
+  const gateway = await gatewayProcess(t, { full: [], config: { upstreams: [{ name: 'a', url: front.url(), tls }] } });
+  const expiry = 'ledgergate_client_certificate_expiry_timestamp_seconds{toward="a",file="cert"}';
+  const crowd = await crowdOf(t, gateway);
+  assert.equal(await metric(gateway, expiry), endMs / 1_000);
+  assert.match(gateway.err(), /upstreams\[0\]\.tls\.cert expires at .*, in less than 1 day\(s\)/);
+
+  replaceFiles(shown, ca.certify('long'));
+  await until(async () => (await metric(gateway, applied('a'))) === 1);
+  await until(() => Date.now() > endMs + 500, 50);
+  await crowd.answer(100);
+
+  await judge(t, crowd);
+  assert.deepEqual([...front.shown], ['short', 'long']);
+  assert.deepEqual([...front.asked], ['localhost']);
+  assert.ok(((await metric(gateway, expiry)) ?? 0) > endMs / 1_000);
+});
+
+test('a client certificate that ended takes its node out, and a new one brings it back: 0 failed', async (t) => {
+  const [node, other] = [await fakeNode(t, { head, keepRequests: 1 }), await fakeNode(t, { head, keepRequests: 1 })];
+  const ca = authority(t);
+  const endMs = Math.ceil(Date.now() / 1_000) * 1_000 + 6_000;
+  const shown = ca.certifyUntil('short', new Date(endMs));
+  const front = await tlsFront(t, node, ca.certify('node'), ca.ca);
+  const tls = { ca: ca.file, cert: shown.cert, key: shown.key };
+  const upstreams = [
+    { name: 'a', url: front.url(), tls },
+    { name: 'b', url: other.url },
+  ];
+  const config = { upstreams, upstream: { probeInterval: '200ms' } };
+  const gateway = await gatewayProcess(t, { full: [], config });
+  const crowd = await crowdOf(t, gateway);
+  const usable = 'ledgergate_upstream_usable{upstream="a"}';
+  const headers = { 'content-type': 'application/json' };
+  const failures = (): number => front.failed;
+
+  await until(() => Date.now() > endMs, 50);
+  // New connections to it fail, and submissions go to the other one.
+  await until(async () => {
+    const sent = { method: 'POST', headers, body: submission() } as const;
+    assert.equal((await fetchReply(`${gateway.url}/transactions`, sent)).status, 202);
+    return failures() > 0;
+  }, 50);
+  await crowd.answer(100);
+  replaceFiles(shown, ca.certify('long'));
+  await until(async () => (await metric(gateway, applied('a'))) === 1);
+  await until(async () => (await metric(gateway, usable)) === 1);
+  await crowd.answer(100);
+
+  await judge(t, crowd);
+  assert.deepEqual([...front.shown], ['short', 'long']);
+});
+
+test('a node of another authority is not asked, and the files are taken when they are right', async (t) => {
+  const node = await fakeNode(t, { head });
+  const [ca, foreign] = [authority(t), authority(t)];
+  const front = await tlsFront(t, node, ca.certify('node'));
+  const upstreams = [{ name: 'a', url: front.url(), tls: { ca: foreign.file } }];
+  const gateway = await gatewayProcess(t, { full: [], config: { upstreams } });
+  const reply = await fetchReply(`${gateway.url}/accounts/0x1?ledger_version=5`, { method: 'GET' });
+  assert.equal(reply.status, 503);
+  assert.equal(node.log.received.length, 0);
+  assert.ok(front.failed > 0);
+  writeFileSync(foreign.file, readFileSync(ca.file));
+  await until(async () => (await metric(gateway, 'ledgergate_upstream_usable{upstream="a"}')) === 1);
+});

@@ -1,0 +1,63 @@
+/** A TLS server ahead of a node, as a proxy or mesh ends TLS: it may demand certificates of its clients. */
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import type { TestContext } from 'node:test';
+import { createServer, type SecureContextOptions } from 'node:tls';
+import { listen } from './listen.ts';
+import type { Certified } from './tls.ts';
+
+export interface TlsFront {
+  readonly port: number;
+  /** Base address of the node, by this host name. */
+  url(host?: string): string;
+  /** Common names of the certificates that new connections showed, and names that they asked for, each once. */
+  readonly shown: ReadonlySet<string>;
+  readonly asked: ReadonlySet<string>;
+  readonly failed: number;
+  /** New connections get another certificate, or are judged by another authority. */
+  change(served: Certified, clientCa?: string): void;
+}
+
+/** `clientCa`: PEM text of the authority of certificates that clients must show. */
+export async function tlsFront(
+  t: TestContext,
+  node: { readonly url: string },
+  served: Certified,
+  clientCa?: string,
+): Promise<TlsFront> {
+  const { port: target, pathname } = new URL(node.url);
+  const [shown, asked] = [new Set<string>(), new Set<string>()];
+  let failed = 0;
+  const contextOf = (files: Certified, ca = clientCa): SecureContextOptions => ({
+    cert: readFileSync(files.cert),
+    key: readFileSync(files.key),
+    ...(ca === undefined ? {} : { ca }),
+  });
+  const demands = clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true };
+  const server = createServer({ ...contextOf(served), ...demands }, (socket) => {
+    const name: unknown = socket.getPeerCertificate().subject?.CN;
+    if (typeof name === 'string') shown.add(name);
+    if (typeof socket.servername === 'string') asked.add(socket.servername);
+    const upstream = connect(Number(target), '127.0.0.1');
+    socket.pipe(upstream).pipe(socket);
+    for (const [one, other] of [
+      [socket, upstream],
+      [upstream, socket],
+    ] as const) {
+      one.on('error', () => other.destroy());
+      one.on('close', () => other.destroy());
+    }
+  });
+  server.on('tlsClientError', () => (failed += 1));
+  const port = await listen(t, server);
+  return {
+    port,
+    url: (host = '127.0.0.1') => `https://${host}:${port}${pathname}`,
+    shown,
+    asked,
+    get failed() {
+      return failed;
+    },
+    change: (files, ca) => server.setSecureContext(contextOf(files, ca)),
+  };
+}
