@@ -1,11 +1,12 @@
 /** Metrics of keys, plans and limits: by plan, and by key where the config asks for it, since keys may be many. */
 import type { Registry } from 'prom-client';
 import { combinations, type Count, Counter, Gauge, labelSources } from '../metrics/index.ts';
+import { rights } from './keys/rights.ts';
 
 /** Refusals without a client. `unread`: the key may be valid, but not all keys have been read yet. */
 const clientless = ['no key', 'bad key', 'misplaced key', 'unread'] as const;
 /** Refusals of a client. `not counted`: limits could not count the request. */
-const ofClient = ['operation', 'origin', 'limit', 'not counted'] as const;
+const ofClient = [...rights, 'limit', 'not counted'] as const;
 /** Charged outcomes; `refused` is free. */
 const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
 type ChargedOutcome = (typeof chargedOutcomes)[number];
@@ -55,7 +56,7 @@ const others = '(other)';
 export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, plans, waiting }: AccessReadings) {
   const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',
-    help: 'Requests refused by their key, origin or limits, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), operation, origin, limit, not counted.',
+    help: 'Requests refused by their key, its rights or its limits, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), address, operation, origin, function (of a view), limit, not counted.',
     labels: { reason: [...clientless, ...ofClient], plan: labelSources.planOrNone },
     known: () => [
       ...combinations({ reason: clientless, plan: labelSources.planOrNone }),
@@ -101,8 +102,7 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
     ofKey === undefined || name === undefined ? [ofPlan(plan.name)] : [ofPlan(plan.name), ofKey(name)];
   return {
     /** A request without a client, or whose client lacks the right. */
-    refused: (reason: (typeof clientless)[number] | 'operation' | 'origin', plan = '') =>
-      refusals.inc({ reason, plan }),
+    refused: (reason: (typeof clientless | typeof rights)[number], plan = '') => refusals.inc({ reason, plan }),
     reloaded: (source: 'file' | 'redis', result: 'ok' | 'failed') => reloads.inc({ source, result }),
     /** A request was served or failed, at a cost of `amount`. */
     answered: (client: ChargedClient, outcome: ChargedOutcome, amount: number) => {

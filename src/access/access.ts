@@ -8,7 +8,6 @@ import { type AccessMetrics, createAccessMetrics } from './access-metrics.ts';
 import { countedNetwork } from './keys/client-address.ts';
 import { FileKeys, type KeysPeers } from './keys/file-keys.ts';
 import {
-  type AccessOperation,
   holdsKey,
   type KeyRejection,
   type KnownKey,
@@ -18,6 +17,7 @@ import {
   Principals,
 } from './keys/principals.ts';
 import { RedisKeys } from './keys/redis-keys.ts';
+import { findMissing, lacking, type RightsMatch } from './keys/rights.ts';
 import { AdmittedRequest, type Answer, PlanLimits } from './limits/limits.ts';
 import type { LimitServiceClient } from './limits/primary-counter.ts';
 import type { AccessRedis } from './redis.ts';
@@ -44,12 +44,10 @@ export interface AccessPeers extends KeysPeers {
 /** The parts of a request that decide on it. */
 type Request = Pick<IncomingMessage, 'url' | 'headers' | 'socket'>;
 
-/** The route of a request. */
-interface Routed {
+/** The route of a request, and its read if that is known. */
+interface Routed extends RightsMatch {
   /** See `Route.charge`. */
   readonly route: { readonly charge?: 'none' };
-  /** Computed for authenticated requests only. */
-  readonly operation: AccessOperation;
 }
 
 /** The two ends of an admission: exactly one is called, or neither when the client hangs up first. */
@@ -114,8 +112,8 @@ export class Access {
     if (match.route.charge === 'none') return undefined;
     try {
       const principal = this.#identify(request, known);
+      this.#requireRights(principal, request, match);
       const { operation } = match;
-      this.#requireRights(principal, operation, request.headers.origin);
       const stop = new CancelToken();
       const decision = this.#limits.admit(principal, operation, stop, this.#addressFor(principal, request));
       if (decision instanceof AdmittedRequest) return decision;
@@ -126,6 +124,24 @@ export class Access {
     }
   }
 
+  /**
+   * Records the function of an admitted view. Throws `GatewayError` 403 for one that the plan does not admit. `undefined`:
+   * the function is not certain.
+   */
+  requireFunction(admitted: AdmittedRequest, functionId: string | undefined): void {
+    admitted.functionId = functionId;
+    const { plan } = admitted.principal;
+    const fault = this.faultOfView(plan, functionId);
+    if (fault === undefined) return;
+    this.#metrics.refused('function', plan.name);
+    throw fault;
+  }
+
+  /** 403 for a view that the plan does not admit. `functionId`: see `requireFunction`. */
+  faultOfView({ views }: Plan, functionId: string | undefined): GatewayError | undefined {
+    return views === undefined || views.admits(functionId) ? undefined : lacking('function', 'view');
+  }
+
   /** The tenant ahead of `decide`, which counts refusals; `undefined`: it will refuse the request. */
   tenantOf(request: Request, known: KnownKey): string | undefined {
     const found = this.#find(request, known);
@@ -133,10 +149,11 @@ export class Access {
   }
 
   /** Whether the sender of a request that was `admitted` may still do what it does: its key is in force, with the right. */
-  stillAdmits(request: Request, { principal, operation }: AdmittedRequest, known: KnownKey): boolean {
+  stillAdmits(request: Request, admitted: AdmittedRequest, known: KnownKey): boolean {
     const found = this.#find(request, known);
-    if (typeof found === 'string' || found.client !== principal.client) return false;
-    return missingRight(found, operation, request.headers.origin) === undefined;
+    if (typeof found === 'string' || found.client !== admitted.principal.client) return false;
+    const match = { operation: admitted.operation, read: admitted };
+    return findMissing(found, request, match, this.#principals) === undefined;
   }
 
   /** The plan of this name; without a name, that of requests without a key. `undefined`: there is none. */
@@ -193,27 +210,12 @@ export class Access {
     return { address: countedNetwork(this.#principals.addressOf(headers, socket)) };
   }
 
-  #requireRights(principal: Principal, operation: AccessOperation, origin: string | undefined): void {
-    const missing = missingRight(principal, operation, origin);
+  #requireRights(principal: Principal, request: Request, match: Routed): void {
+    const missing = findMissing(principal, request, match, this.#principals);
     if (missing === undefined) return;
     this.#metrics.refused(missing, principal.plan.name);
-    throw new GatewayError(
-      'disabled',
-      missing === 'operation'
-        ? `this key or plan does not allow the operation "${operation}"`
-        : 'this key or plan may be used by pages of certain origins only',
-    );
+    throw lacking(missing, match.operation);
   }
-}
-
-/** The right that a request lacks. Programs other than browsers can send any origin, but must send one. */
-function missingRight(
-  { operations, origins }: Principal,
-  operation: AccessOperation,
-  origin: string | undefined,
-): 'operation' | 'origin' | undefined {
-  if (!operations.has(operation)) return 'operation';
-  return origins === undefined || (origin !== undefined && origins.has(origin)) ? undefined : 'origin';
 }
 
 /** Calls `serve` or `refuse` once the limits decide; neither when the client hangs up first. `stop` ends the wait. */

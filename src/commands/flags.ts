@@ -80,6 +80,11 @@ export const flags = {
     value: 'ORIGIN',
     meaning: 'Web origin that may use the key, such as https://app.example. May be repeated.',
   },
+  addresses: {
+    isList: true,
+    value: 'NETWORK',
+    meaning: 'Network of the clients that may use the key, such as 203.0.113.0/24 or 2001:db8::/32. May be repeated.',
+  },
   expires: { value: 'TIME', meaning: 'End of the key, in UTC: 2027-01-01T00:00:00Z. Default: never.' },
   json: { meaning: 'The same as --format json, as status has it: all facts in one line.' },
 } as const satisfies Readonly<Record<string, Flag>>;

@@ -47,6 +47,7 @@ function create(call: CommandCall, file: string, loaded: GivenConfig | undefined
     // A faulty value is reported below, with its place in the file.
     operations: words(call, 'operations'),
     origins: words(call, 'origins'),
+    addresses: words(call, 'addresses'),
     expires: text(call, 'expires'),
   };
   replaceFile(file, (target) => {
@@ -84,7 +85,7 @@ function list(call: CommandCall, file: string): ExitCode {
   const found = readKeysFile(WatchedFiles.read(file), file);
   if (text(call, 'format') === 'json') call.terminal.out(JSON.stringify(found.keys.map(fieldsOf), null, 2));
   else {
-    const heads = ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'EXPIRES', 'SHA256'];
+    const heads = ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'ADDRESSES', 'EXPIRES', 'SHA256'];
     for (const line of formatTable([heads, ...found.keys.map(rowOf)])) call.terminal.out(line);
   }
   return reportWrong(call, found);
@@ -101,17 +102,19 @@ function rowOf({
   plan,
   operations,
   origins,
+  addresses,
   expiresAtMs,
   sha256,
 }: KeysFile['keys'][number]): readonly string[] {
-  const rights = operations?.join(',') ?? 'all';
-  return [name, tenant, plan, rights, origins?.join(',') ?? 'any', expiry(expiresAtMs), `${shortHash(sha256)}...`];
+  const rights = [operations?.join(',') ?? 'all', origins?.join(',') ?? 'any', addresses?.join(',') ?? 'any'];
+  return [name, tenant, plan, ...rights, expiry(expiresAtMs), `${shortHash(sha256)}...`];
 }
 
 /** An absent field is null: programs find every field of every key. */
-function fieldsOf({ name, tenant, plan, operations, origins, expiresAtMs, sha256 }: KeysFile['keys'][number]): object {
+function fieldsOf({ expiresAtMs, sha256, ...key }: KeysFile['keys'][number]): object {
+  const { name, tenant, plan, operations, origins, addresses } = key;
   const expires = expiresAtMs === undefined ? null : new Date(expiresAtMs).toISOString();
-  const rights = { operations: operations ?? null, origins: origins ?? null };
+  const rights = { operations: operations ?? null, origins: origins ?? null, addresses: addresses ?? null };
   return { name, tenant, plan, ...rights, expires, sha256Prefix: shortHash(sha256) };
 }
 

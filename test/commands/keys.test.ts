@@ -40,7 +40,7 @@ test('a key is created, shown once, listed without its hash, and revoked', async
   assert.equal(created.code, 0);
   assert.match(created.out, /^lgk_[\w-]{43}$/);
   const more =
-    '--tenant acme --operations read,view --operations encode --origins https://a --expires 2999-01-01T00:00:00Z';
+    '--tenant acme --operations read,view --operations encode --origins https://a --addresses 192.0.2.0/24 --addresses 2001:db8::/32,198.51.100.7 --expires 2999-01-01T00:00:00Z';
   assert.equal((await run(`keys create --name b --plan paid ${more}`, file)).code, 0);
 
   const text = readFileSync(file, 'utf8');
@@ -54,14 +54,17 @@ test('a key is created, shown once, listed without its hash, and revoked', async
     plan: 'paid',
     operations: ['read', 'view', 'encode'],
     origins: ['https://a'],
+    addresses: ['192.0.2.0/24', '2001:db8::/32', '198.51.100.7'],
     expiresAtMs: Date.parse('2999-01-01T00:00:00Z'),
   });
   const listed = await run('keys list', file);
   const [heads, ...rows] = listed.out.split('\n').map((line) => line.split(/ {2,}/));
-  assert.deepEqual(heads, ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'EXPIRES', 'SHA256']);
+  assert.deepEqual(heads, ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'ADDRESSES', 'EXPIRES', 'SHA256']);
   assert.deepEqual(rows, [
-    ['wallet-a', 'wallet-a', 'free', 'all', 'any', 'never', `${hashKey(created.out).slice(0, 8)}...`],
-    ['b', 'acme', 'paid', 'read,view,encode', 'https://a', '2999-01-01T00:00:00Z', `${second?.sha256.slice(0, 8)}...`],
+    ['wallet-a', 'wallet-a', 'free', 'all', 'any', 'any', 'never', `${hashKey(created.out).slice(0, 8)}...`],
+    `b acme paid read,view,encode https://a 192.0.2.0/24,2001:db8::/32,198.51.100.7 2999-01-01T00:00:00Z ${second?.sha256.slice(0, 8)}...`.split(
+      ' ',
+    ),
   ]);
 
   assert.equal((await run('keys revoke --name wallet-a', file)).code, 0);
@@ -118,6 +121,7 @@ const failures: readonly (readonly [line: string, code: number, message: RegExp]
   ['keys create --name a --plan free', 1, /has a key named a already$/],
   ['keys create --name "x" --plan free', 2, /keys\[1\]\.name: must be a letter, then/],
   ['keys create --name c --plan free --operations reed', 2, /operations\[0\]: expected "read"/],
+  ['keys create --name c --plan free --addresses 10.0.0.0/33', 2, /addresses\[0\]: expected an address or a network/],
   ['keys create --name c --plan free --expires tomorrow', 2, /expires: must be a time in UTC/],
   ['keys create --name c --plan free --origins app.example', 2, /origins\[0\]: expected an origin/],
   ['keys revoke --name b', 1, /has no key named b/],
@@ -229,6 +233,7 @@ test('keys list --format json prints all fields of each key, for programs', asyn
     plan: 'free',
     operations: ['read'],
     origins: ['https://a'],
+    addresses: null,
     expires: '2999-01-01T00:00:00.000Z',
     sha256Prefix: hash.slice(0, 8),
   });

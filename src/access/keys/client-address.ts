@@ -1,27 +1,47 @@
 /** The client's address: the connection's, or the one that trusted proxies report. */
 import { BlockList, isIP } from 'node:net';
 
-/** Networks in CIDR form, IPv4 and IPv6. */
+/** Networks in CIDR form, IPv4 and IPv6: no network of one holds an address of the other. */
 export class Networks {
-  readonly #list = new BlockList();
-  readonly #isEmpty: boolean;
+  readonly #texts: readonly string[];
+  #lists: Readonly<Record<'ipv4' | 'ipv6', BlockList>> | undefined;
 
-  /** Throws for a text that is no network; the config has validated them. */
-  constructor(networks: readonly string[]) {
-    this.#isEmpty = networks.length === 0;
-    for (const text of networks) {
-      const [address = '', bits] = text.split('/');
-      const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
-      this.#list.addSubnet(address, bits === undefined ? (family === 'ipv6' ? 128 : 32) : Number(bits), family);
-    }
+  /** `texts`: valid, because the config has checked them. */
+  constructor(texts: readonly string[]) {
+    this.#texts = texts;
   }
 
-  /** Whether a canonical address (`plainAddress`) is within one of them. */
+  /** Whether a canonical address (`plainAddress`) is within one of them. No network holds the empty text. */
   holds(address: string): boolean {
-    if (this.#isEmpty) return false;
-    return this.#list.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
+    if (this.#texts.length === 0 || address === '') return false;
+    // On first use: building takes 20 µs, and there may be 100,000 keys with networks.
+    this.#lists ??= listsOf(this.#texts);
+    const family = familyOf(address);
+    return this.#lists[family].check(address, family);
   }
 }
+
+function listsOf(texts: readonly string[]) {
+  // `BlockList` by itself takes IPv4 for a part of `::/0`.
+  const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
+  for (const text of texts) {
+    const [address = '', given] = text.split('/');
+    const bits = given === undefined ? 128 : Number(given);
+    const plain = plainAddress(address) ?? address;
+    const isMapped = address !== plain && familyOf(plain) === 'ipv4' && bits >= mappedBits;
+    if (isMapped) lists.ipv4.addSubnet(plain, bits - mappedBits, 'ipv4');
+    else if (familyOf(address) === 'ipv6') lists.ipv6.addSubnet(address, bits, 'ipv6');
+    else lists.ipv4.addSubnet(address, Math.min(bits, 32), 'ipv4');
+  }
+  return lists;
+}
+
+function familyOf(address: string): 'ipv4' | 'ipv6' {
+  return address.includes(':') ? 'ipv6' : 'ipv4';
+}
+
+/** Bits ahead of the IPv4 address in IPv4-mapped IPv6 (RFC 4291 2.5.5.2). */
+const mappedBits = 96;
 
 /** Entries of `X-Forwarded-For` that are read, from its end: bounds the work for a hostile list. */
 const mostHops = 32;

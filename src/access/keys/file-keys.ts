@@ -218,9 +218,9 @@ export function findKey(sha256: string, text: string): KeyRecord | undefined {
 }
 
 /** `tenant` defaults to the name. */
-function recordOf({ name, tenant = name, plan, sha256, operations, origins, expires }: z.output<typeof keySchema>) {
+function recordOf({ tenant, sha256, expires, ...more }: z.output<typeof keySchema>): KeyRecord {
   const expiresAtMs = expires === undefined ? undefined : Date.parse(expires);
-  return { name, tenant, plan, sha256: sha256.toLowerCase(), operations, origins, expiresAtMs };
+  return { ...more, tenant: tenant ?? more.name, sha256: sha256.toLowerCase(), expiresAtMs };
 }
 
 /** Names or hashes given twice. */

@@ -4,6 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { AccessConfig } from '../../config/index.ts';
 import type { Bounds } from '../limits/counter.ts';
 import { clientAddress, countedNetwork, Networks } from './client-address.ts';
+import { FunctionRights } from './function-rights.ts';
 
 /** The operations that plans and keys grant. `pass`: every path that is passed through. */
 export type AccessOperation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
@@ -18,6 +19,8 @@ export interface Plan extends Bounds {
   readonly operations: ReadonlySet<AccessOperation>;
   /** Origins that may use the plan; `undefined`: any. */
   readonly origins?: ReadonlySet<string> | undefined;
+  /** Rights by function of a view; `undefined`: every function. */
+  readonly views?: FunctionRights | undefined;
 }
 
 /** The sender of a request. */
@@ -31,6 +34,8 @@ export interface Principal {
   readonly plan: Plan;
   readonly operations: ReadonlySet<AccessOperation>;
   readonly origins: ReadonlySet<string> | undefined;
+  /** Networks of the clients that may use the key; `undefined`: any. */
+  readonly addresses?: Networks | undefined;
 }
 
 /** By this prefix, scanners recognise leaked keys. */
@@ -79,6 +84,8 @@ export interface KeyRecord {
   readonly operations?: readonly AccessOperation[] | undefined;
   /** Origins that may use the key, within those of its plan; absent: all of the plan's. */
   readonly origins?: readonly string[] | undefined;
+  /** Networks of the clients that may use the key; absent: any. */
+  readonly addresses?: readonly string[] | undefined;
   /** Ms since 1970. Absent: never. */
   readonly expiresAtMs?: number | undefined;
 }
@@ -205,7 +212,7 @@ export class Principals {
     if (plan === undefined) return 'no key';
     const { operations, origins } = plan;
     const tenant = countedNetwork(this.addressOf(headers, connection));
-    return { name: undefined, tenant, client: tenant, plan, operations, origins };
+    return { name: undefined, tenant, client: tenant, plan, operations, origins, addresses: undefined };
   }
 
   /** The entry of a key; `undefined` for an unknown or expired one. `nowMs`: Unix time. */
@@ -233,12 +240,13 @@ export class Principals {
   }
 }
 
-function planOf(name: string, { operations, origins, ...bounds }: AccessConfig['plans'][string]): Plan {
-  return { name, ...bounds, operations: new Set(operations), origins: origins && new Set(origins) };
+function planOf(name: string, { operations, origins, views, ...bounds }: AccessConfig['plans'][string]): Plan {
+  const rights = { operations: new Set(operations), origins: origins && new Set(origins) };
+  return { name, ...bounds, ...rights, views: FunctionRights.of(views) };
 }
 
 /** The rights of a key: the intersection of its own and its plan's. */
-function principalOf({ name, tenant, operations, origins }: KeyRecord, plan: Plan): Principal {
+function principalOf({ name, tenant, operations, origins, addresses }: KeyRecord, plan: Plan): Principal {
   return {
     name,
     tenant,
@@ -251,5 +259,6 @@ function principalOf({ name, tenant, operations, origins }: KeyRecord, plan: Pla
       origins === undefined
         ? plan.origins
         : new Set(origins.filter((one) => plan.origins === undefined || plan.origins.has(one))),
+    addresses: addresses && new Networks(addresses),
   };
 }

@@ -327,6 +327,8 @@ export class AdmittedRequest {
   readonly operation: AccessOperation;
   /** `RateLimit` and `RateLimit-Policy`, flat: every answer to it carries them. */
   readonly headers: readonly string[];
+  /** Canonical name of the function of a view, once its body is read; `undefined`: it is not certain. */
+  functionId: string | undefined = undefined;
   readonly #limits: PlanLimits;
   readonly #request: ChargedRequest;
   readonly #count: Counted | undefined;

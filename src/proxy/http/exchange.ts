@@ -1,7 +1,7 @@
 /** One client request and its answer: stored bodies with live ledger headers, passed answers, and errors. */
 import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
-import { type AdmittedRequest, clientOf } from '../../access/index.ts';
+import { type Access, type AdmittedRequest, clientOf } from '../../access/index.ts';
 import type { ContentCoding } from '../../cache/index.ts';
 import { type CancelSignal, CancelToken, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import { type Outcome, type Span, Tracer } from '../../metrics/index.ts';
@@ -30,6 +30,8 @@ export interface ExchangeParts {
   readonly unsent: UnsentAnswers;
   readonly reader: Reads['reader'];
   readonly streams: EventStreams;
+  /** Absent: requests need no key. */
+  readonly access: Access | undefined;
 }
 
 /** One client request from its admission to its end. */
@@ -131,6 +133,16 @@ export class Exchange implements Caller, RequestSummary {
     if (!overload.isOverloaded()) return;
     overload.onShed();
     throw new GatewayError('unavailable', 'the gateway is overloaded; try again', { reason: 'overload' });
+  }
+
+  /** Whether the client's plan has rights by function of a view. */
+  get isRestricted(): boolean {
+    return this.admitted?.principal.plan.views !== undefined;
+  }
+
+  /** Throws `GatewayError` 403 for a view that the plan does not admit. `functionId`: see `Read`. */
+  requireFunction(functionId: string | undefined): void {
+    if (this.admitted !== undefined) this.#parts.access?.requireFunction(this.admitted, functionId);
   }
 
   /** Keeps the answer alive after a half-close: a node may act on the request. */

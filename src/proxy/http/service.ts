@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Cache } from '../../cache/index.ts';
 import type { GatewayError } from '../../ledger/index.ts';
 import type { Reads } from '../reads/index.ts';
-import type { Access } from '../../access/index.ts';
 import type { Bodies, BodyReservation } from './bodies.ts';
 import type { Exchange, ExchangeParts } from './exchange.ts';
 import type { Incoming, IncomingExchange, MatchedRoute, Outgoing, RouteLabel } from './message.ts';
@@ -65,8 +64,6 @@ export interface ServerParts extends ExchangeParts {
   readonly service: Service;
   /** The service's targets: a look-up less for each hit. */
   readonly targets: TargetCache;
-  /** Absent: requests need no key. */
-  readonly access: Access | undefined;
   readonly bodies: Bodies;
   readonly memory: Cache['memory'];
   readonly freshness: Reads['freshness'];

@@ -1,4 +1,5 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
+import type { Access } from '../../access/index.ts';
 import { type CachedResponse, kinds } from '../../cache/index.ts';
 import {
   type BoundedRead,
@@ -19,14 +20,34 @@ type RequestExplanation = Readonly<Record<string, unknown>>;
 
 /** Explains a described request. Throws `AdminFault` 400 for a plan that the config lacks. */
 export async function explain(parts: ProcessParts, request: ExplainedRequest): Promise<RequestExplanation> {
-  const parsed = parts.routes.parse(request);
+  const plan = planOf(parts, request);
+  const parsed = parts.routes.parse({ ...request, isRestricted: plan?.views !== undefined });
   if (parsed.kind === 'refused') return refusal(parsed.error);
+  const fault = plan && faultOfView(parts, plan, parsed);
+  if (fault !== undefined) return refusal(fault);
   try {
     return await explainParsed(parts, request, parsed);
   } catch (error) {
     if (error instanceof GatewayError) return refusal(error);
     throw error;
   }
+}
+
+type Plan = NonNullable<ReturnType<Access['planOf']>>;
+
+/** The plan of the described client; `undefined`: it needs none. */
+function planOf({ access }: ProcessParts, { plan: name }: ExplainedRequest): Plan | undefined {
+  const plan = access?.planOf(name);
+  if (name !== undefined && plan === undefined)
+    throw new AdminFault(400, `plan: there is none of this name${nearMissHint(name, access?.plans ?? [])}`);
+  return plan;
+}
+
+/** 403 for a view that the plan does not admit. */
+function faultOfView({ access }: ProcessParts, plan: Plan, parsed: Parsed): GatewayError | undefined {
+  const read = parsed.kind === 'read' ? parsed.read : undefined;
+  const isView = read === undefined ? parsed.match.mayBeView : read.operation === 'view';
+  return isView ? access?.faultOfView(plan, read?.functionId) : undefined;
 }
 
 function refusal({ status, body }: GatewayError): RequestExplanation {
@@ -70,15 +91,8 @@ async function explainParsed(
 }
 
 /** The staleness bound of a client of the described plan. Throws `GatewayError` 400 for a malformed header. */
-function boundOf(
-  { access, reads }: ProcessParts,
-  { plan: name, maxStaleness }: ExplainedRequest,
-  read: BoundedRead,
-): ExplainedBound {
-  const plan = access?.planOf(name);
-  if (name !== undefined && plan === undefined)
-    throw new AdminFault(400, `plan: there is none of this name${nearMissHint(name, access?.plans ?? [])}`);
-  return reads.freshness.explainBound(read, plan, maxStaleness);
+function boundOf(parts: ProcessParts, request: ExplainedRequest, read: BoundedRead): ExplainedBound {
+  return parts.reads.freshness.explainBound(read, planOf(parts, request), request.maxStaleness);
 }
 
 async function pinnedRead(parts: ProcessParts, route: string, read: Read): Promise<RequestExplanation> {

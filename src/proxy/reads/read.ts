@@ -13,6 +13,8 @@ export interface Read extends ReadFacts {
   readonly subject: string;
   readonly wire: FleetRequest['wire'];
   readonly need: Need;
+  /** Canonical name of a view's function; absent: the body does not show it beyond doubt. */
+  readonly functionId?: string | undefined;
   /** For a long poll: the same request without the wait. */
   readonly atOnce?: FleetRequest['wire'] | undefined;
   /** Its last cache key, stored here because a cached target's requests share one `Read`. */

@@ -4,13 +4,31 @@
  */
 import { createHash, hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { FunctionId, GatewayError, JsonError, type JsonObject, JsonValue, quote, TypeTag } from '../../ledger/index.ts';
+import {
+  Address,
+  FunctionId,
+  GatewayError,
+  isIdentifier,
+  JsonError,
+  type JsonObject,
+  JsonValue,
+  quote,
+  TypeTag,
+} from '../../ledger/index.ts';
 
 /** A body as it is keyed and sent. */
 export interface CanonicalBody {
   /** Key part: `json:` and the canonical text, or `text:` and a digest of the bytes. */
   readonly subject: string;
   readonly bytes: Buffer;
+  /** Canonical name of a view's function; `undefined`: the body does not show it beyond doubt. */
+  readonly functionId: string | undefined;
+}
+
+/** The text of a body in canonical form, and the function of a view. */
+interface CanonicalText {
+  readonly text: string;
+  readonly functionId?: string;
 }
 
 /**
@@ -18,6 +36,9 @@ export interface CanonicalBody {
  * half of this, and a parse holds up all other clients: this much takes some 0.4 ms at worst, 100 kB took 2 to 8.
  */
 export const canonicalBytes = 8 * 1024;
+
+/** Largest view that is parsed for a client with rights by function, in bytes: it takes some 3 ms at worst. */
+const restrictedBytes = 64 * 1024;
 
 /** Smaller bodies are worked on outside of `bodyTurns`, in bytes: nearly all, and the work takes less than 0.1 ms. */
 export const turnlessBytes = 2 * 1024;
@@ -27,17 +48,21 @@ export const digestedBytes = 128 * 1024;
 
 /**
  * The canonical body, of which `canonical` makes the text; `undefined` from it leaves the body as it is. A body above
- * `canonicalBytes` is keyed by its bytes and sent unchanged. `digest`: SHA-256 over `bytes` in base64url, where
- * `digestInTurns` has computed it. Throws `GatewayError` for a body that is no JSON object, and as `canonical` does.
+ * `parsedBytes` is sent unchanged, and one above `canonicalBytes` is keyed by its bytes, for clients with and without
+ * rights by function alike. `digest`: SHA-256 over `bytes` in base64url, where `digestInTurns` has computed it. Throws
+ * `GatewayError` for a body that is no JSON object, and as `canonical` does.
  */
 function canonicalBody(
   bytes: Buffer,
   digest: string | undefined,
-  canonical: (body: JsonObject) => string | undefined,
+  canonical: (body: JsonObject) => CanonicalText | undefined,
+  parsedBytes = canonicalBytes,
 ): CanonicalBody {
-  const text = bytes.length > canonicalBytes ? undefined : canonicalText(textOf(bytes), canonical);
-  if (text === undefined) return { subject: `text:${digest ?? digestOf(bytes)}`, bytes };
-  return { subject: `json:${text}`, bytes: Buffer.from(text) };
+  const found = bytes.length > parsedBytes ? undefined : canonicalText(textOf(bytes), canonical);
+  const isShort = bytes.length <= canonicalBytes;
+  const subject = found !== undefined && isShort ? `json:${found.text}` : `text:${digest ?? digestOf(bytes)}`;
+  if (found === undefined) return { subject, bytes, functionId: undefined };
+  return { subject, bytes: Buffer.from(found.text), functionId: found.functionId };
 }
 
 /** SHA-256 in base64url, in steps that yield the event loop: 8 MiB take 20 ms. */
@@ -56,7 +81,10 @@ function digestOf(bytes: Buffer): string {
 }
 
 /** `undefined`: the body goes to the node unchanged. */
-function canonicalText(text: string, canonical: (body: JsonObject) => string | undefined): string | undefined {
+function canonicalText(
+  text: string,
+  canonical: (body: JsonObject) => CanonicalText | undefined,
+): CanonicalText | undefined {
   try {
     const body = JsonValue.parseOfNodes(text);
     if (body === null || typeof body !== 'object' || body.kind !== 'object') throw refused('an object is expected');
@@ -71,13 +99,14 @@ function canonicalText(text: string, canonical: (body: JsonObject) => string | u
 /**
  * Faults that leave the body to the node, unchanged and keyed by its bytes: a duplicate key has no agreed meaning, a
  * reserved key changes its meaning when members are sorted, and some nodes refuse the last two even in a member that
- * the canonical form leaves out.
+ * the canonical form leaves out. Only a body above `canonicalBytes` has more values than are parsed here.
  */
 const leftToNodes: ReadonlySet<JsonError['fault']> = new Set([
   'duplicate key',
   'reserved key',
   'lone surrogate',
   'number out of range',
+  'too many values',
 ]);
 
 /** Strict, because a replacement character would make two different bodies equal. */
@@ -120,23 +149,39 @@ export type ViewContentType = 'application/json' | 'application/x.aptos.view_fun
  * numbers as source text, strings untouched: only the ABI decides whether `0x1` and `0x01` are one address or two texts
  * (protocol 6).
  *
- * `digest`: SHA-256 over `bytes` in base64url, where `digestInTurns` has computed it.
+ * For a client with rights by function (`isRestricted`) larger bodies are parsed, too. `digest`: SHA-256 over `body` in
+ * base64url, where `digestInTurns` has computed it.
  *
  * Throws `GatewayError` for bodies that every node refuses: not JSON, a missing field, an unreadable function.
  */
-export function parseViewBody(contentType: ViewContentType, bytes: Buffer, digest?: string): CanonicalBody {
+export function parseViewBody(
+  contentType: ViewContentType,
+  bytes: Buffer,
+  { digest, isRestricted = false }: ViewFacts = {},
+): CanonicalBody {
   // BCS has one spelling per value, so the bytes are the canonical form.
-  if (contentType !== 'application/json') return { subject: `bcs:${digest ?? digestOf(bytes)}`, bytes };
-  return canonicalBody(bytes, digest, canonicalView);
+  if (contentType !== 'application/json')
+    return { subject: `bcs:${digest ?? digestOf(bytes)}`, bytes, functionId: functionInBcs(bytes) };
+  return canonicalBody(bytes, digest, canonicalView, isRestricted ? restrictedBytes : canonicalBytes);
+}
+
+/** Facts of a view's body, see `BodyRead`. */
+interface ViewFacts {
+  readonly digest?: string | undefined;
+  readonly isRestricted?: boolean | undefined;
 }
 
 /** `undefined` for type arguments that only a newer node may parse. */
-function canonicalView(request: JsonObject): string | undefined {
+function canonicalView(request: JsonObject): CanonicalText | undefined {
   const typeArguments = memberList(request, 'type_arguments').map((text) => canonicalType(text, 'type_arguments'));
   if (typeArguments.includes(undefined)) return undefined;
   const list = memberList(request, 'arguments').map((value) => JsonValue.canonical(value));
   const typeList = typeArguments.map((type) => JSON.stringify(type)).join();
-  return `{"function":"${canonicalFunction(request)}","type_arguments":[${typeList}],"arguments":[${list.join()}]}`;
+  const functionId = canonicalFunction(request);
+  return {
+    text: `{"function":"${functionId}","type_arguments":[${typeList}],"arguments":[${list.join()}]}`,
+    functionId,
+  };
 }
 
 function canonicalFunction(request: JsonObject): string {
@@ -145,6 +190,32 @@ function canonicalFunction(request: JsonObject): string {
   const id = FunctionId.find(text);
   if (id === undefined) throw refused(`invalid entry function ID ${quote(text)}`);
   return FunctionId.format(id);
+}
+
+const addressBytes = 32;
+
+/**
+ * The function of a view in BCS: an address, then the names of module and function (protocol 6). `undefined`: a node may
+ * read it otherwise.
+ */
+function functionInBcs(bytes: Buffer): string | undefined {
+  const module = nameAt(bytes, addressBytes);
+  const called = module && nameAt(bytes, module.end);
+  if (module === undefined || called === undefined) return undefined;
+  const address = Address.ofDigits(bytes.toString('hex', 0, addressBytes));
+  return FunctionId.format({ address, module: module.name, name: called.name });
+}
+
+/** A name behind its length in ULEB128, in its only form. Names above 16 kB are of no module. */
+function nameAt(bytes: Buffer, at: number): { readonly name: string; readonly end: number } | undefined {
+  const [low = 0, high = 0] = bytes.subarray(at, at + 2);
+  const isLong = low >= 0x80;
+  // A zero behind it would be a second form of a shorter length.
+  if (isLong && (high === 0 || high >= 0x80)) return undefined;
+  const from = at + (isLong ? 2 : 1);
+  const end = from + (isLong ? (low & 0x7f) + (high << 7) : low);
+  const name = end > bytes.length ? '' : bytes.toString('latin1', from, end);
+  return isIdentifier(name) ? { name, end } : undefined;
 }
 
 function memberList(request: JsonObject, name: string): readonly JsonValue[] {
@@ -169,17 +240,18 @@ export function parseTableBody(
   return canonicalBody(bytes, digest, operation === 'table_item' ? canonicalItem : canonicalRawItem);
 }
 
-function canonicalItem(body: JsonObject): string | undefined {
+function canonicalItem(body: JsonObject): CanonicalText | undefined {
   const key = body.members.get('key');
   if (key === undefined) throw refused('"key" is missing');
   const keyType = canonicalType(body.members.get('key_type'), 'key_type');
   const valueType = canonicalType(body.members.get('value_type'), 'value_type');
   if (keyType === undefined || valueType === undefined || body.members.size > 3) return undefined;
-  return `{"key_type":${JSON.stringify(keyType)},"value_type":${JSON.stringify(valueType)},"key":${JsonValue.canonical(key)}}`;
+  const types = `"key_type":${JSON.stringify(keyType)},"value_type":${JSON.stringify(valueType)}`;
+  return { text: `{${types},"key":${JsonValue.canonical(key)}}` };
 }
 
-function canonicalRawItem(body: JsonObject): string | undefined {
+function canonicalRawItem(body: JsonObject): CanonicalText | undefined {
   const key = body.members.get('key');
   if (key === undefined) throw refused('"key" is missing');
-  return body.members.size > 1 ? undefined : `{"key":${JsonValue.canonical(key)}}`;
+  return body.members.size > 1 ? undefined : { text: `{"key":${JsonValue.canonical(key)}}` };
 }

@@ -87,6 +87,8 @@ export interface BodyRead extends PathRead {
   readonly body: Buffer;
   /** Digest of a large body, by `digestInTurns`. */
   readonly digest?: string | undefined;
+  /** The client's plan has rights by function: that of a large view has to be read. */
+  readonly isRestricted?: boolean | undefined;
 }
 
 /** Parses `POST /view`. Throws `GatewayError` 400 or 415. */
@@ -94,12 +96,14 @@ export function viewRead(request: BodyRead): Read {
   const contentType = viewContentType(request.contentType);
   // Ahead of the body, whose parse costs more.
   const version = versionParameter(request.target);
-  const body = parseViewBody(contentType, request.body, request.digest);
-  return postedRead({ operation: 'view', path: '/view', contentType, version, ...body }, request);
+  const { functionId, ...body } = parseViewBody(contentType, request.body, request);
+  const read = postedRead({ operation: 'view', path: '/view', contentType, version, ...body }, request);
+  // Joined slices would keep the client's text in memory.
+  return { ...read, functionId: functionId && ownCopy(functionId) };
 }
 
 /** The parts of a read of state by POST, canonical. */
-interface PostedParts extends CanonicalBody, CanonicalPath {
+interface PostedParts extends Omit<CanonicalBody, 'functionId'>, CanonicalPath {
   readonly contentType: string;
   /** `versionParameter` of the target. */
   readonly version: LedgerVersion | undefined;

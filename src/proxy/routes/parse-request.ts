@@ -13,6 +13,8 @@ interface DescribedRequest {
   /** Default: JSON, with a body. */
   readonly contentType?: string | undefined;
   readonly body?: string | undefined;
+  /** See `BodyRead`. */
+  readonly isRestricted?: boolean | undefined;
 }
 
 /** The way the gateway would answer a request; `read`: cache first. */
@@ -35,7 +37,8 @@ export function parseRequest(router: Router, described: DescribedRequest): Parse
   }
 }
 
-function parse(router: Router, { target: given, body, accept, ...more }: DescribedRequest): ParsedRequest {
+function parse(router: Router, described: DescribedRequest): ParsedRequest {
+  const { target: given, body, accept, isRestricted, ...more } = described;
   const method = (more.method ?? (body === undefined ? 'GET' : 'POST')).toUpperCase();
   const { contentType = body === undefined ? undefined : 'application/json' } = more;
   const target = checkedTarget(method, given, { host: 'localhost', accept, 'content-type': contentType });
@@ -52,7 +55,7 @@ function parse(router: Router, { target: given, body, accept, ...more }: Describ
     const bytes = Buffer.from(body ?? '');
     const faultOfBody = faultOfBodyLength(body === undefined ? undefined : bytes.length);
     if (faultOfBody !== undefined) throw faultOfBody;
-    read = match.parseBody({ target, accept, contentType, body: bytes });
+    read = match.parseBody({ target, accept, contentType, body: bytes, isRestricted });
   }
   if (read === undefined) {
     // Throws for a path that no node receives.

@@ -57,6 +57,7 @@ export class Push {
 
   async #openWatch(exchange: Exchange, read: Read): Promise<void> {
     const { freshness, streams } = this.#reads;
+    if (read.operation === 'view') exchange.requireFunction(read.functionId);
     exchange.requireTime();
     const first = freshness.findRead(read, exchange) ?? (await freshness.load(read, exchange));
     if (!streams.watches.canBegin(first)) return exchange.answerRead(first);

@@ -149,14 +149,18 @@ export class Match implements MatchedRoute {
    * readings, because a node may fold it as well.
    */
   get operation(): AccessOperation {
-    const { route, method, target } = this;
+    const { route, method } = this;
     if (route !== passedRoute && route !== noRoute) return route.operation;
-    const { basePath } = this.#router;
-    // `pathBelow` refuses any other path.
-    if (!target.startsWith(basePath)) return 'pass';
-    const folded = foldedPaths(target.slice(basePath.length));
-    const read = new Set(folded.map((path) => routeOf(this.#router.rowOfFolded(path), method).operation));
+    const read = new Set(this.#foldedRows().map((row) => routeOf(row, method).operation));
     return strictest.find((operation) => read.has(operation)) ?? 'pass';
+  }
+
+  /** Whether a node that gets the request as it came may run a view. */
+  get mayBeView(): boolean {
+    const { route } = this;
+    // Whatever the method: a newer node may have views by GET.
+    if (route === passedRoute) return this.#foldedRows().some(({ routes }) => routes?.POST?.operation === 'view');
+    return route.operation === 'view';
   }
 
   /** The part of the target that a node receives. Throws `GatewayError` 400 or 404 for a path that none may receive. */
@@ -182,6 +186,13 @@ export class Match implements MatchedRoute {
     if (!isState || !allow.split(', ').includes(this.method)) return false;
     // A node judges a malformed version, and a path that lacks a part.
     return !hasParameter(this.target, 'ledger_version') && !Object.values(this.#parameters).includes('');
+  }
+
+  /** Rows of the folded readings of the path; none for a path that `pathBelow` refuses. */
+  #foldedRows(): readonly PathRow[] {
+    const { basePath } = this.#router;
+    if (!this.target.startsWith(basePath)) return [];
+    return foldedPaths(this.target.slice(basePath.length)).map((path) => this.#router.rowOfFolded(path));
   }
 
   #checkedPath(): string {

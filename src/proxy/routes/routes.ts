@@ -159,6 +159,7 @@ export class Routes implements Service {
   /** Answers a read from memory at once, or from the fleet. */
   #answerRead(exchange: Exchange, read: Read): void | Promise<void> {
     const { reader, freshness, waits } = this.#reads;
+    if (read.operation === 'view') exchange.requireFunction(read.functionId);
     const hit = isOfLatest(read) ? freshness.findRead(read, exchange) : reader.find(read);
     if (hit !== undefined) return this.#write(exchange, hit);
     exchange.requireTime();
@@ -214,7 +215,7 @@ export class Routes implements Service {
     // A compressed body has no canonical form here; such requests are rare, and nodes decode them.
     if (coding !== undefined) return this.#answerPassed(exchange, match, body);
     const parse = (digest?: string): Read | undefined => {
-      const request = { target: match.target, accept, contentType, body, digest };
+      const request = { target: match.target, accept, contentType, body, digest, isRestricted: exchange.isRestricted };
       const read = match.parseBody(request);
       if (read !== undefined && exchange.isWhole) this.#addPosted(match, request, read);
       return read;
@@ -240,7 +241,7 @@ export class Routes implements Service {
   #passRead(exchange: Exchange, match: Match, body?: Buffer): Promise<void> {
     requirePassable(exchange.request, match);
     exchange.requireTime();
-    return this.#passThrough.serve(exchange, match, body);
+    return this.#pass(exchange, match, body);
   }
 
   #answerEncode(exchange: Exchange, match: Match, body: Buffer): Promise<void> {
@@ -263,6 +264,12 @@ export class Routes implements Service {
 
   #answerPassed(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
     if (match.isIdempotent) exchange.requireTime();
+    return this.#pass(exchange, match, body);
+  }
+
+  #pass(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
+    // Its node alone decides which function it calls.
+    if (exchange.isRestricted && match.mayBeView) exchange.requireFunction(undefined);
     return this.#passThrough.serve(exchange, match, body);
   }
 }

@@ -77,6 +77,30 @@ test('a very long list is not walked to its end', () => {
   assert.equal(clientAddress('10.0.0.2', `198.51.100.1,${forwarded}`, ours), '10.0.0.1');
 });
 
+const networks: readonly (readonly [network: string, within: readonly string[], outside: readonly string[]])[] = [
+  ['192.0.2.0/24', ['192.0.2.0', '192.0.2.255'], ['192.0.3.0', '192.0.1.255', '2001:db8::1']],
+  ['192.0.2.77/24', ['192.0.2.1'], ['192.0.3.1']],
+  ['192.0.2.7', ['192.0.2.7'], ['192.0.2.6', '192.0.2.8']],
+  ['0.0.0.0/0', ['0.0.0.0', '255.255.255.255'], ['::', '2001:db8::1']],
+  ['2001:DB8::/32', ['2001:db8::', '2001:db8:ffff::1'], ['2001:db9::', '192.0.2.1']],
+  ['2001:db8::5', ['2001:db8::5'], ['2001:db8::4']],
+  // Clients of IPv4 are none of IPv6, as sockets of both families report them (RFC 4291 2.5.5.2).
+  ['::/0', ['::', '2001:db8::1'], ['192.0.2.1']],
+  ['::ffff:192.0.2.0/120', ['192.0.2.0', '192.0.2.255'], ['192.0.3.0', '::']],
+  ['::ffff:c000:0207', ['192.0.2.7'], ['192.0.2.8']],
+  ['::ffff:0:0/96', ['192.0.2.7'], ['2001:db8::1']],
+];
+
+for (const [network, within, outside] of networks) {
+  test(`addresses within ${network}, and outside`, () => {
+    const list = new Networks([network]);
+    assert.deepEqual(
+      [...within, ...outside, ''].filter((address) => list.holds(address)),
+      within,
+    );
+  });
+}
+
 const textOf = (groups: readonly number[]): string => groups.map((group) => group.toString(16)).join(':');
 
 test('addresses of IPv6 are counted by their /64, in whatever spelling, and IPv4 within IPv6 as IPv4', () => {

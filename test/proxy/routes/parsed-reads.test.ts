@@ -209,8 +209,8 @@ const posted: readonly (readonly [
   rest: object,
 ])[] = [
   ['/tables/0x0A/item?ledger_version=5', item, 'table_item', '0xa/', '/tables/0xa/item?ledger_version=5', pin],
-  ['/view?ledger_version=5', call, 'view', '', '/view?ledger_version=5', pin],
-  ['/view', call, 'view', '', '/view', newest],
+  ['/view?ledger_version=5', call, 'view', '', '/view?ledger_version=5', { ...pin, functionId: '0x1::m::f' }],
+  ['/view', call, 'view', '', '/view', { ...newest, functionId: '0x1::m::f' }],
   ['/tables/a/item', item, 'table_item', '0xa/', '/tables/0xa/item', newest],
   [
     '/tables/0x1/raw_item?ledger_version=5',
