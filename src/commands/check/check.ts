@@ -4,7 +4,9 @@ import { ClientTls, ConfigError, type LoadedConfig, type Problem, TlsPair } from
 import { inspectNodes } from '../../upstream/index.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
-import { type CheckFinding, inspectRedis, inspectStore } from './inspect-tiers.ts';
+import { inspectRedis } from './inspect-redis.ts';
+import { inspectStore } from './inspect-store.ts';
+import type { CheckFinding } from './inspection.ts';
 
 /** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is, or the certificate has expired. */
 export async function check(call: CommandCall): Promise<ExitCode> {

@@ -1,19 +1,9 @@
-/** One look at Redis and at the store from outside: can the gateway use them? Nothing is written. */
-import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+/** One look at the Redis of the cache and at that of access: can the gateway use them? Nothing is written. */
 import type { Cluster, Redis } from 'ioredis';
-import { faultOf, redisConnections } from '../../cache/index.ts';
-import type { Config, LoadedConfig, Problem, RedisServersConfig } from '../../config/index.ts';
+import { redisConnections } from '../../cache/index.ts';
+import type { LoadedConfig, RedisServersConfig } from '../../config/index.ts';
 import { connectionFault } from '../../upstream/index.ts';
-
-/** A fault of the value at `path`. */
-export type CheckFinding = Pick<Problem, 'path' | 'message'>;
-
-/** Problems and warnings about a tier. */
-interface TierInspection {
-  readonly findings: readonly CheckFinding[];
-  readonly warnings: readonly string[];
-}
+import type { Inspection } from './inspection.ts';
 
 /** Longest look at Redis. */
 const redisTimeoutMs = 2_000;
@@ -22,7 +12,7 @@ const redisTimeoutMs = 2_000;
 export async function inspectRedis({
   config: { access, cache },
   redacted,
-}: Pick<LoadedConfig, 'config' | 'redacted'>): Promise<TierInspection> {
+}: Pick<LoadedConfig, 'config' | 'redacted'>): Promise<Inspection> {
   const usesOwn = access?.redis !== undefined;
   const [cacheLook, accessLook] = await Promise.all([
     cache.redis && lookAtRedis('cache', cache.redis, redacted.cache.redis),
@@ -45,7 +35,7 @@ export async function inspectRedis({
 }
 
 /** Findings about a Redis, and the memory settings of its servers. */
-interface RedisLook extends TierInspection {
+interface RedisLook extends Inspection {
   readonly servers: readonly RedisMemory[];
 }
 
@@ -151,50 +141,4 @@ function memoryFaults(memory: RedisMemory['memory'], { policies, advice, mayLose
   if (policy === 'noeviction') faults.push(`evicts nothing: once it is full nothing new is shared; ${advice}`);
   else faults.push(`may evict ${mayLose} (maxmemory-policy ${policy}); ${advice}`);
   return faults;
-}
-
-/** `f_type` of file systems (statfs(2)) that no store belongs on: their locks do not hold, or they are memory. */
-const unfit: Readonly<Record<number, string>> = {
-  0x6969: 'NFS, whose locks may not hold',
-  0xff534d42: 'CIFS, whose locks may not hold',
-  0x517b: 'SMB, whose locks may not hold',
-  0x01021994: 'tmpfs, which is memory',
-};
-
-/** Looks at the store's folder, or at the one above it, which the gateway will create it in. */
-export async function inspectStore({
-  path: folder,
-  maxBytes,
-}: NonNullable<Config['cache']['store']>): Promise<TierInspection> {
-  const place = existsSync(folder) ? folder : dirname(folder);
-  try {
-    accessSync(place, constants.R_OK | constants.W_OK | constants.X_OK);
-    const names = existsSync(folder) ? readdirSync(folder) : [];
-    const held = names.reduce(
-      (sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0),
-      0,
-    );
-    return { findings: [], warnings: warningsOfDisk(place, maxBytes - held) };
-  } catch (error) {
-    return { findings: [{ path: ['cache', 'store', 'path'], message: faultOf(error) }], warnings: [] };
-  }
-}
-
-/** `wantedBytes`: beside the files that are there. */
-function warningsOfDisk(place: string, wantedBytes: number): readonly string[] {
-  const { bavail, bsize, type } = statfsSync(place);
-  const free = bavail * bsize;
-  const kind = unfit[type];
-  return [
-    ...(kind === undefined ? [] : [`cache.store.path is on ${kind}: use a local disk`]),
-    ...(free >= wantedBytes
-      ? []
-      : [
-          `cache.store.maxBytes is more than the disk has free: ${gib(wantedBytes)} GiB beside what is there, of ${gib(free)}`,
-        ]),
-  ];
-}
-
-function gib(bytes: number): string {
-  return (bytes / 2 ** 30).toFixed(1);
 }
