@@ -37,6 +37,8 @@ const port = whole(1, 65_535);
 const variable: Schema = { type: 'string', pattern: '^[A-Za-z_][A-Za-z0-9_]*$' };
 /** The name that a secret has, and what files below a mounted one may be called. */
 const secretKey: Schema = { type: 'string', pattern: '^[-._a-zA-Z0-9]+$' };
+/** The name of a Secret (a DNS subdomain, RFC 1123), which is the name of a folder too. */
+const secretName: Schema = { type: 'string', pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$', maxLength: 253 };
 const promDuration: Schema = { type: 'string', pattern: '^([0-9]+(ms|s|m|h))+$' };
 /** Whole numbers and decimals; exponents, which Kubernetes takes as well, are not read by the chart's arithmetic. */
 const memoryQuantity: Schema = {
@@ -72,8 +74,10 @@ const values: Readonly<Record<string, Schema>> = {
   secrets: section({
     operationsToken: section({ existingSecret: text, key: secretKey }),
     redis: section({ existingSecret: text, key: secretKey }),
+    accessRedis: section({ existingSecret: text, key: secretKey }),
     accessKeys: section({ existingSecret: text, key: secretKey }),
     tls: section({ existingSecret: text, certKey: secretKey, keyKey: secretKey }),
+    files: list(secretName),
     env: list(section({ name: variable, secret: name, key: secretKey }, ['name', 'secret', 'key'])),
   }),
   image: section({

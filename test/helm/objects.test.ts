@@ -370,3 +370,18 @@ test('the notes name the status page, and each host of the ingress', { skip }, (
   assert.match(notes, /http:\/\/127\.0\.0\.1:9090\/status/);
   assert.match(notes, /^ +a\.example\/v1\n +b\.example\/v1$/m);
 });
+
+/** The notes of a release with a plan, and these flags. */
+function notesOf(...values: string[]): string {
+  const plans = '--set=config.access.anonymous=a,config.access.plans.a.requests=9';
+  const { code, out, err } = runHelm(['install', 'prod', chartFolder, '--dry-run=client', plans, ...values]);
+  assert.equal(code, 0, err);
+  return out.slice(out.indexOf('NOTES:'));
+}
+
+test('the notes warn of limits that each pod would count for itself', { skip }, () => {
+  assert.match(notesOf(), /WARNING: each pod counts limits and quotas for itself/);
+  for (const secret of ['redis', 'accessRedis']) {
+    assert.doesNotMatch(notesOf(`--set=secrets.${secret}.existingSecret=r`), /counts limits and quotas for itself/);
+  }
+});

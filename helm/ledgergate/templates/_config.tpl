@@ -11,13 +11,18 @@ is read here, and what cannot work in a cluster is refused.
 {{- $service := printf "%s-operations.%s" (include "ledgergate.fullname" .) .Release.Namespace -}}
 {{- $_ := set $operations "hosts" (concat (list $service) ($operations.hosts | default list)) -}}
 {{- if $secrets.operationsToken.existingSecret -}}
-{{- $_ := set $operations "token" "${LEDGERGATE_ADMIN_TOKEN}" -}}
+{{- $_ := set $operations "token" "${file:/etc/ledgergate/operations/token}" -}}
 {{- end -}}
 {{- $_ := set $config "operations" $operations -}}
 {{- if $secrets.redis.existingSecret -}}
 {{- $cache := $config.cache | default dict -}}
-{{- $redis := merge (dict "url" "${LEDGERGATE_REDIS_URL}") ($cache.redis | default dict) -}}
+{{- $redis := merge (dict "url" "${file:/etc/ledgergate/redis/url}") ($cache.redis | default dict) -}}
 {{- $_ := set $config "cache" (merge (dict "redis" $redis) $cache) -}}
+{{- end -}}
+{{- if $secrets.accessRedis.existingSecret -}}
+{{- $access := $config.access | default dict -}}
+{{- $redis := merge (dict "url" "${file:/etc/ledgergate/access-redis/url}") ($access.redis | default dict) -}}
+{{- $_ := set $config "access" (merge (dict "redis" $redis) $access) -}}
 {{- end -}}
 {{- if .Values.store.enabled -}}
 {{- $cache := $config.cache | default dict -}}
@@ -120,31 +125,40 @@ from its sources). A section stays where its keys go: that there is one at all m
 {{- if and $token (not (contains "${" $token)) -}}
 {{- fail "config.operations.token is a secret, and config becomes a ConfigMap: use secrets.operationsToken.existingSecret" -}}
 {{- end -}}
-{{- $redis := dig "cache" "redis" (dict) $config | default dict -}}
+{{- range $place := list (dict "section" "cache" "secret" "redis") (dict "section" "access" "secret" "accessRedis") -}}
+{{- $redis := dig $place.section "redis" (dict) $config | default dict -}}
+{{- $given := (get $secrets $place.secret).existingSecret -}}
 {{- $servers := concat (list ($redis.url | default "")) ($redis.cluster | default list) (dig "sentinel" "nodes" list $redis) -}}
 {{- range $servers -}}
 {{- if and (regexMatch "^rediss?://[^/]*@" .) (not (contains "${" .)) -}}
-{{- fail "an address in config.cache.redis has a password, and config becomes a ConfigMap: use secrets.redis.existingSecret, or ${NAME} with secrets.env" -}}
+{{- fail (printf "an address in config.%s.redis has a password, and config becomes a ConfigMap: use secrets.%s.existingSecret, or ${file:...} with secrets.files" $place.section $place.secret) -}}
 {{- end -}}
 {{- end -}}
-{{- range $upstream := $config.upstreams -}}
-{{- range $name, $value := $upstream.headers | default dict -}}
+{{- if and $given (or $redis.url $redis.cluster $redis.sentinel) -}}
+{{- fail (printf "Redis is given twice: by config.%s.redis and by secrets.%s.existingSecret" $place.section $place.secret) -}}
+{{- end -}}
+{{- end -}}
+{{- $senders := list (dict "what" "config.tracing" "headers" (dig "tracing" "headers" (dict) $config)) -}}
+{{- range $config.upstreams -}}
+{{- $senders = append $senders (dict "what" (printf "config.upstreams, %s" .name) "headers" .headers) -}}
+{{- end -}}
+{{- range $sender := $senders -}}
+{{- range $name, $value := $sender.headers | default dict -}}
 {{- if not (contains "${" $value) -}}
-{{- fail (printf "config.upstreams: the header %s of %s is a credential, and config becomes a ConfigMap: use ${NAME} with secrets.env" $name $upstream.name) -}}
+{{- fail (printf "%s: the header %s is a credential, and config becomes a ConfigMap: use ${file:...} with secrets.files" $sender.what $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and $secrets.operationsToken.existingSecret $token -}}
 {{- fail "the token of /admin is given twice: by config.operations.token and by secrets.operationsToken.existingSecret" -}}
 {{- end -}}
-{{- if and $secrets.redis.existingSecret (or $redis.url $redis.cluster $redis.sentinel) -}}
-{{- fail "Redis is given twice: by config.cache.redis and by secrets.redis.existingSecret" -}}
-{{- end -}}
 {{- if and $secrets.accessKeys.existingSecret (dig "access" "keys" "file" "" $config) -}}
 {{- fail "the file of keys is given twice: by config.access.keys.file and by secrets.accessKeys.existingSecret" -}}
 {{- end -}}
-{{- if and $secrets.accessKeys.existingSecret (not $config.access) -}}
-{{- fail "secrets.accessKeys.existingSecret has keys, and config.access says nothing of their plans" -}}
+{{- range list "accessKeys" "accessRedis" -}}
+{{- if and (get $secrets .).existingSecret (not $config.access) -}}
+{{- fail (printf "secrets.%s.existingSecret is of keys, and config.access says nothing of their plans" .) -}}
+{{- end -}}
 {{- end -}}
 {{- if and $secrets.tls.existingSecret (dig "listen" "tls" nil $config) -}}
 {{- fail "the certificate is given twice: by config.listen.tls and by secrets.tls.existingSecret" -}}

@@ -112,19 +112,12 @@ httpGet:
 - name: NODE_OPTIONS
   value: {{ . | quote }}
 {{- end }}
-{{- $secrets := .Values.secrets }}
-{{- $named := list
-  (dict "name" "LEDGERGATE_ADMIN_TOKEN" "secret" $secrets.operationsToken.existingSecret "key" $secrets.operationsToken.key)
-  (dict "name" "LEDGERGATE_REDIS_URL" "secret" $secrets.redis.existingSecret "key" $secrets.redis.key)
-}}
-{{- range concat $named $secrets.env }}
-{{- if .secret }}
+{{- range .Values.secrets.env }}
 - name: {{ .name }}
   valueFrom:
     secretKeyRef:
       name: {{ .secret }}
       key: {{ .key }}
-{{- end }}
 {{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
@@ -143,6 +136,32 @@ httpGet:
 {{- end -}}
 {{- end -}}
 
+{{/*
+Secrets as folders below /etc/ledgergate, since files of a mounted Secret follow it and variables do not: `name` of the
+volume, `folder`, `secret`, and its `items`; without items, every key is a file.
+*/}}
+{{- define "ledgergate.secretFolders" -}}
+{{- $secrets := .Values.secrets -}}
+{{- $tls := $secrets.tls -}}
+{{- $named := list
+  (dict "name" "operations" "of" $secrets.operationsToken "items" (list (dict "key" $secrets.operationsToken.key "path" "token")))
+  (dict "name" "redis" "of" $secrets.redis "items" (list (dict "key" $secrets.redis.key "path" "url")))
+  (dict "name" "access-redis" "of" $secrets.accessRedis "items" (list (dict "key" $secrets.accessRedis.key "path" "url")))
+  (dict "name" "keys" "of" $secrets.accessKeys "items" (list (dict "key" $secrets.accessKeys.key "path" $secrets.accessKeys.key)))
+  (dict "name" "tls" "of" $tls "items" (list (dict "key" $tls.certKey "path" "tls.crt") (dict "key" $tls.keyKey "path" "tls.key")))
+-}}
+{{- $folders := list -}}
+{{- range $named -}}
+{{- if .of.existingSecret -}}
+{{- $folders = append $folders (dict "name" .name "folder" .name "secret" .of.existingSecret "items" .items) -}}
+{{- end -}}
+{{- end -}}
+{{- range $at, $secret := $secrets.files -}}
+{{- $folders = append $folders (dict "name" (printf "secret-%d" $at) "folder" (printf "secrets/%s" $secret) "secret" $secret) -}}
+{{- end -}}
+{{- toYaml $folders -}}
+{{- end -}}
+
 {{/* Folders and not single files: Kubernetes never updates what is mounted by subPath, and the gateway reads again. */}}
 {{- define "ledgergate.volumeMounts" -}}
 - name: config
@@ -152,14 +171,9 @@ httpGet:
 - name: store
   mountPath: /var/cache/ledgergate
 {{- end }}
-{{- if .Values.secrets.accessKeys.existingSecret }}
-- name: keys
-  mountPath: /etc/ledgergate/keys
-  readOnly: true
-{{- end }}
-{{- if .Values.secrets.tls.existingSecret }}
-- name: tls
-  mountPath: /etc/ledgergate/tls
+{{- range include "ledgergate.secretFolders" . | fromYamlArray }}
+- name: {{ .name }}
+  mountPath: /etc/ledgergate/{{ .folder }}
   readOnly: true
 {{- end }}
 {{- with .Values.extraVolumeMounts }}
@@ -184,26 +198,17 @@ httpGet:
   {{- end }}
 {{- end }}
 {{- end }}
-{{- with .Values.secrets.accessKeys }}
-{{- if .existingSecret }}
-- name: keys
+{{- range include "ledgergate.secretFolders" . | fromYamlArray }}
+- name: {{ .name }}
   secret:
-    secretName: {{ .existingSecret }}
+    secretName: {{ .secret }}
     defaultMode: 0440
+    {{- with .items }}
     items:
-      - { key: {{ .key }}, path: {{ .key }} }
-{{- end }}
-{{- end }}
-{{- with .Values.secrets.tls }}
-{{- if .existingSecret }}
-- name: tls
-  secret:
-    secretName: {{ .existingSecret }}
-    defaultMode: 0440
-    items:
-      - { key: {{ .certKey }}, path: tls.crt }
-      - { key: {{ .keyKey }}, path: tls.key }
-{{- end }}
+      {{- range . }}
+      - { key: {{ .key }}, path: {{ .path }} }
+      {{- end }}
+    {{- end }}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
