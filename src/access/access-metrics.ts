@@ -3,8 +3,13 @@ import type { Registry } from 'prom-client';
 import { combinations, type Count, Counter, Gauge, labelSources } from '../metrics/index.ts';
 import { rights } from './keys/rights.ts';
 
-/** Refusals without a client. `unread`: the key may be valid, but not all keys have been read yet. */
-const clientless = ['no key', 'bad key', 'misplaced key', 'unread'] as const;
+/**
+ * Refusals without a client. `unread`: the key may be valid, but not all keys have been read yet; `busy`: the token may be,
+ * but too many are being verified.
+ */
+const clientless = ['no key', 'bad key', 'misplaced key', 'bad token', 'unread', 'busy'] as const;
+/** Results of verifications. */
+const tokenResults = ['ok', 'bad token', 'unread', 'busy'] as const;
 /** Refusals of a client. `not counted`: limits could not count the request. */
 const ofClient = [...rights, 'limit', 'not counted'] as const;
 /** Charged outcomes; `refused` is free. */
@@ -56,7 +61,7 @@ const others = '(other)';
 export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, plans, waiting }: AccessReadings) {
   const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',
-    help: 'Requests refused by their key, its rights or its limits, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), address, operation, origin, function (of a view), limit, not counted.',
+    help: 'Requests refused by their key, its rights or its limits, by reason and plan: no key, bad key, misplaced key (in the target), bad token, unread (keys are not known yet), busy (too many tokens are being verified), address, operation, origin, function (of a view), limit, not counted.',
     labels: { reason: [...clientless, ...ofClient], plan: labelSources.planOrNone },
     known: () => [
       ...combinations({ reason: clientless, plan: labelSources.planOrNone }),
@@ -65,8 +70,8 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
   });
   const reloads = new Counter(registry, {
     name: 'ledgergate_keys_reloads_total',
-    help: 'Times that changed keys were read (ok), or that some were refused or none could be read (failed).',
-    labels: { source: ['file', 'redis'], result: ['ok', 'failed'] },
+    help: 'Times that changed keys were read (ok; those of the issuer of tokens: at each renewal), or that some were refused or none could be read (failed).',
+    labels: { source: ['file', 'redis', 'issuer'], result: ['ok', 'failed'] },
   });
   new Gauge(registry, {
     name: 'ledgergate_keys',
@@ -74,6 +79,11 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
     join: 'max',
     read: keys,
   });
+  const verified = new Counter(registry, {
+    name: 'ledgergate_token_verifications_total',
+    help: 'Tokens of the issuer that were verified, by result: ok, bad token, unread (no keys of the issuer are known yet), busy (too many at once).',
+    labels: { result: tokenResults },
+  }).by('result');
   const ofPlan = createPlanCounts(registry, plans);
   const ofKey = byKey ? createKeyCounts(registry) : undefined;
   const byBound = { plan: labelSources.plan, bound: limitBounds };
@@ -103,7 +113,9 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
   return {
     /** A request without a client, or whose client lacks the right. */
     refused: (reason: (typeof clientless | typeof rights)[number], plan = '') => refusals.inc({ reason, plan }),
-    reloaded: (source: 'file' | 'redis', result: 'ok' | 'failed') => reloads.inc({ source, result }),
+    /** A token was verified. */
+    tokenVerified: verified,
+    reloaded: (source: 'file' | 'redis' | 'issuer', result: 'ok' | 'failed') => reloads.inc({ source, result }),
     /** A request was served or failed, at a cost of `amount`. */
     answered: (client: ChargedClient, outcome: ChargedOutcome, amount: number) => {
       for (const { requests, cost } of countsOf(client)) {

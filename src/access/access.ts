@@ -5,8 +5,9 @@ import type { AccessConfig } from '../config/index.ts';
 import { CancelToken, GatewayError } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import { type AccessMetrics, createAccessMetrics } from './access-metrics.ts';
-import { countedNetwork } from './keys/client-address.ts';
+import { clientOf, countedNetwork } from './keys/client-address.ts';
 import { FileKeys, type KeysPeers } from './keys/file-keys.ts';
+import { holdsToken, Tokens } from './keys/jwt-tokens.ts';
 import {
   holdsKey,
   type KeyRejection,
@@ -50,6 +51,9 @@ interface Routed extends RightsMatch {
   readonly route: { readonly charge?: 'none' };
 }
 
+/** The sender of a request, or the reason why there is none. */
+type Found = Principal | KeyRejection | 'misplaced key';
+
 /** The two ends of an admission: exactly one is called, or neither when the client hangs up first. */
 interface Admission {
   /** Never throws. */
@@ -71,19 +75,23 @@ export class Access {
   readonly #limits: PlanLimits;
   readonly #fileKeys: FileKeys | undefined;
   readonly #redisKeys: RedisKeys | undefined;
+  readonly #tokens: Tokens | undefined;
 
   /** Reads the keys file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
   constructor(config: AccessConfig, { registry, journal, processes, peers, redis }: AccessDependencies) {
     const { file } = config.keys;
     const keysRedis = config.keys.redis ? redis : undefined;
-    const principals = new Principals(config, { file: file !== undefined, redis: keysRedis !== undefined });
-    this.#principals = principals;
     const metrics = createAccessMetrics(registry, config.usage.metricsByKey, {
       keys: () => principals.size,
       plans: () => principals.plans,
       waiting: () => this.#limits.waiting,
     });
     this.#metrics = metrics;
+    const tokens = config.jwt && new Tokens(config.jwt, { metrics, journal }, () => principals.forget());
+    this.#tokens = tokens;
+    const sources = { file: file !== undefined, redis: keysRedis !== undefined };
+    const principals: Principals = new Principals(config, sources, tokens);
+    this.#principals = principals;
     this.#limits = new PlanLimits(config, {
       metrics,
       journal,
@@ -96,7 +104,7 @@ export class Access {
     const keys = { principals, metrics, journal };
     this.#fileKeys = file === undefined ? undefined : new FileKeys(file, keys, peers);
     this.#redisKeys = keysRedis && new RedisKeys(keysRedis, keys);
-    this.started = Promise.all([this.#limits.started, this.#redisKeys?.started]);
+    this.started = Promise.all([this.#limits.started, this.#redisKeys?.started, tokens?.keys.started]);
   }
 
   /** Lower-case name of the header that carries keys; `Vary` lists it. */
@@ -105,23 +113,21 @@ export class Access {
   }
 
   /**
-   * Decides on a request by its key or address, its rights and its limits; `undefined`: its route needs none of them.
-   * `known`: for headers that come again. Never throws.
+   * Decides on a request by its key, token or address, its rights and its limits; `undefined`: its route needs none of
+   * them. `known`: for headers that come again. Never throws.
    */
   decide(request: Request, match: Routed, known?: KnownKey): AdmittedRequest | LateAdmission | undefined {
     if (match.route.charge === 'none') return undefined;
-    try {
-      const principal = this.#identify(request, known);
-      this.#requireRights(principal, request, match);
-      const { operation } = match;
-      const stop = new CancelToken();
-      const decision = this.#limits.admit(principal, operation, stop, this.#addressFor(principal, request));
-      if (decision instanceof AdmittedRequest) return decision;
-      if (decision instanceof GatewayError) throw decision;
-      return (response, ends) => awaitDecision(decision, stop, response, ends);
-    } catch (error) {
-      return (_response, { refuse }) => refuse(error);
-    }
+    const found = this.#holdsCredential(request) ? 'misplaced key' : this.#find(request, known);
+    if (found !== 'unverified') return this.#decideOn(found, request, match);
+    return (response, ends) => {
+      void this.#principals.verify(request.headers, request.socket).then((verified) => {
+        if (response.destroyed) return;
+        const decision = this.#decideOn(verified, request, match);
+        if (typeof decision === 'object') ends.serve(decision);
+        else decision(response, ends);
+      });
+    };
   }
 
   /**
@@ -142,15 +148,26 @@ export class Access {
     return views === undefined || views.admits(functionId) ? undefined : lacking('function', 'view');
   }
 
-  /** The tenant ahead of `decide`, which counts refusals; `undefined`: it will refuse the request. */
+  /**
+   * The tenant ahead of `decide`, which counts refusals; `undefined`: it will refuse the request. A token that is not
+   * verified yet counts for its network.
+   */
   tenantOf(request: Request, known: KnownKey): string | undefined {
     const found = this.#find(request, known);
-    return typeof found === 'string' || holdsKey(request.url ?? '') ? undefined : found.tenant;
+    if (found === 'unverified') return clientOf(request.socket);
+    return typeof found === 'string' || this.#holdsCredential(request) ? undefined : found.tenant;
   }
 
-  /** Whether the sender of a request that was `admitted` may still do what it does: its key is in force, with the right. */
+  /**
+   * Whether the sender of a request that was `admitted` may still do what it does: its key or token is in force, with the
+   * right. A forgotten token is verified for the next call.
+   */
   stillAdmits(request: Request, admitted: AdmittedRequest, known: KnownKey): boolean {
     const found = this.#find(request, known);
+    if (found === 'unverified') {
+      void this.#principals.verify(request.headers, request.socket);
+      return true;
+    }
     if (typeof found === 'string' || found.client !== admitted.principal.client) return false;
     const match = { operation: admitted.operation, read: admitted };
     return findMissing(found, request, match, this.#principals) === undefined;
@@ -184,23 +201,34 @@ export class Access {
   async close(): Promise<void> {
     this.#fileKeys?.close();
     this.#redisKeys?.close();
+    this.#tokens?.close();
     await this.#limits.close();
   }
 
-  /** The request's principal. `known`: for headers that come again. Throws `GatewayError` 400, 401 or 503. */
-  #identify(request: Request, known?: KnownKey): Principal {
-    if (holdsKey(request.url ?? '')) {
-      this.#metrics.refused('misplaced key');
-      // Proxies log targets, and a node would receive this one.
-      throw new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
+  /** Never throws. */
+  #decideOn(found: Found, request: Request, match: Routed): AdmittedRequest | LateAdmission {
+    try {
+      const principal = this.#identified(found, request);
+      this.#requireRights(principal, request, match);
+      const { operation } = match;
+      const stop = new CancelToken();
+      const decision = this.#limits.admit(principal, operation, stop, this.#addressFor(principal, request));
+      if (decision instanceof AdmittedRequest) return decision;
+      if (decision instanceof GatewayError) throw decision;
+      return (response, ends) => awaitDecision(decision, stop, response, ends);
+    } catch (error) {
+      return (_response, { refuse }) => refuse(error);
     }
-    const found = this.#find(request, known);
-    if (typeof found !== 'string') return found;
-    this.#metrics.refused(found);
-    throw unauthorized(found, this.header, request.headers[this.header]);
   }
 
-  #find({ headers, socket }: Request, known?: KnownKey): Principal | KeyRejection {
+  /** Throws `GatewayError` 400, 401 or 503. */
+  #identified(found: Found, { headers }: Request): Principal {
+    if (typeof found !== 'string') return found;
+    this.#metrics.refused(found);
+    throw refusalOf(found, this.header, headers[this.header]);
+  }
+
+  #find({ headers, socket }: Request, known?: KnownKey): Principal | KeyRejection | 'unverified' {
     return this.#principals.find(headers, socket, Date.now(), known);
   }
 
@@ -208,6 +236,11 @@ export class Access {
   #addressFor({ name, plan }: Principal, { headers, socket }: Request): { readonly address: string } | undefined {
     if (plan.perAddress === undefined || name === undefined) return undefined;
     return { address: countedNetwork(this.#principals.addressOf(headers, socket)) };
+  }
+
+  /** Whether the target has a key or a token: proxies log targets, and a node would receive this one. */
+  #holdsCredential({ url = '' }: Request): boolean {
+    return holdsKey(url) || (this.#tokens !== undefined && holdsToken(url));
   }
 
   #requireRights(principal: Principal, request: Request, match: Routed): void {
@@ -238,14 +271,24 @@ function awaitDecision(
   });
 }
 
-function unauthorized(why: KeyRejection, header: string, given: string | readonly string[] | undefined): GatewayError {
+function refusalOf(
+  why: Exclude<Found, Principal>,
+  header: string,
+  given: string | readonly string[] | undefined,
+): GatewayError {
+  if (why === 'misplaced key')
+    return new GatewayError('malformed', `a key belongs into the header ${header}, never into the target`);
   if (why === 'unread')
     return new GatewayError('unavailable', 'the keys are not loaded yet; try again', { reason: 'keys unread' });
+  if (why === 'busy')
+    return new GatewayError('unavailable', 'too many tokens are being verified; try again', { reason: 'tokens' });
   const isStandard = header === 'authorization';
   // Without credentials, or with another scheme, the challenge has no error code (RFC 6750 3.1).
   const isToken = given !== undefined && (!isStandard || parseBearer(String(given)) !== undefined);
   const challenge = `Bearer realm="ledgergate"${isToken ? ', error="invalid_token"' : ''}`;
   const form = isStandard ? 'Authorization: Bearer KEY' : `${header}: KEY`;
-  const message = why === 'no key' ? `a key is needed: ${form}` : 'the key is not valid, or has expired';
+  const message = why === 'no key' ? `a key is needed: ${form}` : `the ${nounOf[why]} is not valid, or has expired`;
   return new GatewayError('unauthorized', message, { headers: ['WWW-Authenticate', challenge] });
 }
+
+const nounOf = { 'bad key': 'key', 'bad token': 'token' } as const;

@@ -2,6 +2,7 @@
 export type { Access, AccessPeers } from './access.ts';
 export { clientOf } from './keys/client-address.ts';
 export { inspectKeysFile, readKeysFile } from './keys/file-keys.ts';
+export { inspectIssuer } from './keys/jwt-keys.ts';
 export { type AccessOperation, createKey, parseBearer } from './keys/principals.ts';
 export { type AdmittedRequest, quotaTroubles } from './limits/limits.ts';
 export { LimitService } from './limits/primary-counter.ts';

@@ -46,6 +46,7 @@ type UnavailableReason =
   | 'large answers'
   | 'broken off'
   | 'keys unread'
+  | 'tokens'
   | 'not counted'
   | 'module unread';
 

@@ -45,6 +45,7 @@ const quotas = { topic: 'quotas' };
 const drains = { lines: Infinity };
 const discoveries = { topic: 'discovery' };
 const renewals = { topic: 'renewals' };
+const issuer = { topic: 'issuer' };
 const ejections = { topic: 'ejections' };
 
 /** Classes of reads for people. */
@@ -184,6 +185,9 @@ const kinds = {
   'keys read': rule('info', [], 'keys were read again[: {keys} in all]'),
   'keys refused': rule('error', [], 'keys are malformed: the ones before stay in force, or some are left out'),
   'keys away': rule('warn', [], 'keys in Redis cannot be read: the ones before stay in force'),
+  'issuer read': rule('info', [], 'keys of the issuer of tokens were read[: {keys} in all]'),
+  'issuer away': rule('warn', [], 'keys of the issuer of tokens cannot be read[: {reason}]', issuer),
+  'issuer back': rule('info', [], 'keys of the issuer of tokens are readable again', issuer),
   'worker lost': rule('error', ['worker'], 'worker[ {worker}] ended and is started again', { also: ['againMs'] }),
   'worker back': rule('info', ['worker'], 'worker {worker} serves'),
 } as const satisfies Readonly<Record<string, EventKindRule>>;

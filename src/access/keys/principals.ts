@@ -2,9 +2,11 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { AccessConfig } from '../../config/index.ts';
+import { LRUCache } from 'lru-cache';
 import type { Bounds } from '../limits/counter.ts';
 import { clientAddress, countedNetwork, Networks } from './client-address.ts';
 import { FunctionRights } from './function-rights.ts';
+import { isToken, type TokenRejection, type Tokens, type VerifiedToken } from './jwt-tokens.ts';
 
 /** The operations that plans and keys grant. `pass`: every path that is passed through. */
 export type AccessOperation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
@@ -25,7 +27,7 @@ export interface Plan extends Bounds {
 
 /** The sender of a request. */
 export interface Principal {
-  /** The key's name; `undefined`: no key was sent. */
+  /** The key's name, `jwt` for a token; `undefined`: neither was sent. */
   readonly name: string | undefined;
   /** The unit of limits: several keys may share one. Without a key, the client's `countedNetwork`. */
   readonly tenant: string;
@@ -90,19 +92,23 @@ export interface KeyRecord {
   readonly expiresAtMs?: number | undefined;
 }
 
-/** A key in force. */
-interface KeyEntry {
-  readonly digest: Buffer;
+/** A key or token in force. */
+interface Credential {
   readonly principal: Principal;
   /** Unix time in ms; Infinity: never. */
   readonly expiresAtMs: number;
 }
 
-/** The key of a block of headers, looked up once for each set of keys. */
+/** A key in force. */
+interface KeyEntry extends Credential {
+  readonly digest: Buffer;
+}
+
+/** The key or token of a block of headers, looked up once for each set of keys. */
 export interface KnownKey {
   /** Generation of the keys and rules that `entry` is from; a reference to the keys would keep them in memory. */
   generation: number;
-  entry: Readonly<KeyEntry> | undefined;
+  entry: Credential | undefined;
 }
 
 /** The part of the config that authentication depends on. */
@@ -112,7 +118,12 @@ type AuthenticationConfig = Pick<AccessConfig, 'header' | 'plans' | 'anonymous' 
 type Peer = { readonly remoteAddress?: string | undefined };
 
 /** `no key`: none was sent, and one is required. `unread`: no match, but not all sources have been read yet. */
-export type KeyRejection = 'no key' | 'bad key' | 'unread';
+export type KeyRejection = 'no key' | 'bad key' | TokenRejection;
+
+/** The name of every token: its claims name a tenant and a plan, and no key. */
+const tokenName = 'jwt';
+/** Tenants and plans of tokens with a principal, as many as tokens are remembered. */
+const mostTokenPrincipals = 20_000;
 
 /** Sources of keys. The file's record of a key takes precedence. */
 type KeySource = 'file' | 'redis';
@@ -135,11 +146,15 @@ export class Principals {
   #refused: ReadonlySet<string> = new Set();
   /** The keys in force, by hash. */
   #entries: ReadonlyMap<string, KeyEntry> = new Map();
+  /** By tenant and plan: one object, so that what is known of it is found again. */
+  readonly #ofTokens = new LRUCache<string, Principal>({ max: mostTokenPrincipals });
+  readonly #tokens: Tokens | undefined;
   /** Number of changes of keys and rules. */
   #generation = 0;
 
-  /** `sources`: whether each will call `setKeys`. */
-  constructor(config: AuthenticationConfig, sources: Readonly<Record<KeySource, boolean>>) {
+  /** `sources`: whether each will call `setKeys`. `tokens`: absent: keys alone. */
+  constructor(config: AuthenticationConfig, sources: Readonly<Record<KeySource, boolean>>, tokens?: Tokens) {
+    this.#tokens = tokens;
     this.#records = { file: sources.file ? undefined : [], redis: sources.redis ? undefined : [] };
     this.setRules(config);
   }
@@ -151,6 +166,7 @@ export class Principals {
     this.plans = new Set(this.#plans.keys());
     this.#anonymous = anonymous === undefined ? undefined : this.#plans.get(anonymous);
     this.#proxies = new Networks(trustedProxies);
+    this.#ofTokens.clear();
     this.#renew();
   }
 
@@ -174,30 +190,41 @@ export class Principals {
     return this.#entries.size;
   }
 
+  /** Has every credential looked up again: some are no longer in force. */
+  forget(): void {
+    this.#generation += 1;
+  }
+
   /**
    * The principal, or a rejection. A wrong key is refused even where none is required: its sender expects its plan.
-   * `connection`: its address is read for requests without a key. `known`: of headers that come again; it holds the
-   * key's entry while the same keys and rules are in force.
+   * `unverified`: a token that `verify` decides on. `connection`: its address is read for requests without a key.
+   * `known`: of headers that come again; it holds the credential while the same keys and rules are in force.
    */
   find(
     headers: IncomingHttpHeaders,
     connection: Peer | undefined,
     nowMs: number,
     known?: KnownKey,
-  ): Principal | KeyRejection {
+  ): Principal | KeyRejection | 'unverified' {
     if (known?.entry !== undefined && known.generation === this.#generation && nowMs < known.entry.expiresAtMs) {
       return known.entry.principal;
     }
-    const value = headers[this.header];
-    if (value === undefined) return this.#withoutKey(headers, connection);
-    const key = this.header === 'authorization' ? parseBearer(String(value)) : String(value);
-    const entry = key === undefined ? undefined : this.#findKey(key, nowMs);
+    const credential = this.#credentialIn(headers);
+    if (credential === undefined) return this.#withoutKey(headers, connection);
+    const found = this.#findCredential(credential, nowMs);
     if (known !== undefined) {
       known.generation = this.#generation;
-      known.entry = entry;
+      known.entry = typeof found === 'string' ? undefined : found;
     }
-    if (entry !== undefined) return entry.principal;
-    return this.#records.file === undefined || this.#records.redis === undefined ? 'unread' : 'bad key';
+    return typeof found === 'string' ? found : found.principal;
+  }
+
+  /** Decides on a token that is `unverified`. Never rejects. */
+  async verify(headers: IncomingHttpHeaders, connection: Peer | undefined): Promise<Principal | KeyRejection> {
+    const token = this.#credentialIn(headers) ?? '';
+    const network = countedNetwork(this.addressOf(headers, connection));
+    const verified = (await this.#tokens?.verify(token, hashKey(token), network)) ?? 'bad token';
+    return typeof verified === 'string' ? verified : (this.#principalOf(verified) ?? 'bad token');
   }
 
   /** The client's address in one spelling (`clientAddress`); '' once its connection is gone. */
@@ -213,6 +240,49 @@ export class Principals {
     const { operations, origins } = plan;
     const tenant = countedNetwork(this.addressOf(headers, connection));
     return { name: undefined, tenant, client: tenant, plan, operations, origins, addresses: undefined };
+  }
+
+  /** The text of a key or token; '' for another scheme; `undefined`: there is none. */
+  #credentialIn(headers: IncomingHttpHeaders): string | undefined {
+    const value = headers[this.header];
+    if (value === undefined) return undefined;
+    return this.header === 'authorization' ? (parseBearer(String(value)) ?? '') : String(value);
+  }
+
+  #findCredential(text: string, nowMs: number): Credential | KeyRejection | 'unverified' {
+    const key = this.#findKey(text, nowMs);
+    if (key !== undefined) return key;
+    if (this.#tokens !== undefined && isToken(text)) return this.#findToken(this.#tokens, text, nowMs);
+    return this.#records.file === undefined || this.#records.redis === undefined ? 'unread' : 'bad key';
+  }
+
+  #findToken(tokens: Tokens, token: string, nowMs: number): Credential | 'bad token' | 'unverified' {
+    const verified = tokens.find(hashKey(token), nowMs) ?? 'unverified';
+    if (typeof verified === 'string') return verified;
+    const principal = this.#principalOf(verified);
+    return principal === undefined ? 'bad token' : { principal, expiresAtMs: verified.expiresAtMs };
+  }
+
+  /** The principal of a token; `undefined` without its plan. */
+  #principalOf({ tenant, plan: name }: VerifiedToken): Principal | undefined {
+    const plan = this.#plans.get(name);
+    if (plan === undefined) return undefined;
+    // Neither holds a space.
+    const client = `${tenant} ${name}`;
+    const known = this.#ofTokens.get(client);
+    if (known !== undefined) return known;
+    const { operations, origins } = plan;
+    const principal = {
+      name: tokenName,
+      tenant,
+      client: `${tenant} ${tokenName}`,
+      plan,
+      operations,
+      origins,
+      addresses: undefined,
+    };
+    this.#ofTokens.set(client, principal);
+    return principal;
   }
 
   /** The entry of a key; `undefined` for an unknown or expired one. `nowMs`: Unix time. */

@@ -1,5 +1,5 @@
-/** `check FILE`: checks the config, probes every upstream against it, inspects store and Redis, and reports for people or programs. */
-import { inspectKeysFile } from '../../access/index.ts';
+/** `check FILE`: checks the config, probes every upstream against it, inspects store, Redis and the keys of an issuer of tokens, and reports for people or programs. */
+import { inspectIssuer, inspectKeysFile } from '../../access/index.ts';
 import { ClientTls, ConfigError, type LoadedConfig, type Problem, TlsPair } from '../../config/index.ts';
 import { inspectNodes } from '../../upstream/index.ts';
 import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
@@ -8,20 +8,22 @@ import { inspectRedis } from './inspect-redis.ts';
 import { inspectStore } from './inspect-store.ts';
 import type { CheckFinding } from './inspection.ts';
 
-/** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is, or the certificate has expired. */
+/** 0 only when all is fine; 2: the config is wrong; 1: an upstream, Redis or the issuer is, or the certificate has expired. */
 export async function check(call: CommandCall): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
   const files = loaded && ClientTls.check(loaded);
   // Without its authorities and certificates no server can be judged.
   const isOffline = call.given.has('offline') || files === undefined || files.problems.length > 0;
   const storeConfig = isOffline ? undefined : loaded?.config.cache.store;
-  const [fleet, redis, store] = await Promise.all([
+  const jwt = isOffline ? undefined : loaded?.config.access?.jwt;
+  const [fleet, redis, store, issuer] = await Promise.all([
     isOffline ? undefined : loaded && inspectFleet(loaded),
     isOffline ? undefined : loaded && inspectRedis(loaded),
     storeConfig && inspectStore(storeConfig),
+    jwt && inspectIssuer(jwt),
   ]);
   const tls = loaded && TlsPair.check(loaded);
-  const found = [...(fleet?.findings ?? []), ...(store?.findings ?? []), ...(redis?.findings ?? [])];
+  const found = [fleet, store, redis, issuer].flatMap((looked) => looked?.findings ?? []);
   const findings = found.map(({ path, message }): Problem => ({
     path,
     message,
@@ -31,7 +33,7 @@ export async function check(call: CommandCall): Promise<ExitCode> {
   const report = {
     file: loaded?.file ?? givenFile('check', call),
     problems: [...broken, ...(tls?.expired ?? []), ...findings],
-    warnings: [loaded, tls, files, store, redis].flatMap((looked) => looked?.warnings ?? []),
+    warnings: [loaded, tls, files, store, redis, issuer].flatMap((looked) => looked?.warnings ?? []),
     upstreams: fleet?.upstreams,
   };
   call.terminal.out(call.given.get('format')?.values[0] === 'json' ? jsonReport(report) : formatReport(report));

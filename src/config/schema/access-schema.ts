@@ -128,12 +128,18 @@ const claim = (fallback: string) => filled('expected the name of a claim').defau
 /** Asymmetric signatures alone: with a shared secret, the gateway could make tokens. */
 const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const;
 
+/** Whoever can change them on the way makes tokens. */
+const jwksFault = 'expected an https:// address (http:// on this machine alone), or a path';
+
 const jwt = z
   .strictObject({
     issuer: filled('expected the issuer of tokens').describe('Required claim iss, to the letter.'),
     audience: filled('expected the audience of tokens').describe('Required in the claim aud.'),
-    jwks: filled('expected an https:// address or a path').describe(
-      'Public keys of the issuer (JWKS): an https:// address, or a file relative to the config file.',
+    jwks: pattern(
+      /^(?:(?!https?:)[^]+|https:\/\/[^\s/?#@\\]+(?:[/?][^\s#]*)?|http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?][^\s#]*)?)$/,
+      jwksFault,
+    ).describe(
+      'Public keys of the issuer (JWKS): an https:// address (http:// on this machine), or a file relative to the config file.',
     ),
     algorithms: filledList(
       z.enum(algorithms),

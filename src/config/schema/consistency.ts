@@ -174,11 +174,13 @@ function overrideKeys(root: unknown): readonly Contradiction[] {
 function access(root: unknown): readonly Contradiction[] {
   const at = (...path: string[]): unknown => findValue(root, ['access', ...path]);
   if (!isMapping(at())) return [];
-  const [name, plans, redis] = [at('anonymous'), at('plans'), at('keys', 'redis')];
+  const [name, plans, redis, jwt] = [at('anonymous'), at('plans'), at('keys', 'redis'), at('jwt')];
   const contradictions: Contradiction[] = [];
-  if (typeof name === 'string' && isMapping(plans) && !Object.hasOwn(plans, name)) {
-    const message = `there is no plan "${name}" in access.plans${nearMissHint(name, Object.keys(plans))}`;
-    contradictions.push({ path: ['access', 'anonymous'], message });
+  for (const path of [['anonymous'], ['jwt', 'plan']]) {
+    const plan = at(...path);
+    if (typeof plan !== 'string' || !isMapping(plans) || Object.hasOwn(plans, plan)) continue;
+    const message = `there is no plan "${plan}" in access.plans${nearMissHint(plan, Object.keys(plans))}`;
+    contradictions.push({ path: ['access', ...path], message });
   }
   if (redis === true && !isMapping(at('redis')) && !isMapping(findValue(root, ['cache', 'redis']))) {
     contradictions.push({
@@ -186,8 +188,9 @@ function access(root: unknown): readonly Contradiction[] {
       message: 'needs access.redis, or cache.redis: it holds the keys',
     });
   }
-  if (![at('keys', 'file'), redis, name].some((value) => (value ?? false) !== false)) {
-    const message = 'needs keys (keys.file or keys.redis), or a plan for requests without one (anonymous)';
+  if (![at('keys', 'file'), redis, name, jwt].some((value) => (value ?? false) !== false)) {
+    const message =
+      'needs keys (keys.file or keys.redis), tokens (jwt), or a plan for requests without one (anonymous)';
     contradictions.push({ path: ['access'], message, atKey: true });
   }
   return contradictions;

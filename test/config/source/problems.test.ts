@@ -195,11 +195,20 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
   ['access:', 'F:2:8: access: is empty: give it a value or leave the key out'],
   [
     'access: { plans: { free: {} } }',
-    'F:2:1: access: needs keys (keys.file or keys.redis), or a plan for requests without one (anonymous)',
+    'F:2:1: access: needs keys (keys.file or keys.redis), tokens (jwt), or a plan for requests without one (anonymous)',
   ],
   [
     'access: { keys: { redis: false }, anonymous: 7, plans: { free: {} } }',
     'F:2:46: access.anonymous: expected a letter, then at most 62 letters, digits or any of "._-", got 7',
+  ],
+  [
+    'access: { jwt: { issuer: a, audience: b, jwks: "http://idp.example/k", algorithms: [HS256] }, plans: { free: {} } }',
+    'F:2:48: access.jwt.jwks: expected an https:// address (http:// on this machine alone), or a path, got another address',
+    'F:2:85: access.jwt.algorithms[0]: expected "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512" or "EdDSA", got "HS256" (did you mean "RS256"?)',
+  ],
+  [
+    'access: { jwt: { issuer: a, audience: b, jwks: k.json, plan: fre }, plans: { free: {} } }',
+    'F:2:62: access.jwt.plan: there is no plan "fre" in access.plans (did you mean "free"?)',
   ],
   ['access: { keys: { file: k.yaml } }', 'F:2:9: access.plans: is required'],
   [

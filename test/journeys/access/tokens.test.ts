@@ -1,0 +1,314 @@
+// Tokens of an issuer (JWT) beside keys: verified once, limited by tenant, and out of force with their time and their key.
+import assert from 'node:assert/strict';
+import { renameSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import type { AccessConfig } from '../../../src/config/config.ts';
+import { eventually, until } from '../../support/eventually.ts';
+import { EventReader, testStreams } from '../../support/event-reader.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { gatewayProcess } from '../../support/gateway-process.ts';
+import { fetchReply, type LogLine, testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
+import { issuerName, audience, jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
+import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
+import { submission } from '../../support/submission.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { authority, askH1, askH2, h2Session } from '../../support/tls.ts';
+import { metric } from '../../support/workers.ts';
+
+const path = '/accounts/0x1/module/coin?ledger_version=5';
+const bearer = (token: string): Record<string, string> => ({ authorization: `Bearer ${token}` });
+const asked = (token: string) => ({ path: `/v1${path}`, headers: bearer(token) });
+const key = signingKey('first');
+
+/** A gateway before one node, with an issuer of `key`. */
+async function withIssuer(
+  t: TestContext,
+  { config, jwt, ...access }: Partial<AccessConfig> & Pick<TestGatewayOptions, 'config'> = {},
+) {
+  const issuer = await testIssuer(t, [key]);
+  const node = await fakeNode(t, { head: 900n });
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, {
+    full: [node],
+    access: accessConfig({ jwt: { ...jwtConfig(issuer.url), ...jwt }, ...access }),
+    ...(config && { config }),
+    onLog: (line) => lines.push(line),
+  });
+  const statusOf = async (token: string) => (await gateway.get(path, bearer(token))).status;
+  const verified = (result: string) => gateway.metric(`ledgergate_token_verifications_total{result="${result}"}`);
+  return { issuer, node, gateway, lines, statusOf, verified };
+}
+
+test('a token opens the endpoint beside keys, and is verified once', async (t) => {
+  const wallet = testKey('wallet');
+  const file = keysFile(t, [wallet]);
+  const { node, gateway, statusOf, verified } = await withIssuer(t, { keys: { file: file.path, redis: false } });
+  const token = tokenOf(key, 'acme');
+
+  const first = await gateway.get(path, bearer(token));
+  assert.equal(first.status, 200);
+  assert.match(first.headers['cache-control'] ?? '', /private/);
+  for (let turn = 0; turn < 5; turn += 1) assert.equal(await statusOf(token), 200);
+  assert.equal(await statusOf(wallet.text), 200);
+  assert.equal(await statusOf('lgk_none'), 401);
+  assert.equal((await gateway.get(path)).status, 401);
+  assert.equal(await verified('ok'), 1);
+  for (const { headers } of node.log.received) assert.doesNotMatch(JSON.stringify(headers), /authorization|eyJ/);
+});
+
+test('a refused token costs one verification, and its refusals are counted', async (t) => {
+  const { gateway, statusOf, verified } = await withIssuer(t);
+  const bad = tokenOf(signingKey('first'), 'acme');
+  for (let turn = 0; turn < 5; turn += 1) assert.equal(await statusOf(bad), 401);
+  assert.equal(await verified('bad token'), 1);
+  assert.equal(await gateway.metric('ledgergate_access_refusals_total{reason="bad token",plan=""}'), 5);
+});
+
+test('tokens of one tenant share its limits, with its keys, and others have their own', async (t) => {
+  const wallet = testKey('wallet', { tenant: 'acme' });
+  const file = keysFile(t, [wallet]);
+  const plans = { free: planConfig({ requests: 3 }), paid: planConfig({ requests: 100 }) };
+  const { gateway, statusOf } = await withIssuer(t, { keys: { file: file.path, redis: false }, plans });
+  const [one, other] = [tokenOf(key, 'acme', { jti: 1 }), tokenOf(key, 'acme', { jti: 2 })];
+
+  const remaining = async (token: string) => (await gateway.get(path, bearer(token))).headers['ratelimit'];
+  assert.match((await remaining(one)) ?? '', /^"requests";r=2/);
+  assert.match((await remaining(other)) ?? '', /^"requests";r=1/);
+  assert.match((await remaining(wallet.text)) ?? '', /^"requests";r=0/);
+  assert.equal(await statusOf(one), 429);
+  assert.equal(await statusOf(tokenOf(key, 'other')), 200);
+  assert.match((await remaining(tokenOf(key, 'acme', { plan: 'paid' }))) ?? '', /^"requests";r=99/);
+
+  const usage = await fetchReply(`${gateway.operationsUrl}/admin/usage?tenant=acme`, { method: 'GET' });
+  const { rows } = JSON.parse(usage.text) as { readonly rows: readonly Record<string, unknown>[] };
+  const sums = rows.map(({ key: name, plan, outcome, requests }) => [name, plan, outcome, requests].join(' ')).sort();
+  assert.deepEqual(sums, [
+    'jwt free hit 1',
+    'jwt free miss 1',
+    'jwt free refused 1',
+    'jwt paid hit 1',
+    'wallet free hit 1',
+  ]);
+});
+
+test('claims have the names of the config, and a plan of the config stands in for a missing one', async (t) => {
+  const claims = { tenant: 'https://rpc.example/tenant', plan: 'https://rpc.example/plan' };
+  const plans = { free: planConfig({ operations: ['view'] }), paid: planConfig() };
+  const jwt = { ...jwtConfig(''), claims, plan: 'paid' };
+  const { issuer, node } = await withIssuer(t);
+  const access = accessConfig({ jwt: { ...jwt, jwks: issuer.url }, plans });
+  const gateway = await testGateway(t, { full: [node], access });
+  const statusOf = async (more: object) =>
+    (await gateway.get(path, bearer(tokenOf(key, 'ignored', { ...more })))).status;
+
+  assert.equal(await statusOf({ [claims.tenant]: 'acme' }), 200);
+  assert.equal(await statusOf({ [claims.tenant]: 'acme', [claims.plan]: 'free' }), 403);
+  assert.equal(await statusOf({}), 401);
+});
+
+test('a reload changes the plans of tokens that are in force, without another verification', async (t) => {
+  const { gateway, node, issuer } = await withIssuer(t);
+  const free = accessConfig({ jwt: jwtConfig(issuer.url), plans: { free: planConfig({ requests: 50 }) } });
+  const token = tokenOf(key, 'acme');
+  assert.equal((await gateway.get(path, bearer(token))).headers['ratelimit'], undefined);
+
+  await gateway.reloads.take({ ...gateway.reloads.config, access: free });
+  assert.match((await gateway.get(path, bearer(token))).headers['ratelimit'] ?? '', /^"requests";r=49/);
+  const other = accessConfig({ jwt: jwtConfig(issuer.url), plans: { other: planConfig() } });
+  await gateway.reloads.take({ ...gateway.reloads.config, access: other });
+  assert.equal((await gateway.get(path, bearer(token))).status, 401);
+  assert.equal(await gateway.metric('ledgergate_token_verifications_total{result="ok"}'), 1);
+  assert.ok(node.log.count > 0);
+});
+
+test('a token in a target is refused, as a key is', async (t) => {
+  const { node, gateway } = await withIssuer(t);
+  const token = tokenOf(key, 'acme');
+  const before = node.log.count;
+  for (const target of [`${path}&access_token=${token}`, `/accounts/${token}`]) {
+    assert.equal((await gateway.get(target, bearer(token))).status, 400);
+    assert.equal((await gateway.get(target)).status, 400);
+  }
+  assert.equal(node.log.count, before);
+});
+
+test('a body that arrives with, before and after the decision belongs to its request', async (t) => {
+  const { node, gateway, verified } = await withIssuer(t);
+  const sent = submission();
+  for (const [turn, length] of [0, 20_000, 50_000, 100_000].entries()) {
+    const body = Buffer.concat([Buffer.from(sent), Buffer.alloc(length, 32)]);
+    const token = tokenOf(key, `tenant-${turn}`);
+    const head = `POST /v1/transactions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer ${token}\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const socket = connect(gateway.port, '127.0.0.1');
+    t.after(() => socket.destroy());
+    let said = '';
+    socket.on('data', (chunk) => (said += chunk.toString('latin1')));
+    // In one piece, then in pieces, of which the head and half of the body are the first.
+    if (turn % 2 === 0) socket.write(Buffer.concat([Buffer.from(head), body]));
+    else {
+      socket.write(Buffer.concat([Buffer.from(head), body.subarray(0, body.length / 2)]));
+      if (length > 64_000) await until(async () => (await verified('ok')) === turn + 1);
+      socket.write(body.subarray(body.length / 2));
+    }
+    await until(() => /^HTTP\/1\.1 \d+/.test(said));
+    assert.match(said, /^HTTP\/1\.1 202 /);
+    const received = node.log.received.findLast(({ method }) => method === 'POST');
+    // The log of the node keeps 64 KiB.
+    assert.ok(received?.body.equals(body.subarray(0, 64 * 1024)), `${received?.body.length} of ${body.length} bytes`);
+    assert.equal(received?.headers['content-length'], String(body.length));
+  }
+  assert.equal(await verified('ok'), 4);
+});
+
+test('over TLS and HTTP/2, first requests and hits with a token are answered, and bad tokens refused', async (t) => {
+  const root = authority(t);
+  const tls = root.certify('gateway');
+  const { gateway, verified } = await withIssuer(t, { config: { listen: { tls } } });
+  const origin = `https://127.0.0.1:${gateway.port}`;
+  const [token, other] = [tokenOf(key, 'acme'), tokenOf(key, 'other')];
+  const bad = tokenOf(signingKey('first'), 'acme');
+  const session = await h2Session(t, origin, root.ca);
+
+  for (let turn = 0; turn < 3; turn += 1) {
+    assert.equal((await askH2(session, asked(token))).status, 200);
+    assert.equal((await askH2(session, asked(bad))).status, 401);
+    assert.equal((await askH1(origin, asked(other), root.ca)).status, 200);
+  }
+  assert.equal(await verified('ok'), 2);
+  assert.equal(await verified('bad token'), 1);
+});
+
+test('requests with one new token, sent at once, share one verification', async (t) => {
+  const { statusOf, verified } = await withIssuer(t);
+  const token = tokenOf(key, 'acme');
+  const statuses = await Promise.all(Array.from({ length: 20 }, () => statusOf(token)));
+  assert.deepEqual(new Set(statuses), new Set([200]));
+  assert.equal(await verified('ok'), 1);
+});
+
+test('a new key of the issuer is in force with its first token; anyone may name a key, and the issuer is asked once', async (t) => {
+  const { issuer, lines, statusOf } = await withIssuer(t);
+  const next = signingKey('second');
+  assert.equal(await statusOf(tokenOf(key, 'acme')), 200);
+  assert.equal(issuer.count, 1);
+
+  issuer.keys = [key.jwk, next.jwk];
+  assert.equal(await statusOf(tokenOf(next, 'acme')), 200);
+  assert.equal(issuer.count, 2);
+  const names = Array.from({ length: 40 }, (_, index) => ({ ...signingKey('any'), kid: `any-${index}` }));
+  for (const one of names) assert.equal(await statusOf(tokenOf(one, 'acme')), 401);
+  assert.equal(issuer.count, 2);
+  assert.equal(await statusOf(tokenOf(key, 'acme')), 200);
+  assert.equal(lines.filter(({ msg }) => msg === 'keys of the issuer of tokens were read').length, 2);
+});
+
+test('while the issuer is away its keys stay in force, and a gateway that starts then answers 503 until it is back', async (t) => {
+  const { issuer, node, gateway, lines, statusOf } = await withIssuer(t);
+  const old = tokenOf(key, 'acme');
+  assert.equal(await statusOf(old), 200);
+  const answers = {
+    reset: (_request: unknown, response: { destroy(): void }) => response.destroy(),
+    'status 503': (_request: unknown, response: { writeHead(status: number): { end(): void } }) =>
+      response.writeHead(503).end(),
+  };
+  issuer.answer = answers['status 503'];
+  assert.equal(await statusOf(tokenOf(signingKey('unknown'), 'acme')), 401);
+  assert.equal(await gateway.metric('ledgergate_keys_reloads_total{source="issuer",result="failed"}'), 1);
+  assert.equal(await statusOf(old), 200);
+  assert.equal(await statusOf(tokenOf(key, 'other')), 200);
+  const away = lines.find(({ msg }) => msg === 'keys of the issuer of tokens are unreadable: the keys in force stay');
+  assert.equal(away?.['reason'], 'status 503');
+
+  issuer.answer = answers.reset;
+  const access = accessConfig({ jwt: jwtConfig(issuer.url) });
+  const late = await testGateway(t, { full: [node], access });
+  const reply = await late.get(path, bearer(old));
+  assert.equal(reply.status, 503);
+  assert.match(reply.text, /the keys are not loaded yet; try again/);
+  assert.ok(reply.headers['retry-after']);
+  assert.equal(await late.metric('ledgergate_access_refusals_total{reason="unread",plan=""}'), 1);
+  issuer.answer = undefined;
+  await eventually(
+    async () => (await late.get(path, bearer(old))).status,
+    (status) => status === 200,
+  );
+});
+
+test('keys of a file: a key that is taken out of it verifies nothing more, and a broken file changes nothing', async (t) => {
+  const file = join(temporaryFolder(t), 'jwks.json');
+  const publish = (text: string): void => {
+    writeFileSync(`${file}.new`, text);
+    renameSync(`${file}.new`, file);
+  };
+  const next = signingKey('second', 'RS256');
+  publish(JSON.stringify({ keys: [key.jwk] }));
+  const node = await fakeNode(t, { head: 900n });
+  const lines: LogLine[] = [];
+  const access = accessConfig({ jwt: jwtConfig(file) });
+  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
+  const [old, fresh] = [tokenOf(key, 'acme'), tokenOf(next, 'acme')];
+  const statuses = async () =>
+    Promise.all([old, fresh].map(async (token) => (await gateway.get(path, bearer(token))).status));
+  assert.deepEqual(await statuses(), [200, 401]);
+
+  publish(JSON.stringify({ keys: [key.jwk, next.jwk] }));
+  await eventually(statuses, (now) => now.join() === '200,200');
+  publish(JSON.stringify({ keys: [next.jwk] }));
+  await eventually(statuses, (now) => now.join() === '401,200');
+  publish('{"keys": [');
+  await until(() => lines.some(({ reason }) => reason === 'no key set'));
+  assert.deepEqual(await statuses(), [401, 200]);
+  // The same name for another key.
+  publish(JSON.stringify({ keys: [{ ...signingKey('x', 'RS256').jwk, kid: 'second' }] }));
+  await eventually(statuses, (now) => now.join() === '401,401');
+});
+
+testStreams('an event stream ends with its token, and with the key of the issuer', async (t, track) => {
+  const file = join(temporaryFolder(t), 'jwks.json');
+  const next = signingKey('second');
+  const write = (keys: readonly (typeof next)[]): void => {
+    writeFileSync(`${file}.new`, JSON.stringify({ keys: keys.map(({ jwk }) => jwk) }));
+    renameSync(`${file}.new`, file);
+  };
+  write([key, next]);
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ jwt: jwtConfig(file) }) });
+  const open = (token: string) => track(EventReader.open(`${gateway.url}/transactions?start=890`, bearer(token)));
+  const exp = Math.floor(Date.now() / 1_000) + 3;
+  const [stays, expires, loses] = [
+    await open(tokenOf(key, 'stays')),
+    await open(tokenOf(key, 'expires', { exp })),
+    await open(tokenOf(next, 'loses')),
+  ];
+  assert.deepEqual([stays.status, expires.status, loses.status], [200, 200, 200]);
+
+  assert.equal(await expires.ended, true);
+  assert.ok(Date.now() >= exp * 1_000);
+  write([key]);
+  assert.equal(await loses.ended, true);
+  assert.equal(stays.hasEnded, false);
+  const closed = 'ledgergate_streams_closed_total{kind="transactions",reason="revoked"}';
+  assert.equal(await gateway.metric(closed), 2);
+});
+
+test('three workers verify tokens, each with the keys of the issuer', async (t) => {
+  const issuer = await testIssuer(t, [key]);
+  const node = await fakeNode(t, { head: 900n });
+  const jwt = { issuer: issuerName, audience, jwks: issuer.url };
+  const gateway = await gatewayProcess(t, {
+    full: [node],
+    config: { dialect: 'node', workers: 3, access: { jwt, plans: { free: { requests: 20, window: '10m' } } } },
+  });
+  const token = tokenOf(key, 'acme');
+  const statuses: number[] = [];
+  for (let turn = 0; turn < 30; turn += 1) {
+    const { status } = await fetchReply(`${gateway.url}${path}`, { method: 'GET', headers: bearer(token) });
+    statuses.push(status);
+  }
+  // One account for all workers.
+  assert.deepEqual(statuses, [...Array<number>(20).fill(200), ...Array<number>(10).fill(429)]);
+  const verified = await metric(gateway, 'ledgergate_token_verifications_total{result="ok"}');
+  assert.ok(verified !== undefined && verified >= 1 && verified <= 3, String(verified));
+});
