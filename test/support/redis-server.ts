@@ -8,6 +8,7 @@ import type { TestContext } from 'node:test';
 import { Redis } from 'ioredis';
 import type { RedisConfig } from '../../src/config/config.ts';
 import { freePort } from './free-port.ts';
+import type { Certified } from './tls.ts';
 
 const isInstalled = spawnSync('redis-server', ['--version']).status === 0;
 if (!isInstalled && process.env['CI'] !== undefined) throw new Error('redis-server is required in CI');
@@ -20,13 +21,33 @@ export function redisAt(url: string, times: Partial<Pick<RedisConfig, 'timeoutMs
   return { target: { kind: 'single', url }, keyPrefix: 'lg', timeoutMs: 500, ttlMs: 60_000, ...times };
 }
 
+/** Files of a server, and of the authority of clients, which must show certificates. */
+export interface RedisTls {
+  readonly served: Pick<Certified, 'cert' | 'key'>;
+  readonly clientCa: string;
+}
+
+/** Directives of a server with TLS on a port of its own. */
+export function tlsLines({ served, clientCa }: RedisTls, port: number): readonly string[] {
+  return [
+    `tls-port ${port}`,
+    `tls-cert-file ${served.cert}`,
+    `tls-key-file ${served.key}`,
+    `tls-ca-cert-file ${clientCa}`,
+    'tls-auth-clients yes',
+  ];
+}
+
 export class RedisServer {
   readonly port: number;
+  /** For TLS, beside `port`; absent without it. */
+  readonly tlsPort: number | undefined;
   readonly #arguments: readonly string[];
   #process: ChildProcess | undefined;
 
-  constructor(port: number, args: readonly string[]) {
+  constructor(port: number, args: readonly string[], tlsPort?: number) {
     this.port = port;
+    this.tlsPort = tlsPort;
     this.#arguments = args;
   }
 
@@ -80,10 +101,13 @@ export class RedisServer {
 }
 
 /** Starts a server that is ended after the test. `args`: more of its command line, such as `--requirepass`. */
-export async function redisServer(t: TestContext, args: readonly string[] = []): Promise<RedisServer> {
+export async function redisServer(t: TestContext, args: readonly string[] = [], tls?: RedisTls): Promise<RedisServer> {
   const folder = mkdtempSync(join(tmpdir(), 'ledgergate-redis-'));
   const base = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder];
-  const server = new RedisServer(await freePort(), [...base, ...args]);
+  const tlsPort = tls && (await freePort());
+  const secure =
+    tls === undefined || tlsPort === undefined ? [] : tlsLines(tls, tlsPort).flatMap((line) => `--${line}`.split(' '));
+  const server = new RedisServer(await freePort(), [...base, ...args, ...secure], tlsPort);
   t.after(async () => {
     server.resume();
     await server.kill();

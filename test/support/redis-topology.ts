@@ -6,30 +6,33 @@ import type { TestContext } from 'node:test';
 import type { RedisTargetConfig } from '../../src/config/config.ts';
 import { until } from './redis-replica.ts';
 import { freePort } from './free-port.ts';
-import { redisServer, RedisServer } from './redis-server.ts';
+import { redisServer, RedisServer, type RedisTls, tlsLines } from './redis-server.ts';
 
 export interface Watched {
   readonly target: RedisTargetConfig;
   readonly primary: RedisServer;
   readonly second: RedisServer;
+  readonly sentinel: RedisServer;
 }
 
-/** A primary, its replica, and one sentinel that calls the primary dead after half a second. */
-export async function watchedServers(t: TestContext): Promise<Watched> {
-  const args = ['--repl-diskless-sync-delay', '0'];
-  const [primary, second] = [await redisServer(t, args), await redisServer(t, args)];
-  await second.run((client) => client.replicaof('127.0.0.1', primary.port));
+/** A primary, its replica, and one sentinel that calls the primary dead after half a second. `tls`: of all of them. */
+export async function watchedServers(t: TestContext, tls?: RedisTls): Promise<Watched> {
+  const args = ['--repl-diskless-sync-delay', '0', ...(tls === undefined ? [] : ['--tls-replication', 'yes'])];
+  const [primary, second] = [await redisServer(t, args, tls), await redisServer(t, args, tls)];
+  await second.run((client) => client.replicaof('127.0.0.1', primary.tlsPort ?? primary.port));
   const folder = mkdtempSync(join(tmpdir(), 'ledgergate-sentinel-'));
   const file = join(folder, 'sentinel.conf');
   const lines = [
-    `monitor mymaster 127.0.0.1 ${primary.port} 1`,
+    `monitor mymaster 127.0.0.1 ${primary.tlsPort ?? primary.port} 1`,
     'down-after-milliseconds mymaster 500',
     'failover-timeout mymaster 5000',
   ];
   writeFileSync(file, lines.map((line) => `sentinel ${line}\n`).join(''));
   const port = await freePort();
-  writeFileSync(file, `bind 127.0.0.1\nport ${port}\ndir ${folder}\n`, { flag: 'a' });
-  const sentinel = new RedisServer(port, [file, '--sentinel']);
+  const tlsPort = tls && (await freePort());
+  const secure = tlsPort && `${tlsLines(tls, tlsPort).join('\n')}\ntls-replication yes\n`;
+  writeFileSync(file, `bind 127.0.0.1\nport ${port}\ndir ${folder}\n${secure ?? ''}`, { flag: 'a' });
+  const sentinel = new RedisServer(port, [file, '--sentinel'], tlsPort);
   t.after(async () => {
     await sentinel.kill();
     rmSync(folder, { recursive: true });
@@ -41,7 +44,7 @@ export async function watchedServers(t: TestContext): Promise<Watched> {
     const isLinked = (await second.run((client) => client.info('replication'))).includes('master_link_status:up');
     return isLinked && (replicas as unknown[]).length === 1;
   });
-  return { target: { kind: 'sentinel', name: 'mymaster', urls: [sentinel.url] }, primary, second };
+  return { target: { kind: 'sentinel', name: 'mymaster', urls: [sentinel.url] }, primary, second, sentinel };
 }
 
 const slotCount = 16_384;
@@ -56,9 +59,10 @@ export interface TestCluster {
 }
 
 /** Three primaries. One that is away takes only its own slots with it, as caches should be set up. */
-export async function redisCluster(t: TestContext): Promise<TestCluster> {
-  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--cluster-require-full-coverage', 'no'];
-  const servers = await Promise.all([1, 2, 3].map(() => redisServer(t, args)));
+export async function redisCluster(t: TestContext, tls?: RedisTls): Promise<TestCluster> {
+  const base = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--cluster-require-full-coverage', 'no'];
+  const args = [...base, ...(tls === undefined ? [] : ['--tls-cluster', 'yes'])];
+  const servers = await Promise.all([1, 2, 3].map(() => redisServer(t, args, tls)));
   const share = Math.ceil(slotCount / servers.length);
   for (const [index, server] of servers.entries()) {
     const [first, last] = [index * share, Math.min(slotCount, (index + 1) * share) - 1];
@@ -70,7 +74,7 @@ export async function redisCluster(t: TestContext): Promise<TestCluster> {
   // Who knows another server takes no epoch any more, so nobody meets before all have theirs.
   const [first] = servers;
   await first?.run(async (client) => {
-    for (const { port } of servers) await client.cluster('MEET', '127.0.0.1', port);
+    for (const { port, tlsPort = port } of servers) await client.cluster('MEET', '127.0.0.1', tlsPort);
   });
   for (const server of servers) {
     await until('every server knows the whole cluster', async () => {
