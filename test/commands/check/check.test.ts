@@ -8,6 +8,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { freePort } from '../../support/free-port.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { redisCluster } from '../../support/redis-topology.ts';
+import { tlsFront } from '../../support/tls-front.ts';
 import { authority } from '../../support/tls.ts';
 import { call } from '../command-line.ts';
 
@@ -414,3 +415,41 @@ test('every server of a cluster is looked at', { skip: noRedis }, async (t) => {
   await servers[2]!.run((client) => client.config('SET', 'maxmemory-policy', 'allkeys-lru'));
   assert.match((await said(file)).lines[0] ?? '', /allkeys-lru/);
 });
+
+test(
+  'nodes and Redis are asked with the files of TLS, and a refusal is reported at its key',
+  { skip: noRedis },
+  async (t) => {
+    const ca = authority(t);
+    const own = ca.certify('gateway');
+    const node = await fakeNode(t, {});
+    const front = await tlsFront(t, node, ca.certify('node'), ca.ca);
+    const redis = await redisServer(t, fit, { served: ca.certify('redis'), clientCa: ca.file });
+    const fileOf = (tls: string): string =>
+      configFile(
+        t,
+        `upstreams:\n  - name: a\n    url: ${front.url()}\n    ${tls}\n` +
+          `cache:\n  redis:\n    url: rediss://127.0.0.1:${redis.tlsPort}/0\n    ${tls}\n`,
+      );
+    const pair = `cert: ${own.cert}, key: ${own.key}`;
+
+    const fine = await call(['check', fileOf(`tls: { ca: ${ca.file}, ${pair} }`)]);
+    assert.equal(fine.code, 0, fine.out);
+
+    const unsure = await call(['check', fileOf('')]);
+    assert.equal(unsure.code, 1);
+    assert.match(unsure.out, /:3:10: upstreams\[0\]\.url: TLS \(\w+\): is the certificate valid/);
+    assert.match(unsure.out, /:7:10: cache\.redis\.url: rediss:\S+ cannot be used: TLS/);
+
+    const broken = await call(['check', fileOf(`tls: { ca: ${own.key}, ${pair} }`)]);
+    assert.equal(broken.code, 2);
+    assert.match(broken.out, /:4:16: upstreams\[0\]\.tls\.ca: holds no certificates in PEM form/);
+    assert.match(broken.out, /:8:16: cache\.redis\.tls\.ca: holds no certificates in PEM form/);
+
+    const ended = ca.certify('ended', -1);
+    const late = await call(['check', fileOf(`tls: { ca: ${ca.file}, cert: ${ended.cert}, key: ${ended.key} }`)]);
+    assert.equal(late.code, 1);
+    assert.match(late.out, /warning: upstreams\[0\]\.tls\.cert expired at \d{4}-/);
+    assert.match(late.out, /warning: cache\.redis\.tls\.cert expired at \d{4}-/);
+  },
+);

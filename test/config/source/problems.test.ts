@@ -171,6 +171,14 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
     'F:2:57: cache.redis.tls: needs addresses that begin with rediss://',
   ],
   [
+    'cache: { redis: { url: "rediss://a", tls: { cert: a.crt } } }',
+    'F:2:45: cache.redis.tls.cert: needs key: a certificate and its key are a pair',
+  ],
+  [
+    'access: { redis: { url: "rediss://a", tls: { key: a.key } }, anonymous: a, plans: { a: {} } }',
+    'F:2:46: access.redis.tls.key: needs cert: a certificate and its key are a pair',
+  ],
+  [
     'cache: { redis: { sentinel: { name: a, nodes: ["redis://b"] }, tls: {} } }',
     'F:2:64: cache.redis.tls: needs addresses that begin with rediss://',
   ],

@@ -4,6 +4,7 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { Crowd } from '../../support/crowd.ts';
+import { collector } from '../../support/collector.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
@@ -225,4 +226,72 @@ test('a node of another authority is not asked, and the files are taken when the
   assert.ok(front.failed > 0);
   writeFileSync(foreign.file, readFileSync(ca.file));
   await until(async () => (await metric(gateway, 'ledgergate_upstream_usable{upstream="a"}')) === 1);
+});
+
+/** Rounds of a long run; each renews the key, the authority and both certificates of a connection. */
+const rounds = Number(process.env['LEDGERGATE_RENEWAL_ROUNDS'] ?? 2);
+
+test(`key, authority and certificates are renewed ${rounds} times under load: 0 failed`, async (t) => {
+  const node = await fakeNode(t, { head, keepRequests: 1 });
+  const folder = temporaryFolder(t);
+  const keys = new Set(['key-0']);
+  demand(node, keys);
+  let ca = authority(t);
+  const shown = ca.certify('gateway-0');
+  const front = await tlsFront(t, node, ca.certify('node-0'), ca.ca);
+  const [trusted, key] = [join(folder, 'ca'), join(folder, 'key')];
+  put(trusted, ca.ca);
+  put(key, 'key-0');
+  const tls = { ca: trusted, cert: shown.cert, key: shown.key };
+  const headers = { 'X-Api-Key': `\${file:${key}}` };
+  const upstreams = [{ name: 'a', url: front.url(), headers, tls }];
+  const gateway = await gatewayProcess(t, { full: [], config: { workers: 2, upstreams } });
+  const crowds = [
+    await crowdOf(t, gateway),
+    new Crowd(t, { url: gateway.url, clients: 6, from: 5_000_000, restMs: 20, shortLived: true }),
+  ];
+  let count = 0;
+  const untilApplied = async (): Promise<void> => {
+    count += 2;
+    await until(async () => (await metric(gateway, applied('a'))) === count);
+    await Promise.all(crowds.map((crowd) => crowd.answer(20)));
+  };
+  for (let round = 1; round <= rounds; round += 1) {
+    keys.add(`key-${round}`);
+    put(key, `key-${round}`);
+    await untilApplied();
+    keys.delete(`key-${round - 1}`);
+    const next = authority(t);
+    put(trusted, ca.ca + next.ca);
+    await untilApplied();
+    // The node trusts both for as long as the gateway shows a certificate of the one before.
+    front.change(next.certify(`node-${round}`), ca.ca + next.ca);
+    replaceFiles(shown, next.certify(`gateway-${round}`));
+    await untilApplied();
+    put(trusted, next.ca);
+    await untilApplied();
+    front.change(next.certify(`node-${round}`), next.ca);
+    ca = next;
+  }
+  for (const crowd of crowds) await judge(t, crowd);
+  assert.equal(front.shown.has(`gateway-${rounds}`), true);
+  assert.equal(await metric(gateway, refused('a')), undefined);
+});
+
+test("the collector's secret changes without a restart", async (t) => {
+  const [node, traces] = [await fakeNode(t, { head }), await collector(t)];
+  const file = join(temporaryFolder(t), 'collector');
+  put(file, 'key-one\n');
+  const tracing = { endpoint: traces.url, share: 1, headers: { 'X-Api-Key': `\${file:${file}}` } };
+  const gateway = await gatewayProcess(t, { full: [node], config: { tracing } });
+  const untilSent = (key: string) =>
+    until(async () => {
+      await fetchReply(`${gateway.url}/accounts/0x1?ledger_version=5`, { method: 'GET' });
+      return traces.headers['x-api-key'] === key;
+    }, 50);
+  await untilSent('key-one');
+  put(file, 'key-two\n');
+  await untilSent('key-two');
+  assert.equal(await metric(gateway, 'ledgergate_config_reloads_total{result="applied"}'), 1);
+  assert.equal(gateway.err(), '');
 });

@@ -111,7 +111,8 @@ async function usersAt(server: RedisServer): Promise<readonly string[]> {
 
 for (const topology of Object.keys(topologies)) {
   test(`${topology}: the password, then the user changes under load: 0 failed`, { skip: noRedis }, async (t) => {
-    const here = await world(t, topology);
+    const workers = topology === 'single' ? 2 : 1;
+    const here = await world(t, topology, workers);
     const { gateway, crowd, put, everywhere, servers } = here;
 
     // Redis does not know the new password yet: open connections stay, and the trial goes on.
@@ -119,16 +120,16 @@ for (const topology of Object.keys(topologies)) {
     await until(async () => (await metric(gateway, pending())) === 1);
     await crowd.answer(50);
     await everywhere('ACL', 'SETUSER', 'one', '>secret-two');
-    await until(async () => (await metric(gateway, applied())) === 1);
+    await until(async () => (await metric(gateway, applied())) === workers);
     await everywhere('ACL', 'SETUSER', 'one', '<secret-one');
     assert.equal(await metric(gateway, pending()), 0);
-    assert.equal(await metric(gateway, refused()), 1);
+    assert.equal(await metric(gateway, refused()), workers);
     await crowd.answer(50);
 
     // Another user: that of before is deleted, which ends every connection that still has it.
     await everywhere('ACL', 'SETUSER', 'two', 'on', '>secret-two', '~*', '&*', '+@all');
     put('user', 'two\n');
-    await until(async () => (await metric(gateway, applied())) === 2);
+    await until(async () => (await metric(gateway, applied())) === 2 * workers);
     const [server] = servers;
     await until(async () => (await usersAt(server!)).every((name) => name === 'two'));
     await everywhere('ACL', 'DELUSER', 'one');
@@ -181,3 +182,29 @@ for (const topology of Object.keys(topologies)) {
     },
   );
 }
+
+test('a Redis of access has a user of its own, renewed under load: 0 failed', { skip: noRedis }, async (t) => {
+  const [server, node] = [await redisServer(t), await fakeNode(t, { head, keepRequests: 1 })];
+  const file = join(temporaryFolder(t), 'password');
+  writeFileSync(file, 'secret-one');
+  const setUser = (...rules: readonly string[]) =>
+    server.run((client) => client.call('ACL', 'SETUSER', 'one', 'on', '~*', '&*', '+@all', ...rules));
+  await setUser('>secret-one');
+  const access = {
+    redis: { url: `redis://one:\${file:${file}}@127.0.0.1:${server.port}`, timeout: '3s' },
+    anonymous: 'free',
+    plans: { free: { requests: 1_000_000, window: '1m' } },
+    whenRedisIsDown: 'refuse',
+  };
+  const gateway = await gatewayProcess(t, { full: [node], config: { access } });
+  const crowd = new Crowd(t, { url: gateway.url, clients: 8, from: 1_000_000, restMs: 20 });
+  await crowd.answer(50);
+  await setUser('>secret-two');
+  writeFileSync(file, 'secret-two');
+  await until(async () => (await metric(gateway, applied('access.redis'))) === 1);
+  await setUser('<secret-one');
+  await crowd.answer(50);
+  await crowd.end();
+  assert.deepEqual(crowd.failed, []);
+  assert.equal(await metric(gateway, applied()), undefined);
+});
