@@ -50,9 +50,9 @@ interface World extends Topology {
   readonly gateway: GatewayProcess;
   readonly crowd: Crowd;
   /** Replaces a file of the config: `user`, `password` or `ca`. */
-  put(name: string, text: string): void;
+  readonly put: (name: string, text: string) => void;
   /** Runs a command at each server. */
-  everywhere(...command: readonly string[]): Promise<void>;
+  readonly everywhere: (...command: readonly string[]) => Promise<void>;
   readonly shown: { readonly cert: string; readonly key: string };
 }
 
