@@ -46,43 +46,64 @@ end
 /**
  * The totals of a quota. A process gives for each period what `PeriodUse` has: `known` makes a total good that the server
  * lost, `alone` what the process counted while the server was away. `alone` is repeated until it is confirmed, so that a
- * field `PERIOD:PROCESS` has the part that is counted already.
+ * field `PERIOD:PROCESS` has the part that is counted already. A hash begins an epoch: totals known from an earlier one are
+ * joined to a base by their maximum, and what is counted since is added to it, so that neither hides the other.
  */
 const quotas = `
 local function period(from)
   return {
     name = ARGV[from], limit = tonumber(ARGV[from + 1]), known = tonumber(ARGV[from + 2]),
-    reported = tonumber(ARGV[from + 3]), alone = tonumber(ARGV[from + 4]), wait = tonumber(ARGV[from + 5]),
+    reported = tonumber(ARGV[from + 3]), alone = tonumber(ARGV[from + 4]), epoch = ARGV[from + 5],
+    wait = tonumber(ARGV[from + 6]),
   }
 end
 
-local function readTotal(key, process, it)
-  it.stored = tonumber(redis.call('HGET', key, it.name) or '0') or 0
+local function amountAt(key, field)
+  return tonumber(redis.call('HGET', key, field) or '0') or 0
+end
+
+-- The epoch, and whether it is new.
+local function epochOf(key, process)
+  local epoch = redis.call('HGET', key, 'epoch')
+  if epoch then return epoch, false end
+  local time = redis.call('TIME')
+  return process .. ':' .. time[1] .. '.' .. time[2], true
+end
+
+local function readTotal(key, process, epoch, it)
+  it.stored = amountAt(key, it.name)
+  local raised = 0
+  if it.known > 0 and it.epoch == epoch then
+    -- Lost by a server that took over from another one.
+    raised = math.max(0, it.known - it.stored)
+  elseif it.known > 0 then
+    raised = math.max(0, it.known - amountAt(key, it.name .. ':base'))
+    it.base = raised > 0 and it.known or nil
+  end
   it.field = it.name .. ':' .. process
   it.counted = it.reported
-  if it.alone > it.reported then
-    it.counted = math.max(it.counted, tonumber(redis.call('HGET', key, it.field) or '0') or 0)
-  end
-  it.used = math.max(it.stored + math.max(0, it.alone - it.counted), it.known + it.alone - it.reported)
+  if it.alone > it.reported then it.counted = math.max(it.counted, amountAt(key, it.field)) end
+  it.used = it.stored + raised + math.max(0, it.alone - it.counted)
 end
 
 local function textOf(amount)
   return string.format(amount % 1 == 0 and '%d' or '%.3f', amount)
 end
 
-local function writeTotal(key, it)
-  if it.used > it.stored then redis.call('HSET', key, it.name, textOf(it.used)) end
-  if it.alone > it.counted then redis.call('HSET', key, it.field, textOf(it.alone)) end
-end
-
--- A hash that is new gets its end.
-local function writeTotals(key, all, keptMs)
-  local isNew = false
+local function writeTotals(key, epoch, isNew, keptMs, all)
+  local isChanged = false
   for _, it in ipairs(all) do
-    isNew = isNew or it.stored == 0
-    writeTotal(key, it)
+    if it.used > it.stored then
+      isChanged = true
+      redis.call('HSET', key, it.name, textOf(it.used))
+    end
+    if it.base then redis.call('HSET', key, it.name .. ':base', textOf(it.base)) end
+    if it.alone > it.counted then redis.call('HSET', key, it.field, textOf(it.alone)) end
   end
-  if isNew then redis.call('PEXPIRE', key, keptMs) end
+  if isNew and isChanged then
+    redis.call('HSET', key, 'epoch', epoch)
+    redis.call('PEXPIRE', key, keptMs)
+  end
 end
 `;
 
@@ -90,9 +111,9 @@ end
  * Admits a request. KEYS: windows, leases; then, with a quota or a bound of addresses, the quota's hash and the address's
  * window. ARGV: part's ms, limits of requests, cost, burst and concurrency (-1: none), cost, lease's name, lease's ms;
  * then '1' to count nothing, limit of the address (-1: none), its part's ms; then, with a quota, the process, units, ms
- * that the hash is kept, and for day and month: name, limit (-1: none), known, reported, alone, ms until its end.
+ * that the hash is kept, and for day and month: name, limit (-1: none), known, reported, alone, epoch, ms until its end.
  * Replies 1 or 0, the exceeded bound, ms until it is free; then for requests, cost, burst and address the amount in use
- * and the ms until some of it is free (-1: not bounded, or nothing used); then, with a quota, both totals as texts.
+ * and the ms until some of it is free (-1: not bounded, or nothing used); then, with a quota, both totals and the epoch as texts.
  */
 export const admission = script(`${windows}${quotas}
 local bounds = {}
@@ -107,10 +128,11 @@ bound('c', state, ARGV[3], ARGV[6], ARGV[1])
 bound('b', state, ARGV[4], 1, ${partMsOf(burstMs)})
 bound('a', ofAddress, ARGV[10] or '-1', 1, ARGV[11] or '1')
 local most = tonumber(ARGV[5])
-local periods, units = {}, 0
+local periods, units, epoch, isNew = {}, 0, '', false
 if ARGV[12] then
-  periods, units = { period(15), period(21) }, tonumber(ARGV[13])
-  for _, it in ipairs(periods) do readTotal(KEYS[3], ARGV[12], it) end
+  epoch, isNew = epochOf(KEYS[3], ARGV[12])
+  periods, units = { period(15), period(22) }, tonumber(ARGV[13])
+  for _, it in ipairs(periods) do readTotal(KEYS[3], ARGV[12], epoch, it) end
 end
 
 local over, wait, longest, longestOfAddress = '', 0, 0, 0
@@ -156,7 +178,7 @@ if isCounted then
   end
   for _, it in ipairs(periods) do it.used = it.used + units end
 end
-if periods[1] then writeTotals(KEYS[3], periods, ARGV[14]) end
+if periods[1] then writeTotals(KEYS[3], epoch, isNew, ARGV[14], periods) end
 
 local answer = { over == '' and 1 or 0, over, wait }
 for _, it in ipairs(bounds) do
@@ -170,18 +192,20 @@ for _, it in ipairs(bounds) do
   answer[#answer + 1] = free
 end
 for _, it in ipairs(periods) do answer[#answer + 1] = textOf(it.used) end
+if periods[1] then answer[#answer + 1] = epoch end
 return answer
 `);
 
 /**
  * Adds what one process counted by itself to a quota. KEYS: the quota's hash. ARGV: the process, ms that the hash is kept,
- * and for day and month as in `admission`. Replies both totals as texts.
+ * and for day and month as in `admission`. Replies both totals and the epoch as texts.
  */
 export const quotaReport = script(`${quotas}
-local periods = { period(3), period(9) }
-for _, it in ipairs(periods) do readTotal(KEYS[1], ARGV[1], it) end
-writeTotals(KEYS[1], periods, ARGV[2])
-return { textOf(periods[1].used), textOf(periods[2].used) }
+local epoch, isNew = epochOf(KEYS[1], ARGV[1])
+local periods = { period(3), period(10) }
+for _, it in ipairs(periods) do readTotal(KEYS[1], ARGV[1], epoch, it) end
+writeTotals(KEYS[1], epoch, isNew, ARGV[2], periods)
+return { textOf(periods[1].used), textOf(periods[2].used), epoch }
 `);
 
 /** Settles requests. KEYS: windows, leases. ARGV: part's ms, cost beyond the charges ('0': none), leases that end. */

@@ -21,6 +21,8 @@ export class PeriodUse {
   alone = 0;
   /** The part of `alone` that is in `known`. */
   reported = 0;
+  /** The epoch of `known`: another one begins when Redis has lost its data. */
+  epoch = '';
   /** Units that Redis or the primary may have counted, without an answer, since the last answer. */
   unsure = 0;
 
@@ -38,9 +40,11 @@ export class PeriodUse {
   }
 
   /** Takes over a reply. `total`: with `reported` units of this process's `alone`. */
-  learn(total: number, reported: number): void {
-    this.known = Math.max(this.known, total);
-    this.reported = Math.max(this.reported, reported);
+  learn(total: number, reported: number, epoch = ''): void {
+    const isSame = epoch === this.epoch;
+    this.known = isSame ? Math.max(this.known, total) : total;
+    this.reported = isSame ? Math.max(this.reported, reported) : reported;
+    this.epoch = epoch;
     this.unsure = 0;
   }
 }

@@ -131,9 +131,10 @@ export class RedisQuotas {
       name: `${this.#prefix}:limits:{${use.subject}}:${month}:${use.unit}`,
       keptMs: String(Math.ceil(monthToMs - nowMs + keptAfterMs)),
       learn: (totals: readonly unknown[]): boolean => {
-        const amounts = totals.map(Number);
-        if (amounts.length !== periods.length || !amounts.every(Number.isFinite)) return false;
-        for (const [index, [period, reported]] of asked.entries()) period.learn(amounts[index] ?? 0, reported);
+        const amounts = totals.slice(0, periods.length).map(Number);
+        const epoch = totals[periods.length];
+        if (typeof epoch !== 'string' || !amounts.every(Number.isFinite)) return false;
+        for (const [index, [period, reported]] of asked.entries()) period.learn(amounts[index] ?? 0, reported, epoch);
         return true;
       },
     };
@@ -141,6 +142,6 @@ export class RedisQuotas {
 }
 
 function argsOf(use: PeriodUse, limit: number | undefined, leftMs: number): string[] {
-  const amounts = [limit ?? -1, use.known, use.reported, use.alone, Math.ceil(leftMs)];
-  return [use.name, ...amounts.map(String)];
+  const { name, known, reported, alone, epoch } = use;
+  return [name, String(limit ?? -1), String(known), String(reported), String(alone), epoch, String(Math.ceil(leftMs))];
 }

@@ -1,0 +1,224 @@
+// Quotas as customers meet them: counted once over workers and replicas, over outages of Redis, kills, restarts, and the
+// turn of the day by a given clock. LEDGERGATE_QUOTA_ROUNDS days of LEDGERGATE_QUOTA_SIZE make a long run of it.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { fakeNode } from '../../support/fake-node.ts';
+import { eventually, until } from '../../support/eventually.ts';
+import { fetchReply, type Reply } from '../../support/gateway.ts';
+import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
+import { givenClock } from '../../support/given-clock.ts';
+import { keysFile, testKey } from '../../support/keys.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { isAlive, metric } from '../../support/workers.ts';
+
+const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=5';
+const clients = 8;
+
+/** A key of a plan, and the sections of a config that has both. */
+function access(t: TestContext, plan: Readonly<Record<string, unknown>>, more: Readonly<Record<string, unknown>> = {}) {
+  const key = testKey('wallet', { tenant: 'acme', plan: 'bought' });
+  const file = keysFile(t, [key]).path;
+  const headers = { authorization: `Bearer ${key.text}` };
+  return {
+    access: { keys: { file }, plans: { bought: plan }, ...more },
+    /** One request over a connection of its own, so that every worker gets some; `undefined`: without an answer. */
+    ask: ({ url }: GatewayProcess, others: Readonly<Record<string, string>> = {}): Promise<Reply | undefined> =>
+      fetchReply(url + path, { method: 'GET', headers: { ...headers, ...others } }).catch(() => undefined),
+  };
+}
+
+type Ask = ReturnType<typeof access>['ask'];
+
+/** What became of requests. */
+interface Tally {
+  served: number;
+  refused: number;
+  unanswered: number;
+}
+
+/** Asks by several clients at once, in turns at each gateway, `most` times or until a refusal. */
+async function load(
+  ask: Ask,
+  gateways: readonly GatewayProcess[],
+  most: number,
+  onAsked: (asked: number) => void = () => undefined,
+): Promise<Tally> {
+  const tally: Tally = { served: 0, refused: 0, unanswered: 0 };
+  let asked = 0;
+  const client = async (): Promise<void> => {
+    while (asked < most && tally.refused === 0) {
+      asked += 1;
+      onAsked(asked);
+      const reply = await ask(gateways[asked % gateways.length] as GatewayProcess);
+      if (reply?.status === 200) tally.served += 1;
+      else if (reply?.status === 429) tally.refused += 1;
+      else tally.unanswered += 1;
+    }
+  };
+  await Promise.all([...Array(clients).keys()].map(client));
+  return tally;
+}
+
+test('without Redis, three workers grant a quota once, over kill -9 and restarts, and refusals name midnight', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const folder = temporaryFolder(t);
+  const clock = givenClock(t, '2026-11-29T12:00:00Z');
+  const { ask, ...sections } = access(t, { quota: { day: 300, month: 400 } }, { usage: { path: folder } });
+  const config = { ...sections, workers: 3 };
+  const gateway = await gatewayProcess(t, { full: [node], config, env: clock.env });
+
+  // Killed in the middle of the load, twice.
+  let [served, unanswered] = [0, 0];
+  for (const kill of [1, 2]) {
+    const before = [gateway.pid, ...gateway.workers()];
+    const tally = await load(ask, [gateway], 100, (asked) => {
+      if (asked === 90) process.kill(gateway.pid, 'SIGKILL');
+    });
+    assert.equal(tally.refused, 0, `refused early, at kill ${kill}`);
+    served += tally.served;
+    unanswered += tally.unanswered;
+    await gateway.kill();
+    await until(() => !before.some(isAlive));
+    await gateway.restart();
+  }
+  const tally = await load(ask, [gateway], 400);
+  served += tally.served;
+  t.diagnostic(`${served} of 300 served, ${unanswered} requests without an answer`);
+  assert.ok(served <= 300 + 2 * clients, `${served} were served`);
+  assert.ok(served >= 300 - 2 * clients, `${served} were served`);
+
+  const refused = await ask(gateway);
+  assert.equal(refused?.status, 429);
+  assert.equal((JSON.parse(refused.text) as { error_code: string }).error_code, 'rate_limited');
+  const retryS = Number(refused.headers['retry-after']);
+  assert.ok(retryS > 11 * 3_600 && retryS <= 12 * 3_600, `Retry-After: ${retryS}`);
+  assert.equal(refused.headers['ratelimit-policy'], '"day";q=300;w=86400, "month";q=400;w=2592000');
+  assert.match(refused.headers['ratelimit'] ?? '', /^"day";r=0;t=\d+, "month";r=\d+;t=\d+$/);
+  assert.ok(((await metric(gateway, 'ledgergate_limits_refusals_total{plan="bought",bound="day"}')) ?? 0) > 0);
+  const usage = await fetchReply(`${gateway.operationsUrl}/admin/usage?key=wallet&format=csv`, { method: 'GET' });
+  assert.match(usage.text, /,refused,/);
+
+  // The same file over a stop, and the turn of the day: what the month has left.
+  const used = Number(/"(?:.*)"month";r=(\d+)/.exec(refused.headers['ratelimit'] ?? '')?.[1]);
+  assert.equal(await gateway.stop(), 0);
+  assert.match(readFileSync(join(folder, 'quotas.jsonl'), 'utf8'), /"bought:tenant:acme",true,"requests","2026-11-29"/);
+  clock.set('2026-11-30T00:00:00Z');
+  await gateway.restart();
+  const next = await load(ask, [gateway], 400);
+  assert.equal(next.served, used, 'the rest of the month');
+  const atLast = await ask(gateway);
+  assert.ok(Number(atLast?.headers['retry-after']) > 23 * 3_600, 'the turn of the month');
+});
+
+test(
+  'two replicas of three workers grant a quota once: Redis killed and back, a replica killed, the day turned',
+  { skip: noRedis },
+  async (t) => {
+    const rounds = Number(process.env['LEDGERGATE_QUOTA_ROUNDS'] ?? 1);
+    const size = Number(process.env['LEDGERGATE_QUOTA_SIZE'] ?? 360);
+    const node = await fakeNode(t, { head: 900n });
+    const redis = await redisServer(t);
+    const clock = givenClock(t, '2027-03-01T08:00:00Z');
+    const { ask, ...sections } = access(t, { quota: { day: size } });
+    // A time-out of a busy machine would be an outage of its own.
+    const config = {
+      ...sections,
+      cache: { redis: { url: redis.url, timeout: '20s' } },
+      workers: 3,
+      log: { level: 'info' },
+    };
+    const options = { full: [node], config, env: clock.env };
+    const replicas = [await gatewayProcess(t, options), await gatewayProcess(t, options)] as const;
+    const [first] = replicas;
+    const fallbacks = async () => {
+      const counts = replicas.map((one) => metric(one, 'ledgergate_limits_fallback_total{choice="local"}'));
+      return (await Promise.all(counts)).reduce<number>((sum, count) => sum + (count ?? 0), 0);
+    };
+    const totalOf = async (day: string) =>
+      Number(
+        await redis.run((client) => client.hget(`lg:limits:{bought:tenant:acme}:${day.slice(0, 7)}:requests`, day)),
+      );
+
+    for (let round = 0; round < rounds; round += 1) {
+      const day = new Date(Date.UTC(2027, 2, 1 + round)).toISOString().slice(0, 10);
+      clock.set(`${day}T08:00:00Z`);
+      const all: Tally = { served: 0, refused: 0, unanswered: 0 };
+      const add = (tally: Tally): void => {
+        assert.equal(tally.refused, 0, `refused early: ${JSON.stringify(all)}, ${JSON.stringify(tally)}`);
+        for (const what of ['served', 'unanswered'] as const) all[what] += tally[what];
+      };
+      add(await load(ask, replicas, size / 4));
+      assert.deepEqual(all, { served: size / 4, refused: 0, unanswered: 0 });
+      assert.equal(await totalOf(day), size / 4);
+
+      // Redis is killed in the middle of the load, and comes back without its data.
+      const fallen = await fallbacks();
+      let killed: Promise<void> | undefined;
+      add(
+        await load(ask, replicas, size / 4, (asked) => {
+          if (asked === size / 8) killed = redis.kill();
+        }),
+      );
+      await killed;
+      assert.ok((await fallbacks()) > fallen, 'Redis was away');
+      await redis.start();
+      // Silent accounts are reported, too. In flight at the kill: counted by Redis, or not.
+      await eventually(
+        () => totalOf(day),
+        (total) => total >= size / 2 - clients && total <= size / 2 + clients,
+      );
+      await until(async () => {
+        const before = await fallbacks();
+        add(await load(ask, replicas, 6));
+        return (await fallbacks()) === before;
+      });
+
+      // A replica is killed in the middle of the load, and restarted.
+      const before = [first.pid, ...first.workers()];
+      add(
+        await load(ask, replicas, size / 8, (asked) => {
+          if (asked === size / 16) process.kill(first.pid, 'SIGKILL');
+        }),
+      );
+      await first.kill();
+      await until(() => !before.some(isAlive));
+      await first.restart();
+
+      const last = await load(ask, replicas, size);
+      all.served += last.served;
+      t.diagnostic(`${day}: ${all.served} of ${size} served, ${all.unanswered} without an answer`);
+      assert.ok(last.refused > 0);
+      assert.ok(all.served <= size + clients, `${all.served} were served`);
+      assert.ok(all.served + all.unanswered >= size - clients, `${all.served} were served`);
+    }
+  },
+);
+
+test('one visitor of a page cannot use up its key, whatever address it claims', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const plan = { requests: 100, window: '60s', perAddress: { requests: 5, window: '60s' }, wait: '2s' };
+  const { ask, ...config } = access(t, plan, { trustedProxies: ['127.0.0.1'] });
+  const gateway = await gatewayProcess(t, { full: [node], config: { ...config, workers: 2 } });
+  const from = async (address: string, times: number) => {
+    const replies = [];
+    for (let at = 0; at < times; at += 1) replies.push(await ask(gateway, { 'x-forwarded-for': address }));
+    return replies.map((reply) => reply?.status);
+  };
+  const [served, refused] = [200, 429];
+
+  assert.deepEqual(await from('203.0.113.7', 7), [...Array<number>(5).fill(served), refused, refused]);
+  // The last entry is the proxy's; those before it are claims.
+  assert.deepEqual(await from('198.51.100.1, 203.0.113.7', 1), [refused]);
+  assert.deepEqual(await from('203.0.113.8', 5), Array<number>(5).fill(served));
+  // One network of IPv6, in several spellings.
+  assert.deepEqual(await from('2001:db8::1', 3), Array<number>(3).fill(served));
+  assert.deepEqual(await from('2001:DB8:0:0:ffff::2', 3), [served, served, refused]);
+  const reply = await ask(gateway, { 'x-forwarded-for': '203.0.113.7' });
+  assert.equal(reply?.headers['ratelimit-policy'], '"requests";q=100;w=60, "address";q=5;w=60');
+  // 15 were admitted: the refusals took nothing from the others.
+  assert.match(reply?.headers['ratelimit'] ?? '', /^"requests";r=85;t=\d+, "address";r=0;t=\d+$/);
+  assert.equal(await metric(gateway, 'ledgergate_limits_refusals_total{plan="bought",bound="address"}'), 5);
+});

@@ -1,0 +1,23 @@
+/** A wall clock for gateways in processes of their own, moved by a test. */
+import { renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { temporaryFolder } from './temporary-folder.ts';
+
+export interface GivenClock {
+  /** Variables of the gateways' environment. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Moves it to a time, from which on it runs. */
+  set(text: string): void;
+}
+
+export function givenClock(t: TestContext, start: string): GivenClock {
+  const file = join(temporaryFolder(t), 'moved-by-ms');
+  const set = (text: string): void => {
+    writeFileSync(`${file}.new`, String(Date.parse(text) - Date.now()));
+    renameSync(`${file}.new`, file);
+  };
+  set(start);
+  const preload = new URL('moved-clock.ts', import.meta.url).href;
+  return { env: { LEDGERGATE_TEST_CLOCK: file, NODE_OPTIONS: `--import=${preload}` }, set };
+}
