@@ -6,9 +6,10 @@ import { findValue, isMapping } from '../src/config/source/problem.ts';
 import { configJsonSchema } from '../src/config/schema/schema.ts';
 import { durationPattern, sizePattern } from '../src/config/schema/schema-parts.ts';
 
-const variable = String.raw`\$\{[A-Za-z_]\w*\}`;
+/** A variable or a file of a secret. For the chart in the syntax of RE2, which has no lookahead. */
+const variable = String.raw`\$\{(?:[A-Za-z_]\w*|file:[^}]+)\}`;
 
-/** The JSON Schema for editors: what the loader accepts, or a text with a variable in it. */
+/** The JSON Schema for editors: what the loader accepts, or a text with a variable or a secret file in it. */
 export function schemaJson(): string {
   const { $schema, ...schema } = configJsonSchema();
   const described = { $schema, title: 'Ledgergate config', ...(allowVariables(schema) as object) };

@@ -101,6 +101,24 @@ test('a provider has its counters, credentials and authorities from mounted Secr
   assert.ok(!container(objects).env.some(({ valueFrom }: { valueFrom?: unknown }) => valueFrom !== undefined));
 });
 
+test('a file of a Secret stands for any text, also where the schema has a form', { skip }, (t) => {
+  const url = '${file:/etc/ledgergate/secrets/cache/url}';
+  const read: string[] = [];
+  const objects = render({
+    values: { config: { upstreams, cache: { redis: { url } } }, secrets: { files: ['cache'] } },
+  });
+  const readSecret = (file: string): string => {
+    read.push(file);
+    return 'redis://s:1';
+  };
+
+  assert.deepEqual(loadText(t, textOf(objects), { readSecret }).config.cache.redis?.target, {
+    kind: 'single',
+    url: 'redis://s:1',
+  });
+  assert.deepEqual(read, ['/etc/ledgergate/secrets/cache/url']);
+});
+
 test('the operations port answers for its Service by every name, and for those of the values', { skip }, (t) => {
   const operations = { host: '0.0.0.0', hosts: ['*.svc.prod.example'] };
   const objects = render({ values: { config: { upstreams, operations } } });

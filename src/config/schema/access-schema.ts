@@ -131,16 +131,17 @@ const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256
 /** Whoever can change them on the way makes tokens. */
 const jwksFault = 'expected an https:// address (http:// on this machine alone), or a path';
 
+const jwksAddress = /^(?:https:\/\/[^\s/?#@\\]+|http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?)(?:[/?][^\s#]*)?$/;
+
 const jwt = z
   .strictObject({
     issuer: filled('expected the issuer of tokens').describe('Required claim iss, to the letter.'),
     audience: filled('expected the audience of tokens').describe('Required in the claim aud.'),
-    jwks: pattern(
-      /^(?:(?!https?:)[^]+|https:\/\/[^\s/?#@\\]+(?:[/?][^\s#]*)?|http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?][^\s#]*)?)$/,
-      jwksFault,
-    ).describe(
-      'Public keys of the issuer (JWKS): an https:// address (http:// on this machine), or a file relative to the config file.',
-    ),
+    jwks: filled(jwksFault)
+      .refine((text) => !/^https?:/.test(text) || jwksAddress.test(text), { error: jwksFault })
+      .describe(
+        'Public keys of the issuer (JWKS): an https:// address (http:// on this machine), or a file relative to the config file.',
+      ),
     algorithms: filledList(
       z.enum(algorithms),
       `expected a list of ${algorithms.join(', ')}`,
