@@ -29,6 +29,7 @@ import { pushWaits } from './push-waits.ts';
 import { redis } from './redis.ts';
 import { shapes } from './shapes.ts';
 import { startUp } from './start-up.ts';
+import { tokens } from './tokens.ts';
 import { workers } from './workers.ts';
 import { loadCpu } from './support/contest.ts';
 import { readFlags, type Part } from './support/options.ts';
@@ -47,6 +48,7 @@ const all: readonly Part[] = [
   pushTransactions,
   mix,
   shapes,
+  tokens,
   encode,
   redis,
   memory,

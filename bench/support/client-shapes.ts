@@ -8,6 +8,8 @@ export interface Shape extends Titled {
   readonly reads: 'get' | 'view' | 'mixed';
   /** Requests carry a key, and the server counts them by its plan. */
   readonly hasKey?: boolean;
+  /** In place of the key. */
+  readonly authorization?: string;
   readonly hasTls?: boolean;
   /** GETs by h2load; implies TLS. */
   readonly isHttp2?: boolean;

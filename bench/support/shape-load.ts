@@ -79,6 +79,6 @@ export function http2Figures(lines: readonly string[]): Pick<Measured, 'requests
   return { requests: answers.length, p50Ms: quantile(tookMs, 0.5), p99Ms: quantile(tookMs, 0.99) };
 }
 
-function authorizationOf({ hasKey }: Shape): string | undefined {
-  return hasKey === true ? `Bearer ${clientKey}` : undefined;
+function authorizationOf({ hasKey, authorization }: Shape): string | undefined {
+  return authorization ?? (hasKey === true ? `Bearer ${clientKey}` : undefined);
 }

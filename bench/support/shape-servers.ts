@@ -51,7 +51,8 @@ export function startShapeGateway(name: string, settings: ShapeSettings, checkou
   return startGateway({ name, nodeUrl, cpu, config, ...(checkout === undefined ? {} : { checkout }) });
 }
 
-function accessOf(): object {
+/** Keys by a file, and a plan that counts. */
+export function accessOf(): object {
   const file = join(newFolder('keys'), 'keys.yaml');
   const keys = [{ name: 'bench', sha256, plan: 'paid' }];
   // JSON is YAML.
