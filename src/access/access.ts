@@ -1,7 +1,7 @@
 /** Ahead of its route, a request is authenticated, its rights are checked, and the limits of its plan admit it. */
 import type { IncomingMessage } from 'node:http';
 import type { Registry } from 'prom-client';
-import type { AccessConfig } from '../config/index.ts';
+import { type AccessConfig, ConfigError } from '../config/index.ts';
 import { CancelToken, GatewayError } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import { type AccessMetrics, createAccessMetrics } from './access-metrics.ts';
@@ -183,9 +183,14 @@ export class Access {
     return this.#principals.plans;
   }
 
-  /** Throws ConfigError when keys of the file name plans that `next` lacks. */
+  /** Throws ConfigError when keys of the file, or the config of tokens in force, name plans that `next` lacks. */
   check(next: AccessConfig): void {
-    this.#fileKeys?.check(new Set(Object.keys(next.plans)));
+    const plans = new Set(Object.keys(next.plans));
+    this.#fileKeys?.check(plans);
+    const { plan } = next.jwt ?? {};
+    if (plan === undefined || plans.has(plan)) return;
+    const message = 'there is no such plan in access.plans any more, and access.jwt changes at a restart alone';
+    throw new ConfigError([{ where: { kind: 'nowhere' }, path: ['access', 'jwt', 'plan'], message }]);
   }
 
   /** Applies plans, costs, addresses and the header; sources of keys need a restart. Throws like `check`. */

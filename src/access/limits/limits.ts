@@ -485,7 +485,9 @@ function subjectOf(principal: Principal): string {
   const known = knownSubjects.get(principal);
   if (known !== undefined) return known;
   const { name, tenant, plan } = principal;
-  const subject = `${plan.name}:${name === undefined ? 'address' : 'tenant'}:${tenant}`;
+  // Claims of tokens may hold what separates names in Redis, and what marks the part that places them in a cluster.
+  const own = name === undefined ? `address:${tenant}` : `tenant:${tenant.replace(/[%:{}]/g, encodeURIComponent)}`;
+  const subject = `${plan.name}:${own}`;
   if (name !== undefined) knownSubjects.set(principal, subject);
   return subject;
 }

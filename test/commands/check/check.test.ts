@@ -6,6 +6,7 @@ import { configFile } from '../../config/config-file.ts';
 import { nodeBalancer } from '../../support/balancer.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { freePort } from '../../support/free-port.ts';
+import { signingKey, testIssuer } from '../../support/issuer.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { redisCluster } from '../../support/redis-topology.ts';
 import { tlsFront } from '../../support/tls-front.ts';
@@ -224,6 +225,24 @@ test('a name with discover: dns has a row for each of its addresses', async (t) 
 });
 
 // `check` on certificates: an expired one is served, and refused by every client.
+
+test('keys of an issuer of tokens that cannot be used are a problem with their place, unusable ones a warning', async (t) => {
+  const issuer = await testIssuer(t, [signingKey('short', 'RS256', 1_024)]);
+  const { url } = await fakeNode(t, {});
+  const jwt = `{ issuer: a, audience: b, jwks: "${issuer.url}" }`;
+  const file = fleetFile(t, [url], `access:\n  jwt: ${jwt}\n  plans: { free: {} }\n`);
+  const lines = async (...flags: string[]) => {
+    const { code, out } = await call(['check', file, ...flags]);
+    return [code, ...out.split('\n').filter((line) => line.includes('jwks'))];
+  };
+  const fault = 'the keys of the issuer cannot be used: no usable key for RS256, ES256, EdDSA';
+  assert.deepEqual(await lines(), [1, `${file}:4:40: access.jwt.jwks: ${fault}`]);
+  assert.deepEqual(await lines('--offline'), [0]);
+
+  issuer.keys = [...issuer.keys, signingKey('fine').jwk];
+  const warning = 'warning: access.jwt.jwks: 1 keys of the issuer are unusable, and are left out';
+  assert.deepEqual(await lines(), [0, warning]);
+});
 
 test('an expired certificate is a problem with its place, and check exits with 1', async (t) => {
   const { cert, key } = authority(t).certify('gateway', 0);

@@ -9,9 +9,10 @@ import { eventually, until } from '../../support/eventually.ts';
 import { EventReader, testStreams } from '../../support/event-reader.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, type LogLine, testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
+import { fetchReply, type LogLine, type Reply, testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { issuerName, audience, jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { submission } from '../../support/submission.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { authority, askH1, askH2, h2Session } from '../../support/tls.ts';
@@ -122,6 +123,73 @@ test('a reload changes the plans of tokens that are in force, without another ve
   assert.equal(await gateway.metric('ledgergate_token_verifications_total{result="ok"}'), 1);
   assert.ok(node.log.count > 0);
 });
+
+test('a config without the plan that tokens have by default is refused, and tokens stay in force', async (t) => {
+  const { issuer, node } = await withIssuer(t);
+  const jwt = jwtConfig(issuer.url, { plan: 'paid' });
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ jwt, plans: { paid: planConfig() } }) });
+  const token = tokenOf(key, 'acme', { plan: undefined });
+  assert.equal((await gateway.get(path, bearer(token))).status, 200);
+
+  // The file names another plan, which waits for a restart.
+  const next = accessConfig({ jwt: { ...jwt, plan: 'other' }, plans: { other: planConfig() } });
+  await gateway.reloads.take({ ...gateway.reloads.config, access: next });
+  assert.equal(gateway.reloads.status?.result, 'refused');
+  assert.equal((await gateway.get(path, bearer(token))).status, 200);
+});
+
+testStreams(
+  'a tenant that is named like the account of the streams of another has limits of its own',
+  async (t, track) => {
+    const plans = { free: planConfig({ requests: 2, streams: 5 }) };
+    const { gateway, statusOf } = await withIssuer(t, { plans });
+    const tenant = tokenOf(key, 'acme:streams');
+    assert.deepEqual([await statusOf(tenant), await statusOf(tenant), await statusOf(tenant)], [200, 200, 429]);
+
+    const other = bearer(tokenOf(key, 'acme'));
+    const stream = await track(EventReader.open(`${gateway.url}/transactions?start=890`, other));
+    assert.equal(stream.status, 200);
+    assert.equal(await statusOf(tenant), 429);
+  },
+);
+
+test(
+  'a token is in no line of the log, metric, status, usage, or name and value in Redis',
+  { skip: noRedis },
+  async (t) => {
+    const redis = await redisServer(t);
+    const config = { cache: { memory: { maxBytes: 1_000_000 }, redis: redisAt(redis.url) } };
+    const plans = { free: planConfig({ requests: 2 }) };
+    const { gateway, lines, node } = await withIssuer(t, { config, plans });
+    const tokens = [tokenOf(key, 'acme'), tokenOf(signingKey('first'), 'acme'), tokenOf(key, 'acme', { exp: 1 })];
+    const said: string[] = [];
+    const tell = ({ headers, text }: Reply): void => void said.push(JSON.stringify(headers) + text);
+    for (const token of tokens) {
+      for (const target of [path, '/accounts/0x1?x=1', `/accounts/0x1?key=${token}`, '/nowhere']) {
+        tell(await gateway.get(target, bearer(token)));
+      }
+    }
+    for (const page of ['/metrics', '/status.json', '/readyz', '/admin/usage']) {
+      tell(await fetchReply(gateway.operationsUrl + page, { method: 'GET' }));
+    }
+    const stored = await redis.run(async (client) => {
+      const names = await client.keys('*');
+      const texts = await Promise.all(names.map((name) => client.dump(name).catch(() => '')));
+      return [...names, ...texts].join('\n');
+    });
+    assert.match(stored, /acme/);
+    said.push(
+      stored,
+      JSON.stringify(lines),
+      ...node.log.received.map(({ url, headers }) => url + JSON.stringify(headers)),
+    );
+    for (const token of tokens) {
+      for (const part of token.split('.')) {
+        assert.ok(!said.some((text) => text.includes(part.slice(-40))));
+      }
+    }
+  },
+);
 
 test('a token in a target is refused, as a key is', async (t) => {
   const { node, gateway } = await withIssuer(t);
