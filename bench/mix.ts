@@ -1,6 +1,7 @@
 /**
  * The traffic of clients as `simulate/shapes.ts` has it: how many requests need a node, and what one costs, in all and
- * by route. `--against DIR` measures the package of another checkout beside it, round by round.
+ * by route. Beside it, round by round: with `--against DIR` the package of another checkout, with `--follow` a gateway that
+ * always follows the ledger, whose pages count as calls.
  */
 import { requestShapes, type Route } from '../simulate/shapes.ts';
 import { shapes, usualTraffic } from '../simulate/shape.ts';
@@ -9,7 +10,7 @@ import { median, spread } from './support/figures.ts';
 import { sendMix } from './support/mix-load.ts';
 import { MixSource } from './support/mix-source.ts';
 import { startMixWorld, type MixWorld } from './support/mix-world.ts';
-import { optionsOf, type Flags, type Part } from './support/options.ts';
+import { optionsOf, type Flags, type MixOptions, type Part } from './support/options.ts';
 
 interface Round {
   readonly requestsPerSecond: number;
@@ -46,7 +47,7 @@ export const mix: Part = {
   heading: 'The mix of clients',
   async run(flags: Flags) {
     const options = optionsOf(flags, { starts: 1, rounds: 3, seconds: 20, warmUp: 10 });
-    const { requests, seed = 1, slow = 1, staleness = usualStaleness, against } = flags.mix;
+    const { requests, seed = 1, slow = 1, staleness = usualStaleness } = flags.mix;
     const clients = Math.round((flags.mix.rate ?? usualRate) / usualTraffic.clientRate);
     const rate = Math.round((flags.mix.rate ?? usualRate) / slow);
     const isClosed = requests !== undefined;
@@ -56,7 +57,7 @@ export const mix: Part = {
       requests: requests ?? rate * options.seconds,
       clients,
     };
-    const sides = await startSides(against, { slow, stalenessMs: staleness });
+    const sides = await startSides(flags.mix, { slow, stalenessMs: staleness });
     for (const { world } of sides) {
       await send(world, { ...load, rate, requests: rate * options.warmUp, seed: seed * 1_000 });
     }
@@ -83,17 +84,18 @@ ${routeTable(sides)}`;
 };
 
 async function startSides(
-  against: string | undefined,
+  { against, follow }: MixOptions,
   world: Parameters<typeof startMixWorld>[1],
 ): Promise<readonly Side[]> {
-  const folders = [
-    { name: 'ledgergate' },
+  const gateways = [
+    { name: 'ledgergate', config: follow ? { follow: { mode: 'off' } } : {} },
     ...(against === undefined ? [] : [{ name: 'the other', checkout: against }]),
+    ...(follow ? [{ name: 'follow: always', config: { follow: { mode: 'always' } } }] : []),
   ];
   const sides: Side[] = [];
-  for (const folder of folders) {
-    const started = await startMixWorld({ ...folder, cpu: serverCpu }, world);
-    sides.push({ name: folder.name, world: started, rounds: [], alone: new Map() });
+  for (const gateway of gateways) {
+    const started = await startMixWorld({ ...gateway, cpu: serverCpu }, world);
+    sides.push({ name: gateway.name, world: started, rounds: [], alone: new Map() });
   }
   return sides;
 }

@@ -3,7 +3,7 @@
  *
  *     npm run bench -- [--only hits,misses] [--loads TEXT] [--quick] [--write]
  *                      [--starts N] [--rounds N] [--seconds S] [--connections N] [--warm-up S]
- *                      [--rate N] [--requests N] [--seed N] [--slow N] [--staleness MS] [--against DIR]
+ *                      [--rate N] [--requests N] [--seed N] [--slow N] [--staleness MS] [--against DIR] [--follow]
  *
  * Servers on core 0, load and nodes on core 1. `--quick` shows in short rounds whether it runs, and writes nothing
  * unless `--write` is there too; `--loads` leaves out loads that have none of its texts, parted by semicolons, in their title.

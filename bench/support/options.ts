@@ -39,6 +39,8 @@ export interface MixOptions {
   readonly staleness?: number;
   /** Folder of another checkout, with its node_modules, whose package is measured beside this one's. */
   readonly against?: string;
+  /** Whether a gateway that always follows the ledger is measured beside one that never does. */
+  readonly follow: boolean;
 }
 
 /** One of the comparisons that `npm run bench` makes. */
@@ -74,6 +76,7 @@ export function readFlags(): Flags {
       slow: number,
       staleness: number,
       against: { type: 'string' },
+      follow: { type: 'boolean', default: false },
     },
   });
   const texts = { ...values, warmUp: values['warm-up'] };
@@ -82,8 +85,9 @@ export function readFlags(): Flags {
     const text = texts[name];
     if (text !== undefined) given[name] = wholeNumber(name, text);
   }
-  const { only, loads, quick: isQuick, write, against } = values;
-  const mix: { -readonly [Name in keyof MixOptions]: MixOptions[Name] } = against === undefined ? {} : { against };
+  const { only, loads, quick: isQuick, write, against, follow } = values;
+  const mix: { -readonly [Name in keyof MixOptions]: MixOptions[Name] } =
+    against === undefined ? { follow } : { follow, against };
   for (const name of ['rate', 'requests', 'seed', 'slow', 'staleness'] as const) {
     const text = values[name];
     if (text !== undefined) mix[name] = wholeNumber(name, text);
