@@ -22,6 +22,7 @@ import { findMissing, lacking, type RightsMatch } from './keys/rights.ts';
 import { AdmittedRequest, type Answer, PlanLimits } from './limits/limits.ts';
 import type { LimitServiceClient } from './limits/primary-counter.ts';
 import type { AccessRedis } from './redis.ts';
+import type { UsageStore } from './usage/usage-store.ts';
 import type { Usage } from './usage/usage.ts';
 
 /** The parts that access is built on. */
@@ -40,6 +41,8 @@ interface AccessDependencies {
 export interface AccessPeers extends KeysPeers {
   /** Counts requests for all workers, without Redis. */
   readonly limitService: LimitServiceClient;
+  /** Keeps usage of all workers, without Redis. */
+  readonly usageStore: UsageStore;
 }
 
 /** The parts of a request that decide on it. */
@@ -98,6 +101,7 @@ export class Access {
       processes,
       redis,
       limitService: peers?.limitService,
+      usageStore: peers?.usageStore,
       folder: config.usage.path,
     });
     this.usage = this.#limits.usage;

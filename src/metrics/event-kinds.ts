@@ -41,6 +41,7 @@ const redisWrites = { topic: 'redis writes' };
 const outages = { topic: 'outage' };
 const limits = { topic: 'limits' };
 const quotas = { topic: 'quotas' };
+const usage = { topic: 'usage' };
 // An audit trail, as of purges.
 const drains = { lines: Infinity };
 const discoveries = { topic: 'discovery' };
@@ -144,6 +145,8 @@ const kinds = {
   'redis writable': rule('info', ['server'], 'Redis, or one of its nodes, takes writes again', redisWrites),
   'limits alone': rule('warn', ['server'], 'limits are not counted in Redis[ ({whenRedisIsDown})]', limits),
   'limits shared': rule('info', ['server'], 'limits are counted in Redis again', limits),
+  'usage unkept': rule('error', [], 'usage is not kept on the disk[: {reason}]', usage),
+  'usage kept': rule('info', [], 'usage is kept on the disk again', usage),
   'quotas unkept': rule('error', [], 'quotas are not kept on the disk[: {reason}]', quotas),
   'quotas kept': rule('info', [], 'quotas are kept on the disk again', quotas),
   'encode mismatch': rule('error', ['functionId'], '{upstream} encodes {functionId} differently: it is left to nodes'),

@@ -6,6 +6,8 @@ import { PeerLink } from './peers.ts';
 
 /** Longest wait of a request for the primary to count it. */
 const countedMs = 100;
+/** Longest wait of a report of usage, or of a look at it. */
+const usageMs = 2_000;
 
 /** Waits for the setup without bound. Resolves when the worker serves, or has reported why it cannot. */
 export async function serveAsWorker(): Promise<void> {
@@ -70,6 +72,13 @@ export async function serveAsWorker(): Promise<void> {
       settle: (ended) => primary.notify('settle', ended),
       countAlone: (counted) => primary.notify('countAlone', counted),
       standings: (charge) => primary.call('standings', charge, countedMs),
+    },
+    usageStore: {
+      source: 'memory',
+      add: (report) => primary.call('addUsage', report, usageMs).catch(() => false),
+      read: (query) => primary.call('readUsage', query, usageMs).catch(() => undefined),
+      readDays: (holder, month) => primary.call('readUsageDays', { holder, month }, usageMs).catch(() => undefined),
+      close: () => undefined,
     },
   };
   try {

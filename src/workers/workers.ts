@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { LimitService, quotaTroubles } from '../access/index.ts';
+import { LimitService, LocalUsage, quotaTroubles, usageTroubles } from '../access/index.ts';
 import type { Config } from '../config/index.ts';
 import { drainMs, type GatewayLog, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Counter, familiesOf, type FamilyData, Gauge, joinFamilies, Journal } from '../metrics/index.ts';
@@ -41,6 +41,8 @@ class Primary implements PoolEvents {
   readonly #broadcast = new WorkerBroadcast(() => this.#pool.workers);
   readonly #flights = new FlightDesk();
   readonly #limits: LimitService;
+  /** Usage of all workers; Redis keeps it where there is one. */
+  readonly #usage: LocalUsage | undefined;
   /** Names of drained nodes. */
   readonly #drained = new Set<string>();
   #config: Config;
@@ -60,6 +62,7 @@ class Primary implements PoolEvents {
     const isCounting = access !== undefined && (access.redis ?? cache.redis) === undefined;
     const folder = isCounting ? access.usage.path : undefined;
     this.#limits = new LimitService({ folder, onTrouble: quotaTroubles(this.journal) });
+    if (isCounting) this.#usage = new LocalUsage({ folder, onTrouble: usageTroubles(this.journal) });
     this.registry = this.#metrics.registry;
     this.#pool = new WorkerPool(config.listen.port, this);
     this.operations = joinProcesses({
@@ -101,12 +104,14 @@ class Primary implements PoolEvents {
     this.isDraining = true;
     await this.#pool.close(this.#drainDelayMs + drainMs + slackMs);
     this.#limits.close();
+    this.#usage?.close();
   }
 
   /** Kills the workers. */
   stop(): Promise<void> {
     this.#pool.kill();
     this.#limits.close();
+    this.#usage?.close();
     return Promise.resolve();
   }
 
@@ -130,6 +135,9 @@ class Primary implements PoolEvents {
       },
       ...this.#flights.handlersFor(id),
       ...this.#limits.handlersFor(id),
+      addUsage: (report) => this.#usage?.add(report) ?? false,
+      readUsage: (query) => this.#usage?.read(query),
+      readUsageDays: ({ holder, month }) => this.#usage?.readDays(holder, month),
     };
   }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { LocalUsage } from '../../src/access/usage/local-usage.ts';
 import { keyOn } from '../../src/cache/key.ts';
 import { Bus, type PeerEvent } from '../../src/gateway/bus.ts';
 import { buildServing, startServing } from '../../src/gateway/serving.ts';
@@ -17,6 +18,7 @@ function recordingPeers() {
   const published: PeerEvent[] = [];
   const peers = {
     flights: { enter: () => assert.fail(), leave: () => undefined },
+    usageStore: new LocalUsage(),
     limitService: {
       take: () => assert.fail('there are no limits'),
       settle: () => undefined,

@@ -1,12 +1,13 @@
 /** Requests within their plans: counted, made to wait, and charged at their end. */
-import { randomUUID } from 'node:crypto';
 import type { AccessConfig } from '../../config/index.ts';
 import { type CancelSignal, GatewayError } from '../../ledger/index.ts';
 import type { Journal, Outcome } from '../../metrics/index.ts';
 import type { AccessMetrics } from '../access-metrics.ts';
 import type { AccessOperation, Plan, Principal } from '../keys/principals.ts';
 import type { AccessRedis, OpenStore, StoreTrouble } from '../redis.ts';
-import { UsageStore, usageSubjectOf } from '../usage/usage-store.ts';
+import { LocalUsage } from '../usage/local-usage.ts';
+import { RedisUsage } from '../usage/redis-usage.ts';
+import { type UsageStore, usageSubjectOf } from '../usage/usage-store.ts';
 import { Usage } from '../usage/usage.ts';
 import type { CalendarDay } from './calendar.ts';
 import { costOf, leastCostOf, type Settled } from './cost.ts';
@@ -40,6 +41,8 @@ interface LimitsDependencies {
   readonly redis: AccessRedis | undefined;
   /** The primary; absent in a single process. */
   readonly limitService: LimitServiceClient | undefined;
+  /** The primary's usage; absent in a single process. */
+  readonly usageStore?: UsageStore | undefined;
   /** Where a process that counts for all keeps quotas; absent: they last as long as the process. */
   readonly folder?: string | undefined;
   /** Unix time in ms, for the day and month of quotas. Default: the system's. */
@@ -95,7 +98,7 @@ export class PlanLimits {
   #config: LimitsConfig;
 
   constructor(config: LimitsConfig, dependencies: LimitsDependencies) {
-    const { metrics, journal, processes, redis, limitService, folder, now } = dependencies;
+    const { metrics, journal, processes, redis, limitService, usageStore, folder, now } = dependencies;
     this.#config = config;
     this.#metrics = metrics;
     const link = redis?.link((change) => {
@@ -121,7 +124,12 @@ export class PlanLimits {
       this.#memory = new MemoryCounter(1, quotas);
       this.#closeQuotas = close;
     }
-    this.usage = new Usage(link && new UsageStore(link, prefix, randomUUID()), () => metrics.lost('usage'));
+    const onLost = (): void => metrics.lost('usage');
+    const store: UsageStore =
+      link !== undefined
+        ? new RedisUsage(link, prefix)
+        : (usageStore ?? new LocalUsage({ folder, onTrouble: usageTroubles(journal), onLost, now }));
+    this.usage = new Usage(store, onLost, now);
   }
 
   /** Requests that wait for their limits. */
@@ -469,6 +477,14 @@ export function quotaTroubles(journal: Journal): (reason: string | undefined) =>
   return (reason) => {
     if (reason === undefined) journal.record('quotas kept', {}, 'quotas are kept on the disk again');
     else journal.record('quotas unkept', { reason }, 'quotas are not kept on the disk, and a restart forgets them');
+  };
+}
+
+/** Records troubles of the folder that keeps usage, see `quotaTroubles`. */
+export function usageTroubles(journal: Journal): (reason: string | undefined) => void {
+  return (reason) => {
+    if (reason === undefined) journal.record('usage kept', {}, 'usage is kept on the disk again');
+    else journal.record('usage unkept', { reason }, 'usage is not kept on the disk, and a restart forgets it');
   };
 }
 

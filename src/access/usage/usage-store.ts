@@ -1,11 +1,11 @@
-/** Usage by hour and key: sums, their rows, and all replicas' sums in Redis. */
+/** Usage as plain data: sums by hour and key, by day and holder, their rows, and the interface of what keeps them. */
 import type { AccessOperation, Principal } from '../keys/principals.ts';
-import { runScript, script, type Store } from '../redis.ts';
 
 const operations = ['read', 'view', 'encode', 'submit', 'pass'] as const satisfies readonly AccessOperation[];
-const outcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
 /** Outcomes of requests in usage. */
-type UsageOutcome = (typeof outcomes)[number];
+export const usageOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
+/** One of them. */
+export type UsageOutcome = (typeof usageOutcomes)[number];
 
 /** Sums for one key, hour, operation and outcome. Requests without a key share one row per plan. */
 export interface UsageRow {
@@ -39,10 +39,13 @@ export interface UsageQuery {
 /** The key, tenant and plan that usage counts for, also as text in Redis. */
 export type UsageSubject = readonly [key: string | null, tenant: string | null, plan: string];
 
+/** The key whose holder sees its usage, whatever its plan was, also as text in Redis. */
+export type UsageHolder = readonly [key: string, tenant: string];
+
 /** Milliseconds of an hour. */
 export const hourMs = 3_600_000;
 
-/** The hour of a Unix time in ms, such as `2026-11-21T14`. */
+/** The hour of a Unix time in ms, such as `2026-11-21T14`: it begins with its day and month. */
 export function hourOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 13);
 }
@@ -57,6 +60,11 @@ export function usageSubjectOf({ name, tenant, plan }: Principal): UsageSubject 
   return name === undefined ? [null, null, plan.name] : [name, tenant, plan.name];
 }
 
+/** The holder of a subject; `undefined`: requests without a key. */
+export function holderOf([key, tenant]: UsageSubject): UsageHolder | undefined {
+  return key === null || tenant === null ? undefined : [key, tenant];
+}
+
 /** Whether the query covers the subject's hour. */
 export function covers(query: UsageQuery, hour: string, [key, tenant]: UsageSubject): boolean {
   const startMs = hourStartMs(hour);
@@ -67,15 +75,18 @@ export function covers(query: UsageQuery, hour: string, [key, tenant]: UsageSubj
 const measures = ['requests', 'cost', 'bytes', 'saved'] as const;
 type Sums = { -readonly [Measure in (typeof measures)[number]]: number };
 
+/** Sums under `operation|outcome`, or under an outcome alone. */
+export type NamedSums = readonly [name: string, sums: Readonly<Sums>];
+
 /** `operation|outcome`, made once: each request looks one up. */
 const sumsNames = Object.fromEntries(
   operations.map((operation) => [
     operation,
-    Object.fromEntries(outcomes.map((outcome) => [outcome, `${operation}|${outcome}`])),
+    Object.fromEntries(usageOutcomes.map((outcome) => [outcome, `${operation}|${outcome}`])),
   ]),
 ) as Record<AccessOperation, Record<UsageOutcome, string>>;
 
-/** Sums by `operation|outcome`. */
+/** Sums by name. */
 export class UsageSums {
   readonly #sums = new Map<string, Sums>();
 
@@ -87,34 +98,13 @@ export class UsageSums {
     this.#addTo(sumsNames[operation][outcome], amounts);
   }
 
-  /** Fields of a Redis hash with their additions, alternating. */
-  fields(): string[] {
-    const fields: string[] = [];
-    for (const [name, sums] of this.#sums) {
-      for (const measure of measures) {
-        if (sums[measure] !== 0) fields.push(`${name}|${measure}`, String(Math.round(sums[measure] * 1_000) / 1_000));
-      }
-    }
-    return fields;
+  addAll(named: Iterable<NamedSums>): void {
+    for (const [name, amounts] of named) this.#addTo(name, amounts);
   }
 
-  /** The sums in a hash with such fields; others are ignored. */
-  static of(hash: Readonly<Record<string, string>>): UsageSums {
-    const all = new UsageSums();
-    for (const [field, value] of Object.entries(hash)) {
-      const [, name, measure] = /^([a-z]+\|[a-z]+)\|([a-z]+)$/.exec(field) ?? [];
-      if (name === undefined || !isMeasure(measure)) continue;
-      all.#addTo(name, { ...noSums, [measure]: Number(value) });
-    }
-    return all;
-  }
-
-  rows(hour: string, [key, tenant, plan]: UsageSubject): UsageRow[] {
-    return [...this.#sums].map(([name, { requests, cost: exact, bytes, saved }]) => {
-      const [operation = '', outcome = ''] = name.split('|');
-      const cost = Math.round(exact * 1_000) / 1_000;
-      return { hour: `${hour}:00:00Z`, key, tenant, plan, operation, outcome, requests, cost, bytes, saved };
-    });
+  /** A copy, as plain data. */
+  get list(): readonly NamedSums[] {
+    return [...this.#sums].map(([name, sums]) => [name, { ...sums }]);
   }
 
   #addTo(name: string, { requests, cost, bytes, saved }: Readonly<Sums>): void {
@@ -130,116 +120,80 @@ export class UsageSums {
   }
 }
 
+/** The same sums under their outcomes alone. */
+export function byOutcome(named: readonly NamedSums[]): readonly NamedSums[] {
+  return named.map(([name, sums]) => [name.slice(name.indexOf('|') + 1), sums]);
+}
+
+/** Fields of a Redis hash, `PREFIXname|measure`, with their additions, alternating. */
+export function fieldsOf(named: readonly NamedSums[], prefix = ''): string[] {
+  return named.flatMap(([name, sums]) =>
+    measures.flatMap((measure) => {
+      return sums[measure] === 0 ? [] : [`${prefix}${name}|${measure}`, String(rounded(sums[measure]))];
+    }),
+  );
+}
+
+/** The sums in a hash with such fields; others are ignored. */
+export function sumsOfFields(hash: Readonly<Record<string, string>>): readonly NamedSums[] {
+  const all = new UsageSums();
+  for (const [field, value] of Object.entries(hash)) {
+    const [, name, measure] = /^((?:\d\d\|)?[a-z]+(?:\|[a-z]+)?)\|([a-z]+)$/.exec(field) ?? [];
+    if (name !== undefined && isMeasure(measure)) all.addAll([[name, { ...noSums, [measure]: Number(value) }]]);
+  }
+  return all.list;
+}
+
 const noSums: Readonly<Sums> = { requests: 0, cost: 0, bytes: 0, saved: 0 };
 
 function isMeasure(text: string | undefined): text is (typeof measures)[number] {
   return measures.some((measure) => measure === text);
 }
 
-/** One process's sums for an hour and subject, not yet in Redis. */
+/** Sums of costs, in thousandths. */
+export function rounded(amount: number): number {
+  return Math.round(amount * 1_000) / 1_000;
+}
+
+/** The rows of sums under `operation|outcome`. */
+export function rowsOf(hour: string, [key, tenant, plan]: UsageSubject, named: readonly NamedSums[]): UsageRow[] {
+  return named.map(([name, { requests, cost, bytes, saved }]) => {
+    const [operation = '', outcome = ''] = name.split('|');
+    const begin = `${hour}:00:00Z`;
+    return { hour: begin, key, tenant, plan, operation, outcome, requests, cost: rounded(cost), bytes, saved };
+  });
+}
+
+/** One process's sums for an hour and subject, to be added to the store. */
 export interface PendingReport {
   readonly hour: string;
   readonly subject: UsageSubject;
-  readonly sums: UsageSums;
-  /** Greater than every earlier report's. */
+  readonly sums: readonly NamedSums[];
+  /** A unique name of the process. */
+  readonly process: string;
+  /** Greater than those of the process's earlier reports. */
   readonly number: number;
 }
 
-/** Enough to bill a month after its end. */
-const keptMs = 40 * 24 * hourMs;
-/** Hashes read at a time. */
-const atOnce = 64;
-
-/** KEYS: hash. ARGV: the process, the report's number, TTL in ms, then fields and their additions. */
-const addition = script(`
-if tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') >= tonumber(ARGV[2]) then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-for at = 4, #ARGV, 2 do redis.call('HINCRBYFLOAT', KEYS[1], ARGV[at], ARGV[at + 1]) end
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return 1
-`);
-
-/**
- * Usage in Redis: a hash for each hour and subject, `PREFIX:usage:2026-11-21T14:["wallet-a","acme","free"]`, and a set
- * of an hour's subjects, `PREFIX:usage:2026-11-21T14`. All replicas add to them. Reports are idempotent: each process's
- * last report number stands beside the sums, so that a repeated report is added once.
- */
-export class UsageStore {
-  readonly #store: Store;
-  readonly #prefix: string;
-  readonly #process: string;
-
-  /** `prefix`: of names in Redis. `process`: a unique name. */
-  constructor(store: Store, prefix: string, process: string) {
-    this.#store = store;
-    this.#prefix = prefix;
-    this.#process = process;
-  }
-
-  /** Adds a report; false where Redis did not confirm it. */
-  async add({ hour, subject, sums, number }: PendingReport): Promise<boolean> {
-    const index = `${this.#prefix}:usage:${hour}`;
-    const member = JSON.stringify(subject);
-    const indexed = await this.#store.write(index, async (client) => {
-      await Promise.all([client.sadd(index, member), client.pexpire(index, keptMs)]);
-    });
-    if ('failure' in indexed) return false;
-    const key = `${index}:${member}`;
-    const args = [`#${this.#process}`, String(number), String(keptMs), ...sums.fields()];
-    return 'value' in (await this.#store.write(key, (client) => runScript(client, addition, [key], args)));
-  }
-
-  /** All replicas' rows; `undefined` without an answer of Redis. Stops above `mostRows`. */
-  async read(query: UsageQuery): Promise<UsageRow[] | undefined> {
-    const rows: UsageRow[] = [];
-    for (const hour of hoursOf(query)) {
-      const index = `${this.#prefix}:usage:${hour}`;
-      const members = await this.#store.read(index, (client) => client.smembers(index));
-      if ('failure' in members) return undefined;
-      const wanted = members.value.filter((member) => {
-        const subject = parseSubject(member);
-        return subject !== undefined && covers(query, hour, subject);
-      });
-      for (let first = 0; first < wanted.length; first += atOnce) {
-        const some = wanted.slice(first, first + atOnce).map((member) => this.#rowsOf(hour, member));
-        for (const found of await Promise.all(some)) {
-          if (found === undefined) return undefined;
-          rows.push(...found);
-        }
-        if (rows.length > query.mostRows) return rows;
-      }
-    }
-    return rows;
-  }
-
-  async #rowsOf(hour: string, member: string): Promise<UsageRow[] | undefined> {
-    const key = `${this.#prefix}:usage:${hour}:${member}`;
-    const hash = await this.#store.read(key, (client) => client.hgetall(key));
-    const subject = parseSubject(member);
-    if ('failure' in hash || subject === undefined) return undefined;
-    return UsageSums.of(hash.value).rows(hour, subject);
-  }
+/** The sums of a holder's day, under outcomes. */
+export interface DaySums {
+  /** `2026-11-28`. */
+  readonly day: string;
+  readonly sums: readonly NamedSums[];
 }
 
-function hoursOf({ fromMs, toMs }: UsageQuery): string[] {
-  const hours: string[] = [];
-  for (let ms = Math.ceil(fromMs / hourMs) * hourMs; ms < toMs; ms += hourMs) hours.push(hourOf(ms));
-  return hours;
-}
-
-function isName(part: unknown): part is string | null {
-  return part === null || typeof part === 'string';
-}
-
-function parseSubject(text: string): UsageSubject | undefined {
-  try {
-    const parts: unknown = JSON.parse(text);
-    if (!Array.isArray(parts) || parts.length !== 3) return undefined;
-    const [key, tenant, plan] = parts as unknown[];
-    return isName(key) && isName(tenant) && typeof plan === 'string' ? [key, tenant, plan] : undefined;
-  } catch {
-    return undefined;
-  }
+/** Keeps the usage of all processes. No method rejects. */
+export interface UsageStore {
+  /** `redis`: of all replicas; `memory`: of this gateway. */
+  readonly source: 'redis' | 'memory';
+  /** Adds a report, once, however often it comes; false where the store did not confirm it. */
+  add(report: PendingReport): Promise<boolean>;
+  /** `undefined` without an answer. May stop above `mostRows`. */
+  read(query: UsageQuery): Promise<UsageRow[] | undefined>;
+  /** The days of a month (`2026-11`), oldest first; `undefined` without an answer. */
+  readDays(holder: UsageHolder, month: string): Promise<readonly DaySums[] | undefined>;
+  /** Keeps what it has got. */
+  close(): void;
 }
 
 /** Adds up rows that differ only in their sums; sorted. */
@@ -258,7 +212,7 @@ function added(one: UsageRow, other: UsageRow): UsageRow {
   return {
     ...one,
     requests: one.requests + other.requests,
-    cost: Math.round((one.cost + other.cost) * 1_000) / 1_000,
+    cost: rounded(one.cost + other.cost),
     bytes: one.bytes + other.bytes,
     saved: one.saved + other.saved,
   };

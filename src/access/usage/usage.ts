@@ -1,12 +1,16 @@
+import { randomUUID } from 'node:crypto';
 import type { AccessOperation, Principal } from '../keys/principals.ts';
 import type { Settled } from '../limits/cost.ts';
+import { type HolderUsage, holderUsageOf } from './holder-usage.ts';
+import { monthBefore } from './local-usage.ts';
 import {
   covers,
+  holderOf,
   hourMs,
   hourOf,
-  hourStartMs,
   mergeRows,
   type PendingReport,
+  rowsOf,
   UsageSums,
   usageSubjectOf,
   type UsageQuery,
@@ -17,7 +21,7 @@ import {
 
 /** The answer to a query. */
 interface UsageReport {
-  /** `redis`: all replicas' usage. `memory`: this process's. */
+  /** `redis`: all replicas' usage. `memory`: this gateway's; incomplete where it is this process's alone. */
   readonly source: 'redis' | 'memory';
   /** False when some usage is known to be missing. */
   readonly isComplete: boolean;
@@ -42,31 +46,32 @@ const others = ['(no key)', '(others)'] as const;
 
 /** Entries in memory at most: an hour of as many keys, or days of a few. */
 const maxEntries = 20_000;
-/** Age at which hours are dropped without Redis. */
-const keptMs = 48 * hourMs;
 /** Reports at a time. */
 const atOnce = 32;
 /** Interval of reports. */
 const everyMs = 5_000;
 
-/** Usage by key: counted here and added to Redis every few seconds; without Redis it stays in memory, bounded. */
+/** Usage by key: counted here, and added to the store of all processes every few seconds. */
 export class Usage {
-  readonly #store: UsageStore | undefined;
+  readonly #store: UsageStore;
   readonly #onLost: () => void;
   readonly #entries = new Map<string, UsageEntry>();
   readonly #timer: NodeJS.Timeout;
   readonly #tenants = new Map<string, { asked: number; refused: number }>();
   /** The newest entry of each key's principal. */
   readonly #newest = new WeakMap<Principal, UsageEntry>();
+  readonly #now: () => number;
+  readonly #process = randomUUID();
   #number = 0;
   #flushing: Promise<boolean> | undefined;
   #hour = { endMs: 0, name: '' };
 
-  /** `store`: absent without Redis, usage stays in memory. `onLost`: sums of an hour and key are dropped for want of room. */
-  constructor(store: UsageStore | undefined, onLost: () => void) {
+  /** `onLost`: sums of an hour and key are dropped for want of room. `now`: Unix time in ms. */
+  constructor(store: UsageStore, onLost: () => void, now: () => number = Date.now) {
     this.#store = store;
     this.#onLost = onLost;
-    this.#timer = setInterval(() => this.#tick(), everyMs).unref();
+    this.#now = now;
+    this.#timer = setInterval(() => void this.#flush(), everyMs).unref();
   }
 
   add(principal: Principal, settled: Settled, cost: number): void {
@@ -97,19 +102,34 @@ export class Usage {
 
   async report(query: UsageQuery): Promise<UsageReport> {
     const store = this.#store;
-    if (store === undefined) return { source: 'memory', isComplete: true, rows: this.#rowsHere(query) };
     const isReported = await this.#flush();
     const rows = await store.read(query);
     if (rows === undefined) return { source: 'memory', isComplete: false, rows: this.#rowsHere(query) };
-    return { source: 'redis', isComplete: isReported, rows: mergeRows(rows) };
+    return { source: store.source, isComplete: isReported, rows: mergeRows(rows) };
   }
 
-  /** Resolves when all usage is in Redis, or Redis does not answer. */
+  /**
+   * The use of a key, as of its processes' last reports; `undefined`: the store does not answer, or the principal has no
+   * key.
+   */
+  async ofHolder(principal: Principal): Promise<HolderUsage | undefined> {
+    const holder = holderOf(usageSubjectOf(principal));
+    if (holder === undefined) return undefined;
+    const today = hourOf(this.#now()).slice(0, 10);
+    const month = today.slice(0, 7);
+    const last = monthBefore(month);
+    const store = this.#store;
+    const [days, lastDays] = await Promise.all([store.readDays(holder, month), store.readDays(holder, last)]);
+    return days === undefined || lastDays === undefined ? undefined : holderUsageOf(today, last, days, lastDays);
+  }
+
+  /** Resolves when all usage is in the store, or that does not answer. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#flush();
     // For usage that came during a report in flight.
     await this.#flush();
+    this.#store.close();
   }
 
   #tenantOf({ name, tenant }: Principal): { asked: number; refused: number } {
@@ -125,13 +145,13 @@ export class Usage {
     const rows: UsageRow[] = [];
     for (const { hour, subject, sums, sent } of this.#entries.values()) {
       if (!covers(query, hour, subject)) continue;
-      rows.push(...sums.rows(hour, subject), ...(sent?.sums.rows(hour, subject) ?? []));
+      rows.push(...rowsOf(hour, subject, [...sums.list, ...(sent?.sums ?? [])]));
     }
     return mergeRows(rows);
   }
 
   #entryOf(principal: Principal): UsageEntry | undefined {
-    const nowMs = Date.now();
+    const nowMs = this.#now();
     if (nowMs >= this.#hour.endMs || nowMs < this.#hour.endMs - hourMs) {
       this.#hour = { endMs: (Math.floor(nowMs / hourMs) + 1) * hourMs, name: hourOf(nowMs) };
     }
@@ -167,16 +187,7 @@ export class Usage {
     this.#onLost();
   }
 
-  #tick(): void {
-    if (this.#store !== undefined) {
-      void this.#flush();
-      return;
-    }
-    const sinceMs = Date.now() - keptMs;
-    for (const [name, { hour }] of this.#entries) if (hourStartMs(hour) < sinceMs) this.#drop(name);
-  }
-
-  /** Resolves to whether all usage is in Redis. Single flight. */
+  /** Resolves to whether all usage is in the store. Single flight. */
   #flush(): Promise<boolean> {
     this.#flushing ??= this.#report().finally(() => {
       this.#flushing = undefined;
@@ -185,25 +196,25 @@ export class Usage {
   }
 
   async #report(): Promise<boolean> {
-    const store = this.#store;
-    if (store === undefined) return true;
     const entries = [...this.#entries];
     for (let first = 0; first < entries.length; first += atOnce) {
-      const some = entries.slice(first, first + atOnce).map(([name, entry]) => this.#reportEntry(store, name, entry));
-      // Redis is away: the rest would fail, too.
+      const some = entries.slice(first, first + atOnce).map(([name, entry]) => this.#reportEntry(name, entry));
+      // The store is away: the rest would fail, too.
       if ((await Promise.all(some)).includes(false)) return false;
     }
     return true;
   }
 
-  async #reportEntry(store: UsageStore, name: string, entry: UsageEntry): Promise<boolean> {
+  async #reportEntry(name: string, entry: UsageEntry): Promise<boolean> {
+    const store = this.#store;
     if (entry.sent !== undefined) {
       if (!(await store.add(entry.sent))) return false;
       entry.sent = undefined;
     }
     if (!entry.sums.isEmpty) {
       const { hour, subject, sums } = entry;
-      const report = { hour, subject, sums, number: (this.#number += 1) };
+      const number = (this.#number += 1);
+      const report = { hour, subject, sums: sums.list, process: this.#process, number };
       entry.sent = report;
       entry.sums = new UsageSums();
       if (!(await store.add(report))) return false;

@@ -98,8 +98,15 @@ export function joinProcesses({ wanted, processes, families, journal, drained }:
       const ask = ({ operations }: ServingProcess) => operations.usage(request).catch(() => noAnswer);
       const answer = chosen === undefined ? noWorker : await ask(chosen);
       // Redis has the usage of all processes.
-      if (answer.status !== 200 || answer.body['source'] !== 'memory') return answer;
-      return { ...answer, body: mergeUsage(answer.body, await Promise.all(others.map(ask))) };
+      if (chosen === undefined || answer.status !== 200 || answer.body['source'] !== 'memory') return answer;
+      const answers = [answer, ...(await Promise.all(others.map(ask)))];
+      const whole = [chosen, ...others].find((_, at) => answers[at]?.body['complete'] === true);
+      // While Redis is away, each has its own.
+      if (whole === undefined) return { ...answer, body: mergeUsage(answer.body, answers.slice(1)) };
+      // The primary has that of all: here with the reports that the questions have caused.
+      const again = await ask(whole);
+      const isComplete = [...answers, again].every(({ body }) => body['complete'] === true);
+      return again.status === 200 ? { ...again, body: { ...again.body, complete: isComplete } } : again;
     },
   };
 }

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Usage } from '../../../src/access/usage/usage.ts';
 import type { Store, StoreClient, StoreOutcome } from '../../../src/access/redis.ts';
-import { mergeRows, UsageStore } from '../../../src/access/usage/usage-store.ts';
+import { LocalUsage } from '../../../src/access/usage/local-usage.ts';
+import { RedisUsage } from '../../../src/access/usage/redis-usage.ts';
+import { mergeRows } from '../../../src/access/usage/usage-store.ts';
 import type { RedisLink } from '../../../src/cache/redis/redis-link.ts';
 import { anonymousOf, hit, planOf, principalOf, replica, type Replica, settle } from '../../support/limits.ts';
 import { linkTo } from '../../support/redis-link.ts';
@@ -130,9 +132,9 @@ test('a report is idempotent: one whose answer is lost is added once', { skip: n
   const { url } = await redisServer(t);
   const link = await linkTo(t, { url }, { timeoutMs: 2_000 });
   let writes = 0;
-  // A report is two commands: now the first one's answer is lost, now the second one's.
-  const isLost = () => [false, true, false, false, true][(writes += 1) % 5] === true;
-  const store = new UsageStore(losing(link, isLost), 'lg', 'one');
+  // A report is three commands: now one's answer is lost, now another's.
+  const isLost = () => [1, 6, 10].includes((writes += 1) % 11);
+  const store = new RedisUsage(losing(link, isLost), 'lg');
   const usage = new Usage(store, () => undefined);
   t.after(() => usage.close());
   for (let round = 0; round < 10; round += 1) {
@@ -140,17 +142,18 @@ test('a report is idempotent: one whose answer is lost is added once', { skip: n
     await usage.report(lastDay());
   }
   for (let tries = 0; tries < 10; tries += 1) await usage.report(lastDay());
-  const reader = new UsageStore(link, 'lg', 'two');
+  const reader = new RedisUsage(link, 'lg');
   const rows = (await reader.read(lastDay())) ?? [];
   assert.equal(
     rows.reduce((sum, { requests }) => sum + requests, 0),
     10,
   );
+  assert.equal((await usage.ofHolder(key))?.month.requests, 10);
 });
 
 test('usage in memory is bounded', () => {
   let lost = 0;
-  const usage = new Usage(undefined, () => (lost += 1));
+  const usage = new Usage(new LocalUsage(), () => (lost += 1));
   for (let index = 0; index < 20_100; index += 1) usage.add(principalOf(plan, `key-${index}`), hit, 1);
   assert.equal(lost, 100);
   void usage.close();

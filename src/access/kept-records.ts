@@ -1,0 +1,175 @@
+/**
+ * Records of a process on its disk, as lines of a file: the last line of each record counts. Changed records are appended
+ * at the end of a turn of the event loop, so a killed process loses those of one turn; nothing waits for the disk, so a
+ * power cut may cost the last seconds. A file that has grown is written anew, a piece each turn.
+ */
+import * as fs from 'node:fs';
+import { dirname } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+/** Bytes of lines from which on a file is written anew, unless half of them are needed. */
+const smallestGrown = 16 * 1024 * 1024;
+/** Records in a piece of a new file. */
+const atOnce = 1_000;
+/** Pause after a failed write, in ms. */
+const pauseMs = 1_000;
+
+interface KeptRecordsOptions<Kept> {
+  readonly path: string;
+  /** One line, without its break. */
+  readonly lineOf: (record: Kept) => string;
+  /** The records to keep. */
+  readonly all: () => Iterable<Kept>;
+  /** Called at the begin (with the reason, an error code of the system) and at the end of a trouble. */
+  readonly onTrouble: (reason: string | undefined) => void;
+}
+
+/** The file. No method throws: while the disk refuses them, records are in memory alone. */
+export class KeptRecords<Kept> {
+  readonly #options: KeptRecordsOptions<Kept>;
+  /** Not in the file yet. */
+  readonly #changed = new Set<Kept>();
+  /** Changed since the new file was begun. */
+  #sinceBegun: Set<Kept> | undefined;
+  #descriptor: number | undefined;
+  #bytes = 0;
+  #grownBytes = smallestGrown;
+  #isPlanned = false;
+  #isClosed = false;
+  #pausedUntilMs = -Infinity;
+  #reason: string | undefined;
+
+  constructor(options: KeptRecordsOptions<Kept>) {
+    this.#options = options;
+  }
+
+  /** The lines, oldest first; the last one may be torn. Empty where there is no file, or it cannot be read. */
+  read(): readonly string[] {
+    try {
+      return fs.readFileSync(this.#options.path, 'utf8').split('\n');
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') this.#report(codeOf(error));
+      return [];
+    }
+  }
+
+  /** Writes the record at the end of the turn. */
+  note(record: Kept): void {
+    this.#changed.add(record);
+    this.#sinceBegun?.add(record);
+    if (this.#isPlanned) return;
+    this.#isPlanned = true;
+    setImmediate(() => {
+      this.#isPlanned = false;
+      this.#flush();
+    });
+  }
+
+  /** Writes what is left. */
+  close(): void {
+    this.#pausedUntilMs = -Infinity;
+    this.#flush();
+    this.#isClosed = true;
+    this.#drop();
+  }
+
+  #flush(): void {
+    if (this.#isClosed || this.#changed.size === 0 || performance.now() < this.#pausedUntilMs) return;
+    try {
+      const descriptor = (this.#descriptor ??= this.#open());
+      this.#bytes += writeWhole(descriptor, this.#linesOf(this.#changed));
+      this.#changed.clear();
+      this.#report(undefined);
+      if (this.#bytes > this.#grownBytes && this.#sinceBegun === undefined) void this.#renew();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** Opens the file behind its last line, which may be torn. Throws as the system does. */
+  #open(): number {
+    const { path } = this.#options;
+    const folder = dirname(path);
+    // No folder above it: below a volume that is gone, it would be on another disk.
+    if (!fs.existsSync(folder)) fs.mkdirSync(folder);
+    const descriptor = fs.openSync(path, 'a', 0o600);
+    this.#bytes = fs.fstatSync(descriptor).size;
+    if (this.#bytes > 0) this.#bytes += writeWhole(descriptor, '\n');
+    return descriptor;
+  }
+
+  /** Replaces the file by its last lines. Never rejects. Until it is there, changes also go to the old one. */
+  async #renew(): Promise<void> {
+    const { path, all } = this.#options;
+    const since = (this.#sinceBegun = new Set());
+    let descriptor: number | undefined;
+    try {
+      descriptor = fs.openSync(`${path}.new`, 'w', 0o600);
+      let bytes = 0;
+      for (const records of piecesOf(all())) {
+        bytes += writeWhole(descriptor, this.#linesOf(records));
+        await nextTurn();
+        if (this.#isClosed) throw new Error('closed');
+      }
+      bytes += writeWhole(descriptor, this.#linesOf(since));
+      fs.renameSync(`${path}.new`, path);
+      this.#drop();
+      this.#descriptor = descriptor;
+      this.#bytes = bytes;
+      this.#grownBytes = Math.max(smallestGrown, 2 * bytes);
+    } catch (error) {
+      if (descriptor !== undefined) fs.closeSync(descriptor);
+      if (!this.#isClosed) this.#fail(error);
+      this.#grownBytes = this.#bytes + smallestGrown;
+    } finally {
+      this.#sinceBegun = undefined;
+    }
+  }
+
+  /** A part of a line may be written: the next write opens the file anew. */
+  #fail(error: unknown): void {
+    this.#drop();
+    this.#pausedUntilMs = performance.now() + pauseMs;
+    this.#report(codeOf(error));
+  }
+
+  #drop(): void {
+    if (this.#descriptor !== undefined) fs.closeSync(this.#descriptor);
+    this.#descriptor = undefined;
+  }
+
+  #linesOf(records: Iterable<Kept>): string {
+    let lines = '';
+    for (const record of records) lines += `${this.#options.lineOf(record)}\n`;
+    return lines;
+  }
+
+  #report(reason: string | undefined): void {
+    if (reason === this.#reason) return;
+    this.#reason = reason;
+    this.#options.onTrouble(reason);
+  }
+}
+
+function* piecesOf<Kept>(records: Iterable<Kept>): Generator<readonly Kept[]> {
+  let piece: Kept[] = [];
+  for (const record of records) {
+    piece.push(record);
+    if (piece.length < atOnce) continue;
+    yield piece;
+    piece = [];
+  }
+  yield piece;
+}
+
+/** The number of bytes. */
+function writeWhole(descriptor: number, text: string): number {
+  const bytes = Buffer.from(text);
+  for (let written = 0; written < bytes.length; ) written += fs.writeSync(descriptor, bytes, written);
+  return bytes.length;
+}
+
+/** A closed set: the system's. */
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? 'unknown';
+}
