@@ -51,7 +51,7 @@ type Request = Pick<IncomingMessage, 'url' | 'headers' | 'socket'>;
 /** The route of a request, and its read if that is known. */
 interface Routed extends RightsMatch {
   /** See `Route.charge`. */
-  readonly route: { readonly charge?: 'none' };
+  readonly route: { readonly charge?: 'none' | 'holder' };
 }
 
 /** The sender of a request, or the reason why there is none. */
@@ -121,7 +121,8 @@ export class Access {
    * them. `known`: for headers that come again. Never throws.
    */
   decide(request: Request, match: Routed, known?: KnownKey): AdmittedRequest | LateAdmission | undefined {
-    if (match.route.charge === 'none') return undefined;
+    const { charge } = match.route;
+    if (charge === 'none' || (charge === 'holder' && this.#isAnonymous(request))) return undefined;
     const found = this.#holdsCredential(request) ? 'misplaced key' : this.#find(request, known);
     if (found !== 'unverified') return this.#decideOn(found, request, match);
     return (response, ends) => {
@@ -150,6 +151,17 @@ export class Access {
   /** 403 for a view that the plan does not admit. `functionId`: see `requireFunction`. */
   faultOfView({ views }: Plan, functionId: string | undefined): GatewayError | undefined {
     return views === undefined || views.admits(functionId) ? undefined : lacking('function', 'view');
+  }
+
+  /** 401 for a request without a key that `decide` left to its route. */
+  challenge(): GatewayError {
+    this.#metrics.refused('no key');
+    return refusalOf('no key', this.header, undefined);
+  }
+
+  /** What is left of the plan of a key; see `PlanLimits.standing`. */
+  standing(principal: Principal): ReturnType<PlanLimits['standing']> {
+    return this.#limits.standing(principal);
   }
 
   /**
@@ -220,6 +232,7 @@ export class Access {
       const principal = this.#identified(found, request);
       this.#requireRights(principal, request, match);
       const { operation } = match;
+      if (match.route.charge === 'holder') return this.#limits.admitUncounted(principal, operation);
       const stop = new CancelToken();
       const decision = this.#limits.admit(principal, operation, stop, this.#addressFor(principal, request));
       if (decision instanceof AdmittedRequest) return decision;
@@ -235,6 +248,10 @@ export class Access {
     if (typeof found !== 'string') return found;
     this.#metrics.refused(found);
     throw refusalOf(found, this.header, headers[this.header]);
+  }
+
+  #isAnonymous(request: Request): boolean {
+    return request.headers[this.header] === undefined && !this.#holdsCredential(request);
   }
 
   #find({ headers, socket }: Request, known?: KnownKey): Principal | KeyRejection | 'unverified' {

@@ -165,7 +165,7 @@ function* piecesOf<Kept>(records: Iterable<Kept>): Generator<readonly Kept[]> {
 /** The number of bytes. */
 function writeWhole(descriptor: number, text: string): number {
   const bytes = Buffer.from(text);
-  for (let written = 0; written < bytes.length; ) written += fs.writeSync(descriptor, bytes, written);
+  for (let written = 0; written < bytes.length;) written += fs.writeSync(descriptor, bytes, written);
   return bytes.length;
 }
 

@@ -156,6 +156,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     signingDomain: config.encode.signingDomain,
     now,
     distrusted: peers?.distrusted,
+    access,
     isOverloaded: () => clientPort.load().isOverloaded,
     onSubmitted: (hash, upstream) => bus.publish({ kind: 'submitted', hash, upstream }),
     onDistrusted: (functionId) => void bus.publish({ kind: 'distrusted', functionId }),

@@ -9,6 +9,8 @@ type Right = (typeof rights)[number];
 
 /** The parts of a request's route that rights depend on. */
 export interface RightsMatch {
+  /** `holder`: the request is about the key itself, whatever operations and origins it has. */
+  readonly route?: { readonly charge?: 'none' | 'holder' };
   /** Computed for authenticated requests only. */
   readonly operation: AccessOperation;
   /** The parsed read; absent until the body of a view is read. */
@@ -24,10 +26,11 @@ interface ParsedRead {
 export function findMissing(
   { addresses, operations, origins, plan }: Principal,
   { headers, socket }: Pick<IncomingMessage, 'headers' | 'socket'>,
-  { operation, read }: RightsMatch,
+  { route, operation, read }: RightsMatch,
   principals: Pick<Principals, 'addressOf'>,
 ): Right | undefined {
   if (addresses !== undefined && !addresses.holds(principals.addressOf(headers, socket))) return 'address';
+  if (route?.charge === 'holder') return undefined;
   if (!operations.has(operation)) return 'operation';
   const { origin } = headers;
   // Programs other than browsers can send any origin, but must send one.

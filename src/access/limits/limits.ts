@@ -75,6 +75,8 @@ interface ChargedRequest {
   readonly principal: Principal;
   readonly operation: AccessOperation;
   readonly charge: Charge | undefined;
+  /** Neither plan nor usage counts it. */
+  readonly isUncounted?: boolean;
 }
 
 /** `Retry-After` in seconds where the time of room is unknown. */
@@ -156,6 +158,11 @@ export class PlanLimits {
     return taken instanceof Promise ? this.#decideLate(request, taken, signal) : this.#decide(request, taken);
   }
 
+  /** Admits a request about the principal itself: it is never charged. */
+  admitUncounted(principal: Principal, operation: AccessOperation): AdmittedRequest {
+    return new AdmittedRequest(this, { principal, operation, charge: undefined, isUncounted: true });
+  }
+
   /**
    * What is left of each bound over time, without a charge; `undefined` while it cannot be read. `address`: as of `admit`;
    * without it the bound of addresses is left out.
@@ -195,7 +202,8 @@ export class PlanLimits {
   }
 
   /** Charges an admitted request. `count`: of a plan with bounds. */
-  settle({ principal, charge }: ChargedRequest, settled: Settled, count: Counted | undefined): void {
+  settle({ principal, charge, isUncounted }: ChargedRequest, settled: Settled, count: Counted | undefined): void {
+    if (isUncounted === true) return;
     const cost = costOf(settled, this.#config.costs);
     if (charge !== undefined && count !== undefined) {
       count.settle(Math.max(0, cost - charge.cost));

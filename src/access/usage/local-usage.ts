@@ -65,7 +65,12 @@ export class LocalUsage implements UsageStore {
   readonly #now: () => number;
   #droppedIn = '';
 
-  constructor({ folder, onTrouble = () => undefined, onLost = () => undefined, now = Date.now }: LocalUsageOptions = {}) {
+  constructor({
+    folder,
+    onTrouble = () => undefined,
+    onLost = () => undefined,
+    now = Date.now,
+  }: LocalUsageOptions = {}) {
     this.#onLost = onLost;
     this.#now = now;
     if (folder === undefined) return;

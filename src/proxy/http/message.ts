@@ -47,19 +47,29 @@ export interface RouteLabel {
 
 /**
  * Kind of answer. `read`: from cache or fleet. `wait`: a `read` that a node may hold back. `posted`: a `read` with a body.
- * `encode`: by the encoder or a node. `submit`: by one node, once. `health`: by the gateway, of itself. `passed`: by a
- * node, unchanged. `none`: refused.
+ * `encode`: by the encoder or a node. `submit`: by one node, once. `health`: by the gateway, of itself. `usage`: by
+ * it, of the key's plan and use. `passed`: by a node, unchanged. `none`: refused.
  */
 export type RouteKind =
-  'read' | 'wait' | 'posted' | 'encode' | 'submit' | 'ledger info' | 'health' | 'passed' | 'preflight' | 'none';
+  | 'read'
+  | 'wait'
+  | 'posted'
+  | 'encode'
+  | 'submit'
+  | 'ledger info'
+  | 'health'
+  | 'usage'
+  | 'passed'
+  | 'preflight'
+  | 'none';
 
 /** A way to answer requests, with its names in metrics and spans; one object for all requests. */
 export interface Route extends RouteLabel {
   readonly kind: RouteKind;
   /** Keys allow and plans charge this operation. */
   readonly operation: AccessOperation;
-  /** Present on routes that no plan counts; `none`: they need no key either. */
-  readonly charge?: 'none';
+  /** Present on routes that no plan counts. `none`: they need no key. `holder`: they are about it. */
+  readonly charge?: 'none' | 'holder';
 }
 
 /** The route of one request. */

@@ -85,6 +85,7 @@ async function explainParsed(
     case 'submission':
       return { route, kept: 'never: one node is asked, once', ...nodesFor(parts, { kind: 'head' }) };
     case 'health':
+    case 'usage':
     case 'preflight':
       return { route, kept: 'never: answered here' };
   }

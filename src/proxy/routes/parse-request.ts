@@ -22,7 +22,10 @@ export type ParsedRequest =
   | { readonly kind: 'refused'; readonly error: GatewayError }
   | { readonly kind: 'read' | 'wait'; readonly match: Match; readonly read: Read }
   | { readonly kind: 'shared'; readonly match: Match; readonly shared: SharedRead['shared'] }
-  | { readonly kind: 'passed' | 'ledger info' | 'health' | 'submission' | 'preflight'; readonly match: Match };
+  | {
+      readonly kind: 'passed' | 'ledger info' | 'health' | 'usage' | 'submission' | 'preflight';
+      readonly match: Match;
+    };
 
 /** Parses a described request. Never throws: a fault becomes `refused`. */
 export function parseRequest(router: Router, described: DescribedRequest): ParsedRequest {
@@ -46,7 +49,12 @@ function parse(router: Router, described: DescribedRequest): ParsedRequest {
   const fault = router.faultOfMethod(method, target) ?? match.fault;
   if (fault !== undefined) throw fault;
   const { kind } = match.route;
-  if (kind === 'preflight' || kind === 'health' || (kind === 'ledger info' && answerForm(accept) !== 'bcs'))
+  if (
+    kind === 'preflight' ||
+    kind === 'health' ||
+    kind === 'usage' ||
+    (kind === 'ledger info' && answerForm(accept) !== 'bcs')
+  )
     return { kind, match };
   let read;
   if (kind === 'read' || kind === 'wait') read = match.parse(accept);

@@ -151,6 +151,7 @@ export const rows: readonly PathRow[] = [
   { path: '/tables/*', ...ofLedger },
   { path: '/-/healthy', isHealthCheck: true },
   own({ kind: 'health', name: 'health', operation: 'read', template: '/-/health', charge: 'none' }),
+  own({ kind: 'usage', name: 'usage', operation: 'read', template: '/-/usage', charge: 'holder' }),
   { path: '/set_failpoint', isHidden: true },
   { path: '/experimental/state_values/raw', isHidden: true },
   { path: '/*' },

@@ -1,4 +1,5 @@
 /** The routes of the client port: each request is a read, a passed request, or an answer of the gateway's own. */
+import type { Access } from '../../access/index.ts';
 import { ownBytes } from '../../cache/index.ts';
 import { type AnswerForm, bodyTurns, GatewayError } from '../../ledger/index.ts';
 import { LargeAnswerError } from '../../upstream/index.ts';
@@ -7,6 +8,7 @@ import { isOfLatest, type Read, type ReadResult, type Reads, type SharedRead } f
 import { canonicalBytes, digestedBytes, digestInTurns, turnlessBytes } from './canonical-body.ts';
 import { Encoder, type EncoderContext } from './encoder.ts';
 import { Health } from './own-pages/health.ts';
+import { UsagePage } from './own-pages/usage.ts';
 import { type BodyRead, requireJson } from './parse-read.ts';
 import { type ParsedRequest, parseRequest } from './parse-request.ts';
 import { PassThrough } from './pass-through.ts';
@@ -21,6 +23,8 @@ interface RoutesContext extends EncoderContext {
   readonly basePath: string;
   /** Publishes an accepted transaction; the client's answer waits for its promise. */
   readonly onSubmitted: ConstructorParameters<typeof Submissions>[0];
+  /** Absent: the endpoint is open. */
+  readonly access: Access | undefined;
   /** Whether the process refuses reads for want of time. */
   readonly isOverloaded: () => boolean;
 }
@@ -40,6 +44,7 @@ export class Routes implements Service {
   readonly #encoder: Encoder;
   readonly #push: Push;
   readonly #health: Health;
+  readonly #usage: UsagePage;
 
   constructor(context: RoutesContext) {
     this.#reads = context.reads;
@@ -49,6 +54,7 @@ export class Routes implements Service {
     this.#encoder = new Encoder(context, this.#passThrough);
     this.#push = new Push(context.reads);
     this.#health = new Health(context);
+    this.#usage = new UsagePage(context.access);
   }
 
   match(method: string, target: string): Match {
@@ -96,6 +102,8 @@ export class Routes implements Service {
         return this.#answerLedgerInfo(exchange, match);
       case 'health':
         return this.#health.serve(exchange);
+      case 'usage':
+        return this.#usage.serve(exchange);
       case 'passed':
         if (body === undefined) requirePassable(exchange.request, match);
         return this.#answerPassed(exchange, match, body);

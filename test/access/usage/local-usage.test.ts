@@ -75,13 +75,24 @@ test('a restart loses nothing, of a killed process neither; a torn last line is 
       ['2026-11-28', 4],
     ],
   );
-  assert.equal((await third.read({ ...query, fromMs: 0 })).reduce((sum, { requests }) => sum + requests, 0), 6);
+  assert.equal(
+    (await third.read({ ...query, fromMs: 0 })).reduce((sum, { requests }) => sum + requests, 0),
+    6,
+  );
   assert.equal(statSync(fileOf(folder)).mode & 0o777, 0o600);
 });
 
 test('lines of another form are ignored', async (t) => {
   const folder = temporaryFolder(t);
-  const lines = ['null', '[]', '{"a":1}', '["2026-11-28",["a"],[]]', '["x",["wallet-a","acme"],[]]', '\u0000', '[1,2,3]'];
+  const lines = [
+    'null',
+    '[]',
+    '{"a":1}',
+    '["2026-11-28",["a"],[]]',
+    '["x",["wallet-a","acme"],[]]',
+    '\u0000',
+    '[1,2,3]',
+  ];
   const torn = '["2026-11-28",["wallet-a","acme"],[["hit","1",2,3,4]]]';
   const whole = '["2026-11-28",["wallet-a","acme"],[["hit",1,2,3,4]]]';
   writeFileSync(fileOf(folder), [...lines, torn, whole, ...lines].join('\n'));
