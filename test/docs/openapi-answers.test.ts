@@ -295,9 +295,20 @@ test('pages of the endpoint about itself are as described', async (t) => {
   const alone = await keyedGateway(t, { url: 'http://127.0.0.1:1/v1' }, { config: { upstream: { timeoutMs: 400 } } });
   const many = Array.from({ length: 198 }, (_, at) => `X-More-${at}: 1`);
 
+  const open = await testGateway(t, { full: [node] });
+  await ask(gateway, document.operation('getLedgerInfo'), { status: 200 }, withKey(all));
+  await fetchReply(`${gateway.operationsUrl}/admin/usage`, { method: 'GET' });
+
   for (const operation of own) {
-    assertAsDescribed(operation, await ask(gateway, operation, { status: 200 }, page), 200);
-    assertAsDescribed(operation, await ask(alone, operation, { status: 503 }, page), 503, false);
+    assertAsDescribed(operation, await ask(gateway, operation, { status: 200 }, withKey(all)), 200);
+    if (operation.path === '/v1/-/usage') {
+      const html = { ...page, accept: 'text/html' };
+      assertAsDescribed(operation, await ask(gateway, operation, { status: 200 }, html), 200);
+      const misplaced = { status: 400, target: `${operation.target}?key=${all.text}` };
+      assertAsDescribed(operation, await ask(gateway, operation, misplaced, page), 400);
+      assertAsDescribed(operation, await ask(gateway, operation, { status: 401 }, page), 401);
+      assertAsDescribed(operation, await ask(open, operation, { status: 404 }, page), 404);
+    } else assertAsDescribed(operation, await ask(alone, operation, { status: 503 }, page), 503, false);
     const long = { status: 414, target: `${operation.target}?${'x'.repeat(17_000)}` };
     assertAsDescribed(operation, await ask(gateway, operation, long, page), 414);
     assertAsDescribed(operation, await askRaw(gateway, operation, 'Expect: a miracle'), 417);
