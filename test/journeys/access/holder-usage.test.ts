@@ -216,6 +216,23 @@ test('a key sees its view whatever it may do, within its limits or beyond', asyn
   );
 });
 
+test('a key with an address list has its view there alone', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const [here, elsewhere] = [
+    testKey('here', { addresses: ['127.0.0.0/8'] }),
+    testKey('elsewhere', { addresses: ['192.0.2.0/24'] }),
+  ];
+  const { path: file } = keysFile(t, [here, elsewhere]);
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false }, plans }) });
+
+  const replies = await Promise.all([here, elsewhere].map((key) => gateway.get('/-/usage', bearer(key))));
+
+  assert.deepEqual(
+    replies.map(({ status }) => status),
+    [200, 403],
+  );
+});
+
 test('browsers get one page for everybody, with a policy; it holds neither key nor holder', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], access: accessOf(t) });
