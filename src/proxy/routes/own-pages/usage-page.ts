@@ -43,9 +43,9 @@ const script = `
     error: 'failed', refused: 'over a limit',
   };
   const wordOf = (name) => words[name] ?? name;
-  const cells = (values) => values.map((value) => node('td', {}, value));
+  const cells = (values) => values.map((value) => node('td', value instanceof Node ? { class: 'bar' } : {}, value));
   const table = (caption, heads, rows) => {
-    const head = node('thead', {}, node('tr', {}, ...heads.map((text) => node('th', { scope: 'col' }, text))));
+    const head = node('thead', {}, node('tr', {}, ...heads.map((text) => node('th', text === 'Used' ? { scope: 'col', class: 'bar' } : { scope: 'col' }, text))));
     return node('table', {}, node('caption', {}, caption), head, node('tbody', {}, ...rows));
   };
   const row = (name, ...values) => node('tr', {}, node('th', { scope: 'row' }, name), ...cells(values));
@@ -67,7 +67,9 @@ const script = `
     const more = further.map(([name, most]) => 'At most ' + number(most) + ' ' + (name === 'streams' ? 'open event streams' : 'requests in flight') + '.');
     const shown = rows.length === 0 ? node('p', {}, 'The plan has no limit over time.')
       : table('What is left of the plan', ['', 'Limit', 'Left', 'Used', 'More is free'], rows);
-    return card('Limits', shown, ...(more.length === 0 ? [] : [node('p', {}, more.join(' '))]));
+    const made = card('Limits', shown, ...(more.length === 0 ? [] : [node('p', {}, more.join(' '))]));
+    made.id = 'limits';
+    return made;
   };
 
   const use = (title, period) => {
@@ -80,8 +82,8 @@ const script = `
   const chart = (days) => {
     const most = Math.max(1, ...days.map(({ requests }) => requests));
     const rows = days.map(({ period, requests, bytes: size }) =>
-      row(period, node('progress', { max: most, value: requests, 'aria-label': 'requests' }), number(requests), bytes(size)));
-    return card('Days', table('Requests of each day (UTC)', ['Day', '', 'Requests', 'Bytes'], rows));
+      row(period.slice(8), node('progress', { max: most, value: requests, 'aria-label': 'requests' }), number(requests), bytes(size)));
+    return card('Days', table('Requests of each day of the month (UTC)', ['Day', 'Used', 'Requests', 'Bytes'], rows));
   };
 
   const show = (facts) => {
@@ -134,27 +136,35 @@ const style = `
 }
 * { box-sizing: border-box; }
 html { background: var(--ground); color: var(--text); font: 15px/1.45 system-ui, sans-serif; font-variant-numeric: tabular-nums; }
-body { margin: 0 auto; max-width: 1100px; padding: 16px; }
+body { margin: 0 auto; max-width: 1180px; padding: 16px; }
 h1 { font-size: 18px; margin: 0; }
 h2 { font-size: 12px; font-weight: 600; color: var(--soft); letter-spacing: 0.04em; text-transform: uppercase; margin: 0 0 8px; }
 p { margin: 0 0 8px; }
+table + p { margin: 8px 0 0; }
 small, caption, #note, thead th { color: var(--soft); font-size: 12px; }
 form { display: flex; flex-wrap: wrap; gap: 8px; align-items: end; margin: 16px 0; }
 form[hidden] { display: none; }
+form p { flex-basis: 100%; }
 label { flex: 1 1 240px; }
 input { display: block; width: 100%; font: inherit; padding: 8px; color: inherit; background: var(--card); border: 1px solid var(--soft); border-radius: 6px; }
 button { font: inherit; padding: 8px 16px; color: var(--card); background: var(--accent); border: 1px solid var(--accent); border-radius: 6px; cursor: pointer; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 main { display: grid; grid-template-columns: minmax(0, 1fr); gap: 12px; margin: 12px 0; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; overflow-x: auto; }
-@media (min-width: 820px) {
+@media (max-width: 560px) {
+  html { font-size: 13px; }
+  #limits .bar { display: none; }
+}
+@media (min-width: 1120px) {
   main { grid-template-columns: repeat(3, minmax(0, 1fr)); }
   #about, section:first-of-type, section:last-of-type { grid-column: 1 / -1; }
 }
 #about { margin: 0; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; }
 caption { text-align: left; padding-bottom: 4px; }
-th, td { text-align: right; font-weight: 400; padding: 4px 0 4px 12px; vertical-align: baseline; white-space: nowrap; }
+th, td { text-align: right; font-weight: 400; padding: 4px 0 4px 8px; vertical-align: baseline; }
+td { white-space: nowrap; }
+#limits td:last-child { white-space: normal; }
 th:first-child { text-align: left; padding-left: 0; }
 tbody tr { border-top: 1px solid var(--line); }
 .sum th, .sum td { font-weight: 600; }
@@ -198,6 +208,7 @@ export function usagePage(header: string): string {
 <body>
 <h1>Usage of a key</h1>
 <form hidden>
+<p>A key of this endpoint shows its plan, its limits and its use. It is sent to this endpoint alone, and forgotten when you leave the page.</p>
 <label>Key <input type="password" autocomplete="off" spellcheck="false" required></label>
 <button>Show</button>
 </form>

@@ -62,15 +62,14 @@ async function bodyFor(principal: Principal, access: Access): Promise<string> {
   const nowMs = Date.now();
   const [left, usage] = await Promise.all([access.standing(principal), access.usage.ofHolder(principal)]);
   const { name, tenant, plan } = principal;
-  const isOfQuota = (bound: { readonly name: string }): boolean => bound.name === 'day' || bound.name === 'month';
   const inUnits = plan.quota?.unit ?? 'requests';
   const limits = left
     ?.filter((bound) => !isOfQuota(bound))
     .map(({ name: bound, limit, windowMs, remaining, freeInMs }) => {
       return { name: bound, limit, window_seconds: seconds(windowMs), remaining, reset_seconds: resetOf(freeInMs) };
     });
-  const quota = left?.filter(isOfQuota).map(({ name: period, limit, remaining, freeInMs = 0 }) => {
-    return { name: period, unit: inUnits, limit, remaining, resets_at: new Date(nowMs + freeInMs).toISOString() };
+  const quota = left?.filter(isOfQuota).map(({ name: period, limit, remaining }) => {
+    return { name: period, unit: inUnits, limit, remaining, resets_at: turnOf(period, new Date(nowMs)) };
   });
   const counted = usage && {
     day: usage.day,
@@ -91,6 +90,16 @@ async function bodyFor(principal: Principal, access: Access): Promise<string> {
     complete: left !== undefined && usage !== undefined,
   };
   return `${JSON.stringify(facts)}\n`;
+}
+
+function isOfQuota({ name }: { readonly name: string }): boolean {
+  return name === 'day' || name === 'month';
+}
+
+/** The begin of the next day or month in UTC. */
+function turnOf(period: string, at: Date): string {
+  const [year, month, date] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
+  return new Date(period === 'day' ? Date.UTC(year, month, date + 1) : Date.UTC(year, month + 1)).toISOString();
 }
 
 function seconds(ms: number): number {
