@@ -20,7 +20,7 @@ const script = `
     made.append(...children.map((child) => (child instanceof Node ? child : String(child))));
     return made;
   };
-  const number = (value) => Number(value).toLocaleString('en', { maximumFractionDigits: 1 });
+  const number = (value) => Number(value).toLocaleString('en', { maximumFractionDigits: value < 1000 ? 1 : 0 });
   const bytes = (value) => {
     const units = ['B', 'kB', 'MB', 'GB', 'TB'];
     let at = 0;
@@ -33,7 +33,7 @@ const script = `
       const count = Math.round(seconds / length);
       return count + ' ' + unit + (count === 1 ? '' : 's');
     }
-    return seconds + ' s';
+    return Math.ceil(seconds) + ' s';
   };
   const moment = (time) => time.slice(0, 16).replace('T', ' ') + ' UTC';
 
@@ -55,10 +55,10 @@ const script = `
     return node('meter', { min: 0, max: limit, value: used, high: limit * 0.9, 'aria-label': 'used' });
   };
 
-  const left = ({ limits, quota, in_flight }) => {
+  const left = ({ at, limits, quota, in_flight }) => {
     if (limits === null) return card('Limits', node('p', {}, 'Cannot be read at the moment.'));
     const rows = [
-      ...quota.map((one) => [one, wordOf(one.name), one.unit === 'cost' ? 'cost' : 'requests', moment(one.resets_at)]),
+      ...quota.map((one) => [one, wordOf(one.name), 'of ' + one.unit, 'in ' + span((Date.parse(one.resets_at) - Date.parse(at)) / 1000)]),
       ...limits.map((one) => [
         one, wordOf(one.name), 'within ' + span(one.window_seconds), one.reset_seconds === 0 ? 'all free' : 'in ' + span(one.reset_seconds),
       ]),
@@ -151,16 +151,12 @@ button { font: inherit; padding: 8px 16px; color: var(--card); background: var(-
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 main { display: grid; grid-template-columns: minmax(0, 1fr); gap: 12px; margin: 12px 0; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; overflow-x: auto; }
-@media (max-width: 560px) {
-  html { font-size: 13px; }
-  #limits .bar { display: none; }
-}
 @media (min-width: 1120px) {
   main { grid-template-columns: repeat(3, minmax(0, 1fr)); }
   #about, section:first-of-type, section:last-of-type { grid-column: 1 / -1; }
 }
 #about { margin: 0; overflow-wrap: anywhere; }
-table { border-collapse: collapse; width: 100%; }
+table { border-collapse: collapse; width: 100%; font-size: 13px; }
 caption { text-align: left; padding-bottom: 4px; }
 th, td { text-align: right; font-weight: 400; padding: 4px 0 4px 8px; vertical-align: baseline; }
 td { white-space: nowrap; }
@@ -169,6 +165,12 @@ th:first-child { text-align: left; padding-left: 0; }
 tbody tr { border-top: 1px solid var(--line); }
 .sum th, .sum td { font-weight: 600; }
 meter, progress { width: 100%; min-width: 48px; max-width: 320px; accent-color: var(--accent); }
+@media (max-width: 560px) {
+  html, table { font-size: 12px; }
+  body { padding: 12px; }
+  section { padding: 10px; }
+  #limits .bar { display: none; }
+}
 `;
 
 function digestOf(text: string): string {
