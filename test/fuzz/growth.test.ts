@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { test } from 'node:test';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/keys/client-address.ts';
+import { holdsToken, isToken } from '../../src/access/keys/jwt-tokens.ts';
 import { holdsKey, Principals } from '../../src/access/keys/principals.ts';
 import { parseViewBody } from '../../src/proxy/routes/canonical-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
@@ -164,6 +165,9 @@ const rows: readonly (readonly [
   ['blanks behind a key', 2_000, (n) => `Bearer a${' '.repeat(n)}b`, findPrincipal],
   ['a long key', 2_000, (n) => `Bearer ${'lgk_'.repeat(n)}`, findPrincipal],
   ['keys in a target', 2_000, (n) => 'lgk_abc'.repeat(n), holdsKey],
+  ['tokens in a target', 2_000, (n) => 'abcdefgh.eyJ'.repeat(n), holdsToken],
+  ['a token that never begins', 2_000, (n) => `${'eyJabcde'.repeat(n)}.eyJ${'eyJabcde'.repeat(n)}`, holdsToken],
+  ['a long token', 2_000, (n) => `${'a'.repeat(n)}.`.repeat(4), isToken],
   ['addresses that were forwarded', 2_000, (n) => '10.0.0.1, '.repeat(n), forwarded],
   ['blanks of an address that was forwarded', 2_000, (n) => `a,${' '.repeat(n)}`, forwarded],
   ['brackets of an address that was forwarded', 2_000, (n) => '['.repeat(n), forwarded],

@@ -29,12 +29,12 @@ export function isToken(text: string): boolean {
   return text.length <= longestToken && form.test(text);
 }
 
-/** Whether a text contains the beginning of a token: every header starts with `{"`. */
+/** Whether a text contains a token: `eyJ` is `{"`, the beginning of every set of claims. */
 export function holdsToken(text: string): boolean {
-  return text.includes('eyJ') && heldForm.test(text);
+  return text.includes('.eyJ') && heldForm.test(text);
 }
 
-const heldForm = /eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8}/;
+const heldForm = /[\w-]{8}\.eyJ[\w-]{8,}\.[\w-]{8}/;
 
 /** Remembered tokens of a process, of each kind; one takes some 300 bytes. */
 const mostTokens = 20_000;

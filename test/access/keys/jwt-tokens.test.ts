@@ -9,6 +9,7 @@ import { inspectIssuer, IssuerKeys, type KeySet, parseKeySet } from '../../../sr
 import { Tokens } from '../../../src/access/keys/jwt-tokens.ts';
 import { Journal } from '../../../src/metrics/index.ts';
 import { until } from '../../support/eventually.ts';
+import { fc } from '../../support/fast-check.ts';
 import { claimsOf, jwtConfig, signed, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 
 const [first, second] = [signingKey('first'), signingKey('second', 'RS256')];
@@ -144,6 +145,31 @@ test('a token without kid is tried with the keys that fit, and forgotten with an
   await tokens.keys.renew();
   assert.equal(find(token), undefined);
   assert.equal(typeof (await verify(token)), 'object');
+});
+
+test('a token with one other character says the same, or is refused', async (t) => {
+  const issuer = await testIssuer(t, [first, second]);
+  const { verify } = await tokensOf(t, issuer.url);
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.';
+  const change = fc.tuple(
+    fc.nat(),
+    fc.constantFrom(...alphabet.split('')),
+    fc.constantFrom(first, second),
+    fc.boolean(),
+  );
+  await fc.assert(
+    fc.asyncProperty(change, async ([at, other, key, isInserted]) => {
+      const token = tokenOf(key, 'acme', { jti: 'a' });
+      const index = at % token.length;
+      const changed = token.slice(0, index) + other + token.slice(index + (isInserted ? 0 : 1));
+      const result = await verify(changed);
+      // The last character of base64url has bits that mean nothing.
+      if (result !== 'bad token') assert.equal(typeof result === 'object' && result.tenant, 'acme');
+      if (result !== 'bad token' && changed !== token)
+        assert.ok(token.split('.')[2]?.slice(0, -1) === changed.split('.')[2]?.slice(0, -1));
+    }),
+    { numRuns: 500 },
+  );
 });
 
 test('a remembered token is refused from its expiry on', async (t) => {

@@ -1,6 +1,7 @@
 // Tokens of an issuer (JWT) beside keys: verified once, limited by tenant, and out of force with their time and their key.
 import assert from 'node:assert/strict';
-import { renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:https';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
@@ -12,6 +13,7 @@ import { gatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, type LogLine, type Reply, testGateway, type TestGatewayOptions } from '../../support/gateway.ts';
 import { issuerName, audience, jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
+import { listen } from '../../support/listen.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { submission } from '../../support/submission.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
@@ -359,6 +361,28 @@ testStreams('an event stream ends with its token, and with the key of the issuer
   assert.equal(stays.hasEnded, false);
   const closed = 'ledgergate_streams_closed_total{kind="transactions",reason="revoked"}';
   assert.equal(await gateway.metric(closed), 2);
+});
+
+test('an issuer over TLS is read where its authority is trusted, and nowhere else', async (t) => {
+  const root = authority(t);
+  const { cert, key: file } = root.certify('issuer');
+  let asked = 0;
+  const server = createServer({ cert: readFileSync(cert), key: readFileSync(file) }, (_request, response) => {
+    asked += 1;
+    response.end(JSON.stringify({ keys: [key.jwk] }));
+  });
+  const jwt = { issuer: issuerName, audience, jwks: `https://localhost:${await listen(t, server)}/keys` };
+  const node = await fakeNode(t, { head: 900n });
+  const config = { dialect: 'node', access: { jwt, plans: { free: {} } } };
+  const gateways = [
+    await gatewayProcess(t, { full: [node], config, env: { NODE_EXTRA_CA_CERTS: root.file } }),
+    await gatewayProcess(t, { full: [node], config }),
+  ];
+  const statuses = gateways.map(
+    async ({ url }) => (await fetchReply(url + path, { method: 'GET', headers: bearer(tokenOf(key, 'acme')) })).status,
+  );
+  assert.deepEqual(await Promise.all(statuses), [200, 503]);
+  assert.equal(asked, 1);
 });
 
 test('three workers verify tokens, each with the keys of the issuer', async (t) => {
