@@ -18,7 +18,7 @@ import {
   Principals,
 } from './keys/principals.ts';
 import { RedisKeys } from './keys/redis-keys.ts';
-import { findMissing, lacking, type RightsMatch } from './keys/rights.ts';
+import { findMissing, isAtAddress, lacking, type RightsMatch } from './keys/rights.ts';
 import { AdmittedRequest, type Answer, PlanLimits } from './limits/limits.ts';
 import type { LimitServiceClient } from './limits/primary-counter.ts';
 import type { AccessRedis } from './redis.ts';
@@ -171,7 +171,9 @@ export class Access {
   tenantOf(request: Request, known: KnownKey): string | undefined {
     const found = this.#find(request, known);
     if (found === 'unverified') return clientOf(request.socket);
-    return typeof found === 'string' || this.#holdsCredential(request) ? undefined : found.tenant;
+    if (typeof found === 'string' || this.#holdsCredential(request)) return undefined;
+    // A key at a wrong address must not take the memory of its tenant.
+    return isAtAddress(found, request, this.#principals) ? found.tenant : undefined;
   }
 
   /**

@@ -108,6 +108,18 @@ function plainAddress(text: string): string | undefined {
   const family = isIP(text);
   if (family === 0) return undefined;
   if (family === 4) return text;
+  if (text !== lastSix) {
+    lastSixPlain = plainSix(text);
+    lastSix = text;
+  }
+  return lastSixPlain;
+}
+
+/** The last result: parsing takes a microsecond, and a client repeats its address. */
+let lastSix = '';
+let lastSixPlain = '';
+
+function plainSix(text: string): string {
   // The zone names a link of this machine, and is no part of the address.
   const address = new URL(`http://[${text.replace(/%.*$/, '')}]`).hostname.slice(1, -1);
   const mapped = /^::ffff:([\da-f]{1,4}):([\da-f]{1,4})$/.exec(address);

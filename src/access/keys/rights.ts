@@ -22,21 +22,32 @@ interface ParsedRead {
   readonly functionId?: string | undefined;
 }
 
+type Request = Pick<IncomingMessage, 'headers' | 'socket'>;
+
+/** Finds the address of a client. */
+type Addresses = Pick<Principals, 'addressOf'>;
+
 /** The first right that a request lacks. */
 export function findMissing(
-  { addresses, operations, origins, plan }: Principal,
-  { headers, socket }: Pick<IncomingMessage, 'headers' | 'socket'>,
+  principal: Principal,
+  request: Request,
   { route, operation, read }: RightsMatch,
-  principals: Pick<Principals, 'addressOf'>,
+  from: Addresses,
 ): Right | undefined {
-  if (addresses !== undefined && !addresses.holds(principals.addressOf(headers, socket))) return 'address';
+  const { operations, origins, plan } = principal;
+  if (!isAtAddress(principal, request, from)) return 'address';
   if (route?.charge === 'holder') return undefined;
   if (!operations.has(operation)) return 'operation';
-  const { origin } = headers;
+  const { origin } = request.headers;
   // Programs other than browsers can send any origin, but must send one.
   if (origins !== undefined && (origin === undefined || !origins.has(origin))) return 'origin';
   if (operation !== 'view' || plan.views === undefined || read === undefined) return undefined;
   return plan.views.admits(read.functionId) ? undefined : 'function';
+}
+
+/** Whether the key may be used at the client's address, which is computed for keys with a list alone. */
+export function isAtAddress({ addresses }: Principal, { headers, socket }: Request, from: Addresses): boolean {
+  return addresses === undefined || addresses.holds(from.addressOf(headers, socket));
 }
 
 /** 403. `operation`: the request's. */
