@@ -4,9 +4,9 @@ export { clientOf } from './keys/client-address.ts';
 export { inspectKeysFile, readKeysFile } from './keys/file-keys.ts';
 export { inspectIssuer } from './keys/jwt-keys.ts';
 export { type AccessOperation, createKey, parseBearer } from './keys/principals.ts';
-export { type AdmittedRequest, quotaTroubles, usageTroubles } from './limits/limits.ts';
+export type { AdmittedRequest } from './limits/limits.ts';
 export { LimitService } from './limits/primary-counter.ts';
-export { LocalUsage } from './usage/local-usage.ts';
+export { LocalUsage, usageTroubles } from './usage/local-usage.ts';
 export { mergeRows } from './usage/usage-store.ts';
 
 /** Loads the class `Access`: only configs with `access` need it. */

@@ -147,6 +147,21 @@ test('a config without a second attempt is a warning', (t) => {
   assert.deepEqual(loadText(t, `${oneUpstream}workers: auto\n`).warnings, []);
 });
 
+test('a quota without a place that keeps it is a warning', (t) => {
+  const withQuota = (more = '', others = '') =>
+    loadText(t, `${oneUpstream}access: { anonymous: free, plans: { free: { quota: { day: 5 } } }${more} }\n${others}`);
+  assert.deepEqual(withQuota().warnings, [
+    'access.plans.free.quota: a restart forgets what is used: set access.redis or cache.redis, or a folder (access.usage.path, or cache.store)',
+  ]);
+  assert.deepEqual(withQuota(', usage: { path: usage }').warnings, []);
+  assert.deepEqual(withQuota(', redis: { url: "redis://127.0.0.1:1" }').warnings, []);
+  const { config, warnings } = withQuota('', 'cache: { store: { path: /var/lib/store, maxBytes: 1GiB } }\n');
+  assert.deepEqual(
+    [warnings.filter((text) => text.includes('quota')), config.access?.usage.path],
+    [[], '/var/lib/store'],
+  );
+});
+
 test('a store on a Node whose SQLite is experimental is a warning', () => {
   const store = { path: '/var/cache/ledgergate', maxBytes: 2 ** 32 };
   const warned = ['22.19.0', '23.11.1', '24.14.9', '25.6.1'];

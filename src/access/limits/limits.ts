@@ -5,7 +5,7 @@ import type { Journal, Outcome } from '../../metrics/index.ts';
 import type { AccessMetrics } from '../access-metrics.ts';
 import type { AccessOperation, Plan, Principal } from '../keys/principals.ts';
 import type { AccessRedis, OpenStore, StoreTrouble } from '../redis.ts';
-import { LocalUsage } from '../usage/local-usage.ts';
+import { LocalUsage, usageTroubles } from '../usage/local-usage.ts';
 import { RedisUsage } from '../usage/redis-usage.ts';
 import { type UsageStore, usageSubjectOf } from '../usage/usage-store.ts';
 import { Usage } from '../usage/usage.ts';
@@ -121,8 +121,7 @@ export class PlanLimits {
       this.#shared = new PrimaryCounter(limitService, quotas);
       this.#memory = new MemoryCounter(processes, quotas);
     } else {
-      const onTrouble = quotaTroubles(journal);
-      const { quotas, close } = createQuotas(folder, { now, onDropped, onTrouble });
+      const { quotas, close } = createQuotas(folder, { journal, now, onDropped });
       this.#memory = new MemoryCounter(1, quotas);
       this.#closeQuotas = close;
     }
@@ -478,22 +477,6 @@ function recordTrouble(
   const place = { trouble, whenRedisIsDown: choice, ...(server === '' ? {} : { server }) };
   if (isOn) journal.record('limits alone', { reason, ...place }, `limits are not counted in Redis: ${choices[choice]}`);
   else journal.record('limits shared', place, 'limits are counted in Redis again');
-}
-
-/** Records troubles of the folder that keeps quotas. `reason`: an error code of the system; `undefined`: its end. */
-export function quotaTroubles(journal: Journal): (reason: string | undefined) => void {
-  return (reason) => {
-    if (reason === undefined) journal.record('quotas kept', {}, 'quotas are kept on the disk again');
-    else journal.record('quotas unkept', { reason }, 'quotas are not kept on the disk, and a restart forgets them');
-  };
-}
-
-/** Records troubles of the folder that keeps usage, see `quotaTroubles`. */
-export function usageTroubles(journal: Journal): (reason: string | undefined) => void {
-  return (reason) => {
-    if (reason === undefined) journal.record('usage kept', {}, 'usage is kept on the disk again');
-    else journal.record('usage unkept', { reason }, 'usage is not kept on the disk, and a restart forgets it');
-  };
 }
 
 /** The charge of a principal. `address`: of a client with a key. */

@@ -1,4 +1,5 @@
 /** Counts in the primary, for all workers, so that several grant no more than one. */
+import type { Journal } from '../../metrics/index.ts';
 import { type BoundStanding, type Charge, type Counted, type LimitCount, noSettlement } from './counter.ts';
 import { periods } from './calendar.ts';
 import { MemoryCounter } from './memory-counter.ts';
@@ -109,8 +110,8 @@ type InFlight = Map<number, Counted['settle']>;
 interface LimitServiceOptions {
   /** Keeps quotas over restarts; absent: they last as long as the primary. */
   readonly folder?: string | undefined;
-  /** Called when the folder cannot be written (with the reason), and when it can again. */
-  readonly onTrouble?: ((reason: string | undefined) => void) | undefined;
+  /** Records that the folder cannot be written. */
+  readonly journal?: Journal | undefined;
   /** Unix time in ms. Default: the system's. */
   readonly now?: (() => number) | undefined;
 }
@@ -122,8 +123,8 @@ export class LimitService {
   /** The requests in flight of each live worker. */
   readonly #inFlight = new Map<number, InFlight>();
 
-  constructor({ folder, onTrouble = () => undefined, now }: LimitServiceOptions = {}) {
-    this.#quotas = createQuotas(folder, { now, onTrouble, onDropped: () => undefined });
+  constructor({ folder, journal, now }: LimitServiceOptions = {}) {
+    this.#quotas = createQuotas(folder, { journal, now, onDropped: () => undefined });
     this.#counter = new MemoryCounter(1, this.#quotas.quotas);
   }
 

@@ -5,6 +5,7 @@
  */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import type { Journal } from '../../metrics/index.ts';
 import { type KeptUse, Quotas, type QuotaUse } from './quotas.ts';
 
 const fileName = 'quotas.jsonl';
@@ -20,14 +21,20 @@ interface QuotaFileOptions {
   readonly onTrouble: (reason: string | undefined) => void;
 }
 
-interface KeptQuotasOptions extends Pick<QuotaFileOptions, 'onTrouble'> {
+interface KeptQuotasOptions {
+  /** Absent: troubles are not recorded. */
+  readonly journal: Journal | undefined;
   readonly now: (() => number) | undefined;
   readonly onDropped: () => void;
 }
 
 /** The quotas of a process that counts for all, kept in a folder; without one they last as long as the process. */
-export function createQuotas(folder: string | undefined, { now, onTrouble, onDropped }: KeptQuotasOptions) {
+export function createQuotas(folder: string | undefined, { journal, now, onDropped }: KeptQuotasOptions) {
   if (folder === undefined) return { quotas: new Quotas({ now, onDropped }), close: () => undefined };
+  const onTrouble = (reason: string | undefined): void => {
+    if (reason === undefined) journal?.record('quotas kept', {}, 'quotas are kept on the disk again');
+    else journal?.record('quotas unkept', { reason }, 'quotas are not kept on the disk, and a restart forgets them');
+  };
   const file = new QuotaFile(folder, { all: () => quotas.all(), onTrouble });
   const quotas: Quotas = new Quotas({
     now,

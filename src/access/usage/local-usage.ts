@@ -3,6 +3,7 @@
  * a folder it outlives the process.
  */
 import { join } from 'node:path';
+import type { Journal } from '../../metrics/index.ts';
 import { KeptRecords } from '../kept-records.ts';
 import {
   byOutcome,
@@ -198,4 +199,12 @@ function parseLine(line: string) {
   } catch {
     return undefined;
   }
+}
+
+/** Records troubles of the folder that keeps usage. `reason`: an error code of the system; `undefined`: its end. */
+export function usageTroubles(journal: Journal): (reason: string | undefined) => void {
+  return (reason) => {
+    if (reason === undefined) journal.record('usage kept', {}, 'usage is kept on the disk again');
+    else journal.record('usage unkept', { reason }, 'usage is not kept on the disk, and a restart forgets it');
+  };
 }

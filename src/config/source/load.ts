@@ -86,6 +86,7 @@ export function loadConfig({
       ...sameAddressWarnings(config.upstreams),
       ...hostWarnings(config.operations),
       ...storeWarnings(config.cache.store, process.versions.node),
+      ...quotaWarnings(config),
       ...StalenessOverrides.warnings(config.latest.overrides),
     ],
     redacted: redactConfig(data, positions),
@@ -199,6 +200,16 @@ export function storeWarnings(store: Config['cache']['store'], nodeVersion: stri
   if (store === undefined || !isExperiment) return [];
   return [
     `cache.store: SQLite is experimental in Node ${nodeVersion}: use Node 24.15 or newer, or leave the store out`,
+  ];
+}
+
+/** Quotas that a restart grants again. */
+function quotaWarnings({ access, cache }: Config): readonly string[] {
+  if (access === undefined || (access.redis ?? cache.redis ?? access.usage.path) !== undefined) return [];
+  const [plan] = Object.entries(access.plans).find(([, { quota }]) => quota !== undefined) ?? [];
+  if (plan === undefined) return [];
+  return [
+    `access.plans.${plan}.quota: a restart forgets what is used: set access.redis or cache.redis, or a folder (access.usage.path, or cache.store)`,
   ];
 }
 
