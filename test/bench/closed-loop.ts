@@ -1,13 +1,14 @@
 /**
- * A client process: `node test/bench/closed-loop.ts URL CONNECTIONS SECONDS` asks for the URL over and over, each
- * connection as soon as it was answered, and prints how many answers it got. Anything but a whole 200 ends it.
+ * A client process: `node test/bench/closed-loop.ts URL CONNECTIONS SECONDS [HEADER]` asks for the URL over and over,
+ * each connection as soon as it was answered, and prints how many answers it got. Anything but a whole 200 ends it.
  */
 import { connect } from 'node:net';
 import process from 'node:process';
 
-const [, , address = '', connections = '1', seconds = '1'] = process.argv;
+const [, , address = '', connections = '1', seconds = '1', header] = process.argv;
 const url = new URL(address);
-const request = `GET ${url.pathname}${url.search} HTTP/1.1\r\nHost: ${url.host}\r\naccept: application/json\r\n\r\n`;
+const headers = [`Host: ${url.host}`, 'accept: application/json', ...(header === undefined ? [] : [header])];
+const request = `GET ${url.pathname}${url.search} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n`;
 let answers = 0;
 
 for (let count = 0; count < Number(connections); count += 1) {

@@ -1,41 +1,34 @@
 /** The day and the month of quotas, in UTC. */
 
+/** The periods of quotas, shortest first. */
+export const periods = ['day', 'month'] as const;
+/** Its name is that of its bound. */
+export type Period = (typeof periods)[number];
+
 /** A day, and the month that it is in. */
 export interface CalendarDay {
   /** `2026-11-28`. */
   readonly day: string;
   /** `2026-11`. */
   readonly month: string;
-  /** Unix times in ms: begins, and ends, exclusive. */
-  readonly dayFromMs: number;
-  readonly dayToMs: number;
-  readonly monthFromMs: number;
-  readonly monthToMs: number;
+  /** Their begins, Unix times in ms. */
+  readonly fromMs: Readonly<Record<Period, number>>;
+  /** Their ends, exclusive. */
+  readonly toMs: Readonly<Record<Period, number>>;
 }
-
-/** The periods of quotas, shortest first. */
-export const periods = ['day', 'month'] as const;
-/** Its name is that of its bound. */
-export type Period = (typeof periods)[number];
 
 const dayMs = 86_400_000;
 /** A clock that goes back by less than this stands still meanwhile: a period that has ended does not begin again. */
 const mostBackMs = 3_600_000;
 
 /** The day of a Unix time in ms. */
-export function dayOf(nowMs: number): CalendarDay {
+function dayOf(nowMs: number): CalendarDay {
   const at = new Date(nowMs);
   const [year, month] = [at.getUTCFullYear(), at.getUTCMonth()];
   const day = at.toISOString().slice(0, 10);
-  const dayFromMs = Math.floor(nowMs / dayMs) * dayMs;
-  return {
-    day,
-    month: day.slice(0, 7),
-    dayFromMs,
-    dayToMs: dayFromMs + dayMs,
-    monthFromMs: Date.UTC(year, month),
-    monthToMs: Date.UTC(year, month + 1),
-  };
+  const fromMs = { day: Math.floor(nowMs / dayMs) * dayMs, month: Date.UTC(year, month) };
+  const toMs = { day: fromMs.day + dayMs, month: Date.UTC(year, month + 1) };
+  return { day, month: day.slice(0, 7), fromMs, toMs };
 }
 
 /** The current day by the wall clock. */
@@ -56,8 +49,8 @@ export class Calendar {
 
   /** The day of `nowMs`, one object as long as it lasts. */
   at(nowMs: number): CalendarDay {
-    const { dayFromMs, dayToMs } = this.#today;
-    if (nowMs >= dayToMs || nowMs < dayFromMs - mostBackMs) this.#today = dayOf(nowMs);
+    const { fromMs, toMs } = this.#today;
+    if (nowMs >= toMs.day || nowMs < fromMs.day - mostBackMs) this.#today = dayOf(nowMs);
     return this.#today;
   }
 }

@@ -145,8 +145,8 @@ export function timedBoundsOf(bounds: Bounds, today: CalendarDay | undefined): r
   add('burst', burst, burstMs);
   add('address', perAddress?.requests, perAddress?.windowMs ?? 0);
   if (today === undefined) return timed;
-  add('day', quota?.day, today.dayToMs - today.dayFromMs);
-  add('month', quota?.month, today.monthToMs - today.monthFromMs);
+  add('day', quota?.day, today.toMs.day - today.fromMs.day);
+  add('month', quota?.month, today.toMs.month - today.fromMs.month);
   return timed;
 }
 

@@ -50,11 +50,12 @@ end
  * joined to a base by their maximum, and what is counted since is added to it, so that neither hides the other.
  */
 const quotas = `
-local function period(from)
+local function period(text)
+  local name, limit, known, reported, alone, epoch, wait =
+    string.match(text, '(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
   return {
-    name = ARGV[from], limit = tonumber(ARGV[from + 1]), known = tonumber(ARGV[from + 2]),
-    reported = tonumber(ARGV[from + 3]), alone = tonumber(ARGV[from + 4]), epoch = ARGV[from + 5],
-    wait = tonumber(ARGV[from + 6]),
+    name = name, limit = tonumber(limit), known = tonumber(known), reported = tonumber(reported),
+    alone = tonumber(alone), epoch = epoch, wait = tonumber(wait),
   }
 end
 
@@ -111,7 +112,7 @@ end
  * Admits a request. KEYS: windows, leases; then, with a quota or a bound of addresses, the quota's hash and the address's
  * window. ARGV: part's ms, limits of requests, cost, burst and concurrency (-1: none), cost, lease's name, lease's ms;
  * then '1' to count nothing, limit of the address (-1: none), its part's ms; then, with a quota, the process, units, ms
- * that the hash is kept, and for day and month: name, limit (-1: none), known, reported, alone, epoch, ms until its end.
+ * that the hash is kept, and for day and month one text: name, limit (-1: none), known, reported, alone, epoch, ms until its end.
  * Replies 1 or 0, the exceeded bound, ms until it is free; then for requests, cost, burst and address the amount in use
  * and the ms until some of it is free (-1: not bounded, or nothing used); then, with a quota, both totals and the epoch as texts.
  */
@@ -131,7 +132,7 @@ local most = tonumber(ARGV[5])
 local periods, units, epoch, isNew = {}, 0, '', false
 if ARGV[12] then
   epoch, isNew = epochOf(KEYS[3], ARGV[12])
-  periods, units = { period(15), period(22) }, tonumber(ARGV[13])
+  periods, units = { period(ARGV[15]), period(ARGV[16]) }, tonumber(ARGV[13])
   for _, it in ipairs(periods) do readTotal(KEYS[3], ARGV[12], epoch, it) end
 end
 
@@ -202,7 +203,7 @@ return answer
  */
 export const quotaReport = script(`${quotas}
 local epoch, isNew = epochOf(KEYS[1], ARGV[1])
-local periods = { period(3), period(10) }
+local periods = { period(ARGV[3]), period(ARGV[4]) }
 for _, it in ipairs(periods) do readTotal(KEYS[1], ARGV[1], epoch, it) end
 writeTotals(KEYS[1], epoch, isNew, ARGV[2], periods)
 return { textOf(periods[1].used), textOf(periods[2].used), epoch }

@@ -60,7 +60,7 @@ export class MemoryCounter {
     }
     const standings = account.standings(bounds, nowMs);
     if (perAddress !== undefined && address !== undefined) standings.push(address.standing(perAddress.requests, nowMs));
-    if (quotaCharge !== undefined) standings.push(...this.quotas.standings(quotaCharge));
+    if (quotaCharge !== undefined) this.quotas.addStandings(quotaCharge, standings);
     const count: LimitCount =
       over === undefined
         ? { isAdmitted: true, standings }
@@ -84,14 +84,14 @@ export class MemoryCounter {
     const standings = this.#accountOf(charge, nowMs).standings(bounds, nowMs);
     const address = this.#addressOf(charge, nowMs);
     if (address !== undefined) standings.push(address.standing(bounds.perAddress?.requests ?? 0, nowMs));
-    if (bounds.quota !== undefined) standings.push(...this.quotas.standings(this.quotas.charge(charge, bounds.quota)));
+    if (bounds.quota !== undefined) this.quotas.addStandings(this.quotas.charge(charge, bounds.quota), standings);
     return standings;
   }
 
   /** Most requests have no extra cost, and need no clock. `isOfQuota`: this process counts their quota. */
   #settleOf(charge: Charge, account: LimitAccount, isOfQuota: boolean): (extraCost: number) => void {
     const quota = isOfQuota ? charge.bounds.quota : undefined;
-    if (quota === undefined) return (extraCost) => account.settle(extraCost, extraCost > 0 ? performance.now() : 0);
+    if (quota?.unit !== 'cost') return (extraCost) => account.settle(extraCost, extraCost > 0 ? performance.now() : 0);
     return (extraCost) => {
       account.settle(extraCost, extraCost > 0 ? performance.now() : 0);
       this.quotas.settle(charge, quota, extraCost);

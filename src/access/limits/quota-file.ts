@@ -138,17 +138,17 @@ class QuotaFile {
 
 function linesOf(uses: Iterable<QuotaUse>): string {
   let lines = '';
-  for (const { subject, hasKey, unit, day, month } of uses) {
-    lines += `${JSON.stringify([subject, hasKey, unit, day.name, day.used, month.name, month.used])}\n`;
+  for (const { kept, day, month } of uses) {
+    lines += `${kept}"${day.name}",${day.used},"${month.name}",${month.used}]\n`;
   }
   return lines;
 }
 
-/** The number of bytes. */
+/** The number of bytes: names of plans and tenants, and addresses, are ASCII. */
 function writeWhole(descriptor: number, text: string): number {
-  const bytes = Buffer.from(text);
-  for (let written = 0; written < bytes.length;) written += fs.writeSync(descriptor, bytes, written);
-  return bytes.length;
+  const written = fs.writeSync(descriptor, text);
+  if (written < text.length) throw Object.assign(new Error('a part was written'), { code: 'ENOSPC' });
+  return written;
 }
 
 /** `undefined` for a torn line, or one of another form. */

@@ -11,6 +11,9 @@ const mostWithKey = 262_144;
 /** Accounts of addresses at most. */
 const mostAddresses = 16_384;
 
+/** Nothing was learned from Redis. */
+const noEpoch = '-';
+
 /** The use of one account within one day or month, in the unit of its quota. */
 export class PeriodUse {
   /** `2026-11-28` or `2026-11`. */
@@ -22,7 +25,7 @@ export class PeriodUse {
   /** The part of `alone` that is in `known`. */
   reported = 0;
   /** The epoch of `known`: another one begins when Redis has lost its data. */
-  epoch = '';
+  epoch = noEpoch;
   /** Units that Redis or the primary may have counted, without an answer, since the last answer. */
   unsure = 0;
 
@@ -40,7 +43,7 @@ export class PeriodUse {
   }
 
   /** Takes over a reply. `total`: with `reported` units of this process's `alone`. */
-  learn(total: number, reported: number, epoch = ''): void {
+  learn(total: number, reported: number, epoch = noEpoch): void {
     const isSame = epoch === this.epoch;
     this.known = isSame ? Math.max(this.known, total) : total;
     this.reported = isSame ? Math.max(this.reported, reported) : reported;
@@ -55,6 +58,8 @@ export class QuotaUse {
   readonly subject: string;
   readonly hasKey: boolean;
   readonly unit: Quota['unit'];
+  /** The begin of its lines in the file, made once: JSON of these three. */
+  readonly kept: string;
   day: PeriodUse;
   month: PeriodUse;
   usedAtMs = -Infinity;
@@ -67,6 +72,7 @@ export class QuotaUse {
     this.subject = subject;
     this.hasKey = hasKey;
     this.unit = unit;
+    this.kept = `[${JSON.stringify(subject)},${hasKey},"${unit}",`;
     this.day = new PeriodUse(day);
     this.month = new PeriodUse(month);
   }
@@ -181,7 +187,7 @@ export class Quotas {
       const { known, here } = use[name];
       // As in a window, a request that costs more than the whole quota is admitted while nothing is used.
       if (here > this.#shareOf(limit - known) - Math.min(units, limit)) {
-        over = { name, freeInMs: today[`${name}ToMs`] - nowMs };
+        over = { name, freeInMs: today.toMs[name] - nowMs };
       }
     }
     return over;
@@ -197,14 +203,15 @@ export class Quotas {
     if (!isUnsure) this.#onCounted(use);
   }
 
-  standings({ use, quota, today, nowMs }: Omit<QuotaCharge, 'units'>): BoundStanding[] {
-    return periods.flatMap((name) => {
+  /** Adds the standings of the quota to those of other bounds. */
+  addStandings({ use, quota, today, nowMs }: QuotaCharge, standings: BoundStanding[]): void {
+    for (const name of periods) {
       const limit = quota[name];
-      if (limit === undefined) return [];
+      if (limit === undefined) continue;
       const { used } = use[name];
-      const freeInMs = used > 0 ? today[`${name}ToMs`] - nowMs : undefined;
-      return { name, remaining: Math.max(0, Math.floor(limit - used)), freeInMs };
-    });
+      const freeInMs = used > 0 ? today.toMs[name] - nowMs : undefined;
+      standings.push({ name, remaining: Math.max(0, Math.floor(limit - used)), freeInMs });
+    }
   }
 
   /** Counts the cost of an ended request beyond its charge, in the current periods. */

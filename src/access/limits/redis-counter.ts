@@ -141,7 +141,7 @@ function parseCount(reply: unknown, { bounds }: Charge, claim: QuotaClaim | unde
   }
   if (claim !== undefined) {
     if (!claim.learn(reply.slice(length))) return undefined;
-    standings.push(...claim.standings());
+    claim.addStandings(standings);
   }
   if (isAdmitted === 1) return { isAdmitted: true, standings };
   return { isAdmitted: false, over: overNames[over] ?? 'requests', freeInMs, standings };

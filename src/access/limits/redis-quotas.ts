@@ -21,8 +21,8 @@ export interface QuotaClaim {
   readonly args: readonly string[];
   /** Takes over the totals that the script replied; false for a malformed reply. */
   learn(totals: readonly unknown[]): boolean;
-  /** What is left, by all that is known. */
-  standings(): readonly BoundStanding[];
+  /** Adds what is left, by all that is known. */
+  addStandings(standings: BoundStanding[]): void;
 }
 
 /** What one process knows of the quotas in Redis. */
@@ -58,8 +58,8 @@ export class RedisQuotas {
     const { use, units, today, nowMs } = claimed;
     const { name, keptMs, learn } = this.#account(use, today, nowMs);
     const args = [this.#process, String(units), keptMs];
-    for (const period of periods) args.push(...argsOf(use[period], quota[period], today[`${period}ToMs`] - nowMs));
-    return { name, args, learn, standings: () => this.#quotas.standings(claimed) };
+    for (const period of periods) args.push(argumentOf(use[period], quota[period], today.toMs[period] - nowMs));
+    return { name, args, learn, addStandings: (standings) => this.#quotas.addStandings(claimed, standings) };
   }
 
   /** Settles a request's cost beyond its charge, reported before the next reads from sockets. */
@@ -117,7 +117,7 @@ export class RedisQuotas {
     use.turn(today);
     const { name, keptMs, learn } = this.#account(use, today, this.#quotas.now());
     const args = [this.#process, keptMs];
-    for (const period of periods) args.push(...argsOf(use[period], undefined, 0));
+    for (const period of periods) args.push(argumentOf(use[period], undefined, 0));
     const outcome = await this.#store.write(name, (client) => runScript(client, quotaReport, [name], args));
     if ('failure' in outcome || !Array.isArray(outcome.value) || !learn(outcome.value)) return false;
     // More may have come meanwhile.
@@ -125,11 +125,11 @@ export class RedisQuotas {
     return true;
   }
 
-  #account(use: QuotaUse, { month, monthToMs }: CalendarDay, nowMs: number) {
+  #account(use: QuotaUse, { month, toMs }: CalendarDay, nowMs: number) {
     const asked = periods.map((period): [PeriodUse, number] => [use[period], use[period].alone]);
     return {
       name: `${this.#prefix}:limits:{${use.subject}}:${month}:${use.unit}`,
-      keptMs: String(Math.ceil(monthToMs - nowMs + keptAfterMs)),
+      keptMs: String(Math.ceil(toMs.month - nowMs + keptAfterMs)),
       learn: (totals: readonly unknown[]): boolean => {
         const amounts = totals.slice(0, periods.length).map(Number);
         const epoch = totals[periods.length];
@@ -141,7 +141,11 @@ export class RedisQuotas {
   }
 }
 
-function argsOf(use: PeriodUse, limit: number | undefined, leftMs: number): string[] {
-  const { name, known, reported, alone, epoch } = use;
-  return [name, String(limit ?? -1), String(known), String(reported), String(alone), epoch, String(Math.ceil(leftMs))];
+/** In the form of the scripts: one text costs less than seven arguments. */
+function argumentOf(
+  { name, known, reported, alone, epoch }: PeriodUse,
+  limit: number | undefined,
+  leftMs: number,
+): string {
+  return `${name} ${limit ?? -1} ${known} ${reported} ${alone} ${epoch} ${Math.ceil(leftMs)}`;
 }
