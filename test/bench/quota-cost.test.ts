@@ -80,13 +80,15 @@ for (const kept of ['file', 'Redis'] as const) {
         }
       }
       const of = (plan: string): number[] => costs.get(plan) ?? [];
-      const median = (all: readonly number[]): number =>
-        all.toSorted((one, other) => one - other)[all.length >> 1] ?? NaN;
       const ratios = of('quota').map((cost, at) => cost / (of('window')[at] ?? NaN));
       for (const { plan } of keys) t.diagnostic(`${plan}: ${median(of(plan)).toFixed(1)} us`);
       t.diagnostic(`ratios: ${ratios.map((ratio) => ratio.toFixed(2)).join(' ')}`);
-    t.diagnostic(`with a quota beside a window alone: ${median(ratios).toFixed(2)} times`);
+      t.diagnostic(`with a quota beside a window alone: ${median(ratios).toFixed(2)} times`);
       assert.ok(Math.min(...ratios) <= bounds[kept], ratios.map((ratio) => ratio.toFixed(2)).join(' '));
     },
   );
+}
+
+function median(all: readonly number[]): number {
+  return all.toSorted((one, other) => one - other)[all.length >> 1] ?? NaN;
 }

@@ -3,13 +3,14 @@ import type { AccessConfig } from '../../config/index.ts';
 import { type CancelSignal, GatewayError } from '../../ledger/index.ts';
 import type { Journal, Outcome } from '../../metrics/index.ts';
 import type { AccessMetrics } from '../access-metrics.ts';
-import type { AccessOperation, Plan, Principal } from '../keys/principals.ts';
+import type { AccessOperation, Principal } from '../keys/principals.ts';
 import type { AccessRedis, OpenStore, StoreTrouble } from '../redis.ts';
 import { LocalUsage, usageTroubles } from '../usage/local-usage.ts';
 import { RedisUsage } from '../usage/redis-usage.ts';
 import { type UsageStore, usageSubjectOf } from '../usage/usage-store.ts';
 import { Usage } from '../usage/usage.ts';
 import type { CalendarDay } from './calendar.ts';
+import { boundsOf, chargeOf, streamBoundsOf, subjectOf } from './charge.ts';
 import { costOf, leastCostOf, type Settled } from './cost.ts';
 import {
   type Bounds,
@@ -477,52 +478,4 @@ function recordTrouble(
   const place = { trouble, whenRedisIsDown: choice, ...(server === '' ? {} : { server }) };
   if (isOn) journal.record('limits alone', { reason, ...place }, `limits are not counted in Redis: ${choices[choice]}`);
   else journal.record('limits shared', place, 'limits are counted in Redis again');
-}
-
-/** The charge of a principal. `address`: of a client with a key. */
-function chargeOf(principal: Principal, cost: number, address: string | undefined): Charge {
-  const { name, tenant, plan } = principal;
-  const bounds = boundsOf(plan);
-  const counted = bounds.perAddress === undefined ? undefined : name === undefined ? tenant : address;
-  return { subject: subjectOf(principal), hasKey: name !== undefined, bounds, cost, address: counted };
-}
-
-/** Tenants and addresses are distinct: a tenant may be named like an address. One text per principal of a key. */
-function subjectOf(principal: Principal): string {
-  const known = knownSubjects.get(principal);
-  if (known !== undefined) return known;
-  const { name, tenant, plan } = principal;
-  // Claims of tokens may hold what separates names in Redis, and what marks the part that places them in a cluster.
-  const own = name === undefined ? `address:${tenant}` : `tenant:${tenant.replace(/[%:{}]/g, encodeURIComponent)}`;
-  const subject = `${plan.name}:${own}`;
-  if (name !== undefined) knownSubjects.set(principal, subject);
-  return subject;
-}
-
-const knownSubjects = new WeakMap<Principal, string>();
-
-const knownBounds = new WeakMap<Plan, Bounds>();
-
-/** The counted part of a plan, one object per plan: plain data for IPC. */
-function boundsOf(plan: Plan): Bounds {
-  const known = knownBounds.get(plan);
-  if (known !== undefined) return known;
-  const { windowMs, requests, cost, burst, concurrency, perAddress, quota } = plan;
-  const bounds = { windowMs, requests, cost, burst, concurrency, perAddress, quota };
-  knownBounds.set(plan, bounds);
-  return bounds;
-}
-
-/** Streams have no span. A new one begins a new account, which would forget the open streams at a reload. */
-const streamsWindowMs = 1_000;
-const knownStreamBounds = new WeakMap<Plan, Bounds>();
-
-/** The bound of a plan's event streams, as one of requests in flight. */
-function streamBoundsOf(plan: Plan): Bounds {
-  let known = knownStreamBounds.get(plan);
-  if (known === undefined) {
-    known = { windowMs: streamsWindowMs, concurrency: plan.streams };
-    knownStreamBounds.set(plan, known);
-  }
-  return known;
 }

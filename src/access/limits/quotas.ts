@@ -52,12 +52,16 @@ export class PeriodUse {
   }
 }
 
+let lastNumber = 0;
+
 /** The use of one account. */
 export class QuotaUse {
   /** The account, and the unit that is counted: each unit has a count of its own. */
   readonly subject: string;
   readonly hasKey: boolean;
   readonly unit: Quota['unit'];
+  /** Unique in the process. */
+  readonly number = (lastNumber += 1);
   /** The begin of its lines in the file, made once: JSON of these three. */
   readonly kept: string;
   day: PeriodUse;

@@ -11,8 +11,8 @@ const keptAfterMs = 5 * 86_400_000;
 const everyMs = 2_000;
 /** Reports at a time. */
 const atOnce = 32;
-/** Accounts that wait for a report at most. */
-const mostWaiting = 65_536;
+/** Accounts that wait for a report at most: those that `Quotas` has, about. */
+const mostWaiting = 262_144;
 
 /** One request's, or one report's, part in a script. */
 export interface QuotaClaim {
@@ -56,8 +56,8 @@ export class RedisQuotas {
   claim(charge: Charge, quota: Quota): QuotaClaim {
     const claimed = this.#quotas.charge(charge, quota);
     const { use, units, today, nowMs } = claimed;
-    const { name, keptMs, learn } = this.#account(use, today, nowMs);
-    const args = [this.#process, String(units), keptMs];
+    const { name, process, keptMs, learn } = this.#account(use, today, nowMs);
+    const args = [process, String(units), keptMs];
     for (const period of periods) args.push(argumentOf(use[period], quota[period], today.toMs[period] - nowMs));
     return { name, args, learn, addStandings: (standings) => this.#quotas.addStandings(claimed, standings) };
   }
@@ -115,8 +115,8 @@ export class RedisQuotas {
   async #reportOne(use: QuotaUse): Promise<boolean> {
     const today = this.#quotas.today();
     use.turn(today);
-    const { name, keptMs, learn } = this.#account(use, today, this.#quotas.now());
-    const args = [this.#process, keptMs];
+    const { name, process, keptMs, learn } = this.#account(use, today, this.#quotas.now());
+    const args = [process, keptMs];
     for (const period of periods) args.push(argumentOf(use[period], undefined, 0));
     const outcome = await this.#store.write(name, (client) => runScript(client, quotaReport, [name], args));
     if ('failure' in outcome || !Array.isArray(outcome.value) || !learn(outcome.value)) return false;
@@ -129,6 +129,8 @@ export class RedisQuotas {
     const asked = periods.map((period): [PeriodUse, number] => [use[period], use[period].alone]);
     return {
       name: `${this.#prefix}:limits:{${use.subject}}:${month}:${use.unit}`,
+      // An account that was dropped and came again counts `alone` from 0.
+      process: `${this.#process}.${use.number}`,
       keptMs: String(Math.ceil(toMs.month - nowMs + keptAfterMs)),
       learn: (totals: readonly unknown[]): boolean => {
         const amounts = totals.slice(0, periods.length).map(Number);
