@@ -6,7 +6,7 @@ import { Accounts } from './accounts.ts';
 import { Calendar, type CalendarDay, periods } from './calendar.ts';
 import type { BoundStanding, Charge, ExceededBound, Quota } from './counter.ts';
 
-/** Accounts with a key at most: some 80 MB. One beyond drops the least recently used, and its use with it. */
+/** Accounts with a key at most: some 150 MB. One beyond drops the least recently used, and its use with it. */
 const mostWithKey = 262_144;
 /** Accounts of addresses at most. */
 const mostAddresses = 16_384;
