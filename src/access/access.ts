@@ -6,8 +6,10 @@ import { CancelToken, GatewayError } from '../ledger/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import { type AccessMetrics, createAccessMetrics } from './access-metrics.ts';
 import { clientOf, countedNetwork } from './keys/client-address.ts';
-import { FileKeys, type KeysPeers } from './keys/file-keys.ts';
+import type { KeysPeers } from './keys/file-keys.ts';
 import { holdsToken, Tokens } from './keys/jwt-tokens.ts';
+import type { KeysChange } from './keys/key-source.ts';
+import { KeyStore } from './keys/key-store.ts';
 import {
   holdsKey,
   type KeyRejection,
@@ -17,7 +19,6 @@ import {
   type Principal,
   Principals,
 } from './keys/principals.ts';
-import { RedisKeys } from './keys/redis-keys.ts';
 import { findMissing, isAtAddress, lacking, type RightsMatch } from './keys/rights.ts';
 import { AdmittedRequest, type Answer, PlanLimits } from './limits/limits.ts';
 import type { LimitServiceClient } from './limits/primary-counter.ts';
@@ -35,6 +36,8 @@ interface AccessDependencies {
   readonly redis: AccessRedis | undefined;
   /** The other workers of this gateway; absent in a single process. */
   readonly peers: AccessPeers | undefined;
+  /** Publishes a change of keys to the other workers; resolves once they have it in force, or after a bound. */
+  readonly publishChange: (change: KeysChange) => Promise<void> | undefined;
 }
 
 /** The other workers, as access addresses them. */
@@ -71,17 +74,18 @@ type LateAdmission = (response: Answer, ends: Admission) => void;
 export class Access {
   /** Usage since the start, by key. */
   readonly usage: Usage;
+  /** The keys, for operators. */
+  readonly keys: KeyStore;
   /** Resolves when Redis is reachable, or known not to be. */
   readonly started: Promise<unknown>;
   readonly #principals: Principals;
   readonly #metrics: AccessMetrics;
   readonly #limits: PlanLimits;
-  readonly #fileKeys: FileKeys | undefined;
-  readonly #redisKeys: RedisKeys | undefined;
   readonly #tokens: Tokens | undefined;
 
   /** Reads the keys file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
-  constructor(config: AccessConfig, { registry, journal, processes, peers, redis }: AccessDependencies) {
+  constructor(config: AccessConfig, dependencies: AccessDependencies) {
+    const { registry, journal, processes, peers, redis, publishChange } = dependencies;
     const { file } = config.keys;
     const keysRedis = config.keys.redis ? redis : undefined;
     const metrics = createAccessMetrics(registry, config.usage.metricsByKey, {
@@ -105,10 +109,9 @@ export class Access {
       folder: config.usage.path,
     });
     this.usage = this.#limits.usage;
-    const keys = { principals, metrics, journal };
-    this.#fileKeys = file === undefined ? undefined : new FileKeys(file, keys, peers);
-    this.#redisKeys = keysRedis && new RedisKeys(keysRedis, keys);
-    this.started = Promise.all([this.#limits.started, this.#redisKeys?.started, tokens?.keys.started]);
+    const keys = { principals, metrics, journal, redis: keysRedis, peers, publish: publishChange };
+    this.keys = new KeyStore(config.keys, keys);
+    this.started = Promise.all([this.#limits.started, this.keys.started, tokens?.keys.started]);
   }
 
   /** Lower-case name of the header that carries keys; `Vary` lists it. */
@@ -204,7 +207,7 @@ export class Access {
   /** Throws ConfigError when keys of the file, or the config of tokens in force, name plans that `next` lacks. */
   check(next: AccessConfig): void {
     const plans = new Set(Object.keys(next.plans));
-    this.#fileKeys?.check(plans);
+    this.keys.check(plans);
     const { plan } = next.jwt ?? {};
     if (plan === undefined || plans.has(plan)) return;
     const message = 'there is no such plan in access.plans any more, and access.jwt changes at a restart alone';
@@ -215,15 +218,13 @@ export class Access {
   update(next: AccessConfig): void {
     this.check(next);
     this.#principals.setRules(next);
-    this.#fileKeys?.reapplyPlans();
-    this.#redisKeys?.reapplyPlans();
+    this.keys.reapplyPlans();
     this.#limits.update(next);
   }
 
   /** Flushes usage and settlements to Redis within its timeouts, and frees everything. */
   async close(): Promise<void> {
-    this.#fileKeys?.close();
-    this.#redisKeys?.close();
+    this.keys.close();
     this.#tokens?.close();
     await this.#limits.close();
   }

@@ -9,6 +9,8 @@ export interface AccessRedis {
   link(onTrouble: (change: StoreTrouble) => void): OpenStore;
   /** Opens the connection of keys, whose commands fail at once while it is down. `onError`: receives the cause. */
   connect(onError: (error: Error) => void): KeysClient;
+  /** Receives the messages of a channel on a connection of its own. */
+  subscribe(channel: string, listener: ChannelListener): { disconnect(): void };
   /** The failure of a read in words of a closed set, for the log. */
   reasonOf(error: Error): string;
 }
@@ -21,18 +23,30 @@ export interface StoreTrouble {
   readonly reason: string;
 }
 
+/** The receiver of a channel. */
+export interface ChannelListener {
+  /** The subscription begins, or begins again after a time without messages. */
+  onBegin(): void;
+  onMessage(message: string): void;
+}
+
 /** The connection of keys. */
-export interface KeysClient {
+export interface KeysClient extends ScriptClient {
   once(event: 'ready', listener: () => void): unknown;
   hlen(name: string): Promise<number>;
+  hget(name: string, field: string): Promise<string | null>;
   hgetall(name: string): Promise<Record<string, string>>;
   disconnect(): void;
 }
 
-/** The commands of limits and usage. */
-export interface StoreClient {
+/** The commands that run scripts. */
+interface ScriptClient {
   eval(script: string, keyCount: number, ...rest: string[]): Promise<unknown>;
   evalsha(digest: string, keyCount: number, ...rest: string[]): Promise<unknown>;
+}
+
+/** The commands of limits and usage. */
+export interface StoreClient extends ScriptClient {
   sadd(key: string, member: string): Promise<unknown>;
   pexpire(key: string, ms: number): Promise<unknown>;
   smembers(key: string): Promise<string[]>;
@@ -69,7 +83,7 @@ export function script(text: string): Script {
 
 /** Runs a script by digest, and by text on a server that does not have it yet. Rejects as the commands do. */
 export async function runScript(
-  client: StoreClient,
+  client: ScriptClient,
   { text, digest }: Script,
   keys: readonly string[],
   args: readonly string[],

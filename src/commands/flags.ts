@@ -66,6 +66,11 @@ export const flags = {
   nodes: { meaning: 'The sample nodes alone: one that prunes on --port, an archival one on the next port.' },
   offline: { meaning: 'Check the config only; ask no upstream.' },
   format: { value: 'FORM', choices: ['text', 'json'], meaning: 'text (default) or json.' },
+  url: { value: 'URL', meaning: 'Operations port of a running gateway, such as http://127.0.0.1:9090.' },
+  'token-file': {
+    value: 'FILE',
+    meaning: 'File with a token for /admin of the operations port. Default: operations.token of the config.',
+  },
   file: { value: 'FILE', meaning: 'File of keys. Default: access.keys.file of the config.' },
   name: { value: 'NAME', meaning: 'Name of the key, unique in its file.' },
   tenant: { value: 'NAME', meaning: 'Tenant of the key: keys of one tenant share its limits. Default: the name.' },

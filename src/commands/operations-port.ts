@@ -8,6 +8,7 @@ import { type CommandCall, type ExitCode, RuntimeFailure, UsageError } from './c
 
 /** A named import would load every export of the module, among them a WebSocket with a whole HTTP client. */
 const { request: open } = process.getBuiltinModule('node:http');
+const { readFileSync } = process.getBuiltinModule('node:fs');
 
 const healthMs = 2_000;
 
@@ -60,8 +61,12 @@ export async function resume(call: CommandCall): Promise<ExitCode> {
 }
 
 /** The number of requests in flight at the node. */
-function post(name: string, action: string, call: CommandCall): Promise<unknown> {
-  return askAdmin(`/admin/upstreams/${encodeURIComponent(name)}/${action}`, 'inFlight', call, drainMs);
+async function post(name: string, action: string, call: CommandCall): Promise<unknown> {
+  const path = `/admin/upstreams/${encodeURIComponent(name)}/${action}`;
+  const answer = await askAdmin({ ...call, operand: undefined }, { method: 'POST', path, timeoutMs: drainMs });
+  const { inFlight } = Object(answer) as { readonly inFlight?: unknown };
+  if (inFlight === undefined) throw new RuntimeFailure('the answer is not of a gateway');
+  return inFlight;
 }
 
 function nameOf(command: string, { operand }: CommandCall): string {
@@ -74,23 +79,55 @@ function nameOf(command: string, { operand }: CommandCall): string {
 
 /** Throws UsageError for what cannot be an address. */
 async function operationsUrl(command: string, path: string, call: CommandCall): Promise<URL> {
-  if (call.operand !== undefined) {
-    if (!/^http:\/\/./.test(call.operand) || !URL.canParse(call.operand)) {
-      throw new UsageError(`${command}: expected a URL such as http://127.0.0.1:9090, got "${call.operand}"`);
-    }
-    return new URL(path, call.operand);
-  }
+  if (call.operand !== undefined) return parseUrl(command, path, call.operand);
   return urlOf(await operationsAddress(command, call), path);
 }
 
-/** Member `name` of the answer of `/admin`, at the port and with the token of the config, if given. Throws RuntimeFailure. */
-async function askAdmin(path: string, name: string, call: CommandCall, timeoutMs: number): Promise<unknown> {
+function parseUrl(command: string, path: string, text: string): URL {
+  if (!/^http:\/\/./.test(text) || !URL.canParse(text)) {
+    throw new UsageError(`${command}: expected a URL such as http://127.0.0.1:9090, got "${text}"`);
+  }
+  return new URL(path, text);
+}
+
+/** A call of `/admin`. */
+interface AdminCall {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly path: string;
+  /** Sent as JSON. */
+  readonly body?: object;
+  readonly timeoutMs: number;
+}
+
+/**
+ * The JSON of a 2xx of `/admin`, at `--url` or else the port of the config, with the token in `--token-file` or else the
+ * config's, if any. Throws RuntimeFailure, and UsageError for what cannot be an address or a token.
+ */
+export async function askAdmin(call: CommandCall, { method, path, body, timeoutMs }: AdminCall): Promise<unknown> {
   const address = await operationsAddress('this command', { ...call, operand: undefined });
-  const headers = address.token === undefined ? {} : { authorization: `Bearer ${address.token}` };
   const url = urlOf(address, path);
-  const member = memberOf(await fetchText(url, timeoutMs, { method: 'POST', headers }), name);
-  if (member === undefined) throw new RuntimeFailure(`${url.href} is not of a gateway`);
-  return member;
+  const token = readToken(call) ?? address.token;
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  const headers = {
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    ...(text === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
+  };
+  const answer = await fetchText(url, timeoutMs, { method, headers }, text);
+  return parseJson(answer);
+}
+
+/** The token in `--token-file`, without the line break at its end. */
+function readToken({ given }: CommandCall): string | undefined {
+  const file = given.get('token-file')?.values[0];
+  if (file === undefined) return undefined;
+  let token: string;
+  try {
+    token = readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    throw new RuntimeFailure(`cannot read ${file}: ${(error as NodeJS.ErrnoException).code}`, { cause: error });
+  }
+  if (!/^[!-~]+$/.test(token)) throw new UsageError(`--token-file: ${file} does not hold one token`);
+  return token;
 }
 
 function urlOf({ host, port }: OperationsAddress, path: string): URL {
@@ -108,8 +145,11 @@ async function operationsAddress(command: string, call: CommandCall): Promise<Op
   if (call.given.has('config')) {
     const { loadGivenConfig } = await import('./given-config.ts');
     // Not the secrets of other sections, which an operator's shell does not have.
-    return loadGivenConfig(command, call, { isOfOperations: true }).config.operations;
+    const { operations } = loadGivenConfig(command, call, { isOfOperations: true }).config;
+    return { ...operations, ...findUrl(call) };
   }
+  const byUrl = findUrl(call);
+  if (byUrl !== undefined) return byUrl;
   const host = call.given.get('operations-host')?.values[0] ?? '127.0.0.1';
   const setting = call.given.get('operations-port');
   const text = setting?.values[0] ?? '9090';
@@ -119,13 +159,21 @@ async function operationsAddress(command: string, call: CommandCall): Promise<Op
   return { host, port };
 }
 
-/** A status has some tens of kilobytes. */
-const mostBytes = 8 * 1024 * 1024;
+/** The address in `--url`. Throws UsageError. */
+function findUrl({ given }: CommandCall): OperationsAddress | undefined {
+  const text = given.get('url')?.values[0];
+  if (text === undefined) return undefined;
+  const { hostname, port } = parseUrl('--url', '/', text);
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? 80 : Number(port) };
+}
 
-/** The text of a 200. Throws RuntimeFailure for any other answer, and for none within `timeoutMs`. */
-async function fetchText(url: URL, timeoutMs: number, options: RequestOptions = {}): Promise<string> {
+/** A status has some tens of kilobytes, a list of 100,000 keys some 20 MB. */
+const mostBytes = 64 * 1024 * 1024;
+
+/** The text of a 2xx. Throws RuntimeFailure for any other answer, and for none within `timeoutMs`. */
+async function fetchText(url: URL, timeoutMs: number, options: RequestOptions = {}, body?: string): Promise<string> {
   const failure = (why: string): RuntimeFailure => new RuntimeFailure(`${url.href} ${why}`);
-  const request = open(url, { ...options, signal: AbortSignal.timeout(timeoutMs), agent: false }).end();
+  const request = open(url, { ...options, signal: AbortSignal.timeout(timeoutMs), agent: false }).end(body);
   const [response] = (await once(request, 'response').catch(({ name, code }: NodeJS.ErrnoException) => {
     throw failure(name === 'AbortError' ? `gave no answer within ${timeoutMs} ms` : `cannot be reached (${code})`);
   })) as [IncomingMessage];
@@ -140,20 +188,21 @@ async function fetchText(url: URL, timeoutMs: number, options: RequestOptions = 
     throw failure(isLate ? `gave no answer within ${timeoutMs} ms` : 'broke off');
   }
   const text = Buffer.concat(chunks).toString();
-  if (response.statusCode === 200) return text;
-  throw failure(`answered ${response.statusCode}${messageIn(text)}`);
+  const { statusCode = 0 } = response;
+  if (statusCode >= 200 && statusCode < 300) return text;
+  throw failure(`answered ${statusCode}${messageIn(text)}`);
 }
 
 /** The message of an error of `/admin`, after a colon; '' for other answers. */
 function messageIn(text: string): string {
-  const message = memberOf(text, 'message');
+  const { message } = Object(parseJson(text)) as { readonly message?: unknown };
   return typeof message === 'string' ? `: ${message.replace(/\p{Cc}/gu, '?')}` : '';
 }
 
-/** The member of a JSON object; `undefined`: there is none, or the text is something else. */
-function memberOf(text: string, name: string): unknown {
+/** `undefined`: the text is no JSON. */
+function parseJson(text: string): unknown {
   try {
-    return (JSON.parse(text) as Readonly<Record<string, unknown>> | null)?.[name];
+    return JSON.parse(text);
   } catch {
     return undefined;
   }

@@ -4,7 +4,7 @@ import {
   findValue,
   isMapping,
   type KeyPath,
-  type Positions,
+  Positions,
   ConfigError,
   isSamePlace,
   type Problem,
@@ -41,6 +41,11 @@ export function explainFile<Schema extends z.ZodType>(
   const root = source.value ?? {};
   const further = furtherOf(root, (path) => source.positions.ofValue(path));
   return { root, ...explainRoot(schema, root, source, further, true) };
+}
+
+/** The value by its schema, absent when that refuses it, and all problems, without places; none quotes a value. */
+export function explainValue<Schema extends z.ZodType>(schema: Schema, value: unknown) {
+  return explainRoot(schema, value, { value, problems: [], positions: new Positions() }, [], true);
 }
 
 /**

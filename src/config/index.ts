@@ -2,9 +2,9 @@
 export { ClientTls, type TlsMaterial } from './client-tls.ts';
 export { compareConfigs } from './changes.ts';
 export type { AccessConfig, Config, RedisConfig, RedisServersConfig, UpstreamConfig } from './config.ts';
-export { explainFile } from './explain.ts';
+export { explainFile, explainValue } from './explain.ts';
 export { packageVersion } from './package-version.ts';
-export { keySchema } from './schema/access-schema.ts';
+export { keyChangesSchema, keySchema, newKeySchema } from './schema/access-schema.ts';
 export { logChange } from './schema/schema.ts';
 export { type StalenessOverride, StalenessOverrides } from './schema/staleness-overrides.ts';
 export { type GivenSetting, loadConfig, type LoadedConfig, type LoadOptions } from './source/load.ts';

@@ -3,7 +3,7 @@
  * Like replicas, workers share no state: each publishes new state before it answers a client with it, and applies the
  * events of its peers as they arrive. One table has the reach of each event, its place in time, and its effect.
  */
-import type { AccessPeers } from '../access/index.ts';
+import type { Access, AccessPeers, KeysChange } from '../access/index.ts';
 import type { Cache, CacheKey, ReadFlights } from '../cache/index.ts';
 import type { DistrustedFunctions } from '../encode/index.ts';
 import type { LedgerVersion } from '../ledger/index.ts';
@@ -29,7 +29,9 @@ export type PeerEvent =
   /** Transactions from `version` on are of another history. */
   | { readonly kind: 'rolled back'; readonly version: LedgerVersion }
   /** A page differs from its node's own answers. */
-  | { readonly kind: 'pages distrusted' };
+  | { readonly kind: 'pages distrusted' }
+  /** An operator has changed keys. */
+  | { readonly kind: 'keys changed'; readonly change: KeysChange };
 
 /** Newer state has a higher version, or the same version at a later time: a quiet ledger keeps its version. */
 export interface Newness {
@@ -51,13 +53,14 @@ interface EventRow<Event> {
   readonly atStart?: (event: Event) => Extract<PeerEvent, { readonly kind: 'served' }>;
   /** Its sender waits until the peers have applied it. */
   readonly isAwaited?: true;
-  readonly apply: (rooms: Rooms, event: Event) => void;
+  readonly apply: (rooms: Rooms, event: Event) => void | Promise<void>;
 }
 
 type RowOf<Kind> = EventRow<Extract<PeerEvent, { readonly kind: Kind }>>;
 
 /** The rooms that events of other processes change. */
 interface Rooms {
+  readonly access: Pick<Access, 'keys'> | undefined;
   readonly cache: Pick<Cache, 'publish' | 'purgeHere'>;
   readonly fleet: Pick<Fleet, 'onNews'>;
   readonly reads: {
@@ -111,6 +114,8 @@ const rows: { readonly [Kind in PeerEvent['kind']]: RowOf<Kind> } = {
       reads.tail.distrust();
     },
   },
+  // Replicas have a channel of their own, in the Redis of the keys.
+  'keys changed': { isAwaited: true, apply: ({ access }, { change }) => access?.keys.readChange(change) },
 };
 
 /** The row of an event. */
@@ -145,7 +150,8 @@ export class Bus {
     return this.#workers?.publish(event);
   }
 
-  apply(event: PeerEvent): void {
-    rowOf(event).apply(this.#rooms, event);
+  /** Returns the promise of an event that takes time. */
+  apply(event: PeerEvent): void | Promise<void> {
+    return rowOf(event).apply(this.#rooms, event);
   }
 }

@@ -108,7 +108,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     outageFromMs: () => fleet.outageFromMs,
     readRoots: (known, wantsNext) => fleet.roots.read(known, wantsNext),
     replaceHistory: (version) => fleet.replaceHistory(version as LedgerVersion),
-    onNews: (news) => bus.apply(news),
+    onNews: (news) => void bus.apply(news),
     onAwaited: () => fleet.lookAtSecond(),
   });
   const accessRedis = config.access?.redis ?? config.cache.redis;
@@ -118,6 +118,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     new optional.Access(config.access, {
       ...context,
       redis: accessRedis && redisConnections(accessRedis, settings.accessRedis, redis.access ?? redis.cache),
+      publishChange: (change) => bus.publish({ kind: 'keys changed', change }),
     });
   const reads: Reads = createReads({
     fleet,
@@ -161,7 +162,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     onSubmitted: (hash, upstream) => bus.publish({ kind: 'submitted', hash, upstream }),
     onDistrusted: (functionId) => void bus.publish({ kind: 'distrusted', functionId }),
   });
-  const bus: Bus = new Bus({ cache, fleet, reads, routes }, peers);
+  const bus: Bus = new Bus({ access, cache, fleet, reads, routes }, peers);
   const clientPort: ClientPort = createClientPort(routes, config, {
     ...context,
     ...reads,

@@ -84,13 +84,13 @@ export class PeerLink {
     return undefined;
   }
 
-  /** Applies an event of a peer, unless it is no news here. */
-  receive(published: Published, apply: (event: PeerEvent) => void): void {
+  /** Applies an event of a peer, unless it is no news here. Returns as `apply` does. */
+  receive(published: Published, apply: (event: PeerEvent) => void | Promise<void>): void | Promise<void> {
     const { event } = published;
-    if (!this.#state.record(published)) return;
+    if (!this.#state.record(published)) return undefined;
     this.#isFollowing = event.kind === 'ledger replaced';
     try {
-      apply(moved(event, -originMs));
+      return apply(moved(event, -originMs));
     } finally {
       this.#isFollowing = false;
     }

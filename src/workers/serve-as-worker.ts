@@ -15,7 +15,8 @@ export async function serveAsWorker(): Promise<void> {
   const started = Promise.withResolvers<Serving>();
   // Queries before the start fail with it; the primary reads the reason from `failed`.
   started.promise.catch(() => undefined);
-  const whenServing = (use: (serving: Serving) => void): Promise<void> => started.promise.then(use, () => undefined);
+  const whenServing = (use: (serving: Serving) => void | Promise<void>): Promise<void> =>
+    started.promise.then(use, () => undefined);
   const operations = async () => (await started.promise).operations;
   const own: { link?: PeerLink; log?: GatewayLog } = {};
   const handlers: WorkerHandlers = {
@@ -32,6 +33,7 @@ export async function serveAsWorker(): Promise<void> {
     setDrained: async (request) => (await operations()).setDrained(request),
     explain: async (request) => (await operations()).explain(request),
     usage: async (request) => (await operations()).usage(request),
+    keys: async (request) => (await operations()).keys(request),
     apply: async (config) => {
       const serving = await started.promise;
       return serving.apply(config).then(() => undefined, String);

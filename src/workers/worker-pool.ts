@@ -227,6 +227,9 @@ const drainMs = 5_000;
 /** Redis may hold weeks of usage of many keys. */
 const usageMs = 30_000;
 
+/** The wait for another writer of the file, a silent Redis, and the other workers. */
+const keysMs = 10_000;
+
 /** The messages that other parts of the primary handle. */
 export type Services = Omit<PrimaryHandlers, keyof WorkerProcessEvents>;
 
@@ -308,6 +311,7 @@ export class WorkerProcess {
       setDrained: (request) => channel.call('setDrained', request, this.isServing ? drainMs : startMs),
       explain: (request) => channel.call('explain', request, explainMs),
       usage: (request) => channel.call('usage', request, usageMs),
+      keys: (request) => channel.call('keys', request, keysMs),
     };
   }
 

@@ -74,7 +74,7 @@ const misuses: readonly (readonly [line: string, message: string])[] = [
   ['status --format jsn', '--format: expected text or json, got "jsn" (did you mean "json"?)'],
   ['keys', 'keys: expected create, list or revoke'],
   ['keys creat', 'keys: expected create, list or revoke, got "creat" (did you mean "create"?)'],
-  ['keys list', 'keys list: --file or --config is needed; see ledgergate keys --help'],
+  ['keys list', 'keys list: --file, --config or --url is needed; see ledgergate keys --help'],
   ['keys create --file x', 'keys create: --name is needed; see ledgergate keys --help'],
   ['sample --upstream http://n/v1', 'sample: unknown flag --upstream'],
   ['health ftp://x', 'health: expected a URL such as http://127.0.0.1:9090, got "ftp://x"'],

@@ -1,10 +1,12 @@
 // Real answers match docs/openapi.yaml: status, content type, headers, and the shape of the body.
 import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
 import { test } from 'node:test';
 import { recordedTransactions } from '../../src/sample/recorded.ts';
 import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, type Reply, testGateway, type TestGateway } from '../support/gateway.ts';
+import { accessConfig, keysFile, testKey } from '../support/keys.ts';
 import { OpenApi, type Operation } from '../support/openapi.ts';
 import { answersIn, exchangeRaw } from '../support/raw-http.ts';
 import {
@@ -216,6 +218,14 @@ test('the operations port answers as described', async (t) => {
     full: [{ url: 'http://127.0.0.1:1/v1' }],
     config: { upstream: { timeoutMs: 400 } },
   });
+  const withKeys = async (keys: Parameters<typeof keysFile>[1]) => {
+    const file = keysFile(t, keys);
+    const access = accessConfig({ keys: { file: file.path, redis: false } });
+    return { file, gateway: await testGateway(t, { full: [node], access }) };
+  };
+  const { file: removed, gateway: gone } = await withKeys([testKey('one')]);
+  rmSync(removed.path);
+  const { gateway: twice } = await withKeys([testKey('double'), testKey('double')]);
   const foreign = { origin: 'https://app.example' };
   const json = { 'content-type': 'application/json' };
   const target = '/v1/accounts/0x1/resource/0x1::account::Account';
@@ -257,6 +267,38 @@ test('the operations port answers as described', async (t) => {
     [open, 'explain', { status: 403, target: explained, headers: foreign }],
     [guarded, 'explain', { status: 401, target: explained }],
     [open, 'getUsage', { status: 200 }],
+    [open, 'listKeys', { status: 200 }],
+    [open, 'listKeys', { status: 403, headers: foreign }],
+    [guarded, 'listKeys', { status: 401 }],
+    [alone, 'listKeys', { status: 404 }],
+    [
+      open,
+      'createKey',
+      { status: 201, headers: json, body: '{"name":"made","plan":"free","expires":"2999-01-01T00:00:00Z"}' },
+    ],
+    [open, 'createKey', { status: 400, headers: json, body: '{"name":"made"}' }],
+    [open, 'createKey', { status: 403, headers: { ...json, ...foreign }, body: '{}' }],
+    [open, 'createKey', { status: 409, headers: json, body: '{"name":"made","plan":"free"}' }],
+    [guarded, 'createKey', { status: 401, headers: json, body: '{}' }],
+    [alone, 'createKey', { status: 404, headers: json, body: '{"name":"made","plan":"free"}' }],
+    [gone, 'createKey', { status: 503, headers: json, body: '{"name":"made","plan":"free"}' }],
+    [
+      open,
+      'changeKey',
+      { status: 200, target: '/admin/keys/made', headers: json, body: '{"plan":"tiny","expires":null}' },
+    ],
+    [open, 'changeKey', { status: 400, target: '/admin/keys/made', headers: json, body: '{"plan":7}' }],
+    [open, 'changeKey', { status: 403, headers: { ...json, ...foreign }, body: '{}' }],
+    [open, 'changeKey', { status: 404, target: '/admin/keys/nobody', headers: json, body: '{}' }],
+    [guarded, 'changeKey', { status: 401, headers: json, body: '{}' }],
+    [twice, 'changeKey', { status: 409, target: '/admin/keys/double', headers: json, body: '{"plan":"free"}' }],
+    [gone, 'changeKey', { status: 503, target: '/admin/keys/one', headers: json, body: '{}' }],
+    [open, 'listKeys', { status: 200 }],
+    [open, 'revokeKey', { status: 200, target: '/admin/keys/made' }],
+    [open, 'revokeKey', { status: 403, headers: foreign }],
+    [open, 'revokeKey', { status: 404, target: '/admin/keys/made' }],
+    [guarded, 'revokeKey', { status: 401 }],
+    [gone, 'revokeKey', { status: 503, target: '/admin/keys/one' }],
     [open, 'getLog', { status: 200, target: '/admin/log' }],
     [open, 'getLog', { status: 403, target: '/admin/log', headers: foreign }],
     [guarded, 'getLog', { status: 401, target: '/admin/log' }],

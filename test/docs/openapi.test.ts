@@ -80,6 +80,7 @@ test('the operations port has the routes of the document, and no others', async 
         setDrained: nobody,
         explain: nobody,
         usage: nobody,
+        keys: nobody,
       },
       isDraining: () => false,
       rules: () => ({ host: '127.0.0.1', readyInOutage: true }),

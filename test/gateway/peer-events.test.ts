@@ -75,7 +75,7 @@ const at = (version: bigint) => ledgerInfo({ version, timestampUsec: now + versi
 
 test('reads share the snapshot of a peer without a request to a node', async (t) => {
   const { serving, looks, read } = await worker(t);
-  serving.applyPeerEvent(snapshot(at(900n)));
+  void serving.applyPeerEvent(snapshot(at(900n)));
   assert.deepEqual([await read(), looks()], [['900', '900'], 0]);
 });
 
@@ -89,7 +89,7 @@ const useless: Readonly<Record<string, PeerEvent>> = {
 for (const [what, event] of Object.entries(useless)) {
   test(`a snapshot ${what} is not shared: a node gets a request`, async (t) => {
     const { serving, looks, read } = await worker(t);
-    serving.applyPeerEvent(event);
+    void serving.applyPeerEvent(event);
     assert.deepEqual(await read(), ['900', '900']);
     assert.ok(looks() > 0);
   });
@@ -97,8 +97,8 @@ for (const [what, event] of Object.entries(useless)) {
 
 test('an older snapshot of a peer does not replace a newer one', async (t) => {
   const { serving, looks, read } = await worker(t);
-  serving.applyPeerEvent(snapshot(at(900n)));
-  serving.applyPeerEvent(snapshot(at(899n)));
+  void serving.applyPeerEvent(snapshot(at(900n)));
+  void serving.applyPeerEvent(snapshot(at(899n)));
   assert.deepEqual([await read(), looks()], [['900', '900'], 0]);
 });
 
@@ -112,9 +112,9 @@ test('a report of a peer does not decide the dialect: that is up to answers of n
   const { peers } = recordingPeers();
   const serving = await startServing(config, { peers });
   t.after(() => serving.stop());
-  serving.applyPeerEvent({ kind: 'head', upstream: 'full-0', info: at(900n) });
-  serving.applyPeerEvent({ kind: 'ledger replaced', reports: [{ name: 'full-0', isSuspect: false, info: at(900n) }] });
-  serving.applyPeerEvent(snapshot(at(900n)));
+  void serving.applyPeerEvent({ kind: 'head', upstream: 'full-0', info: at(900n) });
+  void serving.applyPeerEvent({ kind: 'ledger replaced', reports: [{ name: 'full-0', isSuspect: false, info: at(900n) }] });
+  void serving.applyPeerEvent(snapshot(at(900n)));
   const url = `http://127.0.0.1:${serving.port}/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe`;
   const early = await fetchReply(url, { method: 'GET' });
 
@@ -198,7 +198,7 @@ test('an event goes as far as its row says: to replicas those of states, floors 
     proof: { distrust: fail },
     follower: { takeOfPeer: fail, want: fail },
   };
-  const bus = new Bus({ cache, fleet: { onNews: fail }, reads, routes }, peers);
+  const bus = new Bus({ access: undefined, cache, fleet: { onNews: fail }, reads, routes }, peers);
 
   for (const event of events) void bus.publish(event);
 

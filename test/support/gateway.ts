@@ -139,7 +139,8 @@ export async function testGateway(
   const config = testConfig(options);
   const { now, onLog, drainDelayMs = 0, times, isOverloaded = () => false } = options;
   const { forkTimes = never, lookUp } = options;
-  const log = new GatewayLog(config.log, onLog && { write: (line) => onLog(JSON.parse(line) as LogLine) });
+  // The audit log has a line at any level.
+  const log = new GatewayLog(config.log, { write: (line) => onLog?.(JSON.parse(line) as LogLine) });
   // Every line, whatever the config has.
   if (onLog !== undefined) log.logger.level = 'trace';
   const gateway = await startGateway(

@@ -162,7 +162,7 @@ test('a worker that follows a replacement does not publish it again', () => {
   const sent: unknown[] = [];
   const link = new PeerLink({ notify: (_name, argument) => void sent.push(argument), call: () => assert.fail() }, 0);
 
-  link.receive({ ledger: 1, event: replaced }, () => void link.publish(replaced));
+  void link.receive({ ledger: 1, event: replaced }, () => void link.publish(replaced));
   void link.publish(replaced);
 
   assert.deepEqual(sent, [{ ledger: 2, event: replaced }]);
@@ -236,7 +236,7 @@ test('a worker that starts later learns that pages are distrusted, also after a 
   await deliver();
   const late: PeerEvent[] = [];
   const link = new PeerLink({ notify: () => undefined, call: () => assert.fail() }, broadcast.setup.ledger);
-  for (const published of broadcast.setup.published) link.receive(published, (event) => late.push(event));
+  for (const published of broadcast.setup.published) void link.receive(published, (event) => void late.push(event));
   assert.deepEqual(late, [{ kind: 'pages distrusted' }]);
   assert.deepEqual(two.applied, [{ kind: 'pages distrusted' }, replaced]);
 });

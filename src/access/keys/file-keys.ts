@@ -11,7 +11,17 @@ import {
 import { nearMissHint } from '../../ledger/index.ts';
 import type { Journal } from '../../metrics/index.ts';
 import type { AccessMetrics } from '../access-metrics.ts';
-import type { KeyRecord, Principals } from './principals.ts';
+import { addition, change, editKeys, type KeysEdit, removal } from './edit-keys.ts';
+import {
+  type FieldChanges,
+  type KeyFields,
+  type KeysChange,
+  KeysFault,
+  type KeySource,
+  type NewKeyFields,
+} from './key-source.ts';
+import { createKey, type KeyRecord, type Principals } from './principals.ts';
+import { replaceFile } from './replace-file.ts';
 
 /** Consumers of keys, for both sources. */
 export interface KeysContext {
@@ -35,7 +45,7 @@ interface ReadFile extends KeysFile {
 const mostReported = 20;
 
 /** Watches the keys file. One without a list of keys, or a missing one, changes nothing; a faulty entry is refused alone. */
-export class FileKeys {
+export class FileKeys implements KeySource {
   readonly #file: string;
   readonly #context: KeysContext;
   readonly #peers: KeysPeers | undefined;
@@ -73,6 +83,53 @@ export class FileKeys {
 
   close(): void {
     this.#watched.close();
+  }
+
+  get found(): KeySource['found'] {
+    const { keys = [], problems = [] } = this.#inForce ?? {};
+    return { keys, problems: problems.map((problem) => ConfigError.format(problem)) };
+  }
+
+  add(fields: NewKeyFields): Promise<readonly KeysChange[]> {
+    return this.#edit(addition(fields, this.#file));
+  }
+
+  change(name: string, changes: FieldChanges): Promise<readonly KeysChange[]> {
+    return this.#edit(change(name, changes, this.#file));
+  }
+
+  remove(name: string): Promise<readonly KeysChange[]> {
+    return this.#edit(removal(name, this.#file));
+  }
+
+  /** Reads the file at once, ahead of its watch. `edited`: reused while the file has its text. */
+  readNow(edited?: ReadFile): void {
+    try {
+      const text = WatchedFiles.read(this.#file);
+      const next = edited?.text === text ? edited : this.#parse(text);
+      this.#watched.know(text);
+      if (next !== this.#inForce) this.#take(next);
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  /** An edit must leave its own entry sound. */
+  async #edit(edit: KeysEdit): Promise<readonly KeysChange[]> {
+    const edited = await editFile(this.#file, edit, {
+      plans: this.#context.principals.plans,
+      check: ({ problems }, index) => {
+        const own = problems.filter(({ path }) => index !== undefined && path[1] === index);
+        if (own.length === 0) return;
+        const texts = own.map(({ path, message }) => `${ConfigError.formatPath(path.slice(2))}: ${message}`);
+        throw new KeysFault('invalid', texts.join('; '));
+      },
+    }).catch((error: unknown) => {
+      if (!(error instanceof ConfigError)) throw error;
+      throw new KeysFault('unavailable', `the keys file cannot be changed: ${error.message.split('\n', 1)[0]}`);
+    });
+    this.readNow(edited);
+    return [{}];
   }
 
   /** Throws ConfigError. Reuses the keys in force for the same text: parsing blocks requests. */
@@ -118,12 +175,78 @@ export class FileKeys {
     try {
       this.#take(this.#parse(WatchedFiles.read(this.#file)));
     } catch (error) {
-      if (!(error instanceof ConfigError)) throw error;
-      const { metrics, journal } = this.#context;
-      metrics.reloaded('file', 'failed');
-      const why = { file: this.#file, problems: error.message.split('\n', mostReported) };
-      journal.record('keys refused', why, 'keys file refused: the keys in force stay');
+      this.#refuse(error);
     }
+  }
+
+  #refuse(error: unknown): void {
+    if (!(error instanceof ConfigError)) throw error;
+    const { metrics, journal } = this.#context;
+    metrics.reloaded('file', 'failed');
+    const why = { file: this.#file, problems: error.message.split('\n', mostReported) };
+    journal.record('keys refused', why, 'keys file refused: the keys in force stay');
+  }
+}
+
+interface EditOptions {
+  /** Valid plan names; absent: any. */
+  readonly plans?: ReadonlySet<string>;
+  /** A missing file is made. */
+  readonly isNew?: boolean;
+  /** Throws for an edit that must not be made. `index`: of its entry in the list, if it leaves one. */
+  readonly check: (edited: KeysFile, index: number | undefined) => void;
+}
+
+/** Edits the file under a lock. Rejects with `KeysFault`, with ConfigError for a file without a list of keys, and as `check` throws. */
+async function editFile(file: string, edit: KeysEdit, { plans, isNew = false, check }: EditOptions): Promise<ReadFile> {
+  let edited: ReadFile | undefined;
+  await replaceFile(file, async (found) => {
+    if (found === undefined && !isNew) throw new KeysFault('unavailable', `${file} is missing`);
+    const before = found ?? '';
+    const { text, index } = await editKeys(before, edit).catch((error: unknown) => {
+      // The reason why there is no list.
+      if (before.trim() !== '') readKeysFile(before, file);
+      throw error;
+    });
+    edited = { text, ...readKeysFile(text, file, plans) };
+    check(edited, index);
+    return text;
+  });
+  if (edited === undefined) throw new TypeError('a file without a change');
+  return edited;
+}
+
+/** A keys file as the command edits it, without a gateway. */
+export class KeysFileEditor {
+  readonly #file: string;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  /** Throws ConfigError when there is no list of keys. */
+  list(): KeysFile {
+    return readKeysFile(WatchedFiles.read(this.#file), this.#file);
+  }
+
+  /** The new key, whose hash the file gets. Makes the file. Rejects with `KeysFault`, and with ConfigError for any faulty entry. */
+  async create(fields: KeyFields & { readonly name: string }): Promise<string> {
+    const { key, sha256 } = createKey();
+    const { name, tenant, plan, ...rights } = fields;
+    await editFile(this.#file, addition({ name, tenant, plan, sha256, ...rights }, this.#file), {
+      isNew: true,
+      check: ({ problems }) => {
+        if (problems.length > 0) throw new ConfigError(problems);
+      },
+    });
+    return key;
+  }
+
+  /** The file without the keys of the name. Rejects with `KeysFault`, and with ConfigError without a list of keys. */
+  async revoke(name: string): Promise<KeysFile> {
+    // A missing file has the message of a missing config.
+    WatchedFiles.read(this.#file);
+    return editFile(this.#file, removal(name, this.#file), { check: () => undefined });
   }
 }
 

@@ -1,8 +1,13 @@
-/** Keys in Redis, polled every two seconds. While Redis is down, the last keys stay in force. */
+/**
+ * Keys in Redis, polled every two seconds, and read at once when a replica reports a change. While Redis is down, the last
+ * keys stay in force.
+ */
 import { setImmediate } from 'node:timers/promises';
-import type { AccessRedis, KeysClient } from '../redis.ts';
+import { type AccessRedis, type KeysClient, runScript, type Script } from '../redis.ts';
 import { findKey, type KeysContext } from './file-keys.ts';
+import { type FieldChanges, type KeysChange, KeysFault, type KeySource, type NewKeyFields } from './key-source.ts';
 import type { KeyRecord } from './principals.ts';
+import { additionScript, changeScript, type KeysScriptAnswer, removalScript } from './redis-keys-scripts.ts';
 
 const pollMs = 2_000;
 /** A larger hash is refused: it is no hash of keys. */
@@ -11,6 +16,12 @@ const mostKeys = 100_000;
 const emptyMark = 'none';
 /** Keys parsed between two turns of the event loop: some milliseconds. */
 const parsedAtOnce = 500;
+
+/** Invalid keys in a list for operators. */
+const mostReported = 20;
+/** Changes of one key by other writers, in a row. */
+const mostTries = 5;
+const unknownKey = 'Redis has no key of this name';
 
 /** A field; `record` is `undefined` for an invalid key. */
 interface Field {
@@ -22,15 +33,22 @@ interface Field {
 class WrongHashError extends Error {}
 
 /** The keys of the hash `{keyPrefix}:access:keys`: field = SHA-256, value = the key as JSON. */
-export class RedisKeys {
+export class RedisKeys implements KeySource {
   /** Resolves after the first poll. */
   readonly started: Promise<void>;
   readonly #context: KeysContext;
   readonly #redis: AccessRedis;
   readonly #client: KeysClient;
+  readonly #subscription: { disconnect(): void };
   readonly #name: string;
+  readonly #names: string;
+  readonly #channel: string;
   /** By SHA-256; `undefined` before the first poll. */
   #fields: ReadonlyMap<string, Field> | undefined;
+  /** The poll in flight. */
+  #poll: Promise<void> | undefined;
+  /** Fields that were read alone after all were asked for: they are newer. */
+  #newer: Map<string, Field | undefined> | undefined;
   #isAway = false;
   #isClosed = false;
   #timer: NodeJS.Timeout | undefined;
@@ -39,10 +57,96 @@ export class RedisKeys {
     this.#redis = redis;
     this.#context = context;
     this.#name = `${redis.keyPrefix}:access:keys`;
+    // In the slot of the hash of keys (Redis Cluster specification, hash tags).
+    this.#names = `${redis.keyPrefix}:access:names:{${this.#name}}`;
+    this.#channel = `${this.#name}:changed`;
     const connected = Promise.withResolvers<void>();
     this.#client = redis.connect(() => connected.resolve());
     this.#client.once('ready', () => connected.resolve());
-    this.started = connected.promise.then(() => this.#poll());
+    this.started = connected.promise.then(() => this.readAll());
+    this.#subscription = redis.subscribe(this.#channel, {
+      // Messages may have been lost.
+      onBegin: () => void this.readAll(),
+      onMessage: (sha256) => void this.readKey(sha256),
+    });
+  }
+
+  get found(): KeySource['found'] {
+    const fields = [...(this.#fields ?? [])];
+    const wrong = fields.filter(([, { record }]) => record === undefined);
+    return {
+      keys: fields.flatMap(([, { record }]) => record ?? []),
+      problems: wrong.slice(0, mostReported).map(([name]) => `Redis: the key ${name.slice(0, 8)}... is invalid`),
+    };
+  }
+
+  async add({ sha256, ...fields }: NewKeyFields): Promise<readonly KeysChange[]> {
+    if (this.#fields === undefined) throw notRead();
+    const isKnown = this.#fields.size > 0;
+    const answer = await this.#run(additionScript, [
+      sha256,
+      JSON.stringify(fields),
+      fields.name,
+      String(mostKeys),
+      isKnown ? '1' : '0',
+    ]);
+    if (answer === 'exists') throw new KeysFault('exists', `Redis has a key named ${fields.name} already`);
+    if (answer === 'full') throw new KeysFault('conflict', `Redis has ${mostKeys} keys, the limit`);
+    await this.readKey(sha256);
+    return [{ sha256 }];
+  }
+
+  async change(name: string, changes: FieldChanges): Promise<readonly KeysChange[]> {
+    for (let tries = 0; tries < mostTries; tries += 1) {
+      const [[sha256, before] = [], another] = await this.#find(name);
+      if (another !== undefined) throw new KeysFault('conflict', `Redis has several keys named ${name}`);
+      if (sha256 === undefined || before === undefined) throw new KeysFault('unknown', unknownKey);
+      const merged = Object.entries({ ...(JSON.parse(before.text) as object), ...changes });
+      const after = JSON.stringify(
+        Object.fromEntries(merged.filter(([, value]) => (value ?? undefined) !== undefined)),
+      );
+      if (findKey(sha256, after) === undefined) throw new KeysFault('invalid', 'the changed key is invalid');
+      const answer = await this.#run(changeScript, [sha256, before.text, after]);
+      await this.readKey(sha256);
+      if (answer === 'done') return [{ sha256 }];
+    }
+    throw new KeysFault('unavailable', `other writers change the key ${name}: try again`);
+  }
+
+  async remove(name: string): Promise<readonly KeysChange[]> {
+    const found = await this.#find(name);
+    if (found.length === 0) throw new KeysFault('unknown', unknownKey);
+    for (const [sha256] of found) {
+      await this.#run(removalScript, [sha256, name, emptyMark]);
+      await this.readKey(sha256);
+    }
+    return found.map(([sha256]) => ({ sha256 }));
+  }
+
+  /** Reads one key at once. Never rejects: the next poll has it. */
+  async readKey(sha256: string): Promise<void> {
+    if (!/^[\da-f]{64}$/.test(sha256)) return;
+    const newer = this.#newer;
+    const text = await this.#client.hget(this.#name, sha256).catch(() => undefined);
+    if (text === undefined || this.#isClosed) return;
+    const known = this.#fields?.get(sha256);
+    const field = text === null ? undefined : known?.text === text ? known : { text, record: findKey(sha256, text) };
+    newer?.set(sha256, field);
+    // Before the first poll, it will have the key.
+    if (this.#fields === undefined || field === known) return;
+    this.#take((this.#fields = withField(this.#fields, sha256, field)));
+  }
+
+  /** Reads all keys at once, or joins the poll in flight. Never rejects. */
+  readAll(): Promise<void> {
+    if (this.#poll !== undefined || this.#isClosed) return this.#poll ?? Promise.resolve();
+    clearTimeout(this.#timer);
+    this.#poll = this.#readAll().finally(() => {
+      this.#poll = undefined;
+      this.#newer = undefined;
+      if (!this.#isClosed) this.#timer = setTimeout(() => void this.readAll(), pollMs).unref();
+    });
+    return this.#poll;
   }
 
   /** Checks the keys against new plans. */
@@ -53,26 +157,55 @@ export class RedisKeys {
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#timer);
+    this.#subscription.disconnect();
     this.#client.disconnect();
   }
 
-  async #poll(): Promise<void> {
+  async #readAll(): Promise<void> {
     try {
       const { [emptyMark]: _, ...texts } = await this.#read();
       this.#report(undefined);
-      const fields = await this.#parse(texts);
+      let fields = await this.#parse(texts);
+      for (const [sha256, field] of this.#newer ?? []) {
+        if (fields.get(sha256) !== field) fields = withField(fields, sha256, field);
+      }
       if (fields !== this.#fields && !this.#isClosed) this.#take((this.#fields = fields));
     } catch (error) {
       this.#report(this.#reasonOf(error));
     }
-    if (this.#isClosed) return;
-    this.#timer = setTimeout(() => void this.#poll(), pollMs).unref();
+  }
+
+  /** Fields of valid keys of the name, read again where none is known. Rejects with `KeysFault` while no key is known. */
+  async #find(name: string): Promise<readonly (readonly [sha256: string, field: Field])[]> {
+    const find = () => [...(this.#fields ?? [])].filter(([, { record }]) => record?.name === name);
+    const found = find();
+    if (found.length > 0) return found;
+    await this.readAll();
+    if (this.#isAway || this.#fields === undefined) throw notRead();
+    return find();
+  }
+
+  /** Rejects with `KeysFault`, also when it is not known whether the script ran. */
+  async #run(script: Script, args: readonly string[]): Promise<KeysScriptAnswer> {
+    let answer: KeysScriptAnswer;
+    try {
+      const keys = [this.#name, this.#names];
+      answer = (await runScript(this.#client, script, keys, [this.#channel, ...args])) as KeysScriptAnswer;
+    } catch (error) {
+      // The change may have been made.
+      void this.readAll();
+      throw new KeysFault('unavailable', `Redis did not confirm the change: ${this.#reasonOf(error)}`);
+    }
+    if (answer === 'lost') throw new KeysFault('unavailable', `${this.#name} has disappeared from Redis: restore it`);
+    return answer;
   }
 
   /** Does not wait: commands fail without a connection, and a silent connection is replaced. */
   async #read(): Promise<Readonly<Record<string, string>>> {
     const count = await this.#client.hlen(this.#name);
     if (count > mostKeys) throw new WrongHashError(`${count} keys exceed the limit of ${mostKeys}`);
+    // Redis answers a connection in order.
+    this.#newer = new Map();
     const texts = await this.#client.hgetall(this.#name);
     // Evicted, or lost in a restart: an operator leaves `emptyMark` behind.
     if (Object.keys(texts).length === 0 && this.#fields !== undefined && this.#fields.size > 0)
@@ -128,4 +261,20 @@ export class RedisKeys {
       journal.record('keys away', { reason }, 'keys in Redis are unreadable: the keys in force stay');
     } else journal.record('keys read', {}, 'keys in Redis are readable again');
   }
+}
+
+function notRead(): KeysFault {
+  return new KeysFault('unavailable', 'the keys in Redis cannot be read: try again');
+}
+
+/** `field`: `undefined` removes it. */
+function withField(
+  fields: ReadonlyMap<string, Field>,
+  sha256: string,
+  field: Field | undefined,
+): ReadonlyMap<string, Field> {
+  const changed = new Map(fields);
+  if (field === undefined) changed.delete(sha256);
+  else changed.set(sha256, field);
+  return changed;
 }

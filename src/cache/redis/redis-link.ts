@@ -308,6 +308,18 @@ export function redisConnections(
         onTrouble,
       }),
     connect: (onError: (error: Error) => void) => source.connect(onError),
+    subscribe(channel: string, listener: { onBegin(): void; onMessage(message: string): void }) {
+      const client = source.subscribe(() => undefined);
+      // At each connection: the client renews granted subscriptions only.
+      client.on('ready', () => {
+        client.subscribe(channel).then(
+          () => listener.onBegin(),
+          () => undefined,
+        );
+      });
+      client.on('message', (_channel: string, message: string) => listener.onMessage(message));
+      return client;
+    },
     /** The error of a read in words of a closed set. */
     reasonOf: (error: Error) => reasonOf(failureOf(error, false), error, bounds),
   };

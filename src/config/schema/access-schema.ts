@@ -67,6 +67,23 @@ export const keySchema = z.strictObject({
   expires: z.iso.datetime({ error: expiryFault }).optional(),
 });
 
+/** A new key without its secret, as operators send it. `source`: absent: Redis, where the config has both. */
+export const newKeySchema = keySchema
+  .omit({ sha256: true })
+  .extend({ source: z.enum(['file', 'redis'], { error: 'expected file or redis' }).optional() });
+
+const { plan: planOfKey, tenant, operations: operationsOfKey, origins: originsOfKey, expires } = keySchema.shape;
+
+/** Changes of a key, as operators send them; null removes a field (RFC 7396). */
+export const keyChangesSchema = z.strictObject({
+  plan: planOfKey.optional(),
+  tenant: tenant.nullable(),
+  operations: operationsOfKey.nullable(),
+  origins: originsOfKey.nullable(),
+  addresses: keySchema.shape.addresses.nullable(),
+  expires: expires.nullable(),
+});
+
 const most = whole(1, 1_000_000_000);
 
 const functionFault = 'expected functions such as "0x1::coin::balance", "0x1::coin::*" or "0x1::*"';

@@ -81,6 +81,12 @@ export class WatchedFiles {
     this.#known = digestOf(this.names) ?? this.#known;
   }
 
+  /** Takes these contents of a single file as no change: the owner has them. */
+  know(text: string): void {
+    this.#known = createHash('sha256').update(text).digest('hex');
+    this.#seen = undefined;
+  }
+
   /** Takes the contents as a change whatever they are: the owner could not use them. */
   forget(): void {
     this.#known = undefined;

@@ -11,9 +11,9 @@ export interface AdminAnswer {
 /** An operator's request failed; status and message of the answer. */
 export class AdminFault extends Error {
   override readonly name = 'AdminFault';
-  readonly status: 400 | 404 | 503;
+  readonly status: 400 | 404 | 409 | 503;
 
-  constructor(status: 400 | 404 | 503, message: string) {
+  constructor(status: AdminFault['status'], message: string) {
     super(message);
     this.status = status;
   }

@@ -1,8 +1,9 @@
 /** `/admin/*` on the operations port, and the audit log of its calls. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
-import { parseBearer } from '../../access/index.ts';
-import type { DrainRequest, OperatorPurge } from './process.ts';
+import { type KeysRequest, parseBearer } from '../../access/index.ts';
+import { type DrainRequest, type OperatorPurge, orFault } from './process.ts';
 import type { AdminAnswer } from './admin-request.ts';
+import { keyNameOf, parseKeysRequest } from './keys-admin.ts';
 import type { LogAdmin } from './log-admin.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
 import { type AccessRules, findOperator, type Operator, type Refusal } from './operations-access.ts';
@@ -13,6 +14,7 @@ export interface AdminFunctions {
   setDrained(request: DrainRequest): Promise<AdminAnswer>;
   explain(request: unknown): Promise<AdminAnswer>;
   usage(request: unknown): Promise<AdminAnswer>;
+  keys(request: KeysRequest): Promise<AdminAnswer>;
 }
 
 /** Writes one line of the audit log. `call`: no secrets and no texts of operators that were not checked. */
@@ -35,15 +37,18 @@ interface AdminParts {
   readonly rules: () => AccessRules;
 }
 
+/** An answer, and the fields of its line in the audit log: no text of an operator that was not checked. */
+interface AuditedAnswer extends AdminAnswer {
+  readonly subject?: Readonly<Record<string, unknown>>;
+}
+
 /** One route of `/admin`. */
 interface AdminRoute {
   readonly method: HTTPMethods;
   readonly url: string;
   /** Its name in the audit log; absent: the call changes nothing and has no line. */
   readonly action?: string;
-  readonly run: (request: FastifyRequest) => AdminAnswer | Promise<AdminAnswer>;
-  /** Fields of the line. `answer`: texts of a request that was not answered with 2xx may be anything. */
-  readonly subjectOf?: (answer: AdminAnswer, request: FastifyRequest) => Readonly<Record<string, unknown>>;
+  readonly run: (request: FastifyRequest) => AuditedAnswer | Promise<AuditedAnswer>;
   /** Writes the answer otherwise than as JSON. */
   readonly write?: (reply: FastifyReply, answer: AdminAnswer, request: FastifyRequest) => FastifyReply;
 }
@@ -56,9 +61,9 @@ export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, part
       method: 'POST',
       url: '/admin/purge',
       action: 'purge',
-      run: ({ body, ip }) => admin.purge({ request: body, from: ip }),
       // The kind: a read has a path and a query.
-      subjectOf: ({ status }, { body }) => (status === 200 ? { purge: Object.keys(Object(body) as object)[0] } : {}),
+      run: async ({ body, ip }) =>
+        about(await admin.purge({ request: body, from: ip }), { purge: Object.keys(Object(body) as object)[0] }),
     },
     ...(['drain', 'resume'] as const).map((action): AdminRoute => {
       const isDrained = action === 'drain';
@@ -66,8 +71,10 @@ export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, part
         method: 'POST',
         url: `/admin/upstreams/:upstream/${action}`,
         action,
-        run: (request) => admin.setDrained({ upstream: paramOf(request, 'upstream'), isDrained, from: request.ip }),
-        subjectOf: ({ status }, request) => (status === 200 ? { upstream: paramOf(request, 'upstream') } : {}),
+        run: async (request) => {
+          const upstream = paramOf(request, 'upstream');
+          return about(await admin.setDrained({ upstream, isDrained, from: request.ip }), { upstream });
+        },
       };
     }),
     { method: 'GET', url: '/admin/explain', run: ({ query }) => admin.explain({ ...(query as object) }) },
@@ -81,16 +88,43 @@ export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, part
         return reply.type('text/csv; charset=utf-8; header=present').send(usageCsv(rowsOf(used.body)));
       },
     },
+    ...keysRoutes.map(([method, url, action]): AdminRoute => ({
+      method,
+      url,
+      action: `keys ${action}`,
+      run: (request) =>
+        orFault(async (): Promise<AuditedAnswer> => {
+          const parsed = parseKeysRequest(action, paramOf(request, 'name'), request.body);
+          return { ...(await admin.keys(parsed)), subject: { key: keyNameOf(parsed) } };
+        }),
+      // That to a creation has the key itself.
+      write: (reply, answered) =>
+        answer(answered.status < 300 ? reply.header('cache-control', 'no-store') : reply, answered),
+    })),
     { method: 'GET', url: '/admin/log', run: () => log.show() },
     {
       method: 'PUT',
       url: '/admin/log',
       action: 'log',
-      run: ({ body, ip }) => log.change(body, ip),
-      subjectOf: ({ status, body }) => (status === 200 ? { logLevel: body['level'] } : {}),
+      run: ({ body, ip }) => {
+        const changed = log.change(body, ip);
+        return about(changed, { logLevel: changed.body['level'] });
+      },
     },
   ];
   for (const route of routes) addRoute(app, route, parts);
+}
+
+const keysRoutes: readonly (readonly [HTTPMethods, url: string, KeysRequest['action']])[] = [
+  ['GET', '/admin/keys', 'list'],
+  ['POST', '/admin/keys', 'create'],
+  ['PATCH', '/admin/keys/:name', 'change'],
+  ['DELETE', '/admin/keys/:name', 'revoke'],
+];
+
+/** Of a request that was refused, any text may be the subject. */
+function about(answered: AdminAnswer, subject: Readonly<Record<string, unknown>>): AuditedAnswer {
+  return answered.status === 200 ? { ...answered, subject } : answered;
 }
 
 function paramOf({ params }: FastifyRequest, name: string): string {
@@ -98,7 +132,7 @@ function paramOf({ params }: FastifyRequest, name: string): string {
 }
 
 function addRoute(app: FastifyInstance, route: AdminRoute, { audit, rules }: AdminParts): void {
-  const { method, url, action, run, subjectOf, write = answer } = route;
+  const { method, url, action, run, write = answer } = route;
   const operators = new WeakMap<FastifyRequest, Operator>();
   const note = (request: FastifyRequest, status: number, subject = {}): void => {
     const operator = operators.get(request)?.name;
@@ -121,7 +155,7 @@ function addRoute(app: FastifyInstance, route: AdminRoute, { audit, rules }: Adm
       // Not at the end of the response, which an operator who hangs up does not wait for.
       try {
         const answered = await run(request);
-        note(request, answered.status, subjectOf?.(answered, request));
+        note(request, answered.status, answered.subject);
         return write(reply, answered, request);
       } catch (error) {
         note(request, 500);

@@ -1,10 +1,12 @@
 /** The view of operators on one serving process, and their changes: plain data, so that it can cross to another process. */
 import { z } from 'zod';
+import type { KeysRequest } from '../../access/index.ts';
 import { cacheKey, type PurgeScope } from '../../cache/index.ts';
 import { familiesOf, type FamilyData } from '../../metrics/index.ts';
 import { Address, quote } from '../../ledger/index.ts';
 import { explain } from './explain.ts';
 import { type ProcessParts, StatusSource } from './status/report.ts';
+import { answerKeys } from './keys-admin.ts';
 import { reportUsage } from './usage-report.ts';
 import {
   AdminFault,
@@ -92,6 +94,11 @@ export class ProcessOperations extends StatusSource {
   usage(request: unknown): Promise<AdminAnswer> {
     return answered(() => reportUsage(this.parts.access?.usage, request, Date.now()));
   }
+
+  /** Reads or changes keys of clients. */
+  keys(request: KeysRequest): Promise<AdminAnswer> {
+    return orFault(() => answerKeys(this.parts.access?.keys, request));
+  }
 }
 
 function answered(serve: () => Promise<AdminAnswer['body']>): Promise<AdminAnswer> {
@@ -99,7 +106,7 @@ function answered(serve: () => Promise<AdminAnswer['body']>): Promise<AdminAnswe
 }
 
 /** The answer of `serve`, or to its `AdminFault`. */
-export async function orFault(serve: () => Promise<AdminAnswer>): Promise<AdminAnswer> {
+export async function orFault<Answer extends AdminAnswer>(serve: () => Promise<Answer>): Promise<Answer | AdminAnswer> {
   try {
     return await serve();
   } catch (error) {

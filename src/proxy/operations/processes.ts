@@ -6,7 +6,7 @@ import { orFault, parsePurgeRequest, type ProcessOperations, type PurgeRequest }
 import { mergeReadiness, mergeStatus, type Readiness } from './status/report.ts';
 import { mergeUsage } from './usage-report.ts';
 
-type Calls = 'readiness' | 'report' | 'families' | 'purge' | 'purgeHere' | 'setDrained' | 'explain' | 'usage';
+type Calls = 'readiness' | 'report' | 'families' | 'purge' | 'purgeHere' | 'setDrained' | 'explain' | 'usage' | 'keys';
 
 /** The operations of a serving process, called from another one; a call without an answer in time rejects. */
 export type ProcessCalls = {
@@ -53,6 +53,10 @@ export function joinProcesses({ wanted, processes, families, journal, drained }:
     const isCounted = (at: number) => asked[at]?.isServing === true;
     return new Map(answers.flatMap((one, at) => (one.status === 'fulfilled' && isCounted(at) ? [one.value] : [])));
   };
+  const askOne = (ask: (operations: ProcessCalls) => Promise<AdminAnswer>): Promise<AdminAnswer> => {
+    const [chosen] = serving();
+    return chosen === undefined ? Promise.resolve(noWorker) : ask(chosen.operations).catch(() => noAnswer);
+  };
   return {
     families: async () => families(await askAll((operations) => operations.families())),
     nodes: () => nodes,
@@ -89,10 +93,9 @@ export function joinProcesses({ wanted, processes, families, journal, drained }:
       const failed = answered.find(({ status }) => status !== 200);
       return failed ?? { ...first, body: { ...first.body, inFlight } };
     },
-    explain: (request) =>
-      serving()[0]
-        ?.operations.explain(request)
-        .catch(() => noAnswer) ?? Promise.resolve(noWorker),
+    explain: (request) => askOne(({ explain }) => explain(request)),
+    // It has the others apply a change before it answers.
+    keys: (request) => askOne(({ keys }) => keys(request)),
     async usage(request) {
       const [chosen, ...others] = serving();
       const ask = ({ operations }: ServingProcess) => operations.usage(request).catch(() => noAnswer);

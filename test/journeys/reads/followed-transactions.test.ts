@@ -74,7 +74,7 @@ async function followed(t: TestContext, options: TestGatewayOptions): Promise<Fo
       };
       const page = await cutPage(answer, first as LedgerVersion, undefined);
       assert.ok(page);
-      serving.applyPeerEvent({ kind: 'page', page });
+      void serving.applyPeerEvent({ kind: 'page', page });
     },
   };
 }
@@ -182,7 +182,7 @@ test('above the second newest head an answer is provisional, and final once anot
   second.clock.head = 900n;
   const info = new Dialect('node').findInfo((await fetchReply(second.url, { method: 'GET' })).headers);
   assert.ok(info);
-  serving.applyPeerEvent({ kind: 'head', upstream: 'full-1', info });
+  void serving.applyPeerEvent({ kind: 'head', upstream: 'full-1', info });
 
   assert.match((await cacheControl()) ?? '', /max-age=600/);
   assert.equal(first.requestsTo('byVersion') + second.requestsTo('byVersion'), 0);

@@ -31,6 +31,7 @@ function processOf(name: string, calls: string[], own: Partial<ProcessCalls> = {
     setDrained: () => Promise.resolve(answer({ upstream: 'a', isDrained: true, inFlight: 3 })),
     explain: () => Promise.resolve(answer({ route: name })),
     usage: () => Promise.resolve(answer({ source: 'memory', complete: true, rows: [] })),
+    keys: () => Promise.resolve(answer({ keys: [], problems: [] })),
     ...own,
   };
   return { id: (lastId += 1), isServing: true, operations };

@@ -95,7 +95,7 @@ export interface ProcessParts {
   readonly registry: Registry;
   readonly journal: Journal;
   /** Absent without access control. */
-  readonly access: Pick<Access, 'usage' | 'planOf' | 'plans' | 'faultOfView'> | undefined;
+  readonly access: Pick<Access, 'usage' | 'planOf' | 'plans' | 'faultOfView' | 'keys'> | undefined;
   /** Live settings of the config. */
   readonly settings: {
     readonly encode: { readonly enabled: boolean };

@@ -1,0 +1,151 @@
+/** The keys of a gateway in their sources: requests are identified by them, and operators change them. */
+import type { z } from 'zod';
+import type { AccessConfig, keyChangesSchema, newKeySchema } from '../../config/index.ts';
+import { nearMissHint } from '../../ledger/index.ts';
+import type { AccessRedis } from '../redis.ts';
+import { FileKeys, type KeysContext, type KeysPeers } from './file-keys.ts';
+import { type KeysChange, KeysFault, type KeySource } from './key-source.ts';
+import { createKey, describeKey } from './principals.ts';
+import { RedisKeys } from './redis-keys.ts';
+
+type NewKey = z.output<typeof newKeySchema>;
+type KeyChanges = z.output<typeof keyChangesSchema>;
+
+/** An operator's request about keys: plain data that can cross to another process. */
+export type KeysRequest =
+  | { readonly action: 'list' }
+  | { readonly action: 'create'; readonly key: NewKey }
+  | { readonly action: 'change'; readonly name: string; readonly changes: KeyChanges }
+  | { readonly action: 'revoke'; readonly name: string };
+
+/** A key for operators. */
+type DescribedKey = ReturnType<typeof describeKey> & {
+  readonly source: 'file' | 'redis';
+  /** False for an expired key, one without a plan, and one that the other source overrides. */
+  readonly inForce: boolean;
+};
+
+type NamedSource = readonly [name: DescribedKey['source'], source: KeySource];
+
+interface KeyStoreParts extends KeysContext {
+  /** Absent without keys in Redis. */
+  readonly redis: AccessRedis | undefined;
+  readonly peers: KeysPeers | undefined;
+  /** Publishes a change to the other workers; resolves once they have it in force, or after a bound. */
+  readonly publish: (change: KeysChange) => Promise<void> | undefined;
+}
+
+/** The file, Redis, or both. */
+export class KeyStore {
+  /** Resolves after the first poll of Redis. */
+  readonly started: Promise<void> | undefined;
+  readonly #parts: KeyStoreParts;
+  readonly #file: FileKeys | undefined;
+  readonly #redis: RedisKeys | undefined;
+
+  /** Reads the file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
+  constructor({ file }: AccessConfig['keys'], parts: KeyStoreParts) {
+    this.#parts = parts;
+    this.#file = file === undefined ? undefined : new FileKeys(file, parts, parts.peers);
+    this.#redis = parts.redis && new RedisKeys(parts.redis, parts);
+    this.started = this.#redis?.started;
+  }
+
+  /** Throws ConfigError when keys of the file in force would lose their plan. */
+  check(plans: ReadonlySet<string>): void {
+    this.#file?.check(plans);
+  }
+
+  /** New plans may make refused keys valid. */
+  reapplyPlans(): void {
+    this.#file?.reapplyPlans();
+    this.#redis?.reapplyPlans();
+  }
+
+  /** Reads what another process has changed; resolves once it is in force here. */
+  async readChange({ sha256 }: KeysChange): Promise<void> {
+    if (sha256 === undefined) this.#file?.readNow();
+    else await this.#redis?.readKey(sha256);
+  }
+
+  /** All keys, without themselves and their hashes, and texts about entries that are refused. */
+  list(): { readonly keys: readonly DescribedKey[]; readonly problems: readonly string[] } {
+    const { principals } = this.#parts;
+    const nowMs = Date.now();
+    const keys = this.#sources.flatMap(([source, { found }]) =>
+      found.keys.map((key) => ({ ...describeKey(key), source, inForce: principals.isInForce(key, nowMs) })),
+    );
+    return { keys, problems: this.#sources.flatMap(([, { found }]) => found.problems) };
+  }
+
+  /** Makes a key; resolves with it once it is in force here and in the other workers. Rejects with `KeysFault`. */
+  async create({ source, ...fields }: NewKey): Promise<DescribedKey & { readonly key: string }> {
+    const { name, tenant, plan, ...rights } = fields;
+    this.#requirePlan(plan);
+    // Redis, where there is a choice: a file is parsed as a whole after each change.
+    const target = this.#sources.findLast(([known]) => source === undefined || known === source)?.[1];
+    if (target === undefined) throw new KeysFault('conflict', `access.keys has no ${source ?? 'file and no redis'}`);
+    if (this.#sourcesOf(name).length > 0) throw new KeysFault('exists', `there is a key named ${name} already`);
+    const { key, sha256 } = createKey();
+    await this.#publish(await target.add({ name, tenant, plan, sha256, ...rights }));
+    return { key, ...this.#describe(name) };
+  }
+
+  /** Changes fields of a key; resolves with it as `create` does. Rejects with `KeysFault`. */
+  async change(name: string, changes: KeyChanges): Promise<DescribedKey> {
+    if (changes.plan !== undefined) this.#requirePlan(changes.plan);
+    if (this.#sourcesOf(name).length > 1) throw new KeysFault('conflict', `the file and Redis have keys named ${name}`);
+    await this.#inSources(name, (source) => source.change(name, changes));
+    return this.#describe(name);
+  }
+
+  /** Removes each key of the name; resolves as `create` does. Rejects with `KeysFault`. */
+  revoke(name: string): Promise<void> {
+    return this.#inSources(name, (source) => source.remove(name));
+  }
+
+  close(): void {
+    this.#file?.close();
+    this.#redis?.close();
+  }
+
+  get #sources(): readonly NamedSource[] {
+    const file = this.#file === undefined ? [] : [['file', this.#file] as const];
+    return this.#redis === undefined ? file : [...file, ['redis', this.#redis] as const];
+  }
+
+  #sourcesOf(name: string): readonly NamedSource[] {
+    return this.#sources.filter(([, { found }]) => found.keys.some((key) => key.name === name));
+  }
+
+  #describe(name: string): DescribedKey {
+    const found = this.list().keys.find((key) => key.name === name);
+    if (found === undefined) throw new KeysFault('conflict', `another writer has removed the key ${name} meanwhile`);
+    return found;
+  }
+
+  #requirePlan(plan: string): void {
+    const { plans } = this.#parts.principals;
+    if (plans.has(plan)) return;
+    throw new KeysFault('invalid', `plan: there is no such plan in access.plans${nearMissHint(plan, [...plans])}`);
+  }
+
+  /** Runs a change in each source that has the name; in all of them for a name that no valid entry here has. */
+  async #inSources(name: string, run: (source: KeySource) => Promise<readonly KeysChange[]>): Promise<void> {
+    const known = this.#sourcesOf(name);
+    const asked = known.length > 0 ? known : this.#sources;
+    const outcomes = await Promise.allSettled(asked.map(async ([, source]) => this.#publish(await run(source))));
+    const faults = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []));
+    const fault = faults.find((one) => !isUnknown(one));
+    if (fault !== undefined) throw fault;
+    if (faults.length === asked.length) throw faults[0] ?? new KeysFault('unknown', `there is no key named ${name}`);
+  }
+
+  async #publish(changes: readonly KeysChange[]): Promise<void> {
+    await Promise.all(changes.map(async (change) => this.#parts.publish(change)));
+  }
+}
+
+function isUnknown(fault: unknown): boolean {
+  return fault instanceof KeysFault && fault.reason === 'unknown';
+}
