@@ -113,7 +113,10 @@ test('a report of a peer does not decide the dialect: that is up to answers of n
   const serving = await startServing(config, { peers });
   t.after(() => serving.stop());
   void serving.applyPeerEvent({ kind: 'head', upstream: 'full-0', info: at(900n) });
-  void serving.applyPeerEvent({ kind: 'ledger replaced', reports: [{ name: 'full-0', isSuspect: false, info: at(900n) }] });
+  void serving.applyPeerEvent({
+    kind: 'ledger replaced',
+    reports: [{ name: 'full-0', isSuspect: false, info: at(900n) }],
+  });
   void serving.applyPeerEvent(snapshot(at(900n)));
   const url = `http://127.0.0.1:${serving.port}/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe`;
   const early = await fetchReply(url, { method: 'GET' });

@@ -9,7 +9,7 @@ import { call } from '../../commands/command-line.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, type LogLine, nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { fetchReply, type LogLine, nodeAndGateway, type Reply, testGateway } from '../../support/gateway.ts';
 import { askKeys, changedKey, createdKey, listedKeys } from '../../support/keys-api.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer, type RedisServer } from '../../support/redis-server.ts';
@@ -42,7 +42,7 @@ async function filed(t: TestContext, keys: readonly TestKey[], more: { readonly 
 
 test('a key is created, changed and revoked in the file, each in force with the answer', async (t) => {
   const { file, gateway } = await filed(t, []);
-  file.writeText('# Ask Ana.\nkeys:\n  # the wallet team\n' + `  - ${entryOf(testKey('wallet'))} # until May\n`);
+  file.writeText(`# Ask Ana.\nkeys:\n  # the wallet team\n  - ${entryOf(testKey('wallet'))} # until May\n`);
   await eventually(
     () => listedKeys(gateway),
     ({ keys }) => keys.length === 1,
@@ -235,6 +235,11 @@ test('writers at one time lose no key: calls, the command, and an editor that re
   for (const [index, key] of made.entries()) assert.equal(await statusOf(gateway, key), index < 4 ? 401 : 200);
 });
 
+/** The statuses in order. */
+function ascending(replies: readonly Reply[]): readonly number[] {
+  return replies.map(({ status }) => status).sort((one, other) => one - other);
+}
+
 test('of several creations of one name one succeeds', async (t) => {
   const { gateway } = await filed(t, []);
 
@@ -242,7 +247,7 @@ test('of several creations of one name one succeeds', async (t) => {
     Array.from({ length: 5 }, () => askKeys(gateway, 'POST', '', { name: 'a', plan: 'free' })),
   );
 
-  assert.deepEqual(replies.map(({ status }) => status).sort(), [201, 409, 409, 409, 409]);
+  assert.deepEqual(ascending(replies), [201, 409, 409, 409, 409]);
   assert.equal((await listedKeys(gateway)).keys.length, 1);
 });
 
@@ -349,7 +354,7 @@ test('of creations of one name at two replicas at one time one succeeds', { skip
     [one, two, one, two].map((gateway) => askKeys(gateway, 'POST', '', { name: 'a', plan: 'free' })),
   );
 
-  assert.deepEqual(replies.map(({ status }) => status).sort(), [201, 409, 409, 409]);
+  assert.deepEqual(ascending(replies), [201, 409, 409, 409]);
   await until(async () => (await listedKeys(one)).keys.length === 1 && (await listedKeys(two)).keys.length === 1);
 });
 
@@ -453,6 +458,8 @@ test(
   },
 );
 
+const isEverywhere = (status: number) => (all: readonly number[]) => all.every((one) => one === status);
+
 for (const source of ['file', 'redis'] as const) {
   const skip = source === 'redis' && noRedis;
   test(`each worker has a change of a key in force: ${source}`, { skip }, async (t) => {
@@ -470,7 +477,6 @@ for (const source of ['file', 'redis'] as const) {
       for (let count = 0; count < 6; count += 1) all.push(await statusOf(gateway, key));
       return all;
     };
-    const isEverywhere = (status: number) => (all: readonly number[]) => all.every((one) => one === status);
     await eventually(() => statuses('no-key'), isEverywhere(401));
 
     const key = await createdKey(gateway, { name: 'a', plan: 'free' });
