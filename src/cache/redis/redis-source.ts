@@ -43,7 +43,7 @@ export class RedisSource {
 
   /** Throws when files of TLS cannot be used. `parts`: absent, the config and its files are read once. */
   constructor(config: RedisSourceConfig, parts?: RedisSourceParts) {
-    this.#config = config;
+    this.#config = partOf(config);
     this.#parts = parts;
     this.#target = config.target;
     if (parts === undefined) this.#tls = config.tls && ClientTls.once(config.tls);
@@ -64,7 +64,8 @@ export class RedisSource {
   }
 
   /** Takes over another config of the same servers. Throws when its files cannot be used. */
-  renew(config: RedisSourceConfig): void {
+  renew(next: RedisSourceConfig): void {
+    const config = partOf(next);
     if (JSON.stringify(config) === JSON.stringify(this.#config)) return;
     const before = this.#config;
     this.#config = config;
@@ -140,6 +141,11 @@ export class RedisSource {
   }
 }
 
+/** Other keys of the section are no concern of connections. */
+function partOf({ target, tls }: RedisSourceConfig): RedisSourceConfig {
+  return tls === undefined ? { target } : { target, tls };
+}
+
 /** A connection that Redis refuses it on, or that cannot send it, keeps its user until it is replaced. */
 function authenticate(node: Redis, { username, password }: RedisUser): void {
   if (node.status !== 'ready' || password === undefined) return;
@@ -147,8 +153,11 @@ function authenticate(node: Redis, { username, password }: RedisUser): void {
   sent.catch(() => undefined);
 }
 
+/** Codes of replies to a user that cannot be used, which a sentinel's error quotes. */
+const refusals = /\b(?:WRONGPASS|NOAUTH|NOPERM|LOADING|MASTERDOWN|CLUSTERDOWN)\b/;
+
 /** The code of an error, which names no server and no secret. */
 function codeOf(error: NodeJS.ErrnoException | undefined): string {
-  const code = error?.code ?? /^[A-Z]{4,}\b/.exec(error?.message ?? '')?.[0];
+  const code = error?.code ?? refusals.exec(error?.message ?? '')?.[0];
   return code === undefined ? '' : `: ${code}`;
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WatchedFiles } from '../../../src/config/source/watched-files.ts';
@@ -107,6 +108,28 @@ test('contents that the caller notes are not reported', async (t) => {
   await sleep(300);
 
   assert.equal(seen.changes, 0);
+});
+
+test('a secret behind a link that is swapped is read, as Kubernetes mounts one', async (t) => {
+  const file = configFile(t, 'config');
+  const folder = dirname(configFile(t, ''));
+  for (const [name, text] of [
+    ['first', 'one'],
+    ['second', 'two'],
+  ] as const) {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, 'key'), text);
+  }
+  symlinkSync('first', join(folder, '..data'));
+  symlinkSync('..data/key', join(folder, 'key'));
+  const { files, untilChanges } = watched(t, file);
+  assert.equal(files.readSecret(join(folder, 'key')), 'one');
+
+  symlinkSync('second', join(folder, '..new'));
+  renameSync(join(folder, '..new'), join(folder, '..data'));
+  await untilChanges(1);
+
+  assert.equal(files.readSecret(join(folder, 'key')), 'two');
 });
 
 test('secrets are watched as they were read: a change, one that disappears, and one that comes back', async (t) => {

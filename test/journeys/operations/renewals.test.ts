@@ -8,6 +8,7 @@ import { collector } from '../../support/collector.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { authority, replaceFiles } from '../../support/tls.ts';
 import { tlsFront } from '../../support/tls-front.ts';
@@ -295,3 +296,54 @@ test("the collector's secret changes without a restart", async (t) => {
   assert.equal(await metric(gateway, 'ledgergate_config_reloads_total{result="applied"}'), 1);
   assert.equal(gateway.err(), '');
 });
+
+test(
+  'secrets of files are in no log, metric, status, trace or error, whatever becomes of them',
+  { skip: noRedis },
+  async (t) => {
+    const [node, traces, redis] = [await fakeNode(t, { head }), await collector(t), await redisServer(t)];
+    const folder = temporaryFolder(t);
+    const names = ['node', 'redis', 'collector', 'token'] as const;
+    const secretOf = (name: string, version: number): string => `hush-${name}-${version}-0123456789`;
+    const write = (version: number): void => {
+      for (const name of names) put(join(folder, name), `${secretOf(name, version)}\n`);
+    };
+    write(1);
+    const keys = new Set([secretOf('node', 1)]);
+    demand(node, keys);
+    await redis.run((client) => client.acl('SETUSER', 'one', 'on', `>${secretOf('redis', 1)}`, '~*', '&*', '+@all'));
+    const at = (name: (typeof names)[number]): string => `\${file:${join(folder, name)}}`;
+    const gateway = await gatewayProcess(t, {
+      full: [],
+      config: {
+        log: { level: 'trace', access: { share: 1 } },
+        upstreams: [{ name: 'a', url: node.url, headers: { 'X-Api-Key': at('node') } }],
+        cache: { redis: { url: `redis://one:${at('redis')}@127.0.0.1:${redis.port}` } },
+        tracing: { endpoint: traces.url, share: 1, headers: { 'X-Api-Key': at('collector') } },
+        operations: { host: '127.0.0.1', port: 0, token: at('token') },
+        access: { anonymous: 'free', plans: { free: {} } },
+      },
+    });
+    const read = () =>
+      fetchReply(`${gateway.url}/accounts/0x1?ledger_version=${5 + Math.floor(Math.random() * 1e6)}`, {
+        method: 'GET',
+      });
+    assert.equal((await read()).status, 200);
+    // Neither node nor Redis knows the second ones, and the third cannot be read.
+    write(2);
+    await until(async () => (await metric(gateway, pending('a'))) === 1);
+    await until(async () => (await metric(gateway, pending('cache.redis'))) === 1);
+    const texts = [(await read()).text];
+    for (const name of names) put(join(folder, name), `${secretOf(name, 3)}\n`.repeat(3_000));
+    await until(async () => (await metric(gateway, 'ledgergate_config_last_reload_successful')) === 0);
+    keys.delete(secretOf('node', 1));
+    texts.push((await read()).text);
+    for (const path of ['/metrics', '/readyz', '/status.json', '/status'])
+      texts.push((await fetchReply(gateway.operationsUrl + path, { method: 'GET' })).text);
+    await until(() => traces.spans.length > 0);
+    texts.push(JSON.stringify(traces.spans), gateway.err(), (await redis.run((client) => client.keys('*'))).join());
+
+    for (const text of texts) assert.doesNotMatch(text, /hush-/);
+    assert.match(gateway.err(), /has more than 64 KiB/);
+  },
+);
