@@ -13,7 +13,8 @@ import { keysFile, testKey } from '../support/keys.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 import { storeFolder } from '../support/stores.ts';
 import { submission } from '../support/submission.ts';
-import { askH1, authority } from '../support/tls.ts';
+import { askH1, authority, replaceFiles } from '../support/tls.ts';
+import { tlsFront } from '../support/tls-front.ts';
 import { dashboard, dashboardExpressions } from './dashboard.ts';
 import { groupingLabelsIn, parseScrape, selectorsIn, shownLabelsIn, type Scrape } from './promql.ts';
 import { alertingRules, noPromtool, promtool, recordingRules } from './rule-files.ts';
@@ -49,10 +50,17 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
   const headers = ledgerHeaders({ version: 1000n, oldest: 500n, chainId: 1 });
   full.faults.add({ kind: 'answer', status: 200, body: lie, headers }, { when: ({ url }) => url.includes('Probe') });
   const tls = root.certify('gateway');
+  const shown = root.certify('client');
+  const front = await tlsFront(t, other, root.certify('node'), root.ca);
+  const own = { ca: root.file, cert: shown.cert, key: shown.key };
   const gateway = await gatewayProcess(t, {
-    full: [{ url: full.url, maxRequestsPerSecond: 1_000_000 }, other],
+    full: [],
     config: {
       workers: 2,
+      upstreams: [
+        { name: 'full-0', url: full.url, maxRequestsPerSecond: 1_000_000 },
+        { name: 'full-1', url: front.url(), tls: own },
+      ],
       listen: { host: '127.0.0.1', port: 0, tls },
       upstream: { audit: 1 },
       cache: {
@@ -72,6 +80,7 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
   const keyed = { 'content-type': 'application/json', authorization: `Bearer ${key.text}` };
   const ask = (path: string, body?: string) =>
     askH1(origin, body === undefined ? { path } : { path, method: 'POST', headers: keyed, body }, root.ca);
+  replaceFiles(shown, root.certify('renewed'));
   const latest = await ask(probe);
   const encoded = await ask('/v1/transactions/encode_submission', encodeVectors[0]?.request);
   const submitted = await ask('/v1/transactions', submission());
@@ -85,6 +94,7 @@ async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; read
     /outcome="redis"\} [1-9]/,
     /outcome="collapsed"/,
     /audit_disagreements_total\{/,
+    /renewals_total\{/,
   ];
   for (let version = 600; ; version += 1) {
     // A worker writes every other answer to the store before the other worker is asked.
