@@ -304,8 +304,7 @@ test(
     const [node, traces, redis] = [await fakeNode(t, { head }), await collector(t), await redisServer(t)];
     const folder = temporaryFolder(t);
     const names = ['node', 'redis', 'collector', 'token'] as const;
-    const secretOf = (name: string, version: number): string => `hush-${name}-${version}-0123456789`;
-    const write = (version: number): void => {
+      const write = (version: number): void => {
       for (const name of names) put(join(folder, name), `${secretOf(name, version)}\n`);
     };
     write(1);
