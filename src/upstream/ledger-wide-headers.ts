@@ -149,7 +149,7 @@ export class LedgerWideHeaders {
   }
 
   #familyOf({ headers, upstream }: FamilyAnswer): FamilyFields {
-    const family = familyFields(headers, this.#fleet.dialect, upstream.headers);
+    const family = familyFields(headers, this.#fleet.dialect, upstream.withheld);
     if (family.cut.length > 0) this.#leaveOut(upstream);
     return family;
   }

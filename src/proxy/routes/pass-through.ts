@@ -139,7 +139,7 @@ export class PassThrough {
       vary === undefined ? withoutFreshness(given) : admitted?.isPrivate === true ? forOneClient(given) : given;
     // A cache would apply the type of a 304 to its stored answer (RFC 9110 15.4.5).
     const fields = answer.status === 304 ? { ...passed, 'content-type': undefined } : passed;
-    const head = responseHeaders(fields, answer.upstream.headers, admitted !== undefined);
+    const head = responseHeaders(fields, answer.upstream.withheld, admitted !== undefined);
     if (coding !== undefined) head.push('Content-Encoding', coding);
     head.push('Vary', vary ?? '*');
     if (passed['cache-control'] === undefined) head.push('Cache-Control', 'no-store');

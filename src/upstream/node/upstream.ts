@@ -42,6 +42,8 @@ const assumedLatencyMs = 20;
 const failureMs = 50;
 /** A node that fails a look provides no newest state for a while, until it answers one. */
 const newestPolicy = { firstMs: 1_000, longestMs: 30_000, calmMs: 0 };
+/** Names of headers before those of earlier configs are forgotten. */
+const mostWithheld = 64;
 /** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
 /** Share of the connections that long polls may hold. */
@@ -56,6 +58,8 @@ export class Upstream {
   readonly tier: Tier;
   /** Sent with every request to the node; they replace equal names. */
   headers: Readonly<Record<string, string>> | undefined;
+  /** Those of requests in flight, too, by name: an answer that echoes one must not publish it. */
+  withheld: Readonly<Record<string, string>>;
   /** Digest of the address: identifies the node among gateways, whose names for it may differ. */
   readonly fingerprint: string;
   /** Path that every request path is appended to, for example `/v1`. */
@@ -120,6 +124,7 @@ export class Upstream {
     this.url = options.url;
     this.tier = options.tier;
     this.headers = options.headers;
+    this.withheld = options.headers ?? {};
     this.fingerprint = hash('sha256', options.url.href + (options.address ?? ''), 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
     this.places = new ConcurrencyLimit(options.connections, options.ownLag);
@@ -147,6 +152,8 @@ export class Upstream {
 
   /** Later requests carry other headers; other TLS material is that of new connections alone. */
   renew({ headers, tls }: NodeAccess): void {
+    const before = Object.keys(this.withheld).length < mostWithheld ? this.withheld : this.headers;
+    this.withheld = { ...before, ...headers };
     this.headers = headers;
     if (tls === this.#clientOptions.tls) return;
     this.#clientOptions = { ...this.#clientOptions, tls };

@@ -297,6 +297,11 @@ test("the collector's secret changes without a restart", async (t) => {
   assert.equal(gateway.err(), '');
 });
 
+/** Long enough for the token of the operations port. */
+function secretOf(name: string, version: number): string {
+  return `hush-${name}-${version}-0123456789`;
+}
+
 test(
   'secrets of files are in no log, metric, status, trace or error, whatever becomes of them',
   { skip: noRedis },
@@ -304,7 +309,7 @@ test(
     const [node, traces, redis] = [await fakeNode(t, { head }), await collector(t), await redisServer(t)];
     const folder = temporaryFolder(t);
     const names = ['node', 'redis', 'collector', 'token'] as const;
-      const write = (version: number): void => {
+    const write = (version: number): void => {
       for (const name of names) put(join(folder, name), `${secretOf(name, version)}\n`);
     };
     write(1);
