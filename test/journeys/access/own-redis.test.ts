@@ -7,13 +7,14 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, testGateway, type LogLine } from '../../support/gateway.ts';
 import { type GatewayProcess, gatewayProcess } from '../../support/gateway-process.ts';
 import { accessConfig, planConfig, type TestKey, testKey } from '../../support/keys.ts';
+import { changedKey, createdKey } from '../../support/keys-api.ts';
 import { noRedis, redisAt, type RedisServer, redisServer } from '../../support/redis-server.ts';
 import { metric } from '../../support/workers.ts';
 
 const docs = (name: string) => readFileSync(new URL(`../../../docs/${name}`, import.meta.url), 'utf8');
 
 /** The rights of a user of a Redis of access alone, in two parts. */
-const counting = [/needs `(\+eval [^`]+)`/, /`(~lg:\* \+hello [^`]+)`/].map(
+const counting = [/needs `(\+eval [^`]+)`/, /`(~lg:\* &lg:\* \+hello [^`]+)`/].map(
   (part) => part.exec(docs('limits.md'))?.[1],
 );
 /** The rights of a user of a Redis of the cache alone. */
@@ -107,6 +108,10 @@ const fallback = (choice: string) => `ledgergate_limits_fallback_total{choice="$
 test('answers are in the one Redis, keys, limits and usage in the other', { skip: noRedis }, async (t) => {
   const stage = await world(t);
   assert.deepEqual(await ask(stage, [5, 6, 7, 8]), [200, 200, 200, 200]);
+  const [one] = stage.replicas;
+  await createdKey(one, { name: 'wallet-b', plan: 'hundred' });
+  await changedKey(one, 'wallet-b', { tenant: 'acme' });
+  await changedKey(one, 'wallet-b');
 
   await eventually(
     () => namesIn(stage.cache),
