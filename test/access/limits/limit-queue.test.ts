@@ -150,3 +150,20 @@ test('addresses that wait leave room for keys to wait in', async (t) => {
   settle(ofKey);
   assert.ok(isAdmitted(await waits));
 });
+
+test('an address over its own bound is refused at once, and behind others as soon as it is its turn', async (t) => {
+  const one = await replica(t);
+  const plan = planOf({ concurrency: 1, waitMs: 60_000, perAddress: { requests: 1, windowMs: 3_600_000 } });
+  const ask = (address: string) => one.ask(principalOf(plan), 'read', undefined, address);
+  const first = await ask('192.0.2.1');
+  const refused = await ask('192.0.2.1');
+  assert.match(String(refused), /limit of one address/);
+  assert.equal(one.limits.waiting, 0);
+
+  const [second, again, third] = [ask('192.0.2.2'), ask('192.0.2.1'), ask('192.0.2.3')];
+  assert.equal(one.limits.waiting, 3);
+  settle(first);
+  settle(await second);
+  assert.match(String(await again), /limit of one address/);
+  assert.ok(isAdmitted(await third));
+});

@@ -225,7 +225,9 @@ test('the rights that the docs name are enough', { skip: noRedis }, async (t) =>
   await server.run((client) => client.call('ACL', ...user.slice(1)));
   const url = server.url.replace('redis://', 'redis://gateway:secret@');
   const one = await replica(t, { target: { kind: 'single', url } });
-  const ticket = await one.ask(principalOf(planOf({ requests: 5, concurrency: 2, cost: 50 })));
+  const bounds = { requests: 5, concurrency: 2, cost: 50, perAddress: { requests: 5, windowMs: 10_000 } };
+  const plan = planOf({ ...bounds, quota: { day: 100, unit: 'cost' } });
+  const ticket = await one.ask(principalOf(plan), 'read', undefined, '192.0.2.1');
   settle(ticket, { outcome: 'miss', upstreamMs: 50 });
   const { source, rows } = await one.limits.usage.report({
     fromMs: Date.now() - 86_400_000,
@@ -233,6 +235,11 @@ test('the rights that the docs name are enough', { skip: noRedis }, async (t) =>
     mostRows: 100,
   });
   assert.deepEqual([source, rows.length], ['redis', 1]);
+  // 2 for a miss and 0.1 for each ms of a node, of which 1 was counted at admission: reported in the background.
+  await eventually(
+    () => one.limits.standing(principalOf(plan)),
+    (standing) => standing?.at(-1)?.remaining === 93,
+  );
   assert.equal(await one.metric('ledgergate_limits_fallback_total{choice="local"}'), 0);
   assert.equal(await one.metric('ledgergate_limits_lost_total{what="settlement"}'), 0);
   // Clients introduce themselves with their version, which needs no answer.
