@@ -47,6 +47,8 @@ interface ScriptClient {
 
 /** The commands of limits and usage. */
 export interface StoreClient extends ScriptClient {
+  /** Any but `ready`: a command is not sent, and fails at once. */
+  readonly status: string;
   sadd(key: string, member: string): Promise<unknown>;
   pexpire(key: string, ms: number): Promise<unknown>;
   smembers(key: string): Promise<string[]>;

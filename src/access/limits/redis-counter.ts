@@ -96,9 +96,13 @@ export class RedisCounter {
       args.push(reads, String(bound?.requests ?? -1), String(partMsOf(bound?.windowMs ?? windowMs)));
       args.push(...(claim?.args ?? []));
     }
-    const outcome = await this.#store.write(windows, (client) => runScript(client, admission, names, args));
+    let isSent = false;
+    const outcome = await this.#store.write(windows, (client) => {
+      isSent = client.status === 'ready';
+      return runScript(client, admission, names, args);
+    });
     // Redis may have admitted the request all the same: its lease ends without a renewal.
-    if ('failure' in outcome) return isUnsent(outcome.failure) ? 'unsent' : 'unanswered';
+    if ('failure' in outcome) return isSent && outcome.failure !== 'refused' ? 'unanswered' : 'unsent';
     return parseCount(outcome.value, charge, claim) ?? 'unanswered';
   }
 
@@ -106,11 +110,6 @@ export class RedisCounter {
     const windows = `${this.#prefix}:limits:{${subject}}:${windowMs}`;
     return { windows, leases: `${windows}:leases`, partMs: partMsOf(windowMs) };
   }
-}
-
-/** Failures of commands that Redis did not run: not sent, or refused by their kind. */
-function isUnsent(failure: string): boolean {
-  return failure === 'closed' || failure === 'refused';
 }
 
 const overNames: Readonly<Record<string, BoundName>> = {
