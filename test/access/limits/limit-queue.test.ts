@@ -151,12 +151,15 @@ test('addresses that wait leave room for keys to wait in', async (t) => {
   assert.ok(isAdmitted(await waits));
 });
 
+function isOverOwn(ticket: Ticket): boolean {
+  return ticket instanceof GatewayError && /limit of one address/.test(ticket.message);
+}
+
 test('an address over its own bound is refused at once, and behind others as soon as it is its turn', async (t) => {
   const one = await replica(t);
   const plan = planOf({ concurrency: 1, waitMs: 60_000, perAddress: { requests: 1, windowMs: 3_600_000 } });
   const ask = (address: string) => one.ask(principalOf(plan), 'read', undefined, address);
   const first = await ask('192.0.2.1');
-  const isOverOwn = (ticket: Ticket) => ticket instanceof GatewayError && /limit of one address/.test(ticket.message);
   assert.ok(isOverOwn(await ask('192.0.2.1')));
   assert.equal(one.limits.waiting, 0);
 
