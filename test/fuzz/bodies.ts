@@ -43,6 +43,33 @@ const views = fc.oneof(
   soup(...jsonWords),
 );
 
+/** Bytes around those of a view in BCS: an address, two names behind their lengths, and more. */
+const calls = fc
+  .tuple(
+    fc.uint8Array({ minLength: 31, maxLength: 33 }),
+    fc.array(fc.tuple(fc.constantFrom('', 'a', 'coin', '_', 'a b', 'b'.repeat(130)), fc.integer({ min: -1, max: 1 })), {
+      maxLength: 3,
+    }),
+    fc.uint8Array({ maxLength: 5 }),
+  )
+  .map(([address, names, rest]) => {
+    const texts = names.map(([name, off]) => Buffer.from(bcsText(name, Math.max(0, name.length + off)), 'hex'));
+    return new Uint8Array(Buffer.concat([address, ...texts, rest]));
+  });
+
+/** A name behind its length in ULEB128, as hex. */
+function bcsText(name: string, length = name.length): string {
+  const bytes = length < 128 ? [length] : [(length % 128) + 128, Math.floor(length / 128)];
+  return Buffer.from(bytes).toString('hex') + Buffer.from(name).toString('hex');
+}
+
+/** The function of a view by other means than those of the gateway. */
+function functionByBigInt(text: string): string {
+  const [address = '', ...names] = (JSON.parse(text) as { readonly function: string }).function.split('::');
+  const digits = address.startsWith('0x') ? address : `0x${address}`;
+  return [`0x${BigInt(digits).toString(16)}`, ...names].join('::');
+}
+
 /** Values that readers of JSON differ in, and some on this side of each difference. */
 const doubtful = fc.oneof(
   fc.constantFrom('"\\ud800"', '"\\udfff\\ud800"', '"\\ud83d\\ude00"', '"\\\\ud800"', '{"\\uD800":1}', '"\\u00zz"'),
@@ -203,11 +230,20 @@ export const bodyTargets = [
     assert.ok(again.bytes.equals(read.bytes));
     assert.match(read.subject, /^(?:json|text):/);
     if (read.subject.startsWith('json:')) assert.equal(isRefusedByNodes(Buffer.from(text)), false);
+    const padded = ' '.repeat(9_000) + text;
+    const { functionId } = parseViewBody('application/json', Buffer.from(padded), { isRestricted: true });
+    assert.equal(functionId, read.functionId);
+    assert.equal(functionId !== undefined, read.subject.startsWith('json:'));
+    if (functionId !== undefined) assert.equal(functionId, functionByBigInt(text));
   }),
-  fuzzTarget('view body, bytes', fc.uint8Array({ maxLength: 200 }), (bytes) => {
+  fuzzTarget('view body, bytes', fc.oneof(fc.uint8Array({ maxLength: 200 }), calls), (bytes) => {
     attempt(() => parseViewBody('application/json', Buffer.from(bytes)), isRefusal);
     const bcs = parseViewBody('application/x.aptos.view_function+bcs', Buffer.from(bytes));
     assert.ok(bcs.bytes.equals(bytes));
+    if (bcs.functionId === undefined) return;
+    const [address = '', module = '', name = ''] = bcs.functionId.split('::');
+    const written = [address.slice(2).padStart(64, '0'), ...[module, name].map((text) => bcsText(text))].join('');
+    assert.ok(bcs.bytes.toString('hex').startsWith(written));
   }),
   fuzzTarget('encode request', fc.tuple(changed(submissions, ...submissionWords), modules), async ([text, module]) => {
     const outcome = await encodeSubmission(text, {
