@@ -90,8 +90,9 @@ test('words and bounds of the page are those of the families, in their order', (
 
 test('each refusal, encoding and repair of the page has a metric that counts it', () => {
   const { access, cache, checked, counts, encode, overload, sender, upstream } = gatewayMetrics();
-  for (const reason of ['no key', 'bad key', 'misplaced key', 'unread'] as const) access.refused(reason, undefined);
-  for (const reason of ['operation', 'origin'] as const) access.refused(reason, 'free');
+  for (const reason of ['no key', 'bad key', 'misplaced key', 'bad token', 'unread', 'busy'] as const)
+    access.refused(reason, undefined);
+  for (const reason of ['address', 'operation', 'origin', 'function'] as const) access.refused(reason, 'free');
   for (const bound of ['cost', 'unavailable'] as const)
     access.limited({ plan: { name: 'free' }, name: undefined }, bound);
   overload.shed('event loop');
