@@ -9,6 +9,8 @@ import type { PeriodUse, Quotas, QuotaUse } from './quotas.ts';
 const keptAfterMs = 5 * 86_400_000;
 /** Interval of reports for accounts whose requests do not report. */
 const everyMs = 2_000;
+/** One loss concerns many accounts: they are reported once within this time. */
+const calmMs = 60_000;
 /** Reports at a time. */
 const atOnce = 32;
 /** Accounts that wait for a report at most: those that `Quotas` has, about. */
@@ -35,6 +37,7 @@ export class RedisQuotas {
   readonly #waiting = new Set<QuotaUse>();
   readonly #timer: NodeJS.Timeout;
   #isPlanned = false;
+  #reportedAllAtMs = -Infinity;
   #reporting: Promise<void> | undefined;
 
   /** `process`: a unique name. `onLost`: called for an account that cannot be reported for want of room. */
@@ -83,6 +86,7 @@ export class RedisQuotas {
 
   /** Redis was away, and may have lost its data: reports every account. */
   reportAll(): void {
+    this.#reportedAllAtMs = performance.now();
     for (const use of this.#quotas.all()) if (use.month.known > 0) this.note(use);
     void this.#report();
   }
@@ -136,7 +140,10 @@ export class RedisQuotas {
         const amounts = totals.slice(0, periods.length).map(Number);
         const epoch = totals[periods.length];
         if (typeof epoch !== 'string' || !amounts.every(Number.isFinite)) return false;
+        const isLost = asked.some(([period]) => period.known > 0 && period.epoch !== epoch);
         for (const [index, [period, reported]] of asked.entries()) period.learn(amounts[index] ?? 0, reported, epoch);
+        // Without an outage: emptied, or evicted. Other accounts may be lost, too, and send nothing.
+        if (isLost && performance.now() - this.#reportedAllAtMs > calmMs) this.reportAll();
         return true;
       },
     };

@@ -140,6 +140,25 @@ test('a restarted Redis without data gets the totals of silent accounts, too', {
 });
 
 test(
+  'an emptied Redis gets the totals of silent accounts once one of them is asked for',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const [one] = await replicas(t, server, 1);
+    const [silent, asking] = [withQuota({ month: 10 }, 'silent'), withQuota({ month: 10 }, 'asking')];
+    assert.equal(await admittedOf([one], silent, 7), 7);
+    assert.equal(await admittedOf([one], asking, 1), 1);
+    await server.run((client) => client.flushall());
+    assert.equal(await admittedOf([one], asking, 1), 1);
+    await eventually(
+      () => totalsOf(server, 'free:tenant:silent'),
+      (totals) => totals.length === 2 && totals.every((total) => total === '7'),
+    );
+    assert.deepEqual(await totalsOf(server, 'free:tenant:asking'), ['2', '2']);
+  },
+);
+
+test(
   'what replicas admit while Redis is away counts once, and each grants what was left',
   { skip: noRedis },
   async (t) => {
