@@ -43,6 +43,13 @@ export class Renewals {
     this.#metrics.forget(toward);
   }
 
+  /** Servers whose renewals are not in use, each with the reasons. */
+  get pending(): readonly string[] {
+    return [...this.#pending].flatMap(([toward, steps]) =>
+      steps.size === 0 ? [] : [`${toward}: ${[...steps.values()].join('; ')}`],
+    );
+  }
+
   /** Ends of the certificates in use, Unix time in ms. */
   setExpiries(toward: string, expiries: ReadonlyMap<ExpiringFile, number>): void {
     this.#expiries.set(toward, expiries);

@@ -65,6 +65,7 @@ export function processStatus(known: Partial<ProcessStatus> = {}): ProcessStatus
       waiting: 0,
     },
     certificateExpiresMs: undefined,
+    pendingRenewals: [],
     follower: { state: 'idle', next: undefined, lagSeconds: 0 },
     events: [],
     ...known,

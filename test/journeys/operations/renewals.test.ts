@@ -61,6 +61,8 @@ for (const workers of [1, 2]) {
     // The provider's side of the rotation is late: the node refuses the new key, and is asked with the old one.
     put(file, 'key-two\n');
     await until(async () => (await metric(gateway, pending('a'))) === 1);
+    const status = (await fetchReply(`${gateway.operationsUrl}/status.json`, { method: 'GET' })).text;
+    assert.match(status, /not in use toward a: a trial at the node fails: credentials refused/);
     await crowd.answer(100);
     keys.add('key-two');
     await until(async () => (await metric(gateway, applied('a'))) === workers);

@@ -5,7 +5,7 @@
 import type { Registry } from 'prom-client';
 import type { Access } from '../../../access/index.ts';
 import type { Cache } from '../../../cache/index.ts';
-import { Journal, readFamilies } from '../../../metrics/index.ts';
+import { Journal, readFamilies, type Renewals } from '../../../metrics/index.ts';
 import type { Fleet } from '../../../upstream/index.ts';
 import type { ClientPort } from '../../http/index.ts';
 import type { Disagreement, Reads } from '../../reads/index.ts';
@@ -45,6 +45,8 @@ export interface ProcessStatus extends Readiness, Pick<FleetReport, 'chainId' | 
   readonly load: ReturnType<ClientPort['load']> & { readonly waiting: number };
   /** End of the served certificate; Unix time in milliseconds. */
   readonly certificateExpiresMs: number | undefined;
+  /** See `Renewals.pending`. */
+  readonly pendingRenewals: readonly string[];
   readonly follower: FollowerStatus;
   readonly events: Journal['events'];
 }
@@ -94,6 +96,7 @@ export interface ProcessParts {
   readonly clientPort: Pick<ClientPort, 'load' | 'certificate'>;
   readonly registry: Registry;
   readonly journal: Journal;
+  readonly renewals: Pick<Renewals, 'pending'>;
   /** Absent without access control. */
   readonly access: Pick<Access, 'usage' | 'planOf' | 'plans' | 'faultOfView' | 'keys'> | undefined;
   /** Live settings of the config. */
@@ -147,6 +150,7 @@ export class StatusSource {
       isEncoding: settings.encode.enabled,
       load: { ...clientPort.load(), waiting: fleet.sender.waiting },
       certificateExpiresMs: clientPort.certificate?.expiresMs(),
+      pendingRenewals: this.parts.renewals.pending,
       follower: this.#follower(),
       events: journal.events,
     };
@@ -261,6 +265,7 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
       waiting: sumOf(reports, ({ load }) => load.waiting),
     },
     certificateExpiresMs: expiries.length === 0 ? undefined : Math.min(...expiries),
+    pendingRenewals: [...new Set(reports.flatMap(({ pendingRenewals }) => pendingRenewals))],
     follower: mergeFollowers(reports.map(({ follower }) => follower)),
     events: Journal.merge(reports.map(({ events }) => events)),
   };

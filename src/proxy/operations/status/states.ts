@@ -209,6 +209,10 @@ function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs 
     const text = `new certificate files were refused, the old ones stay: ${certificateRefused}`;
     add(text, 'put a valid pair in their place', 'CertificateExpires');
   }
+  for (const pending of status.pendingRenewals) {
+    const remedy = 'correct the secret or file, or make the server take it; the ones before are in use meanwhile';
+    add(`renewed credentials are not in use toward ${pending}`, remedy, 'RenewalPending');
+  }
   if (expiresMs !== undefined && expiresMs - nowMs < certificateMs) {
     const text = `the certificate ${expiresMs < nowMs ? 'ended' : 'ends'} ${new Date(expiresMs).toISOString()}`;
     add(text, 'renew it; the gateway takes new files without a restart', 'CertificateExpires');
