@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { loadConfig } from '../../src/config/source/load.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';
 import { findOperator } from '../../src/proxy/operations/operations-access.ts';
+import { keyNameOf, parseKeysRequest } from '../../src/proxy/operations/keys-admin.ts';
 import { parsePurgeRequest } from '../../src/proxy/operations/process.ts';
 import { AdminFault, parseExplained } from '../../src/proxy/operations/admin-request.ts';
 import { parseRequest } from '../../src/proxy/routes/parse-request.ts';
@@ -82,6 +83,8 @@ const described = fc.record(
   { requiredKeys: ['target'] },
 );
 
+const isFaultOfCall = (error: unknown): boolean =>
+  error instanceof AdminFault && [400, 404].includes(error.status) && !/lgk_\w{16}/.test(error.message);
 const isFault = (error: unknown): boolean => error instanceof AdminFault && error.status === 400;
 
 export const operatorTargets = [
@@ -101,6 +104,26 @@ export const operatorTargets = [
     (value) => {
       const request = attempt(() => parsePurgeRequest(value), isFault);
       if (request !== undefined) assert.equal(Object.keys(request).length, 1);
+    },
+  ),
+  fuzzTarget(
+    'a call about keys',
+    fc.tuple(
+      fc.constantFrom('list', 'create', 'change', 'revoke'),
+      fc.oneof(fc.string(), fc.constant('wallet-a'), soup('lgk_', 'aaaaaaaaaaaaaaaa', '.', '-', '%', '/')),
+      fc.oneof(
+        fc.jsonValue(),
+        fc.record({ name: soup('a', 'lgk_', 'aaaaaaaaaaaaaaaa', ' '), plan: fc.constantFrom('free', 7, null) }),
+        fc.record({ plan: soup('free', '1'), expires: fc.oneof(fc.date({ noInvalidDate: true }), fc.constant(null)) }),
+      ),
+    ),
+    ([action, name, body]) => {
+      const request = attempt(() => parseKeysRequest(action, name, body), isFaultOfCall);
+      // It is logged, and crosses to another process.
+      if (request !== undefined) {
+        assert.match(keyNameOf(request) ?? 'all', /^[A-Za-z][\w.-]{0,62}$/);
+        assert.doesNotMatch(JSON.stringify(structuredClone(request)), /lgk_[\w-]{16}/);
+      }
     },
   ),
   fuzzTarget(

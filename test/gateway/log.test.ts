@@ -83,6 +83,34 @@ test('a longer line is a piece of its own', async () => {
   assert.deepEqual(stream.pieces, [line(1), long, line(2)]);
 });
 
+test('lines of the audit log are written at every level, and other lines do not displace them', async () => {
+  const stream = new Stuck();
+  const output = new LogOutput(stream);
+  const log = new GatewayLog(testConfig({ config: { log: { level: 'silent' } } }).log, output, { worker: 7 });
+  while (output.dropped === 0) output.write(line(1));
+
+  log.audit({ operator: 'ana', action: 'purge', status: 200 });
+  log.logger.fatal('not written');
+  output.write(line(2));
+  assert.equal(output.dropped, 2);
+  stream.open();
+  await output.flush(1_000);
+
+  const lines = stream.text.trim().split('\n');
+  const audited = lines.filter((text) => text.includes('audit'));
+  assert.equal(audited.length, 1);
+  assert.partialDeepStrictEqual(JSON.parse(audited[0] ?? ''), {
+    level: 35,
+    worker: 7,
+    operator: 'ana',
+    action: 'purge',
+    status: 200,
+    msg: 'audit',
+  });
+  assert.match(formatLogLine(audited[0] ?? ''), / AUDIT audit +worker=7 +operator=ana +action=purge +status=200\n$/);
+  assert.ok(!stream.text.includes('not written'));
+});
+
 test('the buffer is bounded, dropped lines are counted, and one report follows when there is room', async () => {
   const stream = new Stuck();
   const output = new LogOutput(stream);

@@ -85,6 +85,10 @@ export class FileKeys implements KeySource {
     this.#watched.close();
   }
 
+  named(name: string): readonly KeyRecord[] {
+    return this.#inForce?.keys.filter((key) => key.name === name) ?? [];
+  }
+
   get found(): KeySource['found'] {
     const { keys = [], problems = [] } = this.#inForce ?? {};
     return { keys, problems: problems.map((problem) => ConfigError.format(problem)) };

@@ -5,7 +5,7 @@ import { nearMissHint } from '../../ledger/index.ts';
 import type { AccessRedis } from '../redis.ts';
 import { FileKeys, type KeysContext, type KeysPeers } from './file-keys.ts';
 import { type KeysChange, KeysFault, type KeySource } from './key-source.ts';
-import { createKey, describeKey } from './principals.ts';
+import { createKey, describeKey, type KeyRecord } from './principals.ts';
 import { RedisKeys } from './redis-keys.ts';
 
 type NewKey = z.output<typeof newKeySchema>;
@@ -70,11 +70,7 @@ export class KeyStore {
 
   /** All keys, without themselves and their hashes, and texts about entries that are refused. */
   list(): { readonly keys: readonly DescribedKey[]; readonly problems: readonly string[] } {
-    const { principals } = this.#parts;
-    const nowMs = Date.now();
-    const keys = this.#sources.flatMap(([source, { found }]) =>
-      found.keys.map((key) => ({ ...describeKey(key), source, inForce: principals.isInForce(key, nowMs) })),
-    );
+    const keys = this.#sources.flatMap(([source, { found }]) => found.keys.map((key) => this.#describe(key, source)));
     return { keys, problems: this.#sources.flatMap(([, { found }]) => found.problems) };
   }
 
@@ -88,7 +84,7 @@ export class KeyStore {
     if (this.#sourcesOf(name).length > 0) throw new KeysFault('exists', `there is a key named ${name} already`);
     const { key, sha256 } = createKey();
     await this.#publish(await target.add({ name, tenant, plan, sha256, ...rights }));
-    return { key, ...this.#describe(name) };
+    return { key, ...this.#find(name) };
   }
 
   /** Changes fields of a key; resolves with it as `create` does. Rejects with `KeysFault`. */
@@ -96,7 +92,7 @@ export class KeyStore {
     if (changes.plan !== undefined) this.#requirePlan(changes.plan);
     if (this.#sourcesOf(name).length > 1) throw new KeysFault('conflict', `the file and Redis have keys named ${name}`);
     await this.#inSources(name, (source) => source.change(name, changes));
-    return this.#describe(name);
+    return this.#find(name);
   }
 
   /** Removes each key of the name; resolves as `create` does. Rejects with `KeysFault`. */
@@ -115,13 +111,19 @@ export class KeyStore {
   }
 
   #sourcesOf(name: string): readonly NamedSource[] {
-    return this.#sources.filter(([, { found }]) => found.keys.some((key) => key.name === name));
+    return this.#sources.filter(([, source]) => source.named(name).length > 0);
   }
 
-  #describe(name: string): DescribedKey {
-    const found = this.list().keys.find((key) => key.name === name);
+  #find(name: string): DescribedKey {
+    const [found] = this.#sources.flatMap(([source, keys]) =>
+      keys.named(name).map((key) => this.#describe(key, source)),
+    );
     if (found === undefined) throw new KeysFault('conflict', `another writer has removed the key ${name} meanwhile`);
     return found;
+  }
+
+  #describe(key: KeyRecord, source: DescribedKey['source']): DescribedKey {
+    return { ...describeKey(key), source, inForce: this.#parts.principals.isInForce(key, Date.now()) };
   }
 
   #requirePlan(plan: string): void {

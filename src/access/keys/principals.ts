@@ -149,11 +149,12 @@ export class Principals {
   /** The plan of requests without a key; `undefined`: they are refused. */
   #anonymous: Plan | undefined;
   #proxies = new Networks([]);
-  readonly #records: Record<KeySource, readonly KeyRecord[] | undefined>;
+  /** By hash. */
+  readonly #records: Record<KeySource, Map<string, KeyRecord> | undefined>;
   /** SHA-256 of the file's keys that no source may admit. */
   #refused: ReadonlySet<string> = new Set();
   /** The keys in force, by hash. */
-  #entries: ReadonlyMap<string, KeyEntry> = new Map();
+  #entries = new Map<string, KeyEntry>();
   /** By tenant and plan: one object, so that what is known of it is found again. */
   readonly #ofTokens = new LRUCache<string, Principal>({ max: mostTokenPrincipals });
   readonly #tokens: Tokens | undefined;
@@ -163,7 +164,7 @@ export class Principals {
   /** `sources`: whether each will call `setKeys`. `tokens`: absent: keys alone. */
   constructor(config: AuthenticationConfig, sources: Readonly<Record<KeySource, boolean>>, tokens?: Tokens) {
     this.#tokens = tokens;
-    this.#records = { file: sources.file ? undefined : [], redis: sources.redis ? undefined : [] };
+    this.#records = { file: sources.file ? undefined : new Map(), redis: sources.redis ? undefined : new Map() };
     this.setRules(config);
   }
 
@@ -183,9 +184,20 @@ export class Principals {
    * SHA-256 of keys that the file has in a form that cannot be read, refused whatever another source holds.
    */
   setKeys(source: KeySource, records: readonly KeyRecord[], refused?: ReadonlySet<string>): void {
-    this.#records[source] = records;
+    // The first of several records of one key counts.
+    this.#records[source] = new Map(records.toReversed().map((record) => [record.sha256, record]));
     if (refused !== undefined) this.#refused = refused;
     this.#renew();
+  }
+
+  /** Replaces one key of a source that has called `setKeys`; without `record` it is refused. */
+  setKey(source: KeySource, sha256: string, record: KeyRecord | undefined): void {
+    if (record === undefined) this.#records[source]?.delete(sha256);
+    else this.#records[source]?.set(sha256, record);
+    this.#generation += 1;
+    const entry = this.#entryOf(sha256);
+    if (entry === undefined) this.#entries.delete(sha256);
+    else this.#entries.set(sha256, entry);
   }
 
   /** See `Access.planOf`. */
@@ -310,23 +322,30 @@ export class Principals {
     return nowMs < entry.expiresAtMs ? entry : undefined;
   }
 
-  /** The first of several records of one key counts. Records of unknown plans are ignored. */
   #renew(): void {
     this.#generation += 1;
+    const { file, redis } = this.#records;
     const entries = new Map<string, KeyEntry>();
-    for (const record of [...(this.#records.file ?? []), ...(this.#records.redis ?? [])]) {
-      const { sha256, expiresAtMs = Infinity } = record;
-      const plan = this.#plans.get(record.plan);
-      if (plan === undefined || entries.has(sha256) || this.#refused.has(sha256)) continue;
-      const before = this.#entries.get(sha256);
-      // Of 100,000 keys in Redis one has changed.
-      if (before?.record === record && before.principal.plan === plan) entries.set(sha256, before);
-      else {
-        const digest = Buffer.from(sha256, 'hex');
-        entries.set(sha256, { record, digest, principal: principalOf(record, plan), expiresAtMs });
-      }
+    for (const sha256 of [...(file?.keys() ?? []), ...(redis?.keys() ?? [])]) {
+      const entry = entries.get(sha256) ?? this.#entryOf(sha256);
+      if (entry !== undefined) entries.set(sha256, entry);
     }
     this.#entries = entries;
+  }
+
+  /** The entry by the file's record, else by that in Redis. Records of unknown plans are ignored. */
+  #entryOf(sha256: string): KeyEntry | undefined {
+    if (this.#refused.has(sha256)) return undefined;
+    for (const records of [this.#records.file, this.#records.redis]) {
+      const record = records?.get(sha256);
+      const plan = record && this.#plans.get(record.plan);
+      if (plan === undefined || record === undefined) continue;
+      const before = this.#entries.get(sha256);
+      if (before?.record === record && before.principal.plan === plan) return before;
+      const { expiresAtMs = Infinity } = record;
+      return { record, digest: Buffer.from(sha256, 'hex'), principal: principalOf(record, plan), expiresAtMs };
+    }
+    return undefined;
   }
 }
 

@@ -44,7 +44,7 @@ export class RedisKeys implements KeySource {
   readonly #names: string;
   readonly #channel: string;
   /** By SHA-256; `undefined` before the first poll. */
-  #fields: ReadonlyMap<string, Field> | undefined;
+  #fields: Map<string, Field> | undefined;
   /** The poll in flight. */
   #poll: Promise<void> | undefined;
   /** Fields that were read alone after all were asked for: they are newer. */
@@ -69,6 +69,12 @@ export class RedisKeys implements KeySource {
       onBegin: () => void this.readAll(),
       onMessage: (sha256) => void this.readKey(sha256),
     });
+  }
+
+  named(name: string): readonly KeyRecord[] {
+    const found: KeyRecord[] = [];
+    for (const { record } of this.#fields?.values() ?? []) if (record?.name === name) found.push(record);
+    return found;
   }
 
   get found(): KeySource['found'] {
@@ -134,7 +140,12 @@ export class RedisKeys implements KeySource {
     newer?.set(sha256, field);
     // Before the first poll, it will have the key.
     if (this.#fields === undefined || field === known) return;
-    this.#take((this.#fields = withField(this.#fields, sha256, field)));
+    setField(this.#fields, sha256, field);
+    const { principals, metrics, journal } = this.#context;
+    principals.setKey('redis', sha256, field?.record);
+    const isWrong = field !== undefined && !principals.plans.has(field.record?.plan ?? '');
+    metrics.reloaded('redis', isWrong ? 'failed' : 'ok');
+    journal.record('keys read', { keys: principals.size }, 'a key was read from Redis');
   }
 
   /** Reads all keys at once, or joins the poll in flight. Never rejects. */
@@ -165,10 +176,8 @@ export class RedisKeys implements KeySource {
     try {
       const { [emptyMark]: _, ...texts } = await this.#read();
       this.#report(undefined);
-      let fields = await this.#parse(texts);
-      for (const [sha256, field] of this.#newer ?? []) {
-        if (fields.get(sha256) !== field) fields = withField(fields, sha256, field);
-      }
+      const fields = await this.#parse(texts);
+      for (const [sha256, field] of this.#newer ?? []) setField(fields, sha256, field);
       if (fields !== this.#fields && !this.#isClosed) this.#take((this.#fields = fields));
     } catch (error) {
       this.#report(this.#reasonOf(error));
@@ -177,9 +186,13 @@ export class RedisKeys implements KeySource {
 
   /** Fields of valid keys of the name, read again where none is known. Rejects with `KeysFault` while no key is known. */
   async #find(name: string): Promise<readonly (readonly [sha256: string, field: Field])[]> {
-    const find = () => [...(this.#fields ?? [])].filter(([, { record }]) => record?.name === name);
-    const found = find();
-    if (found.length > 0) return found;
+    const find = () => {
+      const found: (readonly [string, Field])[] = [];
+      for (const entry of this.#fields ?? []) if (entry[1].record?.name === name) found.push(entry);
+      return found;
+    };
+    const known = find();
+    if (known.length > 0) return known;
     await this.readAll();
     if (this.#isAway || this.#fields === undefined) throw notRead();
     return find();
@@ -214,7 +227,7 @@ export class RedisKeys implements KeySource {
   }
 
   /** Parses changed texts only; the same map when none has changed. */
-  async #parse(texts: Readonly<Record<string, string>>): Promise<ReadonlyMap<string, Field>> {
+  async #parse(texts: Readonly<Record<string, string>>): Promise<Map<string, Field>> {
     const fields = new Map<string, Field>();
     let parsed = 0;
     for (const [sha256, text] of Object.entries(texts)) {
@@ -268,13 +281,7 @@ function notRead(): KeysFault {
 }
 
 /** `field`: `undefined` removes it. */
-function withField(
-  fields: ReadonlyMap<string, Field>,
-  sha256: string,
-  field: Field | undefined,
-): ReadonlyMap<string, Field> {
-  const changed = new Map(fields);
-  if (field === undefined) changed.delete(sha256);
-  else changed.set(sha256, field);
-  return changed;
+function setField(fields: Map<string, Field>, sha256: string, field: Field | undefined): void {
+  if (field === undefined) fields.delete(sha256);
+  else fields.set(sha256, field);
 }

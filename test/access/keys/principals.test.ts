@@ -112,3 +112,29 @@ test("a client's address is the one that trusted proxies report, with a key or w
   assert.equal(addressOf(undefined, '198.51.100.1'), '');
   assert.equal(principals.addressOf({}, undefined), '');
 });
+
+test('one key of Redis is replaced as all of them are: the file precedes it, and its plan must be known', () => {
+  const rules = { header: 'x-api-key', plans, anonymous: undefined, trustedProxies: [] };
+  const principals = new Principals(rules, { file: true, redis: true });
+  const keys = ['one', 'two', 'three', 'four'];
+  principals.setKeys('file', [recordOf('one', { name: 'of-the-file' })], new Set([hashKey('two')]));
+  principals.setKeys('redis', []);
+  const known = { generation: 0, entry: undefined };
+  const namesOf = () =>
+    keys.map((key) => {
+      const found = principals.find({ 'x-api-key': key }, undefined, 0, key === 'four' ? known : undefined);
+      return typeof found === 'string' ? found : found.name;
+    });
+
+  for (const key of keys) principals.setKey('redis', hashKey(key), recordOf(key, { name: key }));
+  assert.deepEqual([namesOf(), principals.size], [['of-the-file', 'bad key', 'three', 'four'], 3]);
+
+  principals.setKey('redis', hashKey('three'), recordOf('three', { plan: 'gone' }));
+  // One that a connection repeats.
+  principals.setKey('redis', hashKey('four'), undefined);
+  principals.setKey('redis', hashKey('one'), undefined);
+  assert.deepEqual([namesOf(), principals.size], [['of-the-file', 'bad key', 'bad key', 'bad key'], 1]);
+
+  principals.setRules({ ...rules, plans: { ...plans, gone: planConfig() } });
+  assert.deepEqual(namesOf(), ['of-the-file', 'bad key', 'wallet', 'bad key']);
+});
