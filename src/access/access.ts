@@ -162,6 +162,11 @@ export class Access {
     return refusalOf('no key', this.header, undefined);
   }
 
+  /** Whether requests of plans with a bound are refused because nothing counts them. */
+  get isRefusing(): boolean {
+    return this.#limits.isRefusing;
+  }
+
   /** What is left of the plan of a key; see `PlanLimits.standing`. */
   standing(principal: Principal): ReturnType<PlanLimits['standing']> {
     return this.#limits.standing(principal);

@@ -96,6 +96,8 @@ export class PlanLimits {
   /** Apart: waiting addresses leave room for keys. */
   readonly #queueOfAddresses = new LimitQueue();
   readonly #link: OpenStore | undefined;
+  /** Servers of Redis in trouble; '' for a single one. */
+  readonly #away = new Set<string>();
   /** Writes the quotas that this process keeps. */
   readonly #closeQuotas: (() => void) | undefined;
   #config: LimitsConfig;
@@ -105,6 +107,8 @@ export class PlanLimits {
     this.#config = config;
     this.#metrics = metrics;
     const link = redis?.link((change) => {
+      if (change.isOn) this.#away.add(change.server);
+      else this.#away.delete(change.server);
       recordTrouble(journal, change, this.#config.whenRedisIsDown);
       if (!change.isOn && this.#shared instanceof RedisCounter) this.#shared.quotas.reportAll();
     });
@@ -132,6 +136,11 @@ export class PlanLimits {
         ? new RedisUsage(link, prefix)
         : (usageStore ?? new LocalUsage({ folder, onTrouble: usageTroubles(journal), onLost, now }));
     this.usage = new Usage(store, onLost, now);
+  }
+
+  /** Whether requests are refused because Redis does not count them. */
+  get isRefusing(): boolean {
+    return this.#away.size > 0 && this.#config.whenRedisIsDown === 'refuse';
   }
 
   /** Requests that wait for their limits. */

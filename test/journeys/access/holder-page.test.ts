@@ -7,6 +7,7 @@ import type { Page } from 'playwright-core';
 import { openBrowser, withoutChromium } from '../../support/chromium.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probeAt, testGateway } from '../../support/gateway.ts';
+import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
@@ -86,6 +87,23 @@ for (const [name, width, colorScheme] of [
     assert.equal((await page.content()).includes(key.text), false);
   });
 }
+
+test('a tenant of a token that looks like markup is text on the page', { skip: withoutChromium() }, async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const signing = signingKey('first');
+  const issuer = await testIssuer(t, [signing]);
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ jwt: jwtConfig(issuer.url) }) });
+  const tenant = '<img/src=x/onerror=document.title=1>';
+  const browser = await openBrowser(t);
+  const page = await browser.newPage();
+
+  await page.goto(`${gateway.url}/-/usage`);
+  await enter(page, tokenOf(signing, tenant));
+  await page.waitForSelector('#about');
+
+  assert.equal((await page.innerText('#about')).includes(tenant), true);
+  assert.deepEqual([await page.title(), await page.$$('img')], ['Usage of a key', []]);
+});
 
 test('the page names the refusal of a wrong key, and takes another', { skip: withoutChromium() }, async (t) => {
   const { url, key } = await world(t, 'x-api-key');

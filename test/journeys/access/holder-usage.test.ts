@@ -6,6 +6,7 @@ import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, probeAt, type Reply, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
@@ -231,6 +232,30 @@ test('a key with an address list has its view there alone', async (t) => {
     replies.map(({ status }) => status),
     [200, 403],
   );
+});
+
+test('the holder of a token sees the use of the tokens of its tenant', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const signing = signingKey('first');
+  const issuer = await testIssuer(t, [signing]);
+  const gateway = await testGateway(t, { full: [node], access: accessOf(t, { jwt: jwtConfig(issuer.url) }) });
+  const token = (tenant: string, more = {}) => ({ text: tokenOf(signing, tenant, more), entry: {} });
+  for (const one of [token('acme'), token('acme', { jti: 'another' }), token('umbrella')]) {
+    await gateway.get(probeAt(500), bearer(one));
+  }
+  await reported(gateway);
+
+  const [acme, late, bad] = await Promise.all([
+    gateway.get('/-/usage', bearer(token('acme', { jti: 'a third' }))),
+    gateway.get('/-/usage', bearer(token('acme', { exp: 1 }))),
+    gateway.get('/-/usage', bearer({ text: `${token('acme').text}x`, entry: {} })),
+  ]);
+
+  assert.deepEqual([acme.status, late.status, bad.status], [200, 401, 401]);
+  const { key, tenant, plan, limits, usage } = viewOf(acme.text);
+  assert.deepEqual([key, tenant, plan, limits?.[0]?.remaining], ['jwt', 'acme', 'free', 98]);
+  assert.deepEqual(usage?.day.requests, 2);
+  assert.equal(acme.text.includes('umbrella'), false);
 });
 
 test('browsers get one page for everybody, with a policy; it holds neither key nor holder', async (t) => {

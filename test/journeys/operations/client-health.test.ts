@@ -6,6 +6,7 @@ import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { askH1, askH2, authority, h2Session, type Asked, type Told } from '../../support/tls.ts';
 import { get } from '../../support/workers.ts';
 
@@ -129,6 +130,33 @@ test('an overloaded process answers, and reports that it is degraded', async (t)
 
   assert.deepEqual([health.status, factsOf(health.text)['status'], read.status], [200, 'degraded', 503]);
 });
+
+async function statusOf(gateway: TestGateway): Promise<unknown> {
+  return factsOf((await gateway.get('/-/health')).text)['status'];
+}
+
+test(
+  'while requests are refused because Redis cannot count them, the endpoint is degraded',
+  { skip: noRedis },
+  async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const server = await redisServer(t);
+    const config = { cache: { memory: { maxBytes: 1e7 }, redis: redisAt(server.url, { ttlMs: 10_000 }) } };
+    const plans = { free: planConfig({ requests: 1_000 }) };
+    const start = (whenRedisIsDown: 'refuse' | 'local') =>
+      testGateway(t, { full: [node], config, access: accessConfig({ anonymous: 'free', plans, whenRedisIsDown }) });
+    const [strict, lenient] = [await start('refuse'), await start('local')];
+    assert.deepEqual([await statusOf(strict), await statusOf(lenient)], ['serving', 'serving']);
+
+    await server.kill();
+
+    await until(async () => (await strict.get('')).status === 503 && (await statusOf(strict)) === 'degraded');
+    assert.equal((await lenient.get('')).status, 200);
+    assert.equal(await statusOf(lenient), 'serving');
+    await server.start();
+    await until(async () => (await statusOf(strict)) === 'serving');
+  },
+);
 
 test('without the node of a part of the history the endpoint is degraded', async (t) => {
   const { archival, gateway } = await twoTiers(t, { config: { upstream: { probeIntervalMs: 50 } } });

@@ -1,4 +1,5 @@
 /** `GET {basePath}/-/health`: whether the endpoint serves, for its clients. It reports no node, neither name nor number. */
+import type { Access } from '../../../access/index.ts';
 import type { Fleet } from '../../../upstream/index.ts';
 import type { Exchange } from '../../http/index.ts';
 
@@ -7,6 +8,7 @@ interface HealthSource {
   readonly fleet: Pick<Fleet, 'isReady' | 'lost' | 'head' | 'chainId' | 'ledger'>;
   /** Whether reads that memory does not hold are refused for want of time. */
   readonly isOverloaded: () => boolean;
+  readonly access: Pick<Access, 'isRefusing'> | undefined;
 }
 
 /** The answer of a moment. */
@@ -38,10 +40,10 @@ export class Health {
   }
 
   #look(nowMs: number): HealthAnswer {
-    const { fleet, isOverloaded } = this.#source;
+    const { fleet, isOverloaded, access } = this.#source;
     const { isReady, head, chainId, ledger } = fleet;
     const reportedAtMs = ledger.source?.window.observedAtMs;
-    const isWhole = isReady && fleet.lost === undefined && !isOverloaded();
+    const isWhole = isReady && fleet.lost === undefined && !isOverloaded() && access?.isRefusing !== true;
     const facts = {
       status: !isReady ? 'unavailable' : isWhole ? 'serving' : 'degraded',
       chain_id: chainId,
