@@ -13,6 +13,7 @@ import { fetchReply, type LogLine, nodeAndGateway, type Reply, testGateway } fro
 import { askKeys, changedKey, createdKey, listedKeys } from '../../support/keys-api.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer, type RedisServer } from '../../support/redis-server.ts';
+import { redisCluster, type TestCluster } from '../../support/redis-topology.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
@@ -303,9 +304,10 @@ test('without access there are no keys to change', async (t) => {
 });
 
 /** Two replicas that share a Redis with keys. */
-async function replicas(t: TestContext, server: RedisServer, file?: string) {
+async function replicas(t: TestContext, server: Pick<RedisServer, 'url'> | TestCluster, file?: string) {
   const node = await fakeNode(t, { head: 900n });
-  const config = { cache: { memory: { maxBytes: 1_000_000 }, redis: redisAt(server.url, { ttlMs: 10_000 }) } };
+  const redis = 'target' in server ? { ...redisAt(''), target: server.target } : redisAt(server.url);
+  const config = { cache: { memory: { maxBytes: 1_000_000 }, redis } };
   const keys = { redis: true, ...(file !== undefined && { file }) };
   const start = () => testGateway(t, { full: [node], config, access: accessConfig({ keys, plans }) });
   const [one, two] = [await start(), await start()] as const;
@@ -346,6 +348,18 @@ test(
     await until(async () => (await statusOf(one, again)) === 200);
   },
 );
+
+test('in a cluster, too, each replica has a change in force', { skip: noRedis }, async (t) => {
+  const { one, two } = await replicas(t, await redisCluster(t));
+
+  const key = await createdKey(one, { name: 'shop', plan: 'free' });
+  assert.equal(await statusOf(one, key), 200);
+  await until(async () => (await statusOf(two, key)) === 200);
+  await changedKey(two, 'shop', { plan: 'views' });
+  await until(async () => (await statusOf(one, key)) === 403);
+  await changedKey(one, 'shop');
+  await until(async () => (await statusOf(two, key)) === 401);
+});
 
 test('of creations of one name at two replicas at one time one succeeds', { skip: noRedis }, async (t) => {
   const { one, two } = await replicas(t, await redisServer(t));
