@@ -2,7 +2,7 @@
  * Usage of all replicas in Redis: a hash for each hour and subject, `PREFIX:usage:2026-11-21T14:["wallet-a","acme","free"]`,
  * a set of an hour's subjects, `PREFIX:usage:2026-11-21T14`, and a hash for each month and holder,
  * `PREFIX:usage:2026-11:["wallet-a","acme"]`, with the sums of its days. Reports are idempotent: each process's last report
- * number stands beside the sums, so that a repeated report is added once.
+ * number stands beside the sums, so that a repeated report is added once; one hash gets those of a process in their order.
  */
 import { runScript, script, type Store } from '../redis.ts';
 import {
@@ -26,6 +26,8 @@ import {
 
 /** Enough to bill a month after its end. */
 const keptMs = 40 * 24 * hourMs;
+/** Two months and a day: the days of a month are shown until the end of the next one. */
+const daysKeptMs = 63 * 24 * hourMs;
 /** Hashes read at a time. */
 const atOnce = 64;
 
@@ -62,14 +64,19 @@ export class RedisUsage implements UsageStore {
     // `2026-11-21T14`: month and day.
     const ofDay = fieldsOf(byOutcome(sums), `${hour.slice(8, 10)}|`);
     const added = await Promise.all([
-      this.#addTo(`${index}:${member}`, report, fieldsOf(sums)),
-      holder === undefined || this.#addTo(this.#monthOf(holder, hour.slice(0, 7)), report, ofDay),
+      this.#addTo(`${index}:${member}`, report, fieldsOf(sums), keptMs),
+      holder === undefined || this.#addTo(this.#monthOf(holder, hour.slice(0, 7)), report, ofDay, daysKeptMs),
     ]);
     return !added.includes(false);
   }
 
-  async #addTo(key: string, { process, number }: PendingReport, fields: readonly string[]): Promise<boolean> {
-    const args = [`#${process}`, String(number), String(keptMs), ...fields];
+  async #addTo(
+    key: string,
+    { process, number }: PendingReport,
+    fields: readonly string[],
+    ms: number,
+  ): Promise<boolean> {
+    const args = [`#${process}`, String(number), String(ms), ...fields];
     return 'value' in (await this.#store.write(key, (client) => runScript(client, addition, [key], args)));
   }
 

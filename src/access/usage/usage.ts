@@ -46,7 +46,7 @@ const others = ['(no key)', '(others)'] as const;
 
 /** Entries in memory at most: an hour of as many keys, or days of a few. */
 const maxEntries = 20_000;
-/** Reports at a time. */
+/** Keys whose reports are under way at a time. */
 const atOnce = 32;
 /** Interval of reports. */
 const everyMs = 5_000;
@@ -196,11 +196,23 @@ export class Usage {
   }
 
   async #report(): Promise<boolean> {
-    const entries = [...this.#entries];
-    for (let first = 0; first < entries.length; first += atOnce) {
-      const some = entries.slice(first, first + atOnce).map(([name, entry]) => this.#reportEntry(name, entry));
+    const holders = [...Map.groupBy(this.#entries, ([, { subject }]) => subject.slice(0, 2).join('\n')).values()];
+    for (let first = 0; first < holders.length; first += atOnce) {
+      const some = holders.slice(first, first + atOnce).map((entries) => this.#reportInOrder(entries));
       // The store is away: the rest would fail, too.
       if ((await Promise.all(some)).includes(false)) return false;
+    }
+    return true;
+  }
+
+  /**
+   * Reports the entries of one key in the order of their numbers: the sums of its days know the last number alone. So a
+   * report without a confirmation is repeated ahead of all others, and there is one at most.
+   */
+  async #reportInOrder(entries: readonly (readonly [name: string, entry: UsageEntry])[]): Promise<boolean> {
+    const isSent = ([, { sent }]: (typeof entries)[number]): boolean => sent !== undefined;
+    for (const [name, entry] of [...entries.filter(isSent), ...entries.filter((one) => !isSent(one))]) {
+      if (!(await this.#reportEntry(name, entry))) return false;
     }
     return true;
   }

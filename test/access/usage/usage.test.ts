@@ -151,6 +151,63 @@ test('a report is idempotent: one whose answer is lost is added once', { skip: n
   assert.equal((await usage.ofHolder(key))?.month.requests, 10);
 });
 
+/** Runs every command but those of the keys that `refuses` selects. */
+function refusing(link: RedisLink, refuses: (key: string) => boolean): Store {
+  return {
+    write: (key, command) => (refuses(key) ? Promise.resolve({ failure: 'closed' }) : link.write(key, command)),
+    read: (key, command) => link.read(key, command),
+  };
+}
+
+test('the days of a holder have every report, also one that came behind a later one', { skip: noRedis }, async (t) => {
+  const { url } = await redisServer(t);
+  const link = await linkTo(t, { url }, { timeoutMs: 2_000 });
+  let nowMs = Date.parse('2026-11-28T13:59:59Z');
+  // The index of each hour is at a server of its own in a cluster.
+  let away = 'T13';
+  const store = new RedisUsage(
+    refusing(link, (name) => away !== '' && name.endsWith(away)),
+    'lg',
+  );
+  const usage = new Usage(
+    store,
+    () => undefined,
+    () => nowMs,
+  );
+  t.after(() => usage.close());
+  const span = { fromMs: Date.parse('2026-11-28'), toMs: Date.parse('2026-11-29'), mostRows: 100 };
+  usage.add(key, hit, 1);
+  nowMs += 1_000;
+  usage.add(key, hit, 1);
+  await usage.report(span);
+  away = 'T14';
+  usage.add(key, hit, 1);
+  await usage.report(span);
+  away = '';
+  const { isComplete, rows } = await usage.report(span);
+  assert.deepEqual([isComplete, rows.map(({ requests }) => requests)], [true, [1, 2]]);
+  const found = await usage.ofHolder(key);
+  assert.deepEqual([found?.day.requests, found?.month.requests], [3, 3]);
+});
+
+test('Redis keeps the days of a month to the end of the next one', { skip: noRedis }, async (t) => {
+  const { url } = await redisServer(t);
+  const link = await linkTo(t, { url }, { timeoutMs: 2_000 });
+  const first = Date.parse('2026-12-01');
+  const store = new RedisUsage(link, 'lg');
+  const usage = new Usage(
+    store,
+    () => undefined,
+    () => first,
+  );
+  t.after(() => usage.close());
+  usage.add(key, hit, 1);
+  await usage.report({ fromMs: first, toMs: first + 1, mostRows: 100 });
+  const [redis] = link.servers('all');
+  const leftMs = await redis?.pttl('lg:usage:2026-12:["wallet-a","acme"]');
+  assert.ok(Number(leftMs) > Date.parse('2027-02-01') - first, String(leftMs));
+});
+
 test('usage in memory is bounded', () => {
   let lost = 0;
   const usage = new Usage(new LocalUsage(), () => (lost += 1));
