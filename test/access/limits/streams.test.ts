@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { LimitService } from '../../../src/access/limits/primary-counter.ts';
 import { AdmittedRequest } from '../../../src/access/limits/limits.ts';
 import { GatewayError } from '../../../src/ledger/errors.ts';
+import { eventually } from '../../support/eventually.ts';
 import { planOf, principalOf, replica, type Replica, serviceClient } from '../../support/limits.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
@@ -59,9 +60,11 @@ test('replicas grant a plan once, and ended streams are free for all', { skip: n
   const replicas = [await replica(t, { target }), await replica(t, { target })];
   const ends = await openAll(replicas, 4);
   assert.equal(ends.length, 3);
+  const countOpen = () => redis.run((client) => client.zcard('lg:limits:{free:tenant:acme:streams}:1000:leases'));
+  assert.equal(await countOpen(), 3);
   for (const end of ends) end();
-  // Ends are written behind the turn, ahead of later admissions.
-  await new Promise(setImmediate);
+  // Written in the background, the first time in two steps: the server does not know the script yet.
+  await eventually(countOpen, (open) => open === 0);
   assert.equal((await openAll(replicas, 4)).length, 3);
 });
 
