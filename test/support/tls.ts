@@ -23,7 +23,7 @@ export interface Authority {
   /** Its file. */
   readonly file: string;
   readonly folder: string;
-  /** A certificate for 127.0.0.1 and localhost, in files of its own. Ends after so many days; default 30. */
+  /** A certificate for 127.0.0.1, localhost and rpc.example, in files of its own. Ends after so many days; default 30. */
   certify(name: string, days?: number, key?: 'ec' | 'rsa'): Certified;
   /** A certificate that ends at this second. */
   certifyUntil(name: string, end: Date): Certified;
@@ -36,7 +36,7 @@ export function authority(t: TestContext): Authority {
   const openssl = (...args: string[]): void => void execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
   openssl('req', '-x509', ...key, '-keyout', 'ca.key', '-out', 'ca.crt', '-days', '30', '-subj', '/CN=test root');
-  writeFileSync(join(folder, 'names'), 'subjectAltName=IP:127.0.0.1,DNS:localhost\n');
+  writeFileSync(join(folder, 'names'), 'subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:rpc.example\n');
   const file = join(folder, 'ca.crt');
   const ofName = (name: string): Certified => ({
     cert: join(folder, `${name}.crt`),
