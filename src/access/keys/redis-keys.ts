@@ -65,8 +65,8 @@ export class RedisKeys implements KeySource {
     this.#client.once('ready', () => connected.resolve());
     this.started = connected.promise.then(() => this.readAll());
     this.#subscription = redis.subscribe(this.#channel, {
-      // Messages may have been lost.
-      onBegin: () => void this.readAll(),
+      // Messages may have been lost. The other connection may not be ready yet: that is no failure.
+      onBegin: () => void connected.promise.then(() => this.readAll()),
       onMessage: (sha256) => void this.readKey(sha256),
     });
   }

@@ -218,10 +218,8 @@ test('a server that lost the script and all counts works on', { skip: noRedis },
 test('the rights that the docs name are enough', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const docs = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8');
-  const rights = /`(\+eval [^`]+)`/.exec(docs)?.[1]?.split(' ') ?? [];
-  // Commands of every connection, and of the trials.
-  const basics = ['+hello', '+info', '+client|setname'];
-  const user = ['ACL', 'SETUSER', 'gateway', 'on', '>secret', '~lg:*', ...rights, ...basics] as const;
+  const rights = /^ACL SETUSER ledgergate on >PASSWORD (.+)$/m.exec(docs)?.[1]?.split(' ') ?? [];
+  const user = ['ACL', 'SETUSER', 'gateway', 'on', '>secret', ...rights] as const;
   await server.run((client) => client.call('ACL', ...user.slice(1)));
   const url = server.url.replace('redis://', 'redis://gateway:secret@');
   const one = await replica(t, { target: { kind: 'single', url } });
