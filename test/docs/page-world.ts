@@ -36,12 +36,12 @@ type Replacements = readonly (readonly [documented: string, here: string])[];
 
 /** Starts nodes and two Redis, and makes a folder with the token of a customer. All of it ends with the test. */
 export async function pageWorld(t: TestContext): Promise<PageWorld> {
-  const { file: ca, certify } = authority(t);
-  const { cert, key } = certify('rpc');
+  const root = authority(t);
+  const { cert, key } = root.certify('rpc');
   const node = async (oldest: bigint) => new URL((await fakeNode(t, { dialect: 'aptos', oldest })).url).host;
   const redis = async () => `127.0.0.1:${(await redisServer(t)).port}`;
   const ports = { client: await freePort(), operations: await freePort() };
-  return new PageWorld(t, ca, ports, [
+  return new PageWorld(t, root.file, ports, [
     ['10.0.0.1:8080', await node(500n)],
     ['10.0.0.2:8080', await node(500n)],
     ['10.0.0.9:8080', await node(0n)],
