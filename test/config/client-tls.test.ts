@@ -76,8 +76,8 @@ test('a certificate that ends is a line of the log each day of its last week, an
   const { clock, lines, files } = opened(t, { cert, key });
   files.watch(() => undefined);
   const hourMs = dayMs / 24;
-  for (let hour = 0; hour < 10 * 24; hour += 1) {
-    clock.nowMs += hourMs;
+  for (let day = 0; day < 10; day += 1) {
+    clock.nowMs += dayMs;
     t.mock.timers.tick(hourMs);
   }
   const ended = lines.filter((line) => /^tls\.cert expired at \S+: renew the file$/.test(line));

@@ -153,11 +153,15 @@ function authenticate(node: Redis, { username, password }: RedisUser): void {
   sent.catch(() => undefined);
 }
 
+/** An error of the client; that of a cluster has its last node's. */
+type ClientError = NodeJS.ErrnoException & { readonly lastNodeError?: NodeJS.ErrnoException };
+
 /** Codes of replies to a user that cannot be used, which a sentinel's error quotes. */
 const refusals = /\b(?:WRONGPASS|NOAUTH|NOPERM|LOADING|MASTERDOWN|CLUSTERDOWN)\b/;
 
 /** The code of an error, which names no server and no secret. */
-function codeOf(error: NodeJS.ErrnoException | undefined): string {
+function codeOf(whole: ClientError | undefined): string {
+  const error = whole?.lastNodeError ?? whole;
   const code = error?.code ?? refusals.exec(error?.message ?? '')?.[0];
   return code === undefined ? '' : `: ${code}`;
 }

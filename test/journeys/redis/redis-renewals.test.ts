@@ -132,7 +132,7 @@ for (const topology of Object.keys(topologies)) {
     put('user', 'two\n');
     await until(async () => (await metric(gateway, applied())) === 2 * workers);
     const [server] = servers;
-    await until(async () => (await usersAt(server!)).every((name) => name === 'two'));
+    for (const each of servers) await until(async () => (await usersAt(each)).every((name) => name === 'two'));
     await everywhere('ACL', 'DELUSER', 'one');
     await crowd.answer(100);
 
