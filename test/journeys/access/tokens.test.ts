@@ -25,6 +25,12 @@ const bearer = (token: string): Record<string, string> => ({ authorization: `Bea
 const asked = (token: string) => ({ path: `/v1${path}`, headers: bearer(token) });
 const key = signingKey('first');
 
+/** The parts of a holder's view that tokens are compared by. */
+interface HolderView {
+  readonly quota: readonly Readonly<Record<string, unknown>>[];
+  readonly usage: { readonly day: { readonly requests: number } };
+}
+
 /** A gateway before one node, with an issuer of `key`. */
 async function withIssuer(
   t: TestContext,
@@ -138,6 +144,31 @@ test('a config without the plan that tokens have by default is refused, and toke
   await gateway.reloads.take({ ...gateway.reloads.config, access: next });
   assert.equal(gateway.reloads.status?.result, 'refused');
   assert.equal((await gateway.get(path, bearer(token))).status, 200);
+});
+
+test('the view of a holder answers a token at its first request, and is that of its tenant', async (t) => {
+  const plans = { free: planConfig({ requests: 10, quota: { day: 5, unit: 'requests' } }) };
+  const { gateway, statusOf } = await withIssuer(t, { plans });
+  const viewOf = async (token: string) => {
+    const { status, text } = await gateway.get('/-/usage', bearer(token));
+    return { status, ...(JSON.parse(text) as Partial<HolderView>) };
+  };
+  const [one, other] = [tokenOf(key, 'acme'), tokenOf(key, 'other')];
+
+  const first = await viewOf(one);
+  assert.deepEqual([first.status, first.quota?.[0]?.['remaining']], [200, 5]);
+  assert.equal(await statusOf(one), 200);
+  // An answer is remembered for a second.
+  const again = tokenOf(key, 'acme', { jti: 'another' });
+  const view: Record<string, unknown> = await eventually(
+    () => viewOf(again),
+    ({ quota }) => quota?.[0]?.['remaining'] === 4,
+  );
+  assert.deepEqual([view['key'], view['tenant'], view['plan']], ['jwt', 'acme', 'free']);
+  const { quota, usage } = await viewOf(other);
+  assert.deepEqual([quota?.[0]?.['remaining'], usage?.day.requests], [5, 0]);
+  assert.equal((view['usage'] as typeof usage)?.day.requests, 1);
+  assert.equal((await viewOf(tokenOf(signingKey('first'), 'acme'))).status, 401);
 });
 
 testStreams(
