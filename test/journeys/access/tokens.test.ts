@@ -162,12 +162,11 @@ test('the view of a holder answers a token at its first request, and is that of 
   const again = tokenOf(key, 'acme', { jti: 'another' });
   const view: Record<string, unknown> = await eventually(
     () => viewOf(again),
-    ({ quota }) => quota?.[0]?.['remaining'] === 4,
+    ({ quota, usage }) => quota?.[0]?.['remaining'] === 4 && usage?.day.requests === 1,
   );
   assert.deepEqual([view['key'], view['tenant'], view['plan']], ['jwt', 'acme', 'free']);
   const { quota, usage } = await viewOf(other);
   assert.deepEqual([quota?.[0]?.['remaining'], usage?.day.requests], [5, 0]);
-  assert.equal((view['usage'] as typeof usage)?.day.requests, 1);
   assert.equal((await viewOf(tokenOf(signingKey('first'), 'acme'))).status, 401);
 });
 
