@@ -186,7 +186,7 @@ export class Access {
 
   /**
    * Whether the sender of a request that was `admitted` may still do what it does: its key or token is in force, with the
-   * right. A forgotten token is verified for the next call.
+   * right. Its further work is charged to its plan of now. A forgotten token is verified for the next call.
    */
   stillAdmits(request: Request, admitted: AdmittedRequest, known: KnownKey): boolean {
     const found = this.#find(request, known);
@@ -195,6 +195,7 @@ export class Access {
       return true;
     }
     if (typeof found === 'string' || found.client !== admitted.principal.client) return false;
+    admitted.renew(found);
     const match = { operation: admitted.operation, read: admitted };
     return findMissing(found, request, match, this.#principals) === undefined;
   }

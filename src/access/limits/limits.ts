@@ -348,7 +348,8 @@ const nothingYet: RequestResult = { outcome: 'local', upstreamMs: 0, gasUsed: un
 
 /** Charges one request to its principal, once, when its answer is out and no work for it is in flight. */
 export class AdmittedRequest {
-  readonly principal: Principal;
+  /** Replaced by `renew` alone. */
+  principal: Principal;
   readonly operation: AccessOperation;
   /** `RateLimit` and `RateLimit-Policy`, flat: every answer to it carries them. */
   readonly headers: readonly string[];
@@ -398,6 +399,11 @@ export class AdmittedRequest {
     const options = { address: this.#request.charge?.address, waitMs: 0 };
     const decision = this.#limits.admit(this.principal, this.operation, signal, options);
     return decision instanceof Promise ? decision.then(admittedOf) : admittedOf(decision);
+  }
+
+  /** Has further work charged to the client as it is now: its key may be of another plan since the stream began. */
+  renew(principal: Principal): void {
+    this.principal = principal;
   }
 
   /** Counts an event stream for the client, see `PlanLimits.openStream`. */

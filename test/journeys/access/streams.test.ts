@@ -26,7 +26,7 @@ async function keyedGateway(t: TestContext, track: Track, keys: readonly TestKey
     track(EventReader.open(`${gateway.url}/transactions?start=890`, { authorization: `Bearer ${text}`, ...headers }));
   const closed = (reason: string) =>
     gateway.metric(`ledgergate_streams_closed_total{kind="transactions",reason="${reason}"}`);
-  return { file, gateway, open, closed };
+  return { node, file, gateway, open, closed };
 }
 
 testStreams('a plan bounds the streams of a tenant, and an ended one makes room', async (t, track) => {
@@ -100,4 +100,25 @@ testStreams('bytes of a stream are usage of its key', async (t, track) => {
   const { requests } = await eventually(usage, ({ bytes }) => bytes >= Buffer.byteLength(stream.text));
   // The request, and the page that was read for it.
   assert.equal(requests, 2);
+});
+
+testStreams('an open stream is charged to the plan that its key has by now', async (t, track) => {
+  const key = testKey('moved');
+  const plans = { free: planConfig({ requests: 100 }), slow: planConfig({ requests: 100 }) };
+  const { node, file, gateway, open } = await keyedGateway(t, track, [key], { plans });
+  const stream = await open(key);
+  await stream.shows('id: 900\n');
+  const plansOf = async (): Promise<ReadonlySet<string>> => {
+    const { text } = await fetchReply(`${gateway.operationsUrl}/admin/usage`, { method: 'GET' });
+    const { rows } = JSON.parse(text) as { rows: { plan: string; bytes: number }[] };
+    return new Set(rows.filter(({ bytes }) => bytes > 0).map(({ plan }) => plan));
+  };
+  assert.deepEqual([...(await eventually(plansOf, (found) => found.size > 0))], ['free']);
+  file.write([changed(key, { plan: 'slow' })]);
+  const found = await eventually(plansOf, (names) => {
+    node.clock.head += 1n;
+    return names.has('slow');
+  });
+  assert.equal(found.has('slow'), true);
+  assert.equal(stream.hasEnded, false);
 });
