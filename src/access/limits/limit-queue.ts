@@ -8,9 +8,11 @@ interface LimitedRequest {
   readonly signal: CancelSignal;
   /** Counts the request, if there is room now. */
   readonly attempt: () => Counted | Promise<Counted>;
+  /** The client's, where its plan bounds it. */
+  readonly address?: string | undefined;
 }
 
-interface QueuedRequest extends Pick<LimitedRequest, 'attempt'> {
+interface QueuedRequest extends Pick<LimitedRequest, 'attempt' | 'address'> {
   readonly untilMs: number;
   hasLeft: boolean;
   leave(taken: Counted): void;
@@ -29,8 +31,9 @@ interface TenantQueue {
 /** Pause where that time is unknown: requests in flight may end at another replica. */
 const pollMs = 25;
 
-/** Longest queue of one tenant, and requests in all queues together. */
+/** Longest queue of one tenant, requests of one address in it, and requests in all queues together. */
 const maxOfTenant = 256;
+const maxOfAddress = 32;
 const maxWaiting = 4_096;
 
 /** Requests over a limit wait in a FIFO queue per tenant. One whose wait cannot succeed is refused at once. */
@@ -79,13 +82,14 @@ export class LimitQueue {
     return waiting;
   }
 
-  #wait(queue: TenantQueue, { waitMs, signal, attempt }: LimitedRequest): Counted | Promise<Counted> {
+  #wait(queue: TenantQueue, { waitMs, signal, attempt, address }: LimitedRequest): Counted | Promise<Counted> {
     const isFull = queue.waiters.length >= maxOfTenant || this.#waiting >= maxWaiting;
-    if (isFull || signal.aborted) return queue.last;
+    if (isFull || signal.aborted || isFullOf(address, queue)) return queue.last;
     return new Promise<Counted>((resolve) => {
       const onAbort = (): void => waiter.leave(queue.last);
       const waiter: QueuedRequest = {
         attempt,
+        address,
         untilMs: performance.now() + waitMs,
         hasLeft: false,
         leave: (taken) => {
@@ -132,6 +136,12 @@ async function attemptFirst(queue: TenantQueue, first: QueuedRequest): Promise<v
     queue,
     queue.waiters.filter(({ untilMs }) => isHopeless(taken, untilMs - nowMs)),
   );
+}
+
+/** Whether one address has its part of the queue: it must not keep the others of its key from waiting. */
+function isFullOf(address: string | undefined, { waiters }: TenantQueue): boolean {
+  if (address === undefined || waiters.length < maxOfAddress) return false;
+  return waiters.filter((waiter) => waiter.address === address).length >= maxOfAddress;
 }
 
 function refuse(queue: TenantQueue, waiters: readonly QueuedRequest[]): void {

@@ -155,15 +155,19 @@ export class PlanLimits {
     signal: CancelSignal,
     { address, waitMs = principal.plan.waitMs }: AdmitOptions = {},
   ): LimitDecision | Promise<LimitDecision | undefined> {
-    const { plan } = principal;
-    const bounds = boundsOf(plan);
+    const bounds = boundsOf(principal.plan);
     if (!isBounded(bounds)) return new AdmittedRequest(this, { principal, operation, charge: undefined });
     const charge = chargeOf(principal, leastCostOf(operation, this.#config.costs), address);
     const request = { principal, operation, charge };
     const taken =
       waitMs === 0
         ? this.#take(charge)
-        : this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt: () => this.#take(charge) });
+        : this.#queueOf(principal).take(charge.subject, {
+            waitMs,
+            signal,
+            attempt: () => this.#take(charge),
+            address: charge.address,
+          });
     return taken instanceof Promise ? this.#decideLate(request, taken, signal) : this.#decide(request, taken);
   }
 

@@ -170,3 +170,28 @@ test('an address over its own bound is refused at once, and behind others as soo
   assert.ok(isOverOwn(await again));
   assert.ok(isAdmitted(await third));
 });
+
+test('an address within a key takes a part of the queue at most: others of the key wait behind it', async (t) => {
+  const one = await replica(t);
+  const plan = planOf({ concurrency: 1, waitMs: 60_000, perAddress: { requests: 3, windowMs: 60_000 } });
+  const ask = (address: string) => one.ask(principalOf(plan), 'read', undefined, address);
+  const first = await ask('192.0.2.1');
+  const greedy = Array.from({ length: 300 }, () => ask('192.0.2.1'));
+  const other = ask('192.0.2.2');
+  await eventually(
+    () => one.metric('ledgergate_limits_waiting'),
+    (waiting) => waiting === 33,
+  );
+  // Each that is admitted makes room for the next.
+  settle(first);
+  const tickets = await Promise.all(greedy.map(async (ticket) => settled(await ticket)));
+  assert.equal(tickets.filter((isServed) => isServed).length, 2);
+  assert.ok(isAdmitted(await other));
+});
+
+/** Whether it was admitted; then it ends. */
+function settled(ticket: Ticket): boolean {
+  if (!isAdmitted(ticket)) return false;
+  settle(ticket);
+  return true;
+}
