@@ -63,7 +63,7 @@ for (const [name, width, colorScheme] of [
     for (const shown of [
       String(key.entry['name']),
       'acme',
-      '43,210,987',
+      '43,212,221',
       '98.8 GB',
       '1,000,000,000',
       'from the cache',
