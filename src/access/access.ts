@@ -173,7 +173,7 @@ export class Access {
   }
 
   /**
-   * The tenant ahead of `decide`, which counts refusals; `undefined`: it will refuse the request. A token that is not
+   * The `clientOf` ahead of `decide`, which counts refusals; `undefined`: it will refuse the request. A token that is not
    * verified yet counts for its network.
    */
   tenantOf(request: Request, known: KnownKey): string | undefined {
@@ -181,7 +181,7 @@ export class Access {
     if (found === 'unverified') return clientOf(request.socket);
     if (typeof found === 'string' || this.#holdsCredential(request)) return undefined;
     // A key at a wrong address must not take the memory of its tenant.
-    return isAtAddress(found, request, this.#principals) ? found.tenant : undefined;
+    return isAtAddress(found, request, this.#principals) ? clientOf(request.socket, { principal: found }) : undefined;
   }
 
   /**

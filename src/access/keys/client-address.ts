@@ -72,9 +72,12 @@ export function clientAddress(
 /** Fair-queueing key of a request, or of a connection: the tenant where there are keys, else the client's network. */
 export function clientOf(
   socket: { readonly remoteAddress?: string | undefined },
-  admitted?: { readonly principal: { readonly tenant: string } },
+  admitted?: { readonly principal: { readonly name: string | undefined; readonly tenant: string } },
 ): string {
-  return admitted?.principal.tenant ?? countedNetwork(socket.remoteAddress ?? '');
+  if (admitted === undefined) return countedNetwork(socket.remoteAddress ?? '');
+  const { name, tenant } = admitted.principal;
+  // The tenant of a token may have the text of an address.
+  return name === undefined ? tenant : `tenant ${tenant}`;
 }
 
 /**

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clientAddress, countedNetwork, Networks } from '../../../src/access/keys/client-address.ts';
+import { clientAddress, clientOf, countedNetwork, Networks } from '../../../src/access/keys/client-address.ts';
 import { fc } from '../../support/fast-check.ts';
 
 const ours = new Networks(['10.0.0.0/8', 'fd00::/8', '192.0.2.7']);
@@ -119,4 +119,16 @@ test('addresses of IPv6 are counted by their /64, in whatever spelling, and IPv4
       assert.equal(countedNetwork(textOf(groups)), `${textOf(groups.slice(0, 4))}::/64`);
     }),
   );
+});
+
+test('a tenant takes no place of an address, whatever the claim of its token', () => {
+  for (const address of ['192.0.2.7', '2001:db8:0:0::/64']) {
+    const socket = { remoteAddress: '198.51.100.1' };
+    const ofToken = clientOf(socket, { principal: { name: 'jwt', tenant: address } });
+    const ofAddress = clientOf(socket, { principal: { name: undefined, tenant: address } });
+    assert.notEqual(ofToken, ofAddress);
+    assert.notEqual(ofToken, clientOf({ remoteAddress: address.replace('/64', '') }));
+    // Keys of the tenant share its place.
+    assert.equal(ofToken, clientOf(socket, { principal: { name: 'wallet', tenant: address } }));
+  }
 });
