@@ -66,7 +66,7 @@ export class ClientTls {
     if (material === undefined) throw new Error(faultsOf(problems));
     this.material = material;
     this.#expiries = expiries;
-    parts.renewals.setExpiries(parts.toward, expiries);
+    parts.renewals.useFiles(parts.toward, expiries);
   }
 
   /** Begins to read the files when they change. `onChange`: `material` is another. */
@@ -104,8 +104,7 @@ export class ClientTls {
     }
     this.material = next.material;
     this.#expiries = next.expiries;
-    renewals.setExpiries(toward, next.expiries);
-    renewals.take(toward, 'files');
+    renewals.useFiles(toward, next.expiries);
     this.#remind();
     onChange();
   }

@@ -50,9 +50,10 @@ export class Renewals {
     );
   }
 
-  /** Ends of the certificates in use, Unix time in ms. */
-  setExpiries(toward: string, expiries: ReadonlyMap<ExpiringFile, number>): void {
+  /** The config's files can be used, or it has none: a refusal is over. `expiries`: ends of certificates, Unix time in ms. */
+  useFiles(toward: string, expiries: ReadonlyMap<ExpiringFile, number> = new Map()): void {
     this.#expiries.set(toward, expiries);
+    this.#pending.get(toward)?.delete('files');
   }
 
   /** New ones are not used: `why` names no secret. Each reason is recorded once. */
@@ -69,11 +70,10 @@ export class Renewals {
     );
   }
 
-  /** A step has succeeded; the last one, `credentials`, puts the new ones in use. */
-  take(toward: string, step: RenewalStep): void {
+  /** A trial has succeeded, and the new ones are in use. */
+  take(toward: string): void {
     this.add(toward);
-    this.#pending.get(toward)?.delete(step);
-    if (step === 'files') return;
+    this.#pending.get(toward)?.delete('credentials');
     this.#metrics.renewed({ toward, result: 'applied' });
     this.#journal.record('renewed', { toward }, 'renewed credentials are in use');
   }

@@ -90,6 +90,7 @@ export class RedisSource {
   #openFiles(parts: RedisSourceParts): void {
     const { tls } = this.#config;
     this.#files = tls && new ClientTls(tls, parts);
+    if (tls === undefined) parts.renewals.useFiles(parts.toward);
     this.#files?.watch(() => this.#try());
   }
 
@@ -116,7 +117,7 @@ export class RedisSource {
     client.once('ready', () => {
       this.#endTrial();
       this.#use(target, tls);
-      this.#parts?.renewals.take(this.#parts.toward, 'credentials');
+      this.#parts?.renewals.take(this.#parts.toward);
     });
   }
 

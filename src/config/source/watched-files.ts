@@ -8,7 +8,7 @@ import { readSecretFile } from './secret-file.ts';
 interface Watch {
   /** Called once the files have other contents that no longer change. */
   readonly onChange: () => void;
-  /** Called once when a file is missing for three looks in a row. */
+  /** Called once when a file is missing for three looks in a row. Its return is a change, whatever it holds. */
   readonly onMissing: () => void;
   /** Interval of looks without a notification of the file system. Default 1,000. */
   readonly everyMs?: number;
@@ -76,9 +76,9 @@ export class WatchedFiles {
     this.#secrets.clear();
   }
 
-  /** Takes the present contents as no change: the caller reads them. */
+  /** Takes the present contents as no change: the caller reads them. While one is unreadable, its return is a change. */
   note(): void {
-    this.#known = digestOf(this.names) ?? this.#known;
+    this.#known = digestOf(this.names);
   }
 
   /** Takes these contents of a single file as no change: the owner has them. */
@@ -124,7 +124,10 @@ export class WatchedFiles {
     const found = digestOf(this.names);
     if (found === undefined) {
       this.#missing += 1;
-      if (this.#missing === looksUntilMissing) this.#watch?.onMissing();
+      if (this.#missing === looksUntilMissing) {
+        this.forget();
+        this.#watch?.onMissing();
+      }
       return;
     }
     this.#missing = 0;

@@ -59,6 +59,7 @@ export class NodeCredentials<Node extends RenewedConfig> {
     if (kept === undefined || accessOf(kept.config) === accessOf(config)) return;
     if (JSON.stringify(kept.config.tls) !== JSON.stringify(config.tls)) {
       const files = this.#open(config);
+      if (files === undefined) this.#parts.renewals.useFiles(config.name);
       kept.files?.close();
       kept.files = files;
       files?.watch(() => void this.#renew(upstream, kept));
@@ -103,7 +104,7 @@ export class NodeCredentials<Node extends RenewedConfig> {
     if (kept.changes !== change) return;
     if (fault === undefined || upstream.health !== 'usable') {
       upstream.renew(next);
-      renewals.take(upstream.name, 'credentials');
+      renewals.take(upstream.name);
       return;
     }
     renewals.refuse(upstream.name, 'credentials', `a trial at the node fails: ${fault}`);

@@ -71,9 +71,9 @@ test('a file is read once its writer has finished', async (t) => {
   else t.diagnostic(`a busy machine: ${Math.round(longestMs)} ms between two steps`);
 });
 
-test('a missing file is reported once, and its return unchanged is no change', async (t) => {
+test('a missing file is reported once, and its return unchanged is a change', async (t) => {
   const file = configFile(t, 'one');
-  const { seen } = watched(t, file);
+  const { seen, untilChanges } = watched(t, file);
 
   rmSync(file);
   await eventually(
@@ -81,10 +81,11 @@ test('a missing file is reported once, and its return unchanged is no change', a
     (missing) => missing > 0,
   );
   await sleep(200);
-  writeFileSync(file, 'one');
-  await sleep(200);
-
   assert.deepEqual(seen, { changes: 0, missing: 1 });
+  writeFileSync(file, 'one');
+  await untilChanges(1);
+
+  assert.deepEqual(seen, { changes: 1, missing: 1 });
 });
 
 test('a change of one of two files in two folders is a change', async (t) => {
@@ -108,6 +109,17 @@ test('contents that the caller notes are not reported', async (t) => {
   await sleep(300);
 
   assert.equal(seen.changes, 0);
+});
+
+test('a file that is missing when the caller reads it is a change once it is back', async (t) => {
+  const file = configFile(t, 'one');
+  const { files, untilChanges } = watched(t, file);
+
+  renameSync(file, `${file}.away`);
+  files.note();
+  renameSync(`${file}.away`, file);
+
+  await untilChanges(1);
 });
 
 test('a secret behind a link that is swapped is read, as Kubernetes mounts one', async (t) => {

@@ -217,6 +217,29 @@ test('a client certificate that ended takes its node out, and a new one brings i
   assert.deepEqual([...front.shown], ['short', 'long']);
 });
 
+test('files that come back as they were, and other files of the config, end the refusal of those before', async (t) => {
+  const node = await fakeNode(t, { head });
+  const ca = authority(t);
+  const front = await tlsFront(t, node, ca.certify('node'));
+  const folder = temporaryFolder(t);
+  const [file, other] = [join(folder, 'ca.pem'), join(folder, 'other.pem')];
+  put(file, ca.ca);
+  const upstreamsWith = (name: string) => [{ name: 'a', url: front.url(), tls: { ca: name } }];
+  const gateway = await gatewayProcess(t, { full: [], config: { upstreams: upstreamsWith(file) } });
+  const untilPending = (value: number) => until(async () => (await metric(gateway, pending('a'))) === value);
+
+  renameSync(file, `${file}.away`);
+  await untilPending(1);
+  renameSync(`${file}.away`, file);
+  await untilPending(0);
+
+  put(file, 'no certificate');
+  await untilPending(1);
+  put(other, ca.ca);
+  gateway.reconfigure({ upstreams: upstreamsWith(other) });
+  await untilPending(0);
+});
+
 test('a node of another authority is not asked, and the files are taken when they are right', async (t) => {
   const node = await fakeNode(t, { head });
   const [ca, foreign] = [authority(t), authority(t)];
