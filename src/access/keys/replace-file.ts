@@ -24,11 +24,15 @@ export async function replaceFile(file: string, change: (text: string | undefine
   const beside = join(dirname(target), `.${basename(target)}.new`);
   const handle = await openAlone(beside, file);
   try {
-    const text = await change(await textOf(target));
+    const before = await textOf(target);
+    const text = await change(before);
     await keepRights(handle, target);
     await handle.writeFile(text);
     await handle.sync();
     if (!(await isOwn(handle, beside))) throw new KeysFault('unavailable', `cannot change ${file}: it took too long`);
+    // Editors of people know no lock.
+    if ((await textOf(target)) !== before)
+      throw new KeysFault('unavailable', `cannot change ${file}: another program has changed it meanwhile: try again`);
     await fs.rename(beside, target);
   } catch (error) {
     if (await isOwn(handle, beside)) await fs.unlink(beside);
