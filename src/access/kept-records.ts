@@ -9,8 +9,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /** Bytes of lines from which on a file is written anew, unless half of them are needed. */
 const smallestGrown = 16 * 1024 * 1024;
-/** Records in a piece of a new file. */
+/** Records that are written at a time. */
 const atOnce = 1_000;
+/** Records without a line from which on dropped ones are left out. */
+const mostUnwritten = 2_000;
 /** Pause after a failed write, in ms. */
 const pauseMs = 1_000;
 
@@ -32,6 +34,7 @@ export class KeptRecords<Kept> {
   /** Changed since the new file was begun. */
   #sinceBegun: Set<Kept> | undefined;
   #descriptor: number | undefined;
+  #mostUnwritten = mostUnwritten;
   #bytes = 0;
   #grownBytes = smallestGrown;
   #isPlanned = false;
@@ -57,6 +60,7 @@ export class KeptRecords<Kept> {
   note(record: Kept): void {
     this.#changed.add(record);
     this.#sinceBegun?.add(record);
+    if (this.#changed.size > this.#mostUnwritten) this.#leaveOutDropped();
     if (this.#isPlanned) return;
     this.#isPlanned = true;
     setImmediate(() => {
@@ -77,13 +81,23 @@ export class KeptRecords<Kept> {
     if (this.#isClosed || this.#changed.size === 0 || performance.now() < this.#pausedUntilMs) return;
     try {
       const descriptor = (this.#descriptor ??= this.#open());
-      this.#bytes += writeWhole(descriptor, this.#linesOf(this.#changed));
-      this.#changed.clear();
+      // By pieces: on a full disk, each attempt costs one of them.
+      for (const records of piecesOf(this.#changed)) {
+        this.#bytes += writeWhole(descriptor, this.#linesOf(records));
+        for (const record of records) this.#changed.delete(record);
+      }
       this.#report(undefined);
       if (this.#bytes > this.#grownBytes && this.#sinceBegun === undefined) void this.#renew();
     } catch (error) {
       this.#fail(error);
     }
+  }
+
+  /** While the disk refuses writes, records come and are dropped: only those that are kept need a line. */
+  #leaveOutDropped(): void {
+    const kept = new Set(this.#options.all());
+    for (const record of this.#changed) if (!kept.has(record)) this.#changed.delete(record);
+    this.#mostUnwritten = Math.max(mostUnwritten, 2 * this.#changed.size);
   }
 
   /** Opens the file behind its last line, which may be torn. Throws as the system does. */

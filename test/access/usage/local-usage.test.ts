@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { LocalUsage, monthBefore } from '../../../src/access/usage/local-usage.ts';
+import { LocalUsage } from '../../../src/access/usage/local-usage.ts';
 import { Usage } from '../../../src/access/usage/usage.ts';
-import type { NamedSums, PendingReport } from '../../../src/access/usage/usage-store.ts';
+import { monthBefore, type NamedSums, type PendingReport } from '../../../src/access/usage/usage-store.ts';
 import { until } from '../../support/eventually.ts';
 import { anonymousOf, hit, planOf, principalOf } from '../../support/limits.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
@@ -124,6 +124,33 @@ test('a folder that cannot be written is reported once, and once when it can aga
   assert.deepEqual(troubles, ['ENOENT', undefined]);
   const [day] = await new LocalUsage({ folder, now }).readDays(holder, '2026-11');
   assert.equal(day?.sums[0]?.[1].requests, 2 * number);
+});
+
+test('while a folder cannot be written, usage that is dropped from memory takes no room and gets no line', async (t) => {
+  const above = temporaryFolder(t);
+  const folder = join(above, 'gone', 'usage');
+  let nowMs = now();
+  const usage = new LocalUsage({ folder, now: () => nowMs });
+  const keys = 50;
+  // Ten days of 1,200 sums of hours each, of which memory keeps two.
+  for (let number = 1; number <= 10 * 24; number += 1) {
+    const hour = new Date(nowMs).toISOString().slice(0, 13);
+    for (let key = 0; key < keys; key += 1) {
+      await usage.add(report(number, { hour, subject: [`key-${key}`, 'acme', 'free'] }));
+    }
+    nowMs += 3_600_000;
+  }
+
+  mkdirSync(join(above, 'gone'));
+  usage.close();
+
+  const hours = readFileSync(fileOf(folder), 'utf8')
+    .split('\n')
+    .map((line) => line.slice(2, 15));
+  const sumsOfHours = hours.filter((hour) => hour.includes('T'));
+  assert.ok(sumsOfHours.length < 3 * 48 * keys, `${sumsOfHours.length} lines`);
+  assert.equal(sumsOfHours.includes('2026-11-28T14'), false);
+  assert.equal(hours.filter((period) => period.startsWith('2026-12-08T13')).length, keys);
 });
 
 test('a file that has grown is written anew while reports come, and loses none', async (t) => {
