@@ -10,6 +10,7 @@ import { accessConfig, keysFile, testKey } from '../support/keys.ts';
 import { OpenApi, type Operation } from '../support/openapi.ts';
 import { answersIn, exchangeRaw } from '../support/raw-http.ts';
 import {
+  addressed,
   all,
   answerWith,
   ask,
@@ -349,6 +350,7 @@ test('pages of the endpoint about itself are as described', async (t) => {
       const misplaced = { status: 400, target: `${operation.target}?key=${all.text}` };
       assertAsDescribed(operation, await ask(gateway, operation, misplaced, page), 400);
       assertAsDescribed(operation, await ask(gateway, operation, { status: 401 }, page), 401);
+      assertAsDescribed(operation, await ask(gateway, operation, { status: 403 }, withKey(addressed)), 403);
       assertAsDescribed(operation, await ask(open, operation, { status: 404 }, page), 404);
     } else assertAsDescribed(operation, await ask(alone, operation, { status: 503 }, page), 503, false);
     const long = { status: 414, target: `${operation.target}?${'x'.repeat(17_000)}` };

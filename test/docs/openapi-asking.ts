@@ -22,6 +22,8 @@ export const all = testKey('all', { plan: 'bounded' });
 const allOperations = planConfig().operations;
 export const readsOnly = testKey('reads', { operations: ['read'] });
 export const submitsOnly = testKey('submits', { operations: ['submit'] });
+/** From elsewhere it is refused. */
+export const addressed = testKey('addressed', { addresses: ['192.0.2.1'] });
 export const usedUp = testKey('used-up', { plan: 'tiny' });
 
 export const withKey = ({ text }: TestKey) => ({ ...page, authorization: `Bearer ${text}` });
@@ -32,7 +34,7 @@ export function keyedGateway(
   node: NodeAddress,
   more: Partial<TestGatewayOptions> = {},
 ): Promise<TestGateway> {
-  const { path } = keysFile(t, [all, readsOnly, submitsOnly, usedUp]);
+  const { path } = keysFile(t, [all, readsOnly, submitsOnly, addressed, usedUp]);
   const plans = {
     free: planConfig(),
     bounded: planConfig({ requests: 1_000_000, operations: allOperations }),

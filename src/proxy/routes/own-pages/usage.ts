@@ -17,7 +17,7 @@ interface HolderAnswer {
   readonly untilMs: number;
 }
 
-/** A key gets the same answer for this long: each costs two reads of Redis. */
+/** A key gets the same answer for this long: each costs three calls of Redis. */
 const keptMs = 1_000;
 const json = 'application/json; charset=utf-8';
 
