@@ -167,7 +167,7 @@ export class Access {
     return this.#limits.isRefusing;
   }
 
-  /** What is left of the plan of a key; see `PlanLimits.standing`. */
+  /** The rest of each bound of a key's plan; see `PlanLimits.standing`. */
   standing(principal: Principal): ReturnType<PlanLimits['standing']> {
     return this.#limits.standing(principal);
   }

@@ -47,7 +47,7 @@ const reminderMs = 3_600_000;
 
 /** The files toward one server. */
 export class ClientTls {
-  /** What new connections use: the last contents that can be used. */
+  /** The material of new connections: the last contents that can be used. */
   material: TlsMaterial;
   readonly #config: ClientTlsConfig;
   readonly #parts: ClientTlsParts;
@@ -124,7 +124,7 @@ export class ClientTls {
     }
   }
 
-  /** What the files hold now. Throws when they cannot be used. */
+  /** The material in the files now. Throws when they cannot be used. */
   static once(config: ClientTlsConfig): TlsMaterial {
     const { material, problems } = ClientTls.read(config, Date.now());
     if (material === undefined) throw new Error(faultsOf(problems));

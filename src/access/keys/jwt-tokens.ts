@@ -76,7 +76,7 @@ export class Tokens {
     this.keys = new IssuerKeys(config, context, (next, before) => this.#forget(next, before));
   }
 
-  /** What is known of a token; `undefined`: it has to be verified. `sha256`: of the token. `nowMs`: Unix time. */
+  /** The result of a token's verification; `undefined`: it has to be verified. `sha256`: of the token. `nowMs`: Unix time. */
   find(sha256: string, nowMs: number): VerifiedToken | 'bad token' | undefined {
     const verified = this.#verified.get(sha256);
     if (verified !== undefined) return nowMs < verified.expiresAtMs ? verified : 'bad token';

@@ -9,7 +9,7 @@ export interface Quota {
 }
 
 /** The bound of each address within an account, in a window of its own. */
-export interface AddressBound {
+interface AddressBound {
   readonly requests: number;
   readonly windowMs: number;
 }

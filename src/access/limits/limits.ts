@@ -44,20 +44,20 @@ interface LimitsDependencies {
   readonly limitService: LimitServiceClient | undefined;
   /** The primary's usage; absent in a single process. */
   readonly usageStore?: UsageStore | undefined;
-  /** Where a process that counts for all keeps quotas; absent: they last as long as the process. */
+  /** Keeps the quotas of a process that counts for all; absent: they last as long as the process. */
   readonly folder?: string | undefined;
   /** Unix time in ms, for the day and month of quotas. Default: the system's. */
   readonly now?: (() => number) | undefined;
 }
 
-/** What is left of a bound. */
+/** The rest of a bound, with its limit and span. */
 interface PlanStanding extends BoundStanding {
   readonly limit: number;
   /** Its span; of a day or month its whole length. */
   readonly windowMs: number;
 }
 
-/** What few requests have. */
+/** Parts of an admission that few requests have. */
 interface AdmitOptions {
   /** The client's `countedNetwork`, for plans with `perAddress`. */
   readonly address?: string | undefined;
@@ -177,7 +177,7 @@ export class PlanLimits {
   }
 
   /**
-   * What is left of each bound over time, without a charge; `undefined` while it cannot be read. `address`: as of `admit`;
+   * The rest of each bound over time, without a charge; `undefined` while it cannot be read. `address`: as of `admit`;
    * without it the bound of addresses is left out.
    */
   async standing(principal: Principal, address?: string): Promise<readonly PlanStanding[] | undefined> {
@@ -246,7 +246,7 @@ export class PlanLimits {
     return quota === undefined ? undefined : this.#memory.quotas.today();
   }
 
-  /** What this process counts; `undefined` where requests are not counted by it at the moment. */
+  /** The rest by the counts of this process; `undefined` where it does not count requests at the moment. */
   #standingsHere(charge: Charge): readonly BoundStanding[] | undefined {
     if (this.#link !== undefined && this.#config.whenRedisIsDown !== 'local') return undefined;
     return this.#memory.standings(charge);

@@ -77,7 +77,7 @@ export class MemoryCounter {
     return this.#settleOf(charge, account, false);
   }
 
-  /** What is left, without a charge. */
+  /** Reads the rest of each bound, without a charge. */
   standings(charge: Charge): readonly BoundStanding[] {
     const nowMs = performance.now();
     const bounds = shareOf(charge.bounds, this.#processes);

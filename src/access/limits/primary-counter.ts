@@ -32,7 +32,7 @@ export interface LimitServiceClient {
   settle(ended: LimitEnd): void;
   /** Adds to the account's quota. */
   countAlone(counted: CountedAlone): void;
-  /** What is left, without a charge. Rejects without an answer in time. */
+  /** Reads the rest of each bound, without a charge. Rejects without an answer in time. */
   standings(charge: Charge): Promise<readonly BoundStanding[]>;
 }
 
@@ -72,7 +72,7 @@ export class PrimaryCounter {
     }
   }
 
-  /** What is left; `undefined` when the primary did not answer in time. */
+  /** Reads the rest of each bound; `undefined` when the primary did not answer in time. */
   async standings(charge: Charge): Promise<readonly BoundStanding[] | undefined> {
     try {
       return await this.#service.standings(charge);

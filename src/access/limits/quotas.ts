@@ -105,7 +105,7 @@ export interface KeptUse {
 }
 
 /** One request's part of a quota, at one time. */
-export interface QuotaCharge {
+interface QuotaCharge {
   readonly use: QuotaUse;
   readonly quota: Quota;
   /** 1, or the least cost of the request. */
@@ -189,7 +189,7 @@ export class Quotas {
       const limit = quota[name];
       if (limit === undefined) continue;
       const { known, here } = use[name];
-      // As in a window, a request that costs more than the whole quota is admitted while nothing is used.
+      // A request that costs more than the whole quota is admitted while nothing is used, as in a window.
       if (here > this.#shareOf(limit - known) - Math.min(units, limit)) {
         over = { name, freeInMs: today.toMs[name] - nowMs };
       }

@@ -66,7 +66,7 @@ export class RedisCounter {
     };
   }
 
-  /** What is left, without a charge; `undefined` when Redis did not answer in time. */
+  /** Reads the rest of each bound, without a charge; `undefined` when Redis did not answer in time. */
   async standings(charge: Charge): Promise<readonly BoundStanding[] | undefined> {
     const count = await this.#run(charge, this.#accountOf(charge), '', '1');
     return typeof count === 'string' ? undefined : count.standings;

@@ -27,7 +27,7 @@ export interface QuotaClaim {
   addStandings(standings: BoundStanding[]): void;
 }
 
-/** What one process knows of the quotas in Redis. */
+/** The totals of quotas in Redis that one process has read, and its reports to Redis. */
 export class RedisQuotas {
   readonly #store: Store;
   readonly #prefix: string;

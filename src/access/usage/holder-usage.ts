@@ -11,7 +11,7 @@ interface Amounts {
 }
 
 /** The use of a day or month. */
-export interface PeriodUsage extends Amounts {
+interface PeriodUsage extends Amounts {
   /** `2026-11-28`, or `2026-11`. */
   readonly period: string;
   /** By outcome; absent ones had no request. */

@@ -13,6 +13,7 @@ import {
   hourMs,
   hourOf,
   hourStartMs,
+  monthBefore,
   type NamedSums,
   type PendingReport,
   rowsOf,
@@ -165,12 +166,6 @@ export class LocalUsage implements UsageStore {
       this.#hours.set(nameOf(period, subject), { period, subject, sums: restored, reported: new Map() });
     } else this.#days.set(nameOf(period, subject), { period, subject, sums: restored });
   }
-}
-
-/** The month ahead of one such as `2026-11`. */
-export function monthBefore(month: string): string {
-  const [year, number] = month.split('-').map(Number) as [number, number];
-  return new Date(Date.UTC(year, number - 2)).toISOString().slice(0, 7);
 }
 
 function nameOf(period: string, subject: UsageSubject | UsageHolder): string {

@@ -5,7 +5,7 @@ const operations = ['read', 'view', 'encode', 'submit', 'pass'] as const satisfi
 /** Outcomes of requests in usage. */
 export const usageOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
 /** One of them. */
-export type UsageOutcome = (typeof usageOutcomes)[number];
+type UsageOutcome = (typeof usageOutcomes)[number];
 
 /** Sums for one key, hour, operation and outcome. Requests without a key share one row per plan. */
 export interface UsageRow {
@@ -53,6 +53,12 @@ export function hourOf(ms: number): string {
 /** The inverse of `hourOf`: the hour's begin. */
 export function hourStartMs(hour: string): number {
   return Date.parse(`${hour}:00:00.000Z`);
+}
+
+/** The month ahead of one such as `2026-11`. */
+export function monthBefore(month: string): string {
+  const [year, number] = month.split('-').map(Number) as [number, number];
+  return new Date(Date.UTC(year, number - 2)).toISOString().slice(0, 7);
 }
 
 /** The subject of a principal. Addresses are left out: usage stores no personal data. */

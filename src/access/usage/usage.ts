@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import type { AccessOperation, Principal } from '../keys/principals.ts';
 import type { Settled } from '../limits/cost.ts';
 import { type HolderUsage, holderUsageOf } from './holder-usage.ts';
-import { monthBefore } from './local-usage.ts';
 import {
   covers,
   holderOf,
   hourMs,
   hourOf,
   mergeRows,
+  monthBefore,
   type PendingReport,
   rowsOf,
   UsageSums,

@@ -110,7 +110,7 @@ export class RedisSource {
     const client = connectRedis(target, (error) => (cause = error), tls);
     const onRefused = (): void => {
       this.#parts?.renewals.refuse(this.#parts.toward, 'credentials', `a trial at Redis fails${codeOf(cause)}`);
-      // Those before are no better.
+      // No connection is ready with the earlier ones either.
       if (![...this.#clients].some(({ status }) => status === 'ready')) this.#use(target, tls);
     };
     this.#trial = { client, timer: setInterval(onRefused, trialMs).unref() };

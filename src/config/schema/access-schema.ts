@@ -145,7 +145,7 @@ const claim = (fallback: string) => filled('expected the name of a claim').defau
 /** Asymmetric signatures alone: with a shared secret, the gateway could make tokens. */
 const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const;
 
-/** Whoever can change them on the way makes tokens. */
+/** An attacker who can change the keys on their way can make tokens. */
 const jwksFault = 'expected an https:// address (http:// on this machine alone), or a path';
 
 const jwksAddress = /^(?:https:\/\/[^\s/?#@\\]+|http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?)(?:[/?][^\s#]*)?$/;

@@ -122,7 +122,7 @@ const keysRoutes: readonly (readonly [HTTPMethods, url: string, KeysRequest['act
   ['DELETE', '/admin/keys/:name', 'revoke'],
 ];
 
-/** Of a request that was refused, any text may be the subject. */
+/** Leaves the subject out of a refused request: it may be any text. */
 function about(answered: AdminAnswer, subject: Readonly<Record<string, unknown>>): AuditedAnswer {
   return answered.status === 200 ? { ...answered, subject } : answered;
 }

@@ -61,7 +61,7 @@ function isListed(name: string, { host, hosts = [] }: AccessRules): boolean {
 
 /** The sender of a request to `/admin/*`. */
 export interface Operator {
-  /** Of `operations.tokens`; `token`: by `operations.token`; `loopback`: without tokens. No operator may take these two. */
+  /** Its name in `operations.tokens`, which may be neither `token` (by `operations.token`) nor `loopback` (no tokens). */
   readonly name: string;
   /** `read`: GET alone. */
   readonly role: 'read' | 'admin';

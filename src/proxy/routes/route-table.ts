@@ -68,7 +68,7 @@ export interface PathRow {
   readonly isList?: boolean;
   /** Health of a node (protocol 9). */
   readonly isHealthCheck?: boolean;
-  /** Of the gateway itself: no node gets a request for the path, whatever its method. */
+  /** The gateway's own: no node gets a request for the path, whatever its method. */
   readonly isOwn?: boolean;
   /** For tests of nodes alone (protocol 1, row 28): the gateway answers 404. */
   readonly isHidden?: boolean;

@@ -158,7 +158,7 @@ export class Match implements MatchedRoute {
   /** Whether a node that gets the request as it came may run a view. */
   get mayBeView(): boolean {
     const { route } = this;
-    // Whatever the method: a newer node may have views by GET.
+    // The method does not count: a newer node may have views by GET.
     if (route === passedRoute) return this.#foldedRows().some(({ routes }) => routes?.POST?.operation === 'view');
     return route.operation === 'view';
   }

@@ -30,7 +30,7 @@ export interface UpstreamOptions extends NodeClientOptions {
   readonly ownLag?: () => number;
 }
 
-/** What requests and connections to a node carry. */
+/** Headers of requests, and TLS of connections, to a node. */
 export type NodeAccess = Pick<UpstreamOptions, 'headers' | 'tls'>;
 
 /** Failures in a row after which a node is asked only when no better one is left. */
@@ -58,7 +58,7 @@ export class Upstream {
   readonly tier: Tier;
   /** Sent with every request to the node; they replace equal names. */
   headers: Readonly<Record<string, string>> | undefined;
-  /** Those of requests in flight, too, by name: an answer that echoes one must not publish it. */
+  /** Headers by name, also of requests in flight: an answer that echoes one must not publish it. */
   withheld: Readonly<Record<string, string>>;
   /** Digest of the address: identifies the node among gateways, whose names for it may differ. */
   readonly fingerprint: string;

@@ -1,5 +1,5 @@
 /**
- * The page of a key's holder: the same for everybody, so that it cannot show anything of others. Its script asks this
+ * The page of a key's holder: the same for all, so that it cannot show anything of others. Its script asks this
  * address for the JSON with the key that the holder enters, which it keeps until the page is left.
  */
 import { createHash } from 'node:crypto';
