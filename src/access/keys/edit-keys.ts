@@ -20,9 +20,18 @@ export async function editKeys(text: string, edit: KeysEdit): Promise<{ text: st
   if (document.errors.length > 0 || !isSeq(keys)) throw new TypeError('a keys file without a list of keys');
   await setImmediate();
   const index = edit(keys, document);
-  const after = document.toString({ lineWidth: 0 });
+  const after = print(document);
   await setImmediate();
   return { text: after, index };
+}
+
+function print(document: Document): string {
+  try {
+    return document.toString({ lineWidth: 0 });
+  } catch (error) {
+    const why = 'an alias (*) elsewhere in the keys file refers to what would be removed: edit the file by hand';
+    throw new KeysFault('conflict', why, { cause: error });
+  }
 }
 
 /** Adds a key. `file`: in the fault of a known name. */
