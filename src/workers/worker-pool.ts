@@ -328,7 +328,7 @@ export class WorkerProcess {
       },
       failed: (failure: StartFailure) => {
         this.#events.failed(failure);
-        this.kill();
+        this.end(failure.message);
       },
     };
   }

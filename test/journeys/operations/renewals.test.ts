@@ -240,6 +240,28 @@ test('files that come back as they were, and other files of the config, end the 
   await untilPending(0);
 });
 
+test('a worker that starts without a file of TLS is replaced until it is back, and the log has the reason', async (t) => {
+  const node = await fakeNode(t, { head });
+  const ca = authority(t);
+  const front = await tlsFront(t, node, ca.certify('node'));
+  const file = join(temporaryFolder(t), 'ca.pem');
+  put(file, ca.ca);
+  const upstreams = [{ name: 'a', url: front.url(), tls: { ca: file } }];
+  const gateway = await gatewayProcess(t, { full: [], config: { workers: 2, upstreams } });
+  const untilServing = (count: number) => until(async () => (await metric(gateway, 'ledgergate_workers')) === count);
+
+  await untilServing(2);
+  renameSync(file, `${file}.away`);
+  const [victim] = gateway.workers();
+  assert.ok(victim !== undefined);
+  process.kill(victim, 'SIGKILL');
+  await until(() => /"how":"tls\.ca: cannot read \S+ there is no such file"/.test(gateway.err()));
+  const reply = await fetchReply(`${gateway.url}/accounts/0x1?ledger_version=5`, { method: 'GET' });
+  assert.equal(reply.status, 200);
+  renameSync(`${file}.away`, file);
+  await untilServing(2);
+});
+
 test('a node of another authority is not asked, and the files are taken when they are right', async (t) => {
   const node = await fakeNode(t, { head });
   const [ca, foreign] = [authority(t), authority(t)];
