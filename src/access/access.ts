@@ -127,7 +127,7 @@ export class Access {
     const { charge } = match.route;
     if (charge === 'none' || (charge === 'holder' && this.#isAnonymous(request))) return undefined;
     const found = this.#holdsCredential(request) ? 'misplaced key' : this.#find(request, known);
-    if (found !== 'unverified') return this.#decideOn(found, request, match);
+    if (found !== 'unverified') return this.#decideOn(found, request, match, known);
     return (response, ends) => {
       void this.#principals.verify(request.headers, request.socket).then((verified) => {
         if (response.destroyed) return;
@@ -236,7 +236,7 @@ export class Access {
   }
 
   /** Never throws. */
-  #decideOn(found: Found, request: Request, match: Routed): AdmittedRequest | LateAdmission {
+  #decideOn(found: Found, request: Request, match: Routed, known?: KnownKey): AdmittedRequest | LateAdmission {
     try {
       const principal = this.#identified(found, request);
       this.#requireRights(principal, request, match);
@@ -246,9 +246,22 @@ export class Access {
       const decision = this.#limits.admit(principal, operation, stop, this.#addressFor(principal, request));
       if (decision instanceof AdmittedRequest) return decision;
       if (decision instanceof GatewayError) throw decision;
-      return (response, ends) => awaitDecision(decision, stop, response, ends);
+      const faultSince = () => (principal.plan.waitMs > 0 ? this.#faultSince(request, match, known) : undefined);
+      return (response, ends) => awaitDecision(decision, { stop, faultSince }, response, ends);
     } catch (error) {
       return (_response, { refuse }) => refuse(error);
+    }
+  }
+
+  /** The refusal of a request that has waited for its plan, because its key or a right of it was taken meanwhile. */
+  #faultSince(request: Request, match: Routed, known: KnownKey | undefined): unknown {
+    const found = this.#find(request, known);
+    if (found === 'unverified') return undefined;
+    try {
+      this.#requireRights(this.#identified(found, request), request, match);
+      return undefined;
+    } catch (error) {
+      return error;
     }
   }
 
@@ -286,10 +299,13 @@ export class Access {
   }
 }
 
-/** Calls `serve` or `refuse` once the limits decide; neither when the client hangs up first. `stop` ends the wait. */
+/**
+ * Calls `serve` or `refuse` once the limits decide; neither when the client hangs up first. `stop` ends the wait, behind
+ * which `faultSince` refuses a request.
+ */
 function awaitDecision(
   decided: Exclude<ReturnType<PlanLimits['admit']>, AdmittedRequest | GatewayError>,
-  stop: CancelToken,
+  { stop, faultSince }: { readonly stop: CancelToken; readonly faultSince: () => unknown },
   response: Answer,
   { serve, refuse }: Admission,
 ): void {
@@ -302,7 +318,12 @@ function awaitDecision(
     if (decision === undefined) return;
     if (decision instanceof GatewayError) refuse(decision);
     else if (response.destroyed) decision.settle(response);
-    else serve(decision);
+    else {
+      const fault = faultSince();
+      if (fault === undefined) return serve(decision);
+      decision.settleAtClose(response);
+      refuse(fault);
+    }
   });
 }
 

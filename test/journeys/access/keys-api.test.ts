@@ -562,3 +562,26 @@ test('ledgergate keys --url makes, lists and revokes keys of a running gateway, 
     assert.doesNotMatch(err, /hush/);
   }
 });
+
+test('a key that is revoked while its request waits for its plan gets no answer', async (t) => {
+  const file = keysFile(t, []);
+  const slow = { patient: planConfig({ concurrency: 1, waitMs: 60_000 }) };
+  const { node, gateway } = await nodeAndGateway(t, {
+    access: accessConfig({ keys: { file: file.path, redis: false }, plans: slow }),
+  });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'module' });
+  const fields = { plan: 'patient', tenant: 'acme' };
+  const kept = await createdKey(gateway, { name: 'kept', ...fields });
+  const revoked = await createdKey(gateway, { name: 'revoked', ...fields });
+
+  const first = statusOf(gateway, kept);
+  await until(() => node.requestsTo('module') === 1);
+  const waiting = statusOf(gateway, revoked);
+  await until(async () => (await gateway.metric('ledgergate_limits_waiting')) === 1);
+  await changedKey(gateway, 'revoked');
+  release();
+
+  assert.deepEqual([await first, await waiting], [200, 401]);
+  assert.equal(await gateway.metric('ledgergate_access_refusals_total{reason="bad key",plan=""}'), 1);
+});
