@@ -2,6 +2,7 @@
 import type { Registry } from 'prom-client';
 import { combinations, type Count, Counter, Gauge, labelSources } from '../metrics/index.ts';
 import { rights } from './keys/rights.ts';
+import { createLostCounts } from './lost-counts.ts';
 
 /**
  * Refusals without a client. `unread`: the key may be valid, but not all keys have been read yet; `busy`: the token may be,
@@ -98,11 +99,7 @@ export function createAccessMetrics(registry: Registry, byKey: boolean, { keys, 
     help: 'Requests that Redis did not count, by what was done: local (counted here), refuse, allow.',
     labels: { choice: ['local', 'refuse', 'allow'] },
   }).by('choice');
-  const lost = new Counter(registry, {
-    name: 'ledgergate_limits_lost_total',
-    help: 'Counts that were lost: settlement (what a request came to) and usage (of an hour) that did not get to Redis, quota (an account that was dropped within its month, or not reported to Redis, for want of room).',
-    labels: { what: ['settlement', 'usage', 'quota'] },
-  }).by('what');
+  const lost = createLostCounts(registry);
   new Gauge(registry, {
     name: 'ledgergate_limits_waiting',
     help: 'Requests over a limit that wait for their turn.',

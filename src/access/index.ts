@@ -8,6 +8,7 @@ export type { KeysRequest } from './keys/key-store.ts';
 export { type AccessOperation, describeKey, holdsKey, parseBearer } from './keys/principals.ts';
 export type { AdmittedRequest } from './limits/limits.ts';
 export { LimitService } from './limits/primary-counter.ts';
+export { createLostCounts } from './lost-counts.ts';
 export { LocalUsage, usageTroubles } from './usage/local-usage.ts';
 export { mergeRows } from './usage/usage-store.ts';
 

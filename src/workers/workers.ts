@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { LimitService, LocalUsage, usageTroubles } from '../access/index.ts';
+import { createLostCounts, LimitService, LocalUsage, usageTroubles } from '../access/index.ts';
 import type { Config } from '../config/index.ts';
 import { drainMs, type GatewayLog, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Counter, familiesOf, type FamilyData, Gauge, joinFamilies, Journal } from '../metrics/index.ts';
@@ -61,9 +61,13 @@ class Primary implements PoolEvents {
     const { access, cache } = config;
     const isCounting = access !== undefined && (access.redis ?? cache.redis) === undefined;
     const folder = isCounting ? access.usage.path : undefined;
-    this.#limits = new LimitService({ folder, journal: this.journal });
-    if (isCounting) this.#usage = new LocalUsage({ folder, onTrouble: usageTroubles(this.journal) });
     this.registry = this.#metrics.registry;
+    const lost = isCounting ? createLostCounts(this.registry) : undefined;
+    this.#limits = new LimitService({ folder, journal: this.journal, onDropped: () => lost?.('quota') });
+    if (isCounting) {
+      const onLost = (): void => lost?.('usage');
+      this.#usage = new LocalUsage({ folder, onTrouble: usageTroubles(this.journal), onLost });
+    }
     this.#pool = new WorkerPool(config.listen.port, this);
     this.operations = joinProcesses({
       wanted: count,

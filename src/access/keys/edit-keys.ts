@@ -1,8 +1,15 @@
 /** Edits of a keys file: its other text stays, comments included. */
+import { createRequire } from 'node:module';
 import { setImmediate } from 'node:timers/promises';
-import { isMap, isSeq, parseDocument, type Document, type YAMLMap, type YAMLSeq } from 'yaml';
+import type * as Yaml from 'yaml';
+import type { Document, YAMLMap, YAMLSeq } from 'yaml';
 import { nearMissHint } from '../../ledger/index.ts';
 import { type FieldChanges, type KeyFields, KeysFault } from './key-source.ts';
+
+const require = createRequire(import.meta.url);
+
+/** Loaded with the first edit: most gateways make none. */
+const yaml = (): typeof Yaml => require('yaml') as typeof Yaml;
 
 /** Changes the list of keys; returns the index of the entry that it leaves, if any. Throws `KeysFault`. */
 export type KeysEdit = (keys: YAMLSeq, document: Document) => number | undefined;
@@ -15,6 +22,7 @@ const heading = `# Keys of ledgergate: made by \`ledgergate keys create\`, store
  */
 export async function editKeys(text: string, edit: KeysEdit): Promise<{ text: string; index: number | undefined }> {
   // Entries with a key twice stay as they are.
+  const { isSeq, parseDocument } = yaml();
   const document = parseDocument(text.trim() === '' ? heading : text, { uniqueKeys: false });
   const keys = document.get('keys');
   if (document.errors.length > 0 || !isSeq(keys)) throw new TypeError('a keys file without a list of keys');
@@ -80,5 +88,6 @@ function unknownKey(name: string, names: readonly string[], file: string): KeysF
 }
 
 function namesOf(keys: YAMLSeq): readonly string[] {
+  const { isMap } = yaml();
   return keys.items.map((item) => (isMap(item) ? String(item.get('name')) : ''));
 }

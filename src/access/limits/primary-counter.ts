@@ -112,6 +112,8 @@ interface LimitServiceOptions {
   readonly folder?: string | undefined;
   /** Records that the folder cannot be written. */
   readonly journal?: Journal | undefined;
+  /** Called when an account is dropped within its month. */
+  readonly onDropped?: (() => void) | undefined;
   /** Unix time in ms. Default: the system's. */
   readonly now?: (() => number) | undefined;
 }
@@ -123,8 +125,8 @@ export class LimitService {
   /** The requests in flight of each live worker. */
   readonly #inFlight = new Map<number, InFlight>();
 
-  constructor({ folder, journal, now }: LimitServiceOptions = {}) {
-    this.#quotas = createQuotas(folder, { journal, now, onDropped: () => undefined });
+  constructor({ folder, journal, onDropped = () => undefined, now }: LimitServiceOptions = {}) {
+    this.#quotas = createQuotas(folder, { journal, now, onDropped });
     this.#counter = new MemoryCounter(1, this.#quotas.quotas);
   }
 
