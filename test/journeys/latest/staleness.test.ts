@@ -324,7 +324,7 @@ for (const way of ['fast path', 'server', 'HTTP/2'] as const) {
     for (const { boundMs, path, states, header } of results) {
       // A header's bound has no state of its own: it takes the one of the next smaller bound.
       const usual = header === undefined ? boundMs : boundMs >= 1_000 ? 600 : boundMs >= 60 ? 60 : 5;
-      assert.ok(states <= ranMs / (usual * 0.8) + 3, `${path} by ${boundMs} ms: ${states} states in ${ranMs} ms`);
+      assert.ok(states <= ranMs / (usual * 0.7) + 3, `${path} by ${boundMs} ms: ${states} states in ${ranMs} ms`);
     }
   });
 }

@@ -194,40 +194,44 @@ test(
   },
 );
 
-test('a client certificate that ended takes its node out, and a new one brings it back: 0 failed', async (t) => {
-  const [node, other] = [await fakeNode(t, { head, keepRequests: 1 }), await fakeNode(t, { head, keepRequests: 1 })];
-  const ca = authority(t);
-  const endMs = Math.ceil(Date.now() / 1_000) * 1_000 + 6_000;
-  const shown = ca.certifyUntil('short', new Date(endMs));
-  const front = await tlsFront(t, node, ca.certify('node'), ca.ca);
-  const tls = { ca: ca.file, cert: shown.cert, key: shown.key };
-  const upstreams = [
-    { name: 'a', url: front.url(), tls },
-    { name: 'b', url: other.url },
-  ];
-  const config = { upstreams, upstream: { probeInterval: '200ms' } };
-  const gateway = await gatewayProcess(t, { full: [], config });
-  const crowd = await crowdOf(t, gateway);
-  const usable = 'ledgergate_upstream_usable{upstream="a"}';
-  const headers = { 'content-type': 'application/json' };
-  const failures = (): number => front.failed;
+test(
+  'a client certificate that ended takes its node out, and a new one brings it back: 0 failed',
+  { skip },
+  async (t) => {
+    const [node, other] = [await fakeNode(t, { head, keepRequests: 1 }), await fakeNode(t, { head, keepRequests: 1 })];
+    const ca = authority(t);
+    const endMs = Math.ceil(Date.now() / 1_000) * 1_000 + 6_000;
+    const shown = ca.certifyUntil('short', new Date(endMs));
+    const front = await tlsFront(t, node, ca.certify('node'), ca.ca);
+    const tls = { ca: ca.file, cert: shown.cert, key: shown.key };
+    const upstreams = [
+      { name: 'a', url: front.url(), tls },
+      { name: 'b', url: other.url },
+    ];
+    const config = { upstreams, upstream: { probeInterval: '200ms' } };
+    const gateway = await gatewayProcess(t, { full: [], config });
+    const crowd = await crowdOf(t, gateway);
+    const usable = 'ledgergate_upstream_usable{upstream="a"}';
+    const headers = { 'content-type': 'application/json' };
+    const failures = (): number => front.failed;
 
-  await until(() => Date.now() > endMs, 50);
-  // New connections to it fail, and submissions go to the other one.
-  await until(async () => {
-    const sent = { method: 'POST', headers, body: submission() } as const;
-    assert.equal((await fetchReply(`${gateway.url}/transactions`, sent)).status, 202);
-    return failures() > 0;
-  }, 50);
-  await crowd.answer(100);
-  replaceFiles(shown, ca.certify('long'));
-  await until(async () => (await metric(gateway, applied('a'))) === 1);
-  await until(async () => (await metric(gateway, usable)) === 1);
-  await crowd.answer(100);
+    await until(() => Date.now() > endMs, 50);
+    // New connections to it fail, and submissions go to the other one.
+    await until(async () => {
+      const sent = { method: 'POST', headers, body: submission() } as const;
+      assert.equal((await fetchReply(`${gateway.url}/transactions`, sent)).status, 202);
+      return failures() > 0;
+    }, 50);
+    await crowd.answer(100);
+    replaceFiles(shown, ca.certify('long'));
+    await until(async () => (await metric(gateway, applied('a'))) === 1);
+    await until(async () => (await metric(gateway, usable)) === 1);
+    await crowd.answer(100);
 
-  await judge(t, crowd);
-  assert.deepEqual([...front.shown], ['short', 'long']);
-});
+    await judge(t, crowd);
+    assert.deepEqual([...front.shown], ['short', 'long']);
+  },
+);
 
 test('files that come back as they were, and other files of the config, end the refusal of those before', async (t) => {
   const node = await fakeNode(t, { head });
