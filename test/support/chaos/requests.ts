@@ -139,7 +139,10 @@ function byHash({ world, random }: From): Omit<ChaosRequest, 'kind'> {
 
 function byVersion({ world }: From, version: bigint): Omit<ChaosRequest, 'kind'> {
   const path = `/transactions/by_version/${version}`;
-  const right = (): readonly string[] => [syntheticTransaction(version, world.ledger.timestampUsecOf(version))];
+  // A transaction that was submitted and committed there stands in the place of the synthetic one.
+  const right = (): readonly string[] => [
+    world.mempool.at(version)?.body ?? syntheticTransaction(version, world.ledger.timestampUsecOf(version)),
+  ];
   return { path, version, isLatest: false, right };
 }
 
