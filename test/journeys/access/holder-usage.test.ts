@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, probeAt, type Reply, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { jwtConfig, signingKey, testIssuer, tokenOf } from '../../support/issuer.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
-import { askH1, askH2, authority, h2Session, type Asked, type Told } from '../../support/tls.ts';
+import { transports } from '../../support/transports.ts';
 
 interface Amounts {
   readonly requests: number;
@@ -51,38 +51,6 @@ function accessOf(t: TestContext, more: Parameters<typeof accessConfig>[0] = {})
   return accessConfig({ keys: { file, redis: false }, plans, ...more });
 }
 
-type Ask = (asked: Asked) => Promise<Told>;
-interface Transport {
-  readonly gateway: TestGateway;
-  readonly ask: Ask;
-}
-
-const transports: Readonly<Record<string, (t: TestContext, node: FakeNode) => Promise<Transport>>> = {
-  'the fast path': (t, node) => plain(t, node, true),
-  "Node's server": (t, node) => plain(t, node, false),
-  TLS: async (t, node) => {
-    const { gateway, origin, ca } = await encrypted(t, node);
-    return { gateway, ask: (asked) => askH1(origin, asked, ca) };
-  },
-  'HTTP/2': async (t, node) => {
-    const { gateway, origin, ca } = await encrypted(t, node);
-    const session = await h2Session(t, origin, ca);
-    return { gateway, ask: (asked) => askH2(session, asked) };
-  },
-};
-
-async function plain(t: TestContext, node: FakeNode, fastPath: boolean): Promise<Transport> {
-  const gateway = await testGateway(t, { full: [node], access: accessOf(t), config: { listen: { fastPath } } });
-  return { gateway, ask: (asked) => askH1(new URL(gateway.url).origin, asked) };
-}
-
-async function encrypted(t: TestContext, node: FakeNode) {
-  const root = authority(t);
-  const config = { listen: { tls: root.certify('gateway') } };
-  const gateway = await testGateway(t, { full: [node], access: accessOf(t), config });
-  return { gateway, origin: new URL(gateway.url).origin, ca: root.ca };
-}
-
 /** The operators' report waits until the process has reported its use, which it does every 5 s. */
 async function reported({ operationsUrl }: Pick<TestGateway, 'operationsUrl'>): Promise<void> {
   assert.equal((await fetchReply(`${operationsUrl}/admin/usage`, { method: 'GET' })).status, 200);
@@ -91,7 +59,7 @@ async function reported({ operationsUrl }: Pick<TestGateway, 'operationsUrl'>): 
 for (const [transport, start] of Object.entries(transports)) {
   test(`a holder sees plan, limits, quota and use over ${transport}, and no node is asked`, async (t) => {
     const node = await fakeNode(t, { head: 900n });
-    const { gateway, ask } = await start(t, node);
+    const { gateway, ask } = await start(t, { full: [node], access: accessOf(t) });
     const target = `/v1${probeAt(500)}`;
     const reads = [];
     for (let count = 0; count < 3; count += 1) reads.push(await ask({ path: target, headers: bearer(mine) }));

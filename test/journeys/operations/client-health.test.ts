@@ -1,13 +1,14 @@
 /** `GET {basePath}/-/health`: clients learn whether the endpoint serves, over every transport, and nothing of its nodes. */
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
 import { testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
-import { askH1, askH2, authority, h2Session, type Asked, type Told } from '../../support/tls.ts';
+import type { Told } from '../../support/tls.ts';
+import { transports } from '../../support/transports.ts';
 import { get } from '../../support/workers.ts';
 
 type Facts = Readonly<Record<string, unknown>>;
@@ -19,37 +20,6 @@ const withoutAge = ({ age_ms: _, ...facts }: Facts): Facts => facts;
 /** Keys are required, and none is sent. */
 const access = accessConfig({ plans: { free: planConfig({ requests: 1 }) } });
 
-type Ask = (asked: Asked) => Promise<Told>;
-interface Transport {
-  readonly gateway: TestGateway;
-  readonly ask: Ask;
-}
-
-const transports: Readonly<Record<string, (t: TestContext, node: FakeNode) => Promise<Transport>>> = {
-  'the fast path': (t, node) => plain(t, node, true),
-  "Node's server": (t, node) => plain(t, node, false),
-  TLS: async (t, node) => {
-    const { gateway, origin, ca } = await encrypted(t, node);
-    return { gateway, ask: (asked) => askH1(origin, asked, ca) };
-  },
-  'HTTP/2': async (t, node) => {
-    const { gateway, origin, ca } = await encrypted(t, node);
-    const session = await h2Session(t, origin, ca);
-    return { gateway, ask: (asked) => askH2(session, asked) };
-  },
-};
-
-async function plain(t: TestContext, node: FakeNode, fastPath: boolean): Promise<Transport> {
-  const gateway = await testGateway(t, { full: [node], access, config: { listen: { fastPath } } });
-  return { gateway, ask: (asked) => askH1(new URL(gateway.url).origin, asked) };
-}
-
-async function encrypted(t: TestContext, node: FakeNode) {
-  const root = authority(t);
-  const gateway = await testGateway(t, { full: [node], access, config: { listen: { tls: root.certify('gateway') } } });
-  return { gateway, origin: new URL(gateway.url).origin, ca: root.ca };
-}
-
 function headerOf({ headers }: Told, name: string): string | undefined {
   return headers.find(([known]) => known === name)?.[1];
 }
@@ -57,7 +27,7 @@ function headerOf({ headers }: Told, name: string): string | undefined {
 for (const [transport, start] of Object.entries(transports)) {
   test(`clients without a key get the health over ${transport}, and no node is asked`, async (t) => {
     const node = await fakeNode(t, { head: 900n, chainId: 7 });
-    const { gateway, ask } = await start(t, node);
+    const { gateway, ask } = await start(t, { full: [node], access });
     const before = node.requests;
 
     const answers: Told[] = [];

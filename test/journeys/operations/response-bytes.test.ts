@@ -2,36 +2,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, get, type IncomingMessage } from 'node:http';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { listen } from '../../support/listen.ts';
-import { askH1, askH2, authority, h2Session, type Asked, type Told } from '../../support/tls.ts';
-
-type Ask = (asked: Asked) => Promise<Told>;
-
-interface Transport {
-  readonly gateway: TestGateway;
-  readonly ask: Ask;
-}
-
-const transports: Readonly<Record<string, (t: TestContext, node: FakeNode) => Promise<Transport>>> = {
-  'the fast path': (t, node) => plain(t, node, true),
-  "Node's server": (t, node) => plain(t, node, false),
-  'HTTP/2': async (t, node) => {
-    const root = authority(t);
-    const gateway = await testGateway(t, { full: [node], config: { listen: { tls: root.certify('gateway') } } });
-    const session = await h2Session(t, new URL(gateway.url).origin, root.ca);
-    return { gateway, ask: (asked) => askH2(session, asked) };
-  },
-};
-
-async function plain(t: TestContext, node: FakeNode, fastPath: boolean): Promise<Transport> {
-  const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath } } });
-  return { gateway, ask: (asked) => askH1(new URL(gateway.url).origin, asked) };
-}
+import type { Asked } from '../../support/tls.ts';
+import { transports } from '../../support/transports.ts';
 
 const name = 'ledgergate_http_response_bytes_total';
 
@@ -70,7 +48,7 @@ const asked: readonly (readonly [series: string, request: Asked])[] = [
 
 for (const [transport, start] of Object.entries(transports)) {
   test(`bytes of bodies are counted as clients receive them, over ${transport}`, async (t) => {
-    const { gateway, ask } = await start(t, await fakeNode(t, { head: 900n }));
+    const { gateway, ask } = await start(t, { full: [await fakeNode(t, { head: 900n })] });
 
     const received: Record<string, number> = {};
     const lengths: number[] = [];
