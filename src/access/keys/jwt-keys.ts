@@ -7,6 +7,7 @@ import { readFile } from 'node:fs/promises';
 import type { createLocalJWKSet, JSONWebKeySet } from 'jose';
 import { Client } from 'undici';
 import { type AccessConfig, type Problem, WatchedFiles } from '../../config/index.ts';
+import { Circuit } from '../../ledger/index.ts';
 import type { Journal } from '../../metrics/index.ts';
 
 /** Tokens of the config. */
@@ -34,8 +35,8 @@ type OnChange = (next: KeySet, before: KeySet | undefined) => void;
 
 /** Interval of renewals, in ms: a key that the issuer has removed verifies no token any more after it. */
 const usualRenewMs = 300_000;
-/** Pause after a first failure in ms, doubled by each further one up to the second. */
-const [leastRetryMs, mostRetryMs] = [1_000, 60_000];
+/** Pauses after failed reads. */
+const retries = { firstMs: 1_000, longestMs: 60_000, calmMs: 0 };
 /** Longest read, in ms. */
 const readMs = 5_000;
 /** Bytes of a key set; the largest public ones have some 30,000. */
@@ -61,7 +62,8 @@ export class IssuerKeys {
   #set: KeySet | undefined;
   #text = '';
   #reading: Promise<void> | undefined;
-  #failures = 0;
+  /** Open while the last read has failed. */
+  readonly #circuit: Circuit;
   #askedAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
   readonly #closing = new AbortController();
@@ -73,6 +75,7 @@ export class IssuerKeys {
     this.#journal = journal;
     this.#onChange = onChange;
     this.#renewMs = renewMs;
+    this.#circuit = new Circuit({ ...retries, longestMs: Math.min(retries.longestMs, renewMs) });
     if (!isAddress(config.jwks)) {
       this.#files = new WatchedFiles([config.jwks]);
       const renew = (): void => void this.renew();
@@ -111,17 +114,16 @@ export class IssuerKeys {
 
   async #renew(): Promise<void> {
     clearTimeout(this.#timer);
-    let pauseMs = this.#renewMs;
+    let retryMs: number | undefined;
     try {
       const { keys } = await readKeys(this.#config, this.#closing.signal);
       await this.#take(keys);
       this.#reportRead();
     } catch (error) {
-      pauseMs = Math.min(this.#renewMs, mostRetryMs, leastRetryMs * 2 ** this.#failures);
-      this.#reportUnread(error);
+      retryMs = this.#reportUnread(error);
     }
     if (this.#closing.signal.aborted) return;
-    this.#timer = setTimeout(() => void this.renew(), pauseMs).unref();
+    this.#timer = setTimeout(() => void this.renew(), retryMs ?? this.#renewMs).unref();
   }
 
   async #take(keys: readonly PublicKey[]): Promise<void> {
@@ -138,19 +140,22 @@ export class IssuerKeys {
   #reportRead(): void {
     if (this.#closing.signal.aborted) return;
     this.#metrics.reloaded('issuer', 'ok');
-    if (this.#failures > 0) this.#journal.record('issuer back', {}, 'keys of the issuer of tokens are readable again');
-    this.#failures = 0;
+    if (!this.#circuit.isOpen) return;
+    this.#circuit.endTrial(true, performance.now());
+    this.#journal.record('issuer back', {}, 'keys of the issuer of tokens are readable again');
   }
 
-  #reportUnread(error: unknown): void {
-    if (this.#closing.signal.aborted) return;
+  /** Returns the pause before the next read, in ms; `undefined` after the close. */
+  #reportUnread(error: unknown): number | undefined {
+    if (this.#closing.signal.aborted) return undefined;
     this.#metrics.reloaded('issuer', 'failed');
-    if (this.#failures === 0) {
+    const nowMs = performance.now();
+    if (!this.#circuit.isOpen) {
       const consequence = this.#set === undefined ? 'no token is accepted' : 'the keys in force stay';
       const fields = { reason: reasonOf(error) };
       this.#journal.record('issuer away', fields, `keys of the issuer of tokens are unreadable: ${consequence}`);
     }
-    this.#failures += 1;
+    return this.#circuit.endTrial(false, nowMs) ?? this.#circuit.fail('unread', nowMs, nowMs);
   }
 }
 

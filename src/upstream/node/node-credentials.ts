@@ -4,6 +4,7 @@
  * one that the node does not know yet takes it out; a node that does not serve gets the new ones at once.
  */
 import { ClientTls, type TlsMaterial, type UpstreamConfig } from '../../config/index.ts';
+import { Circuit } from '../../ledger/index.ts';
 import type { Journal, Renewals } from '../../metrics/index.ts';
 import type { NodeFault } from './node-fault.ts';
 import type { NodeAccess, Upstream } from './upstream.ts';
@@ -22,13 +23,13 @@ interface NodeCredentialsParts<Node extends RenewedConfig> {
 interface Kept<Node> {
   config: Node;
   files: ClientTls | undefined;
-  /** Increases with each change: a trial of earlier ones is void. */
-  changes: number;
+  /** Pauses between the trials of the last change: a trial of an earlier one is void. */
+  trials: Circuit;
   again: NodeJS.Timeout | undefined;
 }
 
 const trialMs = 1_500;
-const pause = { firstMs: 1_000, longestMs: 5_000 };
+const pauses = { firstMs: 1_000, longestMs: 5_000, calmMs: 0 };
 
 /** The nodes of a fleet with their credentials. */
 export class NodeCredentials<Node extends RenewedConfig> {
@@ -43,7 +44,7 @@ export class NodeCredentials<Node extends RenewedConfig> {
   create(config: Node): Upstream {
     const files = this.#open(config);
     const upstream = this.#parts.make(config, files?.material);
-    const kept: Kept<Node> = { config, files, changes: 0, again: undefined };
+    const kept: Kept<Node> = { config, files, trials: new Circuit(pauses), again: undefined };
     this.#nodes.set(upstream, kept);
     files?.watch(() => void this.#renew(upstream, kept));
     if (config.headers !== undefined || files !== undefined) this.#parts.renewals.add(config.name);
@@ -72,7 +73,7 @@ export class NodeCredentials<Node extends RenewedConfig> {
   release(upstream: Upstream): void {
     const kept = this.#nodes.get(upstream);
     if (kept === undefined) return;
-    kept.changes += 1;
+    kept.trials = new Circuit(pauses);
     clearTimeout(kept.again);
     kept.files?.close();
     this.#nodes.delete(upstream);
@@ -90,26 +91,27 @@ export class NodeCredentials<Node extends RenewedConfig> {
   }
 
   #renew(upstream: Upstream, kept: Kept<Node>): Promise<void> {
-    kept.changes += 1;
+    kept.trials = new Circuit(pauses);
     clearTimeout(kept.again);
-    return this.#try(upstream, kept, kept.changes, pause.firstMs);
+    return this.#try(upstream, kept, kept.trials);
   }
 
-  async #try(upstream: Upstream, kept: Kept<Node>, change: number, pauseMs: number): Promise<void> {
+  async #try(upstream: Upstream, kept: Kept<Node>, trials: Circuit): Promise<void> {
     const { make, tryOut, renewals } = this.#parts;
     const next: NodeAccess = { headers: kept.config.headers, tls: kept.files?.material };
     const trial = make(kept.config, next.tls);
     const fault = await tryOut(trial, trialMs);
     void trial.close();
-    if (kept.changes !== change) return;
+    if (kept.trials !== trials) return;
     if (fault === undefined || upstream.health !== 'usable') {
       upstream.renew(next);
       renewals.take(upstream.name);
       return;
     }
     renewals.refuse(upstream.name, 'credentials', `a trial at the node fails: ${fault}`);
-    const nextPauseMs = Math.min(2 * pauseMs, pause.longestMs);
-    kept.again = setTimeout(() => void this.#try(upstream, kept, change, nextPauseMs), pauseMs).unref();
+    const nowMs = performance.now();
+    const pauseMs = trials.endTrial(false, nowMs) ?? trials.fail('trial', nowMs, nowMs);
+    kept.again = setTimeout(() => void this.#try(upstream, kept, trials), pauseMs).unref();
   }
 }
 
