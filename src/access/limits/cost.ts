@@ -40,7 +40,12 @@ export function leastCostOf(operation: AccessOperation, costs: Costs): number {
 export function costOf(settled: Settled, costs: Costs): number {
   const whole = baseOf(settled, costs) + settled.upstreamMs * costs.upstreamMs;
   const cost = Math.max(leastCostOf(settled.operation, costs), Math.min(whole, maxCost));
-  return Math.round(cost * 1_000) / 1_000;
+  return rounded(cost);
+}
+
+/** An amount of cost in thousandths, as all sums of it are kept. */
+export function rounded(amount: number): number {
+  return Math.round(amount * 1_000) / 1_000;
 }
 
 function baseOf(settled: Settled, costs: Costs): number {

@@ -2,6 +2,7 @@
 import type { Journal } from '../../metrics/index.ts';
 import { type BoundStanding, type Charge, type Counted, type LimitCount, noSettlement } from './counter.ts';
 import { periods } from './calendar.ts';
+import { rounded } from './cost.ts';
 import { MemoryCounter } from './memory-counter.ts';
 import { createQuotas } from './quota-file.ts';
 import type { Quotas } from './quotas.ts';
@@ -86,7 +87,7 @@ export class PrimaryCounter {
     const { quota } = charge.bounds;
     if (quota === undefined) return;
     const { month, day } = this.#quotas.useOf(charge, quota.unit);
-    const units = Math.round((month.alone - month.reported) * 1_000) / 1_000;
+    const units = rounded(month.alone - month.reported);
     if (units <= 0) return;
     this.#service.countAlone({ charge, units });
     for (const period of [day, month]) period.learn(period.known + period.alone - period.reported, period.alone);

@@ -4,6 +4,7 @@
  */
 import { Accounts } from './accounts.ts';
 import { Calendar, type CalendarDay, periods } from './calendar.ts';
+import { rounded } from './cost.ts';
 import type { BoundStanding, Charge, ExceededBound, Quota } from './counter.ts';
 
 /** Accounts with a key at most: some 150 MB. One beyond drops the least recently used, and its use with it. */
@@ -202,7 +203,7 @@ export class Quotas {
     for (const name of periods) {
       const period = use[name];
       if (isUnsure) period.unsure += units;
-      else period.alone = Math.round((period.alone + units) * 1_000) / 1_000;
+      else period.alone = rounded(period.alone + units);
     }
     if (!isUnsure) this.#onCounted(use);
   }

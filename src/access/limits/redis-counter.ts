@@ -9,6 +9,7 @@ import {
   type LimitCount,
   noSettlement,
 } from './counter.ts';
+import { rounded } from './cost.ts';
 import { admission, renewal, settlement } from './limits-script.ts';
 import type { Quotas } from './quotas.ts';
 import { type QuotaClaim, RedisQuotas } from './redis-quotas.ts';
@@ -243,7 +244,7 @@ class Settlements {
   }
 
   async #write({ account, extraCost, leases }: Settlement): Promise<void> {
-    const cost = String(Math.round(extraCost * 1_000) / 1_000);
+    const cost = String(rounded(extraCost));
     for (let first = 0; first === 0 || first < leases.length; first += maxLeases) {
       const args = [String(account.partMs), first === 0 ? cost : '0', ...leases.slice(first, first + maxLeases)];
       const outcome = await this.#store.write(account.windows, (client) =>

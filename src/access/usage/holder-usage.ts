@@ -1,5 +1,6 @@
 /** The usage of one key, as its holder sees it: of the day, of the month, and of the one before. Pure. */
-import { type DaySums, rounded, usageOutcomes } from './usage-store.ts';
+import { rounded } from '../limits/cost.ts';
+import { type DaySums, usageOutcomes } from './usage-store.ts';
 
 /** Amounts of requests. */
 interface Amounts {

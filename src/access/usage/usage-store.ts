@@ -1,5 +1,6 @@
 /** Usage as plain data: sums by hour and key, by day and holder, their rows, and the interface of what keeps them. */
 import type { AccessOperation, Principal } from '../keys/principals.ts';
+import { rounded } from '../limits/cost.ts';
 
 const operations = ['read', 'view', 'encode', 'submit', 'pass'] as const satisfies readonly AccessOperation[];
 /** Outcomes of requests in usage. */
@@ -154,11 +155,6 @@ const noSums: Readonly<Sums> = { requests: 0, cost: 0, bytes: 0, saved: 0 };
 
 function isMeasure(text: string | undefined): text is (typeof measures)[number] {
   return measures.some((measure) => measure === text);
-}
-
-/** Sums of costs, in thousandths. */
-export function rounded(amount: number): number {
-  return Math.round(amount * 1_000) / 1_000;
 }
 
 /** The rows of sums under `operation|outcome`. */
