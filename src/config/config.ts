@@ -135,6 +135,11 @@ function jwtOf(file: NonNullable<NonNullable<FileConfig['access']>['jwt']>, fold
   return { ...jwt, jwks: isAddress ? jwks : resolve(folder, jwks), clockSkewMs: durationMs(clockSkew) };
 }
 
+/** The Redis of keys, limits and usage: its own, or that of the cache; `undefined`: they have none. */
+export function accessRedisOf({ access, cache }: Pick<Config, 'access' | 'cache'>): RedisServersConfig | undefined {
+  return access && (access.redis ?? cache.redis);
+}
+
 /** Without a trailing slash, since `{url}/accounts/...` adds one (the root path stays `/`). */
 function upstreamUrl(text: string): string {
   return new URL(text.replace(/\/+$/, '')).href;

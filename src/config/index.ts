@@ -1,7 +1,14 @@
 /** The config: read from file, flags and variables, checked by its schema, with problems that name their place. */
 export { ClientTls, type TlsMaterial } from './client-tls.ts';
 export { compareConfigs } from './changes.ts';
-export type { AccessConfig, Config, RedisConfig, RedisServersConfig, UpstreamConfig } from './config.ts';
+export {
+  type AccessConfig,
+  accessRedisOf,
+  type Config,
+  type RedisConfig,
+  type RedisServersConfig,
+  type UpstreamConfig,
+} from './config.ts';
 export { explainFile, explainValue } from './explain.ts';
 export { packageVersion } from './package-version.ts';
 export { keyChangesSchema, keySchema, newKeySchema } from './schema/access-schema.ts';

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { loadAccess } from '../access/index.ts';
 import { type Cache, createCache, redisConnections, RedisSource } from '../cache/index.ts';
-import { type Config, packageVersion } from '../config/index.ts';
+import { accessRedisOf, type Config, packageVersion } from '../config/index.ts';
 import type { LedgerVersion } from '../ledger/index.ts';
 import { Journal, loadOtlp, Renewals, Tracer } from '../metrics/index.ts';
 import { type ClientPort, type ConnectionTimes, createClientPort } from '../proxy/http/index.ts';
@@ -111,7 +111,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     onNews: (news) => void bus.apply(news),
     onAwaited: () => fleet.lookAtSecond(),
   });
-  const accessRedis = config.access?.redis ?? config.cache.redis;
+  const accessRedis = accessRedisOf(config);
   const access =
     config.access &&
     optional.Access &&

@@ -2,7 +2,13 @@
  * The config of one serving process: its share of the bounds, and the live values, which are plain objects that last as
  * long as the process and whose properties a reload replaces. A request reads a property, and a reload rebuilds no part.
  */
-import type { AccessConfig, Config, RedisConfig, UpstreamConfig } from '../config/index.ts';
+import {
+  accessRedisOf,
+  type AccessConfig,
+  type Config,
+  type RedisConfig,
+  type UpstreamConfig,
+} from '../config/index.ts';
 
 /** A slower probe counts as failed. */
 const longestProbeMs = 2_000;
@@ -67,7 +73,7 @@ function valuesOf({ upstream, latest, follow, streams, encode, cache, access, tr
     streams: { ...streams },
     encode: { enabled: encode.enabled, share: encode.shadow },
     redis: redisOf(cache.redis, timeoutMs),
-    accessRedis: { timeoutMs: (access?.redis ?? cache.redis)?.timeoutMs ?? 0 },
+    accessRedis: { timeoutMs: accessRedisOf({ access, cache })?.timeoutMs ?? 0 },
     tracing: { headers: tracing?.headers ?? {} },
   };
 }

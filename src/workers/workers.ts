@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { createLostCounts, LimitService, LocalUsage, usageTroubles } from '../access/index.ts';
-import type { Config } from '../config/index.ts';
+import { accessRedisOf, type Config } from '../config/index.ts';
 import { drainMs, type GatewayLog, type GatewayOptions, openGateway, type RunningGateway } from '../gateway/index.ts';
 import { Counter, familiesOf, type FamilyData, Gauge, joinFamilies, Journal } from '../metrics/index.ts';
 import { joinProcesses, type OperationsSource } from '../proxy/operations/index.ts';
@@ -58,8 +58,8 @@ class Primary implements PoolEvents {
     this.#log = log;
     this.#drainDelayMs = drainDelayMs;
     this.journal = new Journal(log.logger);
-    const { access, cache } = config;
-    const isCounting = access !== undefined && (access.redis ?? cache.redis) === undefined;
+    const { access } = config;
+    const isCounting = access !== undefined && accessRedisOf(config) === undefined;
     const folder = isCounting ? access.usage.path : undefined;
     this.registry = this.#metrics.registry;
     const lost = isCounting ? createLostCounts(this.registry) : undefined;

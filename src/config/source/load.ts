@@ -1,7 +1,7 @@
 /** Loads the config from file, environment, flags and defaults, and masks its secrets for people. */
 import { dirname, resolve } from 'node:path';
 import process from 'node:process';
-import { type Config, toConfig } from '../config.ts';
+import { accessRedisOf, type Config, toConfig } from '../config.ts';
 import { findContradictions } from '../schema/consistency.ts';
 import { explainRoot } from '../explain.ts';
 import { type Environment, escapeInterpolation, readYaml, type YamlSource } from './yaml-source.ts';
@@ -204,8 +204,9 @@ export function storeWarnings(store: Config['cache']['store'], nodeVersion: stri
 }
 
 /** Quotas that a restart grants again. */
-function quotaWarnings({ access, cache }: Config): readonly string[] {
-  if (access === undefined || (access.redis ?? cache.redis ?? access.usage.path) !== undefined) return [];
+function quotaWarnings(config: Config): readonly string[] {
+  const { access } = config;
+  if (access === undefined || (accessRedisOf(config) ?? access.usage.path) !== undefined) return [];
   const [plan] = Object.entries(access.plans).find(([, { quota }]) => quota !== undefined) ?? [];
   if (plan === undefined) return [];
   return [
