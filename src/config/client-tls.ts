@@ -163,7 +163,7 @@ export class ClientTls {
     try {
       const { serverName } = config;
       const material = {
-        secureContext: createSecureContext({ ...defined({ ca, cert, key }), minVersion: 'TLSv1.2' }),
+        secureContext: createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' }),
         ...(serverName === undefined ? {} : { servername: serverName }),
       };
       return { material, expiries, problems, warnings };
@@ -218,8 +218,4 @@ function lastExpiryOf(bundle: string): number | undefined {
   } catch {
     return undefined;
   }
-}
-
-function defined<T extends object>(parts: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
-  return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined)) as never;
 }

@@ -72,9 +72,7 @@ export class RedisKeys implements KeySource {
   }
 
   named(name: string): readonly KeyRecord[] {
-    const found: KeyRecord[] = [];
-    for (const { record } of this.#fields?.values() ?? []) if (record?.name === name) found.push(record);
-    return found;
+    return this.#fieldsOf(name).flatMap(([, { record }]) => record ?? []);
   }
 
   get found(): KeySource['found'] {
@@ -186,16 +184,17 @@ export class RedisKeys implements KeySource {
 
   /** Fields of valid keys of the name, read again where none is known. Rejects with `KeysFault` while no key is known. */
   async #find(name: string): Promise<readonly (readonly [sha256: string, field: Field])[]> {
-    const find = () => {
-      const found: (readonly [string, Field])[] = [];
-      for (const entry of this.#fields ?? []) if (entry[1].record?.name === name) found.push(entry);
-      return found;
-    };
-    const known = find();
+    const known = this.#fieldsOf(name);
     if (known.length > 0) return known;
     await this.readAll();
     if (this.#isAway || this.#fields === undefined) throw notRead();
-    return find();
+    return this.#fieldsOf(name);
+  }
+
+  #fieldsOf(name: string): readonly (readonly [sha256: string, field: Field])[] {
+    const found: (readonly [string, Field])[] = [];
+    for (const entry of this.#fields ?? []) if (entry[1].record?.name === name) found.push(entry);
+    return found;
   }
 
   /** Rejects with `KeysFault`, also when it is not known whether the script ran. */

@@ -119,29 +119,27 @@ export class LocalUsage implements UsageStore {
   }
 
   #hourOf(hour: string, subject: UsageSubject): HourSums {
-    const name = nameOf(hour, subject);
-    const known = this.#hours.get(name);
-    if (known !== undefined) return known;
-    if (this.#hours.size >= mostHours) this.#dropFirst(this.#hours);
-    const created = { period: hour, subject, sums: new UsageSums(), reported: new Map<string, number>() };
-    this.#hours.set(name, created);
-    return created;
+    const begin = () => ({ period: hour, subject, sums: new UsageSums(), reported: new Map<string, number>() });
+    return this.#findOrBegin(this.#hours, mostHours, nameOf(hour, subject), begin);
   }
 
   #dayOf(day: string, holder: UsageHolder): KeptSums<UsageHolder> {
-    const name = nameOf(day, holder);
-    const known = this.#days.get(name);
-    if (known !== undefined) return known;
-    if (this.#days.size >= mostDays) this.#dropFirst(this.#days);
-    const created = { period: day, subject: holder, sums: new UsageSums() };
-    this.#days.set(name, created);
-    return created;
+    const begin = () => ({ period: day, subject: holder, sums: new UsageSums() });
+    return this.#findOrBegin(this.#days, mostDays, nameOf(day, holder), begin);
   }
 
-  #dropFirst(sums: Map<string, unknown>): void {
-    const [first] = sums.keys();
-    if (first !== undefined) sums.delete(first);
-    this.#onLost();
+  /** The oldest sums make room for new ones. */
+  #findOrBegin<Kept>(all: Map<string, Kept>, most: number, name: string, begin: () => Kept): Kept {
+    const known = all.get(name);
+    if (known !== undefined) return known;
+    if (all.size >= most) {
+      const [first] = all.keys();
+      if (first !== undefined) all.delete(first);
+      this.#onLost();
+    }
+    const begun = begin();
+    all.set(name, begun);
+    return begun;
   }
 
   /** Drops hours of two days ago, and days of before the last month. Once an hour. */
