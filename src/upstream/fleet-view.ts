@@ -64,7 +64,7 @@ function headersOf(head: LedgerInfo, { oldestVersion, oldestBlockHeight }: Ledge
 }
 
 /** The part of a fleet that candidates are made from. */
-interface FleetNodes {
+export interface FleetNodes {
   readonly upstreams: readonly Upstream[];
   isLagging(upstream: Upstream): boolean;
 }
@@ -174,6 +174,18 @@ export function candidatesOf(
 ): Candidate<Upstream>[] {
   const moment = { fleet, nowMs, need, readClass, unit: unitOf(need), kind };
   return fleet.upstreams.map((upstream) => new NodeNow(upstream, moment));
+}
+
+/** One node as a candidate, as `candidatesOf` has it. */
+export function candidateOf(
+  upstream: Upstream,
+  fleet: FleetNodes,
+  nowMs: number,
+  need: Need,
+  readClass: ReadClass | undefined,
+  kind: PlaceKind,
+): Candidate<Upstream> {
+  return new NodeNow(upstream, { fleet, nowMs, need, readClass, unit: unitOf(need), kind });
 }
 
 /** The nodes that may be asked. `readClass`: marks the nodes that are ejected for it. */

@@ -30,7 +30,8 @@ import {
 } from './nodes.ts';
 import { Roots, type RootsOptions } from './roots.ts';
 import { explainNodes } from './select/pick.ts';
-import { type Need, readClassOf } from './select/ranking.ts';
+import type { Unit } from './node/retention-window.ts';
+import { type Need, prunedBelow, readClassOf } from './select/ranking.ts';
 import type { PublishedState } from './shared-states.ts';
 import { createUpstreamMetrics, limitsOf, reportOf } from './upstream-metrics.ts';
 
@@ -237,7 +238,8 @@ export class Fleet extends FleetState {
   /** The nodes in the order in which a request would be sent to them now. `kind`: of a read of state. Asks no node. */
   explain(need: Need, kind?: 'read' | 'view') {
     const nowMs = performance.now();
-    const readClass = kind && readClassOf(need, kind === 'view', this.upstreams, nowMs);
+    const edgeOf = (unit: Unit): bigint => prunedBelow(this.upstreams, unit, nowMs);
+    const readClass = kind && readClassOf(need, kind === 'view', edgeOf);
     return explainNodes(candidatesOf(this, nowMs, need, readClass), need);
   }
 

@@ -10,7 +10,8 @@ import { nodesFor } from '../fleet-view.ts';
 import type { PlaceKind } from '../node/limits.ts';
 import type { Upstream } from '../node/upstream.ts';
 import type { Choice } from '../select/pick.ts';
-import { isSureOf, type ReadClass, readClassOf } from '../select/ranking.ts';
+import type { FirstChoices } from '../select/first-choice.ts';
+import { isSureOf, type ReadClass } from '../select/ranking.ts';
 import { Attempt, type AttemptParts, type Fetch, isStateRead } from './attempt.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { type FleetRequest, type HedgeLimits, LargeAnswerError } from './fleet-request.ts';
@@ -35,6 +36,7 @@ export interface DispatchContext extends AttemptParts {
   readonly queue: PlaceQueue;
   readonly hedging: Hedging;
   readonly outliers: Outliers;
+  readonly firstChoices: FirstChoices;
 }
 
 /** Bound of an attempt at a node that is down, in ms: a node that cannot report its ledger answers nothing else. */
@@ -87,7 +89,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     else if (request.atOnce !== undefined) this.#kind = 'poll';
     else this.#kind = isStreamed ? 'stream' : 'read';
     const readClass = isStateRead(request)
-      ? readClassOf(need, request.isView === true, fleet.upstreams, nowMs)
+      ? context.firstChoices.classOf(need, request.isView === true, nowMs)
       : undefined;
     this.#readClass = readClass;
     this.#isOfNewest = readClass !== undefined && (need.kind === 'head' || isChosen(need));
@@ -109,7 +111,7 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     if (need.kind === 'head' && need.isExact === true) await lookAround?.();
     let hasLooked = false;
     for (;;) {
-      const step = plan(this.#state, this.#state.nodes(), performance.now());
+      const step = this.#firstStep() ?? plan(this.#state, this.#state.nodes(), performance.now());
       history.isLost = step.isLost;
       if (step.kind === 'wait') {
         await this.#waitFor(step);
@@ -128,6 +130,15 @@ export class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     // The node that failed is compared with others by a repeat of the read, which no node answered.
     if (this.#readClass !== undefined) outliers.repeat(this.#request, this.#readClass, history.failures);
     return chooseFinalAnswer(this.#state);
+  }
+
+  /** The first attempt of most reads; `undefined`: all nodes have to be compared. */
+  #firstStep(): Step | undefined {
+    const { history, need, deadlineAtMs, signal } = this.#state;
+    const nowMs = performance.now();
+    if (history.last !== undefined || nowMs >= deadlineAtMs || signal.aborted) return undefined;
+    const choice = this.#context.firstChoices.find(need, this.#readClass, this.#kind, nowMs);
+    return choice && { kind: 'ask', choice, isRetry: false, isLost: false };
   }
 
   /** Waits until a node that can answer has reached the version. */

@@ -5,6 +5,7 @@ import { Deadline } from '../deadline.ts';
 import { nodesFor } from '../fleet-view.ts';
 import type { Purpose } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
+import { FirstChoices } from '../select/first-choice.ts';
 import { pick, noAnswers } from '../select/pick.ts';
 import { isSureOf, type Need, positionOf, type ReadClass } from '../select/ranking.ts';
 import { Attempt, type Fetch } from './attempt.ts';
@@ -45,6 +46,7 @@ export class Sender {
       retries: new Allowance(retriesPerSecond, mostRetries),
       queue: new PlaceQueue((seconds) => metrics.waited(seconds)),
       hedging: new Hedging(limits.hedge, fleet),
+      firstChoices: new FirstChoices(fleet),
       outliers: new Outliers(parts, {
         send: async (request, fetch, upstream, readClass) => {
           const outcome = await this.#inBackground(request, fetch, upstream, signal, readClass);

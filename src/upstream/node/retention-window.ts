@@ -24,6 +24,8 @@ interface WindowSample {
   readonly atMs: number;
   readonly oldest: bigint;
   readonly head: bigint;
+  /** Move of the edge since the sample before, in versions. */
+  readonly moved: number;
 }
 
 /** Speeds of the ends of a window, in versions per millisecond, and the steps of the lower one. */
@@ -122,7 +124,7 @@ export class RetentionWindow {
     if (info !== known) this.#view = undefined;
     this.#info = info;
     this.#infoAtMs = nowMs;
-    this.#remember({ atMs: nowMs, oldest: info.oldestVersion, head: info.version });
+    this.#remember(nowMs, info);
     return hasGoneBack;
   }
 
@@ -214,13 +216,14 @@ export class RetentionWindow {
     return this.#pace;
   }
 
-  #remember(sample: WindowSample): void {
+  #remember(atMs: number, { oldestVersion: oldest, version: head }: LedgerInfo): void {
     const samples = this.#samples;
     const before = samples.at(-2);
-    const replaces = before !== undefined && sample.atMs - before.atMs < sampleGapMs;
+    const replaces = before !== undefined && atMs - before.atMs < sampleGapMs;
     if (replaces) samples.pop();
-    samples.push(sample);
-    while (samples.length > maxSamples || sample.atMs - (samples[0]?.atMs ?? sample.atMs) > historyMs) samples.shift();
+    const moved = Number(oldest - (samples.at(-1)?.oldest ?? oldest));
+    samples.push({ atMs, oldest, head, moved });
+    while (samples.length > maxSamples || atMs - (samples[0]?.atMs ?? atMs) > historyMs) samples.shift();
     if (!replaces) this.#pace = paceOf(samples);
   }
 }
@@ -243,10 +246,11 @@ function paceOf(samples: readonly WindowSample[]): Pace {
   const edgeSpeed = Math.max(0, Number(last.oldest - first.oldest) / span);
   const headSpeed = Math.max(0, Number(last.head - first.head) / span);
   let edgeStep = 0;
-  let before = first;
+  let beforeMs = first.atMs;
   for (const sample of samples) {
-    edgeStep = Math.max(edgeStep, Number(sample.oldest - before.oldest) - edgeSpeed * (sample.atMs - before.atMs));
-    before = sample;
+    const moved = sample === first ? 0 : sample.moved;
+    edgeStep = Math.max(edgeStep, moved - edgeSpeed * (sample.atMs - beforeMs));
+    beforeMs = sample.atMs;
   }
   return { edgeSpeed, headSpeed, edgeStep };
 }

@@ -127,7 +127,7 @@ function narrow<C extends Candidate>(
  * The nodes of about the shallowest depth, of those of most weight: a new node, which has little weight and history at
  * first, must not get more than its share.
  */
-function shallowest<C extends Candidate>(nodes: readonly C[], reasons: Map<Candidate, Rule> | undefined): readonly C[] {
+export function shallowest<C extends Candidate>(nodes: readonly C[], reasons?: Map<Candidate, Rule>): readonly C[] {
   if (nodes.length < 2) return nodes;
   let heaviest = 0;
   let least = Infinity;

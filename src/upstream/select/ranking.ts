@@ -250,15 +250,20 @@ interface Depth {
   latencyMs(nowMs: number): number;
 }
 
-/** The class of a read, by the nodes' reports at `nowMs`. */
-export function readClassOf(need: Need, isView: boolean, nodes: readonly Depth[], nowMs: number): ReadClass {
+/** The class of a read. `edgeOf`: `prunedBelow` of the fleet. */
+export function readClassOf(need: Need, isView: boolean, edgeOf: (unit: Unit) => bigint): ReadClass {
   if (isView) return 'view';
   const position = positionOf(need);
-  if (position === undefined) return 'head';
-  const isPruned = nodes.some((node) => {
-    if (node.tier !== 'full') return false;
-    const holding = holdingOf(node.window.around(nowMs + node.latencyMs(nowMs), unitOf(need)), position);
-    return holding === 'pruned' || holding === 'edge';
-  });
-  return isPruned ? 'archive' : 'head';
+  return position !== undefined && position < edgeOf(unitOf(need)) ? 'archive' : 'head';
+}
+
+/** The position below which some full node has pruned, or may have when a request arrives, by its report at `nowMs`. */
+export function prunedBelow(nodes: readonly Depth[], unit: Unit, nowMs: number): bigint {
+  let edge = 0n;
+  for (const node of nodes) {
+    if (node.tier !== 'full') continue;
+    const { safeOldest = 0n } = node.window.around(nowMs + node.latencyMs(nowMs), unit) ?? {};
+    if (safeOldest > edge) edge = safeOldest;
+  }
+  return edge;
 }

@@ -18,6 +18,7 @@ import {
   holdingOf,
   isSureOf,
   type Need,
+  prunedBelow,
   readClassOf,
   type Rule,
   rules,
@@ -663,14 +664,16 @@ test('a read is of the archive when some full node has pruned its version or blo
       },
     },
   });
+  const classOf = (need: Need, nodes: readonly ReturnType<typeof windowOf>[], isView = false) =>
+    readClassOf(need, isView, (unit) => prunedBelow(nodes, unit, 100));
   const nodes = [archive, middle, full].map((candidate) => windowOf(candidate));
-  const classes = [1000, 520, 519, 499, 1001].map((version) => readClassOf(at(version), false, nodes, 100));
+  const classes = [1000, 520, 519, 499, 1001].map((version) => classOf(at(version), nodes));
   assert.deepEqual(classes, ['head', 'head', 'archive', 'archive', 'head']);
-  assert.equal(readClassOf(at(100), false, [windowOf({ ...archive, window: full.window })], 100), 'head');
-  assert.equal(readClassOf(block(100n), false, nodes, 100), 'head');
-  assert.equal(readClassOf(block(400n), false, [windowOf(middle, full)], 100), 'archive');
-  assert.equal(readClassOf(at(100), true, nodes, 100), 'view');
-  assert.equal(readClassOf({ kind: 'head' }, false, nodes, 100), 'head');
+  assert.equal(classOf(at(100), [windowOf({ ...archive, window: full.window })]), 'head');
+  assert.equal(classOf(block(100n), nodes), 'head');
+  assert.equal(classOf(block(400n), [windowOf(middle, full)]), 'archive');
+  assert.equal(classOf(at(100), nodes, true), 'view');
+  assert.equal(classOf({ kind: 'head' }, nodes), 'head');
 });
 
 test('the documents list the rules in the order in which they decide', () => {

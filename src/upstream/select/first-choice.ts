@@ -1,0 +1,129 @@
+/**
+ * The first choice of most reads without a look at every node. All trusted nodes hold the versions between the highest of
+ * their edges and the lowest of their heads, so `pick` draws two of the same nodes for each of these versions. A shortlist
+ * names these nodes for some ms; only the two that are drawn are scored, as of now. So the cost of a read does not grow
+ * with the fleet.
+ */
+import { candidateOf, candidatesOf, type FleetNodes } from '../fleet-view.ts';
+import type { PlaceKind } from '../node/limits.ts';
+import type { Upstream } from '../node/upstream.ts';
+import { type Choice, shallowest } from './pick.ts';
+import type { Unit } from '../node/retention-window.ts';
+import {
+  type Candidate,
+  type Need,
+  positionOf,
+  prunedBelow,
+  type ReadClass,
+  readClassOf,
+  score,
+  trustRank,
+  unitOf,
+} from './ranking.ts';
+
+/** The nodes that are as good for every position from `from` to `to`. */
+interface Shortlist {
+  readonly nodes: readonly Upstream[];
+  readonly tier: Candidate['tier'];
+  readonly from: bigint;
+  readonly to: bigint;
+}
+
+/** A summary of the fleet, until `untilMs` and as long as the fleet has these nodes. */
+interface Kept<T> {
+  readonly value: T;
+  readonly upstreams: readonly Upstream[];
+  readonly untilMs: number;
+}
+
+/** As long as the view of a window (`RetentionWindow.around`). */
+const keptMs = 5;
+
+/** First choices among the nodes of one fleet. */
+export class FirstChoices {
+  readonly #fleet: FleetNodes;
+  readonly #random: () => number;
+  readonly #lists: Readonly<Record<Unit, Map<ReadClass | undefined, Kept<Shortlist | undefined>>>> = {
+    versions: new Map(),
+    blocks: new Map(),
+  };
+  readonly #edges = new Map<Unit, Kept<bigint>>();
+
+  /** `random`: a number in [0, 1). */
+  constructor(fleet: FleetNodes, random: () => number = Math.random) {
+    this.#fleet = fleet;
+    this.#random = random;
+  }
+
+  /**
+   * A node with a free place that `pick` could choose first. `undefined`: a node that was drawn is not as good as the
+   * others, or has no place, or none is on the shortlist, so all nodes have to be compared.
+   */
+  find(need: Need, readClass: ReadClass | undefined, kind: PlaceKind, nowMs: number): Choice<Upstream> | undefined {
+    const position = positionOf(need);
+    if (position === undefined) return undefined;
+    const list = this.#listAt(need, readClass, nowMs);
+    if (list === undefined || position < list.from || position > list.to) return undefined;
+    const { nodes, tier } = list;
+    const one = Math.floor(this.#random() * nodes.length);
+    const first = this.#fit(nodes[one], need, readClass, kind, nowMs);
+    if (first === undefined) return undefined;
+    if (nodes.length === 1) return { node: first, isFree: true, alike: [first], tier };
+    const other = (one + 1 + Math.floor(this.#random() * (nodes.length - 1))) % nodes.length;
+    const second = this.#fit(nodes[other], need, readClass, kind, nowMs);
+    if (second === undefined) return undefined;
+    const node = second.cost < first.cost ? second : first;
+    return { node, isFree: true, alike: [node], tier };
+  }
+
+  /** The node as a candidate, if it is trusted, surely holds the position and has a place. */
+  #fit(
+    upstream: Upstream | undefined,
+    need: Need,
+    readClass: ReadClass | undefined,
+    kind: PlaceKind,
+    nowMs: number,
+  ): Candidate<Upstream> | undefined {
+    if (upstream === undefined) return undefined;
+    const node = candidateOf(upstream, this.#fleet, nowMs, need, readClass, kind);
+    return node.isFull !== true && score(node, { need, isMissed: false, freshest: 0 }) === 0 ? node : undefined;
+  }
+
+  /** The class of a read, by the nodes' reports. */
+  classOf(need: Need, isView: boolean, nowMs: number): ReadClass {
+    return readClassOf(need, isView, (unit) =>
+      this.#keptOf(this.#edges, unit, nowMs, () => prunedBelow(this.#fleet.upstreams, unit, nowMs)),
+    );
+  }
+
+  #listAt(need: Need, readClass: ReadClass | undefined, nowMs: number): Shortlist | undefined {
+    return this.#keptOf(this.#lists[unitOf(need)], readClass, nowMs, () =>
+      shortlistOf(candidatesOf(this.#fleet, nowMs, need, readClass)),
+    );
+  }
+
+  #keptOf<K, T>(all: Map<K, Kept<T>>, key: K, nowMs: number, make: () => T): T {
+    const { upstreams } = this.#fleet;
+    const kept = all.get(key);
+    if (kept !== undefined && nowMs < kept.untilMs && kept.upstreams === upstreams) return kept.value;
+    const value = make();
+    all.set(key, { value, upstreams, untilMs: nowMs + keptMs });
+    return value;
+  }
+}
+
+/** `undefined`: no position is held by all trusted nodes, or weights decide between them. */
+function shortlistOf(candidates: readonly Candidate<Upstream>[]): Shortlist | undefined {
+  const trusted = candidates.filter((node) => node.isDrained !== true && trustRank(node) === 0);
+  const tier = trusted.some((node) => node.tier === 'full') ? 'full' : 'archival';
+  let from = 0n;
+  let to: bigint | undefined;
+  for (const { window, weight } of trusted) {
+    if (window === undefined || weight !== trusted[0]?.weight) return undefined;
+    if (window.safeOldest > from) from = window.safeOldest;
+    if (to === undefined || window.head < to) to = window.head;
+  }
+  if (to === undefined || to < from) return undefined;
+  const nodes = shallowest(trusted.filter((node) => node.tier === tier)).map(({ upstream }) => upstream);
+  return { nodes, tier, from, to };
+}

@@ -1,0 +1,132 @@
+/** First choices without a look at every node, beside `pick` over all nodes. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Dialect } from '../../../src/ledger/ledger-headers.ts';
+import { LedgerVersion } from '../../../src/ledger/version.ts';
+import { FleetState } from '../../../src/upstream/fleet-state.ts';
+import { candidatesOf } from '../../../src/upstream/fleet-view.ts';
+import { Upstream } from '../../../src/upstream/node/upstream.ts';
+import { FirstChoices } from '../../../src/upstream/select/first-choice.ts';
+import { noAnswers, pick } from '../../../src/upstream/select/pick.ts';
+import type { Need } from '../../../src/upstream/select/ranking.ts';
+import { fc } from '../../support/fast-check.ts';
+import { quietEvents } from '../../support/fleet-events.ts';
+import { ledgerInfo } from '../../support/ledger-info.ts';
+
+const nowMs = 1_000;
+
+interface MadeNode {
+  readonly tier: 'full' | 'archival';
+  readonly oldest: number;
+  readonly head: number;
+  readonly weight: number;
+  readonly state: 'usable' | 'down' | 'drained' | 'full' | 'deferred' | 'ejected' | 'silent';
+}
+
+const madeNode = fc.record<MadeNode>({
+  tier: fc.constantFrom('full', 'full', 'archival'),
+  oldest: fc.constantFrom(0, 500, 580, 900),
+  head: fc.constantFrom(998, 999, 1_000),
+  weight: fc.constantFrom(1, 1, 1, 1, 1, 1, 1, 2),
+  state: fc.constantFrom(
+    'usable',
+    'usable',
+    'usable',
+    'usable',
+    'down',
+    'drained',
+    'full',
+    'deferred',
+    'ejected',
+    'silent',
+  ),
+});
+
+function upstreamOf({ tier, weight }: MadeNode, index: number): Upstream {
+  const url = new URL('http://127.0.0.1:1');
+  return new Upstream({ name: `n${index}`, url, tier, weight, connections: 4, connectTimeoutMs: 1_000 });
+}
+
+function fleetOf(nodes: readonly MadeNode[]): FleetState {
+  const fleet = new FleetState(nodes.map(upstreamOf), new Dialect('node'), quietEvents);
+  for (const [index, { oldest, head, state }] of nodes.entries()) {
+    const upstream = fleet.upstreams[index];
+    assert.ok(upstream);
+    // A silent node has not reported its ledger.
+    if (state === 'silent') continue;
+    upstream.recordAnswer(5, nowMs);
+    fleet.observe(upstream, ledgerInfo({ version: BigInt(head), oldest: BigInt(oldest) }), nowMs);
+    if (state === 'down') for (const _ of [1, 2]) upstream.recordFailure(5, nowMs, 'time-out');
+    if (state === 'drained') upstream.isDrained = true;
+    if (state === 'full') while (!upstream.places.isFull) upstream.places.enter();
+    if (state === 'deferred') upstream.deferral.refused(nowMs, { isOfNode: true, retryAfterMs: undefined }, nowMs);
+    if (state === 'ejected')
+      for (let failure = 0; failure < 40; failure += 1) upstream.ejections.head.failed('error', nowMs, nowMs);
+  }
+  fleet.refresh();
+  return fleet;
+}
+
+/** The nodes that are drawn first by some chance; equal costs leave the choice to it. */
+function drawn(count: number, choose: (random: () => number) => string | undefined): Set<string | undefined> {
+  const draws = Array.from({ length: count }, (_, index) => (index + 0.5) / count);
+  return new Set(draws.map((draw) => choose(() => draw)));
+}
+
+test('each node that a shortlist gives is one that a comparison of all nodes gives', () => {
+  let found = 0;
+  const need = fc.oneof(
+    fc
+      .constantFrom(0n, 499n, 550n, 700n, 950n, 998n, 999n, 1_001n)
+      .map((version): Need => ({ kind: 'version', version: LedgerVersion.of(version) })),
+    fc.constantFrom(10n, 60n, 95n, 100n).map((height): Need => ({ kind: 'block', height })),
+    fc.constant<Need>({ kind: 'head' }),
+    fc.constant<Need>({ kind: 'transaction' }),
+  );
+  fc.assert(
+    fc.property(fc.array(madeNode, { minLength: 1, maxLength: 6 }), need, (nodes, asked) => {
+      const fleet = fleetOf(nodes);
+      const steps = 420;
+      const all = drawn(steps, (random) => {
+        const candidates = candidatesOf(fleet, nowMs, asked, 'head').filter(({ isDrained }) => isDrained !== true);
+        const choice = pick(candidates, asked, noAnswers, { random });
+        return choice?.isFree === true ? choice.node.name : undefined;
+      });
+      const short = drawn(
+        steps,
+        (random) => new FirstChoices(fleet, random).find(asked, 'head', 'read', nowMs)?.node.name,
+      );
+      short.delete(undefined);
+      found += short.size > 0 ? 1 : 0;
+      for (const name of short) assert.ok(all.has(name), `${name} of ${[...all].join()}`);
+      // Each of them has its chance, where all have places.
+      if (short.size > 0 && nodes.every(({ state }) => state !== 'full')) assert.deepEqual(short, all);
+    }),
+    { numRuns: 400 },
+  );
+  assert.ok(found > 40, `${found} shortlists gave a node`);
+});
+
+test('the state of a node that is drawn counts as of now, and nodes that join within some ms', () => {
+  const usable = { tier: 'full', oldest: 0, head: 1_000, weight: 1, state: 'usable' } as const;
+  const fleet = fleetOf([usable, usable]);
+  const choices = new FirstChoices(fleet, () => 0);
+  const need = { kind: 'version', version: LedgerVersion.of(900n) } as const;
+  const find = (atMs: number): string | undefined => choices.find(need, 'head', 'read', atMs)?.node.name;
+  assert.equal(find(nowMs), 'n0');
+  const [first] = fleet.upstreams;
+  assert.ok(first);
+  first.recordFailure(5, nowMs, 'time-out');
+  first.recordFailure(5, nowMs, 'time-out');
+  assert.equal(find(nowMs + 1), undefined);
+  first.recordAnswer(5, nowMs);
+  assert.equal(find(nowMs + 1), 'n0');
+  first.isDrained = true;
+  assert.equal(find(nowMs + 1), undefined);
+  // Ranked anew without the drained node.
+  assert.equal(find(nowMs + 5), 'n1');
+  first.isDrained = false;
+  assert.equal(find(nowMs + 10), 'n0');
+  fleet.replace(fleet.upstreams.slice(1), nowMs);
+  assert.equal(find(nowMs + 11), 'n1');
+});
