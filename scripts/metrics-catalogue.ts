@@ -23,9 +23,10 @@ import {
 import { createStreamMetrics } from '../src/proxy/http/stream-metrics.ts';
 import { routeNames } from '../src/proxy/routes/route-table.ts';
 import { createLatestMetrics } from '../src/proxy/reads/freshness.ts';
-import { createFollowerMetrics, createPageProofMetrics } from '../src/proxy/reads/follower-metrics.ts';
+import { createFollowerMetrics } from '../src/proxy/reads/follower/follower.ts';
+import { createPageProofMetrics } from '../src/proxy/reads/follower/page-proof.ts';
 import { createHotMetrics } from '../src/proxy/reads/hot-reads.ts';
-import { createWaitMetrics } from '../src/proxy/reads/waits.ts';
+import { createWaitMetrics } from '../src/proxy/reads/follower/waits.ts';
 import { createSenderMetrics } from '../src/upstream/dispatch/sender-metrics.ts';
 import { createPoolMetrics } from '../src/workers/workers.ts';
 

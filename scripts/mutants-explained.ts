@@ -160,7 +160,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
       lines: ['if (this.#isForNodes && start > opening + 1 && !value.isWellFormed()) {'],
     },
   },
-  'src/proxy/reads/staleness.ts': {
+  'src/proxy/reads/demand.ts': {
     'overrides.length === 0 => false': shortcut,
     'ofRead < ofPlan => ofRead <= ofPlan': equal,
     'matched?.list === list => false': shortcut,
@@ -170,8 +170,6 @@ export const explained: Readonly<Record<string, Readonly<Record<string, Explanat
     "operation === 'view' => true": viewsAlone,
     'subject !== undefined => true': 'for types alone: undefined names no function',
     '/^json:\\{"function":"([^"]+)"/ => /json:\\{"function":"([^"]+)"/': viewsAlone,
-  },
-  'src/proxy/reads/demand.ts': {
     '\'\' => "Stryker was here!"': {
       reason: 'a text without unit is refused as well',
       lines: ["const [, number = '', unit] = /^(\\d{1,9})(ms|s|m)?$/.exec(text.trim()) ?? [];"],

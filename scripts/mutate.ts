@@ -29,7 +29,6 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
     'test/cache/purge/purge-scope.test.ts',
   ],
   'src/proxy/reads/asked-content.ts': ['test/proxy/reads/asked-content.test.ts'],
-  'src/proxy/reads/staleness.ts': ['test/proxy/reads/staleness.test.ts'],
   'src/proxy/reads/policy.ts': ['test/proxy/reads/policy.test.ts', 'test/proxy/reads/history-policy.test.ts'],
   'src/ledger/json-skim.ts': ['test/ledger/json-skim.test.ts'],
   'src/ledger/json-value.ts': ['test/ledger/json-value.test.ts', 'test/proxy/routes/view-body.test.ts'],

@@ -89,7 +89,7 @@ export interface Shape {
   readonly floor: 'client' | 'gateway';
   /** Hot reads are repeated at the next shared state ahead of their first client, as `src/proxy/reads/hot-reads.ts` does. */
   readonly hot?: HotShape;
-  /** Each process reads the pages of new transactions, as `src/proxy/reads/follower.ts` does with `follow.mode: always`. */
+  /** Each process reads the pages of new transactions, as `src/proxy/reads/follower/follower.ts` does with `follow.mode: always`. */
   readonly follow?: FollowShape;
 }
 

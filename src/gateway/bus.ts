@@ -65,7 +65,6 @@ interface Rooms {
   readonly fleet: Pick<Fleet, 'onNews'>;
   readonly reads: {
     readonly tail: Pick<Reads['tail'], 'rollBack' | 'distrust'>;
-    readonly proof: Pick<Reads['proof'], 'distrust'>;
     readonly follower: Pick<Reads['follower'], 'takeOfPeer' | 'want'>;
   };
   readonly routes: Pick<Routes, 'recordSubmission' | 'distrust'>;
@@ -108,12 +107,7 @@ const rows: { readonly [Kind in PeerEvent['kind']]: RowOf<Kind> } = {
   },
   'follow wanted': { apply: ({ reads }) => reads.follower.want() },
   'rolled back': { of: 'ledger', apply: ({ reads }, { version }) => reads.tail.rollBack(version) },
-  'pages distrusted': {
-    apply: ({ reads }) => {
-      reads.proof.distrust();
-      reads.tail.distrust();
-    },
-  },
+  'pages distrusted': { apply: ({ reads }) => reads.tail.distrust() },
   // Replicas have a channel of their own, in the Redis of the keys.
   'keys changed': { isAwaited: true, apply: ({ access }, { change }) => access?.keys.readChange(change) },
 };

@@ -189,11 +189,7 @@ export async function buildServing(whole: Config, options: ServingOptions = {}) 
     clientPort.free();
     operations.close();
     fleet.stop();
-    reads.audits.close();
-    reads.follower.close();
-    reads.proof.close();
-    reads.pulse.close();
-    reads.freshness.hot.close();
+    reads.close();
     // Usage first: nothing of the cache is worth its loss.
     await access?.close();
     await cache.close();

@@ -198,7 +198,6 @@ test('an event goes as far as its row says: to replicas those of states, floors 
   const routes = { recordSubmission: () => assert.fail(), distrust: () => assert.fail() };
   const reads = {
     tail: { rollBack: fail, distrust: fail },
-    proof: { distrust: fail },
     follower: { takeOfPeer: fail, want: fail },
   };
   const bus = new Bus({ access: undefined, cache, fleet: { onNews: fail }, reads, routes }, peers);

@@ -1,7 +1,7 @@
 /** Clients of event streams without sockets: the frames that each gets, as the fields of its events. */
 import type { Socket } from 'node:net';
 import { CancelToken } from '../../src/ledger/stop.ts';
-import type { EventSink, StreamClient } from '../../src/proxy/reads/push-types.ts';
+import type { EventSink, StreamClient } from '../../src/proxy/reads/push.ts';
 
 /** A client of an open endpoint, or of a plan, that reads at once. */
 export class StreamTestClient implements StreamClient, EventSink {

@@ -5,17 +5,56 @@
 import { hash } from 'node:crypto';
 import type { Registry } from 'prom-client';
 import type { CacheKey } from '../../cache/index.ts';
-import { decide } from './policy.ts';
-import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
-import { Counter, labelSources } from '../../metrics/index.ts';
 import { JsonValue } from '../../ledger/index.ts';
-import type { Read } from './read.ts';
+import { Counter, labelSources } from '../../metrics/index.ts';
+import type { Fleet, FleetRequest, NodeAnswer } from '../../upstream/index.ts';
+import { decide } from './policy.ts';
+import type { Keyed, Read } from './read.ts';
+
+/** Checks in flight, which hold their bodies. */
+const maxChecks = 4;
+const timeoutMs = 10_000;
+
+/** Checks of nodes that no client waits for: a few at once, and none while clients wait for a node. */
+export class StandingChecks {
+  readonly #sender: Pick<Fleet['sender'], 'another' | 'waiting'>;
+  readonly #count: (result: 'skipped' | 'inconclusive') => void;
+  readonly #closing = new AbortController();
+  #inFlight = 0;
+
+  constructor(
+    sender: Pick<Fleet['sender'], 'another' | 'waiting'>,
+    count: (result: 'skipped' | 'inconclusive') => void,
+  ) {
+    this.#sender = sender;
+    this.#count = count;
+  }
+
+  /** Returns at once and never throws. A check that rejects is inconclusive. */
+  begin(check: () => Promise<void>): void {
+    if (this.#inFlight >= maxChecks || this.#sender.waiting > 0) return this.#count('skipped');
+    this.#inFlight += 1;
+    check()
+      .catch(() => this.#count('inconclusive'))
+      .finally(() => {
+        this.#inFlight -= 1;
+      });
+  }
+
+  /** The answer of a node other than `notOf`. */
+  ask(request: FleetRequest, notOf: readonly NodeAnswer['upstream'][]) {
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
+    return this.#sender.another(request, notOf, signal);
+  }
+
+  close(): void {
+    this.#closing.abort(new Error('closing'));
+  }
+}
 
 /** A pinned read, and the node's answer that the cache stored under `key`. */
-export interface StoredRead {
+interface StoredRead extends Omit<Keyed, 'of'> {
   readonly read: Read;
-  readonly key: CacheKey;
-  readonly chainId: number;
   readonly answer: NodeAnswer;
 }
 
@@ -35,27 +74,23 @@ interface AuditEvents {
   readonly onDisagreement: (report: AuditReport) => void;
 }
 
-/** Audits in flight, which hold their bodies. */
-const maxAudits = 4;
+/** A larger answer is not audited. */
 const maxBytes = 1024 * 1024;
-const timeoutMs = 10_000;
 
 /** Compares stored answers with those of other nodes, and counts disagreements. */
 export class Audits {
-  readonly #sender: Fleet['sender'];
-  /** Live settings of the config: the share of the reads, 0 to 1. */
+  readonly #checks: StandingChecks;
   readonly #settings: { readonly share: number };
-  readonly #metrics: AuditMetrics;
+  readonly #metrics: ReturnType<typeof createAuditMetrics>;
   readonly #events: AuditEvents;
-  readonly #closing = new AbortController();
   /** By pair of names; a fleet has few pairs. */
   readonly #disagreements = new Map<string, Disagreement>();
-  #inFlight = 0;
 
+  /** `settings`: live; the share of the reads, 0 to 1. */
   constructor(sender: Fleet['sender'], settings: { readonly share: number }, registry: Registry, events: AuditEvents) {
-    this.#sender = sender;
     this.#settings = settings;
     this.#metrics = createAuditMetrics(registry);
+    this.#checks = new StandingChecks(sender, this.#metrics.audited);
     this.#events = events;
   }
 
@@ -65,55 +100,39 @@ export class Audits {
   }
 
   close(): void {
-    this.#closing.abort(new Error('closing'));
+    this.#checks.close();
   }
 
   /** Begins an audit for a share of the reads. Returns at once and never throws. */
   consider(stored: StoredRead): void {
-    const { share } = this.#settings;
-    if (share === 0 || Math.random() >= share) return;
-    const isBusy = this.#inFlight >= maxAudits || this.#sender.waiting > 0;
-    if (isBusy || stored.answer.body.length > maxBytes) {
-      this.#metrics.audited('skipped');
-      return;
-    }
-    this.#inFlight += 1;
-    this.#audit(stored)
-      .catch(() => this.#metrics.audited('inconclusive'))
-      .finally(() => {
-        this.#inFlight -= 1;
-      });
+    if (Math.random() >= this.#settings.share) return;
+    if (stored.answer.body.length > maxBytes) this.#metrics.audited('skipped');
+    else this.#checks.begin(() => this.#audit(stored));
   }
 
   async #audit(stored: StoredRead): Promise<void> {
-    const metrics = this.#metrics;
+    const { audited } = this.#metrics;
     const { drop, onDisagreement } = this.#events;
     const { answer: first, key } = stored;
     const second = await this.#ask(stored, [first.upstream]);
-    if (second === 'no node') return metrics.audited('no second node');
-    if (second === 'no answer') return metrics.audited('inconclusive');
+    if (second === 'no node') return audited('no second node');
+    if (second === 'no answer') return audited('inconclusive');
     const comparison = compareAnswers(first, second);
-    metrics.audited(comparison);
+    audited(comparison);
     if (comparison !== 'disagreement') return;
     // At once: the third answer decides which node is suspected, not whether the entry stays.
     const dropped = drop(key);
     const third = await this.#ask(stored, [first.upstream, second.upstream]).catch(() => 'no answer' as const);
-    const vote = typeof third === 'string' ? undefined : third;
-    const report = reportOf(stored, second, vote);
+    const report = reportOf(stored, second, typeof third === 'string' ? undefined : third);
     this.#countDisagreement(report);
     onDisagreement(report);
     await dropped;
   }
 
   /** The final answer of a node other than `notOf`. */
-  async #ask(
-    { read, chainId }: StoredRead,
-    notOf: readonly NodeAnswer['upstream'][],
-  ): Promise<NodeAnswer | 'no node' | 'no answer'> {
+  async #ask({ read, chainId }: StoredRead, notOf: readonly NodeAnswer['upstream'][]) {
     const { form, wire, need } = read;
-    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
-    const request = { wire, need, promised: form, isIdempotent: true };
-    const answer = await this.#sender.another(request, notOf, signal);
+    const answer = await this.#checks.ask({ wire, need, promised: form, isIdempotent: true }, notOf);
     if (typeof answer === 'string') return answer;
     return decide(read, answer, { chainId, head: answer.info }) === 'stored' ? answer : 'no answer';
   }
@@ -129,33 +148,29 @@ export class Audits {
   }
 }
 
-/** Two different answers to one read. */
+/** Two different answers to one read, for log and status page, without paths and bodies. */
 export type AuditReport = ReturnType<typeof reportOf>;
 
 /**
- * Two different answers, for log and status page, without paths and bodies. `third`: a node that holds the version and
- * answered; `loser`: the one of the two that it contradicts, `undefined`: both or neither.
+ * `third`: a node that holds the version and answered; `loser`: the one of the two that it contradicts, `undefined`: both
+ * or neither.
  */
 function reportOf({ read, answer: first }: StoredRead, second: NodeAnswer, third: NodeAnswer | undefined) {
   const [isFirstRight, isSecondRight] =
     third === undefined ? [] : [first, second].map((answer) => compareAnswers(answer, third) !== 'disagreement');
+  const wrong = isFirstRight === true ? second : first;
   return {
     upstream: first.upstream.name,
     other: second.upstream.name,
     route: read.operation,
     version: read.version,
     statuses: [first.status, second.status],
-    digests: [digestOf(first), digestOf(second)],
+    digests: [first, second].map(({ body }) => hash('sha256', body, 'hex').slice(0, 32)),
     firstDifference: firstDifference(first.body, second.body),
     third: third?.upstream.name,
     // A third answer that contradicts both settles nothing.
-    loser:
-      isFirstRight === isSecondRight ? undefined : isFirstRight === true ? second.upstream.name : first.upstream.name,
+    loser: isFirstRight === isSecondRight ? undefined : wrong.upstream.name,
   };
-}
-
-function digestOf({ body }: NodeAnswer): string {
-  return hash('sha256', body, 'hex').slice(0, 32);
 }
 
 /** The compared parts of a final answer: status 200, or a 404 that stays true. */
@@ -192,9 +207,6 @@ function canonicalText({ body }: FinalAnswer): string | undefined {
     return undefined;
   }
 }
-
-/** Counts audits and disagreements. */
-type AuditMetrics = ReturnType<typeof createAuditMetrics>;
 
 /** Registers the families of audits. */
 export function createAuditMetrics(registry: Registry) {

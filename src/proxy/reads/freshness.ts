@@ -14,17 +14,19 @@ import {
 } from '../../ledger/index.ts';
 import { Histogram, lagVersions } from '../../metrics/index.ts';
 import type { Demand, Fleet, PublishedState, ReportedState } from '../../upstream/index.ts';
-import { parseBound, parseDemand } from './demand.ts';
-import { HotReads } from './hot-reads.ts';
-import type { DemandingCaller, DemandSource, Read, ReadResult } from './read.ts';
-import type { Reader } from './reader.ts';
 import {
   type BoundedRead,
   type BoundingPlan,
   type ExplainedBound,
-  StalenessBounds,
+  explainBound,
+  parseBound,
+  parseDemand,
   type StalenessSettings,
-} from './staleness.ts';
+  usualBound,
+} from './demand.ts';
+import { HotReads } from './hot-reads.ts';
+import type { DemandingCaller, DemandSource, Read, ReadResult } from './read.ts';
+import type { Reader } from './reader.ts';
 
 /** Newest version that a connection has received, and the fleet's generation that it is of. */
 interface SeenVersion {
@@ -59,8 +61,7 @@ export class Freshness {
   readonly #latest: Fleet['latest'];
   readonly #reader: Reader;
   readonly #settings: StalenessSettings;
-  readonly #bounds: StalenessBounds;
-  readonly #metrics: LatestMetrics;
+  readonly #metrics: ReturnType<typeof createLatestMetrics>;
   readonly #infoRead: BoundedRead = { operation: 'ledger_info' };
   /** Cached targets' reads, pinned to the version of their last use. */
   readonly #pins = new WeakMap<Read, Read>();
@@ -77,7 +78,6 @@ export class Freshness {
     this.#latest = fleet.latest;
     this.#reader = reader;
     this.#settings = settings;
-    this.#bounds = new StalenessBounds(settings);
     this.#metrics = createLatestMetrics(registry);
   }
 
@@ -86,9 +86,8 @@ export class Freshness {
    * malformed headers.
    */
   demandOf(source: DemandSource, read?: BoundedRead): Demand {
-    const floor = this.#latest.clientsAhead > 0 ? this.#latest.floorOf(nameOf(source)) : undefined;
-    const usualMs = this.#bounds.of(read, source.admitted?.principal.plan);
-    return parseDemand(source.headers, this.#settings, usualMs, this.#seenBy(source), floor);
+    const usualMs = usualBound(this.#settings, read, source.admitted?.principal.plan);
+    return parseDemand(source.headers, this.#settings, usualMs, this.#seenBy(source), this.#floorOf(source));
   }
 
   /**
@@ -107,7 +106,7 @@ export class Freshness {
    * `GatewayError` 400.
    */
   explainBound(read: BoundedRead, plan: BoundingPlan | undefined, given: string | undefined): ExplainedBound {
-    if (given === undefined) return this.#bounds.explain(read, plan);
+    if (given === undefined) return explainBound(this.#settings, read, plan);
     return { maxStalenessMs: parseBound(given, this.#settings), by: 'Ledgergate-Max-Staleness' };
   }
 
@@ -120,7 +119,7 @@ export class Freshness {
     const seen = this.#seenBy(source);
     const isSeen = seen !== undefined && seen >= version;
     if (isSeen && isShared) return;
-    const usualMs = isShared ? this.#bounds.of(undefined, source.admitted?.principal.plan) : undefined;
+    const usualMs = isShared ? usualBound(this.#settings, undefined, source.admitted?.principal.plan) : undefined;
     const socket: SeeingSocket = source.socket;
     const { generation } = this.#fleet;
     const client = nameOf(source);
@@ -190,7 +189,7 @@ export class Freshness {
   mayFollow({ info }: ReportedState, client: Received): boolean {
     const seen = this.#seenBy(client);
     if (seen !== undefined && seen > info.version) return false;
-    const floor = this.#latest.clientsAhead > 0 ? this.#latest.floorOf(nameOf(client)) : undefined;
+    const floor = this.#floorOf(client);
     return floor === undefined || floor <= info.version;
   }
 
@@ -262,6 +261,10 @@ export class Freshness {
     this.#metrics.observeLag(this.#lag);
   }
 
+  #floorOf(source: Received): LedgerVersion | undefined {
+    return this.#latest.clientsAhead > 0 ? this.#latest.floorOf(nameOf(source)) : undefined;
+  }
+
   #seenBy(source: Received): LedgerVersion | undefined {
     const seen = (source.socket as SeeingSocket)[seenKey];
     if (seen?.generation !== this.#fleet.generation) return undefined;
@@ -295,9 +298,6 @@ function pinTo(read: Read, version: LedgerVersion): Read {
   const wire = { ...read.wire, path: withVersion(read.wire.path, version) };
   return { ...read, version, wire, need: { kind: 'version', version, isChosen: true } };
 }
-
-/** Observes reads of the latest state. */
-type LatestMetrics = ReturnType<typeof createLatestMetrics>;
 
 /** Registers the families of reads of the latest state. */
 export function createLatestMetrics(registry: Registry) {

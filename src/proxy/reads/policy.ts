@@ -77,6 +77,11 @@ export function isOfState(operation: Operation): boolean {
   return kinds[operation].class === 'state';
 }
 
+/** Whether the gateway chooses the version: a read of state that names none. */
+export function isOfLatest({ operation, version }: Pick<ReadFacts, 'operation' | 'version'>): boolean {
+  return version === undefined && isOfState(operation);
+}
+
 /** The policy's decision on the answer to a read. Pure. */
 export function decide(read: ReadFacts, answer: AnswerFacts, believed: BelievedLedger): Decision {
   const { info } = answer;

@@ -1,15 +1,15 @@
 /** A read, its client, and its result: the answer, its source, and the facts that response headers report. */
 import type { IncomingMessage } from 'node:http';
 import type { AdmittedRequest } from '../../access/index.ts';
-import { type CachedResponse, type CacheKey, createEntry, type Loaded } from '../../cache/index.ts';
-import { isOfState, type ReadFacts } from './policy.ts';
-import { type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
-import type { BoundedRead } from './staleness.ts';
+import type { CachedResponse, CacheKey } from '../../cache/index.ts';
+import type { CancelSignal, LedgerVersion } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
-import type { Fleet, FleetRequest, Need, NodeAnswer, ReportedState } from '../../upstream/index.ts';
+import type { FleetRequest, Need, ReportedState } from '../../upstream/index.ts';
+import type { BoundedRead } from './demand.ts';
+import type { ReadFacts } from './policy.ts';
 
 /** A parsed, canonical read. `wire` is made from its canonical parts alone. */
-export interface Read extends ReadFacts {
+export interface Read extends ReadFacts, Pick<BoundedRead, 'matched'> {
   readonly subject: string;
   readonly wire: FleetRequest['wire'];
   readonly need: Need;
@@ -21,8 +21,6 @@ export interface Read extends ReadFacts {
   keyed?: Keyed | undefined;
   /** How often clients have read it of a shared state (see `HotReads`). */
   asked?: { readonly of: ReportedState; times: number };
-  /** See `BoundedRead`. */
-  matched?: BoundedRead['matched'];
 }
 
 /** The key under which the cache stores an answer of this chain. `of`: a copy of a read has the key of the other. */
@@ -30,11 +28,6 @@ export interface Keyed {
   readonly of: Read;
   readonly chainId: number;
   readonly key: CacheKey;
-}
-
-/** Whether the gateway chooses the version: a read of state that names none. */
-export function isOfLatest(read: Read): boolean {
-  return read.version === undefined && isOfState(read.operation);
 }
 
 /** Client of a piece of work, as far as the answer depends on it. */
@@ -89,62 +82,4 @@ export interface ReadResult {
   /** Age of the latest state, in whole seconds; 0 for a pinned read, whose state never changes. */
   readonly ageSeconds: number;
   readonly source: Source;
-}
-
-/** `Retry-After` of a node's error: no entry has it, because no cache stores such an answer. */
-export function retryAfterOf({ status, headers }: Pick<NodeAnswer, 'status' | 'headers'>): string | undefined {
-  return status < 400 ? undefined : headerOf(headers, 'retry-after');
-}
-
-/** Facts of an entry beside its node's answer. `isShared`: requests after its flight get it, by its digest. */
-interface EntryFacts {
-  readonly committedAt?: LedgerVersion | undefined;
-  readonly lifetimeMs: number;
-  readonly isShared: boolean;
-}
-
-/** The entry of a node's answer. Only a shared one has a digest. */
-export function entryOf(fleet: Fleet, answer: NodeAnswer, { committedAt, lifetimeMs, isShared }: EntryFacts) {
-  const { status, headers, body } = answer;
-  const { gasUsed, cursor } = fleet.dialect;
-  const content = {
-    status,
-    contentType: headerOf(headers, 'content-type') ?? 'application/octet-stream',
-    body,
-    committedAt,
-    gasUsed: headerOf(headers, gasUsed),
-    cursor: headerOf(headers, cursor),
-    ownHeaders: fleet.ownHeadersOf(answer),
-    lifetimeMs,
-  };
-  return createEntry(content, isShared);
-}
-
-/** The result of one read that waited for a load. */
-export function resultOf(
-  read: { readonly version: LedgerVersion | undefined },
-  { answer, origin, awaited }: Loaded,
-  isCollapsed: boolean,
-): ReadResult {
-  const isKept = typeof origin === 'string';
-  // A success has the read's version, even if it is not stored: it may be incomplete or compressed.
-  const isStored = answer.lifetimeMs > 0;
-  const isOfRead = isStored || answer.status < 300;
-  const asked = isOfRead ? read.version : undefined;
-  return {
-    entry: answer,
-    version: asked ?? (isStored || isKept ? undefined : origin.version),
-    isProvisional: awaited !== undefined,
-    isLatest: false,
-    ageSeconds: 0,
-    source: isKept
-      ? { kind: origin, isCollapsed }
-      : {
-          kind: 'upstream',
-          name: origin.upstream,
-          isCollapsed,
-          tookMs: origin.tookMs,
-          retryAfter: origin.retryAfter,
-        },
-  };
 }

@@ -3,11 +3,11 @@
  * misses share one request to a node; the policy decides whether the cache stores the answer.
  */
 import { LRUCache } from 'lru-cache';
-import { isContentOf } from './asked-content.ts';
 import {
   type Cache,
   cacheKey,
   type CacheKey,
+  type CachedResponse,
   type CacheLocation,
   Coalescer,
   type ContentCoding,
@@ -15,6 +15,13 @@ import {
   kinds,
   type Loaded,
 } from '../../cache/index.ts';
+import { type AnswerContent, type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
+import type { Count, Span } from '../../metrics/index.ts';
+import { type Fleet, LargeAnswerError, type NodeAnswer } from '../../upstream/index.ts';
+import { isContentOf } from './asked-content.ts';
+import type { Audits } from './audits.ts';
+import { Compressor } from './compressor.ts';
+import type { Tail } from './follower/tail.ts';
 import {
   committedVersion,
   decide,
@@ -24,35 +31,28 @@ import {
   newestIn,
   type Decision,
 } from './policy.ts';
-import { type AnswerContent, type CancelSignal, headerOf, type LedgerVersion } from '../../ledger/index.ts';
-import type { Count, Span } from '../../metrics/index.ts';
-import { type Fleet, LargeAnswerError, type NodeAnswer } from '../../upstream/index.ts';
-import type { StoredRead } from './audits.ts';
-import { Compressor } from './compressor.ts';
-import type { Tail } from './tail.ts';
-import { type Caller, entryOf, type Keyed, resultOf, retryAfterOf, type Read, type ReadResult } from './read.ts';
+import type { Caller, Keyed, Read, ReadResult, Source } from './read.ts';
 
 /** Answers reads from memory, Redis or the fleet. Rejections are `GatewayError`. */
 export class Reader {
   readonly #fleet: Fleet;
   readonly #cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>;
   readonly #tail: Tail;
-  readonly #onStored: (stored: StoredRead) => void;
+  readonly #audits: Pick<Audits, 'consider'>;
   readonly #codings = new Coalescer<Buffer>();
   readonly #compressor = new Compressor();
   readonly #large = new LRUCache<string, true>({ max: 1_000, ttl: 600_000 });
 
-  /** `onStored`: called for each pinned read whose answer from a node is stored. */
   constructor(
     fleet: Fleet,
     cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>,
     tail: Tail,
-    onStored: (stored: StoredRead) => void,
+    audits: Pick<Audits, 'consider'>,
   ) {
     this.#fleet = fleet;
     this.#cache = cache;
     this.#tail = tail;
-    this.#onStored = onStored;
+    this.#audits = audits;
   }
 
   /** `MemoryCache.locate` of the read. A caller that serves the answer counts it by `hitsOf`. */
@@ -71,6 +71,11 @@ export class Reader {
     return this.#fleet.generation;
   }
 
+  /** See `ReadThrough.purges`; another generation is one, too: what was read before must not be used after. */
+  get purges(): number {
+    return this.#cache.tiers.purges;
+  }
+
   /** Counts answers from `locate`; `find` counts its own. */
   hitsOf({ operation }: Read): Count {
     return this.#cache.metrics.hitsOf(operation);
@@ -82,9 +87,12 @@ export class Reader {
     const key = this.keyOf(read);
     const entry = key && memory.find(key);
     if (key === undefined || entry === undefined) return isOfTail(read) ? this.#findInTail(read) : undefined;
+    return this.#hitOf(read, entry, tiers.isProvisional(key));
+  }
+
+  #hitOf(read: Read, entry: CachedResponse, isProvisional: boolean): ReadResult {
     this.hitsOf(read).inc();
     const { version } = read;
-    const isProvisional = tiers.isProvisional(key);
     return { entry, version, isProvisional, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
   }
 
@@ -108,24 +116,17 @@ export class Reader {
       this.#fetchPast(min, read, keyed, { client, signal, span });
     // A lease for a long poll would hold up reads of the same hash at other replicas.
     const isLeased = read.atOnce === undefined;
-    return tiers.load(
-      keyed.key,
-      `|${this.generation}${flightOf(read, min)}`,
-      caller,
-      load,
-      isLeased,
-      (loaded, isLeader) => {
-        if (!isLeader && !isAhead) metrics.coalesced.inc();
-        const { committedAt } = loaded.answer;
-        if (committedAt !== undefined && isOfTail(read)) this.#tail.recordCommitted(committedAt);
-        return resultOf(read, loaded, !isLeader);
-      },
-    );
+    return tiers.load(keyed.key, flightOf(read, min), caller, load, isLeased, (loaded, isLeader) => {
+      if (!isLeader && !isAhead) metrics.coalesced.inc();
+      const { committedAt } = loaded.answer;
+      if (committedAt !== undefined && isOfTail(read)) this.#tail.recordCommitted(committedAt);
+      return resultOf(read.version, loaded, !isLeader);
+    });
   }
 
   /** Asks the fleet for this caller alone; nothing is stored. */
   async ask(read: Read, caller: Caller): Promise<ReadResult> {
-    return resultOf(read, await this.#fetch(read, undefined, caller), false);
+    return resultOf(read.version, await this.#fetch(read, undefined, caller), false);
   }
 
   /** The body in `coding`, compressed once and stored with the entry in memory. */
@@ -153,40 +154,23 @@ export class Reader {
     if (found === undefined || keyed === undefined) return undefined;
     const fleet = this.#fleet;
     const { tiers, metrics } = this.#cache;
-    const { version, info, ownHeaders, status, body, ageMs } = found;
+    const { version, info, ageMs } = found;
     const upstream = fleet.upstreams.find(({ name }) => name === found.upstream);
     if (upstream === undefined || upstream.isSuspect || isOfFork(upstream, version)) return undefined;
     if (upstream.chain.doubted !== undefined) return undefined;
     const decision = decide(read, found, { chainId: keyed.chainId, head: fleet.head });
     if (decision !== 'stored') return undefined;
     metrics.decided(decision);
-    const content = {
-      status,
-      contentType: headerOf(found.headers, 'content-type') ?? '',
-      body,
-      // Nodes report these with other reads alone.
-      gasUsed: undefined,
-      cursor: undefined,
-      ownHeaders,
-      committedAt: read.operation === 'transaction' ? version : undefined,
-      lifetimeMs: lifetimeOf(read),
-    };
+    const lifetimeMs = lifetimeOf(read);
+    const committedAt = read.operation === 'transaction' ? version : undefined;
     const loaded = {
-      answer: createEntry(content, true),
+      answer: entryOf(fleet, found, found.ownHeaders, { committedAt, lifetimeMs, isShared: true }),
       awaited: fleet.awaited(upstream, version),
       head: info?.version,
       origin: { upstream: upstream.name, tookMs: 0, version: undefined, retryAfter: undefined },
     };
-    const { answer, awaited } = tiers.keep(keyed.key, loaded, content.lifetimeMs - ageMs);
-    this.hitsOf(read).inc();
-    return {
-      entry: answer,
-      version: read.version,
-      isProvisional: awaited !== undefined,
-      isLatest: false,
-      ageSeconds: 0,
-      source: { kind: 'memory' },
-    };
+    const { answer, awaited } = tiers.keep(keyed.key, loaded, lifetimeMs - ageMs);
+    return this.#hitOf(read, answer, awaited !== undefined);
   }
 
   /** A node that holds the start of a list, or of a block, may be behind the version that the client has seen. */
@@ -236,13 +220,13 @@ export class Reader {
     const isOfNow = generation === fleet.generation && upstream.chain.doubted === undefined;
     const isFinal =
       decision === 'stored' && keyed !== undefined && isOfNow && !isOfFork(upstream, version ?? info?.version);
-    if (isFinal && isSameAtAllNodes(read)) this.#onStored({ read, answer, ...keyed });
+    if (isFinal && isSameAtAllNodes(read)) this.#audits.consider({ read, answer, ...keyed });
     if (isFinal || decision !== 'stored') this.#cache.metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, answer) : undefined;
     // No node could ever satisfy a version above the believed head.
     const isBelieved = committedAt !== undefined && head !== undefined && committedAt <= head.version;
     return {
-      answer: entryOf(fleet, answer, {
+      answer: entryOf(fleet, answer, fleet.ownHeadersOf(answer), {
         committedAt: isBelieved ? committedAt : undefined,
         lifetimeMs: isFinal ? lifetimeOf(read) : 0,
         isShared: isFinal,
@@ -309,4 +293,61 @@ function flightOf({ need, atOnce }: Read, min: LedgerVersion | undefined): strin
 function shownCommitted(decision: Decision, { info, json }: NodeAnswer): LedgerVersion | undefined {
   if (decision === 'too large') return info?.version;
   return decision === 'stored' ? (committedVersion(json) ?? info?.version) : undefined;
+}
+
+/** `Retry-After` of a node's error: no entry has it, because no cache stores such an answer. */
+export function retryAfterOf({ status, headers }: Pick<NodeAnswer, 'status' | 'headers'>): string | undefined {
+  return status < 400 ? undefined : headerOf(headers, 'retry-after');
+}
+
+/** The entry of a node's answer. `isShared`: requests after its flight get it, by its digest. */
+export function entryOf(
+  { dialect: { gasUsed, cursor } }: Fleet,
+  { status, headers, body }: Pick<NodeAnswer, 'status' | 'headers' | 'body'>,
+  ownHeaders: string | undefined,
+  facts: {
+    readonly committedAt?: LedgerVersion | undefined;
+    readonly lifetimeMs: number;
+    readonly isShared: boolean;
+  },
+): CachedResponse {
+  const { committedAt, lifetimeMs, isShared } = facts;
+  const content = {
+    status,
+    contentType: headerOf(headers, 'content-type') ?? 'application/octet-stream',
+    body,
+    committedAt,
+    gasUsed: headerOf(headers, gasUsed),
+    cursor: headerOf(headers, cursor),
+    ownHeaders,
+    lifetimeMs,
+  };
+  return createEntry(content, isShared);
+}
+
+/** The result of one read, at `version`, that waited for a load. */
+export function resultOf(
+  version: LedgerVersion | undefined,
+  { answer, origin, awaited }: Loaded,
+  isCollapsed: boolean,
+): ReadResult {
+  const isOfTier = typeof origin === 'string';
+  // A success has the read's version, even if it is not stored: it may be incomplete or compressed.
+  const isStored = answer.lifetimeMs > 0;
+  const asked = isStored || answer.status < 300 ? version : undefined;
+  return {
+    entry: answer,
+    version: asked ?? (isStored || isOfTier ? undefined : origin.version),
+    isProvisional: awaited !== undefined,
+    isLatest: false,
+    ageSeconds: 0,
+    source: isOfTier ? { kind: origin, isCollapsed } : sourceOf(origin, isCollapsed),
+  };
+}
+
+function sourceOf(
+  { upstream: name, tookMs, retryAfter }: Exclude<Loaded['origin'], string>,
+  isCollapsed: boolean,
+): Source {
+  return { kind: 'upstream', name, isCollapsed, tookMs, retryAfter };
 }

@@ -1,24 +1,26 @@
 /** Builds the reads of one process: the reader, reads of "latest", short shares, audits, the follower and streams. */
 import type { Registry } from 'prom-client';
-import type { Cache, CacheKey } from '../../cache/index.ts';
+import type { Cache } from '../../cache/index.ts';
 import type { Fleet } from '../../upstream/index.ts';
-import { Audits, type AuditReport } from './audits.ts';
-import { Follower, type FollowerEvents, type FollowSettings } from './follower.ts';
+import { Audits } from './audits.ts';
+import type { StalenessSettings } from './demand.ts';
+import { Follower, type FollowerEvents, type FollowSettings } from './follower/follower.ts';
+import { PageProof } from './follower/page-proof.ts';
+import { PageReader } from './follower/page-reader.ts';
+import { Tail } from './follower/tail.ts';
+import { Waits } from './follower/waits.ts';
 import { Freshness } from './freshness.ts';
-import { InfoStreams } from './info-streams.ts';
-import { PageProof } from './page-proof.ts';
-import { PastPages } from './past-pages.ts';
-import { PageReader } from './page-reader.ts';
-import { Pulse } from './pulse.ts';
 import { Reader } from './reader.ts';
 import { Shares } from './shares.ts';
-import type { StalenessSettings } from './staleness.ts';
-import { Tail } from './tail.ts';
-import { TransactionStreams } from './transaction-streams.ts';
-import { Waits } from './waits.ts';
-import { Watches } from './watches.ts';
+import { InfoStreams } from './streams/info-streams.ts';
+import { PastPages } from './streams/past-pages.ts';
+import { Pulse } from './streams/pulse.ts';
+import { TransactionStreams } from './streams/transaction-streams.ts';
+import { Watches } from './streams/watches.ts';
 
-interface ReadsContext {
+type AuditEvents = ConstructorParameters<typeof Audits>[3];
+
+interface ReadsContext extends AuditEvents {
   readonly fleet: Fleet;
   readonly cache: Pick<Cache, 'memory' | 'tiers' | 'metrics'>;
   readonly registry: Registry;
@@ -31,11 +33,8 @@ interface ReadsContext {
   };
   /** Time for which a gas price is shared. */
   readonly gasPriceTtlMs: number;
-  /** Deletes a read that nodes answer differently from every tier. */
-  readonly drop: (key: CacheKey) => Promise<void>;
   /** Whether this process has no time for reads ahead of clients. */
   readonly isBusy: () => boolean;
-  readonly onDisagreement: (report: AuditReport) => void;
   readonly followerEvents: FollowerEvents;
   /** Whether the follower of this process reads for all from the start: it is the only one. */
   readonly isAppointed: boolean;
@@ -59,22 +58,23 @@ export function createReads({
   const { latest, follow } = settings;
   // An eighth: most pages are never asked for.
   const tail = new Tail(fleet, cache.tiers, () => cache.memory.maxBytes / 8);
-  const reader = new Reader(fleet, cache, tail, (stored) => audits.consider(stored));
+  const reader = new Reader(fleet, cache, tail, audits);
   const freshness = new Freshness(fleet, reader, latest, events.isBusy, registry);
-  const shares = new Shares(fleet, freshness, cache.tiers, gasPriceTtlMs);
-  const proof = new PageProof(fleet, settings.audits, registry, (mismatch) => {
-    tail.distrust();
-    followerEvents.distrusted(mismatch);
-  });
+  const shares = new Shares(fleet, freshness, reader, gasPriceTtlMs);
+  const proof = new PageProof(fleet, tail, settings.audits, registry, followerEvents.distrusted);
   const pageReader = new PageReader(fleet, cache.tiers);
   const follower = new Follower(fleet, tail, pageReader, proof, follow, followerEvents, registry, isAppointed);
-  const waits = new Waits(reader, freshness, tail, follower, cache.tiers, registry);
+  const waits = new Waits(reader, freshness, tail, follower, registry);
   const pulse = new Pulse(fleet, latest);
-  const pages = new PastPages(reader, tail, cache.tiers);
+  const pages = new PastPages(reader, tail);
   const streams = {
     transactions: new TransactionStreams(pages, freshness, tail, follower, pulse, follow),
-    watches: new Watches(reader, freshness, pulse, cache.tiers, settings.streams),
+    watches: new Watches(reader, freshness, pulse, settings.streams),
     info: new InfoStreams(freshness, pulse),
   };
-  return { reader, freshness, shares, audits, tail, proof, follower, waits, pulse, streams };
+  /** Ends timers, and reads that no client waits for. */
+  const close = (): void => {
+    for (const part of [audits, follower, proof, pulse, freshness.hot]) part.close();
+  };
+  return { reader, freshness, shares, audits, tail, follower, waits, streams, close };
 }

@@ -3,23 +3,22 @@
  * transactions. Callers share one request to a node, and its answer for the time of their kind. Memory alone holds them.
  */
 import { LRUCache } from 'lru-cache';
-import { isContentOf, type AskedRead } from './asked-content.ts';
-import { type Cache, Coalescer, type Loaded, ownBytes } from '../../cache/index.ts';
+import { Coalescer, type Loaded, ownBytes } from '../../cache/index.ts';
 import type { AnswerContent, AnswerForm, CancelSignal, LedgerVersion } from '../../ledger/index.ts';
 import type { Span } from '../../metrics/index.ts';
 import type { Fleet, FleetRequest, Need } from '../../upstream/index.ts';
+import { type AskedRead, isContentOf } from './asked-content.ts';
 import type { Freshness } from './freshness.ts';
-import { type Caller, type DemandingCaller, entryOf, retryAfterOf, type ReadResult, resultOf } from './read.ts';
-
-/**
- * Time for which an answer is shared. `latest`: while the shared latest version is the same, so that the demands of
- * clients hold (docs/consistency.md). `gas price`: `cache.gasPriceTtl`. `build`: 10 s, of the node's software.
- */
-export type ShareTime = 'latest' | 'gas price' | 'build';
+import type { Caller, DemandingCaller, ReadResult } from './read.ts';
+import { entryOf, type Reader, resultOf, retryAfterOf } from './reader.ts';
 
 /** A parsed request for a short share. `wire` is made from its canonical parts alone. */
 export interface SharedRead {
-  readonly shared: ShareTime;
+  /**
+   * Time for which an answer is shared. `latest`: while the shared latest version is the same, so that the demands of
+   * clients hold (docs/consistency.md). `gas price`: `cache.gasPriceTtl`. `build`: 10 s, of the node's software.
+   */
+  readonly shared: 'latest' | 'gas price' | 'build';
   readonly wire: FleetRequest['wire'];
   /** `undefined`: any media type, without ledger headers. */
   readonly form: AnswerForm | undefined;
@@ -42,8 +41,8 @@ const bounds = { all: 16 * 1024 * 1024, one: 2 * 1024 * 1024, entries: 10_000 };
 export class Shares {
   readonly #fleet: Fleet;
   readonly #freshness: Freshness;
-  readonly #tiers: Pick<Cache['tiers'], 'purges'>;
-  readonly #gasPriceTtlMs: number;
+  readonly #reader: Pick<Reader, 'purges'>;
+  readonly #ttlMs: Readonly<Record<SharedRead['shared'], number>>;
   readonly #held = new LRUCache<string, SharedAnswer>({
     max: bounds.entries,
     maxSize: bounds.all,
@@ -52,12 +51,12 @@ export class Shares {
   });
   readonly #flights = new Coalescer<SharedAnswer>();
 
-  /** `tiers`: count the purges, which drop short shares as well. */
-  constructor(fleet: Fleet, freshness: Freshness, tiers: Pick<Cache['tiers'], 'purges'>, gasPriceTtlMs: number) {
+  /** `reader`: counts the purges, which drop short shares as well. */
+  constructor(fleet: Fleet, freshness: Freshness, reader: Pick<Reader, 'purges'>, gasPriceTtlMs: number) {
     this.#fleet = fleet;
     this.#freshness = freshness;
-    this.#tiers = tiers;
-    this.#gasPriceTtlMs = gasPriceTtlMs;
+    this.#reader = reader;
+    this.#ttlMs = { latest: latestMs, 'gas price': gasPriceTtlMs, build: buildMs };
   }
 
   /** The held answer, or one that is read for all callers who wait. */
@@ -80,10 +79,9 @@ export class Shares {
   }
 
   async #loadAt(read: SharedRead, min: LedgerVersion | undefined, caller: Caller): Promise<ReadResult> {
-    const time = min === undefined ? '' : String(min);
     // The name counts purges: a later request neither gets an earlier answer nor joins its flight.
-    const name = `${this.#fleet.generation}|${this.#tiers.purges}|${time}|${read.form ?? ''}|${read.wire.path}`;
-    const ttl = this.#ttlMs(read.shared);
+    const name = `${this.#reader.purges}|${min ?? ''}|${read.form ?? ''}|${read.wire.path}`;
+    const ttl = this.#ttlMs[read.shared];
     const held = this.#held.get(name);
     if (held !== undefined && performance.now() - held.askedAtMs < ttl)
       return { ...sharedResultOf(held, false), source: { kind: 'memory' } };
@@ -96,11 +94,6 @@ export class Shares {
     return this.#flights.run(name, caller, lead, (answer, isLeader) => sharedResultOf(answer, !isLeader));
   }
 
-  #ttlMs(time: ShareTime): number {
-    if (time === 'build') return buildMs;
-    return time === 'latest' ? latestMs : this.#gasPriceTtlMs;
-  }
-
   async #ask(
     { wire, form, asked }: SharedRead,
     need: Need,
@@ -110,14 +103,24 @@ export class Shares {
     const askedAtMs = performance.now();
     // Some nodes have no BCS for these, and answer in JSON.
     const promised = form === undefined ? undefined : 'either';
-    const isContent = asked === undefined ? undefined : (content: AnswerContent) => isContentOf(asked, content);
-    const sent = { wire, need, promised, isContent, isIdempotent: true, mayStream: true } as const;
-    const request = { ...sent, client, span, onPlace };
+    const isContent = asked && ((content: AnswerContent) => isContentOf(asked, content));
+    const request = {
+      wire,
+      need,
+      promised,
+      isContent,
+      isIdempotent: true,
+      mayStream: true,
+      client,
+      span,
+      onPlace,
+    } as const;
     const answer = await fleet.sender.whole(request, signal);
+    const { status, headers, coding, isFramed, upstream, tookMs } = answer;
     // A success alone has a digest, by which clients revalidate it; nothing else is shared after its flight.
-    const isShared = answer.status === 200 && answer.coding === undefined && answer.isFramed;
-    const entry = entryOf(fleet, { ...answer, body: ownBytes(answer.body) }, { lifetimeMs: 0, isShared });
-    const { upstream, tookMs } = answer;
+    const isShared = status === 200 && coding === undefined && isFramed;
+    const own = { status, headers, body: ownBytes(answer.body) };
+    const entry = entryOf(fleet, own, fleet.ownHeadersOf(answer), { lifetimeMs: 0, isShared });
     const origin = { upstream: upstream.name, tookMs, version: undefined, retryAfter: retryAfterOf(answer) };
     return { answer: entry, origin, askedAtMs };
   }
@@ -125,5 +128,5 @@ export class Shares {
 
 function sharedResultOf(shared: SharedAnswer, isCollapsed: boolean): ReadResult {
   const ageSeconds = Math.max(0, Math.floor((performance.now() - shared.askedAtMs) / 1000));
-  return { ...resultOf({ version: undefined }, shared, isCollapsed), isLatest: true, ageSeconds };
+  return { ...resultOf(undefined, shared, isCollapsed), isLatest: true, ageSeconds };
 }

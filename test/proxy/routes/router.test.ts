@@ -8,7 +8,7 @@ import { latestRoutes } from '../../../src/config/schema/staleness-overrides.ts'
 import { type PathRow, rows, type TableRoute } from '../../../src/proxy/routes/route-table.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
-import { isOfLatest } from '../../../src/proxy/reads/read.ts';
+import { isOfLatest } from '../../../src/proxy/reads/policy.ts';
 import type { RouteKind } from '../../../src/proxy/http/message.ts';
 import { longestTarget } from '../../../src/proxy/http/target.ts';
 import { fc } from '../../support/fast-check.ts';

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
-import type { Freshness, InfoBody } from '../../../src/proxy/reads/freshness.ts';
-import { InfoStreams } from '../../../src/proxy/reads/info-streams.ts';
-import type { Pulse, PulseListener } from '../../../src/proxy/reads/pulse.ts';
-import type { StreamClient } from '../../../src/proxy/reads/push-types.ts';
-import type { PublishedState } from '../../../src/upstream/shared-states.ts';
-import { stateAt } from '../../support/states.ts';
-import { StreamTestClient } from '../../support/stream-clients.ts';
+import type { Freshness, InfoBody } from '../../../../src/proxy/reads/freshness.ts';
+import { InfoStreams } from '../../../../src/proxy/reads/streams/info-streams.ts';
+import type { Pulse } from '../../../../src/proxy/reads/streams/pulse.ts';
+import type { StreamClient } from '../../../../src/proxy/reads/push.ts';
+import type { PublishedState } from '../../../../src/upstream/shared-states.ts';
+import { stateAt } from '../../../support/states.ts';
+import { StreamTestClient } from '../../../support/stream-clients.ts';
 
 /** Streams whose beats the test gives, of clients whose past it sets. */
 class World {
@@ -18,7 +18,6 @@ class World {
   isListening = false;
   readonly streams: InfoStreams;
   readonly #infos = new Map<PublishedState, InfoBody>();
-  #onBeat: PulseListener | undefined;
 
   constructor() {
     const freshness = {
@@ -34,7 +33,7 @@ class World {
   }
 
   async beat(version: bigint): Promise<void> {
-    this.#onBeat?.(stateAt(version));
+    if (this.isListening) this.streams.onBeat(stateAt(version));
     for (let turns = 0; turns < 16; turns += 1) await turn();
   }
 
@@ -44,11 +43,8 @@ class World {
       get generation() {
         return generation();
       },
-      listen: (onBeat: PulseListener) => {
-        this.isListening = true;
-        this.#onBeat = onBeat;
-        return () => (this.isListening = false);
-      },
+      join: () => (this.isListening = true),
+      leave: () => (this.isListening = false),
     };
     return pulse as unknown as Pulse;
   }

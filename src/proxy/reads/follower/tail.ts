@@ -2,15 +2,12 @@
  * The newest transactions of the ledger: pages that the follower read, as the answers and frames that they contain. Pages
  * are kept whole; a transaction enters the cache when it is asked for, as most never are.
  */
-import { LRUCache } from 'lru-cache';
-import { type Cache, mutableTtlMs, ownBytes } from '../../cache/index.ts';
-import { Address, AnswerForm, findU64, FunctionId, headerOf, JsonBody, TypeTag } from '../../ledger/index.ts';
-import type { LedgerInfo, LedgerVersion } from '../../ledger/index.ts';
-import type { Fleet, NodeAnswer } from '../../upstream/index.ts';
-import { eventHead, frameEnd, inLines, isOneLine } from './event-frame.ts';
-import type { AnswerFacts } from './policy.ts';
-import type { Filter, Page, TransactionFacts } from './push-types.ts';
-import type { Read } from './read.ts';
+import { type Cache, mutableTtlMs, ownBytes } from '../../../cache/index.ts';
+import { JsonBody, type LedgerInfo, type LedgerVersion } from '../../../ledger/index.ts';
+import type { Fleet } from '../../../upstream/index.ts';
+import type { AnswerFacts } from '../policy.ts';
+import type { Read } from '../read.ts';
+import { type Filter, type Frames, Items, joinFrames, type Page } from './page.ts';
 
 /** A part that reads the tail as it grows. */
 export interface TailListener {
@@ -21,20 +18,13 @@ export interface TailListener {
 }
 
 /** A transaction's bytes as the facts of a node's answer. */
-export interface FoundTransaction extends AnswerFacts {
+interface FoundTransaction extends AnswerFacts {
   /** Name of the page's node. */
   readonly upstream: string;
   readonly ownHeaders: string | undefined;
   readonly version: LedgerVersion;
   /** Time since its page came, in ms. */
   readonly ageMs: number;
-}
-
-/** Frames for `EventSink.send`. */
-export interface Frames {
-  readonly frames: Buffer;
-  /** May be 0: the filter let nothing pass. */
-  readonly events: number;
 }
 
 /** Without a page for so long, in ms, the newest transactions may be others. */
@@ -67,7 +57,7 @@ export class Tail {
   #hashes: string[] = [];
   #next: LedgerVersion | undefined;
   #bytes = 0;
-  /** Pages from before a purge, or of another generation of the ledger, are not given out. */
+  /** Pages from before a purge are not given out; a generation of the ledger begins with one. */
   #purges: number;
   #generation: number;
   #isDoubted = false;
@@ -75,7 +65,7 @@ export class Tail {
   #takenAtMs = -Infinity;
   #sinceMs = Infinity;
   #finds = 0;
-  /** Versions above `above` are recent beside the head `before`. */
+  /** Versions above `above` are recent beside the head `before`: a miss makes no number of its own. */
   #recent: { readonly before: LedgerInfo | undefined; readonly above: bigint } = { before: undefined, above: 0n };
   #idle: NodeJS.Timeout | undefined;
 
@@ -114,6 +104,7 @@ export class Tail {
     return this.#sinceMs;
   }
 
+  /** See `distrust`. */
   get isDistrusted(): boolean {
     return this.#isDistrusted;
   }
@@ -138,25 +129,24 @@ export class Tail {
     if (this.#isDistrusted || this.isChecking) return;
     this.#dropStale();
     const { first, hashes } = page;
-    const end = (first + BigInt(hashes.length)) as LedgerVersion;
     if (this.#next === undefined || first > this.#next) this.restart(first);
     const next = this.#next ?? first;
-    if (!this.#agrees(page)) return;
+    const agrees = (hash: string, index: number) => (this.hashOf(first + BigInt(index)) ?? hash) === hash;
+    if (!hashes.every(agrees)) return;
     const nowMs = this.#now();
     this.#takenAtMs = nowMs;
-    this.#awaitIdle();
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => this.#empty(), idleMs).unref();
     // Nodes may write them otherwise by now, as they may what the cache keeps.
     while (this.#pages.length > 0 && nowMs - (this.#pages[0]?.atMs ?? nowMs) >= mutableTtlMs) this.#dropPage();
-    if (end <= next) return;
+    const news = hashes.slice(Number(next - first));
+    if (news.length === 0) return;
     const held = new HeldPage(page, next, nowMs);
     this.#pages.push(held);
     this.#bytes += held.bytes;
-    for (let version = next; version < end; version = (version + 1n) as LedgerVersion) {
-      const hash = hashes[Number(version - first)] ?? '';
-      this.#hashes.push(hash);
-      this.#versions.set(hash, version);
-    }
-    this.#next = end;
+    for (const [index, hash] of news.entries()) this.#versions.set(hash, (next + BigInt(index)) as LedgerVersion);
+    this.#hashes.push(...news);
+    this.#next = held.upTo;
     if (this.#hashes.length > 2 * mostHashes) this.#hashes = this.#hashes.slice(-mostHashes);
     while (this.#bytes > this.#maxBytes()) this.#dropPage();
     for (const listener of this.listeners) listener.onPage(held.page);
@@ -166,7 +156,6 @@ export class Tail {
   restart(next: LedgerVersion): void {
     this.#empty();
     this.#next = next;
-    this.#sinceMs = this.#now();
     this.#settle();
   }
 
@@ -179,7 +168,6 @@ export class Tail {
   rollBack(version: LedgerVersion): void {
     this.#dropStale();
     this.#settle();
-    this.#sinceMs = this.#now();
     if (this.#next !== undefined && version < this.#next) this.#cut(version, this.#next);
     for (const listener of this.listeners) listener.onRollback(version);
   }
@@ -193,7 +181,7 @@ export class Tail {
   }
 
   /** Known for the last 2,000 versions at least, also while `isChecking`. */
-  hashOf(version: LedgerVersion): string | undefined {
+  hashOf(version: bigint): string | undefined {
     if (this.#next === undefined || version >= this.#next) return undefined;
     return this.#hashes[this.#hashes.length - Number(this.#next - version)];
   }
@@ -216,24 +204,14 @@ export class Tail {
     const version = read.operation === 'transaction' ? this.#versions.get(read.subject) : read.version;
     if (version === undefined || version > head.version || this.isChecking) return undefined;
     const held = this.#pageOf(version);
-    const body = held?.bytesOf(version);
+    const body = held?.items.bytesOf(version);
     if (held === undefined || body === undefined || body.length > largestFound) return undefined;
     const ageMs = this.#now() - held.atMs;
     if (ageMs > foundMs) return undefined;
     const { info, contentType, ownHeaders, upstream } = held.page;
-    return {
-      status: 200,
-      info,
-      headers: { 'content-type': contentType },
-      coding: undefined,
-      body,
-      json: new JsonBody(body),
-      isFramed: true,
-      ownHeaders,
-      upstream,
-      version,
-      ageMs,
-    };
+    const headers = { 'content-type': contentType };
+    const facts = { status: 200, info, headers, coding: undefined, body, json: new JsonBody(body), isFramed: true };
+    return { ...facts, ownHeaders, upstream, version, ageMs };
   }
 
   /** Frames of [from, upTo) in one piece; `undefined`: not all of them are held. */
@@ -243,29 +221,20 @@ export class Tail {
     if (first === undefined || this.isChecking || from < first.from) return undefined;
     if (this.#next === undefined || upTo > this.#next) return undefined;
     const parts: Buffer[] = [];
-    let events = 0;
     for (let version = from; version < upTo;) {
       const held = this.#pageOf(version);
       if (held === undefined) return undefined;
-      const end = held.upTo < upTo ? held.upTo : upTo;
-      events += held.addFrames(parts, version, end, filter);
-      version = end;
+      version = held.items.addFrames(parts, version, held.upTo < upTo ? held.upTo : upTo, filter);
     }
-    return { frames: Buffer.concat(parts), events };
+    return joinFrames(parts);
   }
 
   /** Whether it is a read of transactions near the `head`. Any hash may be of one. */
   #isOfRecent({ operation, version, extent }: Pick<Read, 'operation' | 'version' | 'extent'>, head: LedgerInfo) {
-    // A miss makes no number of its own.
     if (head !== this.#recent.before) this.#recent = { before: head, above: head.version - recent };
     if (operation === 'transaction') return true;
     const asked = extent?.kind === 'list' ? extent.first : version;
     return asked !== undefined && asked > this.#recent.above;
-  }
-
-  /** Whether the versions that page and tail both know have the same hashes. */
-  #agrees({ first, hashes }: Page): boolean {
-    return hashes.every((hash, index) => (this.hashOf((first + BigInt(index)) as LedgerVersion) ?? hash) === hash);
   }
 
   #pageOf(version: LedgerVersion): HeldPage | undefined {
@@ -285,26 +254,26 @@ export class Tail {
   #cut(version: LedgerVersion, next: LedgerVersion): void {
     for (let held = this.#pages.at(-1); held !== undefined && held.upTo > version; held = this.#pages.at(-1)) {
       const from = held.from < version ? version : held.from;
-      for (const hash of held.hashesOf(from)) this.#versions.delete(hash);
+      this.#forgetHashes(held, from);
       held.upTo = from;
       if (from > held.from) break;
       this.#pages.pop();
       this.#bytes -= held.bytes;
     }
-    const kept = this.#hashes.length - Number(next - version);
-    this.#hashes.length = Math.max(kept, 0);
+    this.#hashes.length = Math.max(this.#hashes.length - Number(next - version), 0);
     this.#next = version;
   }
 
   #settle(): void {
     this.#isDoubted = false;
     this.#generation = this.#fleet.generation;
+    this.#sinceMs = this.#now();
   }
 
   /** Hashes stay: they show from where on the history is another. */
   #dropStale(): void {
     const { purges } = this.#tiers;
-    if (purges === this.#purges && this.#generation === this.#fleet.generation) return;
+    if (purges === this.#purges) return;
     this.#purges = purges;
     this.#dropPages();
   }
@@ -320,12 +289,12 @@ export class Tail {
     const held = this.#pages.shift();
     if (held === undefined) return;
     this.#bytes -= held.bytes;
-    for (const hash of held.hashesOf(held.from)) this.#versions.delete(hash);
+    this.#forgetHashes(held, held.from);
   }
 
-  #awaitIdle(): void {
-    clearTimeout(this.#idle);
-    this.#idle = setTimeout(() => this.#empty(), idleMs).unref();
+  /** Those of the page's transactions from `version` on. */
+  #forgetHashes({ page, items, upTo }: HeldPage, version: LedgerVersion): void {
+    for (const hash of page.hashes.slice(items.indexOf(version), items.indexOf(upTo))) this.#versions.delete(hash);
   }
 
   #empty(): void {
@@ -342,132 +311,21 @@ export class Tail {
 /** A page in the ring, and the part of it that counts: [from, upTo). */
 class HeldPage {
   readonly page: Page;
+  readonly items: Items;
   readonly from: LedgerVersion;
   upTo: LedgerVersion;
   readonly atMs: number;
   readonly bytes: number;
-  /** Whether no line of a frame can end inside a transaction. */
-  readonly #isOneLine: boolean;
-  /** By index; those that a filter has asked for. */
-  #facts: (TransactionFacts | undefined)[] | undefined;
 
   /** Another page has the versions before `from`. `atMs`: time at which it came. */
   constructor(page: Page, from: LedgerVersion, atMs: number) {
     // One that came from another process may be a part of a larger message.
     const body = ownBytes(page.body);
     this.page = body === page.body ? page : { ...page, body };
+    this.items = new Items(this.page);
     this.from = from;
     this.atMs = atMs;
-    this.upTo = (page.first + BigInt(page.hashes.length)) as LedgerVersion;
+    this.upTo = this.items.end;
     this.bytes = body.length + page.hashes.length * itemBytes;
-    this.#isOneLine = isOneLine(body);
   }
-
-  bytesOf(version: LedgerVersion): Buffer {
-    const { body, ranges } = this.page;
-    const at = this.#indexOf(version) * 2;
-    return body.subarray(ranges[at], ranges[at + 1]);
-  }
-
-  /** Hashes of the transactions from `version` up to the end. */
-  hashesOf(version: LedgerVersion): readonly string[] {
-    return this.page.hashes.slice(this.#indexOf(version), this.#indexOf(this.upTo));
-  }
-
-  /** Adds the frames of [version, end). Returns their number. */
-  addFrames(parts: Buffer[], version: LedgerVersion, end: LedgerVersion, filter: Filter | undefined): number {
-    const before = parts.length;
-    for (let each = version; each < end; each = (each + 1n) as LedgerVersion) {
-      if (filter?.matches(this.#factsOf(each)) === false) continue;
-      const bytes = this.bytesOf(each);
-      parts.push(eventHead('transaction', each), this.#isOneLine ? bytes : inLines(bytes), frameEnd);
-    }
-    return (parts.length - before) / 3;
-  }
-
-  /** Once for all filters. */
-  #factsOf(version: LedgerVersion): TransactionFacts {
-    const facts = (this.#facts ??= []);
-    return (facts[this.#indexOf(version)] ??= factsOf(this.bytesOf(version)));
-  }
-
-  #indexOf(version: LedgerVersion): number {
-    return Number(version - this.page.first);
-  }
-}
-
-/**
- * The page in a node's answer; `undefined`: its items are not the transactions from `first` on. Reads the body in turns of
- * the event loop. `ownHeaders`: `Fleet.ownHeadersOf` the answer.
- */
-export async function cutPage(
-  answer: Pick<NodeAnswer, 'status' | 'headers' | 'info' | 'coding' | 'isFramed' | 'body'> & {
-    readonly upstream: Pick<NodeAnswer['upstream'], 'name'>;
-  },
-  first: LedgerVersion,
-  ownHeaders: string | undefined,
-): Promise<Page | undefined> {
-  const { status, headers, info, coding, isFramed, upstream } = answer;
-  const contentType = headerOf(headers, 'content-type');
-  if (status !== 200 || info === undefined || coding !== undefined || !isFramed) return undefined;
-  if (contentType === undefined || AnswerForm.find(contentType) !== 'json') return undefined;
-  const body = ownBytes(answer.body);
-  const items = await JsonBody.items(body, '');
-  if (items === undefined || items.length === 0) return undefined;
-  const ranges = new Uint32Array(items.length * 2);
-  const hashes: string[] = [];
-  for (const [index, from, to] of items) {
-    const facts = await JsonBody.skim(body.subarray(from, to), '');
-    const { version, hash } = facts?.members ?? {};
-    if (typeof version !== 'string' || findU64(version) !== first + BigInt(index)) return undefined;
-    if (typeof hash !== 'string' || !hashForm.test(hash)) return undefined;
-    ranges.set([from, to], index * 2);
-    hashes.push(hash);
-  }
-  return { first, body, ranges, hashes, contentType, ownHeaders, info, upstream: upstream.name };
-}
-
-/** As nodes write hashes, and as canonical reads spell them. */
-const hashForm = /^0x[\da-f]{64}$/;
-
-/** The facts of a transaction's bytes. Numbers above 2^53 lose digits on the way: none of the facts is one. */
-export function factsOf(bytes: Buffer): TransactionFacts {
-  const { sender, payload, events } = membersOf(JSON.parse(bytes.toString()));
-  const { function: called, transaction_payload: inner } = membersOf(payload);
-  return {
-    sender: typeof sender === 'string' ? Address.find(sender) : undefined,
-    function: functionIn(called) ?? functionIn(membersOf(inner)['function']),
-    events: Array.isArray(events)
-      ? [...new Set(events.flatMap((event) => typeIn(membersOf(event)['type']) ?? []))]
-      : [],
-  };
-}
-
-function functionIn(value: unknown): string | undefined {
-  const id = typeof value === 'string' ? FunctionId.find(value) : undefined;
-  return id && FunctionId.format(id);
-}
-
-/**
- * Canonical types by the spelling of nodes: events repeat some hundreds of them, whose parse took five times as long as that
- * of all the JSON around them.
- */
-const eventTypes = new LRUCache<string, string>({ max: 2_000 });
-/** In characters. A longer spelling is read each time. */
-const longestKept = 512;
-
-function typeIn(value: unknown): string | undefined {
-  if (typeof value !== 'string') return undefined;
-  const known = eventTypes.get(value);
-  if (known !== undefined) return known;
-  const tag = TypeTag.find(value);
-  if (tag === undefined) return undefined;
-  const type = TypeTag.format(tag);
-  if (value.length <= longestKept) eventTypes.set(value, type);
-  return type;
-}
-
-/** The members of a JSON object; none of any other value. */
-function membersOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
 }

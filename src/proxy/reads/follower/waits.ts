@@ -4,14 +4,13 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { Registry } from 'prom-client';
-import type { Cache } from '../../cache/index.ts';
-import { CancelToken, JsonBody, setPatientTimeout } from '../../ledger/index.ts';
-import { Counter } from '../../metrics/index.ts';
+import { CancelToken, JsonBody, setPatientTimeout } from '../../../ledger/index.ts';
+import { Counter } from '../../../metrics/index.ts';
+import type { Freshness } from '../freshness.ts';
+import type { Caller, DemandingCaller, Read, ReadResult } from '../read.ts';
+import type { Reader } from '../reader.ts';
 import type { Follower } from './follower.ts';
-import type { Freshness } from './freshness.ts';
-import type { Page } from './push-types.ts';
-import type { Caller, DemandingCaller, Read, ReadResult } from './read.ts';
-import type { Reader } from './reader.ts';
+import type { Page } from './page.ts';
 import type { Tail } from './tail.ts';
 
 /** As long as a node waits (protocol 1, row 19). */
@@ -38,8 +37,7 @@ interface Pending {
   readonly served: ReadResult;
   /** Time of its request, in ms of the clock. */
   readonly atMs: number;
-  /** See `Reader.generation`, `ReadThrough.purges`. */
-  readonly generation: number;
+  /** See `Reader.purges`. */
   readonly purges: number;
 }
 
@@ -69,7 +67,6 @@ export class Waits {
   readonly #reader: Reader;
   readonly #freshness: Pick<Freshness, 'suffices'>;
   readonly #tail: Tail;
-  readonly #tiers: Pick<Cache['tiers'], 'purges'>;
   readonly #now: () => number;
   readonly #answered: ReturnType<typeof createWaitMetrics>;
   readonly #waiters = new Map<string, Set<Waiter>>();
@@ -89,14 +86,12 @@ export class Waits {
     freshness: Pick<Freshness, 'suffices'>,
     tail: Tail,
     follower: Pick<Follower, 'needs'>,
-    tiers: Pick<Cache['tiers'], 'purges'>,
     registry: Registry,
     now = (): number => performance.now(),
   ) {
     this.#reader = reader;
     this.#freshness = freshness;
     this.#tail = tail;
-    this.#tiers = tiers;
     this.#now = now;
     this.#answered = createWaitMetrics(registry);
     follower.needs.add(() => this.#waiters.size > mostPolled);
@@ -238,10 +233,8 @@ export class Waits {
     const { source } = served;
     // Only the first caller of a flight knows when it began. A page may be ahead of the node.
     if (source.kind === 'upstream' && !source.isCollapsed && !this.#tail.has(read.subject)) {
-      const { generation } = this.#reader;
-      const { purges } = this.#tiers;
       const shared = { ...served, source: { ...source, isCollapsed: true } };
-      this.#pending.set(read.subject, { served: shared, atMs, generation, purges });
+      this.#pending.set(read.subject, { served: shared, atMs, purges: this.#reader.purges });
     }
     return true;
   }
@@ -250,9 +243,9 @@ export class Waits {
   #findPending(hash: string, longestMs: number): ReadResult | undefined {
     const known = this.#pending.get(hash);
     if (known === undefined || !this.#tail.isCurrent) return undefined;
-    const { served, atMs, generation, purges } = known;
+    const { served, atMs, purges } = known;
     if (atMs < this.#tail.sinceMs || this.#now() - atMs > longestMs) return undefined;
-    return generation === this.#reader.generation && purges === this.#tiers.purges ? served : undefined;
+    return purges === this.#reader.purges ? served : undefined;
   }
 
   #forget(): void {

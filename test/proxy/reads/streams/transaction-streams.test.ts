@@ -2,18 +2,18 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
-import type { AdmittedRequest } from '../../../src/access/index.ts';
-import { CancelToken, GatewayError, type LedgerVersion } from '../../../src/ledger/index.ts';
-import { PastPages } from '../../../src/proxy/reads/past-pages.ts';
-import type { PulseListener } from '../../../src/proxy/reads/pulse.ts';
-import type { EventSink, Filter, StreamClient } from '../../../src/proxy/reads/push-types.ts';
-import type { Read, ReadResult } from '../../../src/proxy/reads/read.ts';
-import { cutPage, Tail } from '../../../src/proxy/reads/tail.ts';
-import { TransactionStreams } from '../../../src/proxy/reads/transaction-streams.ts';
-import { LargeAnswerError } from '../../../src/upstream/index.ts';
-import { fc } from '../../support/fast-check.ts';
-import { ledgerInfo } from '../../support/ledger-info.ts';
-import { stateAt } from '../../support/states.ts';
+import type { AdmittedRequest } from '../../../../src/access/index.ts';
+import { CancelToken, GatewayError, type LedgerVersion } from '../../../../src/ledger/index.ts';
+import { PastPages } from '../../../../src/proxy/reads/streams/past-pages.ts';
+import type { EventSink, StreamClient } from '../../../../src/proxy/reads/push.ts';
+import type { Read, ReadResult } from '../../../../src/proxy/reads/read.ts';
+import { cutPage, type Filter } from '../../../../src/proxy/reads/follower/page.ts';
+import { Tail } from '../../../../src/proxy/reads/follower/tail.ts';
+import { TransactionStreams } from '../../../../src/proxy/reads/streams/transaction-streams.ts';
+import { LargeAnswerError } from '../../../../src/upstream/index.ts';
+import { fc } from '../../../support/fast-check.ts';
+import { ledgerInfo } from '../../../support/ledger-info.ts';
+import { stateAt } from '../../../support/states.ts';
 
 const v = (version: number | bigint): LedgerVersion => BigInt(version) as LedgerVersion;
 const hashOf = (version: bigint, history: string): string => `0x${history}${version.toString(16).padStart(63, '0')}`;
@@ -63,6 +63,11 @@ class Client implements EventSink {
   }
 }
 
+/** Each generation begins with a purge. */
+function purgesOf(fleet: { readonly generation: number }): { readonly purges: number } {
+  return Object.defineProperty({ purges: 0 }, 'purges', { get: () => fleet.generation });
+}
+
 /** One gateway's streams. */
 class World {
   readonly fleet = { generation: 1, head: ledgerInfo({ version: 1_000_000n }) };
@@ -82,18 +87,18 @@ class World {
   readonly needs = new Set<() => boolean>();
   readonly tail = new Tail(
     this.fleet,
-    { purges: 0 },
+    purgesOf(this.fleet),
     () => 100_000_000,
     () => this.timeMs,
   );
-  #onBeat: PulseListener | undefined;
+  isListening = false;
   readonly #pages: PastPages;
   readonly streams: TransactionStreams;
 
   constructor() {
     const { fleet } = this;
     const reader = {
-      get generation() {
+      get purges() {
         return fleet.generation;
       },
       isLarge: () => false,
@@ -105,17 +110,22 @@ class World {
         return given ?? resultOf(200, this.bodyOf(read));
       },
     };
-    this.#pages = new PastPages(reader, this.tail, { purges: 0 });
+    this.#pages = new PastPages(reader, this.tail);
     const freshness = {
       findLedgerInfo: () => ({ body: Buffer.alloc(0), version: v(this.head) }),
       ledgerInfo: () => Promise.reject(new Error('not asked')),
       recordSeen: (_: unknown, version: bigint) => this.seen.push(version),
     };
     const pulse = {
-      listen: (onBeat: PulseListener) => {
-        this.#onBeat = onBeat;
-        return () => (this.#onBeat = undefined);
+      get generation() {
+        return fleet.generation;
       },
+      join: () => {
+        const isNew = !this.isListening;
+        this.isListening = true;
+        return isNew;
+      },
+      leave: () => (this.isListening = false),
     };
     const { needs } = this;
     this.streams = new TransactionStreams(
@@ -127,10 +137,6 @@ class World {
       this.settings,
       () => this.timeMs,
     );
-  }
-
-  get isListening(): boolean {
-    return this.#onBeat !== undefined;
   }
 
   transaction(version: bigint, history = this.historyOf(version)): string {
@@ -171,7 +177,7 @@ class World {
   async beat(head?: number): Promise<void> {
     if (head !== undefined) this.head = BigInt(head);
     this.timeMs += 100;
-    this.#onBeat?.(stateAt(v(this.head)));
+    if (this.isListening) this.streams.onBeat(stateAt(v(this.head)));
     for (let turns = 0; turns < 40; turns += 1) await turn();
   }
 

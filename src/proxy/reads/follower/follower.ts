@@ -3,12 +3,12 @@
  * after a rollback or a fork. Each page overlaps the one before by a transaction, whose hash proves the same history.
  */
 import type { Registry } from 'prom-client';
-import { Circuit, type LedgerVersion } from '../../ledger/index.ts';
-import type { Fleet } from '../../upstream/index.ts';
-import { createFollowerMetrics, type FollowerMetrics } from './follower-metrics.ts';
+import { Circuit, type LedgerVersion } from '../../../ledger/index.ts';
+import { Counter, Gauge } from '../../../metrics/index.ts';
+import type { Fleet } from '../../../upstream/index.ts';
+import type { Page } from './page.ts';
 import type { PageMismatch, PageProof } from './page-proof.ts';
 import type { NoPage, PageReader } from './page-reader.ts';
-import type { Page } from './push-types.ts';
 import type { Tail } from './tail.ts';
 
 /** Live settings of the follower. */
@@ -20,11 +20,11 @@ export interface FollowSettings {
 
 /** Connections of a follower to the other workers. */
 export interface FollowerEvents {
-  publish(page: Page): void;
+  readonly publish: (page: Page) => void;
   /** This process needs pages: at most once a second. */
-  wanted(): void;
-  rolledBack(version: LedgerVersion): void;
-  distrusted(mismatch: PageMismatch): void;
+  readonly wanted: () => void;
+  readonly rolledBack: (version: LedgerVersion) => void;
+  readonly distrusted: (mismatch: PageMismatch) => void;
 }
 
 /** Least time from one read to the next, in ms: with nothing new, with a node that has reported more, with busy nodes. */
@@ -59,14 +59,16 @@ export class Follower {
   readonly #pages: Pick<PageReader, 'read'>;
   readonly #proof: Pick<PageProof, 'consider'>;
   readonly #settings: FollowSettings;
-  readonly #events: Pick<FollowerEvents, 'publish' | 'wanted' | 'rolledBack'>;
-  readonly #metrics: FollowerMetrics;
+  readonly #events: Omit<FollowerEvents, 'distrusted'>;
+  readonly #metrics: ReturnType<typeof createFollowerMetrics>;
   readonly #now: () => number;
   readonly #closing = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #circuit = new Circuit<'page'>(pauses);
   #isAppointed: boolean;
   #isRunning = false;
+  /** No page of this run was taken yet. */
+  #isFirst = true;
   #neededAtMs = -Infinity;
   #wantedAtMs = -Infinity;
   /** Seconds in a row in which recent transactions were asked for often. */
@@ -95,7 +97,7 @@ export class Follower {
     pages: Pick<PageReader, 'read'>,
     proof: Pick<PageProof, 'consider'>,
     settings: FollowSettings,
-    events: Pick<FollowerEvents, 'publish' | 'wanted' | 'rolledBack'>,
+    events: Omit<FollowerEvents, 'distrusted'>,
     registry: Registry,
     isAppointed: boolean,
     now: () => number = () => performance.now(),
@@ -140,7 +142,7 @@ export class Follower {
   /** A page that another process has read. */
   takeOfPeer(page: Page): void {
     this.#tail.take(page);
-    const last = (page.first + BigInt(page.hashes.length) - 1n) as LedgerVersion;
+    const last = page.first + BigInt(page.hashes.length) - 1n;
     // The tail refuses one of another history.
     if (this.#tail.hashOf(last) === page.hashes.at(-1)) this.#peerPageAtMs = this.#now();
   }
@@ -206,32 +208,24 @@ export class Follower {
 
   async #run(): Promise<void> {
     this.#isRunning = true;
-    for (let isFirst = true; this.#mayRun(this.#now());) {
+    this.#isFirst = true;
+    while (this.#mayRun(this.#now())) {
       const startedAtMs = this.#now();
-      const { afterMs, page, news = 0 } = await this.#step(startedAtMs);
+      const afterMs = await this.#step(startedAtMs);
       this.#measureLag();
-      if (page !== undefined) {
-        this.#proof.consider(page, news, isFirst);
-        isFirst = false;
-      }
       await this.#pause(startedAtMs, afterMs);
     }
     this.#isRunning = false;
     this.#behindSinceMs = undefined;
   }
 
-  /**
-   * Reads one page, or compares histories. `afterMs`: the next step's least distance from this one. `news`: transactions at
-   * the end of the page that are new.
-   */
-  async #step(
-    startedAtMs: number,
-  ): Promise<{ readonly afterMs: number; readonly page?: Page; readonly news?: number }> {
+  /** Reads one page, or compares histories. Returns the least distance of the next step from this one, in ms. */
+  async #step(startedAtMs: number): Promise<number> {
     const tail = this.#tail;
     const { head } = this.#fleet;
-    if (head === undefined) return { afterMs: pace.usual };
+    if (head === undefined) return pace.usual;
     this.#measureLag();
-    if (tail.isChecking) return { afterMs: await this.#compare(startedAtMs) };
+    if (tail.isChecking) return this.#compare(startedAtMs);
     let next = tail.next;
     // A head that one node alone reports may be false, and nodes that are asked for what is above theirs answer nothing.
     const { confirmed = head.version } = this.#fleet.ledger;
@@ -245,14 +239,12 @@ export class Follower {
     // A page of one transaction has no room for another.
     const first = (limit > 1 && next > 0n ? next - 1n : next) as LedgerVersion;
     const page = await this.#pages.read(first, limit, tail.hashOf(first), this.#closing.signal);
-    if (typeof page === 'string') return { afterMs: this.#missed(page, next, startedAtMs) };
-    const news = this.#take(page, next, startedAtMs);
-    const isFull = page.hashes.length === limit;
-    return { afterMs: isFull ? 0 : this.#pace(), page, news };
+    if (typeof page === 'string') return this.#missed(page, next, startedAtMs);
+    this.#take(page, next, startedAtMs);
+    return page.hashes.length === limit ? 0 : this.#pace();
   }
 
-  /** Returns how many of its transactions are new. */
-  #take(page: Page, next: LedgerVersion, startedAtMs: number): number {
+  #take(page: Page, next: LedgerVersion, startedAtMs: number): void {
     const nowMs = this.#now();
     this.#circuit.succeed(startedAtMs, nowMs);
     this.#contradictions = 0;
@@ -267,10 +259,11 @@ export class Follower {
       this.#publishedAtMs = nowMs;
       this.#events.publish(page);
     }
-    return news;
+    this.#proof.consider(page, news, this.#isFirst);
+    this.#isFirst = false;
   }
 
-  /** Records that there is no page. Returns the least distance of the next step. */
+  /** Records that there is no page. Returns the distance of the next step. */
   #missed(why: NoPage, next: LedgerVersion, startedAtMs: number): number {
     const isRefused = why === 'other history' || why === 'not believed';
     this.#metrics.page(isRefused ? 'refused' : 'failed');
@@ -331,7 +324,7 @@ export class Follower {
     this.#behindSinceMs = this.#isRunning && this.#isBehind() ? (this.#behindSinceMs ?? this.#now()) : undefined;
   }
 
-  /** Settles a doubted history: the tail drops what the nodes have otherwise. Returns the least distance of the next step. */
+  /** Settles a doubted history: the tail drops what the nodes have otherwise. Returns the distance of the next step. */
   async #compare(startedAtMs: number): Promise<number> {
     const doubts = this.#doubts;
     const version = await this.#findDifference();
@@ -360,13 +353,13 @@ export class Follower {
     for (let count = 0; count < comparedPages; count += 1) {
       const end = from;
       from = (end > 100n ? end - 100n : 0n) as LedgerVersion;
-      if (from === end || tail.hashOf((end - 1n) as LedgerVersion) === undefined) return differs;
+      if (from === end || tail.hashOf(end - 1n) === undefined) return differs;
       const page = await this.#pages.read(from, Number(end - from), undefined, this.#closing.signal);
       if (typeof page === 'string') return page === 'too large' ? from : undefined;
       const { hashes } = page;
       const upTo = (from + BigInt(hashes.length)) as LedgerVersion;
       if (upTo < end) differs = upTo;
-      const known = hashes.map((_, index) => tail.hashOf((from + BigInt(index)) as LedgerVersion));
+      const known = hashes.map((_, index) => tail.hashOf(page.first + BigInt(index)));
       const at = hashes.findIndex((hash, index) => known[index] !== undefined && known[index] !== hash);
       if (at === -1) return differs;
       differs = (from + BigInt(at)) as LedgerVersion;
@@ -374,4 +367,29 @@ export class Follower {
     }
     return differs;
   }
+}
+
+/** Registers the families of the follower; `follower` is read at each scrape. */
+export function createFollowerMetrics(registry: Registry, follower: () => Pick<Follower, 'isRunning' | 'lagSeconds'>) {
+  new Gauge(registry, {
+    name: 'ledgergate_follower_running',
+    help: '1 while a process reads new transactions for waits and streams: at most one, unless the one that does for all hangs.',
+    read: () => Number(follower().isRunning),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_follower_lag_seconds',
+    help: 'How long transactions that a node has reported are missing at the follower; 0 when none are, or it does not run.',
+    join: 'max',
+    read: () => follower().lagSeconds,
+  });
+  const transactions = new Counter(registry, {
+    name: 'ledgergate_follower_transactions_total',
+    help: 'New transactions that the follower has read.',
+  }).of({});
+  const page = new Counter(registry, {
+    name: 'ledgergate_follower_pages_total',
+    help: 'Pages that the follower has looked for, by result: taken, refused (of another history, or of an upstream that is not believed), failed (also: no upstream that answers has the next transaction).',
+    labels: { result: ['taken', 'refused', 'failed'] },
+  }).by('result');
+  return { transactions, page };
 }

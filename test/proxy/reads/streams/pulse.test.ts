@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
-import { Pulse } from '../../../src/proxy/reads/pulse.ts';
-import type { CancelSignal } from '../../../src/ledger/stop.ts';
-import type { Fleet } from '../../../src/upstream/index.ts';
-import type { Demand, PublishedState } from '../../../src/upstream/shared-states.ts';
-import { stateAt } from '../../support/states.ts';
+import { Pulse } from '../../../../src/proxy/reads/streams/pulse.ts';
+import type { CancelSignal } from '../../../../src/ledger/stop.ts';
+import type { Fleet } from '../../../../src/upstream/index.ts';
+import type { Demand, PublishedState } from '../../../../src/upstream/shared-states.ts';
+import { stateAt } from '../../../support/states.ts';
 
 /** A pulse above a fleet whose shared state the test sets; `undefined`: no node answers. */
 class World {
@@ -32,11 +32,14 @@ class World {
     this.pulse = new Pulse(this.fleet as unknown as Fleet, this.settings);
   }
 
+  /** Returns the end of the listening. */
   listen(): () => void {
-    return this.pulse.listen(
-      ({ info }) => this.beats.push(info.version),
-      (error) => this.misses.push(String(error)),
-    );
+    const listener = {
+      onBeat: ({ info }: PublishedState) => void this.beats.push(info.version),
+      onMiss: (error: unknown) => void this.misses.push(String(error)),
+    };
+    this.pulse.join(listener);
+    return () => this.pulse.leave(listener);
   }
 
   async pass(ms: number): Promise<void> {
@@ -115,7 +118,8 @@ test('a listener that ends another one, or itself, within a beat disturbs nobody
   const world = new World(t);
   const listen = (): (() => void) => world.listen();
   const [one, other] = [listen(), listen()];
-  const self = world.pulse.listen(() => self());
+  const self = { onBeat: () => world.pulse.leave(self) };
+  assert.deepEqual([world.pulse.join(self), world.pulse.join(self)], [true, false]);
   await turn();
   one();
   one();

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { test } from 'node:test';
-import type { LedgerVersion } from '../../../src/ledger/index.ts';
-import type { Page } from '../../../src/proxy/reads/push-types.ts';
-import { eventFrame } from '../../../src/proxy/reads/event-frame.ts';
-import { cutPage, factsOf, Tail } from '../../../src/proxy/reads/tail.ts';
-import { fc } from '../../support/fast-check.ts';
-import { ledgerInfo } from '../../support/ledger-info.ts';
+import type { LedgerVersion } from '../../../../src/ledger/index.ts';
+import { eventFrame } from '../../../../src/proxy/reads/push.ts';
+import { cutPage, factsOf, type Page } from '../../../../src/proxy/reads/follower/page.ts';
+import { Tail } from '../../../../src/proxy/reads/follower/tail.ts';
+import { fc } from '../../../support/fast-check.ts';
+import { ledgerInfo } from '../../../support/ledger-info.ts';
 
 const hashOf = (version: bigint, history = ''): string => `0x${hash('sha256', `${history}${version}`)}`;
 const v = (version: number | bigint): LedgerVersion => BigInt(version) as LedgerVersion;
@@ -239,10 +239,11 @@ test('a rollback drops what comes behind it, and the next page joins there', asy
 });
 
 test('in another generation nothing is given or taken until the history was compared', async () => {
-  const { tail, fleet, news } = emptyTail();
+  const { tail, fleet, tiers, news } = emptyTail();
   tail.take(await pageOf(10, 14));
 
   fleet.generation += 1;
+  tiers.purges += 1;
   tail.take(await pageOf(14, 15));
 
   assert.deepEqual([tail.isChecking, tail.isCurrent, tail.next], [true, false, 14n]);

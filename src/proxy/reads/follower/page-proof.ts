@@ -2,13 +2,13 @@
  * The standing proof of cut pages: transactions of a page are asked for one by one at its node, and bytes are compared. The
  * first confirmed difference ends the use of pages until the restart.
  */
-import { setMaxListeners } from 'node:events';
 import type { Registry } from 'prom-client';
-import { headerOf, type LedgerVersion } from '../../ledger/index.ts';
-import type { Fleet, FleetRequest, NodeAnswer } from '../../upstream/index.ts';
-import { createPageProofMetrics } from './follower-metrics.ts';
-import type { Page } from './push-types.ts';
-import { cutPage } from './tail.ts';
+import { headerOf, type LedgerVersion } from '../../../ledger/index.ts';
+import { Counter, Gauge } from '../../../metrics/index.ts';
+import type { Fleet, FleetRequest, NodeAnswer } from '../../../upstream/index.ts';
+import { StandingChecks } from '../audits.ts';
+import { cutPage, Items, type Page } from './page.ts';
+import type { Tail } from './tail.ts';
 
 /** A transaction that its page and its own answer have in different bytes, for the log. */
 export interface PageMismatch {
@@ -17,41 +17,40 @@ export interface PageMismatch {
   readonly route: 'by_version' | 'by_hash';
 }
 
-/** Transactions that are checked at once. */
-const maxChecks = 4;
-const timeoutMs = 10_000;
+/** The parts of an answer that its readers get. */
+interface Shown {
+  readonly body: Buffer;
+  readonly contentType: string | undefined;
+  readonly ownHeaders: string | undefined;
+}
 
 /** Compares transactions of pages. */
 export class PageProof {
   readonly #fleet: Pick<Fleet, 'sender' | 'upstreams' | 'ownHeadersOf'>;
+  readonly #tail: Pick<Tail, 'isDistrusted' | 'distrust'>;
   readonly #settings: { readonly share: number };
   readonly #onMismatch: (mismatch: PageMismatch) => void;
   readonly #checked: ReturnType<typeof createPageProofMetrics>;
-  readonly #closing = new AbortController();
-  #inFlight = 0;
-  #isDistrusted = false;
+  readonly #checks: StandingChecks;
 
   /** `settings.share`: live; of the transactions, 0 to 1; 0 turns the proof off. `onMismatch` is called once. */
   constructor(
     fleet: Pick<Fleet, 'sender' | 'upstreams' | 'ownHeadersOf'>,
+    tail: Pick<Tail, 'isDistrusted' | 'distrust'>,
     settings: { readonly share: number },
     registry: Registry,
     onMismatch: (mismatch: PageMismatch) => void,
   ) {
     this.#fleet = fleet;
+    this.#tail = tail;
     this.#settings = settings;
     this.#onMismatch = onMismatch;
-    this.#checked = createPageProofMetrics(registry, () => this.#isDistrusted);
-    setMaxListeners(0, this.#closing.signal);
-  }
-
-  /** Another process has found a difference. */
-  distrust(): void {
-    this.#isDistrusted = true;
+    this.#checked = createPageProofMetrics(registry, () => tail.isDistrusted);
+    this.#checks = new StandingChecks(fleet.sender, this.#checked);
   }
 
   close(): void {
-    this.#closing.abort(new Error('closing'));
+    this.#checks.close();
   }
 
   /**
@@ -60,7 +59,7 @@ export class PageProof {
    */
   consider(page: Page, news: number, isFirst: boolean): void {
     const { share } = this.#settings;
-    if (share <= 0 || this.#isDistrusted) return;
+    if (share <= 0 || this.#tail.isDistrusted) return;
     const last = page.hashes.length - 1;
     if (isFirst) this.#begin(page, last);
     for (let index = last - news + 1; index <= last - Number(isFirst); index += 1)
@@ -68,22 +67,11 @@ export class PageProof {
   }
 
   #begin(page: Page, index: number): void {
-    if (this.#inFlight >= maxChecks || this.#fleet.sender.waiting > 0) return this.#checked('skipped');
-    this.#inFlight += 1;
-    this.#check(page, index)
-      .catch(() => this.#checked('inconclusive'))
-      .finally(() => {
-        this.#inFlight -= 1;
-      });
+    this.#checks.begin(() => this.#check(page, index));
   }
 
   async #check(page: Page, index: number): Promise<void> {
     const version = (page.first + BigInt(index)) as LedgerVersion;
-    const expected = {
-      body: page.body.subarray(page.ranges[2 * index], page.ranges[2 * index + 1]),
-      contentType: page.contentType,
-      ownHeaders: page.ownHeaders,
-    };
     const routes = [
       ['by_version', `/transactions/by_version/${version}`],
       ['by_hash', `/transactions/by_hash/${page.hashes[index]}`],
@@ -92,7 +80,7 @@ export class PageProof {
     for (const [route, path] of routes) {
       const answer = await this.#ask(page, version, path);
       if (answer === undefined || isPending(answer)) result = 'inconclusive';
-      else if (!isEqual(expected, this.#factsOf(answer))) {
+      else if (!isEqual(shownIn(page, version), this.#shownOf(answer))) {
         if (await this.#isExplained(page, version, answer)) result = 'inconclusive';
         else return this.#end({ upstream: page.upstream, version, route });
       }
@@ -102,16 +90,14 @@ export class PageProof {
 
   /** The page's own node; `undefined`: it gives no success now. */
   async #ask({ upstream }: Page, version: LedgerVersion, path: string): Promise<NodeAnswer | undefined> {
-    const { sender, upstreams } = this.#fleet;
     const request: FleetRequest = {
       wire: { method: 'GET', path, headers: { accept: 'application/json' } },
       need: { kind: 'version', version },
       promised: 'json',
       isIdempotent: true,
     };
-    const others = upstreams.filter(({ name }) => name !== upstream);
-    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
-    const answer = await sender.another(request, others, signal);
+    const others = this.#fleet.upstreams.filter(({ name }) => name !== upstream);
+    const answer = await this.#checks.ask(request, others);
     return typeof answer === 'object' && answer.status === 200 ? answer : undefined;
   }
 
@@ -122,29 +108,25 @@ export class PageProof {
   async #isExplained(page: Page, version: LedgerVersion, answer: NodeAnswer): Promise<boolean> {
     const again = await this.#ask(page, version, `/transactions?start=${version}&limit=1`);
     const cut = again && (await cutPage(again, version, this.#fleet.ownHeadersOf(again)));
-    if (cut === undefined) return true;
-    const { body, ranges, contentType, ownHeaders } = cut;
-    return isEqual({ body: body.subarray(ranges[0], ranges[1]), contentType, ownHeaders }, this.#factsOf(answer));
+    return cut === undefined || isEqual(shownIn(cut, version), this.#shownOf(answer));
   }
 
-  #factsOf(answer: NodeAnswer) {
+  #shownOf(answer: NodeAnswer): Shown {
     const { body, headers } = answer;
     return { body, contentType: headerOf(headers, 'content-type'), ownHeaders: this.#fleet.ownHeadersOf(answer) };
   }
 
   #end(mismatch: PageMismatch): void {
     this.#checked('mismatch');
-    if (this.#isDistrusted) return;
-    this.#isDistrusted = true;
+    if (this.#tail.isDistrusted) return;
+    this.#tail.distrust();
     this.#onMismatch(mismatch);
   }
 }
 
-/** The parts of an answer that its readers get. */
-interface Shown {
-  readonly body: Buffer;
-  readonly contentType: string | undefined;
-  readonly ownHeaders: string | undefined;
+function shownIn(page: Page, version: LedgerVersion): Shown {
+  const { contentType, ownHeaders } = page;
+  return { body: new Items(page).bytesOf(version), contentType, ownHeaders };
 }
 
 function isEqual(one: Shown, other: Shown): boolean {
@@ -154,4 +136,20 @@ function isEqual(one: Shown, other: Shown): boolean {
 /** A node that has committed the transaction may show it as pending for a moment. */
 function isPending({ json }: NodeAnswer): boolean {
   return json.members['type'] === 'pending_transaction';
+}
+
+/** Registers the families of the proof, and returns the counter of checks; `readDistrusted` is called at each scrape. */
+export function createPageProofMetrics(registry: Registry, readDistrusted: () => boolean) {
+  new Gauge(registry, {
+    name: 'ledgergate_follower_distrusted',
+    help: '1 once a transaction of a page has differed from its own answer of the same upstream: nothing is answered by the follower until the restart.',
+    join: 'max',
+    read: () => Number(readDistrusted()),
+  });
+  return new Counter(registry, {
+    name: 'ledgergate_follower_checks_total',
+    help: 'Transactions of pages that were compared with their own answers of the same upstream, by result; mismatch must stay 0.',
+    // `inconclusive`: no final answer, or modules were upgraded in between. `skipped`: too many are in flight.
+    labels: { result: ['equal', 'mismatch', 'inconclusive', 'skipped'] },
+  }).by('result');
 }

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
-import { JsonBody } from '../../../src/ledger/answer-body.ts';
-import type { LedgerVersion } from '../../../src/ledger/version.ts';
-import { PageProof, type PageMismatch } from '../../../src/proxy/reads/page-proof.ts';
-import { cutPage } from '../../../src/proxy/reads/tail.ts';
-import type { FleetRequest } from '../../../src/upstream/dispatch/fleet-request.ts';
-import { until } from '../../support/eventually.ts';
-import { ledgerInfo } from '../../support/ledger-info.ts';
+import { JsonBody } from '../../../../src/ledger/answer-body.ts';
+import type { LedgerVersion } from '../../../../src/ledger/version.ts';
+import { PageProof, type PageMismatch } from '../../../../src/proxy/reads/follower/page-proof.ts';
+import { cutPage } from '../../../../src/proxy/reads/follower/page.ts';
+import type { FleetRequest } from '../../../../src/upstream/dispatch/fleet-request.ts';
+import { until } from '../../../support/eventually.ts';
+import { ledgerInfo } from '../../../support/ledger-info.ts';
 
 const hashOf = (version: number): string => `0x${hash('sha256', String(version))}`;
 const textOf = (version: number): string => `{"version":"${version}","hash":"${hashOf(version)}"}`;
@@ -52,7 +52,9 @@ async function proofOf(answers: Answers, share = 1) {
     },
   };
   const registry = new Registry();
-  const proof = new PageProof(fleet as never, { share }, registry, (mismatch) => mismatches.push(mismatch));
+  const tail = { isDistrusted: false, distrust: () => void (tail.isDistrusted = true) };
+  const report = (mismatch: PageMismatch): void => void mismatches.push(mismatch);
+  const proof = new PageProof(fleet as never, tail, { share }, registry, report);
   const text = `[${[10, 11, 12].map(textOf).join()}]`;
   const page = await cutPage(answerOf({ body: text }), 10n as LedgerVersion, undefined);
   assert.ok(page);
@@ -64,7 +66,7 @@ async function proofOf(answers: Answers, share = 1) {
     );
   };
   const checked = (result: string, count: number) => until(async () => ((await counts())[result] ?? 0) >= count);
-  return { proof, page, fleet, asked, mismatches, counts, checked };
+  return { proof, tail, page, fleet, asked, mismatches, counts, checked };
 }
 
 /** As pages have it, whatever the path. */
@@ -161,8 +163,8 @@ test('four are in flight at most, and none while clients wait for a node', async
 });
 
 test('a difference at another process ends the checks here', async () => {
-  const { proof, page, asked } = await proofOf(honest);
-  proof.distrust();
+  const { proof, tail, page, asked } = await proofOf(honest);
+  tail.distrust();
   proof.consider(page, 3, true);
   assert.deepEqual(asked, []);
 });

@@ -1,14 +1,13 @@
 /** Pages of past transactions, for streams that are behind: read once for all of them, and cut into frames. */
 import { LRUCache } from 'lru-cache';
-import type { AdmittedRequest } from '../../access/index.ts';
-import type { Cache } from '../../cache/index.ts';
-import { findU64, JsonBody, LedgerVersion } from '../../ledger/index.ts';
-import { LargeAnswerError } from '../../upstream/index.ts';
-import { eventFrame } from './event-frame.ts';
-import { chargeFailure, chargeRead, type Filter, type TransactionFacts } from './push-types.ts';
-import type { Caller, Read, ReadResult } from './read.ts';
-import type { Reader } from './reader.ts';
-import { factsOf, type Frames, type Tail } from './tail.ts';
+import type { AdmittedRequest } from '../../../access/index.ts';
+import { findU64, LedgerVersion } from '../../../ledger/index.ts';
+import { LargeAnswerError } from '../../../upstream/index.ts';
+import { type Filter, type Frames, Items, joinFrames, rangesIn, skim } from '../follower/page.ts';
+import type { Tail } from '../follower/tail.ts';
+import { chargeFailure, chargeRead } from '../push.ts';
+import type { Caller, Read, ReadResult } from '../read.ts';
+import type { Reader } from '../reader.ts';
 
 /** Lengths of pages. A page ends at a multiple of its length: streams that resume at different versions share the next. */
 const lengths = [100, 10, 1];
@@ -16,30 +15,21 @@ const lengths = [100, 10, 1];
 const keptBytes = 16 * 1024 * 1024;
 const acceptJson = Object.freeze({ accept: 'application/json' });
 
+type PageReads = Pick<Reader, 'find' | 'load' | 'isLarge' | 'purges'>;
+
 /** Pages of one process. */
 export class PastPages {
-  readonly #reader: Pick<Reader, 'find' | 'load' | 'isLarge' | 'generation'>;
-  readonly #tail: Tail;
-  readonly #tiers: Pick<Cache['tiers'], 'purges'>;
-  /** Final pages by generation, purge and place. */
+  readonly #reader: PageReads;
+  readonly #tail: Pick<Tail, 'hashOf'>;
+  /** Final pages by purge and place. */
   readonly #kept = new LRUCache<string, PastPage>({ maxSize: keptBytes, sizeCalculation: ({ bytes }) => 2 * bytes });
   #clears = 0;
   /** By body: callers of one flight share its cut. */
   readonly #cuts = new WeakMap<Buffer, Promise<PastPage | undefined>>();
 
-  constructor(
-    reader: Pick<Reader, 'find' | 'load' | 'isLarge' | 'generation'>,
-    tail: Tail,
-    tiers: Pick<Cache['tiers'], 'purges'>,
-  ) {
+  constructor(reader: PageReads, tail: Pick<Tail, 'hashOf'>) {
     this.#reader = reader;
     this.#tail = tail;
-    this.#tiers = tiers;
-  }
-
-  /** See `FleetView.generation`. */
-  get generation(): number {
-    return this.#reader.generation;
   }
 
   /**
@@ -53,19 +43,22 @@ export class PastPages {
     caller: Caller,
     payer?: AdmittedRequest,
   ): Promise<PastPage | ReadResult | undefined> {
-    const { generation } = this;
+    const { purges } = this.#reader;
     const clears = this.#clears;
-    const isOfNow = (): boolean => generation === this.generation && clears === this.#clears;
+    const isOfNow = (): boolean => purges === this.#reader.purges && clears === this.#clears;
     for (const length of lengths) {
       const limit = length - Number(cursor % BigInt(length));
-      const key = `${generation}|${this.#tiers.purges}|${cursor}|${limit}`;
+      const key = `${purges}|${cursor}|${limit}`;
       const kept = this.#kept.get(key);
       if (kept !== undefined) return kept;
       const read = pageRead(cursor, limit);
       const isLast = length === 1;
       if (!isLast && this.#reader.isLarge(read)) continue;
       try {
-        const served = await this.#load(read, reached, limit, caller, payer);
+        const newest = cursor + BigInt(limit) - 1n;
+        // A node that lags has a part of the page; the same floor for all who read the page lets them share a flight.
+        const min = LedgerVersion.of(newest < reached ? newest : reached - 1n);
+        const served = await this.#load(read, min, caller, payer);
         if (served === undefined || !isOfNow()) return undefined;
         if (served.entry.status !== 200) return served;
         const page = await this.#cut(served.entry.body, cursor, caller.client);
@@ -88,8 +81,7 @@ export class PastPages {
 
   async #load(
     read: Read,
-    reached: LedgerVersion,
-    limit: number,
+    min: LedgerVersion,
     caller: Caller,
     payer: AdmittedRequest | undefined,
   ): Promise<ReadResult | undefined> {
@@ -98,11 +90,6 @@ export class PastPages {
     const taken = payer?.again(caller.signal);
     const admitted = taken instanceof Promise ? await taken : taken;
     if (payer !== undefined && admitted === undefined) return undefined;
-    const { extent } = read;
-    const first = extent?.kind === 'list' ? extent.first : 0n;
-    const newest = first + BigInt(limit) - 1n;
-    // A node that lags has a part of the page; the same floor for all who read the page lets them share a flight.
-    const min = LedgerVersion.of(newest < reached ? newest : reached - 1n);
     try {
       const served = await this.#reader.load(read, caller, min);
       chargeRead(admitted, served);
@@ -122,10 +109,10 @@ export class PastPages {
   }
 
   /** Hashes cover all that is ahead of them: the newest one that both know proves one history. */
-  async #isOfTail(page: PastPage, client: string): Promise<boolean> {
-    for (let version = page.next - 1n; version >= page.first; version -= 1n) {
-      const hash = this.#tail.hashOf(version as LedgerVersion);
-      if (hash !== undefined) return hash === (await page.hashOf(version as LedgerVersion, client));
+  async #isOfTail({ items }: PastPage, client: string): Promise<boolean> {
+    for (let version = items.end - 1n; version >= items.first; version -= 1n) {
+      const hash = this.#tail.hashOf(version);
+      if (hash !== undefined) return hash === (await skim(items.bytesOf(version), client))['hash'];
     }
     return true;
   }
@@ -140,39 +127,27 @@ function pageRead(first: LedgerVersion, limit: number): Read {
   return { operation: 'transactions', subject: query, version: undefined, form: 'json', wire, need, extent };
 }
 
-/** Consecutive transactions. */
+/** Consecutive transactions in the answer to a read. */
 export class PastPage {
-  readonly first: LedgerVersion;
+  readonly items: Items;
   /** In memory. */
   readonly bytes: number;
-  readonly #items: readonly Buffer[];
-  readonly #facts: TransactionFacts[] = [];
   /** Frames of the whole page, which all streams without a filter get. */
-  #whole: Buffer | undefined;
+  #whole: Frames | undefined;
 
-  constructor(first: LedgerVersion, items: readonly Buffer[]) {
-    this.first = first;
-    this.#items = items;
-    this.bytes = items.reduce((sum, { length }) => sum + length, 0);
+  constructor(items: Items, bytes: number) {
+    this.items = items;
+    this.bytes = bytes;
   }
 
   /** `undefined`: the body is no list that begins with the transaction at `first`. */
   static async cut(body: Buffer, first: LedgerVersion, client: string): Promise<PastPage | undefined> {
-    const ranges = (await JsonBody.items(body, client)) ?? [];
-    const [head, ...rest] = ranges.map(([, from, to]) => body.subarray(from, to));
-    if (head === undefined) return undefined;
-    const { version } = await membersOf(head, client);
-    return typeof version === 'string' && findU64(version) === first ? new PastPage(first, [head, ...rest]) : undefined;
-  }
-
-  /** The version behind the page. */
-  get next(): LedgerVersion {
-    return LedgerVersion.of(this.first + BigInt(this.#items.length));
-  }
-
-  async hashOf(version: LedgerVersion, client: string): Promise<unknown> {
-    const item = this.#items[Number(version - this.first)];
-    return item === undefined ? undefined : (await membersOf(item, client))['hash'];
+    const ranges = await rangesIn(body, client);
+    if (ranges === undefined) return undefined;
+    const items = new Items({ first, body, ranges });
+    const { version } = await skim(items.bytesOf(first), client);
+    const isFirst = typeof version === 'string' && findU64(version) === first;
+    return isFirst ? new PastPage(items, body.length) : undefined;
   }
 
   /** Frames of [from, next), at most up to `upTo` and of some `mostBytes` of transactions, but of one at least. */
@@ -182,32 +157,13 @@ export class PastPage {
     filter: Filter | undefined,
     mostBytes: number,
   ): Frames & { readonly next: LedgerVersion } {
-    const { first } = this;
-    const end = upTo < this.next ? upTo : this.next;
-    const isWhole = from === first && end === this.next && filter === undefined && this.bytes <= mostBytes;
-    if (isWhole && this.#whole !== undefined) {
-      return { frames: this.#whole, events: this.#items.length, next: end };
-    }
-    const frames: Buffer[] = [];
-    let version: bigint = from;
-    // A transaction that does not pass the filter costs its parse.
-    let bytes = 0;
-    while (version < end && bytes < mostBytes) {
-      const index = Number(version - first);
-      const item = this.#items[index] as Buffer;
-      bytes += item.length;
-      const isPassed = filter === undefined || filter.matches((this.#facts[index] ??= factsOf(item)));
-      if (isPassed) frames.push(eventFrame('transaction', LedgerVersion.of(version), item));
-      version += 1n;
-    }
-    const joined = Buffer.concat(frames);
+    const { first, end } = this.items;
+    const isWhole = from === first && end <= upTo && filter === undefined && this.bytes <= mostBytes;
+    if (isWhole && this.#whole !== undefined) return { ...this.#whole, next: end };
+    const parts: Buffer[] = [];
+    const next = this.items.addFrames(parts, from, upTo < end ? upTo : end, filter, mostBytes);
+    const joined = joinFrames(parts);
     if (isWhole) this.#whole = joined;
-    return { frames: joined, events: frames.length, next: LedgerVersion.of(version) };
+    return { ...joined, next };
   }
-}
-
-/** Members of a transaction of any size. */
-async function membersOf(item: Buffer, client: string): Promise<JsonBody['members']> {
-  const facts = await JsonBody.skim(item, client);
-  return facts?.members ?? {};
 }

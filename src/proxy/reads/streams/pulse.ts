@@ -1,11 +1,13 @@
 /** The pulse of streams: the state that reads of "latest" share, looked for ten times a second while somebody listens. */
-import type { Fleet, PublishedState } from '../../upstream/index.ts';
+import type { Fleet, PublishedState } from '../../../upstream/index.ts';
 
-/** Called at each beat, with a state of the fleet's present generation. */
-export type PulseListener = (state: PublishedState) => void;
-
-/** Called where a beat has no state. */
-type MissListener = (error: unknown) => void;
+/** A source of streams, while it has one. */
+export interface PulseListener {
+  /** Called at each beat, with a state of the fleet's present generation. */
+  onBeat(state: PublishedState): void;
+  /** Called where a beat has no state. */
+  onMiss?(error: unknown): void;
+}
 
 const beatMs = 100;
 /** The largest age of a beat's state: under a looser bound of reads, streams are no later than this. */
@@ -16,7 +18,7 @@ export class Pulse {
   readonly #fleet: Pick<Fleet, 'generation' | 'latest'>;
   readonly #settings: { readonly maxStalenessMs: number };
   readonly #closing = new AbortController();
-  readonly #listeners = new Set<{ readonly onBeat: PulseListener; readonly onMiss: MissListener | undefined }>();
+  readonly #listeners = new Set<PulseListener>();
   #timer: NodeJS.Timeout | undefined;
   #isBeating = false;
 
@@ -31,18 +33,21 @@ export class Pulse {
     return this.#fleet.generation;
   }
 
-  /** Returns the end of the listening. */
-  listen(onBeat: PulseListener, onMiss?: MissListener): () => void {
-    const listener = { onBeat, onMiss };
+  /** Calls the listener from now on. Returns whether it is a new one. */
+  join(listener: PulseListener): boolean {
+    if (this.#listeners.has(listener)) return false;
     this.#listeners.add(listener);
     if (this.#timer === undefined && !this.#closing.signal.aborted) {
       this.#timer = setInterval(() => void this.#beat(), beatMs).unref();
       void this.#beat();
     }
-    return () => {
-      this.#listeners.delete(listener);
-      if (this.#listeners.size === 0) this.#stop();
-    };
+    return true;
+  }
+
+  /** Calls it no more. */
+  leave(listener: PulseListener): void {
+    this.#listeners.delete(listener);
+    if (this.#listeners.size === 0) this.#stop();
   }
 
   close(): void {
@@ -60,17 +65,16 @@ export class Pulse {
     this.#isBeating = true;
     const { generation, latest } = this.#fleet;
     const demand = { maxStalenessMs: Math.min(this.#settings.maxStalenessMs || mostAgeMs, mostAgeMs), min: undefined };
-    const found = await latest.reach(demand, this.#closing.signal).then(
-      (state) => ({ state }),
-      (error: unknown) => ({ error }),
-    );
+    let call: (listener: PulseListener) => void;
+    try {
+      const state = await latest.reach(demand, this.#closing.signal);
+      call = (listener) => listener.onBeat(state);
+    } catch (error) {
+      call = (listener) => listener.onMiss?.(error);
+    }
     this.#isBeating = false;
     // A state that was found while the ledger was replaced may be of either.
     if (this.#timer === undefined || generation !== this.#fleet.generation) return;
-    if ('error' in found) {
-      for (const { onMiss } of this.#listeners) onMiss?.(found.error);
-      return;
-    }
-    for (const { onBeat } of this.#listeners) onBeat(found.state);
+    for (const listener of this.#listeners) call(listener);
   }
 }

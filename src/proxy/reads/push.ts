@@ -1,5 +1,5 @@
-/** Words that the follower, the streams and the transport share, their charges, and `fanOut`. */
-import { GatewayError, type LedgerInfo, type LedgerVersion } from '../../ledger/index.ts';
+/** What all streams share: words for the transport, frames of Server-Sent Events (HTML, section 9.2.6), charges, `fanOut`. */
+import { GatewayError, type LedgerVersion } from '../../ledger/index.ts';
 import type { Outcome } from '../../metrics/index.ts';
 import type { DemandingCaller, ReadResult } from './read.ts';
 
@@ -26,35 +26,47 @@ export interface StreamClient extends DemandingCaller {
   readonly sink: EventSink;
 }
 
-/** A page of transactions as the follower cut it: a structured clone between workers. */
-export interface Page {
-  readonly first: LedgerVersion;
-  /** The node's whole answer, in memory of its own. */
-  readonly body: Buffer;
-  /** From and to of each item in `body`, in turn. */
-  readonly ranges: Uint32Array;
-  readonly hashes: readonly string[];
-  readonly contentType: string;
-  /** See `Fleet.ownHeadersOf`. */
-  readonly ownHeaders: string | undefined;
-  /** Snapshot and name of the node that answered. */
-  readonly info: LedgerInfo;
-  readonly upstream: string;
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+const frameEnd = Buffer.from('\n\n');
+
+/** The parts of one event's frame. `id`: a client resumes from it; absent: its last one stays. `data`: JSON. */
+export function frameParts(event: string, id: LedgerVersion | undefined, data: Buffer, isOneLine = isLine(data)) {
+  const head = id === undefined ? `event: ${event}\ndata: ` : `id: ${id}\nevent: ${event}\ndata: `;
+  return [Buffer.from(head), isOneLine ? data : inLines(data), frameEnd] as const;
 }
 
-/** A filter of transactions. Streams with equal keys share frames. */
-export interface Filter {
-  readonly key: string;
-  matches(facts: TransactionFacts): boolean;
+/** One event; see `frameParts`. */
+export function eventFrame(event: string, id: LedgerVersion | undefined, data: Buffer): Buffer {
+  return Buffer.concat(frameParts(event, id, data));
 }
 
-/** The facts of a transaction that filters read. */
-export interface TransactionFacts {
-  readonly sender: string | undefined;
-  /** Full name of the entry function. */
-  readonly function: string | undefined;
-  /** Types of the events, each once, in canonical form. */
-  readonly events: readonly string[];
+/** Whether the bytes are data of an event as they are. */
+export function isLine(bytes: Buffer): boolean {
+  return !bytes.includes(lineFeed) && !bytes.includes(carriageReturn);
+}
+
+/**
+ * As the lines of one event, joined by line feeds at the reader. No string of JSON holds a raw line break, so that a blank
+ * is as good as a carriage return, which no event can carry.
+ */
+function inLines(bytes: Buffer): Buffer {
+  const text = bytes.toString('latin1').replaceAll('\r', ' ').replaceAll('\n', '\ndata: ');
+  return Buffer.from(text, 'latin1');
+}
+
+/**
+ * Sends the frame of the state at `version`; `isReplaced`: behind an event of the ledger that went back, or was replaced,
+ * because nothing above that version holds.
+ */
+export function sendState(sink: EventSink, version: LedgerVersion, frame: Buffer, isReplaced: boolean): void {
+  if (!isReplaced) sink.send(frame, 1);
+  else sink.send(Buffer.concat([eventFrame('rollback', version, rollbackData(version)), frame]), 2);
+}
+
+/** The data of a rollback. */
+export function rollbackData(version: LedgerVersion): Buffer {
+  return Buffer.from(`{"version":"${version}"}`);
 }
 
 type Admitted = StreamClient['admitted'];

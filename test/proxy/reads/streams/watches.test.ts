@@ -2,20 +2,20 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
-import { createEntry } from '../../../src/cache/entry.ts';
-import { GatewayError } from '../../../src/ledger/errors.ts';
-import type { CancelSignal } from '../../../src/ledger/stop.ts';
-import type { LedgerVersion } from '../../../src/ledger/version.ts';
-import type { Freshness } from '../../../src/proxy/reads/freshness.ts';
-import type { Pulse } from '../../../src/proxy/reads/pulse.ts';
-import type { StreamClient } from '../../../src/proxy/reads/push-types.ts';
-import type { Caller, Read, ReadResult, Source } from '../../../src/proxy/reads/read.ts';
-import type { Reader } from '../../../src/proxy/reads/reader.ts';
-import { Watches } from '../../../src/proxy/reads/watches.ts';
-import type { ReportedState } from '../../../src/upstream/shared-states.ts';
-import { readResource, readView } from '../../support/reads.ts';
-import { stateAt } from '../../support/states.ts';
-import { StreamTestClient } from '../../support/stream-clients.ts';
+import { createEntry } from '../../../../src/cache/entry.ts';
+import { GatewayError } from '../../../../src/ledger/errors.ts';
+import type { CancelSignal } from '../../../../src/ledger/stop.ts';
+import type { LedgerVersion } from '../../../../src/ledger/version.ts';
+import type { Freshness } from '../../../../src/proxy/reads/freshness.ts';
+import type { Pulse } from '../../../../src/proxy/reads/streams/pulse.ts';
+import type { StreamClient } from '../../../../src/proxy/reads/push.ts';
+import type { Caller, Read, ReadResult, Source } from '../../../../src/proxy/reads/read.ts';
+import type { Reader } from '../../../../src/proxy/reads/reader.ts';
+import { Watches } from '../../../../src/proxy/reads/streams/watches.ts';
+import type { ReportedState } from '../../../../src/upstream/shared-states.ts';
+import { readResource, readView } from '../../../support/reads.ts';
+import { stateAt } from '../../../support/states.ts';
+import { StreamTestClient } from '../../../support/stream-clients.ts';
 
 const [balance, supply] = ['0xa', '0xb'].map((address) => readResource(address, '0x1::coin::Coin', { query: '' })) as [
   Read,
@@ -46,15 +46,14 @@ class World {
   isListening = false;
   readonly watches: Watches;
   #nowMs = 0;
-  #onBeat: Parameters<Pulse['listen']>[0] = () => undefined;
-  #onMiss: Parameters<Pulse['listen']>[1];
 
   constructor(t: TestContext) {
     t.mock.method(performance, 'now', () => this.#nowMs);
-    const reader = {
-      find: (read: Read) => this.#find(read),
-      load: (read: Read, caller: Caller) => this.#load(read, caller),
-    };
+    const reader = live({
+      find: () => (read: Read) => this.#find(read),
+      load: () => (read: Read, caller: Caller) => this.#load(read, caller),
+      purges: () => this.purges,
+    });
     const freshness = {
       pinned: (read: Read, version: LedgerVersion) => ({ ...read, version }),
       mayFollow: ({ info }: ReportedState, client: StreamClient) => (this.seen.get(client) ?? 0n) <= info.version,
@@ -65,8 +64,7 @@ class World {
     };
     const parts = { reader, freshness } as unknown as { reader: Reader; freshness: Freshness };
     const settings = live({ intervalMs: () => this.intervalMs });
-    const tiers = live({ purges: () => this.purges });
-    this.watches = new Watches(parts.reader, parts.freshness, this.#pulse(), tiers, settings);
+    this.watches = new Watches(parts.reader, parts.freshness, this.#pulse(), settings);
   }
 
   /** A client's stream begins with the answer of this version. */
@@ -80,14 +78,14 @@ class World {
   /** A beat of the pulse so many ms after the one before. */
   async beat(version: bigint, ms = 1_000): Promise<void> {
     this.#nowMs += ms;
-    this.#onBeat(stateAt(version));
+    if (this.isListening) this.watches.onBeat(stateAt(version));
     await this.settle();
   }
 
   /** A beat without a state. */
   async miss(ms: number): Promise<void> {
     this.#nowMs += ms;
-    this.#onMiss?.(new GatewayError('unavailable', 'no node is usable', { reason: 'no node' }));
+    this.watches.onMiss(new GatewayError('unavailable', 'no node is usable', { reason: 'no node' }));
     await this.settle();
   }
 
@@ -120,12 +118,12 @@ class World {
   #pulse(): Pulse {
     return live({
       generation: () => this.generation,
-      listen: () => (onBeat: Parameters<Pulse['listen']>[0], onMiss: Parameters<Pulse['listen']>[1]) => {
+      join: () => () => {
+        const isNew = !this.isListening;
         this.isListening = true;
-        this.#onBeat = onBeat;
-        this.#onMiss = onMiss;
-        return () => (this.isListening = false);
+        return isNew;
       },
+      leave: () => () => (this.isListening = false),
     }) as unknown as Pulse;
   }
 }

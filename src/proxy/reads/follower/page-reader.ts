@@ -1,10 +1,9 @@
 /** Pages of transactions from the freshest believed node, for the follower: read, cut, and cut off where belief ends. */
-import type { Cache } from '../../cache/index.ts';
-import { type AnswerContent, type CancelSignal, GatewayError, type LedgerVersion } from '../../ledger/index.ts';
-import { type Fleet, type FleetRequest, LargeAnswerError, type NodeAnswer } from '../../upstream/index.ts';
-import { type AskedRead, isContentOf } from './asked-content.ts';
-import type { Page } from './push-types.ts';
-import { cutPage } from './tail.ts';
+import type { Cache } from '../../../cache/index.ts';
+import { type AnswerContent, type CancelSignal, GatewayError, type LedgerVersion } from '../../../ledger/index.ts';
+import { type Fleet, type FleetRequest, LargeAnswerError, type NodeAnswer } from '../../../upstream/index.ts';
+import { type AskedRead, isContentOf } from '../asked-content.ts';
+import { cutPage, type Page } from './page.ts';
 
 /**
  * Why there is no page. `not reached`: no node that is trusted has its first version. `other history`: the node's first transaction has
@@ -18,11 +17,11 @@ const largestPage = 8 * 1024 * 1024;
 
 /** Reads pages of nodes. */
 export class PageReader {
-  readonly #fleet: Pick<Fleet, 'sender' | 'head' | 'generation' | 'upstreams' | 'ownHeadersOf'>;
+  readonly #fleet: Pick<Fleet, 'sender' | 'head' | 'upstreams' | 'ownHeadersOf'>;
   readonly #tiers: Pick<Cache['tiers'], 'purges'>;
 
   constructor(
-    fleet: Pick<Fleet, 'sender' | 'head' | 'generation' | 'upstreams' | 'ownHeadersOf'>,
+    fleet: Pick<Fleet, 'sender' | 'head' | 'upstreams' | 'ownHeadersOf'>,
     tiers: Pick<Cache['tiers'], 'purges'>,
   ) {
     this.#fleet = fleet;
@@ -43,13 +42,12 @@ export class PageReader {
     const fleet = this.#fleet;
     // Without a request: while the nodes that were ahead are away, each of the others would be asked many times a second.
     if (!fleet.upstreams.some((node) => node.isTrusted && node.head >= first)) return 'not reached';
-    const { generation } = fleet;
     const { purges } = this.#tiers;
-    let page = await this.#ask(first, limit, hash, signal);
+    const page = await this.#ask(first, limit, hash, signal);
+    if (purges !== this.#tiers.purges) return 'not believed';
+    if (typeof page === 'string') return page;
     // The head is read after the page: its answer may have moved it.
     const { head } = fleet;
-    if (generation !== fleet.generation || purges !== this.#tiers.purges) page = 'not believed';
-    if (typeof page === 'string') return page;
     if (head === undefined) return 'not reached';
     const last = head.version < page.info.version ? head.version : page.info.version;
     return last < first ? 'not reached' : upTo(page, Number(last - first) + 1);
@@ -83,7 +81,7 @@ export class PageReader {
     if (answer.body.length > largestPage) return 'too large';
     const page = await cutPage(answer, first, this.#fleet.ownHeadersOf(answer));
     if (page === undefined) return 'unreadable';
-    if (!isBelieved(answer.upstream, (first + BigInt(page.hashes.length) - 1n) as LedgerVersion)) return 'not believed';
+    if (!isBelieved(answer.upstream, first + BigInt(page.hashes.length) - 1n)) return 'not believed';
     return hash !== undefined && hash !== page.hashes[0] ? 'other history' : page;
   }
 }
@@ -104,7 +102,7 @@ function requestOf(first: LedgerVersion, limit: number): FleetRequest {
 }
 
 /** Whether the node's transactions up to `version` are those of the fleet's ledger, as far as it is known. */
-function isBelieved({ isSuspect, forkedAt, chain }: NodeAnswer['upstream'], version: LedgerVersion): boolean {
+function isBelieved({ isSuspect, forkedAt, chain }: NodeAnswer['upstream'], version: bigint): boolean {
   return !isSuspect && chain.doubted === undefined && (forkedAt === undefined || version < forkedAt);
 }
 

@@ -4,22 +4,21 @@
  * reads pages until the tail has its cursor. None is ahead of the state that reads share, so that a client's other reads
  * are never older than its last event.
  */
-import { GatewayError, type LedgerVersion } from '../../ledger/index.ts';
-import { LargeAnswerError, type PublishedState } from '../../upstream/index.ts';
-import { eventFrame } from './event-frame.ts';
-import type { Follower, FollowSettings } from './follower.ts';
-import type { Freshness } from './freshness.ts';
+import { GatewayError, type LedgerVersion } from '../../../ledger/index.ts';
+import { LargeAnswerError, type PublishedState } from '../../../upstream/index.ts';
+import type { Follower, FollowSettings } from '../follower/follower.ts';
+import type { Filter, Frames } from '../follower/page.ts';
+import type { Tail, TailListener } from '../follower/tail.ts';
+import type { Freshness } from '../freshness.ts';
+import { type EndReason, eventFrame, fanOut, rollbackData, type StreamClient } from '../push.ts';
+import type { DemandingCaller, ReadResult } from '../read.ts';
 import { PastPage, type PastPages } from './past-pages.ts';
-import type { Pulse } from './pulse.ts';
-import { type EndReason, fanOut, type Filter, type StreamClient } from './push-types.ts';
-import type { DemandingCaller, ReadResult } from './read.ts';
-import type { Frames, Tail, TailListener } from './tail.ts';
+import type { Pulse, PulseListener } from './pulse.ts';
 
 /** Versions that a stream gets at one beat from the tail; one that lacks more catches up in steps. */
 const mostInStep = 500n;
-/** Versions of one step of a stream that catches up. */
-const pageVersions = 100n;
-/** Most bytes of the frames of one step. */
+/** Most versions, and bytes of frames, of one step of a stream that catches up. */
+const stepVersions = 100n;
 const stepBytes = 256 * 1024;
 /** A stream that catches up waits above this: what it missed must not make a good reader a slow one. */
 const mostUnread = 512 * 1024;
@@ -37,9 +36,8 @@ export interface StreamStart {
   readonly cursor: LedgerVersion;
   /** The client has nothing ahead of it to be withdrawn by a rollback. */
   readonly origin: LedgerVersion;
-  /** The page at the cursor, if it had to be read. */
+  /** The page at the cursor, if it had to be read, and `Pulse.generation` then. */
   readonly page: PastPage | undefined;
-  /** See `PastPages.generation`, at that read. */
   readonly generation: number;
 }
 
@@ -84,15 +82,14 @@ interface Flush {
 }
 
 /** The streams of transactions of one process. */
-export class TransactionStreams implements TailListener {
+export class TransactionStreams implements TailListener, PulseListener {
   readonly #pages: PastPages;
   readonly #freshness: Pick<Freshness, 'findLedgerInfo' | 'ledgerInfo' | 'recordSeen'>;
   readonly #tail: Tail;
-  readonly #pulse: Pick<Pulse, 'listen'>;
+  readonly #pulse: Pick<Pulse, 'join' | 'leave' | 'generation'>;
   readonly #settings: Pick<FollowSettings, 'mode'>;
   readonly #now: () => number;
   readonly #streams = new Set<TransactionStream>();
-  #stopListening: (() => void) | undefined;
   /** The version behind the shared state. */
   #reached = 0n as LedgerVersion;
   /** Counts rollbacks. */
@@ -109,7 +106,7 @@ export class TransactionStreams implements TailListener {
     freshness: Pick<Freshness, 'findLedgerInfo' | 'ledgerInfo' | 'recordSeen'>,
     tail: Tail,
     follower: Pick<Follower, 'needs'>,
-    pulse: Pick<Pulse, 'listen'>,
+    pulse: Pick<Pulse, 'join' | 'leave' | 'generation'>,
     settings: Pick<FollowSettings, 'mode'>,
     now: () => number = () => performance.now(),
   ) {
@@ -119,7 +116,7 @@ export class TransactionStreams implements TailListener {
     this.#pulse = pulse;
     this.#settings = settings;
     this.#now = now;
-    this.#generation = pages.generation;
+    this.#generation = pulse.generation;
     tail.listeners.add(this);
     follower.needs.add(() => this.#streams.size > 0);
   }
@@ -140,9 +137,9 @@ export class TransactionStreams implements TailListener {
         reason: 'streams',
       });
     }
-    const info = this.#freshness.findLedgerInfo(exchange) ?? this.#freshness.ledgerInfo(exchange, exchange.signal);
-    const { version } = await info;
-    const { generation } = this.#pages;
+    const freshness = this.#freshness;
+    const { version } = freshness.findLedgerInfo(exchange) ?? (await freshness.ledgerInfo(exchange, exchange.signal));
+    const { generation } = this.#pulse;
     const reached = (version + 1n) as LedgerVersion;
     const cursor = asked ?? reached;
     const origin = isResumed ? (0n as LedgerVersion) : cursor;
@@ -156,21 +153,20 @@ export class TransactionStreams implements TailListener {
   open(client: StreamClient, start: StreamStart, filter: Filter | undefined): void {
     if (!client.sink.isOpen) return;
     const stream = new TransactionStream(client, start, filter);
-    const { generation } = this.#pages;
+    const { generation } = this.#pulse;
     if (start.generation !== generation) stream.page = undefined;
     this.#streams.add(stream);
     client.signal.addEventListener('abort', () => this.#forget(stream));
-    if (this.#stopListening !== undefined) return;
+    if (!this.#pulse.join(this)) return;
     this.#tailMovedMs = this.#now();
     this.#generation = generation;
-    this.#stopListening = this.#pulse.listen((state) => this.#onBeat(state));
   }
 
   onPage(): void {}
 
   onRollback(version: LedgerVersion): void {
     this.#epoch += 1;
-    this.#generation = this.#pages.generation;
+    this.#generation = this.#pulse.generation;
     this.#pages.clear();
     for (const stream of this.#streams) {
       const { cursor, origin, rolledBackTo } = stream;
@@ -190,8 +186,7 @@ export class TransactionStreams implements TailListener {
   #forget(stream: TransactionStream): void {
     this.#streams.delete(stream);
     if (this.#streams.size > 0) return;
-    this.#stopListening?.();
-    this.#stopListening = undefined;
+    this.#pulse.leave(this);
     this.#pages.clear();
   }
 
@@ -199,16 +194,14 @@ export class TransactionStreams implements TailListener {
     for (const { client } of this.#streams) client.sink.end(reason);
   }
 
-  #onBeat({ info }: PublishedState): void {
-    if (this.#settings.mode === 'off') {
-      this.#endAll('reload');
-      return;
-    }
+  /** Begins a walk of the streams, unless one goes on. */
+  onBeat({ info }: PublishedState): void {
+    if (this.#settings.mode === 'off') return this.#endAll('reload');
     const { next, isChecking } = this.#tail;
     const wasInStep = next !== undefined && next >= this.#reached;
     this.#reached = (info.version + 1n) as LedgerVersion;
     // A tail that was empty has nothing to compare: what is above the new state, at least, is withdrawn.
-    if (this.#generation !== this.#pages.generation && !isChecking) this.onRollback(this.#reached);
+    if (this.#generation !== this.#pulse.generation && !isChecking) this.onRollback(this.#reached);
     const nowMs = this.#now();
     // Without new transactions the tail has nothing to move for.
     if (wasInStep || next !== this.#tailNext) {
@@ -216,16 +209,15 @@ export class TransactionStreams implements TailListener {
       this.#tailMovedMs = nowMs;
     }
     if (!this.#isFlushing) void this.#flush(nowMs);
+    return undefined;
   }
 
   async #flush(nowMs: number): Promise<void> {
     this.#isFlushing = true;
     const flush: Flush = { epoch: this.#epoch, upTo: this.#upTo(), nowMs, frames: new Map() };
-    try {
-      await fanOut(this.#streams, (stream) => this.#advance(stream, flush));
-    } finally {
+    await fanOut(this.#streams, (stream) => this.#advance(stream, flush)).finally(() => {
       this.#isFlushing = false;
-    }
+    });
   }
 
   /** The version behind the last one that the tail has of the shared state. */
@@ -290,9 +282,9 @@ export class TransactionStreams implements TailListener {
     const { client } = stream;
     const { sink, signal } = client;
     const epoch = this.#epoch;
-    const { generation } = this.#pages;
+    const { generation } = this.#pulse;
     // The generation changes ahead of the rollback that it may bring.
-    const isValid = () => !signal.aborted && epoch === this.#epoch && generation === this.#pages.generation;
+    const isValid = () => !signal.aborted && epoch === this.#epoch && generation === this.#pulse.generation;
     try {
       while (isValid() && stream.cursor < this.#reached && this.#isDue(stream.cursor) && sink.unread <= mostUnread) {
         const step = this.#stepInTail(stream);
@@ -337,7 +329,7 @@ export class TransactionStreams implements TailListener {
     const upTo = this.#upTo();
     if (upTo === undefined || cursor >= upTo) return 'absent';
     const left = upTo - cursor;
-    for (let count = left < pageVersions ? left : pageVersions; ; count = (count + 3n) / 4n) {
+    for (let count = left < stepVersions ? left : stepVersions; ; count = (count + 3n) / 4n) {
       const end = (cursor + count) as LedgerVersion;
       const frames = this.#tail.frames(cursor, end, filter);
       if (frames === undefined) return 'absent';
@@ -352,7 +344,7 @@ export class TransactionStreams implements TailListener {
   async #pageOf(stream: TransactionStream): Promise<PastPage | ReadResult | undefined> {
     const { client, cursor, page } = stream;
     // `first`: a rollback leads back.
-    if (page !== undefined && page.first <= cursor && cursor < page.next) return page;
+    if (page !== undefined && page.items.first <= cursor && cursor < page.items.end) return page;
     stream.page = undefined;
     const found = await this.#pages.at(cursor, this.#reached, client, client.admitted);
     if (found === undefined || found instanceof PastPage) return found;
@@ -388,7 +380,7 @@ export class TransactionStreams implements TailListener {
     const { client, rolledBackTo: version } = stream;
     if (version === undefined) return client.sink.isOpen;
     stream.rolledBackTo = undefined;
-    const frame = eventFrame('rollback', undefined, Buffer.from(`{"version":"${version}"}`));
+    const frame = eventFrame('rollback', undefined, rollbackData(version));
     // An empty id: nothing is left that the client could resume behind.
     const id = Buffer.from(version === 0n ? 'id: \n' : `id: ${version - 1n}\n`);
     return client.sink.send(Buffer.concat([id, frame]), 1);

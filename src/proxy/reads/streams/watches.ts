@@ -3,15 +3,14 @@
  * an ordinary read of the newest state, which other readers share. Keys have turns of their own, spread over the interval:
  * all at once would hold the event loop for tens of milliseconds, and a slow key would hold up the others.
  */
-import { type Cache, ownBytes } from '../../cache/index.ts';
-import { CancelToken, GatewayError, JsonBody, type LedgerVersion } from '../../ledger/index.ts';
-import type { PublishedState, ReportedState } from '../../upstream/index.ts';
-import { eventFrame, rollbackFrame } from './event-frame.ts';
-import type { Freshness } from './freshness.ts';
-import type { Pulse } from './pulse.ts';
-import { chargeFailure, chargeRead, fanOut, type StreamClient } from './push-types.ts';
-import type { Read, ReadResult } from './read.ts';
-import type { Reader } from './reader.ts';
+import { ownBytes } from '../../../cache/index.ts';
+import { CancelToken, GatewayError, JsonBody, type LedgerVersion } from '../../../ledger/index.ts';
+import type { PublishedState, ReportedState } from '../../../upstream/index.ts';
+import type { Freshness } from '../freshness.ts';
+import { chargeFailure, chargeRead, eventFrame, fanOut, sendState, type StreamClient } from '../push.ts';
+import type { Read, ReadResult } from '../read.ts';
+import type { Reader } from '../reader.ts';
+import type { Pulse, PulseListener } from './pulse.ts';
 
 /** Bytes of a watched answer at most: two of them are a client's unread bytes. */
 const mostBytes = 512 * 1024;
@@ -24,7 +23,6 @@ const beatMs = 100;
 /** Keys that have a turn at one beat, relative to its share of the interval: late ones catch up. */
 const haste = 1.25;
 
-/** One stream. */
 interface Watcher {
   readonly client: StreamClient;
   /** That of its last event, or an equal one that streams of its key share. */
@@ -43,7 +41,7 @@ interface Watch {
   readonly gone: CancelToken;
   answer: Answer;
   /** Ahead of the first turn, and without an answer: `undefined`. */
-  at: { readonly version: LedgerVersion; readonly generation: number; readonly purges: number } | undefined;
+  at: { readonly version: LedgerVersion; readonly purges: number } | undefined;
   /** Time from which the interval to its next turn counts; `performance.now()`. */
   turnMs: number;
   /** Has a turn, or waits for one of `mostInFlight`. */
@@ -51,11 +49,10 @@ interface Watch {
 }
 
 /** The watches of one process, by key. */
-export class Watches {
+export class Watches implements PulseListener {
   readonly #reader: Reader;
   readonly #freshness: Freshness;
   readonly #pulse: Pulse;
-  readonly #tiers: Pick<Cache['tiers'], 'purges'>;
   readonly #settings: { readonly intervalMs: number };
   /** In the order of their next turns. */
   readonly #watches = new Map<string, Watch>();
@@ -63,23 +60,15 @@ export class Watches {
   readonly #due = new Set<Watch>();
   #turn: (watch: Watch) => Promise<void> = () => Promise.resolve();
   #inFlight = 0;
-  #stop: (() => void) | undefined;
   /** Times of the last turns, and of the last beat with a state; `performance.now()`. */
   #turnsMs = 0;
   #beatenMs = 0;
 
   /** `settings`: the live interval between turns. */
-  constructor(
-    reader: Reader,
-    freshness: Freshness,
-    pulse: Pulse,
-    tiers: Pick<Cache['tiers'], 'purges'>,
-    settings: { readonly intervalMs: number },
-  ) {
+  constructor(reader: Reader, freshness: Freshness, pulse: Pulse, settings: { readonly intervalMs: number }) {
     this.#reader = reader;
     this.#freshness = freshness;
     this.#pulse = pulse;
-    this.#tiers = tiers;
     this.#settings = settings;
   }
 
@@ -116,13 +105,9 @@ export class Watches {
     watch.watchers.add(watcher);
     client.signal.addEventListener('abort', () => this.#leave(key, watch, watcher));
     client.sink.send(shared.frameAt(version), 1);
-    if (this.#watches.size === 0 || this.#stop !== undefined) return;
+    if (this.#watches.size === 0 || !this.#pulse.join(this)) return;
     this.#beatenMs = performance.now();
     this.#turnsMs = this.#beatenMs;
-    this.#stop = this.#pulse.listen(
-      (state) => this.#onBeat(state),
-      (error) => this.#onMiss(error),
-    );
   }
 
   #leave(key: string, watch: Watch, watcher: Watcher): void {
@@ -131,12 +116,11 @@ export class Watches {
     watch.gone.abort(new Error('the last watcher has left'));
     this.#watches.delete(key);
     this.#due.delete(watch);
-    if (this.#watches.size > 0) return;
-    this.#stop?.();
-    this.#stop = undefined;
+    if (this.#watches.size === 0) this.#pulse.leave(this);
   }
 
-  #onBeat(state: PublishedState): void {
+  /** Begins turns at this state. */
+  onBeat(state: PublishedState): void {
     const nowMs = performance.now();
     this.#beatenMs = nowMs;
     const { generation } = this.#pulse;
@@ -144,7 +128,7 @@ export class Watches {
   }
 
   /** Without a state for an interval, each watch has the error that reads get. */
-  #onMiss(error: unknown): void {
+  onMiss(error: unknown): void {
     const nowMs = performance.now();
     const isLong = nowMs - this.#beatenMs >= Math.max(this.#settings.intervalMs, 1_000);
     if (!isLong || !(error instanceof GatewayError)) return;
@@ -188,14 +172,15 @@ export class Watches {
   /** Reads the key at the state, unless it has been, and shows its watchers what is new to them. */
   async #renew(watch: Watch, state: PublishedState, generation: number): Promise<void> {
     const { version } = state.info;
-    const { purges } = this.#tiers;
+    const { purges } = this.#reader;
     const { at } = watch;
-    if (at?.version !== version || at.generation !== generation || at.purges !== purges) {
+    // Another generation is a purge, too.
+    if (at?.version !== version || at.purges !== purges) {
       const answer = await this.#readAt(state, watch);
       if (answer === undefined || generation !== this.#pulse.generation) return undefined;
       if (answer.isFailure) return this.#fail(watch, answer);
       if (!answer.equals(watch.answer)) watch.answer = answer;
-      watch.at = { version, generation, purges };
+      watch.at = { version, purges };
     }
     const nowMs = performance.now();
     return fanOut(watch.watchers, (watcher) => {
@@ -229,9 +214,7 @@ export class Watches {
     watcher.version = version;
     watcher.generation = generation;
     this.#freshness.recordServed(client, state, nowMs);
-    const frame = answer.frameAt(version);
-    if (isReplaced) client.sink.send(Buffer.concat([rollbackFrame(version), frame]), 2);
-    else client.sink.send(frame, 1);
+    sendState(client.sink, version, answer.frameAt(version), isReplaced);
   }
 
   /** The answer of memory, or of a node; `undefined`: there is none in this turn. */

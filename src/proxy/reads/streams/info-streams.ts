@@ -1,10 +1,9 @@
 /** Streams of the ledger info: an event whenever the shared state moves. */
-import type { LedgerVersion } from '../../ledger/index.ts';
-import type { PublishedState } from '../../upstream/index.ts';
-import { eventFrame, rollbackFrame } from './event-frame.ts';
-import type { Freshness, InfoBody } from './freshness.ts';
-import type { Pulse } from './pulse.ts';
-import { fanOut, type StreamClient } from './push-types.ts';
+import type { LedgerVersion } from '../../../ledger/index.ts';
+import type { PublishedState } from '../../../upstream/index.ts';
+import type { Freshness, InfoBody } from '../freshness.ts';
+import { eventFrame, fanOut, sendState, type StreamClient } from '../push.ts';
+import type { Pulse, PulseListener } from './pulse.ts';
 
 /** One stream. */
 interface InfoStream {
@@ -15,11 +14,10 @@ interface InfoStream {
 }
 
 /** The streams of the ledger info of one process. */
-export class InfoStreams {
+export class InfoStreams implements PulseListener {
   readonly #freshness: Freshness;
   readonly #pulse: Pulse;
   readonly #streams = new Set<InfoStream>();
-  #stop: (() => void) | undefined;
   /** The newest beat's: a walk of the streams that takes several beats sends it from its arrival on. */
   #state: PublishedState | undefined;
   #generation = 0;
@@ -34,27 +32,30 @@ export class InfoStreams {
 
   /** Begins with `first`, the answer to an ordinary read. The client's sink is open. */
   open(client: StreamClient, first: InfoBody): void {
-    const stream = { client, version: first.version, generation: this.#pulse.generation };
     if (client.signal.aborted) return;
+    const stream = { client, version: first.version, generation: this.#pulse.generation };
     this.#streams.add(stream);
     client.signal.addEventListener('abort', () => this.#leave(stream));
     client.sink.send(this.#frameOf(first), 1);
-    if (this.#streams.size > 0) this.#stop ??= this.#pulse.listen((state) => void this.#show(state));
+    if (this.#streams.size > 0) this.#pulse.join(this);
   }
 
   #leave(stream: InfoStream): void {
     this.#streams.delete(stream);
     if (this.#streams.size > 0) return;
-    this.#stop?.();
-    this.#stop = undefined;
+    this.#pulse.leave(this);
     this.#state = undefined;
     this.#last = undefined;
   }
 
-  async #show(state: PublishedState): Promise<void> {
+  /** Begins a walk of the streams, unless one goes on. */
+  onBeat(state: PublishedState): void {
     this.#state = state;
     this.#generation = this.#pulse.generation;
-    if (this.#isSending) return;
+    if (!this.#isSending) void this.#walk();
+  }
+
+  async #walk(): Promise<void> {
     this.#isSending = true;
     await fanOut(this.#streams, (stream) => this.#send(stream));
     this.#isSending = false;
@@ -63,18 +64,17 @@ export class InfoStreams {
   #send(stream: InfoStream): void {
     const state = this.#state;
     const generation = this.#generation;
-    if (state === undefined || !stream.client.sink.isOpen) return;
+    const { client } = stream;
+    if (state === undefined || !client.sink.isOpen) return;
     const isReplaced = stream.generation !== generation;
     if (!isReplaced && stream.version === state.info.version) return;
     // The ledger was replaced since the beat.
     if (generation !== this.#pulse.generation) return;
-    const info = this.#freshness.infoAt(state, stream.client);
+    const info = this.#freshness.infoAt(state, client);
     if (info === undefined) return;
     stream.version = info.version;
     stream.generation = generation;
-    const frame = this.#frameOf(info);
-    if (isReplaced) stream.client.sink.send(Buffer.concat([rollbackFrame(info.version), frame]), 2);
-    else stream.client.sink.send(frame, 1);
+    sendState(client.sink, info.version, this.#frameOf(info), isReplaced);
   }
 
   #frameOf(info: InfoBody): Buffer {

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import { Registry } from 'prom-client';
-import type { LedgerVersion } from '../../../src/ledger/version.ts';
-import { Follower, type FollowSettings } from '../../../src/proxy/reads/follower.ts';
-import type { NoPage } from '../../../src/proxy/reads/page-reader.ts';
-import type { Page } from '../../../src/proxy/reads/push-types.ts';
-import { Tail } from '../../../src/proxy/reads/tail.ts';
-import { ledgerInfo } from '../../support/ledger-info.ts';
+import type { LedgerVersion } from '../../../../src/ledger/version.ts';
+import { Follower, type FollowSettings } from '../../../../src/proxy/reads/follower/follower.ts';
+import type { NoPage } from '../../../../src/proxy/reads/follower/page-reader.ts';
+import type { Page } from '../../../../src/proxy/reads/follower/page.ts';
+import { Tail } from '../../../../src/proxy/reads/follower/tail.ts';
+import { ledgerInfo } from '../../../support/ledger-info.ts';
 
 const v = (version: number): LedgerVersion => BigInt(version) as LedgerVersion;
 
@@ -26,6 +26,7 @@ class World {
     ledger: this.#ledger() as never,
     sender: { hasToSpare: () => this.hasToSpare } as never,
   };
+  readonly tiers = { purges: 0 };
   readonly tail: Tail;
   readonly follower: Follower;
   /** Version and limit of each page that was asked for. */
@@ -58,7 +59,7 @@ class World {
     this.settings = { mode: 'auto', minReads: 20, ...settings };
     const now = (): number => this.nowMs;
     const { fleet } = this;
-    this.tail = new Tail(fleet, { purges: 0 }, () => 10_000_000, now);
+    this.tail = new Tail(fleet, this.tiers, () => 10_000_000, now);
     this.tail.listeners.add({
       onPage: () => undefined,
       onRollback: (version) => this.rollbacks.push(version),
@@ -77,6 +78,13 @@ class World {
     this.follower = new Follower(fleet, this.tail, pages, proof, live, events, registry, isAppointed, now);
     this.follower.needs.add(() => this.isNeeded);
     t.after(() => this.follower.close());
+  }
+
+  /** Another generation of the ledger begins, as a purge does. */
+  replaceLedger(): void {
+    this.fleet.generation += 1;
+    this.tiers.purges += 1;
+    this.follower.recheck();
   }
 
   get next(): number | undefined {
@@ -312,8 +320,7 @@ test('after a rollback it goes on where the histories part', async (t) => {
   await world.pass(200);
   world.log.length = 0;
   world.fork = 1_180;
-  world.fleet.generation += 1;
-  world.follower.recheck();
+  world.replaceLedger();
   await world.pass(200);
   assert.deepEqual(world.rollbacks, [1_180n]);
   assert.equal(world.log[0], 'rolled back 1180');
@@ -325,8 +332,7 @@ test('after a rollback to a ledger that is shorter it goes on at its head', asyn
   const world = await following(t);
   world.nodesHead = 990;
   world.fleet.head = ledgerInfo({ version: 990n });
-  world.fleet.generation += 1;
-  world.follower.recheck();
+  world.replaceLedger();
   await world.pass(50);
   assert.deepEqual([world.rollbacks, world.next], [[991n], 991]);
   world.advance(3);
@@ -346,8 +352,7 @@ test('a history that differs as far back as the tail knows is dropped as a whole
   world.advance(30);
   await world.pass(200);
   world.fork = 0;
-  world.fleet.generation += 1;
-  world.follower.recheck();
+  world.replaceLedger();
   await world.pass(50);
   assert.deepEqual(world.rollbacks, [1_001n]);
 });
