@@ -30,6 +30,16 @@ export function faultsOf({ issues }: z.ZodError, where: string): string {
     .join('; ');
 }
 
+/** The answer of `serve`, or to its `AdminFault`. */
+export async function orFault<Answer extends AdminAnswer>(serve: () => Promise<Answer>): Promise<Answer | AdminAnswer> {
+  try {
+    return await serve();
+  } catch (error) {
+    if (!(error instanceof AdminFault)) throw error;
+    return { status: error.status, body: { message: error.message } };
+  }
+}
+
 /** The value by its schema. Throws `AdminFault` 400. */
 export function parseBy<T>(schema: z.ZodType<T>, value: unknown, where: string): T {
   const parsed = schema.safeParse(value);

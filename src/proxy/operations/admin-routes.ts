@@ -1,21 +1,15 @@
 /** `/admin/*` on the operations port, and the audit log of its calls. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import { type KeysRequest, parseBearer } from '../../access/index.ts';
-import { type DrainRequest, type OperatorPurge, orFault } from './process.ts';
-import type { AdminAnswer } from './admin-request.ts';
+import { type AdminAnswer, orFault } from './admin-request.ts';
 import { keyNameOf, parseKeysRequest } from './keys-admin.ts';
 import type { LogAdmin } from './log-admin.ts';
+import type { ProcessOperations } from './process.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
 import { type AccessRules, findOperator, type Operator, type Refusal } from './operations-access.ts';
 
 /** Administration behind the routes; with several workers it runs in other processes. */
-export interface AdminFunctions {
-  purge(purge: OperatorPurge): Promise<AdminAnswer>;
-  setDrained(request: DrainRequest): Promise<AdminAnswer>;
-  explain(request: unknown): Promise<AdminAnswer>;
-  usage(request: unknown): Promise<AdminAnswer>;
-  keys(request: KeysRequest): Promise<AdminAnswer>;
-}
+export type AdminFunctions = Pick<ProcessOperations, 'purge' | 'setDrained' | 'explain' | 'usage' | 'keys'>;
 
 /** Writes one line of the audit log. `call`: no secrets and no texts of operators that were not checked. */
 export type Audit = (call: {
@@ -29,7 +23,6 @@ export type Audit = (call: {
   readonly [subject: string]: unknown;
 }) => void;
 
-/** The parts behind the routes beside `AdminFunctions`. */
 interface AdminParts {
   readonly log: Pick<LogAdmin, 'show' | 'change'>;
   readonly audit: Audit;
@@ -37,12 +30,11 @@ interface AdminParts {
   readonly rules: () => AccessRules;
 }
 
-/** An answer, and the fields of its line in the audit log: no text of an operator that was not checked. */
+/** `subject`: fields of its line in the audit log, no text of an operator that was not checked. */
 interface AuditedAnswer extends AdminAnswer {
   readonly subject?: Readonly<Record<string, unknown>>;
 }
 
-/** One route of `/admin`. */
 interface AdminRoute {
   readonly method: HTTPMethods;
   readonly url: string;

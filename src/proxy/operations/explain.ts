@@ -1,6 +1,8 @@
 /** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
 import type { Access } from '../../access/index.ts';
 import { type CachedResponse, kinds } from '../../cache/index.ts';
+import { GatewayError, type LedgerVersion, nearMissHint } from '../../ledger/index.ts';
+import type { Need } from '../../upstream/index.ts';
 import {
   type BoundedRead,
   type ExplainedBound,
@@ -9,31 +11,31 @@ import {
   type Read,
   type SharedRead,
 } from '../reads/index.ts';
-import { GatewayError, type LedgerVersion, nearMissHint } from '../../ledger/index.ts';
-import type { Need } from '../../upstream/index.ts';
-import { AdminFault, type ExplainedRequest } from './admin-request.ts';
 import type { ParsedRequest } from '../routes/index.ts';
+import { AdminFault, type ExplainedRequest } from './admin-request.ts';
 import type { ProcessParts } from './status/report.ts';
 
 /** Body of the answer: plain data, 64-bit numbers as text. */
-type RequestExplanation = Readonly<Record<string, unknown>>;
+type Explanation = Readonly<Record<string, unknown>>;
+
+type Plan = NonNullable<ReturnType<Access['planOf']>>;
+type Parsed = Exclude<ParsedRequest, { kind: 'refused' }>;
 
 /** Explains a described request. Throws `AdminFault` 400 for a plan that the config lacks. */
-export async function explain(parts: ProcessParts, request: ExplainedRequest): Promise<RequestExplanation> {
+export async function explain(parts: ProcessParts, request: ExplainedRequest): Promise<Explanation> {
   const plan = planOf(parts, request);
   const parsed = parts.routes.parse({ ...request, isRestricted: plan?.views !== undefined });
   if (parsed.kind === 'refused') return refusal(parsed.error);
   const fault = plan && faultOfView(parts, plan, parsed);
   if (fault !== undefined) return refusal(fault);
+  const boundOf = (read: BoundedRead) => parts.reads.freshness.explainBound(read, plan, request.maxStaleness);
   try {
-    return await explainParsed(parts, request, parsed);
+    return await explainParsed(parts, parsed, boundOf);
   } catch (error) {
     if (error instanceof GatewayError) return refusal(error);
     throw error;
   }
 }
-
-type Plan = NonNullable<ReturnType<Access['planOf']>>;
 
 /** The plan of the described client; `undefined`: it needs none. */
 function planOf({ access }: ProcessParts, { plan: name }: ExplainedRequest): Plan | undefined {
@@ -50,38 +52,34 @@ function faultOfView({ access }: ProcessParts, plan: Plan, parsed: Parsed): Gate
   return isView ? access?.faultOfView(plan, read?.functionId) : undefined;
 }
 
-function refusal({ status, body }: GatewayError): RequestExplanation {
+function refusal({ status, body }: GatewayError): Explanation {
   return { answer: { status, body: JSON.parse(body) as unknown } };
 }
 
-type Parsed = Exclude<ParsedRequest, { kind: 'refused' }>;
-
+/** `boundOf`: the staleness bound of the described client. Throws `GatewayError` 400 for a malformed header. */
 async function explainParsed(
   parts: ProcessParts,
-  request: ExplainedRequest,
   parsed: Parsed,
-): Promise<RequestExplanation> {
+  boundOf: (read: BoundedRead) => ExplainedBound,
+): Promise<Explanation> {
   const { match } = parsed;
   const route = match.route.name;
-  const ofRoute = { operation: route };
+  const boundOfRoute = () => boundOf({ operation: route });
   switch (parsed.kind) {
     case 'read':
     case 'wait': {
       const { read } = parsed;
-      if (!isOfLatest(read)) return pinnedRead(parts, route, read);
-      return latestRead(parts, route, read, boundOf(parts, request, read));
+      return isOfLatest(read) ? latestRead(parts, route, read, boundOf(read)) : pinnedRead(parts, route, read);
     }
     case 'shared': {
-      const kept = sharedTexts[parsed.shared];
-      const latest = parsed.shared === 'latest' ? latestOf(parts, boundOf(parts, request, ofRoute)) : undefined;
-      return { route, kept, latest, ...nodesFor(parts, { kind: 'head' }, 'read') };
+      const { shared } = parsed;
+      const latest = shared === 'latest' ? latestOf(parts, boundOfRoute()) : undefined;
+      return { route, kept: sharedTexts[shared], latest, ...nodesFor(parts, { kind: 'head' }, 'read') };
     }
     case 'passed':
-      return passed(parts, match, match.isReadOfLatest ? boundOf(parts, request, ofRoute) : undefined);
-    case 'ledger info': {
-      const latest = latestOf(parts, boundOf(parts, request, ofRoute));
-      return { route, kept: 'never: made anew from reports of nodes', latest };
-    }
+      return passed(parts, match, match.isReadOfLatest ? boundOfRoute() : undefined);
+    case 'ledger info':
+      return { route, kept: 'never: made anew from reports of nodes', latest: latestOf(parts, boundOfRoute()) };
     case 'submission':
       return { route, kept: 'never: one node is asked, once', ...nodesFor(parts, { kind: 'head' }) };
     case 'health':
@@ -91,35 +89,19 @@ async function explainParsed(
   }
 }
 
-/** The staleness bound of a client of the described plan. Throws `GatewayError` 400 for a malformed header. */
-function boundOf(parts: ProcessParts, request: ExplainedRequest, read: BoundedRead): ExplainedBound {
-  return parts.reads.freshness.explainBound(read, planOf(parts, request), request.maxStaleness);
-}
-
-async function pinnedRead(parts: ProcessParts, route: string, read: Read): Promise<RequestExplanation> {
+async function pinnedRead(parts: ProcessParts, route: string, read: Read): Promise<Explanation> {
   const { fleet, cache, reads } = parts;
   const key = reads.reader.keyOf(read);
   const head = { route, read: readOf(read), kept: keptOf(read, fleet.head?.version) };
   const nodes = nodesFor(parts, read.need, read.atOnce === undefined ? kindOf(read) : undefined);
   if (key === undefined) return { ...head, key: 'none yet: no node has reported its chain', ...nodes };
-  const { names, memory, store, redis } = await cache.tiers.inspect(key);
-  return {
-    ...head,
-    key: names,
-    memory: memory === undefined ? { state: 'absent' } : heldOf(memory),
-    store: { state: store },
-    redis: redis === undefined ? { reference: 'off' } : redis,
-    ...nodes,
-  };
+  const { names, memory, store, redis = { reference: 'off' } } = await cache.tiers.inspect(key);
+  const held = memory === undefined ? { state: 'absent' } : heldOf(memory);
+  return { ...head, key: names, memory: held, store: { state: store }, redis, ...nodes };
 }
 
 /** Explains an unpinned read at the version that the gateway would pin it to now. */
-async function latestRead(
-  parts: ProcessParts,
-  route: string,
-  read: Read,
-  bound: ExplainedBound,
-): Promise<RequestExplanation> {
+async function latestRead(parts: ProcessParts, route: string, read: Read, bound: ExplainedBound): Promise<Explanation> {
   const version = pinOf(parts, bound);
   const latest = latestOf(parts, bound);
   if (version !== undefined)
@@ -133,25 +115,20 @@ function pinOf({ fleet }: ProcessParts, { maxStalenessMs }: ExplainedBound): Led
   return maxStalenessMs === 0 ? undefined : fleet.latest.peek(maxStalenessMs)?.version;
 }
 
-function latestOf({ fleet }: ProcessParts, { maxStalenessMs, by }: ExplainedBound): RequestExplanation {
+function latestOf({ fleet }: ProcessParts, { maxStalenessMs, by }: ExplainedBound): Explanation {
   const held = { bound: `${maxStalenessMs} ms`, by };
   if (maxStalenessMs === 0) return { state: 'not shared: the bound is 0', ...held };
   const found = fleet.latest.peek(maxStalenessMs);
   if (found === undefined) return { state: 'unknown: a node is asked for its ledger first', ...held };
   const { version, ageMs, isUsable } = found;
-  return {
-    state: isUsable ? 'in use' : 'too old: a node is asked for its ledger first, and the version may be a later one',
-    version: String(version),
-    ageMs: Math.round(ageMs),
-    ...held,
-  };
+  const old = 'too old: a node is asked for its ledger first, and the version may be a later one';
+  return { state: isUsable ? 'in use' : old, version: String(version), ageMs: Math.round(ageMs), ...held };
 }
 
 /** `bound`: of a read of the latest state. */
-function passed(parts: ProcessParts, match: Parsed['match'], bound: ExplainedBound | undefined): RequestExplanation {
+function passed(parts: ProcessParts, match: Parsed['match'], bound: ExplainedBound | undefined): Explanation {
   const route = match.route.name;
-  const isEncoding = route === 'encode_submission';
-  const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
+  const kept = route === 'encode_submission' ? 'never: encoded here, or by a node' : 'never: passed through';
   if (bound === undefined) return { route, kept, ...nodesFor(parts, match.need) };
   const version = pinOf(parts, bound);
   const pinned: Need = version === undefined ? { kind: 'head' } : { kind: 'version', version };
@@ -159,7 +136,7 @@ function passed(parts: ProcessParts, match: Parsed['match'], bound: ExplainedBou
 }
 
 /** `kind`: of a read of state, for which nodes may be ejected. */
-function nodesFor({ fleet, settings }: ProcessParts, need: Need, kind?: 'read' | 'view'): RequestExplanation {
+function nodesFor({ fleet, settings }: ProcessParts, need: Need, kind?: 'read' | 'view'): Explanation {
   return { nodes: { ...fleet.explain(need, kind), maxAttempts: settings.sender.maxAttempts } };
 }
 
@@ -167,11 +144,11 @@ function kindOf({ operation }: Read): 'read' | 'view' {
   return operation === 'view' ? 'view' : 'read';
 }
 
-function readOf({ operation, subject, version, form }: Read): RequestExplanation {
+function readOf({ operation, subject, version, form }: Read): Explanation {
   return { operation, subject, version: version?.toString(), form };
 }
 
-function heldOf({ body, digest, status, lifetimeMs, coded }: CachedResponse): RequestExplanation {
+function heldOf({ body, digest, status, lifetimeMs, coded }: CachedResponse): Explanation {
   const codings = Object.fromEntries(Object.entries(coded).map(([coding, bytes]) => [coding, bytes.length]));
   return { state: 'held', status, bytes: body.length, digest, codings, isImmutable: lifetimeMs === Infinity };
 }
@@ -191,7 +168,6 @@ function keptOf(read: Read, head: LedgerVersion | undefined): string {
   }
   const missing = kinds[operation].notFound === undefined ? '' : ', and a 404 because it is not there';
   const kept = `for ever: a 200${missing}; nothing else`;
-  return version !== undefined && head !== undefined && version > head
-    ? `${kept}. Nothing while no node has reached the version: the head is ${head}`
-    : kept;
+  const isAhead = version !== undefined && head !== undefined && version > head;
+  return isAhead ? `${kept}. Nothing while no node has reached the version: the head is ${head}` : kept;
 }

@@ -12,6 +12,7 @@ import {
   AdminFault,
   described,
   fieldsOf,
+  orFault,
   parseBy,
   parseExplained,
   type AdminAnswer,
@@ -19,16 +20,14 @@ import {
 } from './admin-request.ts';
 
 /** The body of a purge, not parsed yet, and the operator's address. */
-export interface OperatorPurge {
+interface OperatorPurge {
   readonly request: unknown;
   readonly from: string;
 }
 
-/** Drains the node of this name, or resumes it. */
-export interface DrainRequest {
+interface DrainRequest {
   readonly upstream: string;
   readonly isDrained: boolean;
-  /** The operator's address. */
   readonly from: string;
 }
 
@@ -72,47 +71,34 @@ export class ProcessOperations extends StatusSource {
     });
   }
 
-  /** Drains or resumes a node in this process, and logs the operator's address. */
+  /** Drains or resumes a node in this process. */
   setDrained({ upstream: name, isDrained, from }: DrainRequest): Promise<AdminAnswer> {
-    return answered(async () => {
+    return answered(() => {
       const { fleet, journal } = this.parts;
       const drained = fleet.drain(name, isDrained);
       if (drained === undefined) throw new AdminFault(404, 'no upstream of the config has this name');
       const { isNews, inFlight } = drained;
       const message = isDrained ? 'an operator drained the upstream' : 'an operator resumed the upstream';
       if (isNews) journal.record(isDrained ? 'node drained' : 'node resumed', { upstream: name, from }, message);
-      return Promise.resolve({ upstream: name, isDrained, inFlight });
+      return { upstream: name, isDrained, inFlight };
     });
   }
 
-  /** Explains the request that the query describes. */
   explain(request: unknown): Promise<AdminAnswer> {
     return answered(() => explain(this.parts, parseExplained(request)));
   }
 
-  /** Reports usage; `request` is the parsed query. */
   usage(request: unknown): Promise<AdminAnswer> {
     return answered(() => reportUsage(this.parts.access?.usage, request, Date.now()));
   }
 
-  /** Reads or changes keys of clients. */
   keys(request: KeysRequest): Promise<AdminAnswer> {
     return orFault(() => answerKeys(this.parts.access?.keys, request));
   }
 }
 
-function answered(serve: () => Promise<AdminAnswer['body']>): Promise<AdminAnswer> {
+function answered(serve: () => AdminAnswer['body'] | Promise<AdminAnswer['body']>): Promise<AdminAnswer> {
   return orFault(async () => ({ status: 200, body: await serve() }));
-}
-
-/** The answer of `serve`, or to its `AdminFault`. */
-export async function orFault<Answer extends AdminAnswer>(serve: () => Promise<Answer>): Promise<Answer | AdminAnswer> {
-  try {
-    return await serve();
-  } catch (error) {
-    if (!(error instanceof AdminFault)) throw error;
-    return { status: error.status, body: { message: error.message } };
-  }
 }
 
 /** `text`: see `PurgeResult.scope`. */
@@ -140,7 +126,7 @@ const purge = fieldsOf(
   `a JSON object: one of ${purgeForms}`,
 ).refine((given) => Object.keys(given).length === 1, { error: `must have exactly one of ${purgeForms}` });
 
-/** The parsed body of `POST /admin/purge`: one of its fields is set. */
+/** One of its fields is set. */
 export type PurgeRequest = z.output<typeof purge>;
 
 /** Parses the body of a purge. Throws `AdminFault` 400. */

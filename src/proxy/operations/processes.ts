@@ -1,12 +1,13 @@
 /** The operations of several processes as those of one: a purge reaches every process before the response. */
 import { type FamilyData, Journal } from '../../metrics/index.ts';
-import type { AdminAnswer } from './admin-request.ts';
+import { type AdminAnswer, orFault } from './admin-request.ts';
+import type { AdminFunctions } from './admin-routes.ts';
 import type { OperationsSource } from './operations-server.ts';
-import { orFault, parsePurgeRequest, type ProcessOperations, type PurgeRequest } from './process.ts';
+import { parsePurgeRequest, type ProcessOperations, type PurgeRequest } from './process.ts';
 import { mergeReadiness, mergeStatus, type Readiness } from './status/report.ts';
 import { mergeUsage } from './usage-report.ts';
 
-type Calls = 'readiness' | 'report' | 'families' | 'purge' | 'purgeHere' | 'setDrained' | 'explain' | 'usage' | 'keys';
+type Calls = keyof AdminFunctions | 'readiness' | 'report' | 'families' | 'purgeHere';
 
 /** The operations of a serving process, called from another one; a call without an answer in time rejects. */
 export type ProcessCalls = {
@@ -22,7 +23,6 @@ interface ServingProcess {
   readonly operations: ProcessCalls;
 }
 
-/** Processes of one gateway. */
 interface ProcessesParts {
   readonly wanted: number;
   /** The workers of now, starting ones included. */

@@ -11,59 +11,20 @@ import type { ClientPort } from '../../http/index.ts';
 import type { Disagreement, Reads } from '../../reads/index.ts';
 import type { Routes } from '../../routes/index.ts';
 import { countedFamilies, countsOf, mergeCounts, tenantCells, type Counts } from './counts.ts';
-import { mergeTrends, mergeWindows, type TrendPoint, type WindowCounts, Windows } from './windows.ts';
-
-type FleetReport = ReturnType<Fleet['report']>;
-type CacheStatus = ReturnType<Cache['status']>;
+import { mergeTrends, mergeWindows, type TrendPoint, Windows } from './windows.ts';
 
 /** The report on a node; it holds no address. `usableBy`: workers that report it usable; absent with one process. */
-export type NodeStatus = FleetReport['nodes'][number] & { readonly usableBy?: number };
+export type NodeStatus = ReturnType<Fleet['report']>['nodes'][number] & { readonly usableBy?: number };
 
 /** Readiness of a process, or of several together, and its details. */
-export interface Readiness
-  extends Pick<FleetReport, 'isReady' | 'outage' | 'lost'>, Pick<CacheStatus, 'redis' | 'store'> {
-  readonly nodes: readonly NodeStatus[];
-  /** Why new certificate files are not in use; `undefined`: there are none, or they are. */
-  readonly certificateRefused: string | undefined;
-  /** Functions left to nodes, after one encoded them differently. */
-  readonly distrusted: readonly string[];
-  readonly disagreements: readonly Disagreement[];
-}
+export type Readiness = ReturnType<typeof readinessOf>;
 
 /** The report of one process, or of several together. */
-export interface ProcessStatus extends Readiness, Pick<FleetReport, 'chainId' | 'head' | 'oldest' | 'headSpeed'> {
-  readonly startedAtMs: number;
-  /** Counts of the last seconds, shortest window first. */
-  readonly windows: readonly WindowCounts[];
-  /** Counts since the start. */
-  readonly total: Counts;
-  /** The last 15 minutes, oldest first. */
-  readonly trend: readonly TrendPoint[];
-  readonly cache: CacheStatus['memory'];
-  readonly isEncoding: boolean;
-  /** `waiting`: requests queued for a node. */
-  readonly load: ReturnType<ClientPort['load']> & { readonly waiting: number };
-  /** End of the served certificate; Unix time in milliseconds. */
-  readonly certificateExpiresMs: number | undefined;
-  /** See `Renewals.pending`. */
-  readonly pendingRenewals: readonly string[];
-  readonly follower: FollowerStatus;
-  readonly events: Journal['events'];
-}
+export type ProcessStatus = ReturnType<StatusSource['report']>['status'];
 
-/** The follower of new transactions (docs/streams.md). */
-interface FollowerStatus {
-  /** `distrusted`: a page was wrong. `idle`: it is not needed. */
-  readonly state: 'off' | 'distrusted' | 'idle' | 'running';
-  /** The version after the newest that waits and streams have. */
-  readonly next: string | undefined;
-  readonly lagSeconds: number;
-}
-
-/** Numbers of worker processes. */
+/** Numbers of worker processes. `answering`: those that serve and reported in time. */
 export interface WorkersFacts {
   readonly wanted: number;
-  /** Workers that serve and reported in time. */
   readonly answering: number;
 }
 
@@ -131,8 +92,12 @@ export class StatusSource {
     return this.parts.fleet.report().nodes;
   }
 
-  report(): { readonly status: ProcessStatus } {
-    const { fleet, cache, clientPort, settings, journal } = this.parts;
+  readiness(): Readiness {
+    return readinessOf(this.parts);
+  }
+
+  report() {
+    const { fleet, cache, clientPort, settings, journal, renewals } = this.parts;
     const nowMs = performance.now();
     const total = this.#sample(nowMs);
     const { chainId, head, oldest, headSpeed } = fleet.report();
@@ -143,48 +108,22 @@ export class StatusSource {
       head,
       oldest,
       headSpeed,
+      /** Counts of the last seconds, shortest window first, and since the start. */
       windows: this.#windows.read(total, nowMs),
-      trend: this.#windows.points,
       total,
+      /** The last 15 minutes, oldest first. */
+      trend: this.#windows.points as readonly TrendPoint[],
       cache: cache.status().memory,
       isEncoding: settings.encode.enabled,
+      /** `waiting`: requests queued for a node. */
       load: { ...clientPort.load(), waiting: fleet.sender.waiting },
+      /** End of the served certificate; Unix time in milliseconds. */
       certificateExpiresMs: clientPort.certificate?.expiresMs(),
-      pendingRenewals: this.parts.renewals.pending,
-      follower: this.#follower(),
+      pendingRenewals: renewals.pending,
+      follower: followerOf(this.parts),
       events: journal.events,
     };
     return { status };
-  }
-
-  readiness(): Readiness {
-    const { fleet, cache, clientPort, routes, reads } = this.parts;
-    const { redis, store } = cache.status();
-    const { isReady, outage, nodes, lost } = fleet.report();
-    const certificateRefused = clientPort.certificate?.refused();
-    const { disagreements } = reads.audits;
-    return {
-      isReady,
-      outage,
-      nodes,
-      lost,
-      certificateRefused,
-      distrusted: routes.distrusted,
-      disagreements,
-      redis,
-      store,
-    };
-  }
-
-  #follower(): FollowerStatus {
-    const { reads, settings } = this.parts;
-    const { follower, tail } = reads;
-    const usual = settings.follow.mode === 'off' ? 'off' : follower.isRunning ? 'running' : 'idle';
-    return {
-      state: tail.isDistrusted ? 'distrusted' : usual,
-      next: tail.next?.toString(),
-      lagSeconds: follower.lagSeconds,
-    };
   }
 
   /** Reads the metric families, and records a snapshot when a window needs one. */
@@ -194,6 +133,39 @@ export class StatusSource {
     this.#windows.record(counts, nowMs, Date.now());
     return counts;
   }
+}
+
+function readinessOf({ fleet, cache, clientPort, routes, reads }: ProcessParts) {
+  const { isReady, outage, nodes, lost } = fleet.report();
+  const { redis, store } = cache.status();
+  return {
+    isReady,
+    outage,
+    nodes: nodes as readonly NodeStatus[],
+    lost,
+    /** Why new certificate files are not in use; `undefined`: there are none, or they are. */
+    certificateRefused: clientPort.certificate?.refused(),
+    /** Functions left to nodes, after one encoded them differently. */
+    distrusted: routes.distrusted,
+    disagreements: reads.audits.disagreements,
+    redis,
+    store,
+  };
+}
+
+/** The follower of new transactions (docs/streams.md). */
+interface FollowerStatus {
+  /** `distrusted`: a page was wrong. `idle`: it is not needed. */
+  readonly state: 'off' | 'distrusted' | 'idle' | 'running';
+  /** The version after the newest that waits and streams have. */
+  readonly next: string | undefined;
+  readonly lagSeconds: number;
+}
+
+function followerOf({ reads: { follower, tail }, settings }: ProcessParts): FollowerStatus {
+  const usual = settings.follow.mode === 'off' ? 'off' : follower.isRunning ? 'running' : 'idle';
+  const state = tail.isDistrusted ? 'distrusted' : usual;
+  return { state, next: tail.next?.toString(), lagSeconds: follower.lagSeconds };
 }
 
 /** Best first: one process that reaches a node proves it usable. */
@@ -210,22 +182,22 @@ export function mergeReadiness(reports: readonly Readiness[]): Readiness {
     reports.flatMap((report) => report.nodes),
     ({ name }) => name,
   );
-  const store = reports[0]?.store;
+  const [first] = reports;
   return {
     isReady,
     // Since the last process noticed it, with the newest head of all.
     outage: isReady ? undefined : outages[0] && { since: outages[0].since, head: newestOf(outages).head },
     nodes: [...nodes.values()].map(mergeNode),
-    lost: reports.every(({ lost }) => lost !== undefined) ? reports[0]?.lost : undefined,
+    lost: reports.every(({ lost }) => lost !== undefined) ? first?.lost : undefined,
     certificateRefused: firstOf(reports, ({ certificateRefused }) => certificateRefused),
-    distrusted: [...new Set(reports.flatMap(({ distrusted }) => distrusted))],
+    distrusted: unionOf(reports, ({ distrusted }) => distrusted),
     disagreements: mergeDisagreements(reports.flatMap(({ disagreements }) => disagreements)),
-    redis: reports[0]?.redis && { trouble: firstOf(reports, ({ redis }) => redis?.trouble) },
+    redis: first?.redis && { trouble: firstOf(reports, ({ redis }) => redis?.trouble) },
     // One store for all.
-    store: store && {
-      bytes: mostOf(reports, (one) => one.store?.bytes ?? 0),
-      maxBytes: store.maxBytes,
-      trouble: firstOf(reports, (one) => one.store?.trouble),
+    store: first?.store && {
+      bytes: mostOf(reports, ({ store }) => store?.bytes ?? 0),
+      maxBytes: first.store.maxBytes,
+      trouble: firstOf(reports, ({ store }) => store?.trouble),
     },
   };
 }
@@ -249,23 +221,21 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
     windows: mergeWindows(reports.map(({ windows }) => windows)),
     trend: mergeTrends(reports.map(({ trend }) => trend)),
     total: mergeCounts(reports.map(({ total }) => total)),
-    cache: {
-      entries: sumOf(reports, ({ cache }) => cache.entries),
-      bytes: sumOf(reports, ({ cache }) => cache.bytes),
-      maxBytes: sumOf(reports, ({ cache }) => cache.maxBytes),
-    },
+    cache: sumsOf(
+      reports.map(({ cache }) => cache),
+      ['entries', 'bytes', 'maxBytes'],
+    ),
     isEncoding: first.isEncoding,
     load: {
-      connections: sumOf(reports, ({ load }) => load.connections),
-      maxConnections: sumOf(reports, ({ load }) => load.maxConnections),
-      streams: sumOf(reports, ({ load }) => load.streams),
-      maxStreams: sumOf(reports, ({ load }) => load.maxStreams),
+      ...sumsOf(
+        reports.map(({ load }) => load),
+        ['connections', 'maxConnections', 'streams', 'maxStreams', 'waiting'],
+      ),
       loopLagMs: mostOf(reports, ({ load }) => load.loopLagMs),
       isOverloaded: reports.some(({ load }) => load.isOverloaded),
-      waiting: sumOf(reports, ({ load }) => load.waiting),
     },
     certificateExpiresMs: expiries.length === 0 ? undefined : Math.min(...expiries),
-    pendingRenewals: [...new Set(reports.flatMap(({ pendingRenewals }) => pendingRenewals))],
+    pendingRenewals: unionOf(reports, ({ pendingRenewals }) => pendingRenewals),
     follower: mergeFollowers(reports.map(({ follower }) => follower)),
     events: Journal.merge(reports.map(({ events }) => events)),
   };
@@ -283,13 +253,12 @@ function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
   );
   return {
     ...newestOf(reports.filter(({ state }) => ranks[state] === bestRank)),
+    ...sumsOf(reports, ['inFlight', 'limit']),
     isDrained: reports.every(({ isDrained }) => isDrained),
     forkedAt: firstOf(reports, ({ forkedAt }) => forkedAt),
     isSuspect: reports.every(({ isSuspect }) => isSuspect),
     warning: firstOf(reports, ({ warning }) => warning),
     lower: firstOf(reports, ({ lower }) => lower),
-    inFlight: sumOf(reports, ({ inFlight }) => inFlight),
-    limit: sumOf(reports, ({ limit }) => limit),
     edgeSpeed: mostOf(reports, ({ edgeSpeed }) => edgeSpeed),
     ejected: [...ejected.values()].sort((one, other) => (one.readClass < other.readClass ? -1 : 1)),
     usableBy: reports.filter(({ state }) => state === 'usable').length,
@@ -298,8 +267,8 @@ function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
 
 /** One process runs it for all. */
 function mergeFollowers(reports: readonly FollowerStatus[]): FollowerStatus {
-  const stateOf = (state: FollowerStatus['state']) => reports.some((one) => one.state === state);
-  const state = (['distrusted', 'running', 'idle'] as const).find(stateOf) ?? 'off';
+  const states = new Set(reports.map(({ state }) => state));
+  const state = (['distrusted', 'running', 'idle'] as const).find((one) => states.has(one)) ?? 'off';
   const { next } = newestOf(reports.map((one) => ({ ...one, head: one.next })));
   return { state, next, lagSeconds: mostOf(reports, ({ lagSeconds }) => lagSeconds) };
 }
@@ -310,23 +279,24 @@ function mergeDisagreements(disagreements: readonly Disagreement[]): readonly Di
     same.reduce((known, { upstreams, count, lost, last }) => ({
       upstreams,
       count: count + known.count,
-      lost: mergeLosses(known.lost, lost),
+      lost: Object.fromEntries(upstreams.map((name) => [name, (known.lost[name] ?? 0) + (lost[name] ?? 0)])),
       last: last > known.last ? last : known.last,
     })),
   );
 }
 
-function mergeLosses(one: Disagreement['lost'], other: Disagreement['lost']): Disagreement['lost'] {
-  const names = [...new Set([...Object.keys(one), ...Object.keys(other)])];
-  return Object.fromEntries(names.map((name) => [name, (one[name] ?? 0) + (other[name] ?? 0)]));
-}
-
-function sumOf<Report>(reports: readonly Report[], read: (one: Report) => number): number {
-  return reports.reduce((sum, one) => sum + read(one), 0);
+/** The sums of these members. */
+function sumsOf<Name extends string>(reports: readonly Readonly<Record<Name, number>>[], names: readonly Name[]) {
+  const sums = names.map((name) => [name, reports.reduce((sum, one) => sum + one[name], 0)]);
+  return Object.fromEntries(sums) as Record<Name, number>;
 }
 
 function mostOf<Report>(reports: readonly Report[], read: (one: Report) => number): number {
   return Math.max(...reports.map(read));
+}
+
+function unionOf<Report>(reports: readonly Report[], read: (one: Report) => readonly string[]): readonly string[] {
+  return [...new Set(reports.flatMap(read))];
 }
 
 /** The first that a report has. */

@@ -28,61 +28,52 @@ function problem(text: string, remedy: string, alert: string): Problem {
 /** A state that needs an operator's attention; `text`: the predicate of a clause whose subject is the node. */
 type NodeTrouble = NodeWording & Problem;
 
+const signs = { idle: '○', bad: '◆', warn: '▲' };
+
 /** The troubles of a node, worst first. Beside one that is more than a warning no other counts. */
 function nodeTroubles(node: NodeStatus): readonly NodeTrouble[] {
   const { state, reason, isDrained, forkedAt, isSuspect, warning, lower, head, isLagging } = node;
+  const troubles: NodeTrouble[] = [];
+  type Tone = keyof typeof signs;
+  const add = (tone: Tone, word: string, text: string, remedy: string, alert: string, sign = signs[tone]) => {
+    troubles.push({ tone, sign, word, ...problem(text, remedy, alert) });
+    return troubles;
+  };
   const why = reason === undefined ? '' : `: ${reason}`;
-  const ofReason = ['the runbook has a row for the reason', 'UpstreamDown'] as const;
-  const drained = state === 'usable' ? 'drained' : `drained, ${state}${why}`;
+  const ofReason = 'the runbook has a row for the reason';
   if (isDrained) {
-    const remedy = 'ledgergate resume gives it requests again';
-    return [trouble('idle', '○', drained, 'is drained', [remedy, 'UpstreamDown'])];
+    const word = state === 'usable' ? 'drained' : `drained, ${state}${why}`;
+    return add('idle', word, 'is drained', 'ledgergate resume gives it requests again', 'UpstreamDown');
   }
-  if (state === 'down') return [trouble('bad', '■', `down${why}`, `is down${why}`, ofReason)];
-  if (state === 'foreign') {
-    const remedy = 'correct its address, or chainId';
-    return [trouble('bad', '◆', 'other chain', `is not asked${why}`, [remedy, 'UpstreamUntrusted'])];
-  }
-  if (state === 'unproven') return [trouble('idle', '○', `unproven${why}`, `has not answered yet${why}`, ofReason)];
+  if (state === 'down') return add('bad', `down${why}`, `is down${why}`, ofReason, 'UpstreamDown', '■');
+  if (state === 'foreign')
+    return add('bad', 'other chain', `is not asked${why}`, 'correct its address, or chainId', 'UpstreamUntrusted');
+  if (state === 'unproven')
+    return add('idle', `unproven${why}`, `has not answered yet${why}`, ofReason, 'UpstreamDown');
   if (forkedAt !== undefined) {
     const history = `has another history than others from version ${forkedAt} on`;
-    return [trouble('bad', '◆', 'forked', history, ['drain the side that is wrong', 'UpstreamForked'])];
+    return add('bad', 'forked', history, 'drain the side that is wrong', 'UpstreamForked');
   }
   if (isSuspect) {
-    const predicate = 'reports a head that the other nodes contradict';
-    const remedy = 'check its sync; it is asked last';
-    return [trouble('bad', '◆', 'contradicted', predicate, [remedy, 'UpstreamUntrusted'])];
+    const contradicted = 'reports a head that the other nodes contradict';
+    return add('bad', 'contradicted', contradicted, 'check its sync; it is asked last', 'UpstreamUntrusted');
   }
-  const found: NodeTrouble[] = [];
-  const warn = (word: string, predicate: string, remedy: string, alert: string): void => {
-    found.push(trouble('warn', '▲', word, predicate, [remedy, alert]));
-  };
   if (lower !== undefined) {
     const back = `reports ledger version ${lower}, and reported ${head} before`;
-    warn('went back', back, 'if it was restored, drain it until it has caught up', 'UpstreamLagging');
+    add('warn', 'went back', back, 'if it was restored, drain it until it has caught up', 'UpstreamLagging');
   }
   if (warning !== undefined) {
     const remedy = 'list each node, or set discover: dns';
-    warn('several nodes', `is no single node: ${warning}`, remedy, 'UpstreamSharedAddress');
+    add('warn', 'several nodes', `is no single node: ${warning}`, remedy, 'UpstreamSharedAddress');
   }
-  if (isLagging)
-    warn('behind', `is ${lagOf(node)}, more than upstream.maxLag`, 'check its sync and peers', 'UpstreamLagging');
-  const out = ejectedClasses(node);
-  if (out.length > 0) {
-    const remedy = 'fix the node; the others answer in its place';
-    warn('passed over', `is passed over for ${out.join(' and ')}`, remedy, 'UpstreamEjected');
+  if (isLagging) {
+    const behind = `is ${lagOf(node)}, more than upstream.maxLag`;
+    add('warn', 'behind', behind, 'check its sync and peers', 'UpstreamLagging');
   }
-  return found;
-}
-
-function trouble(
-  tone: NodeTone,
-  sign: string,
-  word: string,
-  predicate: string,
-  [remedy, alert]: readonly [string, string],
-): NodeTrouble {
-  return { tone, sign, word, ...problem(predicate, remedy, alert) };
+  const out = ejectedClasses(node).join(' and ');
+  const remedy = 'fix the node; the others answer in its place';
+  if (out !== '') add('warn', 'passed over', `is passed over for ${out}`, remedy, 'UpstreamEjected');
+  return troubles;
 }
 
 /** How far a node is behind, time first: `60 s behind (11.4k versions)`. */

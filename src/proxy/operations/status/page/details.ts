@@ -1,7 +1,7 @@
 /** Cache, Redis, the encoder and its proof, refusals, and events. */
 import type { WindowedCount, EventFacts, StatusFacts } from '../present.ts';
 import { refusals, repairs } from '../counts.ts';
-import { html, list, meter, table, type Markup, type Piece } from './html.ts';
+import { html, list, meter, table, toned, type Markup, type Piece } from './html.ts';
 import { bytes, clock, duration, milliseconds, percent, short } from '../format.ts';
 import { levels } from '../states.ts';
 
@@ -31,20 +31,14 @@ export function storeSection({ cache, store, redis, load, follower, certificateE
 function followerWords({ state, next, lagSeconds }: StatusFacts['follower']): Piece {
   if (state === 'off') return 'turned off';
   if (state === 'idle') return 'not needed now';
-  if (state === 'distrusted') {
-    return html`<span class="bad"><span aria-hidden="true">■</span> left alone: a node contradicted its page</span>`;
-  }
+  if (state === 'distrusted') return toned('bad', 'left alone: a node contradicted its page');
   const place = next === undefined ? 'starting' : `next is version ${next}`;
-  return lagSeconds < longLagSeconds
-    ? place
-    : html`<span class="warn"><span aria-hidden="true">▲</span> ${place}, ${duration(lagSeconds)} late</span>`;
+  return lagSeconds < longLagSeconds ? place : toned('warn', `${place}, ${duration(lagSeconds)} late`);
 }
 
 function tierWords({ state, reason }: StatusFacts['redis'], fill?: Piece): Piece {
   if (state === 'off') return 'not used';
-  return state === 'up'
-    ? html`<span class="good"><span aria-hidden="true">●</span> up</span>${fill}`
-    : html`<span class="warn"><span aria-hidden="true">▲</span> degraded: ${reason}</span>`;
+  return state === 'up' ? [toned('good', 'up'), fill] : toned('warn', `degraded: ${reason}`);
 }
 
 function leftOf(expires: string, at: string): string {
@@ -64,47 +58,57 @@ const encodeRows = {
 /** Signing messages, and the results of their comparison with nodes. */
 export function encodeSection({ encode }: StatusFacts): Markup {
   const { isOn, counts, distrusted } = encode;
-  const proof = html`<p>
-    ${
-      distrusted.length === 0
-        ? html`<span class="good"><span aria-hidden="true">●</span> No node has encoded other bytes.</span>`
-        : html`<span class="bad"
-              ><span aria-hidden="true">■</span> Left to nodes, because one encoded other bytes:</span
-            >
-            ${distrusted.slice(0, 20).join(', ')}${distrusted.length > 20 ? ` and ${distrusted.length - 20} more` : ''}`
-    }
-  </p>`;
-  return html`${isOn ? undefined : html`<p class="none">Nodes encode: it is turned off here.</p>`}${table(
-    'Encoded, and compared with the bytes of a node',
-    ['Outcome', '100 s', '1000 s', 'in all'],
-    Object.entries(encodeRows).map(([name, words]) =>
-      countedRow(words, counts.find(({ what }) => what === name)?.count),
-    ),
-  )}${proof}`;
+  const rows = Object.entries(encodeRows).map(([name, words]) => {
+    return [words, counts.find(({ what }) => what === name)?.count] as const;
+  });
+  const more = distrusted.length > 20 ? ` and ${distrusted.length - 20} more` : '';
+  const named = [
+    toned('bad', 'Left to nodes, because one encoded other bytes:'),
+    ` ${distrusted.slice(0, 20).join(', ')}`,
+    more,
+  ];
+  const proof = distrusted.length === 0 ? toned('good', 'No node has encoded other bytes.') : named;
+  return html`${isOn ? undefined : html`<p class="none">Nodes encode: it is turned off here.</p>`}
+    ${countedTable('Encoded, and compared with the bytes of a node', 'Outcome', rows)}
+    <p>${proof}</p>`;
 }
 
 /** Refused requests and repairs on the way to nodes. */
 export function limitSection(facts: StatusFacts): Markup {
-  const { tenants } = facts;
-  const refused = facts.refusals.filter(({ count }) => count.total > 0);
-  return html`${table(
-    'Refused',
-    ['Reason', '100 s', '1000 s', 'in all'],
-    refused.map(({ reason, count }) => countedRow(refusals[reason] ?? reason, count)),
-  )}${table(
-    'Repaired on the way',
-    ['Repair', '100 s', '1000 s', 'in all'],
-    facts.repairs.map(({ what, count }) => countedRow(repairs[what] ?? what, count)),
-  )}${tenants.asked.length === 0 ? undefined : [tenantTable('asked', tenants.asked), tenantTable('were refused', tenants.refused)]}`;
+  const { asked, refused } = facts.tenants;
+  const refusedRows = facts.refusals
+    .filter(({ count }) => count.total > 0)
+    .map(({ reason, count }) => [refusals[reason] ?? reason, count] as const);
+  const repairRows = facts.repairs.map(({ what, count }) => [repairs[what] ?? what, count] as const);
+  return html`${countedTable('Refused', 'Reason', refusedRows)}
+  ${countedTable('Repaired on the way', 'Repair', repairRows)}
+  ${asked.length === 0 ? undefined : [tenantTable('asked', asked), tenantTable('were refused', refused)]}`;
 }
 
 function tenantTable(verb: string, top: StatusFacts['tenants']['asked']): Markup {
-  const rows = top.map(({ name, count }) => [name, short(count)]);
-  return table(`Tenants that ${verb} most`, ['Tenant', '100 s'], rows);
+  return table(
+    `Tenants that ${verb} most`,
+    [
+      ['Tenant', ({ name }) => name],
+      ['100 s', ({ count }) => short(count)],
+    ],
+    top,
+  );
 }
 
-function countedRow(name: string, count: WindowedCount | undefined): readonly string[] {
-  return [name, short(count?.last100s ?? 0), short(count?.last1000s ?? 0), short(count?.total ?? 0)];
+type CountedRow = readonly [name: string, count: WindowedCount | undefined];
+
+function countedTable(caption: string, first: string, rows: readonly CountedRow[]): Markup {
+  return table<CountedRow>(
+    caption,
+    [
+      [first, ([name]) => name],
+      ['100 s', ([, count]) => short(count?.last100s ?? 0)],
+      ['1000 s', ([, count]) => short(count?.last1000s ?? 0)],
+      ['in all', ([, count]) => short(count?.total ?? 0)],
+    ],
+    rows,
+  );
 }
 
 /** The last events, newest first. */

@@ -38,31 +38,34 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] ?? '');
 }
 
+/** A column of a table: its title, and its cell in a row. */
+export type Column<Row> = readonly [title: string, cell: (row: Row) => Piece];
+
 /** A table whose first column names its rows. */
-export function table(caption: string, columns: readonly string[], rows: readonly (readonly Piece[])[]): Markup {
+export function table<Row>(caption: string, columns: readonly Column<Row>[], rows: readonly Row[]): Markup {
+  const heads = columns.map(
+    ([title], index) => html`<th scope="col" ${index === 0 ? undefined : html` class="number"`}>${title}</th>`,
+  );
+  const cellOf = (row: Row, [, cell]: Column<Row>, index: number): Markup =>
+    index === 0 ? html`<th scope="row">${cell(row)}</th>` : html`<td class="number">${cell(row)}</td>`;
+  const none = html`<td colspan="${columns.length}" class="none">nothing yet</td>`;
+  const cells = rows.map((row) => columns.map((column, index) => cellOf(row, column, index)));
   return html`<table>
     <caption>
       ${caption}
     </caption>
     <thead>
       <tr>
-        ${columns.map((name, index) => html`<th scope="col" ${index === 0 ? undefined : html` class="number"`}>${name}</th>`)}
+        ${heads}
       </tr>
     </thead>
     <tbody>
-      ${
-        rows.length === 0
-          ? html`<tr>
-              <td colspan="${columns.length}" class="none">nothing yet</td>
-            </tr>`
-          : rows.map(
-              ([name, ...cells]) =>
-                html`<tr>
-                  <th scope="row">${name}</th>
-                  ${cells.map((cell) => html`<td class="number">${cell}</td>`)}
-                </tr>`,
-            )
-      }
+      ${(rows.length === 0 ? [none] : cells).map(
+        (row) =>
+          html`<tr>
+            ${row}
+          </tr>`,
+      )}
     </tbody>
   </table>`;
 }
@@ -87,4 +90,11 @@ export function meter(share: number): Markup {
     <rect class="track" width="100%" height="8" rx="2" />
     <rect class="fill" width="${width}%" height="8" rx="2" />
   </svg>`;
+}
+
+const signs = { good: '●', warn: '▲', bad: '■' } as const;
+
+/** Words in the colour of their tone, behind its sign. */
+export function toned(tone: keyof typeof signs, words: Piece): Markup {
+  return html`<span class="${tone}"><span aria-hidden="true">${signs[tone]}</span> ${words}</span>`;
 }

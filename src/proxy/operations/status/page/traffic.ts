@@ -1,21 +1,25 @@
 /** Rates, shares and times: by window, by source of the answer, by class of request; lines of the last 15 minutes. */
 import type { Outcome } from '../../../../metrics/index.ts';
 import type { StatusFacts, WindowFacts } from '../present.ts';
-import { html, meter, table, type Markup } from './html.ts';
+import { type Column, html, meter, table, type Markup } from './html.ts';
 import { clock, inMs, milliseconds, percent, perSecond } from '../format.ts';
+
+const requests: Column<Pick<WindowFacts, 'requestsPerSecond'>> = [
+  'Requests',
+  (row) => perSecond(row.requestsPerSecond),
+];
+const noNode: Column<Pick<WindowFacts, 'withoutNodeShare'>> = ['No node', (row) => shareCell(row.withoutNodeShare)];
+const failed: Column<Pick<WindowFacts, 'failedShare'>> = ['5xx', (row) => percent(row.failedShare)];
+const times: readonly Column<Pick<WindowFacts, 'p50Ms' | 'p99Ms'>>[] = [
+  ['p50 ms', (row) => inMs(row.p50Ms)],
+  ['p99 ms', (row) => inMs(row.p99Ms)],
+];
 
 /** Requests, the share without a node, hit share and times by window. */
 export function windowSection({ windows }: StatusFacts): Markup {
-  const rows = windows.map((window) => [
-    `${window.seconds} s`,
-    perSecond(window.requestsPerSecond),
-    shareCell(window.withoutNodeShare),
-    percent(window.hitShare),
-    percent(window.failedShare),
-    inMs(window.p50Ms),
-    inMs(window.p99Ms),
-  ]);
-  return table('By window', ['Last', 'Requests', 'No node', 'Hits', '5xx', 'p50 ms', 'p99 ms'], rows);
+  const last: Column<WindowFacts> = ['Last', ({ seconds }) => `${seconds} s`];
+  const hits: Column<WindowFacts> = ['Hits', ({ hitShare }) => percent(hitShare)];
+  return table('By window', [last, requests, noNode, hits, failed, ...times], windows);
 }
 
 const outcomeWords: Readonly<Record<Outcome, string>> = {
@@ -33,29 +37,17 @@ const outcomeWords: Readonly<Record<Outcome, string>> = {
 /** Requests of the last 100 s by source of the answer. */
 export function outcomeSection(facts: StatusFacts): Markup {
   const { requests: all = 0, outcomes = [] } = middle(facts) ?? {};
-  const rows = outcomes.map(({ outcome, requests, requestsPerSecond, p50Ms, p99Ms }) => [
-    outcomeWords[outcome],
-    perSecond(requestsPerSecond),
-    shareCell(all === 0 ? undefined : requests / all),
-    inMs(p50Ms),
-    inMs(p99Ms),
-  ]);
-  return table('Last 100 s', ['From', 'Requests', 'Share', 'p50 ms', 'p99 ms'], rows);
+  const from: Column<(typeof outcomes)[number]> = ['From', ({ outcome }) => outcomeWords[outcome]];
+  const share: typeof from = ['Share', (row) => shareCell(all === 0 ? undefined : row.requests / all)];
+  return table('Last 100 s', [from, requests, share, ...times], outcomes);
 }
 
 /** Requests of the last 100 s by class, those that need nodes most first. */
 export function routeSection(facts: StatusFacts): Markup {
-  const rows = (middle(facts)?.routes ?? []).map((of) => [
-    of.route.replaceAll('_', ' '),
-    perSecond(of.requestsPerSecond),
-    perSecond(of.toNodesPerSecond),
-    shareCell(of.withoutNodeShare),
-    percent(of.failedShare),
-    inMs(of.p50Ms),
-    inMs(of.p99Ms),
-  ]);
-  const columns = ['Class', 'Requests', 'To nodes', 'No node', '5xx', 'p50 ms', 'p99 ms'];
-  return table('Last 100 s, most requests to nodes first', columns, rows);
+  const { routes = [] } = middle(facts) ?? {};
+  const of: Column<(typeof routes)[number]> = ['Class', ({ route }) => route.replaceAll('_', ' ')];
+  const toNodes: typeof of = ['To nodes', (row) => perSecond(row.toNodesPerSecond)];
+  return table('Last 100 s, most requests to nodes first', [of, requests, toNodes, noNode, failed, ...times], routes);
 }
 
 /** The window with current traffic and enough requests for a quantile. */
