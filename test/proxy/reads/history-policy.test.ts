@@ -19,19 +19,19 @@ import { ledgerInfo } from '../../support/ledger-info.ts';
 /** Both heads of the rows, unless a row names others. Blocks have ten versions: the head is in block 100. */
 const head = 1_000n;
 
-interface Row {
-  readonly claim: string;
-  readonly body: string | Buffer;
+/** An answer to one read, and the decision on it. */
+type Row = readonly [claim: string, body: string | Buffer, decision: Decision, more?: More];
+
+interface More {
   /** Head of the node that answers. */
   readonly told?: bigint;
   /** Head that the fleet believes in; `undefined`: none yet. */
   readonly believed?: bigint | undefined;
   readonly facts?: Partial<AnswerFacts>;
-  readonly decision: Decision;
 }
 
-function decisionOf(read: ReadFacts, row: Row): Decision {
-  const body = Buffer.from(row.body);
+function decisionOf(read: ReadFacts, given: string | Buffer, more: More = {}): Decision {
+  const body = Buffer.from(given);
   const answer: AnswerFacts = {
     status: 200,
     headers: { 'content-type': read.form === 'bcs' ? 'application/x-bcs' : 'application/json; charset=utf-8' },
@@ -39,25 +39,24 @@ function decisionOf(read: ReadFacts, row: Row): Decision {
     body,
     json: new JsonBody(body),
     isFramed: true,
-    info: ledgerInfo({ version: row.told ?? head, oldest: 100n }),
-    ...row.facts,
+    info: ledgerInfo({ version: more.told ?? head, oldest: 100n }),
+    ...more.facts,
   };
-  const believed = 'believed' in row ? row.believed : head;
+  const believed = 'believed' in more ? more.believed : head;
   const fleetHead = believed === undefined ? undefined : ledgerInfo({ version: believed });
   return decide(read, answer, { chainId: 4, head: fleetHead });
 }
 
 function rows(kind: string, read: ReadFacts, cases: readonly Row[]): void {
-  for (const row of cases) {
-    test(`${kind}, ${row.claim}: ${row.decision}`, () => {
-      assert.equal(decisionOf(read, row), row.decision);
+  for (const [claim, body, decision, more] of cases) {
+    test(`${kind}, ${claim}: ${decision}`, () => {
+      assert.equal(decisionOf(read, body, more), decision);
     });
   }
 }
 
-const stored = { decision: 'stored' } as const;
-const growing = { decision: 'not complete' } as const;
-const pending = { decision: 'not committed' } as const;
+const growing = 'not complete';
+const pending = 'not committed';
 
 function read(operation: Operation, extent: Extent, more: Partial<ReadFacts> = {}): ReadFacts {
   return { operation, form: 'json', version: undefined, extent, ...more };
@@ -72,33 +71,23 @@ function u64(...values: readonly bigint[]): Buffer {
 /** The rows that every kind of history has: `whole` is final at both heads, and one version before it is not. */
 function bounds(kind: string, asked: ReadFacts, whole: string | Buffer, final: bigint): void {
   rows(kind, asked, [
-    { claim: 'at both heads', body: whole, told: final, believed: final, ...stored },
-    { claim: 'below both heads', body: whole, ...stored },
-    { claim: 'below the believed head, at a node behind', body: whole, told: final, ...stored },
-    { claim: 'above the head of its node', body: whole, told: final - 1n, ...growing },
-    { claim: 'above the believed head', body: whole, told: final, believed: final - 1n, ...growing },
-    { claim: 'of a node whose head is not believed', body: whole, told: head + 1n, ...growing },
-    { claim: 'before a head is known', body: whole, believed: undefined, ...growing },
-    {
-      claim: 'of another chain',
-      body: whole,
-      facts: { info: ledgerInfo({ version: head, chainId: 5 }) },
-      decision: 'other chain',
-    },
-    { claim: 'without ledger headers', body: whole, facts: { info: undefined }, decision: 'no ledger headers' },
-    { claim: 'compressed', body: whole, facts: { coding: 'gzip' }, decision: 'encoded body' },
-    { claim: 'that ends with the connection', body: whole, facts: { isFramed: false }, decision: 'unframed body' },
-    {
-      claim: 'in another form',
-      body: whole,
-      facts: { headers: { 'content-type': 'text/html' } },
-      decision: 'other form',
-    },
-    ...[404, 410, 400, 403, 429, 500, 503, 206].map((status) => {
-      return { claim: `with status ${status}`, body: whole, facts: { status }, decision: 'status' } as const;
-    }),
+    ['at both heads', whole, 'stored', { told: final, believed: final }],
+    ['below both heads', whole, 'stored'],
+    ['below the believed head, at a node behind', whole, 'stored', { told: final }],
+    ['above the head of its node', whole, growing, { told: final - 1n }],
+    ['above the believed head', whole, growing, { told: final, believed: final - 1n }],
+    ['of a node whose head is not believed', whole, growing, { told: head + 1n }],
+    ['before a head is known', whole, growing, { believed: undefined }],
+    ['of another chain', whole, 'other chain', { facts: { info: ledgerInfo({ version: head, chainId: 5 }) } }],
+    ['without ledger headers', whole, 'no ledger headers', { facts: { info: undefined } }],
+    ['compressed', whole, 'encoded body', { facts: { coding: 'gzip' } }],
+    ['that ends with the connection', whole, 'unframed body', { facts: { isFramed: false } }],
+    ['in another form', whole, 'other form', { facts: { headers: { 'content-type': 'text/html' } } }],
+    ...[404, 410, 400, 403, 429, 500, 503, 206].map(
+      (status) => [`with status ${status}`, whole, 'status', { facts: { status } }] as const,
+    ),
   ]);
-  rows(kind, { ...asked, extent: undefined }, [{ claim: 'without an extent', body: whole, ...growing }]);
+  rows(kind, { ...asked, extent: undefined }, [['without an extent', whole, growing]]);
 }
 
 const at500 = { version: LedgerVersion.of(500n) };
@@ -112,30 +101,26 @@ function transaction(more: object = {}): string {
 bounds('a transaction by version', byVersion, transaction(), 500n);
 bounds('a transaction by version in BCS', byVersionBcs, Buffer.concat([Buffer.of(0), u64(500n)]), 500n);
 rows('a transaction by version', byVersion, [
-  { claim: 'that failed', body: transaction({ success: false }), ...stored },
-  { claim: 'of a type of later days', body: transaction({ type: 'a_type' }), ...stored },
-  { claim: 'that is pending', body: transaction({ type: 'pending_transaction' }), ...pending },
-  { claim: 'without a type', body: transaction({ type: undefined }), ...pending },
-  { claim: 'whose type is a number', body: transaction({ type: 5 }), ...pending },
-  { claim: 'without an outcome', body: transaction({ success: undefined }), ...pending },
-  { claim: 'of the version above', body: transaction({ version: '501' }), ...pending },
-  { claim: 'without a version', body: transaction({ version: undefined }), ...pending },
-  { claim: 'whose version is a number', body: transaction({ version: 500 }), ...pending },
-  { claim: 'whose version is no u64', body: transaction({ version: '500n' }), ...pending },
-  { claim: 'that is a list', body: `[${transaction()}]`, ...pending },
-  { claim: 'that breaks off', body: transaction().slice(0, -1), decision: 'other form' },
-  {
-    claim: 'above the size that is parsed',
-    body: transaction({ pad: 'a'.repeat(1024 * 1024) }),
-    decision: 'too large',
-  },
+  ['that failed', transaction({ success: false }), 'stored'],
+  ['of a type of later days', transaction({ type: 'a_type' }), 'stored'],
+  ['that is pending', transaction({ type: 'pending_transaction' }), pending],
+  ['without a type', transaction({ type: undefined }), pending],
+  ['whose type is a number', transaction({ type: 5 }), pending],
+  ['without an outcome', transaction({ success: undefined }), pending],
+  ['of the version above', transaction({ version: '501' }), pending],
+  ['without a version', transaction({ version: undefined }), pending],
+  ['whose version is a number', transaction({ version: 500 }), pending],
+  ['whose version is no u64', transaction({ version: '500n' }), pending],
+  ['that is a list', `[${transaction()}]`, pending],
+  ['that breaks off', transaction().slice(0, -1), 'other form'],
+  ['above the size that is parsed', transaction({ pad: 'a'.repeat(1024 * 1024) }), 'too large'],
 ]);
 rows('a transaction by version in BCS', byVersionBcs, [
-  { claim: 'that is pending', body: Buffer.concat([Buffer.of(1), u64(500n)]), ...pending },
-  { claim: 'of an unknown variant', body: Buffer.concat([Buffer.of(2), u64(500n)]), ...pending },
-  { claim: 'of the version above', body: Buffer.concat([Buffer.of(0), u64(501n)]), ...pending },
-  { claim: 'without its last byte', body: Buffer.concat([Buffer.of(0), u64(500n)]).subarray(0, 8), ...pending },
-  { claim: 'without a byte', body: '', ...pending },
+  ['that is pending', Buffer.concat([Buffer.of(1), u64(500n)]), pending],
+  ['of an unknown variant', Buffer.concat([Buffer.of(2), u64(500n)]), pending],
+  ['of the version above', Buffer.concat([Buffer.of(0), u64(501n)]), pending],
+  ['without its last byte', Buffer.concat([Buffer.of(0), u64(500n)]).subarray(0, 8), pending],
+  ['without a byte', '', pending],
 ]);
 
 function listOf(items: number, first = 500n): string {
@@ -147,112 +132,95 @@ const listBcs: ReadFacts = { ...list, form: 'bcs' };
 bounds('a list', list, listOf(10), 509n);
 bounds('a list in BCS', listBcs, Buffer.of(10, 0), 509n);
 bounds('auxiliary info', { ...list, operation: 'auxiliary_info' }, '[1,2,3,4,5,6,7,8,9,0]', 509n);
-rows('a list', list, [
-  { claim: 'with an item too few', body: listOf(9), ...growing },
-  { claim: 'with an item too many', body: listOf(11), ...growing },
-  { claim: 'without items', body: '[]', ...growing },
-  { claim: 'that is an object', body: '{}', ...growing },
-  { claim: 'that breaks off', body: '[1,2', decision: 'other form' },
-]);
-rows('a list in BCS', listBcs, [
-  { claim: 'with an item too few', body: Buffer.of(9), ...growing },
-  { claim: 'without a byte', body: '', ...growing },
-]);
+/** The rows of every list that is not as long as it was asked for. */
+const otherLengths: readonly Row[] = [
+  ['with an item too few', listOf(9), growing],
+  ['with an item too many', listOf(11), growing],
+  ['without items', '[]', growing],
+  ['that is an object', '{}', growing],
+];
+rows('a list', list, [...otherLengths, ['that breaks off', '[1,2', 'other form']]);
 const padding = ' '.repeat(1024 * 1024);
-rows('a list in BCS above the size that is parsed', listBcs, [
-  { claim: 'by its length', body: Buffer.concat([Buffer.of(10), Buffer.from(padding)]), ...stored },
+rows('a list in BCS', listBcs, [
+  ['with an item too few', Buffer.of(9), growing],
+  ['without a byte', '', growing],
+  ['above the size that is parsed, by its length', Buffer.concat([Buffer.of(10), Buffer.from(padding)]), 'stored'],
 ]);
 rows('a list above the size that is parsed', list, [
-  { claim: 'with its last version', body: `[${padding}{"version":"509"}]`, ...stored },
-  { claim: 'without its last version', body: `[${padding}{"version":"508"}]`, ...growing },
-  { claim: 'with a version that begins as its last one', body: `[${padding}{"version":"5090"}]`, ...growing },
+  ['with its last version', `[${padding}{"version":"509"}]`, 'stored'],
+  ['without its last version', `[${padding}{"version":"508"}]`, growing],
+  ['with a version that begins as its last one', `[${padding}{"version":"5090"}]`, growing],
 ]);
 
 const longest = { kind: 'list', first: 500n, limit: 100 } as const;
 rows('a list of 100 items in BCS', { ...listBcs, extent: longest }, [
-  { claim: 'with all of them', body: Buffer.of(100), ...stored },
-  { claim: 'by a length of two bytes', body: Buffer.of(100 | 0x80, 1), ...growing },
+  ['with all of them', Buffer.of(100), 'stored'],
+  ['by a length of two bytes', Buffer.of(100 | 0x80, 1), growing],
 ]);
-rows('a list of more items than nodes give', { ...list, extent: { ...longest, limit: 101 } }, [
-  { claim: 'that has 100', body: listOf(100), ...stored },
-  { claim: 'that has 101', body: listOf(101), ...growing },
-]);
-rows('events of more items than nodes give', read('events', { kind: 'page', first: 0n, limit: 101 }), [
-  { claim: 'that are 100', body: listOf(100), ...stored },
-  { claim: 'that are 101', body: listOf(101), ...growing },
-]);
+for (const [kind, asked] of [
+  ['a list', { ...list, extent: { ...longest, limit: 101 } }],
+  ['events', read('events', { kind: 'page', first: 0n, limit: 101 })],
+] as const)
+  rows(`${kind} of more items than nodes give`, asked, [
+    ['that has 100', listOf(100), 'stored'],
+    ['that has 101', listOf(101), growing],
+  ]);
 
 function block(height: unknown): string {
   return JSON.stringify({ block_height: height, transactions: null });
 }
 
-const blockOperations = [
+const infoOf = (version: bigint, blockHeight: bigint) => ({ info: { ...ledgerInfo({ version }), blockHeight } });
+for (const [name, operation, height] of [
   ['a block by height', 'block', 50n],
   ['a block by version', 'block_by_version', undefined],
-] as const;
-for (const [name, operation, height] of blockOperations) {
+] as const) {
   for (const kind of ['block', 'bare block'] as const) {
     const asked = read(operation, { kind, height }, operation === 'block' ? {} : at500);
     // The head has to be in a later block: block 51 begins at 510.
     bounds(`${name} (${kind})`, asked, block('50'), 510n);
     bounds(`${name} (${kind}) in BCS`, { ...asked, form: 'bcs' }, u64(50n), 510n);
     rows(`${name} (${kind})`, asked, [
-      { claim: 'whose height is a number', body: block(50), ...growing },
-      { claim: 'whose height is no u64', body: block('50n'), ...growing },
-      { claim: 'without a height', body: '{}', ...growing },
-      { claim: 'of the head', body: block('100'), ...growing },
-      {
-        claim: 'by a node with the version but not the block',
-        body: block('50'),
-        facts: { info: { ...ledgerInfo({ version: head }), blockHeight: 50n } },
-        ...growing,
-      },
-      {
-        claim: 'by a node that names a height without the version',
-        body: block('50'),
-        believed: 509n,
-        facts: { info: { ...ledgerInfo({ version: 500n }), blockHeight: 1_000n } },
-        ...growing,
-      },
+      ['whose height is a number', block(50), growing],
+      ['whose height is no u64', block('50n'), growing],
+      ['without a height', '{}', growing],
+      ['of the head', block('100'), growing],
+      ['by a node with the version but not the block', block('50'), growing, { facts: infoOf(head, 50n) }],
+      [
+        'by a node that names a height without the version',
+        block('50'),
+        growing,
+        { believed: 509n, facts: infoOf(500n, 1_000n) },
+      ],
     ]);
     rows(`${name} (${kind}) in BCS`, { ...asked, form: 'bcs' }, [
-      { claim: 'of seven bytes', body: u64(50n).subarray(0, 7), ...growing },
-      { claim: 'of the head', body: u64(100n), ...growing },
+      ['of seven bytes', u64(50n).subarray(0, 7), growing],
+      ['of the head', u64(100n), growing],
     ]);
   }
 }
 const byHeight = read('block', { kind: 'block', height: 50n });
 rows('a block by height', byHeight, [
-  { claim: 'of another height', body: block('49'), ...growing },
-  { claim: 'above the size that is parsed', body: `{${padding}}`, ...stored },
+  ['of another height', block('49'), growing],
+  ['above the size that is parsed', `{${padding}}`, 'stored'],
 ]);
-rows('a block by height in BCS', { ...byHeight, form: 'bcs' }, [
-  { claim: 'of another height', body: u64(49n), ...growing },
-]);
+rows('a block by height in BCS', { ...byHeight, form: 'bcs' }, [['of another height', u64(49n), growing]]);
 rows('a block by version', read('block_by_version', { kind: 'block', height: undefined }, at500), [
-  { claim: 'above the size that is parsed', body: `{${padding}}`, decision: 'too large' },
+  ['above the size that is parsed', `{${padding}}`, 'too large'],
 ]);
 
 const events = read('events', { kind: 'page', first: 0n, limit: 10 });
-const eventsBcs: ReadFacts = { ...events, form: 'bcs' };
-function pages(body: string | Buffer): readonly Row[] {
-  return [
-    { claim: 'of a full page', body, ...stored },
-    { claim: 'of a full page, at a node behind', body, told: 500n, ...stored },
-    { claim: 'of a node whose head is not believed', body, told: head + 1n, ...growing },
-    { claim: 'before a head is known', body, believed: undefined, ...growing },
-  ];
-}
-
-rows('events', events, pages(listOf(10)));
-rows('events in BCS', eventsBcs, pages(Buffer.of(10)));
-rows('events', events, [
-  { claim: 'with an item too few', body: listOf(9), ...growing },
-  { claim: 'with an item too many', body: listOf(11), ...growing },
-  { claim: 'without items', body: '[]', ...growing },
-  { claim: 'that are an object', body: '{}', ...growing },
-  { claim: 'above the size that is parsed', body: `[${padding}]`, decision: 'too large' },
-]);
+for (const [form, body] of [
+  ['json', listOf(10)],
+  ['bcs', Buffer.of(10)],
+] as const)
+  rows(`events in ${form}`, { ...events, form }, [
+    ['of a full page', body, 'stored'],
+    ['of a full page, at a node behind', body, 'stored', { told: 500n }],
+    ['of a node whose head is not believed', body, growing, { told: head + 1n }],
+    ['before a head is known', body, growing, { believed: undefined }],
+  ]);
+rows('events', events, [...otherLengths, ['above the size that is parsed', `[${padding}]`, 'too large']]);
 
 test('the bytes of state, of BCS and of a block without transactions hold for ever; rendered history does not', () => {
   const last = { kind: 'list', first: 5n, limit: 1 } as const;
@@ -292,7 +260,7 @@ for (const operation of ['modules', 'resources', 'transactions', 'auxiliary_info
   test(`${operation} above the size that is parsed are stored as they are`, () => {
     const extent = operation === 'transactions' || operation === 'auxiliary_info' ? list.extent : undefined;
     const asked = { operation, form: 'json', version: LedgerVersion.of(500n), extent } as const;
-    assert.equal(decisionOf(asked, { claim: '', body: `[${padding}{"version":"509"}]`, ...stored }), 'stored');
+    assert.equal(decisionOf(asked, `[${padding}{"version":"509"}]`), 'stored');
   });
 }
 
