@@ -40,7 +40,6 @@ export function configurationMarkdown(): string {
     'A flag beats its variable; an empty variable counts as not set. `--upstream` and `--archival` together replace the',
     'upstreams of the file; their variables hold addresses separated by commas.',
     '`LEDGERGATE_PORT=tcp://...`, which Kubernetes sets for a Service called `ledgergate`, is not taken for a port.',
-    '`ledgergate completion bash` (`zsh`, `fish`) completes them in a shell.',
     '',
     '| Flag | Variable | Meaning |',
     '| --- | --- | --- |',

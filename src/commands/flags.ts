@@ -15,8 +15,6 @@ export interface Flag {
   readonly isList?: boolean;
   readonly isPort?: boolean;
   readonly choices?: readonly string[];
-  /** Values that shells propose; the config's schema checks them. */
-  readonly proposed?: readonly string[];
   readonly meaning: string;
 }
 
@@ -35,7 +33,6 @@ export const flags = {
   },
   dialect: {
     value: 'NAME',
-    proposed: ['node', 'aptos', 'auto'],
     meaning: 'node: X-NODE-* headers. aptos: X-APTOS-* headers. auto: those of the nodes.',
   },
   'chain-id': {
@@ -55,12 +52,10 @@ export const flags = {
   },
   'log-level': {
     value: 'LEVEL',
-    proposed: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
     meaning: 'trace, debug, info, warn, error, fatal or silent.',
   },
   'log-format': {
     value: 'FORM',
-    proposed: ['auto', 'text', 'json'],
     meaning: 'auto (text on a terminal, otherwise JSON), text or json.',
   },
   nodes: { meaning: 'The sample nodes alone: one that prunes on --port, an archival one on the next port.' },
@@ -107,26 +102,9 @@ export interface CliCommand {
   readonly flags: readonly FlagName[];
   /** The one argument that a command may take besides flags. */
   readonly operand?: string;
-  /** The words that the operand may be, one of which is required. Absent: any text, or none. */
-  readonly choices?: readonly string[];
   /** Imports the work: a health check every few seconds must not pay for loading the gateway. */
   load(): Promise<CommandRun>;
 }
-
-/** The flags that set or name a config: `serve`, `check` and `config` take all of them. */
-export const configFlags: readonly FlagName[] = [
-  'config',
-  'upstream',
-  'archival',
-  'dialect',
-  'chain-id',
-  'host',
-  'port',
-  'operations-host',
-  'operations-port',
-  'log-level',
-  'log-format',
-];
 
 const prefix = 'LEDGERGATE_';
 

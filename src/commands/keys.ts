@@ -2,20 +2,25 @@
  * `keys create|list|revoke`: the keys of clients, in a keys file (`--file FILE`, or `--config FILE` that names it), or at a
  * running gateway (`--url`). A running gateway reads a changed file again by itself.
  */
+import { z } from 'zod';
 import { describeKey, KeysFault, KeysFileEditor } from '../access/index.ts';
-import { ConfigError } from '../config/index.ts';
+import { ConfigError, type Problem } from '../config/index.ts';
 import { nearMissHint } from '../ledger/index.ts';
 import { type CommandCall, type ExitCode, RuntimeFailure, UsageError, formatTable } from './command.ts';
 import type { FlagName } from './flags.ts';
 import { type GivenConfig, loadGivenConfig } from './given-config.ts';
-import { createByUrl, listByUrl, revokeByUrl } from './keys-by-url.ts';
+import { askAdmin } from './operations-port.ts';
 
 const actions: Readonly<Record<string, (call: CommandCall) => Promise<ExitCode>>> = { create, list, revoke };
 
 /** Runs the action of the call. */
 export async function keys(call: CommandCall): Promise<ExitCode> {
-  const action = actions[call.operand ?? ''];
-  if (action === undefined) throw new TypeError(`keys without the action ${call.operand}`);
+  const { operand } = call;
+  const action = operand !== undefined && Object.hasOwn(actions, operand) ? actions[operand] : undefined;
+  if (action === undefined) {
+    const met = operand === undefined ? '' : `, got "${operand}"${nearMissHint(operand, Object.keys(actions))}`;
+    throw new UsageError(`keys: expected create, list or revoke${met}`);
+  }
   try {
     return await action(call);
   } catch (error) {
@@ -51,7 +56,7 @@ async function create(call: CommandCall): Promise<ExitCode> {
   };
   const found = findFile(call);
   let made: string;
-  if (found === undefined) made = await createByUrl(call, key);
+  if (found === undefined) made = parse(created, await askGateway(call, 'POST', '', key)).key;
   else {
     if (found.config !== undefined) checkPlan(key.plan, found.config);
     made = await new KeysFileEditor(found.file).create(key);
@@ -74,11 +79,8 @@ function checkPlan(plan: string, { config, file }: GivenConfig): void {
 /** 2: some entries are wrong. */
 async function list(call: CommandCall): Promise<ExitCode> {
   const file = findFile(call)?.file;
-  const found = file === undefined ? undefined : new KeysFileEditor(file).list();
   const { keys, problems } =
-    found === undefined
-      ? await listByUrl(call)
-      : { keys: found.keys.map(describeKey), problems: found.problems.map((problem) => ConfigError.format(problem)) };
+    file === undefined ? parse(listed, await askGateway(call, 'GET')) : listOf(new KeysFileEditor(file).list());
   if (text(call, 'format') === 'json') call.terminal.out(JSON.stringify(keys, null, 2));
   else {
     const heads = ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'ADDRESSES', 'EXPIRES', 'SHA256'];
@@ -116,15 +118,57 @@ async function revoke(call: CommandCall): Promise<ExitCode> {
   const name = required(call, 'name');
   const file = findFile(call)?.file;
   if (file === undefined) {
-    await revokeByUrl(call, name);
+    await askGateway(call, 'DELETE', `/${encodeURIComponent(name)}`);
     call.terminal.out(`Revoked ${name}: the gateway refuses it.`);
     return 0;
   }
   const { problems } = await new KeysFileEditor(file).revoke(name);
   call.terminal.out(`Revoked ${name}: a running gateway refuses it within a second or two.`);
-  const left = problems.map((problem) => ConfigError.format(problem));
-  reportWrong(call, left);
+  reportWrong(call, textsOf(problems));
   return 0;
+}
+
+/** Longer than the gateway waits for its workers. */
+const gatewayMs = 15_000;
+
+/** Resolves with the JSON of a running gateway. Rejects with RuntimeFailure. */
+function askGateway(call: CommandCall, method: 'GET' | 'POST' | 'DELETE', path = '', body?: object): Promise<unknown> {
+  return askAdmin(call, { method, path: `/admin/keys${path}`, body, timeoutMs: gatewayMs });
+}
+
+function textsOf(problems: readonly Problem[]): readonly string[] {
+  return problems.map((problem) => ConfigError.format(problem));
+}
+
+type Listed = { readonly keys: readonly ReturnType<typeof describeKey>[]; readonly problems: readonly string[] };
+
+function listOf({ keys, problems }: ReturnType<KeysFileEditor['list']>): Listed {
+  return { keys: keys.map(describeKey), problems: textsOf(problems) };
+}
+
+const created = z.object({ key: z.string() });
+const wordList = z.array(z.string()).nullable();
+const listed = z.object({
+  // Fields of a later gateway stay.
+  keys: z.array(
+    z.looseObject({
+      name: z.string(),
+      tenant: z.string(),
+      plan: z.string(),
+      operations: wordList,
+      origins: wordList,
+      addresses: wordList,
+      expires: z.string().nullable(),
+      sha256Prefix: z.string(),
+    }),
+  ),
+  problems: z.array(z.string()),
+}) as z.ZodType<Listed>;
+
+function parse<T>(schema: z.ZodType<T>, answer: unknown): T {
+  const { data } = schema.safeParse(answer);
+  if (data === undefined) throw new RuntimeFailure('the answer is not of a gateway');
+  return data;
 }
 
 function text({ given }: CommandCall, flag: FlagName): string | undefined {

@@ -14,9 +14,9 @@ const healthMs = 2_000;
 
 /** `health`: exit code 0 when `/readyz` of a running gateway answers 200, else 1 with the reason. */
 export async function health(call: CommandCall): Promise<ExitCode> {
-  const url = await operationsUrl('health', '/readyz', call);
+  const { url } = await portOf('health', call);
   try {
-    await fetchText(url, healthMs);
+    await fetchText(new URL('/readyz', url), healthMs);
   } catch (error) {
     if (!(error instanceof RuntimeFailure)) throw error;
     call.terminal.error(`not ready: ${error.message}`);
@@ -31,7 +31,7 @@ const statusMs = 3_000;
 /** `status`: prints the state of a running gateway, as text or JSON; exit code 0 whatever it is. */
 export async function status(call: CommandCall): Promise<ExitCode> {
   const { given, terminal } = call;
-  const url = await operationsUrl('status', '/status.json', call);
+  const url = new URL('/status.json', (await portOf('status', call)).url);
   const json = await fetchText(url, statusMs);
   const { statusLines } = await import('../proxy/operations/index.ts');
   const lines = statusLines(json);
@@ -46,48 +46,26 @@ const drainMs = 10_000;
 
 /** `drain NAME`: the node gets no new request; prints the number of those in flight, which end. */
 export async function drain(call: CommandCall): Promise<ExitCode> {
-  const name = nameOf('drain', call);
-  const inFlight = await post(name, 'drain', call);
-  call.terminal.out(`${name} is drained; requests in flight: ${String(inFlight)}`);
-  return 0;
+  return post('drain', call, (inFlight) => `is drained; requests in flight: ${inFlight}`);
 }
 
 /** `resume NAME`: the node gets requests again. */
 export async function resume(call: CommandCall): Promise<ExitCode> {
-  const name = nameOf('resume', call);
-  await post(name, 'resume', call);
-  call.terminal.out(`${name} is resumed`);
-  return 0;
+  return post('resume', call, () => 'is resumed');
 }
 
-/** The number of requests in flight at the node. */
-async function post(name: string, action: string, call: CommandCall): Promise<unknown> {
+async function post(action: string, call: CommandCall, textOf: (inFlight: string) => string): Promise<ExitCode> {
+  const name = call.operand;
+  if (name === undefined) {
+    const hint = `as \`ledgergate status\` lists them: ledgergate ${action} full-a`;
+    throw new UsageError(`${action} needs the NAME of a node, ${hint}`);
+  }
   const path = `/admin/upstreams/${encodeURIComponent(name)}/${action}`;
-  const answer = await askAdmin({ ...call, operand: undefined }, { method: 'POST', path, timeoutMs: drainMs });
-  const { inFlight } = Object(answer) as { readonly inFlight?: unknown };
+  const answer = await askAdmin(call, { method: 'POST', path, timeoutMs: drainMs });
+  const { inFlight } = Object(answer) as { readonly inFlight?: number };
   if (inFlight === undefined) throw new RuntimeFailure('the answer is not of a gateway');
-  return inFlight;
-}
-
-function nameOf(command: string, { operand }: CommandCall): string {
-  if (operand === undefined) {
-    const hint = `as \`ledgergate status\` lists them: ledgergate ${command} full-a`;
-    throw new UsageError(`${command} needs the NAME of a node, ${hint}`);
-  }
-  return operand;
-}
-
-/** Throws UsageError for what cannot be an address. */
-async function operationsUrl(command: string, path: string, call: CommandCall): Promise<URL> {
-  if (call.operand !== undefined) return parseUrl(command, path, call.operand);
-  return urlOf(await operationsAddress(command, call), path);
-}
-
-function parseUrl(command: string, path: string, text: string): URL {
-  if (!/^http:\/\/./.test(text) || !URL.canParse(text)) {
-    throw new UsageError(`${command}: expected a URL such as http://127.0.0.1:9090, got "${text}"`);
-  }
-  return new URL(path, text);
+  call.terminal.out(`${name} ${textOf(String(inFlight))}`);
+  return 0;
 }
 
 /** A call of `/admin`. */
@@ -95,7 +73,7 @@ interface AdminCall {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   /** Sent as JSON. */
-  readonly body?: object;
+  readonly body?: object | undefined;
   readonly timeoutMs: number;
 }
 
@@ -104,16 +82,14 @@ interface AdminCall {
  * config's, if any. Throws RuntimeFailure, and UsageError for what cannot be an address or a token.
  */
 export async function askAdmin(call: CommandCall, { method, path, body, timeoutMs }: AdminCall): Promise<unknown> {
-  const address = await operationsAddress('this command', { ...call, operand: undefined });
-  const url = urlOf(address, path);
-  const token = readToken(call) ?? address.token;
+  const port = await portOf('this command', { ...call, operand: undefined });
+  const token = readToken(call) ?? port.token;
   const text = body === undefined ? undefined : JSON.stringify(body);
   const headers = {
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     ...(text === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
   };
-  const answer = await fetchText(url, timeoutMs, { method, headers }, text);
-  return parseJson(answer);
+  return parseJson(await fetchText(new URL(path, port.url), timeoutMs, { method, headers }, text));
 }
 
 /** The token in `--token-file`, without the line break at its end. */
@@ -130,41 +106,45 @@ function readToken({ given }: CommandCall): string | undefined {
   return token;
 }
 
-function urlOf({ host, port }: OperationsAddress, path: string): URL {
-  const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
-  return new URL(`http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}${path}`);
-}
-
-interface OperationsAddress {
-  readonly host: string;
-  readonly port: number;
+/** The address of an operations port, and the token of its config, if any. */
+interface OperationsPort {
+  readonly url: URL;
   readonly token?: string | undefined;
 }
 
-async function operationsAddress(command: string, call: CommandCall): Promise<OperationsAddress> {
-  if (call.given.has('config')) {
+/** The port in the operand, else by `--url`, else by config, else by host and port. Throws UsageError. */
+async function portOf(command: string, call: CommandCall): Promise<OperationsPort> {
+  const { operand, given } = call;
+  if (operand !== undefined) return { url: parseUrl(command, operand) };
+  const text = given.get('url')?.values[0];
+  const byUrl = (): URL | undefined =>
+    text === undefined ? undefined : new URL(`http://${parseUrl('--url', text).host}`);
+  if (given.has('config')) {
     const { loadGivenConfig } = await import('./given-config.ts');
     // Not the secrets of other sections, which an operator's shell does not have.
-    const { operations } = loadGivenConfig(command, call, { isOfOperations: true }).config;
-    return { ...operations, ...findUrl(call) };
+    const { host, port, token } = loadGivenConfig(command, call, { isOfOperations: true }).config.operations;
+    return { url: byUrl() ?? urlOf(host, port), token };
   }
-  const byUrl = findUrl(call);
-  if (byUrl !== undefined) return byUrl;
-  const host = call.given.get('operations-host')?.values[0] ?? '127.0.0.1';
-  const setting = call.given.get('operations-port');
-  const text = setting?.values[0] ?? '9090';
-  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  if (port < 1 || port > 65_535)
-    throw new UsageError(`${setting?.origin}: expected a port that can be asked, got "${text}"`);
-  return { host, port };
+  const host = given.get('operations-host')?.values[0] ?? '127.0.0.1';
+  return { url: byUrl() ?? urlOf(host, portNumber(call)) };
 }
 
-/** The address in `--url`. Throws UsageError. */
-function findUrl({ given }: CommandCall): OperationsAddress | undefined {
-  const text = given.get('url')?.values[0];
-  if (text === undefined) return undefined;
-  const { hostname, port } = parseUrl('--url', '/', text);
-  return { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? 80 : Number(port) };
+function parseUrl(origin: string, text: string): URL {
+  if (/^http:\/\/./.test(text) && URL.canParse(text)) return new URL(text);
+  throw new UsageError(`${origin}: expected a URL such as http://127.0.0.1:9090, got "${text}"`);
+}
+
+function portNumber({ given }: CommandCall): number {
+  const setting = given.get('operations-port');
+  const text = setting?.values[0] ?? '9090';
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (port >= 1 && port <= 65_535) return port;
+  throw new UsageError(`${setting?.origin}: expected a port that can be asked, got "${text}"`);
+}
+
+function urlOf(host: string, port: number): URL {
+  const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return new URL(`http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`);
 }
 
 /** A status has some tens of kilobytes, a list of 100,000 keys some 20 MB. */

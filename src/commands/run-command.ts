@@ -1,7 +1,7 @@
 /** Runs the arguments of the program, and returns an exit code. */
 import { nearMissHint } from '../ledger/index.ts';
 import { type ExitCode, RuntimeFailure, type Terminal, UsageError, formatTable } from './command.ts';
-import { type CliCommand, configFlags, type Flag, flags, parseArguments, variableOf } from './flags.ts';
+import { type CliCommand, type Flag, type FlagName, flags, parseArguments, variableOf } from './flags.ts';
 
 /** Runs one command line; every failure is on the terminal when this resolves. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
@@ -30,7 +30,6 @@ async function dispatch(args: readonly string[], terminal: Terminal): Promise<Ex
     terminal.out(commandHelp(command));
     return 0;
   }
-  checkOperand(command, operand);
   const run = await command.load();
   return run({ operand, given, terminal });
 }
@@ -44,12 +43,6 @@ function commandFromEnvironment(terminal: Terminal): CliCommand {
     terminal.out('No command was given: serving the built-in SAMPLE fleet. `ledgergate --help` lists the commands.\n');
   }
   return findCommand(isServed ? 'serve' : 'sample');
-}
-
-function checkOperand({ name, choices }: CliCommand, operand: string | undefined): void {
-  if (choices === undefined || (operand !== undefined && choices.includes(operand))) return;
-  const met = operand === undefined ? '' : `, got "${operand}"${nearMissHint(operand, choices)}`;
-  throw new UsageError(`${name}: expected ${choices.join(', ').replace(/, (\w+)$/, ' or $1')}${met}`);
 }
 
 function findCommand(word: string): CliCommand {
@@ -78,6 +71,21 @@ async function report(error: unknown, terminal: Terminal): Promise<ExitCode> {
   terminal.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
   return 1;
 }
+
+/** The flags that set or name a config: `serve`, `check` and `config` take all of them. */
+const configFlags: readonly FlagName[] = [
+  'config',
+  'upstream',
+  'archival',
+  'dialect',
+  'chain-id',
+  'host',
+  'port',
+  'operations-host',
+  'operations-port',
+  'log-level',
+  'log-format',
+];
 
 /** All commands, in the order of the overview. */
 export const commands: readonly CliCommand[] = [
@@ -169,23 +177,7 @@ export const commands: readonly CliCommand[] = [
       'expires',
     ],
     operand: 'ACTION',
-    choices: ['create', 'list', 'revoke'],
     load: async () => (await import('./keys.ts')).keys,
-  },
-  {
-    name: 'completion',
-    summary: 'Prints the completion of a shell, as in: source <(ledgergate completion bash)',
-    usage: ['completion bash', 'completion zsh', 'completion fish > ~/.config/fish/completions/ledgergate.fish'],
-    flags: [],
-    operand: 'SHELL',
-    choices: ['bash', 'zsh', 'fish'],
-    load: async () => {
-      const { completionScript } = await import('./completion.ts');
-      return ({ operand, terminal }) => {
-        terminal.out(completionScript(operand as 'bash' | 'zsh' | 'fish', commands));
-        return Promise.resolve(0);
-      };
-    },
   },
 ];
 

@@ -6,7 +6,6 @@ import { type CommandCall, type ExitCode, formatTable } from '../command.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
 import { inspectRedis } from './inspect-redis.ts';
 import { inspectStore } from './inspect-store.ts';
-import type { CheckFinding } from './inspection.ts';
 
 /** 0 only when all is fine; 2: the config is wrong; 1: an upstream, Redis or the issuer is, or the certificate has expired. */
 export async function check(call: CommandCall): Promise<ExitCode> {
@@ -61,7 +60,7 @@ async function inspectFleet({ config, redacted }: Pick<LoadedConfig, 'config' | 
     const given = redacted.upstreams[index]?.url ?? '';
     return { name, tier, url: address === undefined ? given : `${given} (${address})`, ...state };
   });
-  const findings = nodes.flatMap(({ index, name, fault }): readonly CheckFinding[] => {
+  const findings = nodes.flatMap(({ index, name, fault }): readonly Pick<Problem, 'path' | 'message'>[] => {
     if (fault === undefined) return [];
     const isOnly = nodes.filter((other) => other.index === index).length === 1;
     return [{ path: ['upstreams', index, 'url'], message: isOnly ? fault : `${name}: ${fault}` }];

@@ -1,18 +1,14 @@
 /** One look at the Redis of the cache and at that of access: can the gateway use them? Nothing is written. */
 import type { Cluster, Redis } from 'ioredis';
 import { redisConnections } from '../../cache/index.ts';
-import type { LoadedConfig, RedisServersConfig } from '../../config/index.ts';
+import type { LoadedConfig, Problem, RedisServersConfig } from '../../config/index.ts';
 import { connectionFault } from '../../upstream/index.ts';
-import type { Inspection } from './inspection.ts';
 
 /** Longest look at Redis. */
 const redisTimeoutMs = 2_000;
 
 /** Looks at the Redis of the cache and at that of access. Never rejects, and takes `redisTimeoutMs` at most. */
-export async function inspectRedis({
-  config: { access, cache },
-  redacted,
-}: Pick<LoadedConfig, 'config' | 'redacted'>): Promise<Inspection> {
+export async function inspectRedis({ config: { access, cache }, redacted }: Pick<LoadedConfig, 'config' | 'redacted'>) {
   const usesOwn = access?.redis !== undefined;
   const [cacheLook, accessLook] = await Promise.all([
     cache.redis && lookAtRedis('cache', cache.redis, redacted.cache.redis),
@@ -35,7 +31,9 @@ export async function inspectRedis({
 }
 
 /** Findings about a Redis, and the memory settings of its servers. */
-interface RedisLook extends Inspection {
+interface RedisLook {
+  readonly findings: readonly Pick<Problem, 'path' | 'message'>[];
+  readonly warnings: readonly string[];
   readonly servers: readonly RedisMemory[];
 }
 

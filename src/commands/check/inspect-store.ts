@@ -3,7 +3,6 @@ import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } 
 import { dirname, join } from 'node:path';
 import { faultOf } from '../../cache/index.ts';
 import type { Config } from '../../config/index.ts';
-import type { Inspection } from './inspection.ts';
 
 /** `f_type` of file systems (statfs(2)) that no store belongs on: their locks do not hold, or they are memory. */
 const unfit: Readonly<Record<number, string>> = {
@@ -14,10 +13,7 @@ const unfit: Readonly<Record<number, string>> = {
 };
 
 /** Looks at the store's folder, or at the one above it, which the gateway will create it in. */
-export async function inspectStore({
-  path: folder,
-  maxBytes,
-}: NonNullable<Config['cache']['store']>): Promise<Inspection> {
+export async function inspectStore({ path: folder, maxBytes }: NonNullable<Config['cache']['store']>) {
   const place = existsSync(folder) ? folder : dirname(folder);
   try {
     accessSync(place, constants.R_OK | constants.W_OK | constants.X_OK);
