@@ -95,7 +95,6 @@ export type FlagName = keyof typeof flags;
 /** One command of the program; its code is loaded when it is called. */
 export interface CliCommand {
   readonly name: string;
-  /** One sentence for the overview. */
   readonly summary: string;
   /** Forms of the call, without the program's name. */
   readonly usage: readonly string[];
@@ -125,7 +124,6 @@ export function strayVariables(env: Environment): readonly string[] {
   });
 }
 
-/** Flags so far, to be added to. */
 type Given = Map<string, GivenSetting>;
 
 /** Parses flags and LEDGERGATE_* variables; a flag wins over its variable. Throws `UsageError`. */
@@ -158,7 +156,6 @@ export function parseArguments(command: CliCommand, args: readonly string[], env
   return { help, operand: operands[0], given };
 }
 
-/** An option as `parseArgs` reports it. */
 interface OptionToken {
   readonly name: string;
   readonly rawName: string;

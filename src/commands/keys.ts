@@ -131,7 +131,6 @@ async function revoke(call: CommandCall): Promise<ExitCode> {
 /** Longer than the gateway waits for its workers. */
 const gatewayMs = 15_000;
 
-/** Resolves with the JSON of a running gateway. Rejects with RuntimeFailure. */
 function askGateway(call: CommandCall, method: 'GET' | 'POST' | 'DELETE', path = '', body?: object): Promise<unknown> {
   return askAdmin(call, { method, path: `/admin/keys${path}`, body, timeoutMs: gatewayMs });
 }

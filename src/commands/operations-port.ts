@@ -68,7 +68,6 @@ async function post(action: string, call: CommandCall, textOf: (inFlight: string
   return 0;
 }
 
-/** A call of `/admin`. */
 interface AdminCall {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
@@ -92,7 +91,6 @@ export async function askAdmin(call: CommandCall, { method, path, body, timeoutM
   return parseJson(await fetchText(new URL(path, port.url), timeoutMs, { method, headers }, text));
 }
 
-/** The token in `--token-file`, without the line break at its end. */
 function readToken({ given }: CommandCall): string | undefined {
   const file = given.get('token-file')?.values[0];
   if (file === undefined) return undefined;
@@ -106,7 +104,6 @@ function readToken({ given }: CommandCall): string | undefined {
   return token;
 }
 
-/** The address of an operations port, and the token of its config, if any. */
 interface OperationsPort {
   readonly url: URL;
   readonly token?: string | undefined;
@@ -179,7 +176,6 @@ function messageIn(text: string): string {
   return typeof message === 'string' ? `: ${message.replace(/\p{Cc}/gu, '?')}` : '';
 }
 
-/** `undefined`: the text is no JSON. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -196,7 +196,6 @@ export function overview(): string {
   ].join('\n');
 }
 
-/** Help of one command: usage, flags and their environment variables. */
 function commandHelp(command: CliCommand): string {
   const rows = command.flags.map((name) => {
     const flag: Flag = flags[name];

@@ -22,7 +22,6 @@ import { type CommandCall, type ExitCode, type Terminal, formatTable } from './c
 import { givenFile, loadGivenConfig } from './given-config.ts';
 import { variableOf } from './flags.ts';
 
-/** Source of a config, so that it can be read again. */
 interface ConfigSource {
   /** The file, which changes may be read from. Absent: flags and variables alone. */
   readonly files: WatchedFiles | undefined;
@@ -33,7 +32,6 @@ interface ConfigSource {
 /** Terminal, reload source and announcements of a run. */
 export interface RunOptions {
   readonly terminal: Terminal;
-  /** See `GatewayOptions`. */
   readonly drainDelayMs?: number;
   /** Source of later configs. Absent: the config is never read again. */
   readonly source?: ConfigSource;
@@ -100,7 +98,6 @@ async function start(config: Config, options: GatewayOptions): Promise<RunningGa
   return startWorkers(config, processes, options);
 }
 
-/** The ports, and the state of the fleet so far. */
 function describe(gateway: RunningGateway, { config, redacted }: LoadedConfig): readonly string[] {
   const rows = gateway.fleet().map(({ name, tier, chainId, oldest, head, lag, state }) => {
     // From the masked config: the fleet's own URL may hold a key from the environment.
@@ -126,7 +123,6 @@ function chainOf(gateway: RunningGateway, { chainId }: Config): string {
   return agreed === undefined ? 'not known yet' : `${agreed} (most nodes report it; set chainId to hold it)`;
 }
 
-/** Reads the config again on SIGHUP and when its file changes. */
 function createReloading({ files, load }: ConfigSource, gateway: RunningGateway, log: Logger) {
   const reload = (): void => {
     let loaded: LoadedConfig;
@@ -165,7 +161,6 @@ type ListenError = NodeJS.ErrnoException & {
   readonly port?: number;
 };
 
-/** Flags of the two sections. */
 const flagsOf = {
   listen: { host: 'host', port: 'port' },
   operations: { host: 'operations-host', port: 'operations-port' },

@@ -9,7 +9,7 @@ import type { ClientTlsConfig, Config } from './config.ts';
 import type { LoadedConfig } from './source/load.ts';
 import { ConfigError, type KeyPath, type Problem } from './source/problem.ts';
 import { WatchedFiles } from './source/watched-files.ts';
-import { expiryWarnings, inspectTlsPair } from './tls-pair.ts';
+import { expiryWarnings, inspectTlsPair, placeFaults, readPem, type TlsFault } from './tls-pair.ts';
 
 /** Options of a TLS connection. `servername`: asked for and checked; absent: the host of the address. */
 export interface TlsMaterial {
@@ -17,29 +17,14 @@ export interface TlsMaterial {
   readonly servername?: string;
 }
 
-interface ClientTlsProblem {
-  readonly at: 'ca' | 'cert' | 'key';
-  readonly message: string;
-}
-
 interface InspectedClientTls {
   /** Absent when there is a problem. */
   readonly material?: TlsMaterial;
   /** Unix time in ms. */
   readonly expiries: ReadonlyMap<ExpiringFile, number>;
-  readonly problems: readonly ClientTlsProblem[];
+  readonly problems: readonly TlsFault[];
   /** The files work, and servers refuse them, or fail their check, now or soon. */
   readonly warnings: readonly string[];
-}
-
-/** Receivers of the state of the files. */
-interface ClientTlsParts {
-  /** Name of the server in metrics and log. */
-  readonly toward: string;
-  readonly renewals: Renewals;
-  readonly journal: Journal;
-  /** Unix time in ms. Default: the system's. */
-  readonly now?: (() => number) | undefined;
 }
 
 /** A certificate that is about to end is recorded at this interval. */
@@ -50,23 +35,37 @@ export class ClientTls {
   /** The material of new connections: the last contents that can be used. */
   material: TlsMaterial;
   readonly #config: ClientTlsConfig;
-  readonly #parts: ClientTlsParts;
+  readonly #toward: string;
+  readonly #renewals: Renewals;
+  readonly #journal: Journal;
+  readonly #now: () => number;
   readonly #files: WatchedFiles;
   #expiries: ReadonlyMap<ExpiringFile, number>;
   /** Ends that were recorded, with the day of their last record. */
   readonly #reminded = new Map<ExpiringFile, string>();
   #reminder: NodeJS.Timeout | undefined;
 
-  /** Reads the files. Throws when they cannot be used. */
-  constructor(config: ClientTlsConfig, parts: ClientTlsParts) {
+  /** Reads the files. Throws when they cannot be used. `toward`: the server, in metrics and log. `now`: Unix time in ms. */
+  constructor(
+    config: ClientTlsConfig,
+    parts: {
+      readonly toward: string;
+      readonly renewals: Renewals;
+      readonly journal: Journal;
+      readonly now?: () => number;
+    },
+  ) {
     this.#config = config;
-    this.#parts = parts;
+    this.#toward = parts.toward;
+    this.#renewals = parts.renewals;
+    this.#journal = parts.journal;
+    this.#now = parts.now ?? Date.now;
     this.#files = new WatchedFiles([config.ca, config.cert, config.key].filter((name) => name !== undefined));
     const { material, expiries, problems } = ClientTls.read(config, this.#now());
     if (material === undefined) throw new Error(faultsOf(problems));
     this.material = material;
     this.#expiries = expiries;
-    parts.renewals.useFiles(parts.toward, expiries);
+    this.#renewals.useFiles(this.#toward, expiries);
   }
 
   /** Begins to read the files when they change. `onChange`: `material` is another. */
@@ -82,12 +81,7 @@ export class ClientTls {
     clearInterval(this.#reminder);
   }
 
-  #now(): number {
-    return (this.#parts.now ?? Date.now)();
-  }
-
   #look(onChange: () => void): void {
-    const { toward, renewals } = this.#parts;
     const nowMs = this.#now();
     const next = ClientTls.read(this.#config, nowMs);
     const isEnded = (expiries: ReadonlyMap<ExpiringFile, number>): boolean =>
@@ -95,23 +89,19 @@ export class ClientTls {
     // Expired ones must not replace valid ones.
     const isWorse = isEnded(next.expiries) && !isEnded(this.#expiries);
     if (next.material === undefined || isWorse) {
-      renewals.refuse(
-        toward,
-        'files',
-        next.material === undefined ? faultsOf(next.problems) : next.warnings.join('; '),
-      );
+      const reason = next.material === undefined ? faultsOf(next.problems) : next.warnings.join('; ');
+      this.#renewals.refuse(this.#toward, 'files', reason);
       return;
     }
     this.material = next.material;
     this.#expiries = next.expiries;
-    renewals.useFiles(toward, next.expiries);
+    this.#renewals.useFiles(this.#toward, next.expiries);
     this.#remind();
     onChange();
   }
 
   /** Records an end that has come, or comes within a week: once a day, which is its line of the log. */
   #remind(): void {
-    const { toward, journal } = this.#parts;
     const nowMs = this.#now();
     const day = new Date(nowMs).toISOString().slice(0, 10);
     for (const [file, expiresMs] of this.#expiries) {
@@ -120,7 +110,7 @@ export class ClientTls {
       const [warning] = expiryWarnings(expiresMs, nowMs, `tls.${file}`);
       if (warning === undefined || this.#reminded.get(file) === mark) continue;
       this.#reminded.set(file, mark);
-      journal.record('certificate ends', { toward, file, expires }, `${warning}: renew the file`);
+      this.#journal.record('certificate ends', { toward: this.#toward, file, expires }, `${warning}: renew the file`);
     }
   }
 
@@ -133,17 +123,7 @@ export class ClientTls {
 
   /** Reads and inspects the files. Never throws, and quotes nothing of them. `nowMs`: Unix time. */
   static read(config: ClientTlsConfig, nowMs: number, section = 'tls'): InspectedClientTls {
-    const problems: ClientTlsProblem[] = [];
-    const read = (at: ClientTlsProblem['at']): string | undefined => {
-      const name = config[at];
-      try {
-        return name === undefined ? undefined : WatchedFiles.read(name);
-      } catch (error) {
-        problems.push({ at, message: error instanceof Error ? error.message : String(error) });
-        return undefined;
-      }
-    };
-    const [ca, cert, key] = [read('ca'), read('cert'), read('key')];
+    const { ca, cert, key, problems } = readPem(config);
     const expiries = new Map<ExpiringFile, number>();
     const warnings: string[] = [];
     if (cert !== undefined && key !== undefined) {
@@ -182,20 +162,15 @@ export class ClientTls {
     const nowMs = Date.now();
     const inspected = sectionsOf(config).map(([path, tls]) => {
       const { problems, warnings } = ClientTls.read(tls, nowMs, ConfigError.formatPath(path));
-      const placed = problems.map(({ at, message }): Problem => {
-        const place = [...path, at];
-        return { path: place, message, where: whereIs(place) };
-      });
-      return { placed, warnings };
+      return { problems: placeFaults(problems, path, whereIs), warnings };
     });
     return {
-      problems: inspected.flatMap(({ placed }) => placed),
+      problems: inspected.flatMap(({ problems }) => problems),
       warnings: inspected.flatMap(({ warnings }) => warnings),
     };
   }
 }
 
-/** The sections of TLS toward servers, by path. */
 function sectionsOf({ upstreams, cache, access }: Config): readonly (readonly [KeyPath, ClientTlsConfig])[] {
   const all: readonly (readonly [KeyPath, ClientTlsConfig | undefined])[] = [
     ...upstreams.map(({ tls }, index) => [['upstreams', index, 'tls'], tls] as const),
@@ -205,7 +180,7 @@ function sectionsOf({ upstreams, cache, access }: Config): readonly (readonly [K
   return all.flatMap(([path, tls]) => (tls === undefined ? [] : [[path, tls] as const]));
 }
 
-function faultsOf(problems: readonly ClientTlsProblem[]): string {
+function faultsOf(problems: readonly TlsFault[]): string {
   return problems.map(({ at, message }) => `tls.${at}: ${message}`).join('; ');
 }
 

@@ -13,14 +13,12 @@ import {
 import { findNearMiss, nearMissHint } from '../ledger/index.ts';
 import { readYaml, type YamlSource } from './source/yaml-source.ts';
 
-/** The checked value and its places. */
 interface ExplainContext {
   /** The checked value: the file, overridden by flags and variables. */
   readonly root: unknown;
   readonly positions: Positions;
   /** Problems reported before; issues in the same place are left out. */
   readonly known: readonly Problem[];
-  /** For near-miss hints. */
   readonly jsonSchema: unknown;
   /** Messages quote no value: any may be a misplaced secret. */
   readonly isSecret: boolean;
@@ -203,7 +201,6 @@ function propertiesOf(schema: unknown): Record<string, unknown> {
   >;
 }
 
-/** Words that the value may be. */
 function wordsOf(schema: unknown): readonly string[] {
   const words = formsOf(schema).flatMap((form) => findValue(form, ['enum']) ?? findValue(form, ['const']) ?? []);
   return words.filter((word) => typeof word === 'string');

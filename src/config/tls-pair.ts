@@ -3,7 +3,7 @@ import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import type { Config } from './config.ts';
 import type { LoadedConfig } from './source/load.ts';
-import type { Problem } from './source/problem.ts';
+import type { KeyPath, Problem } from './source/problem.ts';
 import { WatchedFiles } from './source/watched-files.ts';
 
 /** PEM texts. */
@@ -12,12 +12,11 @@ export interface TlsPair {
   readonly key: string;
 }
 
-/** Absolute names of PEM files. */
 type TlsFiles = Pick<NonNullable<Config['listen']['tls']>, 'cert' | 'key'>;
 
-/** A fault of a file, by its key in the config. */
-interface TlsProblem {
-  readonly at: keyof TlsFiles;
+/** A fault of a file, by its key in the section of the config. */
+export interface TlsFault {
+  readonly at: 'ca' | 'cert' | 'key';
   readonly message: string;
 }
 
@@ -26,7 +25,7 @@ interface InspectedPair {
   readonly pair?: TlsPair;
   /** Expiry of the certificate, Unix time in ms; absent when it is unreadable. */
   readonly expiresMs?: number;
-  readonly problems: readonly TlsProblem[];
+  readonly problems: readonly TlsFault[];
   /** The pair works, and clients refuse it now or soon. */
   readonly warnings: readonly string[];
 }
@@ -39,17 +38,8 @@ const soonMs = 7 * dayMs;
 export const TlsPair = {
   /** Reads and inspects both files. Never throws. `nowMs`: Unix time. */
   read(files: TlsFiles, nowMs: number): InspectedPair {
-    const problems: TlsProblem[] = [];
-    const read = (at: keyof TlsFiles): string => {
-      try {
-        return WatchedFiles.read(files[at]);
-      } catch (error) {
-        problems.push({ at, message: error instanceof Error ? error.message : String(error) });
-        return '';
-      }
-    };
-    const pair = { cert: read('cert'), key: read('key') };
-    return problems.length > 0 ? { problems, warnings: [] } : inspectTlsPair(pair, nowMs);
+    const { cert = '', key = '', problems } = readPem({ cert: files.cert, key: files.key });
+    return problems.length > 0 ? { problems, warnings: [] } : inspectTlsPair({ cert, key }, nowMs);
   },
 
   /** Problems and warnings about the certificate and the ciphers that the config names; none without TLS. */
@@ -63,21 +53,39 @@ export const TlsPair = {
     if (tls === undefined) return { problems: [], warnings: [], expired: [] };
     const nowMs = Date.now();
     const { problems, warnings, expiresMs = nowMs + 1 } = TlsPair.read(tls, nowMs);
-    const placed = ({ at, message }: TlsProblem): Problem => {
-      const path = ['listen', 'tls', at];
-      return { path, message, where: whereIs(path) };
-    };
-    const expired = { at: 'cert', message: `expired at ${new Date(expiresMs).toISOString()}` } as const;
-    const all = [...warnings, ...weaknessesOf(tls.ciphers)];
+    const isExpired = problems.length === 0 && expiresMs <= nowMs;
+    const expired: TlsFault = { at: 'cert', message: `expired at ${new Date(expiresMs).toISOString()}` };
     return {
-      problems: problems.map(placed),
-      warnings: all,
-      expired: problems.length === 0 && expiresMs <= nowMs ? [placed(expired)] : [],
+      problems: placeFaults(problems, ['listen', 'tls'], whereIs),
+      warnings: [...warnings, ...weaknessesOf(tls.ciphers)],
+      expired: placeFaults(isExpired ? [expired] : [], ['listen', 'tls'], whereIs),
     };
   },
 } as const;
 
-/** A warning for each cipher without forward secrecy or authenticated encryption. */
+/** The texts of PEM files, by their keys in the config, and faults of those that cannot be read. */
+export function readPem(files: { readonly [At in TlsFault['at']]?: string | undefined }) {
+  const problems: TlsFault[] = [];
+  const read = (at: TlsFault['at']): string | undefined => {
+    const name = files[at];
+    try {
+      return name === undefined ? undefined : WatchedFiles.read(name);
+    } catch (error) {
+      problems.push({ at, message: error instanceof Error ? error.message : String(error) });
+      return undefined;
+    }
+  };
+  return { ca: read('ca'), cert: read('cert'), key: read('key'), problems };
+}
+
+/** The faults of a section's files as problems of the config. */
+export function placeFaults(faults: readonly TlsFault[], section: KeyPath, whereIs: LoadedConfig['whereIs']) {
+  return faults.map(({ at, message }): Problem => {
+    const path = [...section, at];
+    return { path, message, where: whereIs(path) };
+  });
+}
+
 function weaknessesOf(ciphers: readonly string[]): readonly string[] {
   return ciphers.flatMap((name) => {
     const lacks: string[] = [];
@@ -91,7 +99,7 @@ function weaknessesOf(ciphers: readonly string[]): readonly string[] {
 export function inspectTlsPair(pair: TlsPair, nowMs: number, section = 'listen.tls'): InspectedPair {
   const cert = findCertificate(pair.cert);
   const key = findKey(pair.key);
-  const problems: TlsProblem[] = [];
+  const problems: TlsFault[] = [];
   if (cert === undefined) problems.push({ at: 'cert', message: 'holds no certificate in PEM form' });
   if (key === undefined) problems.push({ at: 'key', message: 'holds no private key in PEM form without a passphrase' });
   if (cert === undefined || key === undefined) return { problems, warnings: [] };

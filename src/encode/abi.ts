@@ -16,7 +16,6 @@ export interface CompiledModule {
   readonly abi: CompiledAbi | undefined;
 }
 
-/** Functions and structs of one ABI by name, compiled at the first use. */
 interface CompiledAbi {
   /** Entry functions of any visibility (protocol 5.3). Throws `Handover` for one that takes too many steps. */
   findEntryFunction(name: string, steps: Steps): CompiledFunction | undefined;

@@ -34,7 +34,6 @@ export class BcsWriter {
   #buffer = Buffer.allocUnsafe(startingBytes);
   #length = 0;
 
-  /** Number of bytes written since `reset`. */
   get length(): number {
     return this.#length;
   }
@@ -49,7 +48,6 @@ export class BcsWriter {
     return this.#buffer.toString('hex', 0, this.#length);
   }
 
-  /** A copy of the bytes. */
   toBytes(): Uint8Array {
     return Uint8Array.prototype.slice.call(this.#buffer, 0, this.#length);
   }

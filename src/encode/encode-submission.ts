@@ -5,7 +5,7 @@ import { everyTypeParameter, substitute, type AbiStruct, type AbiType } from './
 import { BcsWriter } from './bcs.ts';
 import { isPlain, type Layout, findLayout, isStandard, vectorOf, type FieldLayout } from './layout.ts';
 import { invalidArgument } from './move-value.ts';
-import { Handover, EncodeRefusal, unencodedBy, type EncodeOutcome, Steps } from './outcome.ts';
+import { Handover, EncodeRefusal, type EncodeOutcome, Steps } from './outcome.ts';
 import {
   signingPrefixes,
   type SigningPrefixes,
@@ -25,9 +25,7 @@ export type LoadModule = (
   options?: { readonly fresh: boolean },
 ) => Promise<CompiledModule | undefined>;
 
-/** Inputs of an encoding beside the request: the ledger, and a source of modules. */
 interface EncodeContext {
-  /** The ledger's chain id, a u8. */
   readonly chainId: number;
   /** `APTOS` on Aptos ledgers. */
   readonly signingDomain: string;
@@ -51,7 +49,9 @@ export async function encodeSubmission(bodyText: string, context: EncodeContext)
     const hex = await run(() => encodeToHex(transaction, context));
     return { kind: 'encoded', hex, functionId: compiled?.id, signature: compiled?.signature ?? '' };
   } catch (error) {
-    return unencodedBy(error);
+    if (error instanceof Handover) return { kind: 'forward', reason: error.reason };
+    if (error instanceof EncodeRefusal) return { kind: 'refused', message: error.message, code: error.code };
+    throw error;
   }
 }
 
@@ -76,9 +76,7 @@ async function prepareSubmission(
     // The module may have been upgraded since it was read: what was read for earlier requests is not believed.
     compiled = findFunction(call, await loadModule(address, name, { fresh: true }), steps);
   }
-  const layouts =
-    knownLayouts(compiled) ??
-    (await loadLayouts(compiled, call.typeArguments, { loadModule, steps, structsLeft: maxStructs }));
+  const layouts = await loadLayouts(compiled, call.typeArguments, { loadModule, steps, structsLeft: maxStructs });
   return { submission, prepared: { call, function: compiled, layouts, steps } satisfies PreparedCall };
 }
 
@@ -130,16 +128,6 @@ function findFunction(call: EntryCall, module: CompiledModule | undefined, steps
     throw invalidArgument(`expected ${compiled.parameters.length} arguments, but got ${values}`);
   }
   return compiled;
-}
-
-/** The layouts of a function's arguments, if all were found when it was compiled, as most are. */
-function knownLayouts({ parameters = [] }: CompiledFunction): readonly Layout[] | undefined {
-  const layouts: Layout[] = [];
-  for (const { layout } of parameters) {
-    if (layout === undefined) return undefined;
-    layouts.push(layout);
-  }
-  return layouts;
 }
 
 /** One layout for each argument; those of structs need the modules that declare them. */

@@ -35,7 +35,6 @@ export function invalidArgument(message: string): EncodeRefusal {
   );
 }
 
-/** The JSON form of a layout, as nodes name it in messages. */
 function jsonName(layout: Layout): string {
   switch (layout.kind) {
     case 'bool':

@@ -35,7 +35,6 @@ export const forwardReasons = [
   'encoder fault',
 ] as const;
 
-/** Reason why a node is asked. */
 type ForwardReason = (typeof forwardReasons)[number];
 
 /** The `error_code` of a refusal: at the level of the JSON shape, or of its meaning (protocol 3.2, 3.4). */
@@ -55,16 +54,6 @@ export type EncodeOutcome =
   | { readonly kind: 'forward'; readonly reason: ForwardReason }
   /** Locally certain: status 400 with this code. A node's own message is better where one is reachable. */
   | { readonly kind: 'refused'; readonly message: string; readonly code: RefusalCode };
-
-/** Every outcome but success. */
-type Unencoded = Exclude<EncodeOutcome, { kind: 'encoded' }>;
-
-/** The outcome of a `Handover` or an `EncodeRefusal`; throws any other error again. */
-export function unencodedBy(error: unknown): Unencoded {
-  if (error instanceof Handover) return { kind: 'forward', reason: error.reason };
-  if (error instanceof EncodeRefusal) return { kind: 'refused', message: error.message, code: error.code };
-  throw error;
-}
 
 /** Thrown inside `encode/` when a node must decide. */
 export class Handover extends Error {

@@ -7,11 +7,9 @@ import { hash, randomBytes } from 'node:crypto';
 import { JsonBody } from '../ledger/index.ts';
 import type { EncodeOutcome, RefusalCode } from './outcome.ts';
 
-/** Sources of the proof's decisions beside its share. */
 interface ShadowSources {
   /** Monotonic, in milliseconds. Default: the process's clock. */
   readonly now?: () => number;
-  /** Default: `Math.random`. */
   readonly random?: () => number;
   /** The functions that other processes leave to nodes. */
   readonly distrusted?: DistrustedFunctions['all'] | undefined;
@@ -84,7 +82,6 @@ export class ShadowProof {
     if (isAwaited) this.#standings.delete(functionId);
   }
 
-  /** A node gave the same bytes. */
   prove(functionId: string, signature: string): void {
     this.#remember(functionId, { signature, askAgainAtMs: Infinity });
   }
@@ -94,7 +91,6 @@ export class ShadowProof {
     this.#suspended.set(functionId, (this.#suspended.get(functionId) ?? 0) + 1);
   }
 
-  /** Ends one `suspend`. */
   resume(functionId: string): void {
     const others = (this.#suspended.get(functionId) ?? 0) - 1;
     if (others > 0) this.#suspended.set(functionId, others);
@@ -120,7 +116,6 @@ const maxDistrusted = 1_000;
 /** With more functions of one account than this, all of its functions are left to nodes. */
 const maxOfAccount = 100;
 
-/** The whole set as plain data, for a process that starts later. */
 interface Distrusted {
   readonly names: readonly string[];
   readonly marked: MarkedAccounts;
@@ -143,7 +138,6 @@ export class DistrustedFunctions {
     this.#marks = new AccountMarks(known?.marked);
   }
 
-  /** Functions and accounts that have a place. */
   get names(): ReadonlySet<string> {
     return this.#names;
   }
@@ -179,7 +173,6 @@ function accountOf(name: string): string {
 const tableBits = 2 ** 23;
 const positionsOfAccount = 4;
 
-/** The filter as plain data, for another process. */
 interface MarkedAccounts {
   /** Hex, the secret of the positions. */
   readonly salt: string;

@@ -103,7 +103,6 @@ export class JsonBody {
     return this.#read()?.members ?? none;
   }
 
-  /** Whether it is an object. */
   get isObject(): boolean {
     return this.#read()?.kind === 'object';
   }
@@ -115,12 +114,10 @@ export class JsonBody {
     return names.every((name) => ofError.has(name));
   }
 
-  /** Number of its items, where it is an array. */
   get count(): number | undefined {
     return this.#read()?.items;
   }
 
-  /** Its items, where it is an array. */
   get list(): JsonList | undefined {
     const { items, value, edges = [] } = this.#read() ?? nothing;
     if (items === undefined) return undefined;
@@ -167,7 +164,6 @@ function parsedFacts(bytes: Buffer): BodyFacts | undefined {
   return { kind: 'object', members, names: Object.keys(members), items: undefined, value };
 }
 
-/** `undefined`: no JSON. */
 function parse(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString());
@@ -179,7 +175,6 @@ function parse(bytes: Buffer): unknown {
 /** The facts of JSON that was skimmed, or parsed whole. */
 type BodyFacts = JsonFacts & { readonly value?: unknown };
 
-/** The members of a JSON object. */
 type Members = Readonly<Record<string, unknown>>;
 
 const ofError: ReadonlySet<string> = new Set(['message', 'error_code', 'vm_error_code']);

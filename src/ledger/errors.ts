@@ -25,7 +25,6 @@ const faults = {
   unavailable: { status: 503, code: 'internal_error' },
 } as const;
 
-/** Name of a fault; the table gives its HTTP status and `error_code`. */
 type Fault = keyof typeof faults;
 
 /** Why the gateway answers 503, as log lines have it: a closed set, without addresses. */
@@ -50,10 +49,8 @@ type UnavailableReason =
   | 'not counted'
   | 'module unread';
 
-/** The attempts of a call that ended without an answer. */
 interface FailedCall {
   readonly attempts: number;
-  /** The node that was asked last. */
   readonly upstream: string | undefined;
 }
 
@@ -64,7 +61,6 @@ interface GatewayErrorOptions extends ErrorOptions {
   readonly reason?: UnavailableReason;
   /** Absent: no node was asked. */
   readonly call?: FailedCall;
-  /** See `GatewayError.client`. */
   readonly client?: string;
 }
 

@@ -10,7 +10,6 @@ interface JsonNumber {
   readonly text: string;
 }
 
-/** A JSON array, items in source order. */
 interface JsonArray {
   readonly kind: 'array';
   readonly items: readonly JsonValue[];
@@ -25,7 +24,6 @@ export interface JsonObject {
 /** Any JSON value; numbers are `JsonNumber`, never a JavaScript number. */
 export type JsonValue = null | boolean | string | JsonNumber | JsonArray | JsonObject;
 
-/** Reason of a `JsonError`. */
 type JsonFault =
   | 'syntax'
   | 'duplicate key'
@@ -274,7 +272,6 @@ class Scanner {
     return { kind: 'number', text };
   }
 
-  /** One digit or more. */
   #skipDigits(): void {
     if (!isDigit(this.#text.charCodeAt(this.#at))) throw this.#refuse('expected a digit');
     while (isDigit(this.#text.charCodeAt(this.#at))) this.#at += 1;

@@ -20,7 +20,6 @@ export interface StructTag {
   readonly typeArguments: readonly TypeTag[];
 }
 
-/** The primitives of every node version. */
 const established = ['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address', 'signer'] as const;
 const signed = ['i8', 'i16', 'i32', 'i64', 'i128', 'i256'] as const;
 const primitives = [...established, ...signed] as const;
@@ -99,7 +98,6 @@ export class TypeCursor {
     return true;
   }
 
-  /** Takes `token`, or fails. */
   expect(token: string): void {
     if (!this.take(token)) this.failed = true;
   }
@@ -204,7 +202,6 @@ export const FunctionId = {
     return { address, module, name };
   },
 
-  /** The canonical spelling. */
   format({ address, module, name }: FunctionId): string {
     return `${address}::${module}::${name}`;
   },

@@ -29,7 +29,6 @@ export class SampleCall {
   declare readonly ledger: LedgerInfo;
   declare readonly clock: LedgerClock;
   declare readonly mempool: Mempool;
-  /** Aborted when the node closes. */
   declare readonly signal: AbortSignal;
 
   constructor(
@@ -38,7 +37,6 @@ export class SampleCall {
     Object.assign(this, parts);
   }
 
-  /** The form that the request accepts (protocol 2.3). */
   get form(): AcceptForm {
     return negotiate(this.headers.accept);
   }

@@ -34,7 +34,6 @@ export async function startSampleFleet(options: SampleFleetOptions = {}) {
       { name: 'sample-full', url: full.url, tier: 'full' as const, node: full },
       { name: 'sample-archival', url: archival.url, tier: 'archival' as const, node: archival },
     ],
-    /** State of the ledger, for `curlExamples`. */
     state(): FleetState {
       const { version: head, oldestVersion: oldest } = full.ledger();
       return { head, oldest, archivalOldest: archival.ledger().oldestVersion };
@@ -56,7 +55,6 @@ export interface FleetState {
 /** A little below head, so that a node which lags by a second holds it too. */
 const behindHead = 200n;
 
-/** The chain of the sample fleet. */
 const sampleChainId = 1;
 
 /** Four lines for a POSIX shell, and the claim that each shows, for the service at `baseUrl`, which ends in `/v1`. */

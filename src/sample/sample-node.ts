@@ -96,12 +96,10 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     return this.#port;
   }
 
-  /** The base address, `/v1` included and without a slash at its end. */
   get url(): string {
     return `http://${this.#options.host ?? '127.0.0.1'}:${this.#port}${basePath}`;
   }
 
-  /** The ledger that the node reports now. */
   ledger(lag = 0n): LedgerInfo {
     return { chainId: this.chainId, ...this.clock.read(lag) };
   }
@@ -163,7 +161,6 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     return Promise.resolve({});
   }
 
-  /** Aborted when the node closes. */
   protected get closing(): AbortSignal {
     return this.#closing.signal;
   }
@@ -214,7 +211,6 @@ interface WriteOptions extends AnswerChange {
   readonly dialect: Dialect;
 }
 
-/** Resolves when the answer was handed to the connection. */
 async function writeAnswer(response: ServerResponse, answer: SampleAnswer, options: WriteOptions): Promise<void> {
   const { request, ledger, dialect, isCompressed = true, writeBody } = options;
   const isCoded = answer.headers?.['content-encoding'] !== undefined;

@@ -53,7 +53,6 @@ function tryLoad(call: CommandCall): { readonly loaded?: GivenConfig; readonly p
 
 type FleetInspection = Awaited<ReturnType<typeof inspectFleet>>;
 
-/** Probes every node: all upstreams with their state, and the findings about them. */
 async function inspectFleet({ config, redacted }: Pick<LoadedConfig, 'config' | 'redacted'>) {
   const nodes = await inspectNodes(config);
   const upstreams = nodes.map(({ index, address, name, tier, ...state }) => {
@@ -68,7 +67,6 @@ async function inspectFleet({ config, redacted }: Pick<LoadedConfig, 'config' | 
   return { upstreams, findings };
 }
 
-/** Findings of one `check`. */
 interface CheckReport {
   readonly file: string | undefined;
   readonly problems: readonly Problem[];
@@ -77,7 +75,6 @@ interface CheckReport {
   readonly upstreams: FleetInspection['upstreams'] | undefined;
 }
 
-/** The report as lines of text. */
 function formatReport({ file, problems, warnings, upstreams }: CheckReport): string {
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
   return [
@@ -88,7 +85,6 @@ function formatReport({ file, problems, warnings, upstreams }: CheckReport): str
   ].join('\n');
 }
 
-/** The report as one JSON object. */
 function jsonReport({ file, problems, warnings, upstreams }: CheckReport): string {
   const flat = problems.map(({ where, path, message }) => ({
     ...(where.kind === 'file' ? { file: where.file, line: where.line, column: where.column } : {}),

@@ -4,7 +4,6 @@ import { redisConnections } from '../../cache/index.ts';
 import type { LoadedConfig, Problem, RedisServersConfig } from '../../config/index.ts';
 import { connectionFault } from '../../upstream/index.ts';
 
-/** Longest look at Redis. */
 const redisTimeoutMs = 2_000;
 
 /** Looks at the Redis of the cache and at that of access. Never rejects, and takes `redisTimeoutMs` at most. */
@@ -30,7 +29,6 @@ export async function inspectRedis({ config: { access, cache }, redacted }: Pick
   };
 }
 
-/** Findings about a Redis, and the memory settings of its servers. */
 interface RedisLook {
   readonly findings: readonly Pick<Problem, 'path' | 'message'>[];
   readonly warnings: readonly string[];
@@ -68,7 +66,6 @@ async function lookAtRedis(
   }
 }
 
-/** Memory settings that fit the content of a Redis. */
 interface RedisUse {
   readonly policies: RegExp;
   readonly advice: string;

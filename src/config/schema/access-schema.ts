@@ -19,10 +19,8 @@ import { isForNodes } from '../../ledger/index.ts';
 
 const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
 
-/** A plan's name. */
 const planName = named();
 
-/** A list of at least one operation. */
 const operations = filledList(
   z.enum(operationNames),
   `expected a list of ${operationNames.join(', ')}`,

@@ -158,7 +158,6 @@ function clientTls(read: ReadValue): readonly Contradiction[] {
   return [...plain, ...halves];
 }
 
-/** An override is of a function, or of a route. */
 function overrideKeys(root: unknown): readonly Contradiction[] {
   const overrides = findValue(root, ['latest', 'overrides']);
   return (Array.isArray(overrides) ? overrides : []).flatMap((override: unknown, index) => {

@@ -8,7 +8,6 @@ export const chainIds = { mainnet: 1, testnet: 2 } as const;
 /** One hour in ms. */
 export const hour = 3_600_000;
 
-/** Schemas of keys that change at run time. */
 const liveSchemas = new WeakSet<z.core.$ZodType>();
 
 /** Marks a key that changes at run time, with every key below it. Any other needs a restart. */

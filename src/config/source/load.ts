@@ -6,8 +6,7 @@ import { findContradictions } from '../schema/consistency.ts';
 import { explainRoot } from '../explain.ts';
 import { type Environment, escapeInterpolation, readYaml, type YamlSource } from './yaml-source.ts';
 import { type KeyPath, Positions, ConfigError, isMapping, type Where } from './problem.ts';
-import { readSecretFile } from './secret-file.ts';
-import { WatchedFiles } from './watched-files.ts';
+import { readSecretFile, WatchedFiles } from './watched-files.ts';
 import { configSchema, type FileConfig } from '../schema/schema.ts';
 import { StalenessOverrides } from '../schema/staleness-overrides.ts';
 
@@ -24,7 +23,6 @@ export interface GivenSetting {
   readonly origin: string;
 }
 
-/** Flags and variables, by name of the flag. */
 type GivenSettings = ReadonlyMap<string, GivenSetting>;
 
 /** The sources of a config. */
@@ -94,7 +92,6 @@ export function loadConfig({
   };
 }
 
-/** Flags of one config key each. */
 const keyOfFlag: Readonly<Record<string, KeyPath>> = {
   host: ['listen', 'host'],
   port: ['listen', 'port'],

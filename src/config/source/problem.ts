@@ -91,7 +91,6 @@ export class Positions {
     return this.#at(path)?.template;
   }
 
-  /** The place of a value, `undefined` for a default. */
   findValue(path: KeyPath): Where | undefined {
     return this.#at(path)?.value;
   }

@@ -1,9 +1,11 @@
-/** Files of operators (config, keys, certificates): read whole, watched for changes. */
+/**
+ * Files of operators (config, keys, certificates): read whole, watched for changes; and files that hold one secret each, such
+ * as those that Docker, systemd and Kubernetes mount.
+ */
 import { createHash } from 'node:crypto';
-import { readFileSync, watch, type FSWatcher } from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync, statSync, watch, type FSWatcher } from 'node:fs';
 import { dirname } from 'node:path';
 import { ConfigError } from './problem.ts';
-import { readSecretFile } from './secret-file.ts';
 
 interface Watch {
   /** Called once the files have other contents that no longer change. */
@@ -55,7 +57,6 @@ export class WatchedFiles {
     }
   }
 
-  /** Begins to report changes. */
   watch(watch: Watch): void {
     this.#watch = watch;
     this.#timer = setInterval(() => this.#look(), watch.everyMs ?? 1_000).unref();
@@ -158,7 +159,6 @@ function digestOf(names: readonly string[]): string | undefined {
   }
 }
 
-/** In place of the digest of a secret. */
 const unreadable = 'unreadable';
 
 function digestOfFile(file: string): string {
@@ -171,4 +171,43 @@ function digestOfFile(file: string): string {
 
 function digestOfSecret(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
+}
+
+/** Bytes of a secret: a larger file is another one by mistake. */
+const mostBytes = 64 * 1024;
+
+/** The text of the file without its final line break. Throws an Error that names the file, and quotes nothing of it. */
+export function readSecretFile(file: string): string {
+  const bytes = readBounded(file);
+  if (bytes.length > mostBytes) throw new Error(`${file} has more than ${mostBytes / 1024} KiB`);
+  return decode(bytes, file).replace(/\r?\n$/, '');
+}
+
+function readBounded(file: string): Buffer {
+  try {
+    // To open a pipe without a writer would block.
+    if (!statSync(file).isFile()) throw new Error('it is no regular file');
+    const opened = openSync(file, 'r');
+    try {
+      const bytes = Buffer.alloc(mostBytes + 1);
+      let length = 0;
+      for (let read = -1; read !== 0 && length < bytes.length; length += read)
+        read = readSync(opened, bytes, length, bytes.length - length, null);
+      return bytes.subarray(0, length);
+    } finally {
+      closeSync(opened);
+    }
+  } catch (error) {
+    const { code, message: cause } = error as NodeJS.ErrnoException;
+    const why = code === 'ENOENT' ? 'there is no such file' : (code ?? cause);
+    throw new Error(`cannot read ${file}: ${why}`, { cause: error });
+  }
+}
+
+function decode(bytes: Buffer, file: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (error) {
+    throw new Error(`${file} is not text in UTF-8`, { cause: error });
+  }
 }

@@ -35,7 +35,6 @@ export class Circuit<Cause extends string = string> {
   #changedAtMs = -Infinity;
   /** When it closed, or the end of the last pause: requests that were sent before it show nothing of the time after it. */
   #pausedUntilMs = -Infinity;
-  /** When a trial may begin. */
   #dueAtMs = Infinity;
   #heldUntilMs = -Infinity;
   #trialsLeft = 0;
@@ -54,7 +53,6 @@ export class Circuit<Cause extends string = string> {
     return this.#cause !== undefined;
   }
 
-  /** See `hold`. */
   get heldUntilMs(): number {
     return this.#heldUntilMs;
   }

@@ -13,7 +13,6 @@ const streams = 16n;
 const probeField = 'events';
 const probeCreationNumber = 4n;
 
-/** The key of a stream of events. */
 interface EventKey {
   readonly address: Address;
   readonly creationNumber: bigint;

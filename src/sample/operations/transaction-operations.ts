@@ -120,7 +120,6 @@ function signedTransaction(call: SampleCall): JsonObject | undefined {
 }
 
 const signedTransactionType = 'application/x.aptos.signed_transaction+bcs';
-/** Members of an unsigned transaction in JSON. */
 const unsignedMembers = 'sender sequence_number max_gas_amount gas_unit_price expiration_timestamp_secs payload'.split(
   ' ',
 );
