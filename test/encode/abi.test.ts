@@ -18,28 +18,10 @@ test('signers are no parameters, wherever they stand and however they are taken'
 
 test('a type that is not written as an ABI writes it is not read', () => {
   const texts = [
-    '',
-    '&',
-    'u7',
-    'U8',
-    'vector',
-    'vector<>',
-    'vector<u8',
-    'u8>',
-    '0x1',
-    '0x1::a',
-    '0x1::a::b<',
-    'T',
-    '1::a::b',
-  ];
-  texts.push(
-    '0x1::a::b<>',
-    'u8 u8',
-    '::a',
-    `${'vector<'.repeat(100)}u8${'>'.repeat(100)}`,
-    '0x1:a::b',
-    `0x${'1'.repeat(65)}::a::b`,
-  );
+    ['', '&', 'u7', 'U8', 'vector', 'vector<>', 'vector<u8', 'u8>', '0x1', '0x1::a', '0x1::a::b<', 'T'],
+    ['1::a::b', '0x1::a::b<>', 'u8 u8', '::a', `${'vector<'.repeat(100)}u8${'>'.repeat(100)}`, '0x1:a::b'],
+    [`0x${'1'.repeat(65)}::a::b`],
+  ].flat();
   for (const text of texts) assert.equal(findAbiType(text, new Steps()), undefined, text);
 });
 

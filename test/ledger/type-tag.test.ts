@@ -9,24 +9,7 @@ import { Draw, plainTag, seed, spellTag, structTag } from '../support/spellings.
 const nearlyTag = fc
   .array(
     fc.oneof(
-      fc.constantFrom(
-        '0x1',
-        '0X',
-        '0xZ',
-        '::',
-        ':',
-        '<',
-        '>',
-        ',',
-        ' ',
-        '\t',
-        'u8',
-        'vector',
-        'a',
-        '_a',
-        '$',
-        '\u00a0',
-      ),
+      fc.constantFrom(...'0x1|0X|0xZ|::|:|<|>|,| |\t|u8|vector|a|_a|$|\u00a0'.split('|')),
       fc.string({ unit: 'binary', maxLength: 3 }),
     ),
     { maxLength: 30 },

@@ -89,15 +89,11 @@ test('a signing message is never given in BCS', async (t) => {
 
 // The recorded node had nothing but version 0.
 const reproduced = [
-  'get_account_module_not_found',
-  'get_account_resource_address_not_found',
-  'get_account_resource_struct_tag_not_found',
-  'get_account_resource_by_invalid_address_0',
-  'get_account_resource_by_invalid_address_1',
-  'get_account_resource_with_version_too_large',
-  'get_transaction_by_hash_not_found',
-  'get_transaction_by_invalid_hash',
-];
+  ['get_account_module_not_found', 'get_account_resource_address_not_found'],
+  ['get_account_resource_struct_tag_not_found', 'get_account_resource_by_invalid_address_0'],
+  ['get_account_resource_by_invalid_address_1', 'get_account_resource_with_version_too_large'],
+  ['get_transaction_by_hash_not_found', 'get_transaction_by_invalid_hash'],
+].flat();
 
 for (const name of reproduced) {
   test(`the recorded error ${name} is reproduced word for word`, async (t) => {
