@@ -83,7 +83,7 @@ export type DescribedRequest = z.output<typeof described>;
 
 const explained = fieldsOf({
   ...described.shape,
-  // Of the client; default: that of requests without a key.
+  // The client's; default: that of requests without a key.
   plan: text.optional(),
   // Value of the client's header.
   maxStaleness: text.optional(),

@@ -42,7 +42,7 @@ function readJson(call: SampleCall): ViewRequest {
   const text = textMember(request, 'function') ?? '';
   const id = FunctionId.find(text);
   if (id === undefined) throw bareError(400, 'web_framework_error', `Invalid entry function ID ${text}`);
-  // As they were written, where they are the last member, as in the gateway's own form.
+  // The arguments as they were written, where they are the last member, as in the gateway's own form.
   const isLast = [...request.members.keys()].at(-1) === 'arguments';
   const written = isLast ? /"arguments"\s*:\s*(\[.*\])\s*\}\s*$/s.exec(call.body.toString())?.[1] : undefined;
   return { id, argumentsJson: written ?? JsonValue.canonical(request.members.get('arguments') ?? null) };

@@ -153,7 +153,7 @@ export class OpenSession implements PacedWork {
       const { stream, isDecided, handle } = waiting[done] as WaitingStream;
       done += 1;
       const isGone = stream.closed || stream.destroyed;
-      // As in `begin`: Node below 26 awaits its answer, which nothing makes any more.
+      // Node below 26 awaits its answer, which nothing makes any more (see `begin`).
       if (isGone) stream.destroy();
       if (!isGone || isDecided) handle();
       if (isOver()) break;

@@ -1,5 +1,5 @@
 /**
- * The follower: reads pages of new transactions from the freshest node while somebody needs them, and compares histories
+ * The follower: reads pages of new transactions from the freshest node while requests need them, and compares histories
  * after a rollback or a fork. Each page overlaps the one before by a transaction, whose hash proves the same history.
  */
 import type { Registry } from 'prom-client';
@@ -129,7 +129,7 @@ export class Follower {
   appoint(isAppointed: boolean): void {
     if (isAppointed === this.#isAppointed) return;
     this.#isAppointed = isAppointed;
-    // The one before has just read: somebody needs it.
+    // The follower before has just read: a stream or a wait needs it.
     if (isAppointed && this.#now() - this.#peerPageAtMs < needMs) this.want();
   }
 

@@ -13,7 +13,7 @@ import type { Follower } from './follower.ts';
 import type { Page } from './page.ts';
 import type { Tail } from './tail.ts';
 
-/** As long as a node waits (protocol 1, row 19). */
+/** A node waits as long (protocol 1, row 19). */
 const waitMs = 1_000;
 /** For so long a wait ends with a node's pending answer, while no page has the transaction. */
 const pendingWaitMs = 5_000;
