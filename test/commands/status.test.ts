@@ -93,33 +93,22 @@ test('an address by config needs no variable and no right value of another secti
   assert.match(out, /^READY/m);
 });
 
-/** An operations port that answers `/readyz` with `status`; returns its number. */
-async function operationsPort(t: TestContext, status: number): Promise<number> {
-  const server = createServer((request, response) => {
-    response.statusCode = request.url === '/readyz' ? status : 404;
-    response.end('{}');
-  }).listen(0, '127.0.0.1');
-  t.after(() => server.close());
-  await once(server, 'listening');
-  return (server.address() as AddressInfo).port;
-}
-
 test('ready is exit code 0, by address, flag, variable and config file', async (t) => {
-  const port = await operationsPort(t, 200);
+  const { port } = new URL(await answering(t, 200, '{}'));
   const file = configFile(t, `${oneUpstream}operations: { host: 0.0.0.0, port: ${port} }\n`);
   const ready = { code: 0, out: 'ready', err: '' };
 
   assert.deepEqual(await call(['health', `http://127.0.0.1:${port}`]), ready);
-  assert.deepEqual(await call(['health', '--operations-port', String(port)]), ready);
-  assert.deepEqual(await call(['health'], { LEDGERGATE_OPERATIONS_PORT: String(port) }), ready);
+  assert.deepEqual(await call(['health', '--operations-port', port]), ready);
+  assert.deepEqual(await call(['health'], { LEDGERGATE_OPERATIONS_PORT: port }), ready);
   assert.deepEqual(await call(['health', '--config', file]), ready);
   assert.deepEqual(await call(['health'], { LEDGERGATE_CONFIG: file }), ready);
 });
 
 test('not ready is exit code 1 with the reason', async (t) => {
-  const port = await operationsPort(t, 503);
+  const { port } = new URL(await answering(t, 503, '{}'));
 
-  assert.deepEqual(await call(['health', '--operations-port', String(port)]), {
+  assert.deepEqual(await call(['health', '--operations-port', port]), {
     code: 1,
     out: '',
     err: `not ready: http://127.0.0.1:${port}/readyz answered 503`,

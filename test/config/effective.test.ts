@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
-import { loadConfig, storeWarnings } from '../../src/config/source/load.ts';
-import { configFile, loadText, oneUpstream } from './config-file.ts';
+import { storeWarnings } from '../../src/config/source/load.ts';
+import { loadText, oneUpstream } from './config-file.ts';
 
 test('absent keys have the defaults of the contract, in ms and bytes', (t) => {
   const { config, warnings } = loadText(t, oneUpstream);
@@ -54,35 +54,6 @@ test('the config is deeply frozen', (t) => {
   visit(config, 'config');
 
   assert.deepEqual(thawed, []);
-});
-
-test('a flag or variable overrides the file, and the file the default', (t) => {
-  const text = `${oneUpstream}listen: { port: 1000, host: 10.0.0.7 }\n`;
-
-  const { config } = loadText(t, text, { preset: [{ path: ['listen', 'port'], value: 2000, origin: '--port' }] });
-
-  assert.deepEqual(config.listen, {
-    host: '10.0.0.7',
-    port: 2000,
-    basePath: '/v1',
-    maxConnections: 10_000,
-    fastPath: true,
-  });
-});
-
-test('a wrong flag is reported by its name, whatever the file has', (t) => {
-  const file = configFile(t, `${oneUpstream}dialect: node\n`);
-  const preset = [
-    { path: ['dialect'], value: 'apto', origin: '--dialect' },
-    { path: ['operations', 'port'], value: 8080, origin: 'LEDGERGATE_OPERATIONS_PORT' },
-  ];
-
-  assert.throws(() => loadConfig({ file, preset }), {
-    message: [
-      '--dialect: dialect: expected "node", "aptos" or "auto", got "apto" (did you mean "aptos"?)',
-      'LEDGERGATE_OPERATIONS_PORT: operations.port: listen.port and operations.port are both 8080',
-    ].join('\n'),
-  });
 });
 
 test('bounds of plans and overrides are ms, and views have one spelling', (t) => {

@@ -6,10 +6,10 @@ import { Address } from '../../src/ledger/address.ts';
 import { TypeTag } from '../../src/ledger/type-tag.ts';
 import { fc } from '../support/fast-check.ts';
 
-function hexOf(write: (writer: BcsWriter) => void): string {
+function assertHex(write: (writer: BcsWriter) => void, hex: string, message?: string): void {
   const writer = new BcsWriter();
   write(writer);
-  return writer.toHex();
+  assert.equal(writer.toHex(), hex, message);
 }
 
 function vectorsOfU8(levels: number): string {
@@ -32,19 +32,12 @@ test('ULEB128 is minimal and covers u32', () => {
     [2 ** 31, '8080808008'],
     [2 ** 32 - 1, 'ffffffff0f'],
   ];
-  for (const [value, hex] of table)
-    assert.equal(
-      hexOf((writer) => writer.uleb128(value)),
-      hex,
-    );
+  for (const [value, hex] of table) assertHex((writer) => writer.uleb128(value), hex);
   for (const value of [-1, 0.5, 2 ** 32, Number.NaN]) assert.throws(() => new BcsWriter().uleb128(value), RangeError);
 });
 
 test('a length of 2^31 is not written', () => {
-  assert.equal(
-    hexOf((writer) => writer.sequenceLength(2 ** 31 - 1)),
-    'ffffffff07',
-  );
+  assertHex((writer) => writer.sequenceLength(2 ** 31 - 1), 'ffffffff07');
   assert.throws(() => new BcsWriter().sequenceLength(2 ** 31), RangeError);
 });
 
@@ -55,10 +48,7 @@ test('integers of every width are little-endian, and what does not fit is not wr
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: limit - 1n }), (value) => {
         const input = (bits < 64 ? Number(value) : value) as never;
-        assert.equal(
-          hexOf((writer) => writer.integer(value, bits)),
-          types[bits].serialize(input).toHex(),
-        );
+        assertHex((writer) => writer.integer(value, bits), types[bits].serialize(input).toHex());
       }),
     );
     assert.throws(() => new BcsWriter().integer(limit, bits), RangeError);
@@ -67,51 +57,29 @@ test('integers of every width are little-endian, and what does not fit is not wr
 });
 
 test('hex is taken in any case and nothing else is: not half a byte, no sign that only looks like a digit', () => {
-  assert.equal(
-    hexOf((writer) => assert.ok(writer.hex('00fFAb'))),
-    '0300ffab',
-  );
+  assertHex((writer) => assert.ok(writer.hex('00fFAb')), '0300ffab');
   for (const digits of ['0', '0g', '0x01', ' 0', '\u0130\u0130', '0\u0100', '\uff11\uff11']) {
-    assert.equal(
-      hexOf((writer) => assert.equal(writer.hex(digits), false)),
-      '',
-      digits,
-    );
+    assertHex((writer) => assert.equal(writer.hex(digits), false), '', digits);
   }
 });
 
 test('strings are counted in bytes of UTF-8, and a lone surrogate is not written', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
-      assert.equal(
-        hexOf((writer) => writer.string(text)),
-        bcs.string().serialize(text).toHex(),
-      );
+      assertHex((writer) => writer.string(text), bcs.string().serialize(text).toHex());
     }),
   );
   assert.throws(() => new BcsWriter().string('\ud800'), RangeError);
 });
 
 test('addresses are 32 bytes, filled from the left', () => {
-  assert.equal(
-    hexOf((writer) => writer.address(Address.parse('0x1'))),
-    `${'0'.repeat(63)}1`,
-  );
-  assert.equal(
-    hexOf((writer) => writer.address(Address.parse('abc'))),
-    `${'0'.repeat(61)}abc`,
-  );
-  assert.equal(
-    hexOf((writer) => writer.address(Address.parse('F'.repeat(64)))),
-    'f'.repeat(64),
-  );
+  assertHex((writer) => writer.address(Address.parse('0x1')), `${'0'.repeat(63)}1`);
+  assertHex((writer) => writer.address(Address.parse('abc')), `${'0'.repeat(61)}abc`);
+  assertHex((writer) => writer.address(Address.parse('F'.repeat(64))), 'f'.repeat(64));
 });
 
 test('type tags nest eight deep and not nine, and signed integers have no number', () => {
-  assert.equal(
-    hexOf((writer) => writer.typeTag(tag(vectorsOfU8(8)))),
-    '060606060606060601',
-  );
+  assertHex((writer) => writer.typeTag(tag(vectorsOfU8(8))), '060606060606060601');
   assert.throws(() => new BcsWriter().typeTag(tag(vectorsOfU8(9))), RangeError);
   assert.throws(() => new BcsWriter().typeTag(tag('i8')), RangeError);
 });
@@ -119,14 +87,14 @@ test('type tags nest eight deep and not nine, and signed integers have no number
 test('bytes of unknown length get theirs when they end, however long they are', () => {
   for (const count of [0, 1, 127, 128, 16_383, 16_384, 100_000]) {
     const content = Buffer.alloc(count, 0xab);
-    const written = hexOf((writer) => {
+    const write = (writer: BcsWriter): void => {
       writer.byte(7);
       const start = writer.beginBytes();
       writer.raw(content);
       writer.endBytes(start);
       writer.byte(9);
-    });
-    assert.equal(written, `07${bcs.byteVector().serialize(content).toHex()}09`);
+    };
+    assertHex(write, `07${bcs.byteVector().serialize(content).toHex()}09`);
   }
 });
 

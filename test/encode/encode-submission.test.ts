@@ -1,41 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compileModule, type CompiledModule } from '../../src/encode/abi.ts';
-import { encodeSubmission } from '../../src/encode/encode-submission.ts';
+import type { CompiledModule } from '../../src/encode/abi.ts';
+import type { LoadModule } from '../../src/encode/encode-submission.ts';
 import type { EncodeOutcome } from '../../src/encode/outcome.ts';
 import { cpuMs } from '../support/cpu-time.ts';
+import { bodyOf, type Call, encodeBy, moduleOf, resultOf } from './requests.ts';
 
-interface Options {
+interface Options extends Call {
   readonly params?: readonly string[];
   readonly generics?: number;
-  readonly types?: readonly string[];
-  /** Arguments as JSON text. */
-  readonly values?: string;
-  /** Further members of the request, as JSON text that starts with a comma. */
-  readonly more?: string;
-}
-
-function moduleOf(params: readonly string[], generics = 0, more: object = {}): CompiledModule {
-  const entry = {
-    name: 'f',
-    is_entry: true,
-    params,
-    generic_type_params: Array.from({ length: generics }, () => ({ constraints: [] })),
-  };
-  const abi = { address: '0xcafe', name: 'm', exposed_functions: [entry], structs: [], ...more };
-  return compileModule(JSON.stringify({ bytecode: '0x', abi }));
-}
-
-function bodyOf({ types = [], values = '[]', more = '' }: Options): string {
-  const call = `"function":"0xcafe::m::f","type_arguments":${JSON.stringify(types)},"arguments":${values}`;
-  const envelope = '"sequence_number":"0","max_gas_amount":"1","gas_unit_price":"1","expiration_timestamp_secs":"1"';
-  return `{"sender":"0x1",${envelope},"payload":{"type":"entry_function_payload",${call}}${more}}`;
 }
 
 function encode(options: Options): Promise<EncodeOutcome> {
-  const module = moduleOf(options.params ?? [], options.generics);
-  const loadModule = (): Promise<CompiledModule> => Promise.resolve(module);
-  return encodeSubmission(bodyOf(options), { chainId: 4, signingDomain: 'APTOS', loadModule });
+  return encodeBy(moduleOf(options.params ?? [], options.generics), options);
 }
 
 /** `vector<vector<...inner...>>`. */
@@ -54,8 +31,7 @@ function zeros(count: number): string {
 }
 
 async function encodeOne(type: string, value: string): Promise<string> {
-  const outcome = await encode({ params: [type], values: `[${value}]` });
-  return outcome.kind === 'forward' ? outcome.reason : outcome.kind;
+  return resultOf(await encode({ params: [type], values: `[${value}]` }));
 }
 
 /** Rows of a parameter's type, a value in JSON, and what comes of it. */
@@ -156,7 +132,7 @@ test('a type parameter is replaced by a plain type and not by a struct', async (
   ];
   for (const [type, argument, value, expected] of table) {
     const outcome = await encode({ params: [type], generics: 1, types: [argument], values: `[${value}]` });
-    assert.equal(outcome.kind === 'forward' ? outcome.reason : outcome.kind, expected, `${type} of ${argument}`);
+    assert.equal(resultOf(outcome), expected, `${type} of ${argument}`);
   }
 });
 
@@ -174,8 +150,7 @@ test('a request loads 64 structs, however many parameters they are spread over',
       return Promise.resolve(module);
     };
     const values = JSON.stringify(Array.from({ length: count }, () => ({ v: true })));
-    const outcome = await encodeSubmission(bodyOf({ values }), { chainId: 4, signingDomain: 'APTOS', loadModule });
-    return [outcome.kind === 'forward' ? outcome.reason : outcome.kind, loads];
+    return [resultOf(await encodeBy(loadModule, { values })), loads];
   };
 
   // The function's own module is one load more.
@@ -205,7 +180,7 @@ test('type arguments beyond what every node reads alike are left to a node', asy
   ];
   for (const [argument, expected] of table) {
     const outcome = await encode({ generics: 1, types: [argument] });
-    assert.equal(outcome.kind === 'forward' ? outcome.reason : outcome.kind, expected, argument);
+    assert.equal(resultOf(outcome), expected, argument);
   }
 });
 
@@ -269,12 +244,10 @@ test('the parse and the writing are two pieces of work, which run when the calle
     pieces.push('module');
     return Promise.resolve(moduleOf(['u64']));
   };
-  const context = { chainId: 4, signingDomain: 'APTOS', loadModule, run };
-
-  const outcome = await encodeSubmission(bodyOf({ values: '["1"]' }), context);
+  const outcome = await encodeBy(loadModule, { values: '["1"]' }, { run });
   assert.deepEqual(pieces, ['waits', 'runs', 'module', 'waits', 'runs']);
   assert.deepEqual(outcome, await encode({ params: ['u64'], values: '["1"]' }));
-  assert.equal((await encodeSubmission('{', context)).kind, 'refused');
+  assert.equal((await encodeBy(loadModule, '{', { run })).kind, 'refused');
 });
 
 test('payloads of other kinds are left to a node', async () => {
@@ -289,8 +262,7 @@ test('payloads of other kinds are left to a node', async () => {
   ];
   for (const [payload, reason] of table) {
     const body = bodyOf({}).replace(/"payload":\{.*\}\}$/, `"payload":${payload}}`);
-    const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(undefined) };
-    assert.deepEqual(await encodeSubmission(body, context), { kind: 'forward', reason });
+    assert.deepEqual(await encodeBy(undefined, body), { kind: 'forward', reason });
   }
 });
 
@@ -299,8 +271,7 @@ test('malformed requests are refused as nodes refuse them', async () => {
   const bodies = ['', '[]', 'null', '{}', whole.slice(1), `\ufeff${whole}`, whole.replace('"0x1"', '"0X1"')];
   bodies.push(whole.replace('"payload"', '"Payload"'), whole.replace('"0xcafe::m::f"', '"0xcafe::m"'));
   for (const body of bodies) {
-    const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(undefined) };
-    const outcome = await encodeSubmission(body, context);
+    const outcome = await encodeBy(undefined, body);
     assert.ok(outcome.kind === 'refused' && outcome.code === 'web_framework_error', body);
   }
 });
@@ -310,23 +281,18 @@ test('what an old ABI denies is believed only after the module was read afresh',
   const olds = [undefined, moduleOf([]), moduleOf(['u64'], 1), moduleOf([], 0, { exposed_functions: [] })];
   for (const old of olds) {
     const reads: boolean[] = [];
-    const outcome = await encodeSubmission(bodyOf({ values: '["1"]' }), {
-      chainId: 4,
-      signingDomain: 'APTOS',
-      loadModule: (_, __, options) => {
-        reads.push(options?.fresh ?? false);
-        return Promise.resolve(options?.fresh === true ? upgraded : old);
-      },
-    });
-    assert.equal(outcome.kind, 'encoded');
+    const loadModule: LoadModule = (_, __, options) => {
+      reads.push(options?.fresh ?? false);
+      return Promise.resolve(options?.fresh === true ? upgraded : old);
+    };
+    assert.equal((await encodeBy(loadModule, { values: '["1"]' })).kind, 'encoded');
     assert.deepEqual(reads, [false, true]);
   }
 });
 
 test('what a fresh module denies too is refused', async () => {
   for (const module of [undefined, moduleOf([]), moduleOf(['u64'], 1)]) {
-    const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(module) };
-    const outcome = await encodeSubmission(bodyOf({ values: '["1"]' }), context);
+    const outcome = await encodeBy(module, { values: '["1"]' });
     assert.ok(outcome.kind === 'refused' && outcome.code === 'invalid_input');
   }
 });
@@ -334,20 +300,20 @@ test('what a fresh module denies too is refused', async () => {
 test('a module that is not the one asked for is not used', async () => {
   for (const more of [{ address: '0xcaff' }, { name: 'M' }, { structs: undefined }, { exposed_functions: {} }]) {
     const module = moduleOf([], 0, more);
-    const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(module) };
-    assert.deepEqual(await encodeSubmission(bodyOf({}), context), { kind: 'forward', reason: 'unreadable abi' });
+    assert.deepEqual(await encodeBy(module), { kind: 'forward', reason: 'unreadable abi' });
   }
 });
 
 test('what the writer declines is left to a node, never written short', async () => {
-  const context = { chainId: 300, signingDomain: 'APTOS', loadModule: () => Promise.resolve(moduleOf([])) };
-  assert.deepEqual(await encodeSubmission(bodyOf({}), context), { kind: 'forward', reason: 'encoder fault' });
+  assert.deepEqual(await encodeBy(moduleOf([]), {}, { chainId: 300 }), { kind: 'forward', reason: 'encoder fault' });
 });
 
 test("a failure to load the module is the caller's to handle", async () => {
   const loading = Promise.reject(new Error('no node reachable'));
-  const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => loading };
-  await assert.rejects(encodeSubmission(bodyOf({}), context), { message: 'no node reachable' });
+  await assert.rejects(
+    encodeBy(() => loading),
+    { message: 'no node reachable' },
+  );
 });
 
 test('another ABI of the same function shows in the signature', async () => {

@@ -1,42 +1,18 @@
 // The work of one encoding has a bound of its own, whatever the ABIs and the arguments are.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compileModule, type CompiledModule } from '../../src/encode/abi.ts';
-import { encodeSubmission } from '../../src/encode/encode-submission.ts';
-import { maxSteps, type EncodeOutcome } from '../../src/encode/outcome.ts';
+import { compileModule } from '../../src/encode/abi.ts';
+import { maxSteps } from '../../src/encode/outcome.ts';
 import { countWork, startCounting } from '../support/counted-work.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { generateWork, type WorkCase } from './generate-abi.ts';
+import { constraints, encodeBy, moduleOf } from './requests.ts';
 import { encodeWork } from './work.ts';
 
-interface Struct {
-  readonly name: string;
-  readonly generics: number;
-  readonly fields: readonly (readonly [name: string, type: string])[];
-}
-
-const constraints = (count: number): readonly unknown[] => Array.from({ length: count }, () => ({ constraints: [] }));
-
-function moduleOf(params: readonly string[], structs: readonly Struct[], generics = 0): CompiledModule {
-  const abi = {
-    address: '0xcafe',
-    name: 'm',
-    exposed_functions: [{ name: 'f', is_entry: true, generic_type_params: constraints(generics), params }],
-    structs: structs.map(({ name, generics: count, fields }) => ({
-      name,
-      is_native: false,
-      generic_type_params: constraints(count),
-      fields: fields.map(([field, type]) => ({ name: field, type })),
-    })),
-  };
-  return compileModule(JSON.stringify({ bytecode: '0x', abi }));
-}
-
-function encode(module: CompiledModule, values: string, types: readonly string[] = []): Promise<EncodeOutcome> {
-  const call = `"function":"0xcafe::m::f","type_arguments":${JSON.stringify(types)},"arguments":${values}`;
-  const envelope = '"sequence_number":"0","max_gas_amount":"1","gas_unit_price":"1","expiration_timestamp_secs":"1"';
-  const body = `{"sender":"0x1",${envelope},"payload":{"type":"entry_function_payload",${call}}}`;
-  return encodeSubmission(body, { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(module) });
+/** A struct of the ABI. */
+function struct(name: string, generics: number, fields: readonly (readonly [name: string, type: string])[]) {
+  const typed = fields.map(([field, type]) => ({ name: field, type }));
+  return { name, is_native: false, generic_type_params: constraints(generics), fields: typed };
 }
 
 const tooMuch = { kind: 'forward', reason: 'too many steps' };
@@ -44,14 +20,14 @@ const tooMuch = { kind: 'forward', reason: 'too many steps' };
 test('a chain of structs whose type argument grows eightfold with each is left to a node', async () => {
   const last = 10;
   const shared = `0xcafe::m::P<${Array.from({ length: 8 }, () => 'T0').join()}>`;
-  const structs = Array.from({ length: last + 1 }, (_, at): Struct => {
+  const structs = Array.from({ length: last + 1 }, (_, at) => {
     const field = at === last ? '0x1::object::Object<T0>' : `0xcafe::m::S${at + 1}<${shared}>`;
-    return { name: `S${at}`, generics: 1, fields: [['x', field]] };
+    return struct(`S${at}`, 1, [['x', field]]);
   });
-  const module = moduleOf(['0xcafe::m::S0<u8>'], structs);
+  const module = moduleOf(['0xcafe::m::S0<u8>'], 0, { structs });
 
   const started = cpuMs();
-  const outcome = await encode(module, '[{}]');
+  const outcome = await encodeBy(module, { values: '[{}]' });
 
   assert.deepEqual(outcome, tooMuch);
   assert.ok(cpuMs() - started < 300);
@@ -60,14 +36,14 @@ test('a chain of structs whose type argument grows eightfold with each is left t
 test('a type argument that stands in a parameter ten thousand times is left to a node', async () => {
   const parameter = `0xcafe::m::S<${Array.from({ length: 10_000 }, () => 'T0').join()}>`;
   const argument = `0x1::option::Option<${'vector<'.repeat(5)}u8${'>'.repeat(5)}>`;
-  assert.deepEqual(await encode(moduleOf([parameter], [], 1), '[{}]', [argument]), tooMuch);
+  assert.deepEqual(await encodeBy(moduleOf([parameter], 1), { values: '[{}]', types: [argument] }), tooMuch);
 });
 
 test('a struct of fields without end is left to a node', async () => {
   const type = `${'vector<'.repeat(6)}bool${'>'.repeat(6)}`;
   const fields = Array.from({ length: 2_500 }, (_, at): [string, string] => [`f${at}`, type]);
-  const module = moduleOf(['0xcafe::m::S'], [{ name: 'S', generics: 0, fields }]);
-  assert.deepEqual(await encode(module, '[{}]'), tooMuch);
+  const module = moduleOf(['0xcafe::m::S'], 0, { structs: [struct('S', 0, fields)] });
+  assert.deepEqual(await encodeBy(module, { values: '[{}]' }), tooMuch);
 });
 
 test('a struct that has a field twice is left to a node', async () => {
@@ -75,8 +51,9 @@ test('a struct that has a field twice is left to a node', async () => {
     ['a', 'u64'],
     ['a', 'u64'],
   ];
-  const module = moduleOf(['0xcafe::m::S'], [{ name: 'S', generics: 0, fields }]);
-  assert.deepEqual(await encode(module, '[{"a":"1"}]'), { kind: 'forward', reason: 'struct argument' });
+  const module = moduleOf(['0xcafe::m::S'], 0, { structs: [struct('S', 0, fields)] });
+  const outcome = await encodeBy(module, { values: '[{"a":"1"}]' });
+  assert.deepEqual(outcome, { kind: 'forward', reason: 'struct argument' });
 });
 
 function answerOf(bytecode: string): string {
@@ -92,7 +69,7 @@ test('a module answer above 256 KiB has no ABI here', () => {
 
 test('5,000 values in one argument are encoded', async () => {
   const items = JSON.stringify(Array.from({ length: 4_980 }, (_, at) => String(at)));
-  assert.equal((await encode(moduleOf(['vector<u64>'], []), `[${items}]`)).kind, 'encoded');
+  assert.equal((await encodeBy(moduleOf(['vector<u64>']), { values: `[${items}]` })).kind, 'encoded');
 });
 
 // The encoder's work stays within its steps and texts for all ABIs and arguments.

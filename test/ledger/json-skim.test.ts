@@ -63,9 +63,7 @@ test('whatever JSON.stringify writes is read as JSON.parse reads it, in steps of
 });
 
 test('a text with a flaw is refused exactly when JSON.parse refuses it', () => {
-  const flaw = fc.constantFrom(
-    ...[['', '"', '\\', '\\u12', '\\u00e9', ',', ':', '{', '}', '[', ']', '0', '-', '.', 'e', 'x', ' ']].flat(),
-  );
+  const flaw = fc.constantFrom(...'|"|\\|\\u12|\\u00e9|,|:|{|}|[|]|0|-|.|e|x| '.split('|'));
   fc.assert(
     fc.property(value, flaw, fc.nat(), fc.nat(2), stepBytes, (any, text, place, dropped, bytes) => {
       const whole = JSON.stringify(any);

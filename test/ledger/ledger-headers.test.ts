@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Dialect, type HeaderValues } from '../../src/ledger/ledger-headers.ts';
-import { fc } from '../support/fast-check.ts';
 
 /** Names of the interface specification. */
 const complete = {
@@ -132,17 +131,5 @@ test('what is written is what was read, under the names as nodes write them', ()
   assert.deepEqual(
     list.filter((_, at) => at % 2 === 1),
     Object.values(complete),
-  );
-});
-
-test('headers of any content give a whole snapshot or none', () => {
-  const value = fc.oneof(fc.constantFrom('4', '0', '300', ''), fc.bigInt(0n, 2n ** 65n).map(String), fc.string());
-  fc.assert(
-    fc.property(fc.dictionary(fc.constantFrom<string>(...names), value, { maxKeys: 7 }), (headers) => {
-      const info = node.findInfo(headers);
-      if (info === undefined) return;
-      assert.ok(Object.keys(headers).length === 7 && info.oldestVersion <= info.version && info.chainId <= 255);
-    }),
-    { numRuns: 5000 },
   );
 });

@@ -1,20 +1,9 @@
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { TypeTag } from '../../src/ledger/type-tag.ts';
 import { fc } from '../support/fast-check.ts';
 import { Draw, plainTag, seed, spellTag, structTag } from '../support/spellings.ts';
-
-/** Texts that look like tags more often than not. */
-const nearlyTag = fc
-  .array(
-    fc.oneof(
-      fc.constantFrom(...'0x1|0X|0xZ|::|:|<|>|,| |\t|u8|vector|a|_a|$|\u00a0'.split('|')),
-      fc.string({ unit: 'binary', maxLength: 3 }),
-    ),
-    { maxLength: 30 },
-  )
-  .map((pieces) => pieces.join(''));
 
 function canonical(text: string): string {
   return TypeTag.format(TypeTag.parseStruct(text));
@@ -37,28 +26,6 @@ test('every spelling of a tag is written as nodes print it', () => {
       assert.equal(canonical(spellTag(new Draw(seed), tag)), plainTag(tag));
     }),
     { numRuns: 1000 },
-  );
-});
-
-test('the canonical text is its own canonical text', () => {
-  fc.assert(
-    fc.property(fc.oneof(structTag.map(plainTag), nearlyTag), (text) => {
-      const tag = TypeTag.find(text);
-      if (tag === undefined) return;
-      const once = TypeTag.format(tag);
-      assert.equal(TypeTag.format(TypeTag.find(once) ?? tag), once);
-      assert.deepEqual(TypeTag.find(once), tag);
-    }),
-    { numRuns: 5000 },
-  );
-});
-
-test('text that is no struct tag is refused with 400, whatever it is', () => {
-  fc.assert(
-    fc.property(fc.oneof(nearlyTag, fc.string({ unit: 'binary' })), (text) => {
-      assert.equal(isRefused(text), TypeTag.find(text)?.kind !== 'struct');
-    }),
-    { numRuns: 5000 },
   );
 });
 
@@ -124,48 +91,3 @@ test('types are read nine levels deep and refused from ten, however deep the tex
   }
   assert.ok(isRefused(`0x1::a::B<${'vector<'.repeat(1_000_000)}`));
 });
-
-/** Texts of `length` characters or a little more, each built to make a careless parser look at them again and again. */
-const hostile: Readonly<Record<string, (length: number) => string>> = {
-  'many arguments': (length) => `0x1::a::B<${'u8,'.repeat(length / 3)}>`,
-  'many arguments, never closed': (length) => `0x1::a::B<${'u8,'.repeat(length / 3)}`,
-  'white space': (length) => `0x1::a::B${' '.repeat(length)}`,
-  'white space before a fault': (length) => `0x1::a::B${' '.repeat(length)}!`,
-  'white space everywhere': (length) => `0x1::a::B<${' u8 , '.repeat(length / 6)}u8>`,
-  'a long name': (length) => `0x1::a::${'B'.repeat(length)}`,
-  'a long address': (length) => `0x${'1'.repeat(length)}::a::B`,
-  'a long number without prefix': (length) => '1'.repeat(length),
-  'many addresses': (length) => `0x1::a::B<${'0x1::a::B,'.repeat(length / 10)}>`,
-  'many empty lists': (length) => `0x1::a::B<${'0x1::a::B<>,'.repeat(length / 12)}>`,
-  colons: (length) => `0x1${':'.repeat(length)}`,
-  brackets: (length) => `0x1::a::B${'<'.repeat(length)}`,
-};
-
-for (const [name, build] of Object.entries(hostile)) {
-  test(`parsing takes steps in proportion to the text: ${name}`, (t) => {
-    const steps = countCalls(t, [RegExp.prototype, 'exec'], [String.prototype, 'startsWith']);
-    const stepsFor = (length: number): number => {
-      const text = build(length);
-      const before = steps();
-      TypeTag.find(text);
-      return steps() - before;
-    };
-    const [small, large] = [stepsFor(10_000), stepsFor(100_000)];
-    assert.ok(large <= 11 * small, `${small} steps for 10^4 characters, ${large} for 10^5`);
-    assert.ok(large <= 8 * 100_000, `${large} steps for 10^5 characters`);
-  });
-}
-
-/** Counts calls of built-in methods until the end of the test; the test runner's own mocks keep a stack for each call. */
-function countCalls(t: TestContext, ...methods: readonly (readonly [object, string])[]): () => number {
-  let calls = 0;
-  for (const [owner, name] of methods) {
-    const original = Reflect.get(owner, name) as (...values: unknown[]) => unknown;
-    Reflect.set(owner, name, function counted(this: unknown, ...values: unknown[]): unknown {
-      calls += 1;
-      return Reflect.apply(original, this, values);
-    });
-    t.after(() => Reflect.set(owner, name, original));
-  }
-  return () => calls;
-}

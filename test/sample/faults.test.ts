@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
+import type { SampleFault as Fault } from '../support/sample-faults.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 
@@ -9,21 +10,57 @@ async function read(node: FakeNode, path = probe): Promise<{ status: number; hea
   return { status: reply.status, headers: reply.headers, text: await reply.text() };
 }
 
-test('a lagging node shows and serves an older head', async (t) => {
+async function faulty(t: TestContext, fault: Fault): Promise<FakeNode> {
   const node = await fakeNode(t);
-  node.fault = { kind: 'lag', versions: 100n };
+  node.fault = fault;
+  return node;
+}
 
-  const latest = await read(node);
-  const above = await read(node, `${probe}?ledger_version=901`);
+/** A fault, what is read, and what comes back: a status, a header, a text. */
+const answered: readonly (readonly [
+  Fault,
+  query: string,
+  status: number,
+  header: string,
+  value: string | null,
+  RegExp,
+])[] = [
+  [{ kind: 'lag', versions: 100n }, '', 200, 'x-node-ledger-version', '900', /"ledger_version":"900"/],
+  [{ kind: 'lag', versions: 100n }, '901', 404, 'x-node-ledger-version', '900', /version_not_found/],
+  // The headers show the version as held.
+  [{ kind: 'pruned' }, '500', 410, 'x-node-ledger-oldest-version', '0', /Ledger version\(500\) has been pruned/],
+  [{ kind: 'pruned while reading' }, '500', 500, 'x-node-chain-id', '1', /500 is pruned.*"internal_error"/],
+  [{ kind: 'unavailable' }, '', 503, 'x-node-ledger-version', null, /./],
+  [{ kind: 'no ledger headers' }, '', 200, 'x-node-ledger-version', null, /"ledger_version":"1000"/],
+  [{ kind: 'html' }, '', 200, 'content-type', 'text/html; charset=utf-8', /^</],
+  [
+    { kind: 'answer', status: 429, body: 'slow', headers: { 'retry-after': '2' } },
+    '',
+    429,
+    'retry-after',
+    '2',
+    /^slow$/,
+  ],
+];
 
-  assert.equal(latest.headers.get('x-node-ledger-version'), '900');
-  assert.match(latest.text, /"ledger_version":"900"/);
-  assert.equal(above.status, 404);
+for (const [fault, version, status, header, value, text] of answered) {
+  test(`a node with the fault ${fault.kind} answers ${status} to a read of ${version || 'the latest version'}`, async (t) => {
+    const reply = await read(await faulty(t, fault), version === '' ? probe : `${probe}?ledger_version=${version}`);
+
+    assert.deepEqual([reply.status, reply.headers.get(header)], [status, value]);
+    assert.match(reply.text, text);
+  });
+}
+
+test('an unavailable node is so to probes, and one that answers as pruned has its ledger info', async (t) => {
+  const [unavailable, pruned] = [await faulty(t, { kind: 'unavailable' }), await faulty(t, { kind: 'pruned' })];
+
+  for (const path of ['', '/-/healthy']) assert.equal((await read(unavailable, path)).status, 503);
+  assert.equal((await read(pruned, '')).status, 200);
 });
 
 test('latency delays the answer', async (t) => {
-  const node = await fakeNode(t);
-  node.fault = { kind: 'latency', ms: 30 };
+  const node = await faulty(t, { kind: 'latency', ms: 30 });
   const start = performance.now();
 
   const { status } = await read(node);
@@ -34,9 +71,8 @@ test('latency delays the answer', async (t) => {
 });
 
 test('a held answer waits for the test', async (t) => {
-  const node = await fakeNode(t);
   const gate = Promise.withResolvers<undefined>();
-  node.fault = { kind: 'hold', until: gate.promise };
+  const node = await faulty(t, { kind: 'hold', until: gate.promise });
   const asked = node.log.next();
 
   const reply = read(node);
@@ -48,8 +84,7 @@ test('a held answer waits for the test', async (t) => {
 });
 
 test('a hanging request is never answered, and closing the node ends it', async (t) => {
-  const node = await fakeNode(t);
-  node.fault = { kind: 'hang' };
+  const node = await faulty(t, { kind: 'hang' });
   const asked = node.log.next();
 
   const reply = read(node);
@@ -59,106 +94,32 @@ test('a hanging request is never answered, and closing the node ends it', async 
   await assert.rejects(reply);
 });
 
-test('a reset ends the connection without an answer', async (t) => {
-  const node = await fakeNode(t);
-  node.fault = { kind: 'reset' };
+const codeOf = (error: Error): unknown => (error.cause as { code?: string }).code;
 
-  await assert.rejects(read(node), (error: Error) => (error.cause as { code?: string }).code === 'ECONNRESET');
+test('a reset ends the connection without an answer', async (t) => {
+  await assert.rejects(read(await faulty(t, { kind: 'reset' })), (error: Error) => codeOf(error) === 'ECONNRESET');
 });
 
-test('a slow body comes in pieces and is complete', async (t) => {
+test('a slow body comes in pieces and is complete, a truncated one is shorter than announced', async (t) => {
   const node = await fakeNode(t);
   const whole = await read(node);
   node.fault = { kind: 'slow body', chunkBytes: 20, everyMs: 2 };
 
   const reply = await fetch(node.url + probe, { headers: { 'accept-encoding': 'identity' } });
   const pieces: Uint8Array[] = [];
-  assert.ok(reply.body);
-  for await (const piece of reply.body) pieces.push(piece);
+  for await (const piece of reply.body ?? []) pieces.push(piece);
 
   assert.ok(pieces.length > 1);
   assert.equal(Buffer.concat(pieces).toString(), whole.text);
-});
-
-test('a truncated body is shorter than announced', async (t) => {
-  const node = await fakeNode(t);
   node.fault = { kind: 'truncated body' };
-
-  const reply = await fetch(node.url + probe, { headers: { 'accept-encoding': 'identity' } });
-
-  assert.equal(reply.status, 200);
-  await assert.rejects(reply.text());
-});
-
-test('a held version can be answered as pruned, while the headers show it as held', async (t) => {
-  const node = await fakeNode(t);
-  node.fault = { kind: 'pruned' };
-
-  const { status, headers, text } = await read(node, `${probe}?ledger_version=500`);
-
-  assert.equal(status, 410);
-  assert.match(text, /Ledger version\(500\) has been pruned/);
-  assert.equal(headers.get('x-node-ledger-oldest-version'), '0');
-  assert.equal((await read(node, '')).status, 200);
-});
-
-test('a version pruned during the read is a 500 with that reason', async (t) => {
-  const node = await fakeNode(t);
-  node.fault = { kind: 'pruned while reading' };
-
-  const { status, text } = await read(node, `${probe}?ledger_version=500`);
-
-  const body = JSON.parse(text) as { message: string; error_code: string };
-  assert.deepEqual([status, body.error_code], [500, 'internal_error']);
-  assert.match(body.message, /500 is pruned/);
-});
-
-test('an unavailable node answers 503 without ledger headers, to probes too', async (t) => {
-  const node = await fakeNode(t);
-  node.fault = { kind: 'unavailable' };
-
-  for (const path of ['', '/-/healthy', probe]) {
-    const { status, headers } = await read(node, path);
-    assert.deepEqual([status, headers.get('x-node-ledger-version')], [503, null]);
-  }
+  await assert.rejects(read(node));
 });
 
 test('a wrong chain id stands in the headers and in the ledger information', async (t) => {
-  const node = await fakeNode(t, { chainId: 4 });
-  node.fault = { kind: 'wrong chain id', chainId: 99 };
-
-  const { headers, text } = await read(node, '');
+  const { headers, text } = await read(await faulty(t, { kind: 'wrong chain id', chainId: 99 }), '');
 
   assert.equal(headers.get('x-node-chain-id'), '99');
   assert.equal((JSON.parse(text) as { chain_id: number }).chain_id, 99);
-});
-
-test('the ledger headers can be missing from a good answer', async (t) => {
-  const node = await fakeNode(t);
-  node.fault = { kind: 'no ledger headers' };
-
-  const { status, headers } = await read(node);
-
-  assert.deepEqual([status, [...headers.keys()].filter((name) => name.startsWith('x-node-'))], [200, []]);
-});
-
-test('a web page can stand in the place of an answer', async (t) => {
-  const node = await fakeNode(t);
-  node.fault = { kind: 'html' };
-
-  const { status, headers, text } = await read(node);
-
-  assert.deepEqual([status, headers.get('content-type')], [200, 'text/html; charset=utf-8']);
-  assert.throws(() => JSON.parse(text) as unknown);
-});
-
-test('any other answer can be given', async (t) => {
-  const node = await fakeNode(t);
-  node.fault = { kind: 'answer', status: 429, body: 'slow down', headers: { 'retry-after': '2' } };
-
-  const { status, headers, text } = await read(node);
-
-  assert.deepEqual([status, headers.get('retry-after'), text], [429, '2', 'slow down']);
 });
 
 test('a refusing node takes no connections until it accepts again, on the same port', async (t) => {
@@ -166,7 +127,7 @@ test('a refusing node takes no connections until it accepts again, on the same p
   const url = node.url;
 
   await node.refuse();
-  await assert.rejects(read(node), (error: Error) => (error.cause as { code?: string }).code === 'ECONNREFUSED');
+  await assert.rejects(read(node), (error: Error) => codeOf(error) === 'ECONNREFUSED');
   await node.accept();
 
   assert.equal((await read(node)).status, 200);
@@ -182,24 +143,16 @@ test('a fault can be limited to some requests and to a number of them', async (t
   assert.deepEqual([await status(4), await status(5), await status(5), await status(5)], [200, 503, 503, 200]);
 });
 
-function idAndHead({ headers }: { readonly headers: Headers }): readonly (string | null)[] {
-  return [headers.get('x-node-chain-id'), headers.get('x-node-ledger-version')];
-}
-
 test('several faults act together, and healing takes all of them away', async (t) => {
   const node = await fakeNode(t);
   node.faults.add({ kind: 'lag', versions: 10n });
   node.faults.add({ kind: 'wrong chain id', chainId: 9 });
+  const idAndHead = async (): Promise<unknown> => {
+    const { headers } = await read(node);
+    return [headers.get('x-node-chain-id'), headers.get('x-node-ledger-version')];
+  };
 
-  const sick = await read(node);
+  assert.deepEqual(await idAndHead(), ['9', '990']);
   node.fault = undefined;
-  const healed = await read(node);
-
-  assert.deepEqual(
-    [idAndHead(sick), idAndHead(healed)],
-    [
-      ['9', '990'],
-      ['1', '1000'],
-    ],
-  );
+  assert.deepEqual(await idAndHead(), ['1', '1000']);
 });

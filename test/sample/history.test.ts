@@ -142,6 +142,8 @@ test('a block in BCS has its numbers at fixed places and an option of transactio
 test('blocks have two errors, above the head and below the window', async (t) => {
   const node = await fakeNode(t, { oldest: 400n });
 
+  assert.equal((await read(node, '/blocks/by_height/20')).status, 200);
+  assert.equal((await read(node, '/blocks/by_height/50')).status, 200);
   assert.deepEqual(await errorOf(node, '/blocks/by_height/51'), [404, 'block_not_found', true]);
   assert.deepEqual(await errorOf(node, '/blocks/by_version/1001'), [404, 'block_not_found', true]);
   assert.deepEqual(await errorOf(node, '/blocks/by_height/19'), [410, 'block_pruned', true]);

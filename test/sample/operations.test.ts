@@ -9,7 +9,7 @@ import { submission } from '../support/submission.ts';
 const viewPath = '/view?ledger_version=7';
 const bcsView = 'application/x.aptos.view_function+bcs';
 
-function post(body: string | Uint8Array<ArrayBuffer>, type = 'application/json'): RequestInit {
+function post(body: string | Uint8Array<ArrayBuffer>, type = 'application/json') {
   return { method: 'POST', body, headers: { 'content-type': type } };
 }
 
@@ -150,14 +150,6 @@ test('a table item is not found, at a version that is named', async (t) => {
   assert.deepEqual(await reply.json(), { message, error_code: 'table_item_not_found', vm_error_code: null });
 });
 
-test('the gas price is an estimate in three steps', async (t) => {
-  const node = await fakeNode(t);
-
-  const body = (await (await fetch(`${node.url}/estimate_gas_price`)).json()) as Record<string, number>;
-
-  assert.deepEqual(Object.keys(body), ['deprioritized_gas_estimate', 'gas_estimate', 'prioritized_gas_estimate']);
-});
-
 interface Transaction {
   readonly hash: string;
   readonly type: string;
@@ -166,8 +158,7 @@ interface Transaction {
 }
 
 async function submit(node: FakeNode): Promise<string> {
-  const headers = { 'content-type': 'application/json' };
-  const reply = await fetch(`${node.url}/transactions`, { method: 'POST', body: submission(), headers });
+  const reply = await fetch(`${node.url}/transactions`, post(submission()));
   assert.deepEqual([reply.status, reply.headers.get('x-node-ledger-version')], [202, '1000']);
   return ((await reply.json()) as Transaction).hash;
 }
@@ -177,14 +168,20 @@ async function find(node: FakeNode, path: string): Promise<{ status: number; bod
   return { status: reply.status, body: (await reply.json()) as Transaction };
 }
 
-test('a submitted transaction is pending, then committed at a version', async (t) => {
+test('a submitted transaction is pending, then committed at a version, and its first byte in BCS shows which', async (t) => {
   const node = await fakeNode(t);
   const hash = await submit(node);
 
-  const pending = await find(node, `by_hash/${hash}`);
+  const firstByte = async (): Promise<number | undefined> => {
+    const reply = await fetch(`${node.url}/transactions/by_hash/${hash}`, { headers: { accept: 'application/x-bcs' } });
+    return new Uint8Array(await reply.arrayBuffer())[0];
+  };
+
+  const [pending, ofPending] = [await find(node, `by_hash/${hash}`), await firstByte()];
   node.mempool.commitAll(999n);
   const committed = await find(node, `by_hash/${hash}`);
 
+  assert.deepEqual([ofPending, await firstByte()], [1, 0]);
   assert.deepEqual([pending.status, pending.body.type, pending.body.version], [200, 'pending_transaction', undefined]);
   assert.deepEqual([committed.body.type, committed.body.version], ['user_transaction', '999']);
   assert.deepEqual([committed.body.hash, committed.body.sender], [hash, '0x1']);
@@ -218,7 +215,7 @@ test('a node that has not reached the commit still calls the transaction pending
   assert.equal((await find(behind, `by_hash/${hash}`)).body.type, 'pending_transaction');
 });
 
-test('waiting ends when the transaction is committed', async (t) => {
+test('waiting ends when the transaction is committed, and at once for an unknown hash', async (t) => {
   const node = await fakeNode(t);
   const hash = await submit(node);
   const asked = node.log.next();
@@ -228,14 +225,7 @@ test('waiting ends when the transaction is committed', async (t) => {
   node.mempool.commitAll(1000n);
 
   assert.equal((await waiting).body.type, 'user_transaction');
-});
-
-test('waiting for an unknown hash is a 404 at once', async (t) => {
-  const node = await fakeNode(t);
-
-  const { status } = await find(node, `wait_by_hash/${'ab'.repeat(32)}`);
-
-  assert.equal(status, 404);
+  assert.equal((await find(node, `wait_by_hash/${'ab'.repeat(32)}`)).status, 404);
 });
 
 test('a pruned transaction is a 404 by hash, and a 410 by version', async (t) => {
@@ -255,28 +245,11 @@ test('every held version has a transaction; above head there is none', async (t)
   const [held, above] = [await find(node, 'by_version/777'), await find(node, 'by_version/1001')];
 
   assert.deepEqual([held.status, held.body.version], [200, '777']);
-  assert.deepEqual(above, {
-    status: 404,
-    body: {
-      message: 'Transaction not found by Ledger version(1001)',
-      error_code: 'transaction_not_found',
-      vm_error_code: null,
-    },
-  });
-});
-
-test('in BCS the first byte distinguishes a pending transaction from one on chain', async (t) => {
-  const node = await fakeNode(t);
-  const hash = await submit(node);
-  const firstByte = async (): Promise<number | undefined> => {
-    const reply = await fetch(`${node.url}/transactions/by_hash/${hash}`, { headers: { accept: 'application/x-bcs' } });
-    return new Uint8Array(await reply.arrayBuffer())[0];
-  };
-
-  const pending = await firstByte();
-  node.mempool.commitAll(1000n);
-
-  assert.deepEqual([pending, await firstByte()], [1, 0]);
+  assert.equal(above.status, 404);
+  assert.match(
+    JSON.stringify(above.body),
+    /"Transaction not found by Ledger version\(1001\)","error_code":"transaction_not_found"/,
+  );
 });
 
 /** Follows the cursors from the first page; one array for each page. */
@@ -311,50 +284,37 @@ for (const name of ['resources', 'modules']) {
 
   test(`a page of ${name} is read at its version, and has the errors of one`, async (t) => {
     const node = await fakeNode(t, { oldest: 400n });
-    const status = async (account: string, query: string): Promise<readonly unknown[]> => {
-      const reply = await fetch(`${node.url}/accounts/${account}/${name}?${query}`);
-      const { error_code } = (await reply.json()) as { error_code?: string };
-      return [reply.status, error_code];
-    };
-
-    assert.deepEqual(await status('0x1', 'ledger_version=500'), [200, undefined]);
-    assert.deepEqual(await status('0x1', 'ledger_version=399'), [410, 'version_pruned']);
-    assert.deepEqual(await status('0x1', 'ledger_version=1001'), [404, 'version_not_found']);
-    assert.deepEqual(await status('0x1', 'limit=0'), [400, 'invalid_input']);
-    assert.deepEqual(await status('0x1', 'start=0x'), [400, 'web_framework_error']);
-    assert.deepEqual(await status('0xdead', ''), [404, 'account_not_found']);
+    const table: readonly (readonly [path: string, status: number, code?: string])[] = [
+      [`0x1/${name}?ledger_version=500`, 200],
+      [`0x1/${name}?ledger_version=399`, 410, 'version_pruned'],
+      [`0x1/${name}?ledger_version=1001`, 404, 'version_not_found'],
+      [`0x1/${name}?limit=0`, 400, 'invalid_input'],
+      [`0x1/${name}?start=0x`, 400, 'web_framework_error'],
+      [`0xdead/${name}`, 404, 'account_not_found'],
+    ];
+    for (const [path, status, code] of table) {
+      const reply = await fetch(`${node.url}/accounts/${path}`);
+      const text = await reply.text();
+      assert.deepEqual([reply.status, /"error_code":"(\w+)"/.exec(text)?.[1]], [status, code], path);
+      if (name === 'resources' && status === 200) assert.match(text, /"ledger_version":"500"/);
+    }
   });
-}
-
-test('resources show the version that was read', async (t) => {
-  const node = await fakeNode(t);
-
-  const reply = await fetch(`${node.url}/accounts/0x5a000001/resources?ledger_version=77`);
-
-  assert.match(await reply.text(), /"ledger_version":"77"/);
-});
-
-function posted(body: string, accept = 'application/json'): RequestInit {
-  return { method: 'POST', body, headers: { accept, 'content-type': 'application/json' } };
 }
 
 test('an item of a computed table shows its key and version; a raw item is BCS only', async (t) => {
   const node = await fakeNode(t);
   const item = async (key: string, version: number): Promise<unknown> => {
     const body = `{"key_type":"u64","value_type":"u8","key":${key}}`;
-    return (await fetch(`${node.url}/tables/0x5a000001/item?ledger_version=${version}`, posted(body))).json();
+    return (await fetch(`${node.url}/tables/0x5a000001/item?ledger_version=${version}`, post(body))).json();
   };
   const raw = async (key: string, accept: string): Promise<readonly [number, string]> => {
-    const reply = await fetch(`${node.url}/tables/0x5a000001/raw_item`, posted(`{"key":"${key}"}`, accept));
+    const { headers, ...init } = post(`{"key":"${key}"}`);
+    const reply = await fetch(`${node.url}/tables/0x5a000001/raw_item`, { ...init, headers: { ...headers, accept } });
     return [reply.status, Buffer.from(await reply.arrayBuffer()).toString('hex')];
   };
 
-  assert.deepEqual(await item('{"a":"1"}', 9), {
-    handle: '0x5a000001',
-    key: '{"a":"1"}',
-    value_type: 'u8',
-    ledger_version: '9',
-  });
+  const found = { handle: '0x5a000001', key: '{"a":"1"}', value_type: 'u8', ledger_version: '9' };
+  assert.deepEqual(await item('{"a":"1"}', 9), found);
   assert.notDeepEqual(await item('"2"', 9), await item('"2"', 10));
   assert.equal((await raw('0x01', 'application/json'))[0], 403);
   const [first, other] = [await raw('0x01', 'application/x-bcs'), await raw('0x02', 'application/x-bcs')];
@@ -375,13 +335,9 @@ test('the specification and the build carry no ledger headers', async (t) => {
 
 test('a simulation is one transaction that used gas', async (t) => {
   const node = await fakeNode(t);
-  const headers = { 'content-type': 'application/x.aptos.signed_transaction+bcs' };
+  const signed = post(new Uint8Array([1]), 'application/x.aptos.signed_transaction+bcs');
 
-  const reply = await fetch(`${node.url}/transactions/simulate`, {
-    method: 'POST',
-    body: new Uint8Array([1]),
-    headers,
-  });
+  const reply = await fetch(`${node.url}/transactions/simulate`, signed);
 
   const [transaction] = (await reply.json()) as readonly { success: boolean }[];
   assert.deepEqual([reply.status, transaction?.success], [200, true]);

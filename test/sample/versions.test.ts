@@ -33,15 +33,6 @@ test('a version from oldest to head is served, with the state of that version', 
   }
 });
 
-test('without a version the head is read', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  node.clock.advance(7n);
-
-  const { body } = await read(`${node.url}${probe}`);
-
-  assert.deepEqual(body, { type: '0x1::ledgergate_sample::Probe', data: { address: '0x1', ledger_version: '907' } });
-});
-
 test('one version below oldest is a 410 and one above head a 404, both with ledger headers', async (t) => {
   const node = await fakeNode(t, { oldest: 500n, head: 900n });
 
@@ -92,12 +83,6 @@ test('the edges move with the clock', async (t) => {
   assert.deepEqual([await status(500), await status(901)], [410, 200]);
 });
 
-test('an archival node serves version 0', async (t) => {
-  const node = await fakeNode(t, { oldest: 500n, head: 900n, archival: true });
-
-  assert.equal((await read(`${node.url}${probe}?ledger_version=0`)).status, 200);
-});
-
 test('a version that is no u64 is refused before the ledger is looked at', async (t) => {
   const node = await fakeNode(t);
 
@@ -115,34 +100,6 @@ test('of two versions the first counts, and unknown parameters do not', async (t
   const { body } = await read(`${node.url}${probe}?x=1&ledger_version=5&ledger_version=6`);
 
   assert.deepEqual(body, { type: '0x1::ledgergate_sample::Probe', data: { address: '0x1', ledger_version: '5' } });
-});
-
-test('blocks below the oldest are pruned and blocks above the head unknown', async (t) => {
-  const node = await fakeNode(t, { oldest: 400n, head: 999n });
-  const code = async (path: string): Promise<unknown> => {
-    const { status, body } = await read(`${node.url}/blocks/${path}`);
-    return [status, (body as { error_code?: string }).error_code ?? 'found'];
-  };
-
-  assert.deepEqual(await code('by_height/19'), [410, 'block_pruned']);
-  assert.deepEqual(await code('by_height/20'), [200, 'found']);
-  assert.deepEqual(await code('by_height/49'), [200, 'found']);
-  assert.deepEqual(await code('by_height/50'), [404, 'block_not_found']);
-  assert.deepEqual(await code('by_version/1000'), [404, 'block_not_found']);
-  assert.deepEqual(await code('by_version/399'), [410, 'version_pruned']);
-});
-
-test('a block holds the versions of its range, with their transactions on demand', async (t) => {
-  const node = await fakeNode(t, { head: 999n });
-
-  const { body } = await read(`${node.url}/blocks/by_version/125?with_transactions=true`);
-
-  const block = body as { first_version: string; last_version: string; transactions: { version: string }[] };
-  assert.deepEqual([block.first_version, block.last_version], ['120', '139']);
-  assert.deepEqual(
-    block.transactions.map(({ version }) => version),
-    Array.from({ length: 20 }, (_, at) => String(120 + at)),
-  );
 });
 
 test('an advancing ledger moves with time, in whole blocks, and never ahead of time', () => {
@@ -179,12 +136,6 @@ test('the window follows the head in steps and never moves back', () => {
     last = oldestVersion;
   }
   assert.ok(last > 0n);
-});
-
-test('without a window everything is kept', () => {
-  const clock = advancingClock({ startHead: 1_000_000n });
-
-  assert.deepEqual([clock.read().oldestVersion, clock.read().oldestBlockHeight], [0n, 0n]);
 });
 
 test('lagging clocks of one ledger agree on its timestamps', () => {

@@ -273,18 +273,14 @@ async function said(
   return { code, lines: text.replaceAll(file, 'F').split('\n') };
 }
 
-test('a Redis that is set up well is nothing to talk about', { skip: noRedis }, async (t) => {
-  const server = await redisServer(t, fit);
-  assert.deepEqual(await said(await redisFile(t, `{ url: "${server.url}" }`)), { code: 0, lines: ['F: fine'] });
-  assert.equal(await server.run((client) => client.dbsize()), 0);
-});
-
 test('a Redis that is away is reported at its key, exit code 1', { skip: noRedis }, async (t) => {
   const at = `127.0.0.1:${await freePort()}`;
-  const file = await redisFile(t, `{ url: "redis://:hush@${at}/0" }`);
   const why = `redis://:***@${at}/0 cannot be used: connection refused: does Redis listen on this port?`;
+  const file = await redisFile(t, `{ url: "redis://:hush@${at}/0" }`);
   assert.deepEqual(await said(file), { code: 1, lines: [`F:4:19: cache.redis.url: ${why}`, 'F: 1 problem'] });
   assert.deepEqual(await said(file, '--offline'), { code: 0, lines: ['F: fine'] });
+  const { lines } = await said(await twoRedisFile(t, (await redisServer(t, fit)).url, `redis://:hush@${at}/0`));
+  assert.deepEqual(lines, [`F:6:17: access.redis.url: ${why}`, 'F: 1 problem']);
 });
 
 test('a Redis that hangs is reported within a bound', { skip: noRedis }, async (t) => {
@@ -311,46 +307,48 @@ test('a wrong password, and none at all, are reported without it', { skip: noRed
   assert.equal((await said(await redisFile(t, `{ url: "${server.url.replace('//', '//:right@')}" }`))).code, 0);
 });
 
-const warned: Readonly<Record<string, { readonly args: readonly string[]; readonly says: readonly RegExp[] }>> = {
-  'as it comes': { args: [], says: [/has no memory limit/, /evicts nothing/] },
-  'without a limit': { args: ['--maxmemory-policy', 'volatile-lfu'], says: [/has no memory limit/] },
-  'that evicts nothing': { args: ['--maxmemory', '64mb'], says: [/evicts nothing/] },
-  'that evicts anything': {
-    args: ['--maxmemory', '64mb', '--maxmemory-policy', 'allkeys-lru'],
-    says: [/may evict what must stay \(maxmemory-policy allkeys-lru\)/],
-  },
-};
+const [noLimit, evictsNothing] = [/has no memory limit/, /evicts nothing/];
+const evictsAny = /may evict what must stay \(maxmemory-policy allkeys-lru\)/;
+const ofLimits = (policy: string) => new RegExp(`may evict keys, limits and usage \\(maxmemory-policy ${policy}\\)`);
 
-for (const [what, { args, says }] of Object.entries(warned)) {
-  test(`a Redis ${what} is a warning, exit code 0`, { skip: noRedis }, async (t) => {
-    const server = await redisServer(t, args);
-    const { code, lines } = await said(await redisFile(t, `{ url: "${server.url}" }`));
-    assert.deepEqual([code, lines.length, lines.at(-1)], [0, says.length + 1, 'F: fine']);
+/** What a Redis holds, its memory and policy, and the warnings. */
+const memories: readonly (readonly ['answers' | 'limits too', string, string, ...RegExp[]])[] = [
+  ['answers', '0', 'noeviction', noLimit, evictsNothing],
+  ['answers', '0', 'volatile-lfu', noLimit],
+  ['answers', '64mb', 'volatile-lfu'],
+  ['answers', '64mb', 'noeviction', evictsNothing],
+  ['answers', '64mb', 'allkeys-lru', evictsAny],
+  ['limits too', '64mb', 'noeviction'],
+  ['limits too', '64mb', 'volatile-lfu', ofLimits('volatile-lfu')],
+  ['limits too', '64mb', 'allkeys-lru', ofLimits('allkeys-lru')],
+];
+
+test('memory settings that do not fit what a Redis holds are warnings, exit code 0', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const access = 'access: { anonymous: free, plans: { free: { requests: 9 } } }';
+  const files = {
+    answers: await redisFile(t, `{ url: "${server.url}" }`),
+    'limits too': await redisFile(t, `{ url: "${server.url}" }\n${access}`),
+  };
+  const advice = {
+    answers: /volatile-lfu \(docs\/redis\.md\)$/,
+    'limits too': /noeviction, or .*\(docs\/limits\.md\)$/,
+  };
+  for (const [held, maxmemory, policy, ...says] of memories) {
+    await server.run((client) => client.config('SET', 'maxmemory', maxmemory, 'maxmemory-policy', policy));
+    const { code, lines } = await said(files[held]);
+    assert.deepEqual(
+      [code, lines.length, lines.at(-1)],
+      [0, says.length + 1, 'F: fine'],
+      `${held} ${maxmemory} ${policy}`,
+    );
     for (const [index, pattern] of says.entries()) {
-      assert.match(lines[index] ?? '', /^warning: cache\.redis .*volatile-lfu \(docs\/redis\.md\)$/);
+      assert.match(lines[index] ?? '', /^warning: cache\.redis /);
+      assert.match(lines[index] ?? '', advice[held]);
       assert.match(lines[index] ?? '', pattern);
     }
-  });
-}
-
-const counted: Readonly<Record<string, readonly RegExp[]>> = {
-  noeviction: [],
-  'volatile-lfu': [/may evict keys, limits and usage \(maxmemory-policy volatile-lfu\)/],
-  'allkeys-lru': [/may evict keys, limits and usage \(maxmemory-policy allkeys-lru\)/],
-};
-
-for (const [policy, says] of Object.entries(counted)) {
-  test(`a Redis that also holds limits and usage evicts nothing: ${policy}`, { skip: noRedis }, async (t) => {
-    const server = await redisServer(t, ['--maxmemory', '64mb', '--maxmemory-policy', policy]);
-    const access = 'access: { anonymous: free, plans: { free: { requests: 9 } } }';
-    const { code, lines } = await said(await redisFile(t, `{ url: "${server.url}" }\n${access}`));
-    assert.deepEqual([code, lines.length, lines.at(-1)], [0, says.length + 1, 'F: fine']);
-    for (const [index, pattern] of says.entries()) {
-      assert.match(lines[index] ?? '', pattern);
-      assert.match(lines[index] ?? '', /set maxmemory and maxmemory-policy noeviction, or .*\(docs\/limits\.md\)$/);
-    }
-  });
-}
+  }
+});
 
 const counting = ['--maxmemory', '64mb', '--maxmemory-policy', 'noeviction'];
 
@@ -390,28 +388,19 @@ test('one server in both places is a warning, and keeps the policy of limits', {
   assert.deepEqual([code, ...lines], [0, warning, 'F: fine']);
 });
 
-test('a Redis of limits that is away is reported at its key', { skip: noRedis }, async (t) => {
-  const cache = await redisServer(t, fit);
-  const at = `127.0.0.1:${await freePort()}`;
-  const { code, lines } = await said(await twoRedisFile(t, cache.url, `redis://:hush@${at}/0`));
-  const why = `redis://:***@${at}/0 cannot be used: connection refused: does Redis listen on this port?`;
-  assert.deepEqual([code, ...lines], [1, `F:6:17: access.redis.url: ${why}`, 'F: 1 problem']);
-});
-
-test('a Redis of limits that takes no writes is a warning of its own', { skip: noRedis }, async (t) => {
-  const [primary, server] = [await redisServer(t, fit), await redisServer(t, counting)];
-  await server.run((client) => client.replicaof('127.0.0.1', primary.port));
-  const { code, lines } = await said(await twoRedisFile(t, primary.url, server.url));
-  assert.equal(code, 0);
-  assert.match(lines[0] ?? '', /^warning: access\.redis takes no writes, so limits are not counted in it: READONLY/);
-});
-
-test('a Redis that takes no writes is a warning', { skip: noRedis }, async (t) => {
-  const [primary, server] = [await redisServer(t), await redisServer(t, fit)];
-  await server.run((client) => client.replicaof('127.0.0.1', primary.port));
-  const { code, lines } = await said(await redisFile(t, `{ url: "${server.url}" }`));
-  assert.equal(code, 0);
-  assert.match(lines[0] ?? '', /^warning: cache\.redis takes no writes, so nothing is shared: READONLY/);
+test('a Redis that takes no writes is a warning by what it holds', { skip: noRedis }, async (t) => {
+  const [primary, replica] = [await redisServer(t, fit), await redisServer(t, fit)];
+  await replica.run((client) => client.replicaof('127.0.0.1', primary.port));
+  const [ofCache, ofAccess] = [
+    await said(await redisFile(t, `{ url: "${replica.url}" }`)),
+    await said(await twoRedisFile(t, primary.url, replica.url)),
+  ];
+  assert.deepEqual([ofCache.code, ofAccess.code], [0, 0]);
+  assert.match(ofCache.lines[0] ?? '', /^warning: cache\.redis takes no writes, so nothing is shared: READONLY/);
+  assert.match(
+    ofAccess.lines[0] ?? '',
+    /^warning: access\.redis takes no writes, so limits are not counted in it: READONLY/,
+  );
 });
 
 test('a server that does not let itself be asked is a warning', { skip: noRedis }, async (t) => {
