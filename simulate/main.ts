@@ -3,7 +3,7 @@
  *
  *     npm run simulate -- [--quick] [--seed N] [--write] [--check]
  *
- * `--quick`: a tenth of the requests. `--write`: the tables of simulate/RESULTS.md are made anew. `--check`: a trace is
+ * `--quick`: a tenth of the requests. `--write`: the tables of bench/RESULTS.md are made anew. `--check`: a trace is
  * played to real gateways as well, and must give the same counts.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ const { values } = parseArgs({
   },
 });
 
-const page = new URL('./RESULTS.md', import.meta.url);
+const page = new URL('../bench/RESULTS.md', import.meta.url);
 
 if (values.check) {
   const { check } = await import('./check.ts');

@@ -1,4 +1,4 @@
-/** Outcomes as the tables of simulate/RESULTS.md. */
+/** Outcomes as the tables of bench/RESULTS.md. */
 import type { Capacity } from './capacity.ts';
 import { assumed } from './measured.ts';
 import type { Outcome } from './run.ts';

@@ -1,4 +1,4 @@
-/** Single questions about reads of the newest state, each a table of simulate/RESULTS.md: one process, in many variants. */
+/** Single questions about reads of the newest state, each a table of bench/RESULTS.md: one process, in many variants. */
 import { capacityOf } from './capacity.ts';
 import type { ClientsShape } from './clients.ts';
 import { simulate, type Outcome } from './run.ts';

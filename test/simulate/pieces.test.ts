@@ -31,7 +31,7 @@ test('tables go between the marks of a page, and a page without marks is refused
   assert.throws(() => withTables('nothing', ['new']));
 });
 
-test('simulate/RESULTS.md states the shares that are simulated', () => {
-  const page = readFileSync(new URL('../../simulate/RESULTS.md', import.meta.url), 'utf8');
+test('bench/RESULTS.md states the shares that are simulated', () => {
+  const page = readFileSync(new URL('../../bench/RESULTS.md', import.meta.url), 'utf8');
   assert.equal(withTables(page, [sharesTable(requestShapes)], 'shares'), page);
 });
