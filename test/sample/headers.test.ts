@@ -23,13 +23,13 @@ test('the ledger information is that of its own headers, with the recorded field
   assert.deepEqual(Object.keys(body), Object.keys(recorded));
 });
 
+async function versionsOf({ url }: FakeNode): Promise<unknown> {
+  const { headers } = await fetch(url + account);
+  return ['node', 'aptos'].map((name) => headers.get(`x-${name}-ledger-version`));
+}
+
 test('the dialect names the ledger headers', async (t) => {
   const [plain, aptos] = [await fakeNode(t), await fakeNode(t, { dialect: 'aptos' })];
-
-  const versionsOf = async ({ url }: FakeNode): Promise<unknown> => {
-    const { headers } = await fetch(url + account);
-    return ['node', 'aptos'].map((name) => headers.get(`x-${name}-ledger-version`));
-  };
 
   assert.deepEqual(
     [await versionsOf(plain), await versionsOf(aptos)],

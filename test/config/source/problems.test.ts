@@ -11,7 +11,6 @@ interface Case {
 
 /** A faulty second line below a valid fleet, with `\n` for a line break, and below it the problems, without the file's name. */
 const secondLines = `
-# Unknown keys
 dialekt: aptos
   2:1: dialekt: unknown key (did you mean "dialect"?)
 frobnicate: 1
@@ -220,17 +219,20 @@ const madeLines: readonly (readonly [line: string, ...problems: string[]])[] = [
   ),
 ];
 
-const rows = secondLines
-  .split(/\n(?=[^ ])/)
-  .filter((row) => row.trim() !== '' && !row.startsWith('#'))
-  .map((row) => row.trimEnd().split('\n  '))
-  .map(([line = '', ...problems]) => [line.replaceAll('\\n', '\n'), ...problems.map((text) => `F:${text}`)] as const);
-
-for (const [line, ...problems] of [...rows, ...madeLines]) {
+function testLine(line: string, problems: readonly string[]): void {
   test(`wrong: ${line.replaceAll('\n', ' / ')}`, (t) => {
     assert.deepEqual(problemsOf(t, `${oneUpstream}${line}\n`), problems);
   });
 }
+
+for (const row of secondLines.split(/\n(?=[^ #])/).slice(1)) {
+  const [line = '', ...problems] = row.replace(/\n(?:#.*)?$/, '').split('\n  ');
+  testLine(
+    line.replaceAll('\\n', '\n'),
+    problems.map((text) => `F:${text}`),
+  );
+}
+for (const [line, ...problems] of madeLines) testLine(line, problems);
 
 const files: readonly Case[] = [
   { claim: 'an empty file', text: '', problems: ['F:1:1: upstreams: is required'] },
