@@ -16,7 +16,7 @@ import { type FleetEvents, FleetState, type LedgerReport } from './fleet-state.t
 import { candidatesOf } from './fleet-view.ts';
 import { Latest, type LatestOptions } from './latest.ts';
 import { LedgerIdentity } from './node/ledger-identity.ts';
-import { NodeCredentials } from './node/node-credentials.ts';
+import { type NodeConfig, NodeCredentials } from './node/node-credentials.ts';
 import { Prober, type ProberOptions } from './node/probe.ts';
 import { Upstream } from './node/upstream.ts';
 import {
@@ -24,7 +24,6 @@ import {
   type LookUp,
   lookUpBySystem,
   lookUpNames,
-  type NodeConfig,
   Nodes,
   nodesOf,
 } from './nodes.ts';
@@ -119,20 +118,19 @@ export class Fleet extends FleetState {
   readonly answerBudget: ByteBudget;
   readonly #prober: Prober;
   readonly #nodes: Nodes;
-  readonly #credentials: NodeCredentials<NodeConfig>;
+  readonly #credentials: NodeCredentials;
 
   constructor(config: Config, deps: FleetDeps & { readonly lookUp: LookUp; readonly found: FoundAddresses }) {
     const { journal, log, registry, publish, settings, found, drained = [], processes } = deps;
     const { connections } = config.upstream;
-    const credentials = new NodeCredentials<NodeConfig>({
+    const credentials = new NodeCredentials({
       make: (node, tls) => createUpstream(node, { connections, tls }, deps),
       tryOut: (upstream, withinMs) => this.#prober.tryOut(upstream, withinMs),
       renewals: deps.renewals,
       journal,
     });
-    const nodes = nodesOf(config.upstreams, found);
-    const configs = new Map(nodes.map((node) => [credentials.create(node), node] as const));
-    for (const upstream of configs.keys()) upstream.isDrained = drained.includes(upstream.name);
+    const nodes = nodesOf(config.upstreams, found).map((node) => credentials.create(node));
+    for (const upstream of nodes) upstream.isDrained = drained.includes(upstream.name);
     const dialect = config.dialect === 'auto' ? config.dialect : new Dialect(config.dialect);
     const events: FleetEvents = {
       onChange: (change, fields, message) => {
@@ -159,7 +157,7 @@ export class Fleet extends FleetState {
       onHead: (info, upstream) => publish({ kind: 'head', info, upstream }),
       onAwaited: () => this.#prober.hurry(),
     };
-    super([...configs.keys()], dialect, events, { limits: settings.fleet, chainId: config.chainId });
+    super(nodes, dialect, events, { limits: settings.fleet, chainId: config.chainId });
     const metrics = {
       ...createUpstreamMetrics(registry, this),
       ...createSenderMetrics(registry, () => ({ waiting: this.sender.waiting, nodes: limitsOf(this) })),
@@ -189,7 +187,7 @@ export class Fleet extends FleetState {
     this.identity = new LedgerIdentity(this, this.sender);
     const { listen, upstreams } = config;
     const { discovery } = settings;
-    const ofNodes = { ...deps, fleet: this, prober: this.#prober, metrics, configs, credentials, listen, discovery };
+    const ofNodes = { ...deps, fleet: this, prober: this.#prober, metrics, credentials, listen, discovery };
     this.#nodes = new Nodes(upstreams, ofNodes);
     this.#credentials = credentials;
     this.roots = new Roots(this, this.#prober, {

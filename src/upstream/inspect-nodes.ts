@@ -3,8 +3,9 @@ import { ClientTls, type Config } from '../config/index.ts';
 import { Dialect, type LedgerInfo } from '../ledger/index.ts';
 import { Agent, request } from 'undici';
 import { elect } from './contradictions.ts';
-import { lookUpBySystem, lookUpNames, type NodeConfig, nodesOf, shownAddress } from './nodes.ts';
+import { lookUpBySystem, lookUpNames, nodesOf, shownAddress } from './nodes.ts';
 import { lookupOf } from './node/node-client.ts';
+import type { NodeConfig } from './node/node-credentials.ts';
 import { connectionFault, describeFault, dialectOfLook, faultOfLook, type NodeFaultReport } from './node/node-fault.ts';
 import { SharedAddress, sharedAddressMessage } from './node/shared-address.ts';
 

@@ -1,8 +1,8 @@
 /**
- * Keeps the nodes of the fleet as config and DNS have them, at run time. Names with `discover: dns` are looked up again and
- * again; while a look-up fails, or finds no address, the nodes found before stay. A new node, or one with another address or
- * tier, reports its ledger before removed nodes leave; a removed one finishes its requests in flight, then its connections
- * close. A node with other headers or TLS stays the node that it is (`NodeCredentials`).
+ * Keeps the nodes of the fleet as config and DNS have them. Names with `discover: dns` are looked up again and again;
+ * while a look-up fails, or finds no address, the nodes found before stay. A new node, or one with another address or
+ * tier, reports its ledger before removed nodes leave; a removed one finishes its requests in flight. A node with other
+ * headers or TLS stays the node that it is (`NodeCredentials`).
  */
 import { hash } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
@@ -14,29 +14,25 @@ import type { Config, UpstreamConfig } from '../config/index.ts';
 import type { Journal } from '../metrics/index.ts';
 import type { SenderMetrics } from './dispatch/sender-metrics.ts';
 import type { FleetState } from './fleet-state.ts';
-import type { NodeCredentials } from './node/node-credentials.ts';
+import type { NodeConfig, NodeCredentials } from './node/node-credentials.ts';
 import type { Prober, ProbeResult } from './node/probe.ts';
 import type { Upstream } from './node/upstream.ts';
 import type { UpstreamMetrics } from './upstream-metrics.ts';
 
-/** A node: an upstream of the config, or one address of its name; '': the name has no address of a node. */
-export type NodeConfig = UpstreamConfig & { readonly address?: string };
-
-/** The IP addresses of a host name, IPv4 and IPv6, without duplicates, in a stable order. Rejects when there is no answer. */
+/** The IP addresses of a host name, without duplicates, in a stable order. Rejects when there is no answer. */
 export type LookUp = (host: string) => Promise<readonly string[]>;
 
 /** The addresses of nodes by origin, none of them the gateway's own. */
 export type FoundAddresses = ReadonlyMap<string, readonly string[]>;
 
-/** Host and port of the gateway itself. */
 type Listening = Pick<Config['listen'], 'host' | 'port'>;
 
 /** Series of metrics, connections and probes of each node are bounded by this. */
 const mostAddresses = 64;
 
 /**
- * Looks up by the system (getaddrinfo), as every connection does: with /etc/hosts and the search domains by which a pod
- * shortens the name of a Service. Queries of `resolve4` and `resolve6` have neither.
+ * By the system (getaddrinfo), with /etc/hosts and the search domains by which a pod shortens the name of a Service,
+ * which queries of `resolve4` and `resolve6` lack.
  */
 export const lookUpBySystem: LookUp = async (host) => {
   const found = await lookup(host, { all: true });
@@ -83,20 +79,16 @@ interface NodesParts {
   readonly metrics: UpstreamMetrics & Pick<SenderMetrics, 'forgetEjections'>;
   readonly log: Logger;
   readonly journal: Journal;
-  /** The nodes of the fleet, with their configs. */
-  readonly configs: Map<Upstream, NodeConfig>;
-  readonly credentials: NodeCredentials<NodeConfig>;
+  readonly credentials: NodeCredentials;
   readonly lookUp: LookUp;
   readonly listen: Listening;
-  /** The addresses that the nodes of the start were made of. */
   readonly found: FoundAddresses;
-  /** Read at each use, so it may change. */
+  /** Read at each use. */
   readonly discovery: { readonly intervalMs: number };
 }
 
 /** A look-up counts as failed after this; it goes on, and the next one of the name waits for it. */
 const longestLookUpMs = 5_000;
-/** Longest wait for the first answers of new nodes. */
 const firstLookMs = 700;
 /** A queued request may still get a permit of a removed node for this long. */
 const handedOutMs = 2_500;
@@ -110,7 +102,6 @@ export class Nodes {
   #upstreams: readonly UpstreamConfig[];
   readonly #found: Map<string, readonly string[]>;
   readonly #lookUps = new Map<string, Promise<readonly string[]>>();
-  /** The logged fault of each upstream, by its name. */
   readonly #faults = new Map<string, string>();
   /** The nodes of the fleet, as JSON. */
   #followed: string;
@@ -127,7 +118,7 @@ export class Nodes {
     this.#parts = parts;
   }
 
-  /** Logs the addresses of the nodes, and looks their names up at intervals, at once after a look-up that failed. */
+  /** Looks names up at intervals, at once after a look-up that failed. */
   start(): void {
     for (const node of nodesOf(this.#discovered, this.#found)) {
       const { name: upstream } = node;
@@ -140,8 +131,8 @@ export class Nodes {
   }
 
   /**
-   * Follows the upstreams of another config, with the addresses that are known. Rejects without a change when none of
-   * their nodes is usable while one of the present ones is.
+   * Follows the upstreams of another config. Rejects without a change when none of their nodes is usable while one of
+   * the present ones is.
    */
   follow(upstreams: readonly UpstreamConfig[]): Promise<void> {
     return this.#enqueue(async () => {
@@ -160,7 +151,6 @@ export class Nodes {
     });
   }
 
-  /** Ends the look-ups. */
   stop(): void {
     this.#isStopped = true;
     clearTimeout(this.#timer);
@@ -195,7 +185,6 @@ export class Nodes {
     }
   }
 
-  /** Replaces the nodes of the fleet when they have changed. */
   async #apply(): Promise<void> {
     const nodes = nodesOf(this.#upstreams, this.#found);
     const text = JSON.stringify(nodes);
@@ -230,7 +219,6 @@ export class Nodes {
     return Promise.race([running, late.promise]).finally(() => clearTimeout(timer));
   }
 
-  /** Counts a failure, and logs the first of its kind and the end of failures. */
   #note({ name: upstream }: UpstreamConfig, reason: string | undefined): void {
     const { metrics, journal } = this.#parts;
     const before = this.#faults.get(upstream);
@@ -246,86 +234,77 @@ export class Nodes {
   }
 
   /**
-   * Resolves when the fleet is as `wanted`. Rejects without a change when none of these nodes is usable while one of the
-   * present ones is: a wrong address must not cause an outage. One call at a time.
+   * Resolves when the fleet is as `wanted`, one call at a time. Rejects without a change when the files of a node cannot be
+   * used, or none of these nodes is usable while one of the present ones is: a wrong address must not cause an outage.
    */
   async #replace(wanted: readonly NodeConfig[]): Promise<void> {
-    const { fleet, prober, journal, credentials } = this.#parts;
+    const { fleet, prober, credentials } = this.#parts;
     const before = fleet.upstreams;
-    const added = new Map<Upstream, NodeConfig>();
     const configs = new Map<Upstream, NodeConfig>();
-    const after = wanted.map((config) => {
-      const known = before.find((upstream) => isSame(this.#parts.configs.get(upstream), config));
-      const upstream = known ?? credentials.create(config);
-      // The name is drained: another address or tier makes a new node of it.
-      if (known === undefined)
-        upstream.isDrained = before.some(({ name, isDrained }) => isDrained && name === config.name);
-      if (known === undefined) added.set(upstream, config);
-      configs.set(upstream, config);
-      return upstream;
-    });
-    const results = await this.#lookAt([...added.keys()]);
-    if (before.some(isUsable) && !after.some(isUsable) && ![...results.values()].some((found) => this.#isOurs(found))) {
-      await Promise.all([...added.keys()].map((upstream) => this.#discard(upstream)));
-      throw new Error('none of the upstreams answers as a node of this chain');
-    }
-    const gone = before.filter((upstream) => !after.includes(upstream));
-    for (const [upstream, config] of configs) {
-      upstream.allowance.change(config.maxRequestsPerSecond, performance.now());
-      upstream.weight = config.weight;
-      if (!added.has(upstream)) this.#parts.configs.set(upstream, config);
-    }
+    const added = new Map<Upstream, ProbeResult | undefined>();
     try {
-      await Promise.all([...configs].map(([upstream, config]) => credentials.follow(upstream, config)));
+      for (const config of wanted) {
+        const known = before.find((upstream) => isSame(credentials.configOf(upstream), config));
+        const upstream = known ?? credentials.create(config);
+        configs.set(upstream, config);
+        if (known !== undefined) continue;
+        added.set(upstream, undefined);
+        // The name is drained: another address or tier makes a new node of it.
+        upstream.isDrained = before.some(({ name, isDrained }) => isDrained && name === config.name);
+      }
+      const looks = [...added.keys()].map(async (upstream) =>
+        added.set(upstream, await prober.peek(upstream, firstLookMs)),
+      );
+      await Promise.all(looks);
+      const isAnyUsable =
+        [...configs.keys()].some(isUsable) || [...added.values()].some((found) => this.#isOurs(found));
+      if (before.some(isUsable) && !isAnyUsable)
+        throw new Error('none of the upstreams answers as a node of this chain');
+      const takes = [...configs].map(([upstream, config]) => credentials.prepare(upstream, config));
+      for (const [upstream, config] of configs) {
+        upstream.allowance.change(config.maxRequestsPerSecond, performance.now());
+        upstream.weight = config.weight;
+      }
+      await Promise.all(takes.map((take) => take()));
     } catch (error) {
       await Promise.all([...added.keys()].map((upstream) => this.#discard(upstream)));
       throw error;
     }
+    const gone = before.filter((upstream) => !configs.has(upstream));
     // New nodes join before old ones leave: the fleet always has a usable node.
-    fleet.replace([...after, ...gone], performance.now());
-    for (const [upstream, config] of added) {
-      this.#parts.configs.set(upstream, config);
-      const found = results.get(upstream);
+    fleet.replace([...configs.keys(), ...gone], performance.now());
+    for (const [upstream, found] of added) {
       if (found !== undefined) prober.admit(upstream, found);
       void prober.add(upstream);
     }
-    fleet.replace(after, performance.now());
+    fleet.replace([...configs.keys()], performance.now());
     for (const upstream of gone) this.#release(upstream);
-    if (added.size + gone.length === 0) return;
-    const changed = { added: namesOf([...added.keys()]), removed: namesOf(gone) };
+    this.#record([...added.keys()], gone);
+  }
+
+  #record(added: readonly Upstream[], removed: readonly Upstream[]): void {
+    if (added.length + removed.length === 0) return;
     // In the log alone: events hold no address.
-    const addresses = [...added.values()].flatMap((config) => {
-      const address = shownAddress(config);
-      return address === undefined ? [] : [[config.name, address]];
+    const addresses = added.flatMap((upstream) => {
+      const config = this.#parts.credentials.configOf(upstream);
+      const address = config && shownAddress(config);
+      return address === undefined ? [] : [[upstream.name, address]];
     });
+    const changed = { added: namesOf(added), removed: namesOf(removed) };
     const fields = addresses.length === 0 ? changed : { ...changed, addresses: Object.fromEntries(addresses) };
-    journal.record('nodes changed', fields, 'nodes of the fleet changed');
+    this.#parts.journal.record('nodes changed', fields, 'nodes of the fleet changed');
   }
 
-  /** The ledgers that new nodes report within `firstLookMs`. */
-  async #lookAt(added: readonly Upstream[]): Promise<ReadonlyMap<Upstream, ProbeResult>> {
-    const results = new Map<Upstream, ProbeResult>();
-    await Promise.all(
-      added.map(async (upstream) => {
-        const found = await this.#parts.prober.peek(upstream, firstLookMs);
-        if (found !== undefined) results.set(upstream, found);
-      }),
-    );
-    return results;
-  }
-
-  #isOurs({ info }: ProbeResult): boolean {
+  #isOurs(found: ProbeResult | undefined): boolean {
     const { chainId } = this.#parts.fleet;
-    return info !== undefined && (chainId === undefined || info.chainId === chainId);
+    return found !== undefined && (chainId === undefined || found.info.chainId === chainId);
   }
 
-  /** Closes a node that did not join the fleet. */
   #discard(upstream: Upstream): Promise<void> {
     this.#parts.credentials.release(upstream);
     return upstream.close();
   }
 
-  /** Closes removed nodes at once. */
   async close(): Promise<void> {
     const leaving = [...this.#leaving];
     this.#leaving.clear();
@@ -341,7 +320,6 @@ export class Nodes {
     const releasedMs = performance.now();
     this.#parts.prober.remove(upstream);
     this.#parts.credentials.release(upstream);
-    this.#parts.configs.delete(upstream);
     const timer = setInterval(() => {
       const sinceMs = performance.now() - releasedMs;
       const isIdle = upstream.inFlight === 0 && upstream.places.inFlight === 0;
@@ -373,6 +351,10 @@ function isUsable({ health }: Upstream): boolean {
   return health === 'usable';
 }
 
+function namesOf(upstreams: readonly Upstream[]): readonly string[] {
+  return upstreams.map(({ name }) => name);
+}
+
 /** Any difference in its config makes a new node, except allowance, weight and credentials; its place in the list does not. */
 function isSame(one: NodeConfig | undefined, other: NodeConfig): boolean {
   return one !== undefined && identityOf(one) === identityOf(other);
@@ -380,10 +362,6 @@ function isSame(one: NodeConfig | undefined, other: NodeConfig): boolean {
 
 function identityOf({ name, url, address, discover, tier }: NodeConfig): string {
   return JSON.stringify([name, url, address, discover, tier]);
-}
-
-function namesOf(upstreams: readonly Upstream[]): readonly string[] {
-  return upstreams.map(({ name }) => name);
 }
 
 function nodeAt(upstream: UpstreamConfig, address: string): NodeConfig {
@@ -417,12 +395,10 @@ function plainAddress({ address }: { readonly address: string }): string {
   return address.replace(/%.*/, '').replace(/^::ffff:(?=[\d.]+$)/, '');
 }
 
-/** Whether its nodes are found by its name. */
 function isDiscovered({ discover }: UpstreamConfig): boolean {
   return discover === 'dns';
 }
 
-/** The name that is looked up. */
 function hostOf({ url }: UpstreamConfig): string {
   return new URL(url).hostname;
 }

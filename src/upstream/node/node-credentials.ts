@@ -9,19 +9,19 @@ import type { Journal, Renewals } from '../../metrics/index.ts';
 import type { NodeFault } from './node-fault.ts';
 import type { NodeAccess, Upstream } from './upstream.ts';
 
-/** The parts of a node's config that are renewed. */
-type RenewedConfig = Pick<UpstreamConfig, 'name' | 'headers' | 'tls'>;
+/** A node: an upstream of the config, or one address of its name; '': the name has no address of a node. */
+export type NodeConfig = UpstreamConfig & { readonly address?: string };
 
-interface NodeCredentialsParts<Node extends RenewedConfig> {
-  readonly make: (config: Node, tls: TlsMaterial | undefined) => Upstream;
-  /** Looks at the ledger info of a node outside of the fleet; resolves to the fault. Never rejects. */
+interface NodeCredentialsParts {
+  readonly make: (config: NodeConfig, tls: TlsMaterial | undefined) => Upstream;
+  /** Looks at a node outside of the fleet; resolves to the fault. Never rejects. */
   readonly tryOut: (upstream: Upstream, withinMs: number) => Promise<NodeFault | undefined>;
   readonly renewals: Renewals;
   readonly journal: Journal;
 }
 
-interface Kept<Node> {
-  config: Node;
+interface Kept {
+  config: NodeConfig;
   files: ClientTls | undefined;
   /** Pauses between the trials of the last change: a trial of an earlier one is void. */
   trials: Circuit;
@@ -31,20 +31,25 @@ interface Kept<Node> {
 const trialMs = 1_500;
 const pauses = { firstMs: 1_000, longestMs: 5_000, calmMs: 0 };
 
-/** The nodes of a fleet with their credentials. */
-export class NodeCredentials<Node extends RenewedConfig> {
-  readonly #parts: NodeCredentialsParts<Node>;
-  readonly #nodes = new Map<Upstream, Kept<Node>>();
+/** The nodes of a fleet with their configs and credentials. */
+export class NodeCredentials {
+  readonly #parts: NodeCredentialsParts;
+  readonly #nodes = new Map<Upstream, Kept>();
 
-  constructor(parts: NodeCredentialsParts<Node>) {
+  constructor(parts: NodeCredentialsParts) {
     this.#parts = parts;
   }
 
+  /** The config that the node has. */
+  configOf(upstream: Upstream): NodeConfig | undefined {
+    return this.#nodes.get(upstream)?.config;
+  }
+
   /** Makes a node. Throws when its files cannot be used. */
-  create(config: Node): Upstream {
+  create(config: NodeConfig): Upstream {
     const files = this.#open(config);
     const upstream = this.#parts.make(config, files?.material);
-    const kept: Kept<Node> = { config, files, trials: new Circuit(pauses), again: undefined };
+    const kept: Kept = { config, files, trials: new Circuit(pauses), again: undefined };
     this.#nodes.set(upstream, kept);
     files?.watch(() => void this.#renew(upstream, kept));
     if (config.headers !== undefined || files !== undefined) this.#parts.renewals.add(config.name);
@@ -52,21 +57,26 @@ export class NodeCredentials<Node extends RenewedConfig> {
   }
 
   /**
-   * Takes over another config of the node, whose headers and TLS alone differ. Resolves after the first trial. Throws when
-   * its files cannot be used.
+   * Another config of the node, whose address and tier are the same. Throws when its files cannot be used, else returns the
+   * function that takes it over, which resolves after the first trial.
    */
-  async follow(upstream: Upstream, config: Node): Promise<void> {
+  prepare(upstream: Upstream, config: NodeConfig): () => Promise<void> {
     const kept = this.#nodes.get(upstream);
-    if (kept === undefined || accessOf(kept.config) === accessOf(config)) return;
-    if (JSON.stringify(kept.config.tls) !== JSON.stringify(config.tls)) {
-      const files = this.#open(config);
-      if (files === undefined) this.#parts.renewals.useFiles(config.name);
-      kept.files?.close();
-      kept.files = files;
-      files?.watch(() => void this.#renew(upstream, kept));
-    }
-    kept.config = config;
-    await this.#renew(upstream, kept);
+    if (kept === undefined) return () => Promise.resolve();
+    const before = kept.config;
+    const hasOtherFiles = JSON.stringify(before.tls) !== JSON.stringify(config.tls);
+    const files = hasOtherFiles ? this.#open(config) : kept.files;
+    return async () => {
+      kept.config = config;
+      if (!hasOtherFiles && JSON.stringify(before.headers) === JSON.stringify(config.headers)) return;
+      if (hasOtherFiles) {
+        if (files === undefined) this.#parts.renewals.useFiles(config.name);
+        kept.files?.close();
+        kept.files = files;
+        files?.watch(() => void this.#renew(upstream, kept));
+      }
+      await this.#renew(upstream, kept);
+    };
   }
 
   /** Ends the watch on the files of a node that has left the fleet. */
@@ -85,18 +95,18 @@ export class NodeCredentials<Node extends RenewedConfig> {
     for (const upstream of this.#nodes.keys()) this.release(upstream);
   }
 
-  #open({ name, tls }: Node): ClientTls | undefined {
+  #open({ name, tls }: NodeConfig): ClientTls | undefined {
     const { renewals, journal } = this.#parts;
     return tls && new ClientTls(tls, { toward: name, renewals, journal });
   }
 
-  #renew(upstream: Upstream, kept: Kept<Node>): Promise<void> {
+  #renew(upstream: Upstream, kept: Kept): Promise<void> {
     kept.trials = new Circuit(pauses);
     clearTimeout(kept.again);
     return this.#try(upstream, kept, kept.trials);
   }
 
-  async #try(upstream: Upstream, kept: Kept<Node>, trials: Circuit): Promise<void> {
+  async #try(upstream: Upstream, kept: Kept, trials: Circuit): Promise<void> {
     const { make, tryOut, renewals } = this.#parts;
     const next: NodeAccess = { headers: kept.config.headers, tls: kept.files?.material };
     const trial = make(kept.config, next.tls);
@@ -113,8 +123,4 @@ export class NodeCredentials<Node extends RenewedConfig> {
     const pauseMs = trials.endTrial(false, nowMs) ?? trials.fail('trial', nowMs, nowMs);
     kept.again = setTimeout(() => void this.#try(upstream, kept, trials), pauseMs).unref();
   }
-}
-
-function accessOf({ headers, tls }: RenewedConfig): string {
-  return JSON.stringify([headers, tls]);
 }
